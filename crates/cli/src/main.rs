@@ -1,0 +1,2 @@
+//! The `tanada` binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Every scheduling policy, written once for all engines.

@@ -1,0 +1,1 @@
+//! One schema of events and results, and one self-contained HTML page, for every engine.

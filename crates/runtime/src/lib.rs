@@ -1,0 +1,1 @@
+//! The native engine: workers, task graphs, templates.

@@ -1,0 +1,1 @@
+//! Programs cut into tasks: H.264 decoding.
