@@ -32,6 +32,8 @@ pub(crate) struct Header {
 
 /// The two steps of an executable thing, compiled once a type.
 pub(crate) struct Kind {
+    /// Whether observers are told of it.
+    pub(crate) observed: bool,
     /// Runs the body.
     ///
     /// Safety: the pointer is the live header of this kind, ready, and this is its only run.
@@ -195,7 +197,7 @@ impl NodeRef {
     ///
     /// # Safety
     /// The node is free and this thread alone holds it. `graph` outlives the task. What the body borrows outlives the graph's run.
-    pub(crate) unsafe fn fill(&self, graph: &GraphCore, header: Header, manual: u32, body: ErasedBody) -> u32 {
+    pub(crate) unsafe fn fill(&self, graph: *mut GraphCore, header: Header, manual: u32, body: ErasedBody) -> u32 {
         let node = self.get();
         // SAFETY: nobody else holds the node (caller).
         unsafe {
@@ -203,7 +205,7 @@ impl NodeRef {
             *node.table.get() = Some(body.table);
             *node.body.get() = body.words;
         }
-        node.graph.store(std::ptr::from_ref(graph).cast_mut(), Ordering::Release);
+        node.graph.store(graph, Ordering::Release);
         let generation = node.successors.lock().generation;
         node.state.open(generation, manual);
         generation
@@ -212,6 +214,11 @@ impl NodeRef {
     /// The graph that this node's task belongs to, if it has one.
     pub(crate) fn graph(&self) -> *const GraphCore {
         self.get().graph.load(Ordering::Acquire)
+    }
+
+    /// The node's address, as an order for maps.
+    pub(crate) fn address(&self) -> usize {
+        self.0.as_ptr() as usize
     }
 
     /// Takes the body out of the node, to call or to drop it.
@@ -340,8 +347,21 @@ pub(crate) struct Slab {
 
 #[derive(Default)]
 struct SlabInner {
-    chunks: Vec<Box<[Node; CHUNK]>>,
+    /// From `Box::into_raw`: nodes are reached through raw pointers only, so the boxes must not be touched as boxes until the end.
+    chunks: Vec<NonNull<[Node; CHUNK]>>,
     free: Vec<NodeRef>,
+}
+
+// SAFETY: the chunks are owned by the slab; nodes are `Send` and `Sync`.
+unsafe impl Send for SlabInner {}
+
+impl Drop for SlabInner {
+    fn drop(&mut self) {
+        for chunk in self.chunks.drain(..) {
+            // SAFETY: from `Box::into_raw`, freed once; the pool drops its slab after its workers, so nobody uses the nodes.
+            drop(unsafe { Box::from_raw(chunk.as_ptr()) });
+        }
+    }
 }
 
 impl Slab {
@@ -349,10 +369,12 @@ impl Slab {
     pub(crate) fn refill(&self, cache: &mut Vec<NodeRef>, wanted: usize) {
         let mut inner = self.inner.lock();
         if inner.free.is_empty() {
-            let chunk: Box<[Node; CHUNK]> =
-                (0..CHUNK).map(|_| Node::free()).collect::<Vec<_>>().try_into().unwrap_or_else(|_| unreachable!("CHUNK nodes"));
-            inner.free.extend(chunk.iter().map(|node| NodeRef(NonNull::from(node))));
+            let nodes: Box<[Node]> = (0..CHUNK).map(|_| Node::free()).collect();
+            let chunk = NonNull::new(Box::into_raw(nodes).cast::<[Node; CHUNK]>()).expect("a box is not null");
             inner.chunks.push(chunk);
+            let first = chunk.cast::<Node>();
+            // SAFETY: the offsets stay inside the chunk.
+            inner.free.extend((0..CHUNK).rev().map(|offset| NodeRef(unsafe { first.add(offset) })));
         }
         let keep = inner.free.len().saturating_sub(wanted);
         cache.extend(inner.free.drain(keep..));
@@ -367,7 +389,8 @@ impl Slab {
     /// The nodes whose tasks belong to `graph`. Costs a look at every node of the pool: for errors only.
     pub(crate) fn of_graph(&self, graph: *const GraphCore) -> Vec<NodeRef> {
         let inner = self.inner.lock();
-        let nodes = inner.chunks.iter().flat_map(|chunk| chunk.iter()).map(|node| NodeRef(NonNull::from(node)));
+        // SAFETY: the offsets stay inside the chunks.
+        let nodes = inner.chunks.iter().flat_map(|chunk| (0..CHUNK).map(|offset| NodeRef(unsafe { chunk.cast::<Node>().add(offset) })));
         nodes.filter(|node| std::ptr::eq(node.graph(), graph)).collect()
     }
 
