@@ -1,0 +1,351 @@
+//! Which hardware thread each worker is meant for, and how far apart workers are.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::WorkerId;
+use crate::tree::{Kind, Object, Topology};
+
+/// The largest distance that [`Placement::distance`] gives.
+pub const MAX_DISTANCE: u8 = 6;
+
+/// What two hardware threads may have in common, nearest first: the index of the first that is equal is their distance.
+/// What a hardware thread does not have is a number that occurs once.
+const SAME_THREAD: usize = 0;
+const SAME_CORE: usize = 1;
+const SAME_L2: usize = 2;
+const SAME_CACHE: usize = 3;
+const SAME_NUMA: usize = 4;
+const SAME_PACKAGE: usize = 5;
+
+/// One hardware thread as seen from the root of the tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot {
+    cpu: u32,
+    usable: bool,
+    core_kind: u8,
+    /// Position among the usable hardware threads of its core.
+    sibling: usize,
+    shared: [u32; 6],
+    /// Index into `Inner::domains`.
+    domain: usize,
+    /// Every object that it lies in, by number of visit, outermost first.
+    path: Vec<u32>,
+    l1d: Option<u64>,
+    l2: Option<u64>,
+    last: Option<u64>,
+}
+
+/// Where a number of workers are meant to run, and how far apart they are. A cheap handle: clones share one table.
+///
+/// Cost: building it walks the tree once; [`Placement::by_distance`] makes a worker's list when it is first asked for (2 bytes a pair of
+/// workers, so 8 KB in all for 64 of them); everything else is a table look-up.
+#[derive(Clone, Debug)]
+pub struct Placement(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    spots: Vec<Spot>,
+    domains: Vec<Vec<u32>>,
+    by_distance: Vec<OnceLock<Box<[WorkerId]>>>,
+}
+
+impl Topology {
+    /// Places `workers` workers (at least 1, at most 65,535 are placed) on the usable hardware threads.
+    ///
+    /// 1. Distinct cores come before the second hardware threads of cores in use, and fast cores before slow ones.
+    /// 2. Where fewer workers than cores are wanted, they go together: into the smallest object of the tree that has enough cores of the
+    ///    fastest kind; the first of several.
+    /// 3. The chosen hardware threads are numbered along the tree, so that workers with near numbers are near each other.
+    /// 4. More workers than usable hardware threads wrap round: worker w shares that of worker w mod (hardware threads).
+    ///
+    /// Cost: linear in the size of the tree, allocates.
+    pub fn place(&self, workers: u16) -> Placement {
+        let (spots, domains) = Walk::over(&self.root);
+        let workers = usize::from(workers.clamp(1, u16::MAX));
+        let chosen = choose(&spots, workers);
+        let spots = (0..workers)
+            .map(|w| chosen[w % chosen.len()].clone())
+            .collect();
+        Placement::from_spots(spots, domains)
+    }
+}
+
+impl Placement {
+    /// `workers` workers (at least 1) on hardware threads 0, 1, 2..., each on a core of its own, all sharing one last-level cache of
+    /// unknown size: every two are at distance 3. For tests of what does not depend on places.
+    pub fn flat(workers: u16) -> Placement {
+        let workers = u32::from(workers.max(1));
+        let spot = |cpu| Spot {
+            cpu,
+            usable: true,
+            core_kind: 0,
+            sibling: 0,
+            shared: [cpu, cpu, cpu, 0, 0, 0],
+            domain: 0,
+            path: Vec::new(),
+            l1d: None,
+            l2: None,
+            last: None,
+        };
+        Placement::from_spots(
+            (0..workers).map(spot).collect(),
+            vec![(0..workers).collect()],
+        )
+    }
+
+    fn from_spots(spots: Vec<Spot>, domains: Vec<Vec<u32>>) -> Placement {
+        let by_distance = spots.iter().map(|_| OnceLock::new()).collect();
+        Placement(Arc::new(Inner {
+            spots,
+            domains,
+            by_distance,
+        }))
+    }
+
+    /// How many workers there are; at least 1.
+    #[inline]
+    pub fn workers(&self) -> u16 {
+        self.0.spots.len() as u16
+    }
+
+    /// All workers in order.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = WorkerId> + use<> {
+        (0..self.workers()).map(WorkerId)
+    }
+
+    /// The operating system's number of the hardware thread that the worker is meant for.
+    ///
+    /// # Panics
+    /// When there is no such worker.
+    #[inline]
+    pub fn hardware_thread(&self, worker: WorkerId) -> u32 {
+        self.0.spots[worker.index()].cpu
+    }
+
+    /// The usable hardware threads of the worker's cache domain, in tree order: those below the largest cache that several cores share
+    /// and that does not reach beyond a NUMA node. Where a cache spans NUMA nodes, or none is shared or known, the NUMA node; where that
+    /// is unknown too, the machine.
+    ///
+    /// # Panics
+    /// When there is no such worker.
+    #[inline]
+    pub fn domain(&self, worker: WorkerId) -> &[u32] {
+        &self.0.domains[self.0.spots[worker.index()].domain]
+    }
+
+    /// How far apart two workers are:
+    /// 0 same hardware thread (or the same worker), 1 same core, 2 same level-2 cache, 3 same cache domain (the last-level cache),
+    /// 4 same NUMA node, 5 same package, 6 further, or one of them is outside any worker.
+    ///
+    /// Symmetric. Cost: at most six comparisons.
+    #[inline]
+    pub fn distance(&self, a: WorkerId, b: WorkerId) -> u8 {
+        let (Some(a), Some(b)) = (self.0.spots.get(a.index()), self.0.spots.get(b.index())) else {
+            return MAX_DISTANCE;
+        };
+        let first_equal = a.shared.iter().zip(&b.shared).position(|(a, b)| a == b);
+        first_equal.map_or(MAX_DISTANCE, |distance| distance as u8)
+    }
+
+    /// All other workers, the nearest first; of equally near ones in ring order, starting after `worker` (w+1, w+2, ..., 0, ... w-1).
+    ///
+    /// Cost: a look-up, but for a worker's first call (linear, allocates).
+    ///
+    /// # Panics
+    /// When there is no such worker.
+    #[inline]
+    pub fn by_distance(&self, worker: WorkerId) -> &[WorkerId] {
+        self.0.by_distance[worker.index()].get_or_init(|| self.sort_by_distance(worker))
+    }
+
+    #[cold]
+    fn sort_by_distance(&self, worker: WorkerId) -> Box<[WorkerId]> {
+        let after = (worker.0 + 1)..self.workers();
+        let mut others: Vec<WorkerId> = after.chain(0..worker.0).map(WorkerId).collect();
+        others.sort_by_key(|&other| self.distance(worker, other)); // stable: keeps ring order
+        others.into()
+    }
+
+    /// Bytes of the smallest last-level cache of these workers (the outermost of levels 4, 3 and 2), where known.
+    pub fn last_level_cache_bytes(&self) -> Option<u64> {
+        self.0.spots.iter().filter_map(|s| s.last).min()
+    }
+
+    /// Bytes of the smallest level-2 cache of these workers, where known. A cache counts in full, however many cores share it.
+    pub fn l2_bytes(&self) -> Option<u64> {
+        self.0.spots.iter().filter_map(|s| s.l2).min()
+    }
+
+    /// Bytes of the smallest level-1 data cache of these workers, where known.
+    pub fn l1d_bytes(&self) -> Option<u64> {
+        self.0.spots.iter().filter_map(|s| s.l1d).min()
+    }
+}
+
+/// Steps 1 to 3 of [`Topology::place`]: at most `workers` spots, in tree order.
+fn choose(spots: &[Spot], workers: usize) -> Vec<&Spot> {
+    let mut order: Vec<usize> = (0..spots.len()).filter(|&i| spots[i].usable).collect();
+    order.sort_by_key(|&i| (spots[i].sibling, spots[i].core_kind)); // stable: keeps tree order
+    let fastest =
+        |i: &usize| spots[*i].sibling == 0 && spots[*i].core_kind == spots[order[0]].core_kind;
+    let cores: Vec<usize> = order.iter().copied().take_while(fastest).collect();
+    let mut chosen = if workers < cores.len() {
+        together(spots, &cores, workers)
+    } else {
+        order
+    };
+    chosen.truncate(workers);
+    chosen.sort_unstable();
+    chosen.into_iter().map(|i| &spots[i]).collect()
+}
+
+/// Those of `cores` (indices into `spots`) that lie in the smallest object which holds at least `wanted` of them.
+fn together(spots: &[Spot], cores: &[usize], wanted: usize) -> Vec<usize> {
+    let mut held = std::collections::BTreeMap::<u32, usize>::new();
+    for &core in cores {
+        for &object in &spots[core].path {
+            *held.entry(object).or_default() += 1;
+        }
+    }
+    // Fewest first; of equals the first in tree order (objects are numbered by visit), which also holds the deeper ones.
+    let best = held
+        .into_iter()
+        .filter(|&(_, n)| n >= wanted)
+        .min_by_key(|&(object, n)| (n, object));
+    let best = best.map_or(0, |(object, _)| object);
+    cores
+        .iter()
+        .copied()
+        .filter(|&core| spots[core].path.contains(&best))
+        .collect()
+}
+
+/// The walk from the root that finds out what each hardware thread lies in.
+struct Walk {
+    spots: Vec<Spot>,
+    domains: Vec<Vec<u32>>,
+    visited: u32,
+}
+
+/// What is known on the way down.
+#[derive(Clone)]
+struct Down {
+    path: Vec<u32>,
+    package: u32,
+    numa: u32,
+    /// Number of the object that is the cache domain.
+    domain: Option<u32>,
+    /// Index of that domain in `Walk::domains`, or that of the NUMA node or machine in its place.
+    domain_index: usize,
+    /// A cache that several cores share lies further out, so that what is inside a NUMA node shares it too.
+    below_shared_cache: bool,
+    shared_l2: Option<u32>,
+    core: u32,
+    core_kind: u8,
+    l1d: Option<u64>,
+    l2: Option<u64>,
+    last: Option<u64>,
+}
+
+impl Walk {
+    fn over(root: &Object) -> (Vec<Spot>, Vec<Vec<u32>>) {
+        let mut walk = Walk {
+            spots: Vec::new(),
+            domains: vec![Vec::new()],
+            visited: 0,
+        };
+        let down = Down {
+            path: Vec::new(),
+            package: 0,
+            numa: 0,
+            domain: None,
+            domain_index: 0,
+            below_shared_cache: false,
+            shared_l2: None,
+            core: 0,
+            core_kind: 0,
+            l1d: None,
+            l2: None,
+            last: None,
+        };
+        walk.enter(root, down);
+        (walk.spots, walk.domains)
+    }
+
+    fn enter(&mut self, object: &Object, mut down: Down) {
+        let me = self.visited;
+        self.visited += 1;
+        down.path.push(me);
+        match object.kind {
+            Kind::Machine => {}
+            Kind::Package => down.package = me,
+            Kind::Numa => {
+                down.numa = me;
+                down.domain = down.below_shared_cache.then_some(me);
+                down.domain_index = self.new_domain();
+            }
+            Kind::L4 | Kind::L3 | Kind::L2 => self.enter_cache(object, me, &mut down),
+            Kind::Core => {
+                down.core = me;
+                down.core_kind = object.core_kind;
+                down.l1d = object.l1d_bytes;
+            }
+            Kind::HardwareThread => return self.spot(object, me, down),
+        }
+        let mut sibling = 0;
+        for child in &object.children {
+            let first = self.spots.len();
+            self.enter(child, down.clone());
+            if object.kind == Kind::Core && child.usable {
+                self.spots[first].sibling = sibling;
+                sibling += 1;
+            }
+        }
+    }
+
+    fn enter_cache(&mut self, cache: &Object, me: u32, down: &mut Down) {
+        let shared = cache.count(Kind::Core) > 1;
+        if cache.kind == Kind::L2 {
+            down.l2 = cache.bytes;
+            down.shared_l2 = shared.then_some(me);
+        }
+        down.last = down.last.or(cache.bytes); // the outermost whose size is known
+        if shared {
+            down.below_shared_cache = true;
+            if down.domain.is_none() {
+                down.domain = Some(me);
+                down.domain_index = self.new_domain();
+            }
+        }
+    }
+
+    fn new_domain(&mut self) -> usize {
+        self.domains.push(Vec::new());
+        self.domains.len() - 1
+    }
+
+    fn spot(&mut self, thread: &Object, me: u32, down: Down) {
+        let mut shared = [me; 6]; // `me` belongs to this hardware thread alone
+        debug_assert_eq!(shared[SAME_THREAD], me);
+        shared[SAME_CORE] = down.core;
+        shared[SAME_L2] = down.shared_l2.unwrap_or(me);
+        shared[SAME_CACHE] = down.domain.unwrap_or(me);
+        shared[SAME_NUMA] = down.numa;
+        shared[SAME_PACKAGE] = down.package;
+        if thread.usable {
+            self.domains[down.domain_index].push(thread.id);
+        }
+        self.spots.push(Spot {
+            cpu: thread.id,
+            usable: thread.usable,
+            core_kind: down.core_kind,
+            sibling: 0,
+            shared,
+            domain: down.domain_index,
+            path: down.path,
+            l1d: down.l1d,
+            l2: down.l2,
+            last: down.last,
+        });
+    }
+}
