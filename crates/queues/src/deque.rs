@@ -53,7 +53,9 @@ struct Shared {
 impl Shared {
     #[inline]
     fn slots(&self, buffer: usize) -> &[AtomicU64] {
-        self.buffers[buffer].get().expect("a buffer is made before its number is stored")
+        self.buffers[buffer]
+            .get()
+            .expect("a buffer is made before its number is stored")
     }
 
     fn len(&self) -> usize {
@@ -92,7 +94,12 @@ pub fn deque() -> (Owner, Stealer) {
         buffers: [const { OnceLock::new() }; BUFFERS],
     });
     shared.buffers[0].get_or_init(|| new_buffer(FIRST_CAPACITY));
-    let owner = Owner { shared: Arc::clone(&shared), buffer: 0, top_seen: 0, one_thread: PhantomData };
+    let owner = Owner {
+        shared: Arc::clone(&shared),
+        buffer: 0,
+        top_seen: 0,
+        one_thread: PhantomData,
+    };
     (owner, Stealer { shared })
 }
 
@@ -135,7 +142,9 @@ impl Owner {
             slot(&new, index).store(slot(old, index).load(Ordering::Relaxed), Ordering::Relaxed);
         }
         self.buffer += 1;
-        self.shared.buffers[self.buffer].set(new).expect("only the owner makes buffers, each once");
+        self.shared.buffers[self.buffer]
+            .set(new)
+            .expect("only the owner makes buffers, each once");
         self.shared.current.store(self.buffer, Ordering::Release);
     }
 
@@ -156,7 +165,12 @@ impl Owner {
         }
         // The last task: whoever moves `top` has it. The deque is empty afterwards in any case.
         let won = top == newest
-            && self.shared.top.0.compare_exchange(newest, bottom, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+            && self
+                .shared
+                .top
+                .0
+                .compare_exchange(newest, bottom, Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok();
         self.shared.bottom.0.store(bottom, Ordering::Release);
         won.then(|| self.take(newest))
     }
@@ -164,7 +178,8 @@ impl Owner {
     #[inline]
     fn take(&self, index: u64) -> Ready {
         let word = slot(self.shared.slots(self.buffer), index).load(Ordering::Relaxed);
-        let word = NonZeroU64::new(word).expect("the owner stored a task at every index below bottom");
+        let word =
+            NonZeroU64::new(word).expect("the owner stored a task at every index below bottom");
         // SAFETY: the word was stored by `push` from `into_word`. It is turned back once: `pop` got the index either by storing
         // `bottom = index` and then reading `top < index`, or by moving `top` past it; the module's argument shows that no thief has
         // it as well, and the owner pushes at that index anew only afterwards.
@@ -220,12 +235,21 @@ impl Stealer {
     #[inline]
     pub fn steal_if(&self, accept: impl FnOnce(u16) -> bool) -> Steal {
         let top = self.shared.top.0.load(Ordering::SeqCst);
-        let Some(word) = self.word_at(top) else { return Steal::Empty };
-        let Some(word) = NonZeroU64::new(word) else { return Steal::Retry };
+        let Some(word) = self.word_at(top) else {
+            return Steal::Empty;
+        };
+        let Some(word) = NonZeroU64::new(word) else {
+            return Steal::Retry;
+        };
         if !accept(digest_of(word)) {
             return Steal::Refused;
         }
-        match self.shared.top.0.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed) {
+        match self
+            .shared
+            .top
+            .0
+            .compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed)
+        {
             // SAFETY: the word was stored by `push` from `into_word`, and `top` did not move since before it was read, so it is the
             // word at index `top`. It is turned back once: only one exchange from `top` succeeds, and the module's argument shows that
             // the owner does not take that index without one.
@@ -250,7 +274,9 @@ impl Stealer {
             return None;
         }
         // After `bottom`: who pushed this task had made its buffer before.
-        let slots = self.shared.slots(self.shared.current.load(Ordering::Acquire));
+        let slots = self
+            .shared
+            .slots(self.shared.current.load(Ordering::Acquire));
         Some(slot(slots, top).load(Ordering::Relaxed))
     }
 

@@ -45,7 +45,11 @@ impl Fifo {
     /// Takes the oldest task. Takes no lock when there is none.
     #[inline]
     pub fn pop(&self) -> Option<Ready> {
-        if self.is_empty() { None } else { self.pop_locked() }
+        if self.is_empty() {
+            None
+        } else {
+            self.pop_locked()
+        }
     }
 
     fn pop_locked(&self) -> Option<Ready> {

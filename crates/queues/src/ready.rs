@@ -28,7 +28,10 @@ impl Ready {
     /// Where `handle` is 0 or does not fit into 48 bits.
     #[inline]
     pub unsafe fn new(handle: u64, digest: u16) -> Self {
-        assert!(handle >> HANDLE_BITS == 0, "a task handle has at most 48 bits");
+        assert!(
+            handle >> HANDLE_BITS == 0,
+            "a task handle has at most 48 bits"
+        );
         let word = (handle << 16) | u64::from(digest);
         assert!(handle != 0, "a task handle is not 0");
         Ready(NonZeroU64::new(word).expect("the handle is not 0"))
