@@ -123,7 +123,12 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
     /// By default `ready` for each, then `next`. A policy overrides it to do both in one critical section, or to hand a successor that
     /// it would pick anyway to the worker without a queue. It must drain `released`.
     #[inline]
-    fn turn<E: Env>(&self, local: &mut Self::Local, env: &mut E, released: &mut Vec<Ready>) -> Option<(Ready, Origin)> {
+    fn turn<E: Env>(
+        &self,
+        local: &mut Self::Local,
+        env: &mut E,
+        released: &mut Vec<Ready>,
+    ) -> Option<(Ready, Origin)> {
         for task in released.drain(..) {
             self.ready(local, env, task);
         }

@@ -22,12 +22,23 @@ pub struct Hints {
 impl Hints {
     /// The hint of a task in T group `t` and S group `s`.
     pub const fn groups(t: u32, s: u32) -> Self {
-        Hints { t, s, depth: 0, priority: 0, footprint: 0, user: 0 }
+        Hints {
+            t,
+            s,
+            depth: 0,
+            priority: 0,
+            footprint: 0,
+            user: 0,
+        }
     }
 
     /// What a thief may see of this task before it owns it: T mod 2^16 where the task has a group, else its depth (capped).
     #[inline]
     pub fn digest(&self) -> u16 {
-        if self.t != 0 || self.s != 0 { (self.t & 0xffff) as u16 } else { self.depth.min(0xffff) as u16 }
+        if self.t != 0 || self.s != 0 {
+            (self.t & 0xffff) as u16
+        } else {
+            self.depth.min(0xffff) as u16
+        }
     }
 }

@@ -10,9 +10,20 @@
 //! A new dispatcher is one file here and one line in [`registry`]; a policy of another crate plugs in by type.
 #![forbid(unsafe_code)]
 
+pub mod central;
 mod delivery;
 mod dispatcher;
+pub mod fcfs;
 mod governor;
+mod hints;
+pub mod lcfs;
+pub mod locality_steal;
+pub mod near_steal;
+pub mod random_steal;
+pub mod registry;
+pub mod serial;
+pub mod stealing;
+pub mod ts;
 
 pub use delivery::{ChannelState, Delivery, Notice};
 pub use dispatcher::{Dispatcher, Env, Fork, Op, Origin, Site, Wake};
@@ -20,5 +31,3 @@ pub use governor::{Event, Governor, Observation, Plan};
 pub use hints::Hints;
 pub use tanada_queues::Ready;
 pub use tanada_topology::{Placement, WorkerId};
-
-mod hints;

@@ -28,7 +28,10 @@ impl Ready {
     /// Where `handle` is 0 or does not fit into 48 bits.
     #[inline]
     pub unsafe fn new(handle: u64, digest: u16) -> Self {
-        assert!(handle >> HANDLE_BITS == 0, "a task handle has at most 48 bits");
+        assert!(
+            handle >> HANDLE_BITS == 0,
+            "a task handle has at most 48 bits"
+        );
         let word = (handle << 16) | u64::from(digest);
         assert!(handle != 0, "a task handle is not 0");
         Ready(NonZeroU64::new(word).expect("the handle is not 0"))
@@ -43,12 +46,11 @@ impl Ready {
     /// The 16-bit digest of the task's hint.
     #[inline]
     pub fn digest(&self) -> u16 {
-        (self.0.get() & 0xffff) as u16
+        digest_of(self.0)
     }
 
     /// The word itself, for a slot of a queue. The right to run the task goes into the word.
     #[inline]
-    #[cfg_attr(not(test), expect(dead_code, reason = "the queues that hold words come next"))]
     pub(crate) fn into_word(self) -> NonZeroU64 {
         self.0
     }
@@ -58,10 +60,15 @@ impl Ready {
     /// # Safety
     /// `word` came from [`Ready::into_word`] and is turned back only once.
     #[inline]
-    #[cfg_attr(not(test), expect(dead_code, reason = "the queues that hold words come next"))]
     pub(crate) unsafe fn from_word(word: NonZeroU64) -> Self {
         Ready(word)
     }
+}
+
+/// The digest in a word that was read from a slot, without the right to its task.
+#[inline]
+pub(crate) fn digest_of(word: NonZeroU64) -> u16 {
+    (word.get() & 0xffff) as u16
 }
 
 #[cfg(test)]
