@@ -7,7 +7,7 @@ use crate::tree::{Kind, Object, Topology};
 /// Narrower pictures could not hold the words.
 const LEAST_WIDTH: usize = 40;
 /// A picture of more lines draws like objects as one, if that makes it shorter.
-const MANY_LINES: usize = 40;
+const MANY_LINES: usize = 50;
 /// Columns that a box adds to what it holds: a line and a space on both sides.
 const FRAME: usize = 4;
 
@@ -73,22 +73,19 @@ impl Picture {
         let mut group = group.to_vec();
         let mut body = Block::new();
         // A core that is alone in its cache needs no box of its own.
-        if let ([only], true) = (&group[0].children[..], group[0].kind != Kind::Machine) {
-            if only.kind == Kind::Core {
-                group = group.iter().map(|o| &o.children[0]).collect();
-                body.push(name(&group));
-            }
+        let alone = group[0].kind.is_cache()
+            && matches!(&group[0].children[..], [only] if only.kind == Kind::Core);
+        if alone {
+            group = group.iter().map(|o| &o.children[0]).collect();
+            body.push(name(&group, group.len()));
         }
         if group[0].kind == Kind::Core {
             body.extend(level1(group[0]));
             body.extend(wrap(&threads(&group), inner));
             return frame(&title, &body, width);
         }
-        let children = self
-            .children(&group)
-            .into_iter()
-            .map(|child| self.object(&child, name(&child), inner))
-            .collect();
+        let draw = |child: Vec<&Object>| self.object(&child, name(&child, group.len()), inner);
+        let children = self.children(&group).into_iter().map(draw).collect();
         body.extend(side_by_side(children, inner));
         frame(&title, &body, width)
     }
@@ -126,7 +123,8 @@ fn same_mask(a: &Object, b: &Object) -> bool {
             .all(|(a, b)| same_mask(a, b))
 }
 
-fn name(group: &[&Object]) -> String {
+/// What a group of like objects is called that lie in `holders` others, equally many in each.
+fn name(group: &[&Object], holders: usize) -> String {
     let object = group[0];
     let kind = match object.kind {
         Kind::Machine => "Machine",
@@ -138,8 +136,8 @@ fn name(group: &[&Object]) -> String {
         Kind::Core => "Core",
         Kind::HardwareThread => "cpu",
     };
-    let mut name = match group.len() {
-        1 if object.kind.is_cache() => kind.to_owned(),
+    let mut name = match group.len() / holders {
+        1 if group.len() > 1 || object.kind.is_cache() => kind.to_owned(),
         1 => format!("{kind} {}", object.id),
         n => format!("{n} × {kind}"),
     };

@@ -308,16 +308,7 @@ impl<'a> Parser<'a> {
     /// Gives the tree its numbers, its mask and the default attributes.
     fn apply(&self, root: &mut Object) -> Result<(), Error> {
         if self.settings.contains_key("l2.size") && root.count(Kind::L2) == 0 {
-            root.visit_mut(&mut |o| {
-                for child in o
-                    .children
-                    .iter_mut()
-                    .filter(|child| child.kind == Kind::Core)
-                {
-                    let core = std::mem::replace(child, Object::new(Kind::L2, Vec::new()));
-                    child.children.push(core);
-                }
-            });
+            wrap_cores(root);
         }
         for &(kind, attribute) in DEFAULTS {
             let Some(word) = self.settings.get(&format!("{}.{attribute}", name_of(kind))) else {
@@ -534,6 +525,18 @@ fn write_level(object: &Object, count: usize, words: &mut Vec<String>) {
     let single_thread = object.kind == Kind::Core && object.children.len() == 1;
     if !single_thread {
         write_row(&object.children, words);
+    }
+}
+
+/// Puts every core into a level-2 cache of its own.
+fn wrap_cores(object: &mut Object) {
+    for child in &mut object.children {
+        if child.kind == Kind::Core {
+            let core = std::mem::replace(child, Object::new(Kind::L2, Vec::new()));
+            child.children.push(core);
+        } else {
+            wrap_cores(child);
+        }
     }
 }
 
