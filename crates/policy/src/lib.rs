@@ -30,6 +30,6 @@ pub use delivery::{ChannelState, Delivery, Notice};
 pub use dispatcher::{Dispatcher, Env, Fork, Op, Origin, Site, Wake};
 pub use governor::{Event, Governor, Observation, Plan};
 pub use hints::Hints;
-pub use random::random;
+pub use random::draw;
 pub use tanada_queues::Ready;
 pub use tanada_topology::{Placement, WorkerId};
