@@ -146,7 +146,7 @@ impl Env for NativeEnv<'_> {
     fn random(&mut self) -> u64 {
         let call = self.calls.get();
         self.calls.set(call + 1);
-        tanada_policy::random(self.pool.seed, self.me, call)
+        tanada_policy::draw(self.pool.seed, self.me, call)
     }
 
     #[inline]
