@@ -175,3 +175,93 @@ fn browser_draws_a_hundred_thousand_tasks() {
     };
     assert_eq!(attribute(&body, "data-tasks"), ["100000"]);
 }
+
+/// Uses the page as a reader would, and writes what it finds into the document.
+const READER: &str = r#"<script>
+setTimeout(() => {
+  const found = {};
+  const box = document.querySelector('[data-gantt]');
+  const chart = echarts.getInstanceByDom(box);
+  const point = (x, worker) => {
+    const [left, top] = chart.convertToPixel('grid', [x, worker]);
+    const target = box.querySelector('canvas');
+    const at = box.getBoundingClientRect();
+    target.dispatchEvent(new MouseEvent('mousemove',
+      { bubbles: true, clientX: at.left + left, clientY: at.top + top }));
+    const tip = document.getElementById('tip');
+    return tip.hidden ? 'nothing' : tip.textContent;
+  };
+  found.task = point(1200, 0);
+  found.gap = point(1e9, 0);
+  document.querySelector('input[name=by][value="1"]').click();
+  found.mode = box.dataset.mode;
+  found.legend = box.closest('figure').querySelector('.legend').textContent;
+  box.closest('figure').querySelector('[data-zoom=in]').click();
+  chart.getZr().flush();
+  found.zoomed = box.dataset.tasks;
+  box.closest('figure').querySelector('[data-zoom=all]').click();
+  chart.getZr().flush();
+  found.all = box.dataset.tasks;
+  box.closest('figure').querySelector('.legend button').click();
+  found.pressed = box.closest('figure').querySelectorAll('.legend [aria-pressed=true]').length;
+  const column = (index) => [...document.querySelectorAll('#runs tbody tr')].map((r) => r.cells[index].textContent);
+  document.querySelectorAll('#runs th button')[1].click();
+  found.fps = column(1).join(' ');
+  document.querySelectorAll('#runs th button')[0].click();
+  found.policies = column(0).join(' ');
+  fetch('http://127.0.0.1:9/').then(() => { found.network = 'open'; }, () => { found.network = 'shut'; })
+    .then(() => document.querySelector('main').append('FOUND' + JSON.stringify(found) + 'DNUOF'));
+}, 1000);
+</script>"#;
+
+#[test]
+fn browser_reacts_to_its_reader() {
+    let Some(chromium) = support::chromium() else {
+        return;
+    };
+    let report = support::report(2, 3_000);
+    let folder = tempfile::tempdir().expect("a folder for the page");
+    let page = folder.path().join("report.html");
+    std::fs::write(&page, to_html(&report).unwrap() + READER).expect("the page can be written");
+    let document = support::dump_dom_quiet(&chromium, &page, &["--window-size=1200,3000"]);
+    let start = document
+        .find("FOUND{")
+        .expect("the reader's script finished")
+        + 5;
+    let text = &document[start..start + document[start..].find("DNUOF").expect("and wrote all")];
+    let text = text
+        .replace("&quot;", "\"")
+        .replace("&amp;", "&")
+        .replace("&lt;", "<")
+        .replace("&gt;", ">");
+    let found: serde_json::Value = serde_json::from_str(&text).expect("what it wrote is JSON");
+
+    let event = report.timelines[0]
+        .events
+        .iter()
+        .find(|e| e.worker == 0 && e.start <= 2_290 && 2_290 < e.end);
+    let event = event.expect("a task runs there");
+    let tip = found["task"].as_str().unwrap();
+    assert!(
+        tip.starts_with(&report.timelines[0].names[event.name as usize]),
+        "{tip}"
+    );
+    let rest = format!("task {}, T{} S{}, worker 0", event.task, event.t, event.s);
+    assert!(tip.contains(&rest), "{tip} lacks {rest}");
+    assert_eq!(found["gap"], "nothing");
+    assert_eq!(found["mode"], "T group");
+    assert!(found["legend"].as_str().unwrap().starts_with("T1T2T3"));
+    assert_eq!(found["all"], "3000");
+    let zoomed: u64 = found["zoomed"].as_str().unwrap().parse().unwrap();
+    assert!(
+        (1_300..1_700).contains(&zoomed),
+        "half of the time holds {zoomed} of 3000 tasks"
+    );
+    assert_eq!(found["pressed"], 1);
+    assert_eq!(found["fps"], "139.7 133.1 119.0 118.4 100.0 97.3 60.0");
+    assert_eq!(
+        found["policies"],
+        "fcfs lcfs locality-steal near-steal random-steal serial ts"
+    );
+    assert_eq!(found["network"], "shut");
+}

@@ -13,13 +13,14 @@
 
   // ---- numbers for people -------------------------------------------------------------------------------------
   const grouped = (n) => n.toLocaleString('en-US');
-  const trimmed = (n) => String(Number(n.toPrecision(4)));
-  function time(t, unit) {
+  const trimmed = (n, digits = 4) => String(Number(n.toPrecision(digits)));
+  function time(t, unit, digits) {
+    if (t === 0) return '0';
     if (unit === 'cycles') return grouped(Math.round(t)) + ' cycles';
-    if (Math.abs(t) < 1e3) return trimmed(t) + ' ns';
-    if (Math.abs(t) < 1e6) return trimmed(t / 1e3) + ' µs';
-    if (Math.abs(t) < 1e9) return trimmed(t / 1e6) + ' ms';
-    return trimmed(t / 1e9) + ' s';
+    if (Math.abs(t) < 1e3) return trimmed(t, digits) + ' ns';
+    if (Math.abs(t) < 1e6) return trimmed(t / 1e3, digits) + ' µs';
+    if (Math.abs(t) < 1e9) return trimmed(t / 1e6, digits) + ' ms';
+    return trimmed(t / 1e9, digits) + ' s';
   }
   function origin(code) {
     return ['handed on', 'own queue', 'pool', 'mailbox'][code] || 'stolen from worker ' + (code - 4);
@@ -165,8 +166,8 @@
       xAxis: {
         type: 'value', min: 0, max: limit(t), splitNumber: narrow ? 3 : 8,
         axisLabel: {
-          color: c.soft, hideOverlap: true,
-          formatter: (v) => (t.unit === 'cycles' ? grouped(v) : time(v, t.unit)),
+          color: c.soft, hideOverlap: true, showMaxLabel: false,
+          formatter: (v) => (t.unit === 'cycles' ? grouped(v) : time(v, t.unit, 9)),
         },
         axisLine: { show: true, lineStyle: { color: c.line } }, splitLine: { show: false },
       },
@@ -275,8 +276,8 @@
   function drawBars(g) {
     const c = theme();
     const rows = g.rows;
-    const slow = g.title.startsWith('Frames') ? Math.max : Math.min;
-    const best = slow(...rows.map((r) => r.value));
+    const frames = g.title.startsWith('Frames');
+    const best = (frames ? Math.max : Math.min)(...rows.map((r) => r.value));
     g.box.style.height = 40 + rows.length * 30 + 'px';
     if (!g.chart) g.chart = echarts.init(g.box, null, { renderer: 'canvas' });
     g.chart.setOption({
@@ -290,7 +291,7 @@
         type: 'bar', barWidth: '66%', silent: true,
         data: rows.map((r) => ({ value: r.value, itemStyle: { color: r.value === best ? c.best : c.bar } })),
         label: { show: true, position: 'right', color: c.ink,
-          formatter: (p) => trimmed(p.value) + (rows[p.dataIndex].ratio === null ? ''
+          formatter: (p) => (frames ? p.value.toFixed(1) : trimmed(p.value)) + (rows[p.dataIndex].ratio === null ? ''
             : '  ×' + rows[p.dataIndex].ratio.toFixed(2)) },
       }],
     });

@@ -131,8 +131,26 @@ pub(crate) fn chromium() -> Option<PathBuf> {
     found
 }
 
-/// Opens a page in a headless browser that has no network, and returns the document after its script ran.
+/// The document after its script ran in a headless browser that has no network; the page must not complain.
 pub(crate) fn dump_dom(chromium: &Path, page: &Path, arguments: &[&str]) -> String {
+    let (document, log) = run_browser(chromium, page, arguments);
+    let complaints: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("CONSOLE") && !line.contains("willReadFrequently"))
+        .collect();
+    assert!(
+        complaints.is_empty(),
+        "the page complained: {complaints:#?}"
+    );
+    document
+}
+
+/// As [`dump_dom`], of a page that is meant to be refused something.
+pub(crate) fn dump_dom_quiet(chromium: &Path, page: &Path, arguments: &[&str]) -> String {
+    run_browser(chromium, page, arguments).0
+}
+
+fn run_browser(chromium: &Path, page: &Path, arguments: &[&str]) -> (String, String) {
     let profile = tempfile::tempdir().expect("a folder for the browser's profile");
     let output = profile.path().join("dom.html");
     let errors = profile.path().join("errors.txt");
@@ -179,13 +197,6 @@ pub(crate) fn dump_dom(chromium: &Path, page: &Path, arguments: &[&str]) -> Stri
         std::thread::sleep(Duration::from_millis(20));
     }
     let log = std::fs::read_to_string(&errors).unwrap_or_default();
-    let complaints: Vec<&str> = log
-        .lines()
-        .filter(|line| line.contains("CONSOLE") && !line.contains("willReadFrequently"))
-        .collect();
-    assert!(
-        complaints.is_empty(),
-        "the page complained: {complaints:#?}"
-    );
-    std::fs::read_to_string(&output).expect("the browser wrote the document")
+    let document = std::fs::read_to_string(&output).expect("the browser wrote the document");
+    (document, log)
 }
