@@ -1,1 +1,33 @@
 //! Every scheduling policy, written once for all engines.
+//!
+//! A policy is pure: it has no clock, no thread, no I/O, no global state and no randomness but what its [`Env`] hands to it, so the
+//! same object decides natively, in the simulator and in tests. Three traits are the seam between policies and engines:
+//!
+//! - [`Dispatcher`] decides which ready task an idle worker takes next;
+//! - [`Governor`] decides how many cores, and hardware threads of each, work during the next interval or region;
+//! - [`Delivery`] decides when the receiver of a message is told of it.
+//!
+//! A new dispatcher is one file here and one line in [`registry`]; a policy of another crate plugs in by type.
+#![forbid(unsafe_code)]
+
+pub mod central;
+mod delivery;
+mod dispatcher;
+pub mod fcfs;
+mod governor;
+mod hints;
+pub mod lcfs;
+pub mod locality_steal;
+pub mod near_steal;
+pub mod random_steal;
+pub mod registry;
+pub mod serial;
+pub mod stealing;
+pub mod ts;
+
+pub use delivery::{ChannelState, Delivery, Notice};
+pub use dispatcher::{Dispatcher, Env, Fork, Op, Origin, Site, Wake};
+pub use governor::{Event, Governor, Observation, Plan};
+pub use hints::Hints;
+pub use tanada_queues::Ready;
+pub use tanada_topology::{Placement, WorkerId};

@@ -1,1 +1,30 @@
-//! Queues of one-word tasks: deque, injector, mailbox, and the std/loom shim they are checked through.
+//! Queues of one-word tasks, and the `std`/`loom` shim that they are checked through.
+//!
+//! This crate knows no policy and no engine. A queue moves [`Ready`] values: each stands for one task that is ready to run, is one
+//! word long and cannot be copied, so a task that went into a queue comes out of it once.
+//!
+//! | queue | puts in | takes out | order |
+//! |---|---|---|---|
+//! | [`deque`](deque()) | its [`Owner`] | its [`Owner`] | newest first |
+//! | | | any [`Stealer`] | oldest first |
+//! | [`Injector`], [`Mailbox`] | anyone | anyone | oldest first |
+//!
+//! # What every queue promises to a worker that wants to sleep
+//!
+//! A push makes its task visible by a `SeqCst` write, and `is_empty` reads by `SeqCst` loads. So in the single total order of `SeqCst`
+//! operations, an `is_empty` after a push answers `false` unless somebody has taken, or is just taking, that task. That is one half of
+//! the protocol by which no wake-up is lost (Dekker's pattern):
+//!
+//! - who makes work: **push** (`SeqCst` write), then **load the number of sleepers** (`SeqCst`), and wake one if there is any;
+//! - who sleeps: **announce it** (`SeqCst` read-modify-write of that number), then ask **`is_empty`** of all queues, and only then sleep.
+//!
+//! Whichever of the two writes comes first in the total order, the other side's load sees it.
+
+mod deque;
+mod fifo;
+mod ready;
+pub mod sync;
+
+pub use deque::{Owner, Steal, Stealer, deque};
+pub use fifo::{Fifo, Injector, Mailbox};
+pub use ready::{HANDLE_BITS, Ready};

@@ -1,0 +1,28 @@
+//! `fcfs`: first come, first served (paper 1's baseline).
+//!
+//! Rule: an idle worker takes the oldest ready task.
+
+use std::collections::VecDeque;
+
+use crate::central::Rule;
+use crate::{Hints, Ready, Site, WorkerId};
+
+/// The rule of `fcfs`.
+#[derive(Debug, Default)]
+pub struct Fcfs(VecDeque<Ready>);
+
+impl Rule for Fcfs {
+    fn build(_site: &Site<'_>) -> Self {
+        Self::default()
+    }
+
+    #[inline]
+    fn ready(&mut self, _age: u64, task: Ready, _hints: Hints) {
+        self.0.push_back(task); // calls come in the order of age
+    }
+
+    #[inline]
+    fn next(&mut self, _worker: WorkerId) -> Option<Ready> {
+        self.0.pop_front()
+    }
+}

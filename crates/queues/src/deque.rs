@@ -1,0 +1,300 @@
+//! The deque of one worker: its owner works at the new end, thieves take from the old end.
+//!
+//! The algorithm is Chase and Lev's ("Dynamic circular work-stealing deque", SPAA 2005) in the C11 form of Lê, Pop, Cohen and Zappa
+//! Nardelli ("Correct and efficient work-stealing for weak memory models", PPoPP 2013), with three differences:
+//!
+//! - it synchronises by ordered accesses and has no bare fence: the store of `bottom` and the load of `top` in `pop`, and the loads of
+//!   `top` and `bottom` in `steal`, are `SeqCst`, which gives the argument below without one;
+//! - a slot is one `AtomicU64` that holds a whole task, so a thief may read a slot that the owner overwrites: it gets some word, and
+//!   finds out by its failing exchange of `top` that the word is not its own. No data race, hence nothing volatile;
+//! - outgrown buffers are kept until the deque is dropped (together they are no larger than the last one), so a thief never reads
+//!   freed memory and nobody counts readers.
+//!
+//! **Why no task is taken twice.** Task `i` is taken by a thief that moves `top` from `i` to `i + 1`, which only one can. The owner takes
+//! `i` without touching `top` only if it read `top < i` after it had stored `bottom = i`. Suppose that a thief moves `top` from `i` too: it
+//! loaded `top = i`, then a `bottom > i`. It did not see the owner's store, so in the total order its load of `bottom` comes before that
+//! store; its load of `top`, and the exchange that made `top = i`, come earlier still; so the owner's later load of `top` gives `i` or
+//! more, against what was supposed. For the last task (`top = i`) the owner exchanges `top` as a thief does.
+//!
+//! **Why the word is the right one.** Where the exchange from `i` succeeds, `top` was `i` all the time since it was read. The owner
+//! overwrites the slot of `i` only after it read `top > i` (acquire), thus after that exchange (release).
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::num::NonZeroU64;
+use std::sync::OnceLock;
+
+use crate::Ready;
+use crate::ready::digest_of;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Arc, total_order};
+
+/// Slots of the first buffer; every next one has twice as many. loom explores growth with few operations.
+const FIRST_CAPACITY: usize = if cfg!(loom) { 2 } else { 32 };
+
+/// How often a buffer can grow: the last one would have 2^30 slots.
+const BUFFERS: usize = 26;
+
+/// Keeps what thieves write and what the owner writes on cache lines (pairs of lines, as prefetched) of their own.
+#[repr(align(128))]
+struct Padded<T>(T);
+
+struct Shared {
+    /// Index of the oldest task. Only grows.
+    top: Padded<AtomicU64>,
+    /// One more than the index of the newest task. Written by the owner only.
+    bottom: Padded<AtomicU64>,
+    /// Which buffer is in use. Written by the owner only.
+    current: AtomicUsize,
+    /// The buffers made so far. A task's slot in a buffer is its index mod the buffer's length, a power of two.
+    buffers: [OnceLock<Box<[AtomicU64]>>; BUFFERS],
+}
+
+impl Shared {
+    #[inline]
+    fn slots(&self, buffer: usize) -> &[AtomicU64] {
+        self.buffers[buffer]
+            .get()
+            .expect("a buffer is made before its number is stored")
+    }
+
+    fn len(&self) -> usize {
+        total_order();
+        let top = self.top.0.load(Ordering::SeqCst);
+        let bottom = self.bottom.0.load(Ordering::SeqCst);
+        bottom.saturating_sub(top) as usize
+    }
+}
+
+#[inline]
+fn slot(slots: &[AtomicU64], index: u64) -> &AtomicU64 {
+    &slots[index as usize & (slots.len() - 1)]
+}
+
+fn new_buffer(capacity: usize) -> Box<[AtomicU64]> {
+    (0..capacity).map(|_| AtomicU64::new(0)).collect()
+}
+
+/// Makes an empty deque: the side of its owner, of which there is one, and the side of thieves, which can be cloned.
+///
+/// ```
+/// # use tanada_queues::{Ready, Steal, deque};
+/// // SAFETY: no engine is involved; the handles are only read back.
+/// let task = |n| unsafe { Ready::new(n, 0) };
+/// let (mut owner, stealer) = deque();
+/// (1..=3).for_each(|n| owner.push(task(n)));
+/// assert_eq!(owner.pop().unwrap().handle(), 3);
+/// assert!(matches!(stealer.steal(), Steal::Taken(oldest) if oldest.handle() == 1));
+/// ```
+pub fn deque() -> (Owner, Stealer) {
+    let shared = Arc::new(Shared {
+        top: Padded(AtomicU64::new(0)),
+        bottom: Padded(AtomicU64::new(0)),
+        current: AtomicUsize::new(0),
+        buffers: [const { OnceLock::new() }; BUFFERS],
+    });
+    shared.buffers[0].get_or_init(|| new_buffer(FIRST_CAPACITY));
+    let owner = Owner {
+        shared: Arc::clone(&shared),
+        buffer: 0,
+        top_seen: 0,
+        one_thread: PhantomData,
+    };
+    (owner, Stealer { shared })
+}
+
+/// The owner's side of a deque. There is one, it can move between threads but not be shared, and what changes the deque takes
+/// `&mut`: safe code cannot use it from two threads.
+pub struct Owner {
+    shared: Arc<Shared>,
+    /// The buffer in use.
+    buffer: usize,
+    /// A value that `top` had: `top` is at least that. Saves reading the thieves' cache line at every push.
+    top_seen: u64,
+    one_thread: PhantomData<Cell<()>>,
+}
+
+impl Owner {
+    /// Puts a task at the new end. Wait-free but for the allocation when the buffer is full.
+    ///
+    /// The task is visible to every `is_empty` that follows in the total order of `SeqCst` operations.
+    #[inline]
+    pub fn push(&mut self, task: Ready) {
+        let bottom = self.shared.bottom.0.load(Ordering::Relaxed);
+        let mut slots = self.shared.slots(self.buffer);
+        if bottom - self.top_seen >= slots.len() as u64 {
+            self.top_seen = self.shared.top.0.load(Ordering::Acquire);
+            if bottom - self.top_seen >= slots.len() as u64 {
+                self.grow(bottom);
+                slots = self.shared.slots(self.buffer);
+            }
+        }
+        slot(slots, bottom).store(task.into_word().get(), Ordering::Relaxed);
+        self.shared.bottom.0.store(bottom + 1, Ordering::SeqCst);
+        total_order();
+    }
+
+    #[cold]
+    fn grow(&mut self, bottom: u64) {
+        let old = self.shared.slots(self.buffer);
+        let new = new_buffer(old.len() * 2);
+        for index in self.top_seen..bottom {
+            slot(&new, index).store(slot(old, index).load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.buffer += 1;
+        self.shared.buffers[self.buffer]
+            .set(new)
+            .expect("only the owner makes buffers, each once");
+        self.shared.current.store(self.buffer, Ordering::Release);
+    }
+
+    /// Takes the newest task.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Ready> {
+        let bottom = self.shared.bottom.0.load(Ordering::Relaxed);
+        // `top` only grows: what looks empty here is empty. An idle worker that asks again and again writes nothing.
+        if self.shared.top.0.load(Ordering::Relaxed) >= bottom {
+            return None;
+        }
+        let newest = bottom - 1;
+        self.shared.bottom.0.store(newest, Ordering::SeqCst);
+        total_order();
+        let top = self.shared.top.0.load(Ordering::SeqCst);
+        if top < newest {
+            return Some(self.take(newest));
+        }
+        // The last task: whoever moves `top` has it. The deque is empty afterwards in any case.
+        let won = top == newest
+            && self
+                .shared
+                .top
+                .0
+                .compare_exchange(newest, bottom, Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok();
+        self.shared.bottom.0.store(bottom, Ordering::Release);
+        won.then(|| self.take(newest))
+    }
+
+    #[inline]
+    fn take(&self, index: u64) -> Ready {
+        let word = slot(self.shared.slots(self.buffer), index).load(Ordering::Relaxed);
+        let word =
+            NonZeroU64::new(word).expect("the owner stored a task at every index below bottom");
+        // SAFETY: the word was stored by `push` from `into_word`. It is turned back once: `pop` got the index either by storing
+        // `bottom = index` and then reading `top < index`, or by moving `top` past it; the module's argument shows that no thief has
+        // it as well, and the owner pushes at that index anew only afterwards.
+        unsafe { Ready::from_word(word) }
+    }
+
+    /// How many tasks there are.
+    pub fn len(&self) -> usize {
+        self.shared.len()
+    }
+
+    /// Whether there is no task.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.shared.len() == 0
+    }
+}
+
+impl std::fmt::Debug for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Owner").field("len", &self.len()).finish()
+    }
+}
+
+/// What came of an attempt to steal.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Steal {
+    /// There was nothing.
+    Empty,
+    /// Somebody else was faster; there may be more.
+    Retry,
+    /// The oldest task is there, but [`Stealer::steal_if`]'s condition refused it.
+    Refused,
+    /// The task that was the oldest.
+    Taken(Ready),
+}
+
+/// The thieves' side of a deque.
+#[derive(Clone)]
+pub struct Stealer {
+    shared: Arc<Shared>,
+}
+
+impl Stealer {
+    /// Tries once to take the oldest task. Lock-free: a `Retry` means that somebody else took one.
+    #[inline]
+    pub fn steal(&self) -> Steal {
+        self.steal_if(|_| true)
+    }
+
+    /// As [`Stealer::steal`], but first shows the digest of the oldest task to `accept`, which may refuse it. A task that is taken is
+    /// the one whose digest was shown. (Paper 5's conditional take.)
+    #[inline]
+    pub fn steal_if(&self, accept: impl FnOnce(u16) -> bool) -> Steal {
+        let top = self.shared.top.0.load(Ordering::SeqCst);
+        let Some(word) = self.word_at(top) else {
+            return Steal::Empty;
+        };
+        let Some(word) = NonZeroU64::new(word) else {
+            return Steal::Retry;
+        };
+        if !accept(digest_of(word)) {
+            return Steal::Refused;
+        }
+        match self
+            .shared
+            .top
+            .0
+            .compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed)
+        {
+            // SAFETY: the word was stored by `push` from `into_word`, and `top` did not move since before it was read, so it is the
+            // word at index `top`. It is turned back once: only one exchange from `top` succeeds, and the module's argument shows that
+            // the owner does not take that index without one.
+            Ok(_) => Steal::Taken(unsafe { Ready::from_word(word) }),
+            Err(_) => Steal::Retry,
+        }
+    }
+
+    /// The digest of what was the oldest task at some moment during the call: may be out of date when it returns.
+    #[inline]
+    pub fn peek_digest(&self) -> Option<u16> {
+        let top = self.shared.top.0.load(Ordering::SeqCst);
+        self.word_at(top).and_then(NonZeroU64::new).map(digest_of)
+    }
+
+    /// The word in the slot of index `top`, which was just read, if there is a task at that index. It is that task's word unless `top`
+    /// moved meanwhile; then it can be any, also zero (a newer buffer has no task at an index that was taken before it was made).
+    #[inline]
+    fn word_at(&self, top: u64) -> Option<u64> {
+        total_order();
+        if top >= self.shared.bottom.0.load(Ordering::SeqCst) {
+            return None;
+        }
+        // After `bottom`: who pushed this task had made its buffer before.
+        let slots = self
+            .shared
+            .slots(self.shared.current.load(Ordering::Acquire));
+        Some(slot(slots, top).load(Ordering::Relaxed))
+    }
+
+    /// How many tasks there were at some moment during the call.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.shared.len()
+    }
+
+    /// Whether there was no task at some moment during the call. `SeqCst`: see the crate's promise to sleepers.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl std::fmt::Debug for Stealer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stealer").field("len", &self.len()).finish()
+    }
+}

@@ -1,0 +1,74 @@
+//! A first-in first-out queue that anyone may put into and take from.
+
+use std::collections::VecDeque;
+
+use crate::Ready;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, total_order};
+
+/// The queue of tasks that became ready outside any worker.
+pub type Injector = Fifo;
+
+/// The queue of tasks that were sent to one worker. Others may take from it where the policy lets them: a worker that runs a long
+/// task must not keep its mail from idle ones. That is why it is no single-receiver queue.
+pub type Mailbox = Fifo;
+
+/// A shared FIFO: a lock around a ring, with the length beside it in an atomic.
+///
+/// A lock, because it is obviously right and because these queues are not on the hot path: work that a worker makes goes through its
+/// own deque. What is hot is to find the queue *empty*, and that takes no lock.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+pub struct Fifo {
+    /// Length of `tasks`; written with the lock held.
+    length: AtomicUsize,
+    tasks: Mutex<VecDeque<Ready>>,
+}
+
+impl Fifo {
+    /// An empty queue.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts a task at the new end.
+    ///
+    /// The task is visible to every `is_empty` that follows in the total order of `SeqCst` operations.
+    pub fn push(&self, task: Ready) {
+        let mut tasks = self.tasks.lock();
+        tasks.push_back(task);
+        self.length.store(tasks.len(), Ordering::SeqCst);
+        drop(tasks);
+        total_order();
+    }
+
+    /// Takes the oldest task. Takes no lock when there is none.
+    #[inline]
+    pub fn pop(&self) -> Option<Ready> {
+        if self.is_empty() {
+            None
+        } else {
+            self.pop_locked()
+        }
+    }
+
+    fn pop_locked(&self) -> Option<Ready> {
+        let mut tasks = self.tasks.lock();
+        let task = tasks.pop_front();
+        self.length.store(tasks.len(), Ordering::SeqCst);
+        task
+    }
+
+    /// How many tasks there were at some moment during the call. Takes no lock.
+    #[inline]
+    pub fn len(&self) -> usize {
+        total_order();
+        self.length.load(Ordering::SeqCst)
+    }
+
+    /// Whether there was no task at some moment during the call. `SeqCst`: see the crate's promise to sleepers.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
