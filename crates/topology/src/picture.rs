@@ -191,11 +191,13 @@ fn threads(group: &[&Object]) -> String {
     } else {
         format!("({masked})")
     };
-    ["cpu", &usable, &masked]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
+    let each = match group[0].children.len() {
+        n if n > 1 && group.len() > 1 => format!("· {n} a core"),
+        _ => String::new(),
+    };
+    let mut parts = vec!["cpu".to_owned(), usable, masked, each];
+    parts.retain(|part| !part.is_empty());
+    parts.join(" ")
 }
 
 /// Breaks a text after commas and spaces.

@@ -35,7 +35,7 @@ impl Topology {
 
     /// The machine whose `sys` and `proc` folders lie below `root`; `allowed` is the affinity mask (`None`: every hardware thread).
     ///
-    /// Reads below `root`: `sys/devices/system/cpu` (online, core and package lists, caches, capacities), `sys/devices/system/node`,
+    /// Reads below `root`: `sys/devices/system/cpu` (online, core lists, package numbers, caches, capacities), `sys/devices/system/node`,
     /// `sys/devices/cpu_atom` (hybrid processors), and the control group through `proc/self/{cgroup,mountinfo}`. Files that are missing
     /// or make no sense leave out what they would have said; a set of hardware threads that cuts a core or another set is left out.
     /// Without any list of hardware threads the mask alone is taken, as a flat machine.
@@ -229,10 +229,8 @@ impl Sys {
     /// Packages, NUMA nodes and caches from level 2.
     fn sets(&self, online: &Cpus) -> Vec<Set> {
         let mut sets = Vec::new();
-        let mut packages = BTreeSet::new();
         let mut shared = BTreeSet::new();
         for &cpu in online {
-            packages.extend(self.package(cpu, online));
             for cache in self.caches(cpu) {
                 let kind = match cache.level {
                     2 => Kind::L2,
@@ -250,7 +248,7 @@ impl Sys {
                 }
             }
         }
-        sets.extend(packages.into_iter().map(|cpus| Set {
+        sets.extend(self.packages(online).into_iter().map(|cpus| Set {
             object: Object::new(Kind::Package, Vec::new()),
             cpus,
         }));
@@ -265,20 +263,15 @@ impl Sys {
         sets
     }
 
-    fn package(&self, cpu: u32, online: &Cpus) -> Option<Cpus> {
-        // Firmware that does not know the package says -1; Linux then lists every hardware thread as its own.
-        let id: i64 = read_number(&self.of(cpu, "topology/physical_package_id"))?;
-        let same = |other: &u32| {
-            read_number::<i64>(&self.of(*other, "topology/physical_package_id")) == Some(id)
-        };
-        (id >= 0).then(|| {
-            self.list(
-                cpu,
-                &["topology/package_cpus_list", "topology/core_siblings_list"],
-                online,
-            )
-            .unwrap_or_else(|| online.iter().copied().filter(same).collect())
-        })
+    /// The hardware threads of every package whose number is known; firmware that knows none says -1.
+    fn packages(&self, online: &Cpus) -> Vec<Cpus> {
+        let mut packages = BTreeMap::<u32, Cpus>::new();
+        for &cpu in online {
+            if let Some(id) = read_number(&self.of(cpu, "topology/physical_package_id")) {
+                packages.entry(id).or_default().insert(cpu);
+            }
+        }
+        packages.into_values().collect()
     }
 
     fn nodes(&self, online: &Cpus) -> Vec<Set> {
