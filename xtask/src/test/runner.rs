@@ -1,5 +1,6 @@
 //! Runs commands as children that can be stopped, and keeps their output until somebody wants it.
 
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
@@ -75,6 +76,8 @@ pub(super) struct Runner {
     pub(super) root: PathBuf,
     pub(super) full: bool,
     verbose: bool,
+    /// Name of the step that runs.
+    step: Cell<&'static str>,
     /// Process group of the child that runs; 0: none.
     child: Arc<AtomicI32>,
     interrupted: Arc<AtomicBool>,
@@ -86,7 +89,7 @@ impl Runner {
         let interrupted = Arc::new(AtomicBool::new(false));
         let (group, flag) = (Arc::clone(&child), Arc::clone(&interrupted));
         // In tests several runners exist; the first has the handler.
-        let _ = ctrlc::try_set_handler(move || {
+        let _ = ctrlc::set_handler(move || {
             flag.store(true, Ordering::SeqCst);
             stop(group.load(Ordering::SeqCst), Signal::TERM);
         });
@@ -94,17 +97,17 @@ impl Runner {
             root: root.to_owned(),
             full,
             verbose,
+            step: Cell::new(""),
             child,
             interrupted,
         }
     }
 
     /// Says which step runs now.
-    pub(super) fn begin(&self, name: &str) {
+    pub(super) fn begin(&self, name: &'static str) {
+        self.step.set(name);
         if self.verbose {
             println!("running  {name}");
-        } else {
-            self.live(&format!("running  {name}"));
         }
     }
 
@@ -261,7 +264,11 @@ impl Runner {
                 late = true;
                 stop(group, Signal::KILL);
             }
-            self.live(&format!("{:8} {:.0} s", "", start.elapsed().as_secs_f64()));
+            let name = self.step.get();
+            self.live(&format!(
+                "running  {name:<12} {:5.0} s",
+                start.elapsed().as_secs_f64()
+            ));
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(200));
         };
