@@ -1,1 +1,57 @@
 //! One schema of events and results, and one self-contained HTML page, for every engine.
+//!
+//! A [`Report`] holds what a comparison found: one [`RunResult`] per policy and one [`Timeline`] (which worker ran
+//! which task, and when) per picture that is to be looked at. The native engine fills it with nanoseconds, the
+//! simulated one with cycles; nothing else differs, so one viewer shows both side by side.
+//!
+//! ```
+//! use tanada_report::{Event, Origin, Report, RunResult, Timeline, Unit};
+//!
+//! let mut timeline = Timeline::new("fcfs, picture 7", "fcfs", Unit::Ns, 2);
+//! let name = timeline.intern("luma prediction");
+//! timeline.events.push(Event { worker: 1, task: 0, name, t: 3, s: 2, start: 100, end: 350, origin: Origin::Pool });
+//!
+//! let mut report = Report::new("First look");
+//! report.runs.push(RunResult::new("h264", "demo.264", "fcfs", 2));
+//! report.timelines.push(timeline);
+//! let json = tanada_report::to_json(&report)?;
+//! assert_eq!(tanada_report::from_json(&json)?, report);
+//! # Ok::<(), tanada_report::ReportError>(())
+//! ```
+//!
+//! With the default feature `render` there are [`to_table`] for people at a terminal, [`to_html`] for a page that
+//! needs no network, and [`to_svg_gantt`] for a still picture; [`to_json`] and [`to_perfetto`] are always there.
+
+#![forbid(unsafe_code)]
+
+mod check;
+#[cfg(feature = "render")]
+mod classes;
+#[cfg(feature = "render")]
+mod colours;
+#[cfg(feature = "render")]
+mod columns;
+#[cfg(feature = "render")]
+mod headline;
+#[cfg(feature = "render")]
+mod html;
+mod perfetto;
+mod schema;
+#[cfg(feature = "render")]
+mod svg;
+#[cfg(feature = "render")]
+mod table;
+
+pub use check::{ReportError, from_json, to_json, validate};
+#[cfg(feature = "render")]
+pub use classes::ColourBy;
+#[cfg(feature = "render")]
+pub use html::to_html;
+pub use perfetto::to_perfetto;
+pub use schema::{
+    Engine, Event, Events, Origin, OriginCounts, Report, RunResult, SCHEMA, Seconds, Timeline, Unit,
+};
+#[cfg(feature = "render")]
+pub use svg::{to_svg_gantt, to_svg_gantts};
+#[cfg(feature = "render")]
+pub use table::to_table;

@@ -1,15 +1,31 @@
 //! The tree of packages, NUMA nodes, caches, cores and hardware threads, and where workers are placed on it.
 //!
-//! A [`Topology`] is a value: it comes from this machine, from a Linux `sysfs` tree below any folder
-//! or from a line of text. Policies and tests therefore meet machines that nobody here
+//! A [`Topology`] is a value: it comes from this machine ([`Topology::detect`]), from a Linux `sysfs` tree below any folder
+//! ([`Topology::from_sysfs`]) or from a line of text ([`Topology::parse`]). Policies and tests therefore meet machines that nobody here
 //! owns. A [`Placement`] is what a topology says about a number of workers: which hardware thread each is meant for, and how far apart
 //! any two are.
+//!
+//! ```
+//! use tanada_topology::{Topology, WorkerId};
+//!
+//! let machine = Topology::parse("package:2 numa:1 l3:1(size=32M) l2:4(size=1M) core:1 pu:2")?;
+//! assert_eq!(machine.default_workers(), 16);
+//! let placement = machine.place(8); // eight cores: one worker each
+//! assert_eq!(placement.distance(WorkerId(0), WorkerId(1)), 3); // they share an L3
+//! assert_eq!(placement.distance(WorkerId(0), WorkerId(4)), 6); // another package
+//! # Ok::<(), tanada_topology::Error>(())
+//! ```
 //!
 //! Nothing here starts a thread or binds one; the crate depends on no other crate of the workspace.
 
 #![forbid(unsafe_code)]
 
+mod cgroup;
+mod list;
+mod picture;
 mod placement;
+mod sysfs;
+mod text;
 mod tree;
 
 use std::fmt;

@@ -8,9 +8,8 @@ use crate::tree::{Kind, Object, Topology};
 /// The largest distance that [`Placement::distance`] gives.
 pub const MAX_DISTANCE: u8 = 6;
 
-/// What two hardware threads may have in common, nearest first: the index of the first that is equal is their distance.
-/// What a hardware thread does not have is a number that occurs once.
-const SAME_THREAD: usize = 0;
+// What two hardware threads may have in common, nearest first: the index of the first that is equal is their distance (0: the hardware
+// thread itself). What a hardware thread does not have is a number that occurs once.
 const SAME_CORE: usize = 1;
 const SAME_L2: usize = 2;
 const SAME_CACHE: usize = 3;
@@ -326,7 +325,6 @@ impl Walk {
 
     fn spot(&mut self, thread: &Object, me: u32, down: Down) {
         let mut shared = [me; 6]; // `me` belongs to this hardware thread alone
-        debug_assert_eq!(shared[SAME_THREAD], me);
         shared[SAME_CORE] = down.core;
         shared[SAME_L2] = down.shared_l2.unwrap_or(me);
         shared[SAME_CACHE] = down.domain.unwrap_or(me);

@@ -260,6 +260,20 @@ fn check(object: &Object, path: &mut Vec<Kind>) -> Result<(), Error> {
             object.kind
         )));
     }
+    let bears = |kind: bool, something: bool| kind || !something;
+    let level1 = object.l1d_bytes.is_some() || object.l1i_bytes.is_some() || object.core_kind != 0;
+    if !bears(object.kind == Kind::Core, level1)
+        || !bears(
+            object.kind.is_cache() || object.kind == Kind::Numa,
+            object.bytes.is_some(),
+        )
+        || !bears(object.kind == Kind::HardwareThread, !object.usable)
+    {
+        return Err(Error::Tree(format!(
+            "a {:?} has an attribute that only others have",
+            object.kind
+        )));
+    }
     let leaf = object.kind == Kind::HardwareThread;
     if leaf != object.children.is_empty() && object.kind != Kind::Machine {
         return Err(Error::Tree(format!(

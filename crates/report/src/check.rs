@@ -1,0 +1,199 @@
+//! Reading and writing JSON, and the checks that keep a damaged report from being drawn as if it were whole.
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::schema::{Events, Report, RunResult, SCHEMA, Timeline};
+
+/// Largest time in a timeline: what a page's script can still hold exactly.
+const TIME_MAX: u64 = 1 << 53;
+
+/// Why a report cannot be read or written; each message says what to do about it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// The text is not JSON or not of the schema's shape.
+    #[error(
+        "this is not a report in JSON: {0}; make it again with `--json`, or check that the file is whole"
+    )]
+    Json(#[from] serde_json::Error),
+    /// There is no `schema` key.
+    #[error(
+        "this JSON has no key `schema`, so it is no report; a report starts with \"schema\": \"{SCHEMA}\""
+    )]
+    NoSchema,
+    /// The report is of another version.
+    #[error(
+        "this report is of schema `{found}`, and this program reads `{SCHEMA}`; make the report again, or use the version of the program that wrote it"
+    )]
+    Version {
+        /// The version that was found.
+        found: String,
+    },
+    /// A value contradicts the rest of the report.
+    #[error("{place}: {what}; the report is damaged or its writer is at fault, make it again")]
+    Invalid {
+        /// The run or timeline.
+        place: String,
+        /// What is wrong there.
+        what: String,
+    },
+}
+
+/// Reads a report and checks it with [`validate`].
+///
+/// # Errors
+/// Text that is not JSON or lacks a key, a report of another version, and a report that contradicts itself.
+pub fn from_json(text: &str) -> Result<Report, ReportError> {
+    // The version is looked at first: a later one may well have keys that this program calls unknown.
+    #[derive(Deserialize)]
+    struct Version {
+        schema: Option<String>,
+    }
+    let version: Version = serde_json::from_str(text)?;
+    match version.schema {
+        None => return Err(ReportError::NoSchema),
+        Some(found) if found != SCHEMA => return Err(ReportError::Version { found }),
+        Some(_) => {}
+    }
+    let report: Report = serde_json::from_str(text)?;
+    validate(&report)?;
+    Ok(report)
+}
+
+/// Writes a report as one line of JSON.
+///
+/// # Errors
+/// A report that [`validate`] refuses, so that nothing unreadable is ever written.
+pub fn to_json(report: &Report) -> Result<String, ReportError> {
+    validate(report)?;
+    Ok(serde_json::to_string(report)?)
+}
+
+/// Checks that a report is of this version and does not contradict itself: columns of one length, events that end
+/// after they start on workers that exist, names and victims that exist, numbers that are numbers.
+///
+/// # Errors
+/// The first contradiction, with the run or timeline where it is. Costs a pass over all events.
+pub fn validate(report: &Report) -> Result<(), ReportError> {
+    if report.schema != SCHEMA {
+        return Err(ReportError::Version {
+            found: report.schema.clone(),
+        });
+    }
+    for (index, run) in report.runs.iter().enumerate() {
+        check_run(run).map_err(|what| ReportError::Invalid {
+            place: format!("run {index} (policy `{}`)", run.policy),
+            what,
+        })?;
+    }
+    for (index, timeline) in report.timelines.iter().enumerate() {
+        check_timeline(timeline).map_err(|what| ReportError::Invalid {
+            place: format!("timeline {index} (`{}`)", timeline.label),
+            what,
+        })?;
+    }
+    Ok(())
+}
+
+fn check_run(run: &RunResult) -> Result<(), String> {
+    if run.policy.is_empty() {
+        return Err("the policy has no name".to_owned());
+    }
+    if run.workers == 0 {
+        return Err("`workers` is 0".to_owned());
+    }
+    let numbers = [
+        ("seconds.min", run.seconds.map(|seconds| seconds.min)),
+        ("seconds.median", run.seconds.map(|seconds| seconds.median)),
+        ("fps", run.fps),
+        ("ratio_to_fcfs", run.ratio_to_fcfs),
+        ("mean_task_ns", run.mean_task_ns),
+        ("scheduling_ns_per_task", run.scheduling_ns_per_task),
+        ("mean_task_cycles", run.mean_task_cycles),
+        ("scheduling_cycles_per_task", run.scheduling_cycles_per_task),
+        ("utilisation", run.utilisation),
+        ("bound", run.bound),
+        ("bound_ratio", run.bound_ratio),
+    ];
+    for (key, value) in numbers {
+        if let Some(value) = value
+            && !(value.is_finite() && value >= 0.0)
+        {
+            return Err(format!("`{key}` is {value}, not a number of 0 or more"));
+        }
+    }
+    if let Some(seconds) = run.seconds
+        && (seconds.min > seconds.median || seconds.repeats == 0)
+    {
+        return Err(format!(
+            "`seconds` has minimum {}, median {} and {} repeats",
+            seconds.min, seconds.median, seconds.repeats
+        ));
+    }
+    if let (Some(steals), Some(origins)) = (run.steals, run.origins)
+        && steals != origins.stolen
+    {
+        return Err(format!(
+            "`steals` is {steals}, but `origins.stolen` is {}",
+            origins.stolen
+        ));
+    }
+    Ok(())
+}
+
+fn check_timeline(timeline: &Timeline) -> Result<(), String> {
+    check_columns(&timeline.events)?;
+    if timeline.workers == 0 {
+        return Err("`workers` is 0".to_owned());
+    }
+    for (index, event) in timeline.events.iter().enumerate() {
+        if event.worker >= timeline.workers {
+            return Err(format!(
+                "event {index} ran on worker {} of {}",
+                event.worker, timeline.workers
+            ));
+        }
+        if event.start > event.end {
+            return Err(format!(
+                "event {index} starts at {} and ends at {}",
+                event.start, event.end
+            ));
+        }
+        if event.end > TIME_MAX {
+            return Err(format!(
+                "event {index} ends at {}, later than 2^53; count time from the timeline's beginning",
+                event.end
+            ));
+        }
+        if event.name as usize >= timeline.names.len() {
+            return Err(format!(
+                "event {index} has name {} of {}",
+                event.name,
+                timeline.names.len()
+            ));
+        }
+        if let crate::Origin::Stolen(victim) = event.origin
+            && victim >= timeline.workers
+        {
+            return Err(format!(
+                "event {index} was stolen from worker {victim} of {}",
+                timeline.workers
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_columns(events: &Events) -> Result<(), String> {
+    let columns = events.column_lengths();
+    let (first, length) = columns[0];
+    for (name, other) in columns {
+        if other != length {
+            return Err(format!(
+                "column `{first}` has {length} events, column `{name}` has {other}"
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,474 @@
+//! The types of the schema: what a report holds, in which unit, and how events lie in JSON.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Name and version of the schema; the value of the key `schema` of every report.
+pub const SCHEMA: &str = "tanada-report 1";
+
+/// What drove the workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// Threads of this machine.
+    #[default]
+    Native,
+    /// The simulator.
+    Simulated,
+}
+
+/// Unit of every time in a [`Timeline`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Nanoseconds of wall-clock time (native engine).
+    #[default]
+    Ns,
+    /// Cycles of the simulated machine.
+    Cycles,
+}
+
+impl Unit {
+    /// The unit as it stands in JSON and behind a number: `ns` or `cycles`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Unit::Ns => "ns",
+            Unit::Cycles => "cycles",
+        }
+    }
+}
+
+/// Where a worker got a task from (`From` of the seam between policies and engines).
+///
+/// In JSON an origin is one number: 0 handed, 1 own, 2 pool, 3 mailbox, 4 + victim for a stolen task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// Handed on directly by the task that released it, without a queue.
+    Handed,
+    /// The worker's own queue.
+    Own,
+    /// A pool that all workers share.
+    Pool,
+    /// The worker's mailbox.
+    Mailbox,
+    /// The queue of another worker, the victim.
+    Stolen(u16),
+}
+
+impl Origin {
+    /// The number that stands for this origin in JSON.
+    pub fn code(self) -> u32 {
+        match self {
+            Origin::Handed => 0,
+            Origin::Own => 1,
+            Origin::Pool => 2,
+            Origin::Mailbox => 3,
+            Origin::Stolen(victim) => 4 + u32::from(victim),
+        }
+    }
+
+    /// The origin that `code` stands for, or `None` when its victim would not be a worker number.
+    pub fn from_code(code: u32) -> Option<Origin> {
+        Some(match code {
+            0 => Origin::Handed,
+            1 => Origin::Own,
+            2 => Origin::Pool,
+            3 => Origin::Mailbox,
+            _ => Origin::Stolen(u16::try_from(code - 4).ok()?),
+        })
+    }
+
+    /// The kind as a word: `handed`, `own`, `pool`, `mailbox` or `stolen`.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Origin::Handed => "handed",
+            Origin::Own => "own",
+            Origin::Pool => "pool",
+            Origin::Mailbox => "mailbox",
+            Origin::Stolen(_) => "stolen",
+        }
+    }
+}
+
+impl Serialize for Origin {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(self.code())
+    }
+}
+
+impl<'de> Deserialize<'de> for Origin {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Origin, D::Error> {
+        let code = u32::deserialize(deserializer)?;
+        Origin::from_code(code).ok_or_else(|| {
+            serde::de::Error::custom(format!("origin {code} is not 0 to 3 or 4 + a worker"))
+        })
+    }
+}
+
+/// One task that ran: on which worker, when, and where the worker got it from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Event {
+    /// Worker that ran the task, counted from 0.
+    pub worker: u16,
+    /// Number of the task in its graph.
+    pub task: u64,
+    /// What the task does: an index into [`Timeline::names`], for instance of its stage.
+    pub name: u32,
+    /// T group; 0 is the exception group.
+    pub t: u32,
+    /// S group; 0 is the exception group.
+    pub s: u32,
+    /// When the task started, in the timeline's unit since the timeline's beginning.
+    pub start: u64,
+    /// When the task ended; not before `start`.
+    pub end: u64,
+    /// Where the worker got the task from.
+    pub origin: Origin,
+}
+
+/// Events of one timeline, stored by column: each field is one array, so that a hundred thousand events stay a
+/// few megabytes of JSON and no key is repeated. All columns have the same length.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Events {
+    pub(crate) worker: Vec<u16>,
+    pub(crate) task: Vec<u64>,
+    pub(crate) name: Vec<u32>,
+    pub(crate) t: Vec<u32>,
+    pub(crate) s: Vec<u32>,
+    pub(crate) start: Vec<u64>,
+    pub(crate) end: Vec<u64>,
+    pub(crate) origin: Vec<Origin>,
+}
+
+impl Events {
+    /// No events, with room for `capacity` of them.
+    pub fn with_capacity(capacity: usize) -> Events {
+        Events {
+            worker: Vec::with_capacity(capacity),
+            task: Vec::with_capacity(capacity),
+            name: Vec::with_capacity(capacity),
+            t: Vec::with_capacity(capacity),
+            s: Vec::with_capacity(capacity),
+            start: Vec::with_capacity(capacity),
+            end: Vec::with_capacity(capacity),
+            origin: Vec::with_capacity(capacity),
+        }
+    }
+
+    /// Appends one event. Events may come in any order.
+    pub fn push(&mut self, event: Event) {
+        self.worker.push(event.worker);
+        self.task.push(event.task);
+        self.name.push(event.name);
+        self.t.push(event.t);
+        self.s.push(event.s);
+        self.start.push(event.start);
+        self.end.push(event.end);
+        self.origin.push(event.origin);
+    }
+
+    /// Number of events.
+    pub fn len(&self) -> usize {
+        self.worker.len()
+    }
+
+    /// Whether there is no event.
+    pub fn is_empty(&self) -> bool {
+        self.worker.is_empty()
+    }
+
+    /// The event at `index`, in order of [`Events::push`]; `None` behind the last one.
+    pub fn get(&self, index: usize) -> Option<Event> {
+        Some(Event {
+            worker: *self.worker.get(index)?,
+            task: *self.task.get(index)?,
+            name: *self.name.get(index)?,
+            t: *self.t.get(index)?,
+            s: *self.s.get(index)?,
+            start: *self.start.get(index)?,
+            end: *self.end.get(index)?,
+            origin: *self.origin.get(index)?,
+        })
+    }
+
+    /// All events in order of [`Events::push`].
+    pub fn iter(&self) -> impl Iterator<Item = Event> + '_ {
+        (0..self.len()).filter_map(|index| self.get(index))
+    }
+
+    /// The columns' names and lengths, for the reader's check that they agree.
+    pub(crate) fn column_lengths(&self) -> [(&'static str, usize); 8] {
+        [
+            ("worker", self.worker.len()),
+            ("task", self.task.len()),
+            ("name", self.name.len()),
+            ("t", self.t.len()),
+            ("s", self.s.len()),
+            ("start", self.start.len()),
+            ("end", self.end.len()),
+            ("origin", self.origin.len()),
+        ]
+    }
+}
+
+impl Extend<Event> for Events {
+    fn extend<I: IntoIterator<Item = Event>>(&mut self, events: I) {
+        for event in events {
+            self.push(event);
+        }
+    }
+}
+
+impl FromIterator<Event> for Events {
+    fn from_iter<I: IntoIterator<Item = Event>>(events: I) -> Events {
+        let mut all = Events::default();
+        all.extend(events);
+        all
+    }
+}
+
+/// Who ran what and when, for one stretch of a run (for video: one picture).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timeline {
+    /// Heading above the chart.
+    pub label: String,
+    /// Name of the dispatcher.
+    pub policy: String,
+    /// Which engine ran it.
+    #[serde(default)]
+    pub engine: Engine,
+    /// Unit of `start` and `end`.
+    pub unit: Unit,
+    /// Number of workers, also of those that ran nothing.
+    pub workers: u16,
+    /// Number of the picture in output order, where the workload has pictures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picture: Option<u64>,
+    /// Names that events refer to by index.
+    pub names: Vec<String>,
+    /// The events, by column.
+    pub events: Events,
+}
+
+impl Timeline {
+    /// An empty timeline of the native engine.
+    pub fn new(label: &str, policy: &str, unit: Unit, workers: u16) -> Timeline {
+        Timeline {
+            label: label.to_owned(),
+            policy: policy.to_owned(),
+            unit,
+            workers,
+            ..Timeline::default()
+        }
+    }
+
+    /// The index of `name` in [`Timeline::names`], which it joins if it is new. Costs a search through all names:
+    /// call it once a stage, not once a task.
+    pub fn intern(&mut self, name: &str) -> u32 {
+        let index = self
+            .names
+            .iter()
+            .position(|known| known == name)
+            .unwrap_or_else(|| {
+                self.names.push(name.to_owned());
+                self.names.len() - 1
+            });
+        u32::try_from(index).expect("fewer than 2^32 names")
+    }
+
+    /// Earliest start and latest end, or `None` without events. Costs a pass over all events.
+    pub fn span(&self) -> Option<(u64, u64)> {
+        Some((
+            *self.events.start.iter().min()?,
+            *self.events.end.iter().max()?,
+        ))
+    }
+}
+
+/// Wall-clock time of the repeats of one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seconds {
+    /// Shortest repeat, in seconds.
+    pub min: f64,
+    /// Median of the repeats, in seconds.
+    pub median: f64,
+    /// Number of repeats.
+    pub repeats: u32,
+}
+
+impl Seconds {
+    /// Minimum and median of `repeats` measured times in seconds; `None` of none. The median of an even number is
+    /// the mean of the middle two.
+    pub fn of(repeats: &[f64]) -> Option<Seconds> {
+        let mut sorted = repeats.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let median = match sorted.len() {
+            0 => return None,
+            n if n % 2 == 1 => sorted[middle],
+            _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+        };
+        Some(Seconds {
+            min: sorted[0],
+            median,
+            repeats: u32::try_from(sorted.len()).unwrap_or(u32::MAX),
+        })
+    }
+}
+
+/// How many tasks came from where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OriginCounts {
+    /// Tasks that were handed on without a queue.
+    pub handed: u64,
+    /// Tasks from the worker's own queue.
+    pub own: u64,
+    /// Tasks from a pool that all workers share.
+    pub pool: u64,
+    /// Tasks from the worker's mailbox.
+    pub mailbox: u64,
+    /// Tasks from another worker's queue.
+    pub stolen: u64,
+}
+
+impl OriginCounts {
+    /// Counts one task.
+    pub fn add(&mut self, origin: Origin) {
+        match origin {
+            Origin::Handed => self.handed += 1,
+            Origin::Own => self.own += 1,
+            Origin::Pool => self.pool += 1,
+            Origin::Mailbox => self.mailbox += 1,
+            Origin::Stolen(_) => self.stolen += 1,
+        }
+    }
+
+    /// All tasks.
+    pub fn total(&self) -> u64 {
+        self.handed + self.own + self.pool + self.mailbox + self.stolen
+    }
+}
+
+/// The result of one workload under one policy. What a run did not measure is absent, never zero.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunResult {
+    /// Name of the workload, for instance `h264`.
+    pub workload: String,
+    /// What it worked on: a file name or the workload's parameters.
+    pub input: String,
+    /// Which engine ran it.
+    pub engine: Engine,
+    /// CPU model, or name of the simulated machine.
+    pub machine: String,
+    /// Name of the dispatcher.
+    pub policy: String,
+    /// Workers, or simulated cores.
+    pub workers: u16,
+    /// Groups that the tasks carried: `a`, `b`, `own`, `none`.
+    pub groups: String,
+    /// How the work was cut into tasks: `paper`, `mb`, `row`, `own`; empty where there is no choice.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tasks_mode: String,
+    /// Time of the repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<Seconds>,
+    /// Makespan in cycles of the simulated machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<u64>,
+    /// Number of frames that were delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<u64>,
+    /// Frames a second, by the median time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fps: Option<f64>,
+    /// Speed relative to `fcfs` with the same settings: 1.5 is half as fast again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio_to_fcfs: Option<f64>,
+    /// Tasks that one repeat ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<u64>,
+    /// Mean length of a task, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_task_ns: Option<f64>,
+    /// Scheduling cost a task (time of busy workers outside of tasks), in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling_ns_per_task: Option<f64>,
+    /// Mean length of a task, in cycles of the simulated machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_task_cycles: Option<f64>,
+    /// Scheduling cost a task, in cycles of the simulated machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling_cycles_per_task: Option<f64>,
+    /// Time in tasks over workers x makespan, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub utilisation: Option<f64>,
+    /// Tasks that a worker took from another worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steals: Option<u64>,
+    /// How many tasks came from where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origins: Option<OriginCounts>,
+    /// Whether the output equals the sequential reference bit by bit; absent when it was not compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identical: Option<bool>,
+    /// Time that no schedule could beat, in the unit of the run (seconds, or cycles).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<f64>,
+    /// The run's time over `bound`: 1 is perfect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_ratio: Option<f64>,
+    /// Whatever else an engine measures (misses by cache, write-backs, ...), by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra: BTreeMap<String, serde_json::Value>,
+}
+
+impl RunResult {
+    /// A native run without measurements yet.
+    pub fn new(workload: &str, input: &str, policy: &str, workers: u16) -> RunResult {
+        RunResult {
+            workload: workload.to_owned(),
+            input: input.to_owned(),
+            policy: policy.to_owned(),
+            workers,
+            ..RunResult::default()
+        }
+    }
+}
+
+/// Everything that one command found, for people and programs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// Always [`SCHEMA`] in a report that this version writes.
+    pub schema: String,
+    /// Heading.
+    pub title: String,
+    /// The command line that made the report, so that a reader can repeat it.
+    pub command: String,
+    /// Summary of the machine and its topology.
+    pub machine: String,
+    /// One result a policy (and engine).
+    pub runs: Vec<RunResult>,
+    /// The pictures to look at.
+    pub timelines: Vec<Timeline>,
+}
+
+impl Report {
+    /// An empty report of this version.
+    pub fn new(title: &str) -> Report {
+        Report {
+            schema: SCHEMA.to_owned(),
+            title: title.to_owned(),
+            command: String::new(),
+            machine: String::new(),
+            runs: Vec::new(),
+            timelines: Vec::new(),
+        }
+    }
+}

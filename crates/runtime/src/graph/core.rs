@@ -1,0 +1,348 @@
+//! The running state of one graph: what still runs, how it failed, who waits for it.
+
+use super::nested::Nested;
+use super::{order, scope};
+use crate::error::{GraphError, TaskNames};
+use crate::pool::PoolShared;
+use crate::slab::NodeRef;
+use crate::worker::WorkerCore;
+use parking_lot::Mutex;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::thread::Thread;
+use std::time::Duration;
+use tanada_policy::{Origin, Ready};
+
+/// How often a waiting thread looks whether the policy has lost tasks.
+const LOST_CHECK: Duration = Duration::from_millis(100);
+
+/// Stops a graph from outside: its tasks that have not started are dropped instead of run.
+///
+/// Clones stop the same graphs. Cancelling twice, or after the end, does nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// A handle that has not been used yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops the graphs that run with this handle, now and later.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Cancel::cancel`] was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One counter on cache lines of its own, so that workers do not share lines.
+#[repr(align(128))]
+#[derive(Default)]
+struct OwnLine(AtomicI64);
+
+enum Failure {
+    Panic(Box<dyn Any + Send>),
+    Error(GraphError),
+}
+
+/// The running state of one graph. Owned by its pool, used again and again.
+pub(crate) struct GraphCore {
+    /// Which of all runs of the process this is; tokens carry it.
+    run: AtomicU64,
+    /// Whatever can still make a task ready or end one: the body of the scope, live resolvers, ready and running tasks. At zero the
+    /// graph has ended.
+    active: AtomicUsize,
+    /// How many of `active` are resolvers.
+    resolvers: AtomicUsize,
+    /// Tasks registered minus tasks ended, counted by each worker apart; the last is for threads outside the pool.
+    open: Box<[OwnLine]>,
+    /// Set: bodies are dropped instead of run.
+    stopped: AtomicBool,
+    cancel: Mutex<Option<Cancel>>,
+    failure: Mutex<Option<Failure>>,
+    pub(super) nested: Nested,
+    waiter: Mutex<Option<Thread>>,
+    done: AtomicBool,
+}
+
+static RUNS: AtomicU64 = AtomicU64::new(1);
+
+impl GraphCore {
+    pub(crate) fn new(workers: usize) -> Self {
+        GraphCore {
+            run: AtomicU64::new(0),
+            active: AtomicUsize::new(0),
+            resolvers: AtomicUsize::new(0),
+            open: (0..=workers).map(|_| OwnLine::default()).collect(),
+            stopped: AtomicBool::new(false),
+            cancel: Mutex::new(None),
+            failure: Mutex::new(None),
+            nested: Nested::default(),
+            waiter: Mutex::new(None),
+            done: AtomicBool::new(false),
+        }
+    }
+
+    /// Starts a run whose only activity is the caller's.
+    pub(super) fn begin(&self, cancel: Option<&Cancel>, nested: bool) {
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        self.run.store(run, Ordering::Relaxed);
+        self.active.store(1, Ordering::Relaxed);
+        self.resolvers.store(0, Ordering::Relaxed);
+        self.stopped.store(false, Ordering::Relaxed);
+        self.done.store(false, Ordering::Relaxed);
+        for count in &self.open {
+            count.0.store(0, Ordering::Relaxed);
+        }
+        *self.cancel.lock() = cancel.cloned();
+        *self.failure.lock() = None;
+        *self.waiter.lock() = Some(std::thread::current());
+        self.nested.begin(run, nested);
+    }
+
+    pub(super) fn run(&self) -> u64 {
+        self.run.load(Ordering::Relaxed)
+    }
+
+    /// Whether bodies are to be dropped instead of run. Asked once a task, by the worker that is about to run it.
+    #[inline]
+    pub(super) fn must_skip(&self) -> bool {
+        if self.stopped.load(Ordering::Relaxed) {
+            return true;
+        }
+        // A lock that nobody else takes for long: some nanoseconds.
+        let cancelled = self
+            .cancel
+            .lock()
+            .as_ref()
+            .is_some_and(Cancel::is_cancelled);
+        if cancelled {
+            self.fail(GraphError::Cancelled);
+        }
+        cancelled
+    }
+
+    /// The graph stops and ends with this error, unless it failed before.
+    pub(super) fn fail(&self, error: GraphError) {
+        self.failure.lock().get_or_insert(Failure::Error(error));
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// A task panicked: whoever waits for the graph gets the first panic.
+    pub(super) fn panicked(&self, payload: Box<dyn Any + Send>) {
+        let mut failure = self.failure.lock();
+        if !matches!(*failure, Some(Failure::Panic(_))) {
+            *failure = Some(Failure::Panic(payload));
+        }
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts tasks in (1) and out (-1), by `worker` or from outside.
+    #[inline]
+    pub(super) fn count_open(&self, worker: Option<&dyn WorkerCore>, change: i64) {
+        match worker {
+            // One writer: a plain load and store is enough.
+            Some(worker) => {
+                let count = &self.open[worker.id().index()].0;
+                count.store(count.load(Ordering::Relaxed) + change, Ordering::Relaxed);
+            }
+            None => {
+                self.open[self.open.len() - 1]
+                    .0
+                    .fetch_add(change, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn left(&self) -> i64 {
+        self.open
+            .iter()
+            .map(|count| count.0.load(Ordering::Relaxed))
+            .sum()
+    }
+
+    /// More activities, by somebody who is one.
+    #[inline]
+    pub(super) fn activate(&self, more: usize) {
+        self.active.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// One activity less. The run may be over when this returns.
+    #[inline]
+    pub(super) fn deactivate(&self) {
+        if self.active.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.end();
+        }
+    }
+
+    /// A task ended and made `released` others ready, which nobody has seen yet.
+    #[inline]
+    pub(super) fn exchange(&self, released: usize) {
+        match released {
+            0 => self.deactivate(),
+            1 => {}
+            more => self.activate(more - 1),
+        }
+    }
+
+    pub(super) fn add_resolver(&self) {
+        self.resolvers.fetch_add(1, Ordering::Relaxed);
+        self.activate(1);
+    }
+
+    pub(super) fn drop_resolver(&self) {
+        self.resolvers.fetch_sub(1, Ordering::Relaxed);
+        self.deactivate();
+    }
+
+    /// Tells whoever waits that the run is over. The core may be in use again as soon as `done` is set.
+    fn end(&self) {
+        let waiter = self.waiter.lock().clone();
+        self.done.store(true, Ordering::Release);
+        if let Some(thread) = waiter {
+            thread.unpark();
+        }
+    }
+
+    /// A task of this graph became ready: on `worker`, or outside.
+    #[inline]
+    pub(super) fn make_ready(
+        &self,
+        pool: &PoolShared,
+        worker: Option<&dyn WorkerCore>,
+        task: Ready,
+    ) {
+        if self.nested.is_on() {
+            let waiter = self.waiter.lock().clone();
+            self.nested.offer(self, pool, worker, task);
+            // The run may be over by now: then this unparks somebody for nothing, which every park loop bears.
+            if let Some(thread) = waiter {
+                thread.unpark();
+            }
+        } else {
+            match worker {
+                Some(worker) => worker.make_ready(task),
+                None => pool.inject(task),
+            }
+        }
+    }
+
+    /// Whether tasks that a worker releases may wait for its next turn, instead of going through [`GraphCore::make_ready`].
+    #[inline]
+    pub(super) fn releases_by_turn(&self) -> bool {
+        !self.nested.is_on()
+    }
+
+    /// Waits for the end of the run.
+    pub(super) fn wait(&self, pool: &PoolShared, worker: Option<&dyn WorkerCore>) {
+        match worker {
+            Some(worker) => self.wait_nested(worker),
+            None => self.wait_outside(pool),
+        }
+    }
+
+    /// Waits on a thread that is no worker of the pool.
+    fn wait_outside(&self, pool: &PoolShared) {
+        let mut suspicious = 0;
+        while !self.done.load(Ordering::Acquire) {
+            std::thread::park_timeout(LOST_CHECK);
+            let lost = pool.sleep.all_asleep() && self.resolvers.load(Ordering::Relaxed) == 0;
+            suspicious = if lost && !self.done.load(Ordering::Acquire) {
+                suspicious + 1
+            } else {
+                0
+            };
+            // Several looks in a row, because a worker that was just woken may not have run yet.
+            if suspicious == 3 {
+                // Only when no worker is left may the tasks' borrows end while the tasks have not.
+                pool.retire();
+                if !self.done.load(Ordering::Acquire) {
+                    let error = GraphError::PolicyLost {
+                        policy: pool.policy.clone(),
+                        lost: self.active.load(Ordering::Relaxed),
+                    };
+                    pool.poison(error.clone());
+                    self.fail(error);
+                }
+                return;
+            }
+        }
+    }
+
+    /// Waits on a worker of the pool: it runs ready tasks of this graph only.
+    fn wait_nested(&self, worker: &dyn WorkerCore) {
+        while !self.done.load(Ordering::Acquire) {
+            match self.nested.pop() {
+                Some(task) => worker.execute(task, Origin::Own),
+                None => std::thread::park(),
+            }
+        }
+    }
+
+    /// What the run came to, once it is over. Resumes a task's panic.
+    pub(super) fn outcome(&self, pool: &PoolShared) -> Result<(), GraphError> {
+        if self
+            .cancel
+            .lock()
+            .as_ref()
+            .is_some_and(Cancel::is_cancelled)
+            && self.left() != 0
+        {
+            self.fail(GraphError::Cancelled);
+        }
+        let mut failure = self.failure.lock().take();
+        if self.left() != 0 {
+            let nodes = pool.slab.of_graph(self);
+            if failure.is_none() {
+                failure = Some(Failure::Error(explain(&nodes)));
+            }
+            scope::discard(pool, &nodes);
+        }
+        match failure {
+            Some(Failure::Panic(payload)) => std::panic::resume_unwind(payload),
+            Some(Failure::Error(error)) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why these tasks of a graph whose run is over never became ready.
+fn explain(nodes: &[NodeRef]) -> GraphError {
+    // SAFETY: the run is over, so nobody fills or ends its nodes.
+    let name = |node: &NodeRef| unsafe { node.name() };
+    match find_cycle(nodes) {
+        Some(cycle) => GraphError::Cycle {
+            tasks: TaskNames::collect(cycle.iter().map(name)),
+        },
+        None => GraphError::Unresolved {
+            tasks: TaskNames::collect(nodes.iter().map(name)),
+        },
+    }
+}
+
+/// A cycle among waiting tasks, in order, if there is one.
+fn find_cycle(nodes: &[NodeRef]) -> Option<Vec<NodeRef>> {
+    let places: BTreeMap<usize, usize> = nodes
+        .iter()
+        .enumerate()
+        .map(|(at, node)| (node.address(), at))
+        .collect();
+    let edges: Vec<Vec<usize>> = nodes
+        .iter()
+        .map(|node| {
+            node.get()
+                .successors()
+                .list
+                .iter()
+                .filter_map(|next| places.get(&next.address()).copied())
+                .collect()
+        })
+        .collect();
+    order::cycle(&edges).map(|cycle| cycle.into_iter().map(|at| nodes[at]).collect())
+}

@@ -1,0 +1,151 @@
+//! A graph that a task runs on its own pool and waits for.
+//!
+//! The waiting worker may run tasks of that graph only: were it to take any other, a long stranger would hold up the waiting task,
+//! and a stranger that waits in its turn would bury it deeper. So ready tasks of a nested graph go into a list of the graph's own,
+//! which the waiting worker serves; and for each a *ticket* with the same hint goes to the dispatcher, by which any idle worker may
+//! claim the task first. Whoever comes second finds nothing and goes on.
+
+use super::GraphCore;
+use crate::pool::PoolShared;
+use crate::slab::{ErasedBody, Header, Kind, NodeRef};
+use crate::worker::{self, WorkerCore};
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tanada_policy::{Origin, Ready};
+
+/// The ready tasks of a nested graph.
+#[derive(Default)]
+pub(super) struct Nested {
+    on: AtomicBool,
+    list: Mutex<List>,
+}
+
+#[derive(Default)]
+struct List {
+    /// The run that the entries belong to; tickets of an earlier one are void.
+    run: u64,
+    /// Number of the first entry.
+    base: u64,
+    /// Taken entries are `None` until they reach the front.
+    entries: VecDeque<Option<Ready>>,
+}
+
+impl Nested {
+    pub(super) fn begin(&self, run: u64, on: bool) {
+        self.on.store(on, Ordering::Relaxed);
+        let mut list = self.list.lock();
+        list.run = run;
+        list.base = 0;
+        list.entries.clear();
+    }
+
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// Puts a ready task into the list and its ticket before the dispatcher.
+    pub(super) fn offer(
+        &self,
+        graph: &GraphCore,
+        pool: &PoolShared,
+        worker: Option<&dyn WorkerCore>,
+        task: Ready,
+    ) {
+        // SAFETY: the task is ready and has not run, so its header lives.
+        let hints = unsafe { Header::of(&task).as_ref() }.hints;
+        // The ticket is made before the task can be claimed: once it is, the run may end at any moment.
+        let node = worker::take_node(pool, worker);
+        let (run, number) = {
+            let mut list = self.list.lock();
+            list.entries.push_back(Some(task));
+            (list.run, list.base + list.entries.len() as u64 - 1)
+        };
+        let home = GraphPtr(NonNull::from(graph));
+        let body =
+            ErasedBody::new(move |claim: &Claim| claim.0.set(home.get().nested.take(run, number)));
+        let header = Header {
+            kind: &TICKET,
+            name: "ticket",
+            index: number,
+            hints,
+        };
+        // SAFETY: `node` is free and ours; the core of a graph lives as long as its pool; the body borrows nothing else.
+        let ticket = unsafe {
+            node.fill(std::ptr::null_mut(), header, 0, body);
+            node.get().state.drop_edge();
+            Header::ready(node.header())
+        };
+        match worker {
+            Some(worker) => worker.make_ready(ticket),
+            None => pool.inject(ticket),
+        }
+    }
+
+    /// The oldest ready task, for the waiting worker.
+    pub(super) fn pop(&self) -> Option<Ready> {
+        let mut list = self.list.lock();
+        while let Some(entry) = list.entries.pop_front() {
+            list.base += 1;
+            if entry.is_some() {
+                return entry;
+            }
+        }
+        None
+    }
+
+    /// The task of a ticket, unless it is taken.
+    fn take(&self, run: u64, number: u64) -> Option<Ready> {
+        let mut list = self.list.lock();
+        if list.run != run {
+            return None;
+        }
+        let at = number.checked_sub(list.base)?;
+        list.entries
+            .get_mut(usize::try_from(at).expect("fewer tasks than addresses"))?
+            .take()
+    }
+}
+
+/// What a ticket claimed.
+struct Claim(Cell<Option<Ready>>);
+
+#[derive(Clone, Copy)]
+struct GraphPtr(NonNull<GraphCore>);
+
+// SAFETY: `GraphCore` is shared between threads by design, and lives as long as its pool.
+unsafe impl Send for GraphPtr {}
+
+impl GraphPtr {
+    fn get(&self) -> &GraphCore {
+        // SAFETY: as the type says.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+static TICKET: Kind = Kind {
+    observed: false,
+    run,
+    finish,
+};
+
+/// Safety: see [`Kind::run`].
+unsafe fn run(header: NonNull<Header>, worker: &dyn WorkerCore) {
+    let claim = Claim(Cell::new(None));
+    // SAFETY: the header is a ticket's node, this is its only run, and its body was erased with `Claim`.
+    unsafe { NodeRef::from_header(header).take_body().call(&claim) };
+    if let Some(task) = claim.0.take() {
+        worker.execute(task, Origin::Pool);
+    }
+}
+
+/// Safety: see [`Kind::finish`].
+unsafe fn finish(header: NonNull<Header>, worker: &dyn WorkerCore) {
+    // SAFETY: the header is a ticket's node.
+    let node = unsafe { NodeRef::from_header(header) };
+    node.end(&mut Default::default());
+    worker::free_node(worker, node);
+}

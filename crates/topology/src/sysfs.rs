@@ -1,0 +1,412 @@
+//! Topologies from what Linux shows below `/sys`, as far as it shows it.
+//!
+//! Source: Documentation/admin-guide/cputopology.rst and Documentation/ABI/{stable,testing}/sysfs-devices-{system-cpu,node} of Linux.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+use crate::cgroup;
+use crate::list::{parse_list, parse_size};
+use crate::tree::{Kind, Object, Topology};
+
+/// Hardware threads by the operating system's number.
+type Cpus = BTreeSet<u32>;
+
+impl Topology {
+    /// The machine that this process runs on: `/sys/devices/system/{cpu,node}`, the calling thread's affinity mask and the quota of its
+    /// control group.
+    ///
+    /// Whatever is not there (in containers, in other operating systems) is left out, down to a flat machine of as many cores as the
+    /// standard library counts. Cost: some 20 small files a hardware thread, once.
+    ///
+    /// # Errors
+    /// [`Error::NothingUsable`] where the mask is empty, which no kernel gives.
+    pub fn detect() -> Result<Topology, Error> {
+        let root = Path::new("/");
+        let allowed = affinity_mask().or_else(|| mask_from_proc(root));
+        if allowed.is_none() && read_list(&root.join("sys/devices/system/cpu/online")).is_none() {
+            let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+            return Topology::flat(0..cores);
+        }
+        Topology::from_sysfs(root, allowed.as_deref())
+    }
+
+    /// The machine whose `sys` and `proc` folders lie below `root`; `allowed` is the affinity mask (`None`: every hardware thread).
+    ///
+    /// Reads below `root`: `sys/devices/system/cpu` (online, core lists, package numbers, caches, capacities), `sys/devices/system/node`,
+    /// `sys/devices/cpu_atom` (hybrid processors), and the control group through `proc/self/{cgroup,mountinfo}`. Files that are missing
+    /// or make no sense leave out what they would have said; a set of hardware threads that cuts a core or another set is left out.
+    /// Without any list of hardware threads the mask alone is taken, as a flat machine.
+    ///
+    /// # Errors
+    /// [`Error::NothingUsable`] where no hardware thread is known, or the mask has none of those that are.
+    pub fn from_sysfs(root: &Path, allowed: Option<&[u32]>) -> Result<Topology, Error> {
+        let sys = Sys {
+            cpu: root.join("sys/devices/system/cpu"),
+            devices: root.join("sys/devices"),
+        };
+        let mut online = sys.online();
+        let mask: Cpus =
+            allowed.map_or_else(|| online.clone(), |list| list.iter().copied().collect());
+        if online.is_disjoint(&mask) {
+            online = mask.clone(); // the kernel says that these run: what /sys shows is another machine's, or nothing
+        }
+        let sets = sys.sets(&online);
+        let cores = sys.cores(&online);
+        Topology::new(build(&online, cores, sets, &mask), cgroup::quota(root))
+    }
+}
+
+/// The calling thread's mask, by system call; `None` where there is none, or more CPUs than the call's buffer takes (1,024).
+#[cfg(target_os = "linux")]
+fn affinity_mask() -> Option<Vec<u32>> {
+    let set = rustix::thread::sched_getaffinity(None).ok()?;
+    Some(
+        (0..rustix::thread::CpuSet::MAX_CPU)
+            .filter(|&cpu| set.is_set(cpu))
+            .map(|cpu| cpu as u32)
+            .collect(),
+    )
+}
+
+#[cfg(not(target_os = "linux"))]
+fn affinity_mask() -> Option<Vec<u32>> {
+    None
+}
+
+/// The same as text, of any length.
+fn mask_from_proc(root: &Path) -> Option<Vec<u32>> {
+    let status = fs::read_to_string(root.join("proc/thread-self/status")).ok()?;
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    parse_list(list, Topology::MAX_HARDWARE_THREADS)
+        .ok()
+        .filter(|list| !list.is_empty())
+}
+
+fn read_list(path: &Path) -> Option<Vec<u32>> {
+    parse_list(
+        &fs::read_to_string(path).ok()?,
+        Topology::MAX_HARDWARE_THREADS,
+    )
+    .ok()
+    .filter(|list| !list.is_empty())
+}
+
+fn read_number<T: std::str::FromStr>(path: &Path) -> Option<T> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn read_word(path: &Path) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// The numbers N of the entries `prefixN` of a folder, in order.
+fn numbered(folder: &Path, prefix: &str) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let number = |entry: fs::DirEntry| {
+        entry
+            .file_name()
+            .to_str()?
+            .strip_prefix(prefix)?
+            .parse()
+            .ok()
+    };
+    let mut numbers: Vec<u32> = entries.filter_map(number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// A package, NUMA node or cache: hardware threads that have something in common.
+struct Set {
+    object: Object,
+    cpus: Cpus,
+}
+
+struct Sys {
+    cpu: PathBuf,
+    devices: PathBuf,
+}
+
+impl Sys {
+    fn of(&self, cpu: u32, file: &str) -> PathBuf {
+        self.cpu.join(format!("cpu{cpu}")).join(file)
+    }
+
+    fn online(&self) -> Cpus {
+        if let Some(list) = read_list(&self.cpu.join("online")) {
+            return list.into_iter().collect();
+        }
+        let mut cpus: Cpus = numbered(&self.cpu, "cpu")
+            .into_iter()
+            .take(Topology::MAX_HARDWARE_THREADS)
+            .collect();
+        cpus.retain(|&cpu| read_number(&self.of(cpu, "online")) != Some(0)); // the file is absent where it cannot go offline
+        cpus
+    }
+
+    /// The first readable list of these files, without offline hardware threads, if it holds the CPU itself.
+    fn list(&self, cpu: u32, files: &[&str], online: &Cpus) -> Option<Cpus> {
+        let list = files
+            .iter()
+            .find_map(|file| read_list(&self.of(cpu, file)))?;
+        let list: Cpus = list
+            .into_iter()
+            .filter(|cpu| online.contains(cpu))
+            .collect();
+        list.contains(&cpu).then_some(list)
+    }
+
+    /// Every core with its hardware threads and level-1 caches, in the order of their first hardware threads.
+    fn cores(&self, online: &Cpus) -> Vec<Set> {
+        let kinds = self.core_kinds(online);
+        let mut cores = Vec::new();
+        let mut seen = Cpus::new();
+        for &cpu in online {
+            if seen.contains(&cpu) {
+                continue;
+            }
+            let siblings = self.list(
+                cpu,
+                &["topology/core_cpus_list", "topology/thread_siblings_list"],
+                online,
+            );
+            let cpus: Cpus = siblings
+                .unwrap_or_else(|| Cpus::from([cpu]))
+                .difference(&seen)
+                .copied()
+                .collect();
+            seen.extend(&cpus);
+            let level1 = |kind: &str| {
+                self.caches(cpu)
+                    .into_iter()
+                    .find(|c| c.level == 1 && c.kind == kind)
+                    .and_then(|c| c.bytes)
+            };
+            let mut object = Object::new(Kind::Core, Vec::new());
+            object.l1d_bytes = level1("Data").or_else(|| level1("Unified"));
+            object.l1i_bytes = level1("Instruction");
+            object.core_kind = kinds.get(&cpu).copied().unwrap_or(0);
+            cores.push(Set { object, cpus });
+        }
+        cores
+    }
+
+    /// Speed classes: by Intel's list of efficient cores, else by `cpu_capacity` (1,024 is the fastest).
+    fn core_kinds(&self, online: &Cpus) -> BTreeMap<u32, u8> {
+        let efficient: Cpus = read_list(&self.devices.join("cpu_atom/cpus"))
+            .into_iter()
+            .flatten()
+            .collect();
+        if online.iter().any(|cpu| efficient.contains(cpu)) && !efficient.is_superset(online) {
+            return online
+                .iter()
+                .map(|&cpu| (cpu, u8::from(efficient.contains(&cpu))))
+                .collect();
+        }
+        let capacity = |&cpu: &u32| Some((cpu, read_number::<u32>(&self.of(cpu, "cpu_capacity"))?));
+        let capacities: BTreeMap<u32, u32> = online.iter().filter_map(capacity).collect();
+        let classes: BTreeSet<u32> = capacities.values().copied().collect();
+        if capacities.len() < online.len() || classes.len() > usize::from(u8::MAX) {
+            return BTreeMap::new();
+        }
+        let class = |(cpu, capacity)| {
+            (
+                cpu,
+                classes
+                    .iter()
+                    .rev()
+                    .position(|&c| c == capacity)
+                    .unwrap_or(0) as u8,
+            )
+        };
+        capacities.into_iter().map(class).collect()
+    }
+
+    /// Packages, NUMA nodes and caches from level 2.
+    fn sets(&self, online: &Cpus) -> Vec<Set> {
+        let mut sets = Vec::new();
+        let mut shared = BTreeSet::new();
+        for &cpu in online {
+            for cache in self.caches(cpu) {
+                let kind = match cache.level {
+                    2 => Kind::L2,
+                    3 => Kind::L3,
+                    4 => Kind::L4,
+                    _ => continue,
+                };
+                let cpus = self.list(
+                    cpu,
+                    &[&format!("cache/{}/shared_cpu_list", cache.folder)],
+                    online,
+                );
+                if let Some(cpus) = cpus.filter(|_| cache.kind != "Instruction") {
+                    shared.insert((kind, cpus, cache.bytes));
+                }
+            }
+        }
+        sets.extend(self.packages(online).into_iter().map(|cpus| Set {
+            object: Object::new(Kind::Package, Vec::new()),
+            cpus,
+        }));
+        sets.extend(shared.into_iter().map(|(kind, cpus, bytes)| Set {
+            object: Object {
+                bytes,
+                ..Object::new(kind, Vec::new())
+            },
+            cpus,
+        }));
+        sets.extend(self.nodes(online));
+        sets
+    }
+
+    /// The hardware threads of every package whose number is known; firmware that knows none says -1.
+    fn packages(&self, online: &Cpus) -> Vec<Cpus> {
+        let mut packages = BTreeMap::<u32, Cpus>::new();
+        for &cpu in online {
+            if let Some(id) = read_number(&self.of(cpu, "topology/physical_package_id")) {
+                packages.entry(id).or_default().insert(cpu);
+            }
+        }
+        packages.into_values().collect()
+    }
+
+    fn nodes(&self, online: &Cpus) -> Vec<Set> {
+        let folder = self.devices.join("system/node");
+        let node = |id| {
+            let own = folder.join(format!("node{id}"));
+            let cpus: Cpus = read_list(&own.join("cpulist"))?
+                .into_iter()
+                .filter(|cpu| online.contains(cpu))
+                .collect();
+            let mut object = Object {
+                id,
+                ..Object::new(Kind::Numa, Vec::new())
+            };
+            object.bytes = memory_bytes(&own.join("meminfo"));
+            (!cpus.is_empty()).then_some(Set { object, cpus })
+        };
+        numbered(&folder, "node")
+            .into_iter()
+            .filter_map(node)
+            .collect()
+    }
+
+    fn caches(&self, cpu: u32) -> Vec<Cache> {
+        let read = |index| {
+            let folder = format!("index{index}");
+            let own = self.of(cpu, "cache").join(&folder);
+            let bytes = read_word(&own.join("size"))
+                .and_then(|size| parse_size(&size))
+                .filter(|&bytes| bytes > 0);
+            Some(Cache {
+                level: read_number(&own.join("level"))?,
+                kind: read_word(&own.join("type"))?,
+                bytes,
+                folder,
+            })
+        };
+        numbered(&self.of(cpu, "cache"), "index")
+            .into_iter()
+            .filter_map(read)
+            .collect()
+    }
+}
+
+struct Cache {
+    folder: String,
+    level: u32,
+    kind: String,
+    bytes: Option<u64>,
+}
+
+/// `Node 0 MemTotal:  16384 kB`.
+fn memory_bytes(meminfo: &Path) -> Option<u64> {
+    let text = fs::read_to_string(meminfo).ok()?;
+    let line = text.lines().find(|line| line.contains("MemTotal:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth_back(1)?.parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+/// A set with what has been put inside.
+struct Nest {
+    set: Set,
+    inside: Vec<Nest>,
+}
+
+/// Nests the sets by inclusion, widest first; of equal ones a package holds a NUMA node, a NUMA node its caches.
+fn build(online: &Cpus, cores: Vec<Set>, mut sets: Vec<Set>, mask: &Cpus) -> Object {
+    let core_of: BTreeMap<u32, &Cpus> = cores
+        .iter()
+        .flat_map(|core| core.cpus.iter().map(move |&cpu| (cpu, &core.cpus)))
+        .collect();
+    sets.retain(|set| set.cpus.iter().all(|cpu| core_of[cpu].is_subset(&set.cpus)));
+    sets.sort_by_key(|set| {
+        (
+            std::cmp::Reverse(set.cpus.len()),
+            set.object.kind,
+            set.object.id,
+        )
+    });
+    sets.extend(cores);
+    let machine = Set {
+        object: Object::new(Kind::Machine, Vec::new()),
+        cpus: online.clone(),
+    };
+    let mut root = Nest {
+        set: machine,
+        inside: Vec::new(),
+    };
+    for set in sets {
+        put(&mut root, set, &mut vec![]);
+    }
+    finish(root, mask)
+}
+
+/// Puts a set into the innermost that holds it; leaves out one that overlaps others in part, or cannot lie there.
+fn put(nest: &mut Nest, set: Set, path: &mut Vec<Kind>) {
+    path.push(nest.set.object.kind);
+    let first = set.cpus.first().copied();
+    match nest
+        .inside
+        .iter_mut()
+        .find(|inner| !inner.set.cpus.is_disjoint(&set.cpus))
+    {
+        Some(inner) if set.cpus.is_subset(&inner.set.cpus) => put(inner, set, path),
+        Some(_) => {}
+        None if crate::tree::may_lie_in(set.object.kind, path) => {
+            let place = nest
+                .inside
+                .partition_point(|inner| inner.set.cpus.first().copied() < first);
+            nest.inside.insert(
+                place,
+                Nest {
+                    set,
+                    inside: Vec::new(),
+                },
+            );
+        }
+        None => {}
+    }
+}
+
+fn finish(nest: Nest, mask: &Cpus) -> Object {
+    let mut object = nest.set.object;
+    object.children = nest
+        .inside
+        .into_iter()
+        .map(|inner| finish(inner, mask))
+        .collect();
+    if object.kind == Kind::Core {
+        object.children = nest
+            .set
+            .cpus
+            .iter()
+            .map(|&cpu| Object::hardware_thread(cpu, mask.contains(&cpu)))
+            .collect();
+    }
+    object
+}

@@ -1,0 +1,550 @@
+//! Topologies as text: for fake machines in tests and on the command line.
+//!
+//! A text is a row of words, outermost level first; every object of a level holds all that follows. `#` starts a comment.
+//!
+//! ```text
+//! package:2 numa:1 l3:1(size=32M) l2:4(size=1M) core:1 pu:2         two packages of four cores of two hardware threads
+//! package:1 l3:1 [ core:2(kind=0) pu:2 | l2:1 core:4(kind=1) pu:1 ]  fast cores beside slow ones
+//! core:4 allowed=0-1 quota=1.5                                       four cores, two in the affinity mask
+//! ```
+//!
+//! Levels: `package`, `numa` (`memory=`), `l4`, `l3`, `l2` (`size=`), `core` (`l1d=`, `l1i=`, `kind=`: 0 the fastest), `pu` (a hardware
+//! thread; left out: one a core). `:N` left out is `:1`. `[ a | b ]` puts different parts side by side and ends its row.
+//!
+//! Settings stand anywhere outside of brackets. `cpus=LIST`: the operating system's numbers of the hardware threads in tree order (left
+//! out: 0, 1, 2...); `nodes=LIST` the same of NUMA nodes; `allowed=LIST`: the affinity mask (left out: all); `quota=CORES`.
+//! `l3.size=32M`, `core.l1d=48K`, `numa.memory=64G` and so on give the attribute to every object of the kind that has none of its own;
+//! `l1d.size` and `l1i.size` are other names of `core.l1d` and `core.l1i`. `l2.size` in a text without an `l2` level gives each core a
+//! private level-2 cache.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Error;
+use crate::list::{format_list, format_size, parse_list, parse_size};
+use crate::tree::{Kind, Object, Topology, may_lie_in};
+
+const KINDS: [(&str, Kind); 7] = [
+    ("package", Kind::Package),
+    ("numa", Kind::Numa),
+    ("l4", Kind::L4),
+    ("l3", Kind::L3),
+    ("l2", Kind::L2),
+    ("core", Kind::Core),
+    ("pu", Kind::HardwareThread),
+];
+
+/// Every attribute: the kind that has it and its name.
+const ATTRIBUTES: [(Kind, &str); 7] = [
+    (Kind::Numa, "memory"),
+    (Kind::L4, "size"),
+    (Kind::L3, "size"),
+    (Kind::L2, "size"),
+    (Kind::Core, "l1d"),
+    (Kind::Core, "l1i"),
+    (Kind::Core, "kind"),
+];
+
+/// Those that `KIND.ATTRIBUTE=VALUE` can set for all: not the kind of core, of which "none" and 0 are the same.
+const DEFAULTS: &[(Kind, &str)] = ATTRIBUTES.split_at(6).0;
+
+impl Topology {
+    /// Reads a topology from text such as `package:2 numa:1 l3:1(size=32M) core:4 pu:2`.
+    ///
+    /// A row of levels, outermost first: `package`, `numa`, `l4`, `l3`, `l2`, `core`, `pu`, each with `:COUNT` and attributes in brackets
+    /// (`size=`, `memory=`, `l1d=`, `l1i=`, `kind=`); `[ a | b ]` for unlike parts side by side; the settings `cpus=`, `nodes=`,
+    /// `allowed=`, `quota=` and defaults such as `l2.size=1M`. `#` starts a comment. [`Topology::to_text`] writes the same form.
+    ///
+    /// # Errors
+    /// [`Error::Text`] with the place of the first fault; [`Error::Tree`] and [`Error::NothingUsable`] as [`Topology::new`]. Never panics;
+    /// time and memory are bounded by the length of the text and [`Topology::MAX_HARDWARE_THREADS`].
+    pub fn parse(text: &str) -> Result<Topology, Error> {
+        let mut parser = Parser {
+            words: split(text),
+            at: 0,
+            settings: BTreeMap::new(),
+        };
+        parser.take_settings()?;
+        let children = parser.row(&mut vec![Kind::Machine])?;
+        if let Some(word) = parser.words.get(parser.at) {
+            return Err(word.wrong(format!("`{}` stands after the end of its row", word.text)));
+        }
+        if children.is_empty() {
+            let start = Word {
+                text: "",
+                line: 1,
+                column: 1,
+            };
+            return Err(start
+                .wrong("no level: expected `package`, `numa`, `l4`, `l3`, `l2` or `core`".into()));
+        }
+        let mut root = Object::new(Kind::Machine, children);
+        parser.apply(&mut root)?;
+        let quota = parser.quota()?;
+        Topology::new(root, quota)
+    }
+
+    /// Writes the topology in the form that [`Topology::parse`] reads, on one line; reading it gives an equal topology.
+    pub fn to_text(&self) -> String {
+        let mut words = Vec::new();
+        write_row(&self.root.children, &mut words);
+        let (mut cpus, mut allowed, mut nodes) = (Vec::new(), Vec::new(), Vec::new());
+        self.root.visit(&mut |o| match o.kind {
+            Kind::HardwareThread => {
+                cpus.push(o.id);
+                allowed.extend(o.usable.then_some(o.id));
+            }
+            Kind::Numa => nodes.push(o.id),
+            _ => {}
+        });
+        let counts_up = |list: &[u32]| list.iter().zip(0..).all(|(&n, i)| n == i);
+        if !counts_up(&cpus) {
+            words.push(format!("cpus={}", format_list(&cpus)));
+        }
+        if !counts_up(&nodes) {
+            words.push(format!("nodes={}", format_list(&nodes)));
+        }
+        if allowed.len() < cpus.len() {
+            allowed.sort_unstable();
+            words.push(format!("allowed={}", format_list(&allowed)));
+        }
+        if let Some(quota) = self.quota {
+            words.push(format!("quota={quota}"));
+        }
+        words.join(" ")
+    }
+}
+
+impl FromStr for Topology {
+    type Err = Error;
+    /// [`Topology::parse`].
+    fn from_str(text: &str) -> Result<Topology, Error> {
+        Topology::parse(text)
+    }
+}
+
+impl fmt::Display for Topology {
+    /// [`Topology::to_text`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_text())
+    }
+}
+
+/// A word and where it stands.
+#[derive(Clone, Copy)]
+struct Word<'a> {
+    text: &'a str,
+    line: usize,
+    column: usize,
+}
+
+impl Word<'_> {
+    fn wrong(&self, message: String) -> Error {
+        Error::Text {
+            line: self.line,
+            column: self.column,
+            message,
+        }
+    }
+
+    /// `name=value`, as opposed to a level whose attributes contain a `=`.
+    fn setting(&self) -> Option<(&str, &str)> {
+        self.text
+            .split_once('=')
+            .filter(|(name, _)| !name.contains('('))
+    }
+}
+
+/// Cuts a text into words; `[`, `|` and `]` are words wherever they stand.
+fn split(text: &str) -> Vec<Word<'_>> {
+    let mut words = Vec::new();
+    for (line, text) in text.lines().enumerate() {
+        let text = text.split('#').next().unwrap_or("");
+        let mut start = None; // byte and column at which the present word began
+        let mut push = |(from, column): (usize, usize), to: usize| {
+            words.push(Word {
+                text: &text[from..to],
+                line: line + 1,
+                column,
+            });
+        };
+        for (column, (i, c)) in (1..).zip(text.char_indices()) {
+            let single = matches!(c, '[' | '|' | ']');
+            if !single && !c.is_whitespace() {
+                start.get_or_insert((i, column));
+                continue;
+            }
+            if let Some(start) = start.take() {
+                push(start, i);
+            }
+            if single {
+                push((i, column), i + 1);
+            }
+        }
+        if let Some(start) = start {
+            push(start, text.len());
+        }
+    }
+    words
+}
+
+struct Parser<'a> {
+    words: Vec<Word<'a>>,
+    at: usize,
+    settings: BTreeMap<String, Word<'a>>,
+}
+
+impl<'a> Parser<'a> {
+    /// Takes the settings out of the row of words.
+    fn take_settings(&mut self) -> Result<(), Error> {
+        let mut rest = Vec::new();
+        let mut depth = 0usize;
+        for word in std::mem::take(&mut self.words) {
+            match word.text {
+                "[" => depth += 1,
+                "]" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            let Some((name, _)) = word.setting() else {
+                rest.push(word);
+                continue;
+            };
+            let name = match name {
+                "l1d.size" => "core.l1d",
+                "l1i.size" => "core.l1i",
+                other => other,
+            };
+            let is_default = DEFAULTS
+                .iter()
+                .any(|&(kind, attribute)| name == format!("{}.{attribute}", name_of(kind)));
+            if !is_default && !["cpus", "nodes", "allowed", "quota"].contains(&name) {
+                return Err(word.wrong(format!("unknown setting `{name}`")));
+            }
+            if depth > 0 {
+                return Err(word.wrong(format!(
+                    "the setting `{name}` counts everywhere and cannot stand inside [ ]"
+                )));
+            }
+            if self.settings.insert(name.to_owned(), word).is_some() {
+                return Err(word.wrong(format!("`{name}` is set twice")));
+            }
+        }
+        self.words = rest;
+        Ok(())
+    }
+
+    /// A row of levels, up to its end; the objects of its first level.
+    fn row(&mut self, path: &mut Vec<Kind>) -> Result<Vec<Object>, Error> {
+        let Some(&word) = self.words.get(self.at) else {
+            return Ok(Vec::new());
+        };
+        match word.text {
+            "|" | "]" => Ok(Vec::new()),
+            "[" => self.branch(word, path),
+            _ => self.level(word, path),
+        }
+    }
+
+    /// `[ row | row ]`. A row inside must begin with a level, which bounds the depth of the recursion.
+    fn branch(&mut self, open: Word<'a>, path: &mut Vec<Kind>) -> Result<Vec<Object>, Error> {
+        let (mut all, mut threads) = (Vec::new(), 0);
+        loop {
+            self.at += 1; // over `[` or `|`
+            let Some(&word) = self.words.get(self.at) else {
+                return Err(open.wrong("`[` without `]`".into()));
+            };
+            if matches!(word.text, "[" | "|" | "]") {
+                return Err(word.wrong(format!("expected a level, not `{}`", word.text)));
+            }
+            let objects = self.level(word, path)?;
+            threads += count_threads(&objects);
+            check_size(threads, word)?;
+            all.extend(objects);
+            match self.words.get(self.at) {
+                Some(Word { text: "|", .. }) => {}
+                Some(Word { text: "]", .. }) => {
+                    self.at += 1;
+                    return Ok(all);
+                }
+                Some(word) => {
+                    return Err(word.wrong(format!("expected `|` or `]`, not `{}`", word.text)));
+                }
+                None => return Err(open.wrong("`[` without `]`".into())),
+            }
+        }
+    }
+
+    fn level(&mut self, word: Word<'a>, path: &mut Vec<Kind>) -> Result<Vec<Object>, Error> {
+        self.at += 1;
+        let (mut object, count) = parse_level(word)?;
+        let name = name_of(object.kind);
+        if !may_lie_in(object.kind, path) {
+            let outer: Vec<&str> = path[1..].iter().map(|&kind| name_of(kind)).collect();
+            let outer = if outer.is_empty() {
+                "the machine".into()
+            } else {
+                outer.join(" > ")
+            };
+            return Err(word.wrong(format!("`{name}` cannot lie inside {outer}")));
+        }
+        path.push(object.kind);
+        object.children = self.row(path)?;
+        path.pop();
+        if object.children.is_empty() {
+            match object.kind {
+                Kind::HardwareThread => {}
+                Kind::Core => object.children.push(Object::hardware_thread(0, true)),
+                _ => return Err(word.wrong(format!("`{name}` holds no core"))),
+            }
+        }
+        check_size(
+            object.count(Kind::HardwareThread).saturating_mul(count),
+            word,
+        )?;
+        Ok(vec![object; count])
+    }
+
+    /// Gives the tree its numbers, its mask and the default attributes.
+    fn apply(&self, root: &mut Object) -> Result<(), Error> {
+        if self.settings.contains_key("l2.size") && root.count(Kind::L2) == 0 {
+            wrap_cores(root);
+        }
+        for &(kind, attribute) in DEFAULTS {
+            let Some(word) = self.settings.get(&format!("{}.{attribute}", name_of(kind))) else {
+                continue;
+            };
+            if root.count(kind) == 0 {
+                return Err(word.wrong(format!(
+                    "there is no `{}` that it could count for",
+                    name_of(kind)
+                )));
+            }
+            let value = word.setting().map_or("", |(_, value)| value);
+            let mut result = Ok(());
+            root.visit_mut(&mut |o| {
+                if o.kind == kind && !has_attribute(o, attribute) {
+                    result = set_attribute(o, attribute, value);
+                }
+            });
+            result.map_err(|message| word.wrong(message))?;
+        }
+        self.number(root, Kind::HardwareThread, "cpus")?;
+        self.number(root, Kind::Numa, "nodes")?;
+        self.mask(root)
+    }
+
+    /// The list that a setting holds, each number at most once.
+    fn list(&self, name: &str) -> Result<Option<(Word<'a>, Vec<u32>)>, Error> {
+        let Some(&word) = self.settings.get(name) else {
+            return Ok(None);
+        };
+        let value = word.setting().map_or("", |(_, value)| value);
+        let list = parse_list(value, Topology::MAX_HARDWARE_THREADS)
+            .map_err(|message| word.wrong(message))?;
+        if list.iter().collect::<BTreeSet<_>>().len() < list.len() {
+            return Err(word.wrong(format!("a number occurs twice in `{name}`")));
+        }
+        Ok(Some((word, list)))
+    }
+
+    fn number(&self, root: &mut Object, kind: Kind, setting: &str) -> Result<(), Error> {
+        let wanted = root.count(kind);
+        let list = match self.list(setting)? {
+            Some((_, list)) if list.len() == wanted => list,
+            Some((word, list)) => {
+                let name = name_of(kind);
+                return Err(word.wrong(format!(
+                    "{} numbers for {wanted} objects of kind `{name}`",
+                    list.len()
+                )));
+            }
+            None => (0..wanted as u32).collect(),
+        };
+        let mut list = list.into_iter();
+        root.visit_mut(&mut |o| {
+            if o.kind == kind {
+                o.id = list.next().unwrap_or(0);
+            }
+        });
+        Ok(())
+    }
+
+    fn mask(&self, root: &mut Object) -> Result<(), Error> {
+        let Some((word, list)) = self.list("allowed")? else {
+            return Ok(());
+        };
+        let mut allowed: BTreeSet<u32> = list.into_iter().collect();
+        root.visit_mut(&mut |o| {
+            if o.kind == Kind::HardwareThread {
+                o.usable = allowed.remove(&o.id);
+            }
+        });
+        match allowed.first() {
+            Some(cpu) => Err(word.wrong(format!("there is no hardware thread {cpu}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn quota(&self) -> Result<Option<f64>, Error> {
+        let Some(word) = self.settings.get("quota") else {
+            return Ok(None);
+        };
+        let value = word.setting().map_or("", |(_, value)| value);
+        match value.parse::<f64>() {
+            Ok(quota) if quota.is_finite() && quota > 0.0 => Ok(Some(quota)),
+            _ => Err(word.wrong(format!(
+                "the quota `{value}` is not a positive number of cores"
+            ))),
+        }
+    }
+}
+
+fn name_of(kind: Kind) -> &'static str {
+    KINDS
+        .iter()
+        .find(|&&(_, k)| k == kind)
+        .map_or("machine", |&(name, _)| name)
+}
+
+fn count_threads(objects: &[Object]) -> usize {
+    objects.iter().map(|o| o.count(Kind::HardwareThread)).sum()
+}
+
+fn check_size(threads: usize, word: Word<'_>) -> Result<(), Error> {
+    if threads > Topology::MAX_HARDWARE_THREADS {
+        return Err(word.wrong(format!(
+            "more than {} hardware threads",
+            Topology::MAX_HARDWARE_THREADS
+        )));
+    }
+    Ok(())
+}
+
+/// `KIND[:COUNT][(ATTRIBUTE=VALUE,...)]`.
+fn parse_level(word: Word<'_>) -> Result<(Object, usize), Error> {
+    let (head, attributes) = match word.text.split_once('(') {
+        None => (word.text, None),
+        Some((head, rest)) => match rest.strip_suffix(')') {
+            Some(inside) => (head, Some(inside)),
+            None => return Err(word.wrong("`(` without `)`".into())),
+        },
+    };
+    let (name, count) = match head.split_once(':') {
+        None => (head, 1),
+        Some((name, count)) => match count.parse::<u16>() {
+            Ok(n) if n > 0 && count.bytes().all(|b| b.is_ascii_digit()) => (name, usize::from(n)),
+            _ => return Err(word.wrong(format!("`{count}` is not a count from 1 to 65535"))),
+        },
+    };
+    let Some(&(_, kind)) = KINDS.iter().find(|&&(known, _)| known == name) else {
+        return Err(word.wrong(format!(
+            "unknown level `{name}`: expected package, numa, l4, l3, l2, core or pu"
+        )));
+    };
+    let mut object = Object::new(kind, Vec::new());
+    for attribute in attributes.into_iter().flat_map(|inside| inside.split(',')) {
+        let Some((key, value)) = attribute.split_once('=') else {
+            return Err(word.wrong(format!("`{attribute}` is not of the form NAME=VALUE")));
+        };
+        if !ATTRIBUTES.contains(&(kind, key)) {
+            return Err(word.wrong(format!("a `{name}` has no attribute `{key}`")));
+        }
+        set_attribute(&mut object, key, value).map_err(|message| word.wrong(message))?;
+    }
+    Ok((object, count))
+}
+
+fn has_attribute(object: &Object, name: &str) -> bool {
+    match name {
+        "l1d" => object.l1d_bytes.is_some(),
+        "l1i" => object.l1i_bytes.is_some(),
+        _ => object.bytes.is_some(),
+    }
+}
+
+/// Sets an attribute that `ATTRIBUTES` knows for this kind.
+fn set_attribute(object: &mut Object, name: &str, value: &str) -> Result<(), String> {
+    if name == "kind" {
+        object.core_kind = value
+            .parse()
+            .map_err(|_| format!("`{value}` is not a kind of core from 0 to 255"))?;
+        return Ok(());
+    }
+    let bytes =
+        parse_size(value).ok_or_else(|| format!("`{value}` is not a size such as 512K or 2M"))?;
+    match name {
+        "l1d" => object.l1d_bytes = Some(bytes),
+        "l1i" => object.l1i_bytes = Some(bytes),
+        _ => object.bytes = Some(bytes),
+    }
+    Ok(())
+}
+
+/// The words of a row of siblings: one level where they are all alike, else a branch.
+fn write_row(siblings: &[Object], words: &mut Vec<String>) {
+    let runs: Vec<&[Object]> = siblings.chunk_by(alike).collect();
+    if let [only] = runs[..] {
+        return write_level(&only[0], only.len(), words);
+    }
+    for (i, run) in runs.iter().enumerate() {
+        words.push(if i == 0 { "[" } else { "|" }.into());
+        write_level(&run[0], run.len(), words);
+    }
+    if !runs.is_empty() {
+        words.push("]".into());
+    }
+}
+
+fn write_level(object: &Object, count: usize, words: &mut Vec<String>) {
+    let size = |name, bytes: Option<u64>| bytes.map(|b| format!("{name}={}", format_size(b)));
+    let own = size(
+        if object.kind == Kind::Numa {
+            "memory"
+        } else {
+            "size"
+        },
+        object.bytes,
+    );
+    let kind = (object.core_kind != 0).then(|| format!("kind={}", object.core_kind));
+    let attributes: Vec<String> = [
+        own,
+        size("l1d", object.l1d_bytes),
+        size("l1i", object.l1i_bytes),
+        kind,
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let attributes = if attributes.is_empty() {
+        String::new()
+    } else {
+        format!("({})", attributes.join(","))
+    };
+    words.push(format!("{}:{count}{attributes}", name_of(object.kind)));
+    let single_thread = object.kind == Kind::Core && object.children.len() == 1;
+    if !single_thread {
+        write_row(&object.children, words);
+    }
+}
+
+/// Puts every core into a level-2 cache of its own.
+fn wrap_cores(object: &mut Object) {
+    for child in &mut object.children {
+        if child.kind == Kind::Core {
+            let core = std::mem::replace(child, Object::new(Kind::L2, Vec::new()));
+            child.children.push(core);
+        } else {
+            wrap_cores(child);
+        }
+    }
+}
+
+/// Whether two objects differ in nothing but numbers and the mask, which are written apart from the levels.
+pub(crate) fn alike(a: &Object, b: &Object) -> bool {
+    a.kind == b.kind
+        && a.bytes == b.bytes
+        && (a.l1d_bytes, a.l1i_bytes, a.core_kind) == (b.l1d_bytes, b.l1i_bytes, b.core_kind)
+        && a.children.len() == b.children.len()
+        && a.children.iter().zip(&b.children).all(|(a, b)| alike(a, b))
+}
