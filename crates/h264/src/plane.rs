@@ -188,6 +188,15 @@ impl<T> Write<'_, T> {
         // uses them while the guard lives, and `&mut self` lends out one row at a time.
         unsafe { std::slice::from_raw_parts_mut(self.start.wrapping_add(y * self.owner.stride), self.rect.w) }
     }
+
+    /// All rows in one slice, `stride` apart; only for a rectangle of full width. Panics for any other.
+    #[inline(always)]
+    pub(crate) fn contiguous(&mut self) -> &mut [T] {
+        assert!(self.rect.w == self.owner.stride);
+        // SAFETY: the rectangle has the full width, so its rows lie one after the other and all belong to the guard,
+        // whose only borrow this is.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.rect.w * self.rect.h) }
+    }
 }
 
 impl<T> Drop for Write<'_, T> {
