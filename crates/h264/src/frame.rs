@@ -18,6 +18,17 @@ pub struct Crop {
     pub height: u32,
 }
 
+impl Crop {
+    /// The rectangle with its left side moved outwards to a multiple of 64 samples.
+    ///
+    /// FFmpeg shows this one unless it is told `-flags unaligned`, so that rows stay aligned in memory; checksums that were
+    /// made with it have the additional columns.
+    pub fn with_aligned_left(self) -> Crop {
+        let x = self.x & !63;
+        Crop { x, width: self.width + (self.x - x), ..self }
+    }
+}
+
 /// A picture in 4:2:0, 8 bits a sample, in whole macroblocks.
 ///
 /// Pixels may be read when every stage of the [`Job`](crate::Job) that writes the frame has ended; debug builds panic
@@ -98,8 +109,14 @@ impl Frame {
     }
 
     /// Calls `f` with each shown row of Y, then of Cb, then of Cr.
-    pub fn visit_rows(&self, mut f: impl FnMut(&[u8])) {
-        let Crop { x, y, width, height } = self.crop;
+    pub fn visit_rows(&self, f: impl FnMut(&[u8])) {
+        self.visit_region(self.crop, f);
+    }
+
+    /// [`visit_rows`](Self::visit_rows) of another rectangle of the planes, whose members are even. Panics when it is not
+    /// inside of them.
+    pub fn visit_region(&self, region: Crop, mut f: impl FnMut(&[u8])) {
+        let Crop { x, y, width, height } = region;
         for (index, plane) in self.planes.iter().enumerate() {
             let shift = u32::from(index > 0);
             let (x, w) = ((x >> shift) as usize, (width >> shift) as usize);

@@ -153,10 +153,13 @@ impl Thresholds {
 
     /// tC0 of each of N samples along an edge with strengths `bs`; -1 where the edge is not filtered.
     fn tc0_along<const N: usize>(&self, bs: u16) -> [i16; N] {
-        std::array::from_fn(|i| match bs >> (4 * (i * 4 / N)) & 15 {
-            0 => -1,
-            bs => i16::from(self.tc0[usize::from(bs.min(3)) - 1]),
-        })
+        let mut along = [-1; N];
+        for (group, along) in along.chunks_exact_mut(N / 4).enumerate() {
+            if let bs @ 1.. = bs >> (4 * group) & 15 {
+                along.fill(i16::from(self.tc0[usize::from(bs.min(3)) - 1]));
+            }
+        }
+        along
     }
 }
 
@@ -171,7 +174,7 @@ fn wide(sample: u8) -> i16 {
 
 /// Whether the samples around an edge are near enough to each other to be filtered (8-468).
 #[inline(always)]
-fn near([p1, p0, q0, q1]: [i16; 4], alpha: i16, beta: i16) -> bool {
+fn near(p1: i16, p0: i16, q0: i16, q1: i16, alpha: i16, beta: i16) -> bool {
     ((p0 - q0).abs() < alpha) & ((p1 - p0).abs() < beta) & ((q1 - q0).abs() < beta)
 }
 
@@ -180,10 +183,10 @@ fn luma_normal(lines: &mut LumaLines, tc0: &[i16; 16], thresholds: &Thresholds) 
     let (alpha, beta) = (thresholds.alpha, thresholds.beta);
     let [_, l2, l1, l0, r0, r1, r2, _] = lines;
     for i in 0..16 {
-        let [p2, p1, p0] = [l2[i], l1[i], l0[i]].map(wide);
-        let [q0, q1, q2] = [r0[i], r1[i], r2[i]].map(wide);
+        let (p2, p1, p0) = (wide(l2[i]), wide(l1[i]), wide(l0[i]));
+        let (q0, q1, q2) = (wide(r0[i]), wide(r1[i]), wide(r2[i]));
         let tc0 = tc0[i];
-        let on = near([p1, p0, q0, q1], alpha, beta) & (tc0 >= 0);
+        let on = near(p1, p0, q0, q1, alpha, beta) & (tc0 >= 0);
         let (ap, aq) = ((p2 - p0).abs() < beta, (q2 - q0).abs() < beta);
         let tc = tc0 + i16::from(ap) + i16::from(aq);
         // Without the filter tc may be negative, which `clamp` does not allow.
@@ -202,8 +205,9 @@ fn luma_normal(lines: &mut LumaLines, tc0: &[i16; 16], thresholds: &Thresholds) 
 fn luma_strong(lines: &mut LumaLines, thresholds: &Thresholds) {
     let (alpha, beta) = (thresholds.alpha, thresholds.beta);
     for i in 0..16 {
-        let [p3, p2, p1, p0, q0, q1, q2, q3]: [i16; 8] = std::array::from_fn(|k| wide(lines[k][i]));
-        let on = near([p1, p0, q0, q1], alpha, beta);
+        let (p3, p2, p1, p0) = (wide(lines[0][i]), wide(lines[1][i]), wide(lines[2][i]), wide(lines[3][i]));
+        let (q0, q1, q2, q3) = (wide(lines[4][i]), wide(lines[5][i]), wide(lines[6][i]), wide(lines[7][i]));
+        let on = near(p1, p0, q0, q1, alpha, beta);
         let close = (p0 - q0).abs() < (alpha >> 2) + 2;
         let ap = on & close & ((p2 - p0).abs() < beta);
         let aq = on & close & ((q2 - q0).abs() < beta);
@@ -236,8 +240,8 @@ fn chroma_edge(lines: &mut ChromaLines, bs: u16, thresholds: &Thresholds) {
     let strong = bs == 0x4444;
     let tc0: [i16; 8] = thresholds.tc0_along(bs);
     for i in 0..8 {
-        let [p1, p0, q0, q1]: [i16; 4] = std::array::from_fn(|k| wide(lines[k][i]));
-        let on = near([p1, p0, q0, q1], alpha, beta) & (tc0[i] >= 0);
+        let (p1, p0, q0, q1) = (wide(lines[0][i]), wide(lines[1][i]), wide(lines[2][i]), wide(lines[3][i]));
+        let on = near(p1, p0, q0, q1, alpha, beta) & (tc0[i] >= 0);
         let tc = tc0[i] + 1;
         let delta = (((q0 - p0) * 4 + (p1 - q1) + 4) >> 3).clamp(-tc, tc);
         let normal = [(p0 + delta).clamp(0, 255), (q0 - delta).clamp(0, 255)];
@@ -278,12 +282,17 @@ pub(super) fn luma<P: Probe>(place: &Place<'_>, probe: &mut P) {
 
 /// Thresholds of the four edges of one direction; `distance` leads to the macroblock on the far side of the outer one.
 fn edge_thresholds(place: &Place<'_>, plane: usize, bs: &[u16; 4], distance: usize) -> [Option<Thresholds>; 4] {
-    let inner = Thresholds::new(place, plane, place.mb);
-    std::array::from_fn(|edge| match edge {
-        _ if bs[edge] == 0 => None,
-        0 => Thresholds::new(place, plane, &place.job.mbs[place.index - distance]),
-        _ => inner,
-    })
+    let mut thresholds = [None; 4];
+    if bs[0] != 0 {
+        thresholds[0] = Thresholds::new(place, plane, &place.job.mbs[place.index - distance]);
+    }
+    if bs[1] | bs[2] | bs[3] != 0 {
+        let inner = Thresholds::new(place, plane, place.mb);
+        for (thresholds, &bs) in thresholds.iter_mut().zip(bs).skip(1) {
+            *thresholds = if bs != 0 { inner } else { None };
+        }
+    }
+    thresholds
 }
 
 fn luma_vertical<P: Probe>(place: &Place<'_>, probe: &mut P) {

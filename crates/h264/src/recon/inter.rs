@@ -145,7 +145,10 @@ impl Block<'_, '_> {
         } else {
             // 8.4.2.2.1: coordinates outside the picture are clamped.
             let mut copy = [0; EDGE_STRIDE * 21];
-            let columns: [usize; EDGE_STRIDE] = std::array::from_fn(|i| clamp(x + i as i32, width));
+            let mut columns = [0; EDGE_STRIDE];
+            for (i, column) in columns.iter_mut().enumerate() {
+                *column = clamp(x + i as i32, width);
+            }
             for (row, copy) in copy.chunks_exact_mut(EDGE_STRIDE).take(h).enumerate() {
                 let from = guard.row(clamp(y + row as i32, height) - first);
                 for (to, &column) in copy[..w].iter_mut().zip(&columns) {
@@ -167,49 +170,78 @@ impl Block<'_, '_> {
         let (fx, fy) = (source.fraction_x, source.fraction_y);
         let before = |fraction: usize| if fraction == 0 { 0 } else { source.before };
         let origin = at.0 + before(fx) + (at.1 + before(fy)) * stride;
-        let rows = (self.y..self.y + self.h).map(|y| (y, self.x));
+        let area = [self.x, self.y, self.h];
         if self.plane == 0 {
-            luma::<W>(self.to, rows, from, stride, origin, [fx, fy]);
+            luma::<W>(self.to, area, from, stride, origin, [fx, fy]);
         } else {
-            chroma::<W>(self.to, rows, from, stride, origin, [fx, fy]);
+            chroma::<W>(self.to, area, from, stride, origin, [fx, fy]);
         }
     }
 }
 
+// Kernels below are loops over arrays of constant length, from which the compiler makes vector code; closures that build
+// arrays element by element would stop it.
+
 /// The six-tap filter, without rounding (8-241 and following).
 #[inline(always)]
-fn tap6(s: [i16; 6]) -> i16 {
-    (s[0] + s[5]) + 5 * (4 * (s[2] + s[3]) - (s[1] + s[4]))
+fn tap6(a: i16, b: i16, c: i16, d: i16, e: i16, f: i16) -> i16 {
+    (a + f) + 5 * (4 * (c + d) - (b + e))
 }
 
 #[inline(always)]
-fn clip(value: i16) -> u8 {
-    value.clamp(0, 255) as u8
+fn wide(sample: u8) -> i16 {
+    i16::from(sample)
+}
+
+/// The filter over W columns of a row: `from[at]` lies left of the first sample that is made.
+#[inline(always)]
+fn filter_row<const W: usize>(from: &[u8], at: usize) -> [i16; W] {
+    let s = &from[at - 2..at + W + 3];
+    let mut out = [0; W];
+    for i in 0..W {
+        out[i] = tap6(wide(s[i]), wide(s[i + 1]), wide(s[i + 2]), wide(s[i + 3]), wide(s[i + 4]), wide(s[i + 5]));
+    }
+    out
 }
 
 /// Half samples between horizontal neighbours (b): W of them from `from[at]` on.
 #[inline(always)]
 fn half_horizontal<const W: usize>(from: &[u8], at: usize) -> [u8; W] {
-    let s = &from[at - 2..at + W + 3];
-    std::array::from_fn(|i| clip((tap6(std::array::from_fn(|k| i16::from(s[i + k]))) + 16) >> 5))
+    let sums = filter_row::<W>(from, at);
+    let mut out = [0; W];
+    for i in 0..W {
+        out[i] = ((sums[i] + 16) >> 5).clamp(0, 255) as u8;
+    }
+    out
 }
 
 /// Half samples between vertical neighbours (h).
 #[inline(always)]
 fn half_vertical<const W: usize>(from: &[u8], stride: usize, at: usize) -> [u8; W] {
-    let rows: [&[u8]; 6] = std::array::from_fn(|k| &from[at + k * stride - 2 * stride..][..W]);
-    std::array::from_fn(|i| clip((tap6(std::array::from_fn(|k| i16::from(rows[k][i]))) + 16) >> 5))
+    let row = |k: usize| &from[at + k * stride - 2 * stride..][..W];
+    let (a, b, c, d, e, f) = (row(0), row(1), row(2), row(3), row(4), row(5));
+    let mut out = [0; W];
+    for i in 0..W {
+        let sum = tap6(wide(a[i]), wide(b[i]), wide(c[i]), wide(d[i]), wide(e[i]), wide(f[i]));
+        out[i] = ((sum + 16) >> 5).clamp(0, 255) as u8;
+    }
+    out
 }
 
 #[inline(always)]
 fn whole<const W: usize>(from: &[u8], at: usize) -> [u8; W] {
-    let s = &from[at..at + W];
-    std::array::from_fn(|i| s[i])
+    let mut out = [0; W];
+    out.copy_from_slice(&from[at..at + W]);
+    out
 }
 
 #[inline(always)]
 fn average<const W: usize>(a: [u8; W], b: [u8; W]) -> [u8; W] {
-    std::array::from_fn(|i| (u16::from(a[i]) + u16::from(b[i])).div_ceil(2) as u8)
+    let mut out = [0; W];
+    for i in 0..W {
+        out[i] = (u16::from(a[i]) + u16::from(b[i])).div_ceil(2) as u8;
+    }
+    out
 }
 
 /// Half samples in the middle of four whole ones (j), for up to 16 rows.
@@ -217,62 +249,63 @@ fn average<const W: usize>(a: [u8; W], b: [u8; W]) -> [u8; W] {
 fn middle<const W: usize>(from: &[u8], stride: usize, at: usize, h: usize) -> [[u8; W]; 16] {
     let mut between = [[0i16; W]; 21];
     for (row, between) in between.iter_mut().take(h + 5).enumerate() {
-        let at = at + row * stride - 2 * stride;
-        let s = &from[at - 2..at + W + 3];
-        *between = std::array::from_fn(|i| tap6(std::array::from_fn(|k| i16::from(s[i + k]))));
+        *between = filter_row(from, at + row * stride - 2 * stride);
     }
     let mut out = [[0; W]; 16];
-    for (row, out) in out.iter_mut().take(h).enumerate() {
-        *out = std::array::from_fn(|i| {
-            let s: [i32; 6] = std::array::from_fn(|k| i32::from(between[row + k][i]));
-            let sum = (s[0] + s[5]) + 5 * (4 * (s[2] + s[3]) - (s[1] + s[4]));
-            ((sum + 512) >> 10).clamp(0, 255) as u8
-        });
+    for (rows, out) in between.windows(6).zip(&mut out).take(h) {
+        for i in 0..W {
+            let s = |k: usize| i32::from(rows[k][i]);
+            let sum = (s(0) + s(5)) + 5 * (4 * (s(2) + s(3)) - (s(1) + s(4)));
+            out[i] = ((sum + 512) >> 10).clamp(0, 255) as u8;
+        }
     }
     out
 }
 
-/// Luma sample interpolation (8.4.2.2.1) of W columns; `rows` are the rows to write and the first column.
+/// Calls `make` for each of the rows to write with its number and its place in the source, and writes what it gives.
 #[inline(always)]
+fn each_row<const W: usize>(
+    to: &mut Write<'_, u8>,
+    [x, y, h]: [usize; 3],
+    origin: usize,
+    stride: usize,
+    make: impl Fn(usize, usize) -> [u8; W],
+) {
+    for row in 0..h {
+        to.row(y + row)[x..x + W].copy_from_slice(&make(row, origin + row * stride));
+    }
+}
+
+/// Luma sample interpolation (8.4.2.2.1) of W columns; `area` is the first column, the first row and the number of rows to
+/// write.
 fn luma<const W: usize>(
     to: &mut Write<'_, u8>,
-    rows: impl ExactSizeIterator<Item = (usize, usize)>,
+    area: [usize; 3],
     from: &[u8],
     stride: usize,
     origin: usize,
     [fx, fy]: [usize; 2],
 ) {
-    let mut each = |f: &dyn Fn(usize, usize) -> [u8; W], rows: &mut dyn Iterator<Item = (usize, usize)>| {
-        for (row, (y, x)) in rows.enumerate() {
-            to.row(y)[x..x + W].copy_from_slice(&f(row, origin + row * stride));
-        }
-    };
-    let h = rows.len();
-    let rows = &mut { rows };
+    let horizontal = |at| half_horizontal::<W>(from, at);
+    let vertical = |at| half_vertical::<W>(from, stride, at);
+    let whole = |at| whole::<W>(from, at);
     // The nearest whole or half sample to the right and below.
     let (right, below) = (fx / 2, fy / 2 * stride);
     match (fx, fy) {
-        (0, 0) => each(&|_, at| whole(from, at), rows),
-        (2, 0) => each(&|_, at| half_horizontal(from, at), rows),
-        (_, 0) => each(&|_, at| average(half_horizontal(from, at), whole(from, at + right)), rows),
-        (0, 2) => each(&|_, at| half_vertical(from, stride, at), rows),
-        (0, _) => each(&|_, at| average(half_vertical(from, stride, at), whole(from, at + below)), rows),
-        (2, 2) => {
-            let j = middle::<W>(from, stride, origin, h);
-            each(&|row, _| j[row], rows);
+        (0, 0) => each_row(to, area, origin, stride, |_, at| whole(at)),
+        (2, 0) => each_row(to, area, origin, stride, |_, at| horizontal(at)),
+        (_, 0) => each_row(to, area, origin, stride, |_, at| average(horizontal(at), whole(at + right))),
+        (0, 2) => each_row(to, area, origin, stride, |_, at| vertical(at)),
+        (0, _) => each_row(to, area, origin, stride, |_, at| average(vertical(at), whole(at + below))),
+        (2, _) | (_, 2) => {
+            let j = middle::<W>(from, stride, origin, area[2]);
+            match (fx, fy) {
+                (2, 2) => each_row(to, area, origin, stride, |row, _| j[row]),
+                (2, _) => each_row(to, area, origin, stride, |row, at| average(j[row], horizontal(at + below))),
+                _ => each_row(to, area, origin, stride, |row, at| average(j[row], vertical(at + right))),
+            }
         }
-        (2, _) => {
-            let j = middle::<W>(from, stride, origin, h);
-            each(&|row, at| average(j[row], half_horizontal(from, at + below)), rows);
-        }
-        (_, 2) => {
-            let j = middle::<W>(from, stride, origin, h);
-            each(&|row, at| average(j[row], half_vertical(from, stride, at + right)), rows);
-        }
-        _ => each(
-            &|_, at| average(half_horizontal(from, at + below), half_vertical(from, stride, at + right)),
-            rows,
-        ),
+        _ => each_row(to, area, origin, stride, |_, at| average(horizontal(at + below), vertical(at + right))),
     }
 }
 
@@ -280,28 +313,29 @@ fn luma<const W: usize>(
 #[inline(always)]
 fn chroma<const W: usize>(
     to: &mut Write<'_, u8>,
-    rows: impl Iterator<Item = (usize, usize)>,
+    [x, y, h]: [usize; 3],
     from: &[u8],
     stride: usize,
     origin: usize,
     [fx, fy]: [usize; 2],
 ) {
+    if fx == 0 && fy == 0 {
+        return each_row(to, [x, y, h], origin, stride, |_, at| whole::<W>(from, at));
+    }
     // Samples with weight 0 are not read: they may lie outside what the caller holds.
     let (right, below) = (usize::from(fx > 0), if fy > 0 { stride } else { 0 });
-    let weights = [(8 - fx) * (8 - fy), fx * (8 - fy), (8 - fx) * fy, fx * fy].map(|weight| weight as u16);
-    for (row, (y, x)) in rows.enumerate() {
-        let at = origin + row * stride;
-        let s = [at, at + right, at + below, at + below + right].map(|at| &from[at..at + W]);
-        let out = &mut to.row(y)[x..x + W];
-        if fx == 0 && fy == 0 {
-            out.copy_from_slice(s[0]);
-            continue;
+    let (fx, fy) = (fx as u16, fy as u16);
+    let (a, b, c, d) = ((8 - fx) * (8 - fy), fx * (8 - fy), (8 - fx) * fy, fx * fy);
+    each_row(to, [x, y, h], origin, stride, |_, at| {
+        let row = |at: usize| &from[at..at + W];
+        let (s, t, u, v) = (row(at), row(at + right), row(at + below), row(at + below + right));
+        let mut out = [0; W];
+        for i in 0..W {
+            let sum = u16::from(s[i]) * a + u16::from(t[i]) * b + u16::from(u[i]) * c + u16::from(v[i]) * d;
+            out[i] = ((sum + 32) >> 6) as u8;
         }
-        for (i, out) in out.iter_mut().enumerate() {
-            let sum: u16 = (0..4).map(|k| u16::from(s[k][i]) * weights[k]).sum();
-            *out = ((sum + 32) >> 6) as u8;
-        }
-    }
+        out
+    });
 }
 
 /// Raises `reach[slot]` to the last row of macroblocks that prediction of the macroblock needs of reference `slot`.
@@ -380,8 +414,7 @@ mod tests {
         let plane = noise();
         for (fy, fx) in (0..4).flat_map(|fy| (0..4).map(move |fx| (fy, fx))) {
             let out = Shared::<u8>::new(16, 16);
-            let rows = (0..16).map(|y| (y, 0));
-            luma::<16>(&mut out.write(0, 0, 16, 16), rows, &plane, SIZE, 5 * SIZE + 4, [fx, fy]);
+            luma::<16>(&mut out.write(0, 0, 16, 16), [0, 0, 16], &plane, SIZE, 5 * SIZE + 4, [fx, fy]);
             let got = out.read(0, 0, 16, 16);
             for (y, x) in (0..16).flat_map(|y| (0..16).map(move |x| (y, x))) {
                 let want = luma_formula(&plane, 4 * (4 + x) + fx, 4 * (5 + y) + fy);
@@ -395,8 +428,7 @@ mod tests {
         let plane = noise();
         for (fy, fx) in (0..8).flat_map(|fy| (0..8).map(move |fx| (fy, fx))) {
             let out = Shared::<u8>::new(8, 8);
-            let rows = (0..8).map(|y| (y, 0));
-            chroma::<8>(&mut out.write(0, 0, 8, 8), rows, &plane, SIZE, 3 * SIZE + 2, [fx, fy]);
+            chroma::<8>(&mut out.write(0, 0, 8, 8), [0, 0, 8], &plane, SIZE, 3 * SIZE + 2, [fx, fy]);
             let got = out.read(0, 0, 8, 8);
             for (y, x) in (0..8).flat_map(|y| (0..8).map(move |x| (y, x))) {
                 let g = |dx: usize, dy: usize| u32::from(plane[(3 + y + dy) * SIZE + 2 + x + dx]);
