@@ -86,18 +86,31 @@ impl Graph {
     }
 }
 
-/// Random graphs of up to `tasks` tasks, sparse to dense, with few or many groups (also far apart numbers), durations 0 to 9.
+/// How random edges are laid.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    /// Each pair with a probability of one in so many: sparse graphs have many roots, dense ones are almost chains.
+    Pairs(u32),
+    /// Each task waits for one earlier task, at most so far back: wide trees, in which workers release many tasks at once.
+    Tree(u32),
+    /// As `Tree`, and for a second one.
+    Mesh(u32),
+}
+
+/// Random graphs of up to `tasks` tasks, from chains to wide trees, with few or many groups (also far apart numbers), durations 0 to 9.
 pub fn any_graph(tasks: usize) -> impl Strategy<Value = Graph> {
-    let group =
-        prop_oneof![3 => 0..4u32, 1 => 0..40u32, 1 => Just(u32::MAX), 1 => Just(0x0001_0002)];
-    let depth = 0..6u32;
-    let task = (group.clone(), group, depth, 0..10u64);
-    (
-        prop::collection::vec(task, 0..=tasks),
-        1..12u32,
-        any::<u64>(),
-    )
-        .prop_map(|(tasks, sparse, seed)| {
+    let some_group =
+        prop_oneof![4 => 0..4u32, 1 => 0..40u32, 1 => Just(u32::MAX), 1 => Just(0x0001_0002)];
+    let t = some_group.clone();
+    let s = prop_oneof![1 => Just(0), 1 => some_group];
+    let task = (t, s, 0..6u32, 0..10u64);
+    let shape = prop_oneof![
+        (1..40u32).prop_map(Shape::Pairs),
+        (1..40u32).prop_map(Shape::Tree),
+        (1..40u32).prop_map(Shape::Mesh)
+    ];
+    (prop::collection::vec(task, 0..=tasks), shape, any::<u64>()).prop_map(
+        |(tasks, shape, seed)| {
             let mut graph = Graph::default();
             for (t, s, depth, duration) in tasks {
                 graph.add(
@@ -108,14 +121,31 @@ pub fn any_graph(tasks: usize) -> impl Strategy<Value = Graph> {
                     duration,
                 );
             }
-            for from in 0..graph.len() {
-                for to in from + 1..graph.len() {
-                    let pair = (from * graph.len() + to) as u64;
-                    if draw(seed, WorkerId(0), pair).is_multiple_of(u64::from(sparse)) {
-                        graph.edge(from, to);
-                    }
+            lay_edges(&mut graph, shape, seed);
+            graph
+        },
+    )
+}
+
+fn lay_edges(graph: &mut Graph, shape: Shape, seed: u64) {
+    let drawn =
+        |first: usize, second: usize| draw(seed, WorkerId(0), (first << 32 | second) as u64);
+    for to in 1..graph.len() {
+        let back = |reach: u32, which: usize| {
+            to - 1 - (drawn(to, which) % u64::from(reach).min(to as u64)) as usize
+        };
+        match shape {
+            Shape::Pairs(sparse) => (0..to)
+                .filter(|&from| drawn(from, to).is_multiple_of(u64::from(sparse)))
+                .for_each(|from| graph.edge(from, to)),
+            Shape::Tree(reach) => graph.edge(back(reach, 0), to),
+            Shape::Mesh(reach) => {
+                let (first, second) = (back(reach, 0), back(reach, 1));
+                graph.edge(first, to);
+                if second != first {
+                    graph.edge(second, to);
                 }
             }
-            graph
-        })
+        }
+    }
 }

@@ -53,7 +53,7 @@ fn any_placement() -> impl Strategy<Value = Placement> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
     #[test]
     fn graphs_of_up_to_sixty_tasks(graph in any_graph(60), placement in any_placement(), seed in any::<u64>()) {
@@ -62,7 +62,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(8) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(30) })]
 
     #[test]
     fn graphs_of_up_to_six_hundred_tasks(graph in any_graph(600), placement in any_placement(), seed in any::<u64>()) {
