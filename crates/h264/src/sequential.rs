@@ -23,6 +23,14 @@ pub struct Summary {
 impl Summary {
     /// So many errors are kept; further ones are only counted.
     pub const KEPT_ERRORS: usize = 100;
+
+    /// Counts an error, and keeps it if it is one of the first.
+    pub fn note(&mut self, error: Error) {
+        self.error_count += 1;
+        if self.errors.len() < Summary::KEPT_ERRORS {
+            self.errors.push(error);
+        }
+    }
 }
 
 /// Decodes an Annex B stream on this thread and gives each shown frame to `sink`, in output order.
@@ -40,12 +48,7 @@ pub fn decode(stream: &[u8], limits: Limits, mut sink: impl FnMut(&Frame)) -> Re
                 summary.pictures += 1;
                 summary.concealed += u64::from(job.concealed());
             }
-            Err(error) => {
-                summary.error_count += 1;
-                if summary.errors.len() < Summary::KEPT_ERRORS {
-                    summary.errors.push(error);
-                }
-            }
+            Err(error) => summary.note(error),
         }
         while let Some(frame) = decoder.next_output() {
             summary.frames += 1;

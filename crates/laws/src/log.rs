@@ -144,6 +144,16 @@ pub enum Violation {
         /// Tasks that became ready so far.
         ready: usize,
     },
+    /// A task cannot have come from where the policy says.
+    #[error("worker {worker} cannot have got task {task} from {origin:?}")]
+    WrongOrigin {
+        /// The task.
+        task: usize,
+        /// Who got it.
+        worker: WorkerId,
+        /// What the policy says.
+        origin: Origin,
+    },
     /// The log says something about a task or a worker that does not exist.
     #[error("the log names task {task:?} or worker {worker:?}, which is not there")]
     Unknown {
@@ -172,6 +182,8 @@ struct Checker<'a> {
     /// Tasks that are ready, by age. Empty throughout where the log has no `Ready` events.
     ready: Vec<usize>,
     running: Vec<Option<usize>>,
+    /// Of each worker: what the task that it ended last released. Empty once it took its next task.
+    released: Vec<Vec<usize>>,
     asleep: Vec<bool>,
     became_ready: usize,
     wakes_for_anyone: usize,
@@ -190,6 +202,7 @@ pub fn check(graph: &Graph, log: &Log, promises: Promises) -> Result<(), Violati
         stages: vec![Stage::Waiting; graph.len()],
         ready: Vec::new(),
         running: vec![None; workers],
+        released: vec![Vec::new(); workers],
         asleep: vec![false; workers],
         became_ready: 0,
         wakes_for_anyone: 0,
@@ -201,9 +214,20 @@ pub fn check(graph: &Graph, log: &Log, promises: Promises) -> Result<(), Violati
     for &event in &log.events {
         checker.known(event)?;
         match event {
-            Event::Ready { task, .. } => checker.becomes_ready(task)?,
-            Event::Start { task, worker, .. } => {
-                if !tells_ready {
+            Event::Ready { task, on } => {
+                checker.becomes_ready(task)?;
+                if on.is_worker() {
+                    checker.released[on.index()].push(task);
+                }
+            }
+            Event::Start {
+                task,
+                worker,
+                origin,
+            } => {
+                if tells_ready {
+                    checker.comes_from(task, worker, origin)?;
+                } else {
                     checker.becomes_ready(task)?;
                 }
                 checker.start(task, worker)?;
@@ -259,6 +283,30 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// What is handed over was released by the task that the same worker just ended; nobody steals from itself.
+    fn comes_from(
+        &mut self,
+        task: usize,
+        worker: WorkerId,
+        origin: Origin,
+    ) -> Result<(), Violation> {
+        let released = std::mem::take(&mut self.released[worker.index()]);
+        let wrong = match origin {
+            Origin::Handed => !released.contains(&task),
+            Origin::Stolen(victim) => victim == worker || victim.index() >= self.running.len(),
+            Origin::Own | Origin::Pool | Origin::Mailbox => false,
+        };
+        if wrong {
+            Err(Violation::WrongOrigin {
+                task,
+                worker,
+                origin,
+            })
+        } else {
+            Ok(())
+        }
+    }
+
     fn start(&mut self, task: usize, worker: WorkerId) -> Result<(), Violation> {
         match self.stages[task] {
             Stage::Waiting => return Err(Violation::NotReady { task, worker }),
@@ -297,6 +345,7 @@ impl Checker<'_> {
             });
         }
         self.stages[task] = Stage::Ended;
+        self.released[worker.index()].clear();
         self.graph.tasks()[task]
             .successors
             .iter()
@@ -476,6 +525,42 @@ mod tests {
                 worker: None
             })
         );
+    }
+
+    #[test]
+    fn what_is_handed_over_was_just_released_here() {
+        let from = |origin, worker| Event::Start {
+            task: 1,
+            worker,
+            origin,
+        };
+        let until_ready = [
+            ready(0),
+            ready(2),
+            start(0, 0),
+            start(2, 1),
+            end(2, 1),
+            end(0, 0),
+            Event::Ready { task: 1, on: W[0] },
+        ];
+        let verdict_on = |event| verdict(&[&until_ready[..], &[event]].concat());
+        let lost = Err(Violation::Lost { left: 1, first: 1 });
+        assert_eq!(
+            verdict_on(from(Origin::Handed, W[0])),
+            lost,
+            "not over yet, but right so far"
+        );
+        assert_eq!(verdict_on(from(Origin::Stolen(W[0]), W[1])), lost);
+        for (origin, worker) in [(Origin::Handed, W[1]), (Origin::Stolen(W[0]), W[0])] {
+            assert_eq!(
+                verdict_on(from(origin, worker)),
+                Err(Violation::WrongOrigin {
+                    task: 1,
+                    worker,
+                    origin
+                })
+            );
+        }
     }
 
     #[test]

@@ -1,0 +1,76 @@
+//! Where the work-stealing policies get tasks from: what they would take anyway goes through no queue.
+
+use tanada_laws::toy::{self, Idleness};
+use tanada_laws::{Event, Graph};
+use tanada_policy::registry::{self, Entry, Visitor};
+use tanada_policy::{Dispatcher, Hints, Origin, Placement, WorkerId};
+
+/// The origins of all starts, in order.
+struct Origins<'a>(&'a Graph, u16);
+
+impl Visitor for Origins<'_> {
+    type Out = Vec<(usize, Origin)>;
+    fn visit<D: Dispatcher>(self, _entry: &'static Entry) -> Self::Out {
+        let log = toy::run::<D>(self.0, &Placement::flat(self.1), 0, Idleness::Poll)
+            .expect("the policy is lawful");
+        let start = |event| match event {
+            Event::Start { task, origin, .. } => Some((task, origin)),
+            _ => None,
+        };
+        log.events.into_iter().filter_map(start).collect()
+    }
+}
+
+fn origins(policy: &str, graph: &Graph, workers: u16) -> Vec<(usize, Origin)> {
+    registry::with(policy, Origins(graph, workers)).expect("the name is registered")
+}
+
+/// A root that releases three tasks.
+fn fork(hints: [Hints; 3]) -> Graph {
+    let mut graph = Graph::default();
+    graph.add(Hints::default(), 1);
+    for hints in hints {
+        let task = graph.add(hints, 1);
+        graph.edge(0, task);
+    }
+    graph
+}
+
+#[test]
+fn the_newest_released_task_is_handed_over_and_the_others_wait_in_the_deque() {
+    let graph = fork([Hints::default(); 3]);
+    for policy in ["random-steal", "near-steal", "locality-steal"] {
+        let right = [
+            (0, Origin::Pool),
+            (3, Origin::Handed),
+            (2, Origin::Own),
+            (1, Origin::Own),
+        ];
+        assert_eq!(origins(policy, &graph, 1), right, "{policy}");
+    }
+}
+
+#[test]
+fn mail_to_oneself_is_handed_over_before_the_own_newest() {
+    let graph = fork([Hints::groups(0, 1), Hints::groups(0, 1), Hints::default()]);
+    let right = [
+        (0, Origin::Pool),
+        (1, Origin::Handed),
+        (2, Origin::Mailbox),
+        (3, Origin::Own),
+    ];
+    assert_eq!(origins("locality-steal", &graph, 1), right);
+}
+
+#[test]
+fn mail_reaches_its_worker_and_the_rest_is_stolen() {
+    // Worker 0 runs the root; tasks 1 and 2 are worker 1's, worker 2 finds only mail.
+    let graph = fork([Hints::groups(0, 2), Hints::groups(0, 2), Hints::default()]);
+    let right = [
+        (0, Origin::Pool),
+        (3, Origin::Handed),
+        (1, Origin::Mailbox),
+        (2, Origin::Stolen(WorkerId(1))),
+    ];
+    assert_eq!(origins("locality-steal", &graph, 3), right);
+}
