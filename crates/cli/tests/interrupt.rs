@@ -1,0 +1,64 @@
+//! Ctrl-C.
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use support::{folder, said, tanada};
+
+/// Sends the signal once `begun` says yes, and waits for the end, which must come within a few seconds.
+fn interrupted(mut command: std::process::Command, begun: impl Fn() -> bool) -> support::Said {
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !begun() {
+        assert!(Instant::now() < deadline, "the work never began");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).expect("it still runs");
+    let sent = Instant::now();
+    let output = child.wait_with_output().expect("it ends");
+    assert!(
+        sent.elapsed() < Duration::from_secs(20),
+        "it took {:?} to stop",
+        sent.elapsed()
+    );
+    said(output)
+}
+
+#[test]
+fn unfinished_files_are_removed_and_the_code_is_130() {
+    let folder = folder();
+    let stream = folder.path().join("demo.264");
+    std::fs::write(&stream, tanada::DEMO.repeat(40)).expect("the folder can be written to");
+    let (frames, page) = (
+        folder.path().join("out.yuv"),
+        folder.path().join("page.html"),
+    );
+    for more in [&["--policy", "random-steal"][..], &["--sequential"]] {
+        let arguments = [&["run", "h264", "demo.264", "-o", "out.yuv"], more].concat();
+        let grows = || std::fs::metadata(&frames).is_ok_and(|data| data.len() > 0);
+        let said = interrupted(tanada(folder.path(), &arguments), grows);
+        assert_eq!(said.code, Some(130), "{}", said.err);
+        assert!(
+            said.err.contains("stopped") && !frames.exists(),
+            "{}",
+            said.err
+        );
+    }
+    let said = interrupted(
+        tanada(
+            folder.path(),
+            &["compare", "-o", "page.html", "--repeat", "1000"],
+        ),
+        || page.exists(),
+    );
+    assert_eq!(said.code, Some(130), "{}", said.err);
+    assert!(!page.exists(), "{}", said.err);
+}

@@ -1,0 +1,112 @@
+//! Runs the binary and looks at what it says.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use md5::{Digest as _, Md5};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The binary with its arguments, in a folder of its own.
+pub(crate) fn tanada(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tanada"));
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .env_remove("TANADA_WORKERS");
+    command
+}
+
+/// What a run said.
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+pub(crate) fn said(output: Output) -> Said {
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!err.contains("panicked"), "{err}");
+    Said {
+        code: output.status.code(),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        bytes: output.stdout,
+        err,
+    }
+}
+
+/// Runs it to its end.
+pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Said {
+    said(
+        tanada(folder, arguments)
+            .output()
+            .expect("the program starts"),
+    )
+}
+
+/// As [`run`], of a command line that must succeed.
+pub(crate) fn good(folder: &Path, arguments: &[&str]) -> Said {
+    let said = run(folder, arguments);
+    assert_eq!(
+        said.code,
+        Some(0),
+        "{arguments:?}: {}{}",
+        said.out,
+        said.err
+    );
+    said
+}
+
+/// As [`run`], of a command line that must fail with `code`; the message must hold all of `words`.
+pub(crate) fn bad(folder: &Path, arguments: &[&str], code: i32, words: &[&str]) -> Said {
+    let said = run(folder, arguments);
+    assert_eq!(
+        said.code,
+        Some(code),
+        "{arguments:?}: {}{}",
+        said.out,
+        said.err
+    );
+    for word in words {
+        assert!(
+            said.err.contains(word),
+            "{arguments:?}: no \"{word}\" in: {}",
+            said.err
+        );
+    }
+    said
+}
+
+pub(crate) fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder for the test's files")
+}
+
+pub(crate) fn md5(bytes: &[u8]) -> String {
+    Md5::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// The first pictures of the demo stream as a file: short enough for tests that decode it often.
+pub(crate) fn short_stream(folder: &Path) -> PathBuf {
+    let path = folder.join("short.264");
+    std::fs::write(&path, first_units(tanada::DEMO, 8)).expect("the folder can be written to");
+    path
+}
+
+/// An Annex B stream up to and including its unit number `units`.
+pub(crate) fn first_units(stream: &[u8], units: usize) -> &[u8] {
+    let starts = stream
+        .windows(3)
+        .enumerate()
+        .filter(|(_, three)| *three == [0, 0, 1]);
+    let end = starts.map(|(at, _)| at).nth(units).unwrap_or(stream.len());
+    &stream[..end]
+}
+
+/// MD5 of the demo stream's frames, as an independent decoder gave them.
+pub(crate) fn demo_md5() -> &'static str {
+    let line = include_str!("../../../../demo/terraces_wvga.md5");
+    line.split_whitespace().next().expect("a sum and a name")
+}

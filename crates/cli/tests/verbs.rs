@@ -1,0 +1,575 @@
+//! Every verb with good and bad input.
+
+mod support;
+
+use std::io::{BufReader, Read as _};
+use std::process::Stdio;
+use support::{bad, demo_md5, folder, good, md5, run, short_stream, tanada};
+use tanada_policy::registry;
+
+const VERBS: [&[&str]; 7] = [
+    &["compare"],
+    &["run"],
+    &["run", "h264"],
+    &["report"],
+    &["topo"],
+    &["policies"],
+    &["workloads"],
+];
+
+fn text(path: impl AsRef<std::path::Path>) -> String {
+    path.as_ref()
+        .to_str()
+        .expect("test paths are text")
+        .to_owned()
+}
+
+#[test]
+fn every_verb_explains_itself() {
+    let folder = folder();
+    for verb in VERBS {
+        let help = good(folder.path(), &[verb, &["--help"]].concat());
+        assert!(help.out.contains("Example"), "{verb:?}: {}", help.out);
+    }
+    assert!(
+        good(folder.path(), &["--version"])
+            .out
+            .starts_with("tanada ")
+    );
+    bad(folder.path(), &[], 2, &["compare", "topo"]);
+}
+
+#[test]
+fn wrong_names_are_answered_with_the_right_ones() {
+    let folder = folder();
+    let names: Vec<&str> = registry::all().iter().map(|entry| entry.name).collect();
+    bad(
+        folder.path(),
+        &["compare", "--policy", "fcfs,fifo"],
+        2,
+        &names,
+    );
+    bad(
+        folder.path(),
+        &["run", "h264", "x.264", "--policy", "fifo"],
+        2,
+        &names,
+    );
+    bad(
+        folder.path(),
+        &["run", "h265", "x.264"],
+        2,
+        &["h265", "The workloads are: h264"],
+    );
+    bad(folder.path(), &["run"], 2, &["h264"]);
+    bad(
+        folder.path(),
+        &["compute"],
+        2,
+        &["The verbs are: compare, run, report, topo"],
+    );
+    for (flag, names) in [
+        ("--tasks", &["paper", "mb", "row", "own"][..]),
+        ("--groups", &["a", "b", "own", "none"]),
+        ("--bind", &["auto", "cpu", "domain", "off"]),
+    ] {
+        bad(folder.path(), &["compare", flag, "nothing"], 2, names);
+        bad(
+            folder.path(),
+            &["run", "h264", "x.264", flag, "nothing"],
+            2,
+            names,
+        );
+    }
+}
+
+#[test]
+fn wrong_usage_ends_with_2() {
+    let folder = folder();
+    for verb in [&["compare"][..], &["run", "h264", "x.264"]] {
+        for flag in [
+            ["--workers", "0"],
+            ["--workers", "1025"],
+            ["--workers", "two"],
+            ["--repeat", "0"],
+            ["--seed", "first"],
+            ["--nothing", "1"],
+        ] {
+            bad(folder.path(), &[verb, &flag].concat(), 2, &[flag[0]]);
+        }
+    }
+    bad(
+        folder.path(),
+        &["run", "h264", "x.264", "--sequential", "--policy", "ts"],
+        2,
+        &["--policy"],
+    );
+    bad(folder.path(), &["report"], 2, &["RESULT.json"]);
+    let stream = short_stream(folder.path());
+    let stream = text(&stream);
+    let before = std::fs::read(&stream).expect("it is there");
+    bad(
+        folder.path(),
+        &["run", "h264", &stream, "-o", &stream],
+        2,
+        &["is the input"],
+    );
+    assert_eq!(
+        std::fs::read(&stream).expect("it is there"),
+        before,
+        "the input is untouched"
+    );
+    assert!(!folder.path().join("tanada-report.html").exists());
+}
+
+#[test]
+fn input_at_fault_ends_with_1_and_leaves_no_files() {
+    let folder = folder();
+    for (name, content) in [
+        ("empty.264", &b""[..]),
+        ("text.264", b"An honest text, but no video.\n"),
+    ] {
+        std::fs::write(folder.path().join(name), content).expect("the folder can be written to");
+    }
+    for input in ["missing.264", "empty.264", "text.264", "."] {
+        bad(
+            folder.path(),
+            &[
+                "compare",
+                input,
+                "-o",
+                "page.html",
+                "--trace-events",
+                "events.json",
+            ],
+            1,
+            &[input],
+        );
+        bad(
+            folder.path(),
+            &["run", "h264", input, "-o", "out.yuv"],
+            1,
+            &[input],
+        );
+        bad(
+            folder.path(),
+            &["run", "h264", input, "--sequential", "-o", "out.yuv"],
+            1,
+            &[input],
+        );
+        let said = bad(
+            folder.path(),
+            &["run", "h264", input, "-o", "-"],
+            1,
+            &[input],
+        );
+        assert!(said.bytes.is_empty());
+        bad(folder.path(), &["report", input], 1, &[input]);
+        bad(folder.path(), &["topo", "--from", input], 1, &[input]);
+        bad(
+            folder.path(),
+            &["topo", "--from", input, "--json"],
+            1,
+            &[input],
+        );
+    }
+    let left: Vec<_> = std::fs::read_dir(folder.path())
+        .expect("it is there")
+        .collect();
+    assert_eq!(left.len(), 2, "only the inputs are left: {left:?}");
+}
+
+#[test]
+fn outputs_that_cannot_be_written_end_with_1_before_the_work() {
+    let folder = folder();
+    let nowhere = text(folder.path().join("no/such/folder/file"));
+    for flag in ["-o", "--trace-events"] {
+        bad(folder.path(), &["compare", flag, &nowhere], 1, &[&nowhere]);
+        let stream = text(short_stream(folder.path()));
+        bad(
+            folder.path(),
+            &["run", "h264", &stream, flag, &nowhere],
+            1,
+            &[&nowhere],
+        );
+    }
+    let full = run(
+        folder.path(),
+        &[
+            "run",
+            "h264",
+            &text(short_stream(folder.path())),
+            "-o",
+            "/dev/full",
+        ],
+    );
+    assert_eq!(full.code, Some(1), "{}", full.err);
+    assert!(full.err.contains("/dev/full"), "{}", full.err);
+    assert!(
+        std::path::Path::new("/dev/full").exists(),
+        "a device is never removed"
+    );
+}
+
+#[test]
+fn run_writes_the_frames_that_it_decodes() {
+    let folder = folder();
+    std::fs::write(folder.path().join("demo.264"), tanada::DEMO)
+        .expect("the folder can be written to");
+    let said = good(
+        folder.path(),
+        &["run", "h264", "demo.264", "-o", "out.yuv", "--md5"],
+    );
+    assert!(
+        said.out.starts_with(&format!("{}  demo.264\n", demo_md5())),
+        "{}",
+        said.out
+    );
+    let frames = std::fs::read(folder.path().join("out.yuv")).expect("it was written");
+    assert_eq!(frames.len(), 128 * 800 * 480 * 3 / 2);
+    assert_eq!(md5(&frames), demo_md5());
+    let plain = good(
+        folder.path(),
+        &["run", "h264", "demo.264", "--sequential", "--md5"],
+    );
+    assert!(
+        plain.out.contains(demo_md5()) && plain.out.contains("sequential"),
+        "{}",
+        plain.out
+    );
+}
+
+#[test]
+fn standard_output_holds_frames_and_nothing_else() {
+    let folder = folder();
+    let stream = text(short_stream(folder.path()));
+    good(
+        folder.path(),
+        &["run", "h264", &stream, "-o", "out.yuv", "--repeat", "2"],
+    );
+    let wanted = std::fs::read(folder.path().join("out.yuv")).expect("it was written");
+    assert!(!wanted.is_empty());
+    for more in [
+        &[][..],
+        &["--md5"],
+        &["--json", "--md5"],
+        &["--repeat", "3", "--workers", "3"],
+    ] {
+        let said = good(
+            folder.path(),
+            &[&["run", "h264", &stream, "-o", "-"], more].concat(),
+        );
+        assert!(
+            said.bytes == wanted,
+            "{more:?}: {} bytes instead of {}",
+            said.bytes.len(),
+            wanted.len()
+        );
+        if more.contains(&"--md5") {
+            assert!(said.err.contains(&md5(&wanted)), "{}", said.err);
+        }
+    }
+}
+
+#[test]
+fn a_damaged_stream_gives_its_good_pictures_and_ends_with_1() {
+    let folder = folder();
+    let whole = support::first_units(tanada::DEMO, 8);
+    let cut = &whole[..whole.len() - 100];
+    let mut broken = whole.to_vec();
+    let at = broken.len() / 2;
+    broken[at..at + 16].fill(0xff);
+    for (name, stream) in [("cut.264", cut), ("broken.264", &broken)] {
+        std::fs::write(folder.path().join(name), stream).expect("the folder can be written to");
+        let said = bad(
+            folder.path(),
+            &["run", "h264", name, "-o", "out.yuv"],
+            1,
+            &["byte ", "damaged", name],
+        );
+        let frames = std::fs::read(folder.path().join("out.yuv")).expect("the frames were kept");
+        assert!(
+            !frames.is_empty() && frames.len() % (800 * 480 * 3 / 2) == 0,
+            "{}",
+            said.err
+        );
+        bad(
+            folder.path(),
+            &["run", "h264", name, "-o", "plain.yuv", "--sequential"],
+            1,
+            &["byte "],
+        );
+        assert!(frames == std::fs::read(folder.path().join("plain.yuv")).expect("they were kept"));
+        bad(
+            folder.path(),
+            &["compare", name, "--repeat", "1", "--policy", "fcfs"],
+            1,
+            &["byte ", "damaged"],
+        );
+    }
+}
+
+#[test]
+fn results_are_json_of_the_schema() {
+    let folder = folder();
+    let stream = text(short_stream(folder.path()));
+    let arguments = [
+        "run",
+        "h264",
+        &stream,
+        "--json",
+        "--md5",
+        "--workers",
+        "3",
+        "--policy",
+        "ts",
+        "--groups",
+        "a",
+        "--tasks",
+        "row",
+        "--repeat",
+        "2",
+    ];
+    let report = tanada_report::from_json(&good(folder.path(), &arguments).out).expect("a report");
+    let run = &report.runs[0];
+    assert_eq!(
+        (
+            run.policy.as_str(),
+            run.workers,
+            run.groups.as_str(),
+            run.tasks_mode.as_str()
+        ),
+        ("ts", 3, "a", "row")
+    );
+    assert!(run.frames == Some(5) && run.fps > Some(0.0), "{run:?}");
+    assert_eq!(run.seconds.expect("it was timed").repeats, 2);
+    assert!(run.extra["md5"].is_string());
+
+    let traced = [
+        "run",
+        "h264",
+        &stream,
+        "--json",
+        "--trace-events",
+        "events.json",
+    ];
+    let report = tanada_report::from_json(&good(folder.path(), &traced).out).expect("a report");
+    let events =
+        std::fs::read_to_string(folder.path().join("events.json")).expect("it was written");
+    let events: serde_json::Value = serde_json::from_str(&events).expect("it is JSON");
+    let tasks = events["traceEvents"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter(|event| event["ph"] == "X")
+        .count();
+    assert_eq!(
+        Some(tasks as u64),
+        report.runs[0].tasks,
+        "every task is there"
+    );
+}
+
+#[test]
+fn compare_checks_every_policy_and_its_report_can_be_merged() {
+    let folder = folder();
+    let stream = text(short_stream(folder.path()));
+    let arguments = [
+        "compare",
+        &stream,
+        "--repeat",
+        "1",
+        "--json",
+        "--workers",
+        "3",
+        "-o",
+        "page.html",
+        "--trace-events",
+        "events.json",
+    ];
+    let said = good(folder.path(), &arguments);
+    let report = tanada_report::from_json(&said.out).expect("a report");
+    let policies: Vec<&str> = report.runs.iter().map(|run| run.policy.as_str()).collect();
+    let mut wanted = vec![tanada_report::SEQUENTIAL];
+    wanted.extend(registry::all().iter().map(|entry| entry.name));
+    assert_eq!(policies, wanted);
+    for (run, timeline) in report.runs[1..].iter().zip(&report.timelines) {
+        assert_eq!(run.identical, Some(true), "{run:?}");
+        assert!(
+            run.fps > Some(0.0) && run.tasks > Some(0) && run.ratio_to_fcfs > Some(0.0),
+            "{run:?}"
+        );
+        assert!(
+            run.utilisation > Some(0.0) && run.utilisation <= Some(1.0),
+            "{run:?}"
+        );
+        let own: u64 = run.origins.expect("counted").total();
+        assert_eq!(Some(own), run.tasks);
+        assert_eq!(
+            (timeline.policy.as_str(), timeline.workers),
+            (run.policy.as_str(), 3)
+        );
+        assert!(
+            timeline.events.len() > 10,
+            "{} has {} events",
+            timeline.label,
+            timeline.events.len()
+        );
+    }
+    let page = std::fs::read_to_string(folder.path().join("page.html")).expect("it was written");
+    assert!(
+        page.starts_with("<!doctype html>") && said.err.contains("page.html"),
+        "{}",
+        said.err
+    );
+    assert!(
+        report.command.starts_with("tanada compare "),
+        "{}",
+        report.command
+    );
+
+    std::fs::write(folder.path().join("a.json"), &said.out).expect("the folder can be written to");
+    let other = good(folder.path(), &["run", "h264", &stream, "--json"]);
+    std::fs::write(folder.path().join("b.json"), &other.out).expect("the folder can be written to");
+    let merged = good(
+        folder.path(),
+        &["report", "a.json", "b.json", "-o", "both.html", "--json"],
+    );
+    let merged = tanada_report::from_json(&merged.out).expect("a report");
+    assert_eq!(merged.runs.len(), report.runs.len() + 1);
+    assert_eq!(merged.timelines, report.timelines);
+    assert!(folder.path().join("both.html").exists());
+}
+
+#[test]
+fn compare_shows_a_table_of_the_policies_that_were_asked_for() {
+    let folder = folder();
+    let stream = text(short_stream(folder.path()));
+    let said = good(
+        folder.path(),
+        &[
+            "compare",
+            &stream,
+            "--repeat",
+            "1",
+            "--policy",
+            "ts,fcfs,ts",
+        ],
+    );
+    let first: Vec<&str> = said
+        .out
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(
+        first
+            .windows(4)
+            .any(|rows| rows == ["policy", "sequential", "ts", "fcfs"]),
+        "{}",
+        said.out
+    );
+    assert!(
+        said.out.contains("All frames are identical"),
+        "{}",
+        said.out
+    );
+    assert!(folder.path().join("tanada-report.html").exists());
+}
+
+#[test]
+fn registries_list_everything() {
+    let folder = folder();
+    let policies: Vec<serde_json::Value> =
+        serde_json::from_str(&good(folder.path(), &["policies", "--json"]).out).expect("a list");
+    let table = good(folder.path(), &["policies"]).out;
+    assert_eq!(policies.len(), registry::all().len());
+    for (line, entry) in policies.iter().zip(registry::all()) {
+        assert_eq!(
+            (&line["name"], &line["exact"], &line["greedy"]),
+            (
+                &entry.name.into(),
+                &entry.exact.into(),
+                &entry.greedy.into()
+            )
+        );
+        assert!(table.contains(entry.summary), "{table}");
+    }
+    let workloads: Vec<serde_json::Value> =
+        serde_json::from_str(&good(folder.path(), &["workloads", "--json"]).out).expect("a list");
+    let names: Vec<&str> = tanada_workloads::all()
+        .iter()
+        .map(|entry| entry.name)
+        .collect();
+    assert_eq!(
+        workloads
+            .iter()
+            .map(|line| line["name"].as_str().expect("a name"))
+            .collect::<Vec<_>>(),
+        names
+    );
+    assert!(
+        good(folder.path(), &["workloads"])
+            .out
+            .contains("--tasks paper|mb|row|own")
+    );
+}
+
+#[test]
+fn topo_draws_this_machine_and_others() {
+    let folder = folder();
+    let here = good(folder.path(), &["topo"]).out;
+    for word in ["Machine", "affinity mask", "quota", "default workers"] {
+        assert!(here.contains(word), "{here}");
+    }
+    let json = good(folder.path(), &["topo", "--json"]).out;
+    std::fs::write(folder.path().join("here.json"), &json).expect("the folder can be written to");
+    assert_eq!(
+        good(folder.path(), &["topo", "--from", "here.json"]).out,
+        here
+    );
+
+    std::fs::write(
+        folder.path().join("m.txt"),
+        "package:2 l3:1(size=32M) core:2 pu:2\n",
+    )
+    .expect("the folder can be written to");
+    let there = good(folder.path(), &["topo", "--from", "m.txt"]).out;
+    assert!(
+        there.contains("Package 1") && there.contains("default workers   8"),
+        "{there}"
+    );
+    std::fs::write(folder.path().join("m.txt"), "package:2 core:nine\n")
+        .expect("the folder can be written to");
+    bad(
+        folder.path(),
+        &["topo", "--from", "m.txt"],
+        1,
+        &["m.txt", "line 1, column 11"],
+    );
+}
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    let folder = folder();
+    let stream = text(short_stream(folder.path()));
+    for arguments in [
+        &["policies"][..],
+        &["topo", "--json"],
+        &["--help"],
+        &["run", "h264", &stream, "-o", "-"],
+    ] {
+        let mut child = tanada(folder.path(), arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        drop(child.stdout.take());
+        let mut errors = String::new();
+        BufReader::new(child.stderr.take().expect("piped"))
+            .read_to_string(&mut errors)
+            .expect("text");
+        let status = child.wait().expect("it ends");
+        assert!(!errors.contains("panicked"), "{arguments:?}: {errors}");
+        assert_eq!(status.code(), Some(0), "{arguments:?}: {errors}");
+    }
+}
