@@ -1,1 +1,72 @@
 //! An H.264 constrained-baseline decoder whose entropy decoding and reconstruction are apart.
+//!
+//! [`Decoder`] parses an Annex B byte stream and yields one [`Job`] a picture: everything that the syntax says of its
+//! macroblocks, and no pixel. [`Job::run_stage`] then does one of eight [`Stage`]s of one macroblock; stages of different
+//! macroblocks may run on different threads at once, in any order that keeps the rules of [`recon`]. [`decode`] is the
+//! sequential decoder built of the same parts.
+//!
+//! ```
+//! # fn example(stream: &[u8]) -> Result<(), tanada_h264::Error> {
+//! let summary = tanada_h264::decode(stream, tanada_h264::Limits::default(), |frame| {
+//!     frame.visit_rows(|_row: &[u8]| { /* one cropped row of Y, then of Cb, then of Cr */ });
+//! })?;
+//! println!("{} pictures, {} errors", summary.pictures, summary.error_count);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Chapters of ITU-T H.264 and the modules that hold them:
+//!
+//! | clause | module |
+//! |---|---|
+//! | Annex B, 7.3.1, 7.4.1 byte stream and NAL units | `nal` |
+//! | 7.2, 9.1 descriptors and Exp-Golomb codes | `bits` |
+//! | 7.3.2, Annex E parameter sets | `params` |
+//! | 7.3.3 slice header | `slice` |
+//! | 7.3.4, 7.3.5 slice data and macroblock layer | `macroblock` |
+//! | 9.2 CAVLC | `cavlc` |
+//! | 8.4.1 motion vector prediction | `mvpred` |
+//! | 8.2.1 picture order count | `poc` |
+//! | 8.2.4, 8.2.5 reference lists and marking | `dpb` |
+//! | C.4 output order | `output` |
+//! | 8.3, 8.4.2, 8.5, 8.7 reconstruction | [`recon`] |
+//!
+//! Supported is what the constrained baseline profile uses, and explicit weighted prediction of P slices; everything
+//! else is an [`Error::Unsupported`] that names the feature. Damaged input is an [`Error`] with a byte offset; decoding
+//! goes on behind it and missing macroblocks are concealed.
+#![deny(unsafe_code)]
+
+mod bits;
+mod cavlc;
+mod conceal;
+mod decoder;
+mod dpb;
+mod error;
+mod frame;
+mod job;
+mod macroblock;
+mod mvpred;
+mod nal;
+mod output;
+mod params;
+#[allow(unsafe_code)]
+mod plane;
+mod poc;
+mod probe;
+pub mod recon;
+mod sequential;
+mod slice;
+
+pub use decoder::{Decoder, Limits};
+pub use error::{Error, Feature};
+pub use frame::{Crop, Frame};
+pub use job::{Job, Stage};
+pub use nal::NalStream;
+pub use probe::{NoProbe, Probe};
+pub use sequential::{Summary, decode};
+
+/// Doors for the fuzz targets; no part of the interface.
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::decoder::parse_headers;
+}

@@ -228,10 +228,11 @@
   }
   function legend(g) {
     const box = g.figure.querySelector('.legend');
-    const used = new Set(g.t.classes[mode]);
+    const used = [...new Set(g.t.classes[mode])].sort((a, b) => a - b);
+    const shown = used.slice(0, 200); // thousands of buttons would bury the page
     box.replaceChildren();
-    data.modes[mode].classes.forEach((c, index) => {
-      if (!used.has(index)) return;
+    for (const index of shown) {
+      const c = data.modes[mode].classes[index];
       const button = document.createElement('button');
       const swatch = document.createElement('i');
       swatch.style.background = c.colour;
@@ -242,7 +243,10 @@
         redraw();
       });
       box.append(button);
-    });
+    }
+    if (used.length > shown.length) {
+      box.append('and ' + grouped(used.length - shown.length) + ' more; point at a task for its own');
+    }
   }
   function facts(g) {
     const t = g.t;

@@ -1,0 +1,32 @@
+//! What stands for lost macroblocks: a copy of the previous picture.
+
+use crate::job::{Job, Kind, Mb, Mv, NO_SLICE, NO_SLOT, Slice};
+
+/// Quantiser that concealed macroblocks count with when their neighbours are deblocked.
+const QP: [u8; 3] = [0; 3];
+
+/// Makes ordinary macroblocks of those that no slice brought: still copies from reference `slot` of the job, or grey
+/// where there is no previous picture. Counts them in `job.concealed`.
+pub(crate) fn conceal(job: &mut Job, slot: Option<u8>) {
+    let slice = job.slices.len() as u16;
+    // Not deblocked themselves: what is copied was deblocked before.
+    job.slices.push(Slice { deblocking: 1, ..Slice::default() });
+    let mut mb = Mb { slice, qp: QP, filter_qp: QP, ..Mb::default() };
+    match slot {
+        Some(slot) => {
+            mb.kind = Kind::Inter;
+            mb.ref_slot = [slot; 4];
+        }
+        None => {
+            // DC prediction without neighbours is mid-grey.
+            mb.kind = Kind::Intra16x16;
+            mb.luma_mode = 2;
+            mb.ref_slot = [NO_SLOT; 4];
+        }
+    }
+    for (target, mvs) in job.mbs.iter_mut().zip(&mut job.mvs).filter(|(target, _)| target.slice == NO_SLICE) {
+        job.concealed += 1;
+        *target = mb;
+        *mvs = [Mv::default(); 16];
+    }
+}

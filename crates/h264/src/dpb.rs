@@ -1,0 +1,217 @@
+//! Clauses 8.2.4 and 8.2.5: reference lists and the marking of reference pictures.
+
+use std::sync::Arc;
+
+use crate::error::Fault;
+use crate::frame::Frame;
+use crate::params::Sps;
+use crate::slice::{Marking, Mmco, Modification, SliceHeader};
+
+/// Whether and how a picture is used for reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Usage {
+    Short,
+    /// With this LongTermFrameIdx.
+    Long(u32),
+}
+
+/// A picture that is used for reference.
+#[derive(Debug, Clone)]
+pub(crate) struct Reference {
+    /// Several entries may share a frame: one that is repeated for lost pictures.
+    pub(crate) frame: Arc<Frame>,
+    pub(crate) frame_num: u32,
+    pub(crate) usage: Usage,
+}
+
+/// The reference pictures, in decoding order.
+#[derive(Debug, Default)]
+pub(crate) struct References {
+    list: Vec<Reference>,
+}
+
+impl References {
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether the frame is used for reference.
+    pub(crate) fn holds(&self, frame: &Arc<Frame>) -> bool {
+        self.list.iter().any(|reference| Arc::ptr_eq(&reference.frame, frame))
+    }
+
+    /// Reference list 0 of a P slice: initial order (8.2.4.2.1), then modification (8.2.4.3).
+    ///
+    /// Where the stream refers to a picture that is not there, the answer has None and the fault says so.
+    pub(crate) fn build_list(&self, sps: &Sps, header: &SliceHeader) -> (Vec<Option<Arc<Frame>>>, Result<(), Fault>) {
+        let picture_number = |reference: &Reference| self.picture_number(reference, sps, header.frame_num);
+        let mut short: Vec<_> = self.list.iter().filter(|r| r.usage == Usage::Short).collect();
+        short.sort_by_key(|reference| std::cmp::Reverse(picture_number(reference)));
+        let mut long: Vec<_> = self.list.iter().filter(|r| r.usage != Usage::Short).collect();
+        long.sort_by_key(|reference| match reference.usage {
+            Usage::Long(index) => index,
+            Usage::Short => u32::MAX,
+        });
+        let mut list: Vec<Option<&Reference>> = short.into_iter().chain(long).map(Some).collect();
+        let length = header.num_ref_idx_active as usize;
+        list.resize(length, None);
+        let result = self.modify(&mut list, sps, header);
+        let frames: Vec<_> = list.into_iter().map(|entry| entry.map(|r| Arc::clone(&r.frame))).collect();
+        let complete = frames.iter().all(Option::is_some);
+        let missing = Err(Fault::Syntax("the reference list has no picture at some index"));
+        (frames, result.and(if complete { Ok(()) } else { missing }))
+    }
+
+    /// PicNum of a short-term picture (8.2.4.1); for frames it is FrameNumWrap.
+    fn picture_number(&self, reference: &Reference, sps: &Sps, frame_num: u32) -> i64 {
+        let wrap = if reference.frame_num > frame_num { i64::from(sps.max_frame_num()) } else { 0 };
+        i64::from(reference.frame_num) - wrap
+    }
+
+    fn find_short(&self, sps: &Sps, frame_num: u32, number: i64) -> Option<usize> {
+        self.list.iter().position(|r| r.usage == Usage::Short && self.picture_number(r, sps, frame_num) == number)
+    }
+
+    fn find_long(&self, index: u32) -> Option<usize> {
+        self.list.iter().position(|r| r.usage == Usage::Long(index))
+    }
+
+    fn modify<'a>(
+        &'a self,
+        list: &mut Vec<Option<&'a Reference>>,
+        sps: &Sps,
+        header: &SliceHeader,
+    ) -> Result<(), Fault> {
+        let max = i64::from(sps.max_frame_num());
+        let mut predicted = i64::from(header.frame_num);
+        let mut result = Ok(());
+        for (at, modification) in header.modifications.iter().take(list.len()).enumerate() {
+            let found = match *modification {
+                Modification::LongTerm(number) => self.find_long(number),
+                Modification::Subtract(difference) | Modification::Add(difference) => {
+                    let sign = if matches!(modification, Modification::Add(_)) { 1 } else { -1 };
+                    predicted = (predicted + sign * i64::from(difference)).rem_euclid(max);
+                    let wrap = if predicted > i64::from(header.frame_num) { max } else { 0 };
+                    self.find_short(sps, header.frame_num, predicted - wrap)
+                }
+            };
+            let Some(found) = found else {
+                result = Err(Fault::Syntax("modification of a reference list names a picture that is not there"));
+                continue;
+            };
+            // Insert, then take out the later entry for the same picture (8-37, 8-38).
+            let picture = &self.list[found];
+            let length = list.len();
+            list.insert(at, Some(picture));
+            let same = |entry: &Option<&Reference>| entry.is_some_and(|entry| std::ptr::eq(entry, picture));
+            let later = list.iter().skip(at + 1).position(same);
+            if let Some(later) = later {
+                list.remove(at + 1 + later);
+            }
+            list.truncate(length);
+        }
+        result
+    }
+
+    /// Removes the oldest short-term picture when the buffer is full (8.2.5.3).
+    fn slide(&mut self, sps: &Sps, frame_num: u32) {
+        while self.list.len() >= sps.num_ref_frames.max(1) as usize {
+            let oldest = (0..self.list.len())
+                .filter(|&at| self.list[at].usage == Usage::Short)
+                .min_by_key(|&at| self.picture_number(&self.list[at], sps, frame_num));
+            // Without a short-term picture the stream is wrong; a long-term one makes room.
+            self.list.remove(oldest.unwrap_or(0));
+        }
+    }
+
+    /// Enters a frame for a picture that is missing in the stream (8.2.5.2).
+    pub(crate) fn fill_gap(&mut self, sps: &Sps, frame_num: u32, frame: Arc<Frame>) {
+        self.slide(sps, frame_num);
+        self.list.push(Reference { frame, frame_num, usage: Usage::Short });
+    }
+
+    /// The reference picture that was decoded last.
+    pub(crate) fn latest(&self) -> Option<&Arc<Frame>> {
+        self.list.last().map(|reference| &reference.frame)
+    }
+
+    /// Marks reference pictures after the current one is decoded (8.2.5.1), which must be a reference picture.
+    pub(crate) fn mark(&mut self, sps: &Sps, header: &SliceHeader, frame: &Arc<Frame>) -> Result<(), Fault> {
+        let mut result = Ok(());
+        let mut usage = Usage::Short;
+        let mut frame_num = header.frame_num;
+        match &header.marking {
+            Marking::Idr { long_term } => {
+                self.clear();
+                if *long_term {
+                    usage = Usage::Long(0);
+                }
+            }
+            Marking::SlidingWindow => self.slide(sps, frame_num),
+            Marking::Adaptive(operations) => {
+                for operation in operations {
+                    let outcome = self.operate(operation, sps, header);
+                    result = result.and(outcome);
+                    match *operation {
+                        Mmco::ForgetAll => frame_num = 0,
+                        Mmco::CurrentLong { long_term_frame_idx } if outcome.is_ok() => {
+                            usage = Usage::Long(long_term_frame_idx);
+                        }
+                        _ => {}
+                    }
+                }
+                if self.list.len() >= sps.num_ref_frames.max(1) as usize {
+                    result = result.and(Err(Fault::Syntax("more reference pictures than max_num_ref_frames")));
+                    self.slide(sps, frame_num);
+                }
+            }
+        }
+        self.list.push(Reference { frame: Arc::clone(frame), frame_num, usage });
+        result
+    }
+
+    /// 8.2.5.4.
+    fn operate(&mut self, operation: &Mmco, sps: &Sps, header: &SliceHeader) -> Result<(), Fault> {
+        const ABSENT: Fault = Fault::Syntax("a memory management operation names a picture that is not there");
+        let number = |difference_minus1: u32| i64::from(header.frame_num) - i64::from(difference_minus1) - 1;
+        match *operation {
+            Mmco::ForgetShort { difference_minus1 } => {
+                let at = self.find_short(sps, header.frame_num, number(difference_minus1)).ok_or(ABSENT)?;
+                self.list.remove(at);
+            }
+            Mmco::ForgetLong { long_term_pic_num } => {
+                let at = self.find_long(long_term_pic_num).ok_or(ABSENT)?;
+                self.list.remove(at);
+            }
+            Mmco::MakeLong { difference_minus1, long_term_frame_idx } => {
+                check_long(long_term_frame_idx)?;
+                let at = self.find_short(sps, header.frame_num, number(difference_minus1)).ok_or(ABSENT)?;
+                self.list[at].usage = Usage::Long(long_term_frame_idx);
+                if let Some(old) = (0..self.list.len())
+                    .find(|&other| other != at && self.list[other].usage == Usage::Long(long_term_frame_idx))
+                {
+                    self.list.remove(old);
+                }
+            }
+            Mmco::LimitLong { max_plus1 } => {
+                self.list.retain(|r| !matches!(r.usage, Usage::Long(index) if index >= max_plus1));
+            }
+            Mmco::ForgetAll => self.clear(),
+            Mmco::CurrentLong { long_term_frame_idx } => {
+                check_long(long_term_frame_idx)?;
+                self.list.retain(|r| r.usage != Usage::Long(long_term_frame_idx));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// MaxLongTermFrameIdx is not enforced: some encoders forget to raise it, and the bound on all frames holds anyway.
+fn check_long(index: u32) -> Result<(), Fault> {
+    if index < 16 { Ok(()) } else { Err(Fault::Syntax("long_term_frame_idx is too large")) }
+}

@@ -1,0 +1,117 @@
+//! What can be wrong with a stream.
+
+/// A feature of H.264 outside what this decoder supports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Feature {
+    /// Context-adaptive binary arithmetic coding (`entropy_coding_mode_flag` = 1).
+    Cabac,
+    /// Fields or macroblock-adaptive frame/field coding (`frame_mbs_only_flag` = 0).
+    Interlace,
+    /// B slices.
+    BSlices,
+    /// SP or SI slices.
+    SwitchingSlices,
+    /// Flexible macroblock ordering (`num_slice_groups_minus1` > 0).
+    SliceGroups,
+    /// Redundant slices (`redundant_pic_cnt` > 0); the primary slices are decoded nevertheless.
+    RedundantSlices,
+    /// Data partitioning (NAL unit types 2 to 4).
+    DataPartitioning,
+    /// The 8x8 transform (`transform_8x8_mode_flag` = 1).
+    Transform8x8,
+    /// Scaling matrices in a sequence or picture parameter set.
+    ScalingMatrices,
+    /// A chroma format other than 4:2:0.
+    ChromaFormat,
+    /// A bit depth other than 8.
+    BitDepth,
+    /// Lossless coding (`qpprime_y_zero_transform_bypass_flag` = 1).
+    Lossless,
+}
+
+impl std::fmt::Display for Feature {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Feature::Cabac => "CABAC entropy coding",
+            Feature::Interlace => "interlaced coding (frame_mbs_only_flag = 0)",
+            Feature::BSlices => "B slices",
+            Feature::SwitchingSlices => "SP and SI slices",
+            Feature::SliceGroups => "flexible macroblock ordering (slice groups)",
+            Feature::RedundantSlices => "redundant slices",
+            Feature::DataPartitioning => "data partitioning",
+            Feature::Transform8x8 => "the 8x8 transform",
+            Feature::ScalingMatrices => "scaling matrices",
+            Feature::ChromaFormat => "a chroma format other than 4:2:0",
+            Feature::BitDepth => "a bit depth other than 8",
+            Feature::Lossless => "lossless coding",
+        })
+    }
+}
+
+/// An error in a stream, with the byte offset in the stream at which it was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The stream uses a feature that this decoder does not have.
+    #[error("byte {offset}: {feature} is not supported")]
+    Unsupported {
+        /// The feature.
+        feature: Feature,
+        /// Byte offset in the stream.
+        offset: u64,
+    },
+    /// The stream breaks the standard.
+    #[error("byte {offset}: {what}")]
+    Syntax {
+        /// What is wrong.
+        what: &'static str,
+        /// Byte offset in the stream.
+        offset: u64,
+    },
+    /// The stream asks for more than the [`Limits`](crate::Limits) or the highest level (6.2) of the standard allow.
+    #[error("byte {offset}: {what} is beyond the limit")]
+    Limit {
+        /// What is too large.
+        what: &'static str,
+        /// Byte offset in the stream.
+        offset: u64,
+    },
+    /// The stream ended without a picture that could be decoded, and without any other error.
+    #[error("byte {offset}: the stream holds no picture")]
+    NoPicture {
+        /// Length of the stream in bytes.
+        offset: u64,
+    },
+}
+
+impl Error {
+    /// Byte offset in the stream at which the error was found.
+    pub fn offset(&self) -> u64 {
+        match *self {
+            Error::Unsupported { offset, .. }
+            | Error::Syntax { offset, .. }
+            | Error::Limit { offset, .. }
+            | Error::NoPicture { offset } => offset,
+        }
+    }
+}
+
+/// A [`Fault`] before its place in the stream is known; parsing code returns it, the decoder adds the offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Unsupported(Feature),
+    Syntax(&'static str),
+    Limit(&'static str),
+}
+
+impl Fault {
+    /// The error at byte `offset` of the stream.
+    pub(crate) fn at(self, offset: u64) -> Error {
+        match self {
+            Fault::Unsupported(feature) => Error::Unsupported { feature, offset },
+            Fault::Syntax(what) => Error::Syntax { what, offset },
+            Fault::Limit(what) => Error::Limit { what, offset },
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A decoded picture: three planes and the rectangle of them that is shown.
+
+use std::io::{self, Write};
+
+use crate::plane::Shared;
+use crate::probe::frame_base;
+
+/// The rectangle of the luma plane that is shown (7.4.2.1.1, `frame_crop_*`), in luma samples; all even.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Crop {
+    /// First column shown.
+    pub x: u32,
+    /// First row shown.
+    pub y: u32,
+    /// Columns shown.
+    pub width: u32,
+    /// Rows shown.
+    pub height: u32,
+}
+
+impl Crop {
+    /// The rectangle with its left side moved outwards to a multiple of 64 samples.
+    ///
+    /// FFmpeg shows this one unless it is told `-flags unaligned`, so that rows stay aligned in memory; checksums that were
+    /// made with it have the additional columns.
+    pub fn with_aligned_left(self) -> Crop {
+        let x = self.x & !63;
+        Crop { x, width: self.width + (self.x - x), ..self }
+    }
+}
+
+/// A picture in 4:2:0, 8 bits a sample, in whole macroblocks.
+///
+/// Pixels may be read when every stage of the [`Job`](crate::Job) that writes the frame has ended; debug builds panic
+/// when a row is read while a stage writes it. The planes have no border: prediction from outside the picture clamps
+/// coordinates.
+pub struct Frame {
+    pub(crate) planes: [Shared<u8>; 3],
+    pub(crate) mb_width: u32,
+    pub(crate) mb_height: u32,
+    pub(crate) crop: Crop,
+    pub(crate) buffer: u32,
+    pub(crate) number: u64,
+    pub(crate) poc: i32,
+}
+
+impl std::fmt::Debug for Frame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Frame")
+            .field("number", &self.number)
+            .field("poc", &self.poc)
+            .field("buffer", &self.buffer)
+            .field("crop", &self.crop)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Frame {
+    /// A black-and-green frame of that many macroblocks; `buffer` numbers it in the virtual layout.
+    pub(crate) fn new(mb_width: u32, mb_height: u32, buffer: u32) -> Self {
+        let (w, h) = (mb_width as usize, mb_height as usize);
+        Frame {
+            planes: [Shared::new(w * 16, h * 16), Shared::new(w * 8, h * 8), Shared::new(w * 8, h * 8)],
+            mb_width,
+            mb_height,
+            crop: Crop { x: 0, y: 0, width: mb_width * 16, height: mb_height * 16 },
+            buffer,
+            number: 0,
+            poc: 0,
+        }
+    }
+
+    /// Columns shown, in luma samples.
+    pub fn width(&self) -> u32 {
+        self.crop.width
+    }
+
+    /// Rows shown, in luma samples.
+    pub fn height(&self) -> u32 {
+        self.crop.height
+    }
+
+    /// The rectangle that is shown.
+    pub fn crop(&self) -> Crop {
+        self.crop
+    }
+
+    /// Number of the picture in decoding order, from 0 on; unique within a [`Decoder`](crate::Decoder), also when the
+    /// memory of a frame is used again for a later picture.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Picture order count (8.2.1); grows in output order until the next IDR picture.
+    pub fn poc(&self) -> i32 {
+        self.poc
+    }
+
+    /// Bytes of one shown picture in I420.
+    pub fn i420_len(&self) -> usize {
+        (self.crop.width * self.crop.height / 2 * 3) as usize
+    }
+
+    /// Address of a sample in the virtual layout that a [`Probe`](crate::Probe) sees: frames lie 2^28 bytes apart, a
+    /// frame holds Y, Cb and Cr one after the other, without gaps. `plane` is 0, 1 or 2.
+    pub fn address(&self, plane: usize, x: usize, y: usize) -> u64 {
+        let before: usize = self.planes[..plane].iter().map(Shared::len).sum();
+        frame_base(self.buffer) + (before + y * self.planes[plane].stride() + x) as u64
+    }
+
+    /// Calls `f` with each shown row of Y, then of Cb, then of Cr.
+    pub fn visit_rows(&self, f: impl FnMut(&[u8])) {
+        self.visit_region(self.crop, f);
+    }
+
+    /// [`visit_rows`](Self::visit_rows) of another rectangle of the planes, whose members are even. Panics when it is not
+    /// inside of them.
+    pub fn visit_region(&self, region: Crop, mut f: impl FnMut(&[u8])) {
+        let Crop { x, y, width, height } = region;
+        for (index, plane) in self.planes.iter().enumerate() {
+            let shift = u32::from(index > 0);
+            let (x, w) = ((x >> shift) as usize, (width >> shift) as usize);
+            for row in y >> shift..(y + height) >> shift {
+                f(plane.read(x, row as usize, w, 1).row(0));
+            }
+        }
+    }
+
+    /// Writes the shown picture as I420. Fails when `out` does.
+    pub fn write_i420(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut result = Ok(());
+        self.visit_rows(|row| {
+            if result.is_ok() {
+                result = out.write_all(row);
+            }
+        });
+        result
+    }
+}

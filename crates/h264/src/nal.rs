@@ -1,0 +1,146 @@
+//! Annex B: NAL units in a byte stream, and the payload in a NAL unit (7.3.1).
+
+/// The NAL units of an Annex B byte stream that lies in memory.
+#[derive(Debug, Clone)]
+pub struct NalStream<'a> {
+    data: &'a [u8],
+    /// First byte behind the start code of the next NAL unit; `data.len()` at the end.
+    next: usize,
+}
+
+/// One NAL unit with its header byte, still with emulation prevention bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NalUnit<'a> {
+    pub(crate) offset: usize,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> NalStream<'a> {
+    /// A stream that starts with the first start code in `data`.
+    pub fn new(data: &'a [u8]) -> Self {
+        let next = find_start_code(data, 0).map_or(data.len(), |at| at + 3);
+        NalStream { data, next }
+    }
+
+    /// Byte offset of the next NAL unit, which is the length of the stream at its end.
+    pub fn offset(&self) -> usize {
+        self.next
+    }
+
+    /// The next NAL unit that is not empty.
+    pub(crate) fn next_unit(&mut self) -> Option<NalUnit<'a>> {
+        while self.next < self.data.len() {
+            let start = self.next;
+            let (end, next) = match find_start_code(self.data, start) {
+                Some(at) => (at, at + 3),
+                None => (self.data.len(), self.data.len()),
+            };
+            self.next = next;
+            // trailing_zero_8bits and the zero_byte of the next start code are no part of the unit.
+            let zeros = self.data[start..end].iter().rev().take_while(|&&byte| byte == 0).count();
+            if start < end - zeros {
+                return Some(NalUnit { offset: start, bytes: &self.data[start..end - zeros] });
+            }
+        }
+        None
+    }
+}
+
+/// Position of the first 00 00 01 at or behind `from`.
+fn find_start_code(data: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    // The third byte of a start code is 1: a byte above 1 there rules out three positions at once.
+    while let Some(&[a, b, c]) = data.get(at..at + 3) {
+        match c {
+            1 if a == 0 && b == 0 => return Some(at),
+            0 => at += 1,
+            _ => at += 3,
+        }
+    }
+    None
+}
+
+/// The raw byte sequence payload of a NAL unit, without emulation prevention bytes; memory is kept from unit to unit.
+#[derive(Debug, Default)]
+pub(crate) struct Rbsp {
+    bytes: Vec<u8>,
+    length: usize,
+    /// Payload positions in front of which a byte was taken out.
+    removed: Vec<u32>,
+}
+
+/// So many zero bytes stand behind the payload, so that eight bytes can be read at each of its bytes.
+const PADDING: usize = 8;
+
+impl Rbsp {
+    /// Takes the payload out of a NAL unit (without its header byte).
+    pub(crate) fn load(&mut self, payload: &[u8]) {
+        self.bytes.clear();
+        self.removed.clear();
+        let mut copied = 0;
+        let mut at = 0;
+        while let Some(&[a, b, c]) = payload.get(at..at + 3) {
+            if c > 3 {
+                at += 3;
+            } else if c == 3 && a == 0 && b == 0 {
+                self.bytes.extend_from_slice(&payload[copied..at + 2]);
+                self.removed.push(self.bytes.len() as u32);
+                copied = at + 3;
+                at += 3;
+            } else {
+                at += 1;
+            }
+        }
+        self.bytes.extend_from_slice(&payload[copied..]);
+        // cabac_zero_words and a last 03 leave zeros, which are no payload.
+        let zeros = self.bytes.iter().rev().take_while(|&&byte| byte == 0).count();
+        self.length = self.bytes.len() - zeros;
+        self.bytes.truncate(self.length);
+        self.bytes.resize(self.length + PADDING, 0);
+    }
+
+    /// The payload, followed by zero bytes.
+    pub(crate) fn padded(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Length of the payload in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Where payload byte `position` lies in the NAL unit behind its header byte.
+    pub(crate) fn original_position(&self, position: usize) -> usize {
+        position + self.removed.partition_point(|&at| at as usize <= position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn units(data: &[u8]) -> Vec<(usize, Vec<u8>)> {
+        let mut stream = NalStream::new(data);
+        std::iter::from_fn(|| stream.next_unit().map(|unit| (unit.offset, unit.bytes.to_vec()))).collect()
+    }
+
+    #[test]
+    fn units_lie_between_start_codes() {
+        let data = [9, 0, 0, 1, 0x67, 5, 0, 0, 0, 1, 0x68, 0, 0, 1, 0, 0, 1, 0x65];
+        assert_eq!(units(&data), [(4, vec![0x67, 5]), (10, vec![0x68]), (17, vec![0x65])]);
+        assert_eq!(units(&[]), []);
+        assert_eq!(units(&[0, 0, 1]), []);
+        assert_eq!(units(&[0, 0, 0, 0, 1, 7]), [(5, vec![7])]);
+    }
+
+    #[test]
+    fn emulation_prevention_is_removed_and_positions_map_back() {
+        let mut rbsp = Rbsp::default();
+        rbsp.load(&[1, 0, 0, 3, 1, 0, 0, 3, 0, 0, 3, 2, 0x80, 0, 0, 3]);
+        assert_eq!(&rbsp.padded()[..rbsp.len()], [1, 0, 0, 1, 0, 0, 0, 0, 2, 0x80]);
+        assert_eq!(rbsp.original_position(2), 2);
+        assert_eq!(rbsp.original_position(3), 4);
+        assert_eq!(rbsp.original_position(8), 11);
+        assert_eq!(rbsp.padded().len(), rbsp.len() + PADDING);
+    }
+}

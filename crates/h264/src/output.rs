@@ -1,0 +1,50 @@
+//! Clause C.4: in which order, and how early, pictures are shown.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::frame::Frame;
+
+/// Pictures that are decoded and not shown yet ("bumping", C.4.5.3).
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    waiting: Vec<Arc<Frame>>,
+    ready: VecDeque<Arc<Frame>>,
+}
+
+impl Output {
+    /// The next frame to show.
+    pub(crate) fn next(&mut self) -> Option<Arc<Frame>> {
+        self.ready.pop_front()
+    }
+
+    /// The frames that wait for their turn.
+    pub(crate) fn waiting(&self) -> &[Arc<Frame>] {
+        &self.waiting
+    }
+
+    /// Shows everything: in front of an IDR picture or one that resets the picture order count, and at the end.
+    pub(crate) fn flush(&mut self) {
+        while self.bump() {}
+    }
+
+    /// Shows the waiting picture that comes first.
+    pub(crate) fn bump(&mut self) -> bool {
+        let first = (0..self.waiting.len()).min_by_key(|&at| self.waiting[at].poc);
+        match first {
+            Some(at) => {
+                self.ready.push_back(self.waiting.remove(at));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Enters a decoded picture; then no more than `reorder` pictures stay waiting.
+    pub(crate) fn add(&mut self, frame: Arc<Frame>, reorder: usize) {
+        self.waiting.push(frame);
+        while self.waiting.len() > reorder {
+            self.bump();
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Clauses 7.3.2, 7.4.2 and Annex E: sequence and picture parameter sets.
+
+use crate::bits::BitReader;
+use crate::error::{Fault, Feature};
+use crate::frame::Crop;
+
+/// `pic_order_cnt_type` and what belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PocType {
+    /// Type 0.
+    Lsb { log2_max: u32 },
+    /// Type 1.
+    Cycle { delta_always_zero: bool, offset_for_non_ref_pic: i32, offsets: Vec<i32> },
+    /// Type 2.
+    DecodingOrder,
+}
+
+/// What bounds the reordering of output (E.2.1, `bitstream_restriction_flag`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Restriction {
+    pub(crate) num_reorder_frames: u32,
+    pub(crate) max_dec_frame_buffering: u32,
+}
+
+/// A sequence parameter set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sps {
+    pub(crate) id: u8,
+    pub(crate) profile: u8,
+    pub(crate) constraints: u8,
+    pub(crate) level: u8,
+    pub(crate) log2_max_frame_num: u32,
+    pub(crate) poc_type: PocType,
+    pub(crate) num_ref_frames: u32,
+    pub(crate) gaps_allowed: bool,
+    pub(crate) mb_width: u32,
+    pub(crate) mb_height: u32,
+    pub(crate) crop: Crop,
+    pub(crate) restriction: Option<Restriction>,
+}
+
+/// A picture parameter set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pps {
+    pub(crate) id: u8,
+    pub(crate) sps_id: u8,
+    pub(crate) pic_order_present: bool,
+    pub(crate) num_ref_idx_active: u32,
+    pub(crate) weighted_pred: bool,
+    pub(crate) init_qp: i32,
+    /// Of Cb and Cr.
+    pub(crate) chroma_qp_offset: [i32; 2],
+    pub(crate) deblocking_control_present: bool,
+    pub(crate) constrained_intra_pred: bool,
+    pub(crate) redundant_pic_cnt_present: bool,
+}
+
+/// MaxDpbMbs of Table A-1.
+fn max_dpb_macroblocks(level: u8, level_1b: bool) -> u32 {
+    match level {
+        11 if level_1b => 396,
+        0..=10 => 396,
+        11 => 900,
+        12 | 13 | 20 => 2_376,
+        21 => 4_752,
+        22 | 30 => 8_100,
+        31 => 18_000,
+        32 => 20_480,
+        40 | 41 => 32_768,
+        42 => 34_816,
+        50 => 110_400,
+        51 | 52 => 184_320,
+        _ => 696_320,
+    }
+}
+
+impl Sps {
+    /// 2^log2_max_frame_num.
+    pub(crate) fn max_frame_num(&self) -> u32 {
+        1 << self.log2_max_frame_num
+    }
+
+    /// How many frames the decoded picture buffer holds (A.3.1, E.2.1).
+    pub(crate) fn dpb_frames(&self) -> usize {
+        let level_1b = self.level == 11 && self.constraints & 0x10 != 0 && matches!(self.profile, 66 | 77 | 88);
+        let by_level = (max_dpb_macroblocks(self.level, level_1b) / (self.mb_width * self.mb_height)).min(16);
+        let frames = self.restriction.map_or(by_level, |restriction| restriction.max_dec_frame_buffering);
+        frames.max(self.num_ref_frames).max(1) as usize
+    }
+
+    /// How many frames may precede any frame in decoding order and follow it in output order.
+    pub(crate) fn reorder_frames(&self) -> usize {
+        match (&self.poc_type, self.restriction) {
+            (PocType::DecodingOrder, _) => 0,
+            (_, Some(restriction)) => restriction.num_reorder_frames as usize,
+            (_, None) => self.dpb_frames(),
+        }
+    }
+
+    /// 7.3.2.1.1. `max_macroblocks` bounds the size of a picture. On a fault the id is given, too, when it could be read, so
+    /// that the set of that id can be marked as unusable.
+    pub(crate) fn parse(r: &mut BitReader<'_>, max_macroblocks: u32) -> Result<Self, (Option<u8>, Fault)> {
+        let [profile, constraints, level] = [(); 3].map(|()| r.bits(8) as u8);
+        let id = r.ue_max(31, "seq_parameter_set_id").map_err(|fault| (None, fault))? as u8;
+        r.check().map_err(|fault| (None, fault))?;
+        Self::parse_rest(r, max_macroblocks, [profile, constraints, level, id]).map_err(|fault| (Some(id), fault))
+    }
+
+    fn parse_rest(
+        r: &mut BitReader<'_>,
+        max_macroblocks: u32,
+        [profile, constraints, level, id]: [u8; 4],
+    ) -> Result<Self, Fault> {
+        if matches!(profile, 100 | 110 | 122 | 244 | 44 | 83 | 86 | 118 | 128 | 138 | 139 | 134 | 135) {
+            parse_high_profile(r)?;
+        }
+        let log2_max_frame_num = 4 + r.ue_max(12, "log2_max_frame_num_minus4")?;
+        let poc_type = parse_poc_type(r)?;
+        let num_ref_frames = r.ue_max(16, "max_num_ref_frames")?;
+        let gaps_allowed = r.flag();
+        let mb_width = r.ue().saturating_add(1);
+        let mb_height = r.ue().saturating_add(1);
+        if !r.flag() {
+            return Err(Fault::Unsupported(Feature::Interlace));
+        }
+        r.check()?;
+        let macroblocks = u64::from(mb_width) * u64::from(mb_height);
+        // Table A-1 bounds width and height by sqrt(8 * MaxFS), too.
+        let square = u64::from(mb_width.max(mb_height)).pow(2);
+        if macroblocks > u64::from(max_macroblocks) || square > 8 * u64::from(max_macroblocks) {
+            return Err(Fault::Limit("picture size"));
+        }
+        if macroblocks * u64::from(num_ref_frames) > 5 * u64::from(max_macroblocks) && num_ref_frames > 1 {
+            return Err(Fault::Limit("size of all reference frames"));
+        }
+        let _direct_8x8_inference = r.flag();
+        let crop = parse_crop(r, mb_width * 16, mb_height * 16)?;
+        let restriction = if r.flag() { parse_vui(r)? } else { None };
+        r.check()?;
+        Ok(Sps {
+            id,
+            profile,
+            constraints,
+            level,
+            log2_max_frame_num,
+            poc_type,
+            num_ref_frames,
+            gaps_allowed,
+            mb_width,
+            mb_height,
+            crop,
+            restriction,
+        })
+    }
+}
+
+fn parse_high_profile(r: &mut BitReader<'_>) -> Result<(), Fault> {
+    if r.ue() != 1 {
+        return Err(Fault::Unsupported(Feature::ChromaFormat));
+    }
+    if r.ue() != 0 || r.ue() != 0 {
+        return Err(Fault::Unsupported(Feature::BitDepth));
+    }
+    if r.flag() {
+        return Err(Fault::Unsupported(Feature::Lossless));
+    }
+    if r.flag() {
+        return Err(Fault::Unsupported(Feature::ScalingMatrices));
+    }
+    Ok(())
+}
+
+fn parse_poc_type(r: &mut BitReader<'_>) -> Result<PocType, Fault> {
+    Ok(match r.ue_max(2, "pic_order_cnt_type")? {
+        0 => PocType::Lsb { log2_max: 4 + r.ue_max(12, "log2_max_pic_order_cnt_lsb_minus4")? },
+        1 => {
+            let delta_always_zero = r.flag();
+            let offset_for_non_ref_pic = r.se();
+            let _offset_for_top_to_bottom_field = r.se();
+            let count = r.ue_max(255, "num_ref_frames_in_pic_order_cnt_cycle")?;
+            let offsets = (0..count).map(|_| r.se()).collect();
+            PocType::Cycle { delta_always_zero, offset_for_non_ref_pic, offsets }
+        }
+        _ => PocType::DecodingOrder,
+    })
+}
+
+fn parse_crop(r: &mut BitReader<'_>, width: u32, height: u32) -> Result<Crop, Fault> {
+    if !r.flag() {
+        return Ok(Crop { x: 0, y: 0, width, height });
+    }
+    // The unit of cropping is two luma samples in 4:2:0.
+    let [left, right, top, bottom] = [(); 4].map(|()| u64::from(r.ue()) * 2);
+    if left + right >= u64::from(width) || top + bottom >= u64::from(height) {
+        return Err(Fault::Syntax("the cropping rectangle is empty"));
+    }
+    Ok(Crop {
+        x: left as u32,
+        y: top as u32,
+        width: width - (left + right) as u32,
+        height: height - (top + bottom) as u32,
+    })
+}
+
+/// E.1.1; only the restriction at its end matters for decoding.
+fn parse_vui(r: &mut BitReader<'_>) -> Result<Option<Restriction>, Fault> {
+    const EXTENDED_SAR: u32 = 255;
+    if r.flag() && r.bits(8) == EXTENDED_SAR {
+        r.bits(32);
+    }
+    if r.flag() {
+        r.flag();
+    }
+    if r.flag() {
+        r.bits(4);
+        if r.flag() {
+            r.bits(24);
+        }
+    }
+    if r.flag() {
+        r.ue();
+        r.ue();
+    }
+    if r.flag() {
+        r.bits(32);
+        r.bits(32);
+        r.flag();
+    }
+    let nal_hrd = r.flag();
+    if nal_hrd {
+        skip_hrd(r)?;
+    }
+    let vcl_hrd = r.flag();
+    if vcl_hrd {
+        skip_hrd(r)?;
+    }
+    if nal_hrd || vcl_hrd {
+        r.flag();
+    }
+    r.flag();
+    // Some encoders end the VUI too early: what is missing is then taken as absent.
+    if !r.more_data() || !r.flag() {
+        return Ok(None);
+    }
+    r.flag();
+    for _ in 0..4 {
+        r.ue();
+    }
+    let num_reorder_frames = r.ue();
+    let max_dec_frame_buffering = r.ue();
+    if r.overrun() || max_dec_frame_buffering > 16 || num_reorder_frames > max_dec_frame_buffering {
+        return Ok(None);
+    }
+    Ok(Some(Restriction { num_reorder_frames, max_dec_frame_buffering }))
+}
+
+/// E.1.2.
+fn skip_hrd(r: &mut BitReader<'_>) -> Result<(), Fault> {
+    let count = r.ue_max(31, "cpb_cnt_minus1")? + 1;
+    r.bits(8);
+    for _ in 0..count {
+        r.ue();
+        r.ue();
+        r.flag();
+    }
+    r.bits(20);
+    Ok(())
+}
+
+impl Pps {
+    /// 7.3.2.2. A fault comes with the id as in [`Sps::parse`].
+    pub(crate) fn parse(r: &mut BitReader<'_>) -> Result<Self, (Option<u8>, Fault)> {
+        let id = r.ue_max(255, "pic_parameter_set_id").map_err(|fault| (None, fault))? as u8;
+        Self::parse_rest(r, id).map_err(|fault| (Some(id), fault))
+    }
+
+    fn parse_rest(r: &mut BitReader<'_>, id: u8) -> Result<Self, Fault> {
+        let sps_id = r.ue_max(31, "seq_parameter_set_id")? as u8;
+        if r.flag() {
+            return Err(Fault::Unsupported(Feature::Cabac));
+        }
+        let pic_order_present = r.flag();
+        if r.ue() != 0 {
+            return Err(Fault::Unsupported(Feature::SliceGroups));
+        }
+        let num_ref_idx_active = 1 + r.ue_max(31, "num_ref_idx_l0_default_active_minus1")?;
+        r.ue_max(31, "num_ref_idx_l1_default_active_minus1")?;
+        let weighted_pred = r.flag();
+        r.bits(2);
+        let init_qp = 26 + r.se_in(-26..=25, "pic_init_qp_minus26")?;
+        r.se_in(-26..=25, "pic_init_qs_minus26")?;
+        let cb_offset = r.se_in(-12..=12, "chroma_qp_index_offset")?;
+        let mut chroma_qp_offset = [cb_offset; 2];
+        let deblocking_control_present = r.flag();
+        let constrained_intra_pred = r.flag();
+        let redundant_pic_cnt_present = r.flag();
+        r.check()?;
+        if r.more_data() {
+            if r.flag() {
+                return Err(Fault::Unsupported(Feature::Transform8x8));
+            }
+            if r.flag() {
+                return Err(Fault::Unsupported(Feature::ScalingMatrices));
+            }
+            chroma_qp_offset[1] = r.se_in(-12..=12, "second_chroma_qp_index_offset")?;
+            r.check()?;
+        }
+        Ok(Pps {
+            id,
+            sps_id,
+            pic_order_present,
+            num_ref_idx_active,
+            weighted_pred,
+            init_qp,
+            chroma_qp_offset,
+            deblocking_control_present,
+            constrained_intra_pred,
+            redundant_pic_cnt_present,
+        })
+    }
+}

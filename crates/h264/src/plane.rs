@@ -1,0 +1,248 @@
+//! The only `unsafe` code of the crate: memory whose disjoint rectangles are read and written by several threads.
+//!
+//! A [`Shared`] hands out guards of rectangles through `&self`. The caller promises that a rectangle that is held for
+//! writing overlaps no other rectangle that is held at the same time; the dependencies between stages (see
+//! [`recon`](crate::recon)) keep the promise. Builds with debug assertions check it at every guard and panic when it is
+//! broken; release builds pay nothing. Bounds are checked in every build.
+
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+#[cfg(debug_assertions)]
+use std::sync::Mutex;
+
+/// A rectangle of elements: columns `x..x + w` of rows `y..y + h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rect {
+    pub(crate) x: usize,
+    pub(crate) y: usize,
+    pub(crate) w: usize,
+    pub(crate) h: usize,
+}
+
+impl Rect {
+    #[cfg(debug_assertions)]
+    fn overlaps(&self, other: &Rect) -> bool {
+        self.x < other.x + other.w
+            && other.x < self.x + self.w
+            && self.y < other.y + other.h
+            && other.y < self.y + self.h
+    }
+}
+
+/// The rectangles that are held now; only debug builds keep the list.
+#[derive(Default)]
+struct Held {
+    #[cfg(debug_assertions)]
+    list: Mutex<Vec<(Rect, bool)>>,
+}
+
+impl Held {
+    #[cfg(debug_assertions)]
+    fn acquire(&self, rect: Rect, mutable: bool) {
+        let mut list = self.list.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let clash = list.iter().find(|(other, other_mutable)| (mutable || *other_mutable) && other.overlaps(&rect)).copied();
+        if let Some(other) = clash {
+            drop(list);
+            panic!("{rect:?} (mutable: {mutable}) overlaps {other:?}, which is held");
+        }
+        list.push((rect, mutable));
+    }
+
+    #[cfg(debug_assertions)]
+    fn release(&self, rect: Rect, mutable: bool) {
+        let mut list = self.list.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(index) = list.iter().position(|held| *held == (rect, mutable)) {
+            list.swap_remove(index);
+        }
+    }
+
+    #[cfg(not(debug_assertions))]
+    #[inline(always)]
+    fn acquire(&self, _: Rect, _: bool) {}
+
+    #[cfg(not(debug_assertions))]
+    #[inline(always)]
+    fn release(&self, _: Rect, _: bool) {}
+}
+
+/// Elements in rows of `stride`, shared by threads that read and write disjoint rectangles.
+pub(crate) struct Shared<T> {
+    cells: Vec<UnsafeCell<T>>,
+    stride: usize,
+    held: Held,
+}
+
+// SAFETY: all access through `&self` goes through guards, and overlapping guards of which one is mutable must not be held
+// at once (the contract of this module, checked in debug builds); so no element is written while another thread uses it.
+unsafe impl<T: Send + Sync> Sync for Shared<T> {}
+
+impl<T: Copy + Default> Shared<T> {
+    /// `rows` rows of `stride` default elements.
+    pub(crate) fn new(stride: usize, rows: usize) -> Self {
+        let mut cells = Vec::new();
+        cells.resize_with(stride * rows, || UnsafeCell::new(T::default()));
+        Shared { cells, stride, held: Held::default() }
+    }
+
+    /// Distance between two rows, in elements.
+    pub(crate) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// All elements; exclusive access proves that no guard is held.
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
+        // SAFETY: `UnsafeCell<T>` has the layout of `T`, and `&mut self` excludes every other access.
+        unsafe { std::slice::from_raw_parts_mut(self.cells.as_mut_ptr().cast::<T>(), self.cells.len()) }
+    }
+
+    /// Appends `n` default elements and returns them.
+    pub(crate) fn grow(&mut self, n: usize) -> &mut [T] {
+        let old = self.cells.len();
+        self.cells.resize_with(old + n, || UnsafeCell::new(T::default()));
+        &mut self.as_mut_slice()[old..]
+    }
+
+    /// Drops all elements behind the first `n`; keeps the memory.
+    pub(crate) fn truncate(&mut self, n: usize) {
+        self.cells.truncate(n);
+    }
+
+    fn check(&self, rect: Rect) -> *mut T {
+        let start = rect.y * self.stride + rect.x;
+        assert!(rect.w > 0 && rect.h > 0 && rect.x + rect.w <= self.stride, "rectangle outside the plane");
+        assert!(start + (rect.h - 1) * self.stride + rect.w <= self.cells.len(), "rectangle outside the plane");
+        // A pointer from the whole slice, so that it may be used for every row of the rectangle.
+        UnsafeCell::raw_get(self.cells.as_ptr()).wrapping_add(start)
+    }
+
+    /// Holds a rectangle for reading. Panics when it is not inside.
+    #[inline]
+    pub(crate) fn read(&self, x: usize, y: usize, w: usize, h: usize) -> Read<'_, T> {
+        let rect = Rect { x, y, w, h };
+        let start = self.check(rect);
+        self.held.acquire(rect, false);
+        Read { owner: self, start, rect }
+    }
+
+    /// Holds a rectangle for writing. Panics when it is not inside.
+    #[inline]
+    pub(crate) fn write(&self, x: usize, y: usize, w: usize, h: usize) -> Write<'_, T> {
+        let rect = Rect { x, y, w, h };
+        let start = self.check(rect);
+        self.held.acquire(rect, true);
+        Write { owner: self, start, rect, exclusive: PhantomData }
+    }
+}
+
+/// A rectangle that is held for reading.
+pub(crate) struct Read<'a, T> {
+    owner: &'a Shared<T>,
+    start: *mut T,
+    rect: Rect,
+}
+
+impl<T> Read<'_, T> {
+    /// Row `y` of the rectangle.
+    #[inline(always)]
+    pub(crate) fn row(&self, y: usize) -> &[T] {
+        assert!(y < self.rect.h);
+        // SAFETY: `check` showed that all rows of the rectangle are inside; nobody writes to them while the guard lives.
+        unsafe { std::slice::from_raw_parts(self.start.wrapping_add(y * self.owner.stride), self.rect.w) }
+    }
+
+    /// All rows in one slice, `stride` apart; only for a rectangle of full width. Panics for any other.
+    #[inline(always)]
+    pub(crate) fn contiguous(&self) -> &[T] {
+        assert!(self.rect.w == self.owner.stride);
+        // SAFETY: the rectangle has the full width, so its rows lie one after the other and all belong to the guard.
+        unsafe { std::slice::from_raw_parts(self.start, self.rect.w * self.rect.h) }
+    }
+}
+
+impl<T> Drop for Read<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.owner.held.release(self.rect, false);
+    }
+}
+
+/// A rectangle that is held for writing.
+pub(crate) struct Write<'a, T> {
+    owner: &'a Shared<T>,
+    start: *mut T,
+    rect: Rect,
+    exclusive: PhantomData<&'a mut T>,
+}
+
+impl<T> Write<'_, T> {
+    /// Row `y` of the rectangle.
+    #[inline(always)]
+    pub(crate) fn row(&mut self, y: usize) -> &mut [T] {
+        assert!(y < self.rect.h);
+        // SAFETY: `check` showed that all rows of the rectangle are inside; by the contract of the module nobody else
+        // uses them while the guard lives, and `&mut self` lends out one row at a time.
+        unsafe { std::slice::from_raw_parts_mut(self.start.wrapping_add(y * self.owner.stride), self.rect.w) }
+    }
+
+    /// All rows in one slice, `stride` apart; only for a rectangle of full width. Panics for any other.
+    #[inline(always)]
+    pub(crate) fn contiguous(&mut self) -> &mut [T] {
+        assert!(self.rect.w == self.owner.stride);
+        // SAFETY: the rectangle has the full width, so its rows lie one after the other and all belong to the guard,
+        // whose only borrow this is.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.rect.w * self.rect.h) }
+    }
+}
+
+impl<T> Drop for Write<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.owner.held.release(self.rect, true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disjoint_rectangles_are_written_at_once() {
+        let plane = Shared::<u8>::new(16, 4);
+        let mut left = plane.write(0, 0, 8, 4);
+        let mut right = plane.write(8, 0, 8, 4);
+        left.row(3).fill(1);
+        right.row(3).fill(2);
+        drop((left, right));
+        assert_eq!(plane.read(6, 3, 4, 1).row(0), [1, 1, 2, 2]);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "overlaps")]
+    fn overlap_with_a_writer_is_caught() {
+        let plane = Shared::<u8>::new(16, 4);
+        let _writer = plane.write(0, 0, 8, 4);
+        let _reader = plane.read(7, 1, 2, 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside the plane")]
+    fn rectangles_outside_are_refused() {
+        let plane = Shared::<u8>::new(16, 4);
+        let _reader = plane.read(15, 0, 2, 1);
+    }
+
+    #[test]
+    fn released_rectangles_can_be_taken_again() {
+        let plane = Shared::<u8>::new(16, 4);
+        drop(plane.write(0, 0, 16, 4));
+        let a = plane.read(0, 0, 16, 4);
+        let b = plane.read(0, 0, 16, 4);
+        assert_eq!(a.contiguous(), b.contiguous());
+    }
+}

@@ -1,0 +1,262 @@
+//! Clauses 7.3.3 and 7.4.3: the slice header.
+
+use crate::bits::BitReader;
+use crate::error::{Fault, Feature};
+use crate::job::{Weight, Weights};
+use crate::params::{PocType, Pps, Sps};
+
+/// One step of reference list modification (7.3.3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Modification {
+    /// Subtract this from the predicted picture number.
+    Subtract(u32),
+    /// Add this to it.
+    Add(u32),
+    /// `long_term_pic_num`.
+    LongTerm(u32),
+}
+
+/// One memory management control operation (7.3.3.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mmco {
+    /// 1: the short-term picture with this `difference_of_pic_nums_minus1` becomes unused.
+    ForgetShort { difference_minus1: u32 },
+    /// 2: the long-term picture becomes unused.
+    ForgetLong { long_term_pic_num: u32 },
+    /// 3: the short-term picture becomes a long-term one.
+    MakeLong { difference_minus1: u32, long_term_frame_idx: u32 },
+    /// 4: only so many long-term indices remain.
+    LimitLong { max_plus1: u32 },
+    /// 5: all pictures become unused.
+    ForgetAll,
+    /// 6: the current picture becomes a long-term one.
+    CurrentLong { long_term_frame_idx: u32 },
+}
+
+/// `dec_ref_pic_marking`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Marking {
+    /// An IDR picture; whether it becomes a long-term one.
+    Idr { long_term: bool },
+    SlidingWindow,
+    Adaptive(Vec<Mmco>),
+}
+
+/// A slice header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SliceHeader {
+    pub(crate) nal_ref_idc: u8,
+    pub(crate) idr: bool,
+    pub(crate) first_mb: u32,
+    /// A P slice; else an I slice.
+    pub(crate) predicted: bool,
+    pub(crate) pps_id: u8,
+    pub(crate) frame_num: u32,
+    pub(crate) idr_pic_id: u32,
+    pub(crate) poc_lsb: u32,
+    pub(crate) delta_poc_bottom: i32,
+    pub(crate) delta_poc: [i32; 2],
+    pub(crate) redundant_pic_cnt: u32,
+    pub(crate) num_ref_idx_active: u32,
+    pub(crate) modifications: Vec<Modification>,
+    pub(crate) weights: Option<Weights>,
+    pub(crate) marking: Marking,
+    pub(crate) qp: i32,
+    pub(crate) deblocking: u8,
+    pub(crate) alpha_offset: i8,
+    pub(crate) beta_offset: i8,
+}
+
+/// The first three elements, which tell the picture parameter set that the rest needs.
+pub(crate) struct SliceStart {
+    first_mb: u32,
+    slice_type: u32,
+    pub(crate) pps_id: u8,
+}
+
+impl SliceStart {
+    pub(crate) fn parse(r: &mut BitReader<'_>) -> Result<Self, Fault> {
+        let first_mb = r.ue();
+        let slice_type = r.ue_max(9, "slice_type")?;
+        let pps_id = r.ue_max(255, "pic_parameter_set_id")? as u8;
+        r.check()?;
+        Ok(SliceStart { first_mb, slice_type, pps_id })
+    }
+}
+
+impl SliceHeader {
+    /// Parses what follows `start`; `nal_header` is the first byte of the NAL unit.
+    pub(crate) fn parse(
+        r: &mut BitReader<'_>,
+        start: SliceStart,
+        nal_header: u8,
+        sps: &Sps,
+        pps: &Pps,
+    ) -> Result<Self, Fault> {
+        let nal_ref_idc = nal_header >> 5 & 3;
+        let idr = nal_header & 31 == 5;
+        let predicted = match start.slice_type % 5 {
+            0 => true,
+            1 => return Err(Fault::Unsupported(Feature::BSlices)),
+            2 => false,
+            _ => return Err(Fault::Unsupported(Feature::SwitchingSlices)),
+        };
+        if predicted && idr {
+            return Err(Fault::Syntax("a P slice in an IDR picture"));
+        }
+        if start.first_mb >= sps.mb_width * sps.mb_height {
+            return Err(Fault::Syntax("first_mb_in_slice is outside the picture"));
+        }
+        let frame_num = r.bits(sps.log2_max_frame_num);
+        if idr && frame_num != 0 {
+            return Err(Fault::Syntax("frame_num of an IDR picture is not 0"));
+        }
+        let idr_pic_id = if idr { r.ue_max(65_535, "idr_pic_id")? } else { 0 };
+        let (mut poc_lsb, mut delta_poc_bottom, mut delta_poc) = (0, 0, [0; 2]);
+        match sps.poc_type {
+            PocType::Lsb { log2_max } => {
+                poc_lsb = r.bits(log2_max);
+                delta_poc_bottom = if pps.pic_order_present { r.se() } else { 0 };
+            }
+            PocType::Cycle { delta_always_zero: false, .. } => {
+                delta_poc[0] = r.se();
+                delta_poc[1] = if pps.pic_order_present { r.se() } else { 0 };
+            }
+            _ => {}
+        }
+        let redundant_pic_cnt =
+            if pps.redundant_pic_cnt_present { r.ue_max(127, "redundant_pic_cnt")? } else { 0 };
+        let mut num_ref_idx_active = 0;
+        let mut modifications = Vec::new();
+        let mut weights = None;
+        if predicted {
+            num_ref_idx_active = if r.flag() { r.ue().saturating_add(1) } else { pps.num_ref_idx_active };
+            // 7.4.3 allows 32 for fields only.
+            if num_ref_idx_active > 16 {
+                return Err(Fault::Syntax("num_ref_idx_l0_active_minus1 is too large"));
+            }
+            if r.flag() {
+                modifications = parse_modifications(r)?;
+            }
+            if pps.weighted_pred {
+                weights = Some(parse_weights(r, num_ref_idx_active)?);
+            }
+        }
+        let marking = if nal_ref_idc != 0 { parse_marking(r, idr)? } else { Marking::SlidingWindow };
+        let qp = pps.init_qp + r.se_in(-51..=51, "slice_qp_delta")?;
+        if !(0..=51).contains(&qp) {
+            return Err(Fault::Syntax("the quantiser of the slice is out of range"));
+        }
+        let (mut deblocking, mut alpha_offset, mut beta_offset) = (0, 0, 0);
+        if pps.deblocking_control_present {
+            deblocking = r.ue_max(2, "disable_deblocking_filter_idc")? as u8;
+            if deblocking != 1 {
+                alpha_offset = 2 * r.se_in(-6..=6, "slice_alpha_c0_offset_div2")? as i8;
+                beta_offset = 2 * r.se_in(-6..=6, "slice_beta_offset_div2")? as i8;
+            }
+        }
+        r.check()?;
+        Ok(SliceHeader {
+            nal_ref_idc,
+            idr,
+            first_mb: start.first_mb,
+            predicted,
+            pps_id: start.pps_id,
+            frame_num,
+            idr_pic_id,
+            poc_lsb,
+            delta_poc_bottom,
+            delta_poc,
+            redundant_pic_cnt,
+            num_ref_idx_active,
+            modifications,
+            weights,
+            marking,
+            qp,
+            deblocking,
+            alpha_offset,
+            beta_offset,
+        })
+    }
+
+    /// Whether this slice begins a new picture after one that `previous` belongs to (7.4.1.2.4).
+    pub(crate) fn begins_new_picture(&self, previous: &SliceHeader) -> bool {
+        self.frame_num != previous.frame_num
+            || self.pps_id != previous.pps_id
+            || (self.nal_ref_idc == 0) != (previous.nal_ref_idc == 0)
+            || self.idr != previous.idr
+            || self.idr_pic_id != previous.idr_pic_id
+            || self.poc_lsb != previous.poc_lsb
+            || self.delta_poc_bottom != previous.delta_poc_bottom
+            || self.delta_poc != previous.delta_poc
+    }
+}
+
+/// 7.3.3.1.
+fn parse_modifications(r: &mut BitReader<'_>) -> Result<Vec<Modification>, Fault> {
+    let mut list = Vec::new();
+    loop {
+        list.push(match r.ue_max(3, "modification_of_pic_nums_idc")? {
+            0 => Modification::Subtract(r.ue().saturating_add(1)),
+            1 => Modification::Add(r.ue().saturating_add(1)),
+            2 => Modification::LongTerm(r.ue()),
+            _ => return Ok(list),
+        });
+        r.check()?;
+        // One for each entry of the list is allowed; a list has at most 32.
+        if list.len() > 32 {
+            return Err(Fault::Syntax("too many reference list modifications"));
+        }
+    }
+}
+
+/// 7.3.3.2, list 0.
+fn parse_weights(r: &mut BitReader<'_>, count: u32) -> Result<Weights, Fault> {
+    let luma = r.ue_max(7, "luma_log2_weight_denom")? as u8;
+    let chroma = r.ue_max(7, "chroma_log2_weight_denom")? as u8;
+    let default = Weight { weight: [1 << luma, 1 << chroma, 1 << chroma], offset: [0; 3] };
+    let mut entries = vec![default; count as usize];
+    for entry in &mut entries {
+        let mut planes = 0..0;
+        for part in [0..1, 1..3] {
+            if !r.flag() {
+                continue;
+            }
+            planes.clone_from(&part);
+            for plane in planes.clone() {
+                entry.weight[plane] = r.se_in(-128..=127, "weight")? as i16;
+                entry.offset[plane] = r.se_in(-128..=127, "offset")? as i16;
+            }
+        }
+        r.check()?;
+    }
+    Ok(Weights { log2_denominator: [luma, chroma, chroma], entries })
+}
+
+/// 7.3.3.3.
+fn parse_marking(r: &mut BitReader<'_>, idr: bool) -> Result<Marking, Fault> {
+    if idr {
+        // no_output_of_prior_pics_flag: every decoded picture is shown.
+        r.flag();
+        return Ok(Marking::Idr { long_term: r.flag() });
+    }
+    if !r.flag() {
+        return Ok(Marking::SlidingWindow);
+    }
+    let mut list = Vec::new();
+    loop {
+        list.push(match r.ue_max(6, "memory_management_control_operation")? {
+            0 => return Ok(Marking::Adaptive(list)),
+            1 => Mmco::ForgetShort { difference_minus1: r.ue() },
+            2 => Mmco::ForgetLong { long_term_pic_num: r.ue() },
+            3 => Mmco::MakeLong { difference_minus1: r.ue(), long_term_frame_idx: r.ue() },
+            4 => Mmco::LimitLong { max_plus1: r.ue() },
+            5 => Mmco::ForgetAll,
+            _ => Mmco::CurrentLong { long_term_frame_idx: r.ue() },
+        });
+        r.check()?;
+        if list.len() > 66 {
+            return Err(Fault::Syntax("too many memory management control operations"));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! How reconstruction tasks are put into temporal and spatial groups.
+
+use super::cut::by_name;
+use std::fmt;
+use std::str::FromStr;
+use tanada_h264::Stage;
+use tanada_runtime::{S, T};
+
+/// How tasks are grouped. Groups belong to the workload; any dispatcher may use them.
+///
+/// T groups of successive pictures have successive numbers, so that "the lowest T" means "the oldest picture".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Groups {
+    /// Paper 1's pattern A. S: one group a stage. T: front and rear stages apart, each cut into groups of two macroblock rows, the rear
+    /// ones shifted by one group, because the rear of a row waits for the front of the next row.
+    A,
+    /// Paper 1's pattern B. S as in A. T: all front stages of a picture, all rear stages.
+    B,
+    /// S: bands of rows, the same in all pictures, so that a band's pixels and its references stay with one worker. T: the picture.
+    Own,
+    /// No groups.
+    None,
+}
+
+/// What a task works on, as far as its groups depend on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) picture: u64,
+    pub(super) row: u32,
+    /// Rows of the picture.
+    pub(super) rows: u32,
+    /// Its stage; the first of them where a task has several.
+    pub(super) stage: Stage,
+    pub(super) workers: u16,
+}
+
+/// Rows of a T group of pattern A.
+const ROWS: u32 = 2;
+
+impl Groups {
+    /// All patterns.
+    pub const ALL: [Groups; 4] = [Groups::A, Groups::B, Groups::Own, Groups::None];
+
+    /// The name that `--groups` knows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Groups::A => "a",
+            Groups::B => "b",
+            Groups::Own => "own",
+            Groups::None => "none",
+        }
+    }
+
+    /// The groups of a reconstruction task.
+    pub(super) fn of(self, place: Place) -> (T, S) {
+        let rear = u32::from(Stage::REAR.contains(&place.stage));
+        let stage = S(1 + place.stage as u32);
+        match self {
+            Groups::A => {
+                let groups = place.rows.div_ceil(ROWS) + 1;
+                (number(place.picture, groups, place.row / ROWS + rear), stage)
+            }
+            Groups::B => (number(place.picture, 2, rear), stage),
+            Groups::Own => {
+                let band = place.row * u32::from(place.workers) / place.rows;
+                (number(place.picture, 1, 0), S(1 + band))
+            }
+            Groups::None => (T(0), S(0)),
+        }
+    }
+
+    /// The groups of a picture's serial tasks (entropy, build, output). In the exception group they would come last and starve the
+    /// pipeline, so they go with the picture's first group; no worker is theirs.
+    pub(super) fn serial(self, picture: u64) -> (T, S) {
+        match self {
+            Groups::None => (T(0), S(0)),
+            Groups::B => (number(picture, 2, 0), S(0)),
+            Groups::Own => (number(picture, 1, 0), S(0)),
+            // The number of groups a picture is not known before the picture is: a range of its own above all others.
+            Groups::A => (T(SERIAL | (picture as u32 & (SERIAL - 1))), S(0)),
+        }
+    }
+}
+
+/// Numbers from here on are serial tasks' in pattern A.
+const SERIAL: u32 = 1 << 31;
+
+/// T group number `which` of the `groups` of a picture. Wraps after some hundred thousand pictures, when the old groups are long empty.
+fn number(picture: u64, groups: u32, which: u32) -> T {
+    T(1 + ((picture * u64::from(groups) + u64::from(which)) % u64::from(SERIAL - 1)) as u32)
+}
+
+impl fmt::Display for Groups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Groups {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        by_name(text, "grouping", &Groups::ALL, Groups::name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(picture: u64, row: u32, stage: Stage) -> Place {
+        Place { picture, row, rows: 30, stage, workers: 4 }
+    }
+
+    #[test]
+    fn pattern_a_shifts_the_rear_by_one_group() {
+        let front = Groups::A.of(place(0, 2, Stage::LumaPrediction));
+        let rear = Groups::A.of(place(0, 0, Stage::LumaDeblocking));
+        assert_eq!((front, rear), ((T(2), S(2)), (T(2), S(4))));
+        // 15 pairs of rows and the shift: the next picture begins behind them.
+        assert_eq!(Groups::A.of(place(1, 0, Stage::LumaResidual)).0, T(17));
+        assert_eq!(Groups::A.of(place(0, 29, Stage::CrDeblocking)).0, T(16));
+    }
+
+    #[test]
+    fn pattern_b_has_two_groups_a_picture() {
+        let t = |picture, stage| Groups::B.of(place(picture, 7, stage)).0;
+        assert_eq!(t(0, Stage::LumaResidual), T(1));
+        assert_eq!(t(0, Stage::CbDeblocking), T(2));
+        assert_eq!(t(3, Stage::ChromaPrediction), T(7));
+    }
+
+    #[test]
+    fn own_groups_are_bands() {
+        let s = |row| Groups::Own.of(place(5, row, Stage::LumaResidual)).1;
+        assert_eq!([s(0), s(7), s(8), s(29)], [S(1), S(1), S(2), S(4)]);
+    }
+
+    #[test]
+    fn no_groups_are_no_groups() {
+        assert_eq!(Groups::None.of(place(3, 3, Stage::LumaResidual)), (T(0), S(0)));
+        assert_eq!(Groups::None.serial(3), (T(0), S(0)));
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for groups in Groups::ALL {
+            assert_eq!(groups.name().parse(), Ok(groups));
+        }
+        assert!("c".parse::<Groups>().unwrap_err().contains("a, b, own, none"));
+    }
+}

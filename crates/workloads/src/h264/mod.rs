@@ -1,0 +1,187 @@
+//! H.264 decoding as tasks: the workload of paper 1.
+//!
+//! Each picture passes through four kinds of task, and several pictures are on their way at once:
+//!
+//! 1. *entropy* parses the picture (one task a picture, in stream order);
+//! 2. *build* registers the picture's reconstruction tasks with their dependencies, those on rows of reference pictures among them
+//!    (one task a picture, in stream order);
+//! 3. the reconstruction tasks, cut as [`Cut`] says and grouped as [`Groups`] say;
+//! 4. *output* hands finished frames to the sink, in output order (one task a picture).
+//!
+//! Entropy decoding runs at most [`Options::ahead`] pictures ahead of output.
+
+mod build;
+mod cut;
+mod groups;
+#[allow(unsafe_code)]
+mod slot;
+
+pub use cut::Cut;
+pub use groups::Groups;
+pub use tanada_h264::{Error as StreamError, Frame, Limits, Summary};
+
+use build::Builder;
+use parking_lot::Mutex;
+use slot::Slot;
+use std::collections::VecDeque;
+use tanada_h264::{Decoder, NalStream};
+use tanada_runtime::{Cancel, GraphError, Pool, Scope, Token};
+
+/// How a stream is decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How reconstruction is cut into tasks.
+    pub cut: Cut,
+    /// How tasks are put into T and S groups.
+    pub groups: Groups,
+    /// So many pictures may be on their way at once; at least 1.
+    pub ahead: u32,
+    /// Bounds on what a stream may ask for.
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { cut: Cut::Own, groups: Groups::Own, ahead: 4, limits: Limits::default() }
+    }
+}
+
+/// Why a stream was not decoded to its end.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The tasks did not run to their end.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// No picture could be decoded.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+}
+
+/// The picture that a recorded task belongs to, in decoding order from 0, given the task's index.
+pub fn picture_of(index: u64) -> u64 {
+    index >> 32
+}
+
+/// The index of task number `number` of picture `picture`.
+fn index(picture: u64, number: u32) -> u64 {
+    (picture << 32) | u64::from(number)
+}
+
+/// Decodes an Annex B stream on the workers of `pool` and gives each frame to `sink`, in output order.
+///
+/// Frames are those of the sequential decoder, bit by bit, whatever the policy. As there, decoding goes on behind an error, which is
+/// then in the [`Summary`].
+///
+/// # Errors
+/// [`DecodeError::Stream`] where not one picture could be decoded, [`DecodeError::Graph`] where `cancel` stopped the graph or the
+/// pool cannot run it.
+pub fn decode(
+    pool: &Pool,
+    stream: &[u8],
+    options: &Options,
+    cancel: &Cancel,
+    sink: impl FnMut(&Frame) + Send,
+) -> Result<Summary, DecodeError> {
+    let ahead = options.ahead.max(1);
+    let session = Session {
+        ahead,
+        parser: Mutex::new(Parser {
+            decoder: Decoder::new(options.limits),
+            stream: NalStream::new(stream),
+            summary: Summary::default(),
+            built: None,
+            outputs: VecDeque::new(),
+        }),
+        builder: Mutex::new(Builder::new(options, pool.workers(), ahead)),
+        slots: (0..ahead).map(|_| Slot::default()).collect(),
+        sink: Mutex::new(sink),
+        groups: options.groups,
+    };
+    pool.scope_with_cancel(cancel, |s| session.register_entropy(s, 0, None))?;
+    let summary = session.parser.into_inner().summary;
+    match summary.errors.first() {
+        Some(error) if summary.pictures == 0 => Err(error.clone().into()),
+        None if summary.pictures == 0 => Err(StreamError::NoPicture { offset: stream.len() as u64 }.into()),
+        _ => Ok(summary),
+    }
+}
+
+/// What the tasks of one decoding share.
+struct Session<'stream, F> {
+    ahead: u32,
+    /// Used by entropy tasks only, which run one after the other.
+    parser: Mutex<Parser<'stream>>,
+    /// Used by build tasks only, which run one after the other.
+    builder: Mutex<Builder>,
+    /// Picture n is in slot n mod `ahead` from its entropy task to its output task.
+    slots: Box<[Slot]>,
+    /// Used by output tasks only, which run one after the other.
+    sink: Mutex<F>,
+    groups: Groups,
+}
+
+struct Parser<'stream> {
+    decoder: Decoder,
+    stream: NalStream<'stream>,
+    summary: Summary,
+    /// The last build task.
+    built: Option<Token>,
+    /// The output tasks of the last pictures, the oldest first; at most `ahead`.
+    outputs: VecDeque<Token>,
+}
+
+impl<F: FnMut(&Frame) + Send> Session<'_, F> {
+    fn slot(&self, picture: u64) -> &Slot {
+        &self.slots[(picture % u64::from(self.ahead)) as usize]
+    }
+
+    /// Registers the task that parses picture number `picture`, after `room` has made a slot free.
+    fn register_entropy<'scope>(&'scope self, s: &Scope<'scope>, picture: u64, room: Option<Token>) {
+        let (t, group) = self.groups.serial(picture);
+        s.task("entropy")
+            .index(index(picture, 0))
+            .groups(t, group)
+            .after(room)
+            .register(move |s| self.entropy(s, picture));
+    }
+
+    fn entropy<'scope>(&'scope self, s: &Scope<'scope>, picture: u64) {
+        let mut parser = self.parser.lock();
+        let Parser { decoder, stream, summary, built, outputs } = &mut *parser;
+        let job = loop {
+            match decoder.next_picture(stream) {
+                Some(Ok(job)) => break Some(job),
+                Some(Err(error)) => summary.note(error),
+                None => break None,
+            }
+        };
+        let frames: Vec<_> = std::iter::from_fn(|| decoder.next_output()).collect();
+        summary.frames += frames.len() as u64;
+        let (t, group) = self.groups.serial(picture);
+        let before = outputs.back().copied();
+        let Some(job) = job else {
+            s.task("output").index(index(picture, 0)).after(before).register(move |_| self.output(&frames));
+            return;
+        };
+        summary.pictures += 1;
+        summary.concealed += u64::from(job.concealed());
+        let output = s.task("output").index(index(picture, 0)).groups(t, group).count(1).after(before);
+        let output = output.register(move |_| {
+            self.output(&frames);
+            // SAFETY of the slot's contract: this is the last task of the picture, see `Slot`.
+            self.slot(picture).clear();
+        });
+        self.slot(picture).set(job);
+        let build = s.task("build").index(index(picture, 0)).groups(t, group).after(*built);
+        *built = Some(build.register(move |s| self.builder.lock().build(s, picture, self.slot(picture), output)));
+        outputs.push_back(output);
+        let room = (outputs.len() == self.ahead as usize).then(|| outputs.pop_front()).flatten();
+        self.register_entropy(s, picture + 1, room);
+    }
+
+    fn output(&self, frames: &[std::sync::Arc<Frame>]) {
+        let mut sink = self.sink.lock();
+        frames.iter().for_each(|frame| sink(frame));
+    }
+}
