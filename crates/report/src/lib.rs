@@ -25,11 +25,33 @@
 #![forbid(unsafe_code)]
 
 mod check;
+#[cfg(feature = "render")]
+mod classes;
+#[cfg(feature = "render")]
+mod colours;
+#[cfg(feature = "render")]
+mod columns;
+#[cfg(feature = "render")]
+mod headline;
+#[cfg(feature = "render")]
+mod html;
 mod perfetto;
 mod schema;
+#[cfg(feature = "render")]
+mod svg;
+#[cfg(feature = "render")]
+mod table;
 
 pub use check::{ReportError, from_json, to_json, validate};
+#[cfg(feature = "render")]
+pub use classes::ColourBy;
+#[cfg(feature = "render")]
+pub use html::to_html;
 pub use perfetto::to_perfetto;
 pub use schema::{
     Engine, Event, Events, Origin, OriginCounts, Report, RunResult, SCHEMA, Seconds, Timeline, Unit,
 };
+#[cfg(feature = "render")]
+pub use svg::{to_svg_gantt, to_svg_gantts};
+#[cfg(feature = "render")]
+pub use table::to_table;

@@ -62,7 +62,9 @@ pub enum GraphError {
         tasks: TaskNames,
     },
     /// A dependency was resolved that the task did not have.
-    #[error("a resolve too many of task {task}: it has no unresolved count left (count the resolves, or register it with a higher count)")]
+    #[error(
+        "a resolve too many of task {task}: it has no unresolved count left (count the resolves, or register it with a higher count)"
+    )]
     SurplusResolve {
         /// The task, as far as it is still known.
         task: String,
@@ -71,7 +73,9 @@ pub enum GraphError {
     #[error("the graph was cancelled before all of its tasks had run")]
     Cancelled,
     /// All workers sleep although ready tasks are left: the policy lost them.
-    #[error("policy {policy} lost {lost} ready task(s): all workers sleep and the graph has not ended")]
+    #[error(
+        "policy {policy} lost {lost} ready task(s): all workers sleep and the graph has not ended"
+    )]
     PolicyLost {
         /// The policy's name.
         policy: String,
@@ -79,7 +83,9 @@ pub enum GraphError {
         lost: usize,
     },
     /// The pool belongs to the parent of this process.
-    #[error("this pool was made before fork(2) and has no workers in the child process; make a new pool in the child")]
+    #[error(
+        "this pool was made before fork(2) and has no workers in the child process; make a new pool in the child"
+    )]
     Forked,
 }
 

@@ -1,1 +1,52 @@
-//! The native engine: workers, task graphs, templates.
+//! The native engine of Tanada: workers, task graphs and templates under a policy of your choice.
+//!
+//! A [`Pool`] has workers and a dispatcher from [`tanada_policy`]. [`Pool::scope`] runs a graph that is registered while it runs;
+//! a [`Template`] is a graph that is built once and run often. Tasks carry hints, such as the [`T`] and [`S`] groups of paper 1, that
+//! the dispatcher may use.
+//!
+//! ```
+//! use tanada_runtime::{Pool, S, T};
+//!
+//! let pool = Pool::builder().workers(2).policy("ts").build()?;
+//! let rows = [1, 2, 3, 4];
+//! let mut sums = [0; 4];
+//! pool.scope(|s| {
+//!     for (row, (value, sum)) in rows.iter().zip(&mut sums).enumerate() {
+//!         let row = row as u32;
+//!         s.task("row").groups(T(1 + row / 2), S(1 + row)).register(move |_| *sum = value * 10);
+//!     }
+//! })?;
+//! assert_eq!(sums, [10, 20, 30, 40]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Errors and panics
+//! A panic in a task is resumed on the thread that waits for its graph. A program error (a task never resolved, a cycle, a resolve too
+//! many) is a [`GraphError`], never a hang. A panic in a policy or an observer ends the process, because the tasks in its hands are lost.
+//!
+//! # After `fork(2)`
+//! A pool works in the process that made it. In a child of that process it answers [`GraphError::Forked`]; [`Pool::global`] makes a
+//! new pool there. Dropping an inherited pool does nothing.
+
+mod bind;
+mod error;
+mod fork;
+mod graph;
+mod observer;
+mod pool;
+mod recorder;
+mod slab;
+#[doc(hidden)]
+pub mod sleep;
+mod worker;
+
+pub use bind::Bind;
+pub use error::{BuildError, GraphError, TaskNames};
+pub use graph::{
+    Cancel, Instance, NodeId, Resolver, S, Scope, T, TaskBuilder, Template, TemplateBuilder,
+    TemplateTask, Token, TooLate,
+};
+pub use observer::{Observer, TaskView, WorkerObserver};
+pub use pool::{MAX_WORKERS, Pool, PoolBuilder};
+pub use recorder::{Recorded, Recorder, Totals};
+pub use tanada_policy::{Hints, WorkerId};

@@ -29,6 +29,9 @@ pub trait WorkerObserver: Send + 'static {
 
     /// The body of the task that started last has ended; its successors are not yet released.
     fn end(&mut self, task: &TaskView);
+
+    /// The dispatcher had no task: the worker begins to search.
+    fn idle(&mut self) {}
 }
 
 impl Observer for () {

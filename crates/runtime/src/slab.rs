@@ -124,24 +124,36 @@ impl State {
 
     /// Starts with `manual` unresolved counts and the registration's guard.
     fn open(&self, generation: u32, manual: u32) {
-        assert!(manual <= MAX_COUNT, "a task has at most {MAX_COUNT} unresolved dependencies");
-        self.0.store(Self::generation_bits(generation) | u64::from(manual) * MANUAL | EDGE, Ordering::Release);
+        assert!(
+            manual <= MAX_COUNT,
+            "a task has at most {MAX_COUNT} unresolved dependencies"
+        );
+        self.0.store(
+            Self::generation_bits(generation) | u64::from(manual) * MANUAL | EDGE,
+            Ordering::Release,
+        );
     }
 
     fn close(&self, generation: u32) {
-        self.0.store(Self::generation_bits(generation), Ordering::Release);
+        self.0
+            .store(Self::generation_bits(generation), Ordering::Release);
     }
 
     /// One more edge, by somebody who holds a count of this task.
     pub(crate) fn add_edge(&self) {
         let before = self.0.fetch_add(EDGE, Ordering::Relaxed);
-        assert!(before & (MANUAL - 1) < u64::from(MAX_COUNT), "a task has at most {MAX_COUNT} dependencies");
+        assert!(
+            before & (MANUAL - 1) < u64::from(MAX_COUNT),
+            "a task has at most {MAX_COUNT} dependencies"
+        );
     }
 
     /// One more edge, unless the task has become ready. Returns whether it was added.
     pub(crate) fn try_add_edge(&self, generation: u32) -> bool {
-        self.update(generation, |counts| (counts != 0 && counts & (MANUAL - 1) < u64::from(MAX_COUNT)).then_some(EDGE as i64))
-            .is_some()
+        self.update(generation, |counts| {
+            (counts != 0 && counts & (MANUAL - 1) < u64::from(MAX_COUNT)).then_some(EDGE as i64)
+        })
+        .is_some()
     }
 
     /// Takes one edge (or the guard) away. Returns whether the task is ready now.
@@ -152,7 +164,10 @@ impl State {
 
     /// Takes one manual count away. `None`: there was none; else whether the task is ready now.
     pub(crate) fn resolve(&self, generation: u32) -> Option<bool> {
-        self.update(generation, |counts| (counts >= MANUAL).then_some(-(MANUAL as i64))).map(|counts| counts == 0)
+        self.update(generation, |counts| {
+            (counts >= MANUAL).then_some(-(MANUAL as i64))
+        })
+        .map(|counts| counts == 0)
     }
 
     /// Adds what `change` gives for the counts, if anything; returns the counts afterwards.
@@ -163,7 +178,10 @@ impl State {
                 return None;
             }
             let next = seen.wrapping_add_signed(change(seen & COUNTS)?);
-            match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {
+            match self
+                .0
+                .compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire)
+            {
                 Ok(_) => return Some(next & COUNTS),
                 Err(now) => seen = now,
             }
@@ -197,7 +215,13 @@ impl NodeRef {
     ///
     /// # Safety
     /// The node is free and this thread alone holds it. `graph` outlives the task. What the body borrows outlives the graph's run.
-    pub(crate) unsafe fn fill(&self, graph: *mut GraphCore, header: Header, manual: u32, body: ErasedBody) -> u32 {
+    pub(crate) unsafe fn fill(
+        &self,
+        graph: *mut GraphCore,
+        header: Header,
+        manual: u32,
+        body: ErasedBody,
+    ) -> u32 {
         let node = self.get();
         // SAFETY: nobody else holds the node (caller).
         unsafe {
@@ -228,7 +252,12 @@ impl NodeRef {
     pub(crate) unsafe fn take_body(&self) -> ErasedBody {
         let node = self.get();
         // SAFETY: the caller is alone; the table was written by `fill`.
-        unsafe { ErasedBody { table: (*node.table.get()).take().expect("filled once, taken once"), words: *node.body.get() } }
+        unsafe {
+            ErasedBody {
+                table: (*node.table.get()).take().expect("filled once, taken once"),
+                words: *node.body.get(),
+            }
+        }
     }
 
     /// Ends the task: from now on its tokens are stale. Moves whoever waits for it into `waiting`.
@@ -286,15 +315,22 @@ impl ErasedBody {
     /// Erases `body`, which will be called with a pointer to a `C`.
     pub(crate) fn new<C, F: FnOnce(&C) + Send>(body: F) -> Self {
         let mut words = [MaybeUninit::uninit(); BODY_WORDS];
-        if size_of::<F>() <= size_of::<[u64; BODY_WORDS]>() && align_of::<F>() <= align_of::<u64>() {
+        if size_of::<F>() <= size_of::<[u64; BODY_WORDS]>() && align_of::<F>() <= align_of::<u64>()
+        {
             // SAFETY: it fits, as the line above says; the words are ours.
             unsafe { words.as_mut_ptr().cast::<F>().write(body) };
-            ErasedBody { table: &Inline::<C, F>::TABLE, words }
+            ErasedBody {
+                table: &Inline::<C, F>::TABLE,
+                words,
+            }
         } else {
             let boxed = Box::into_raw(Box::new(body));
             // SAFETY: a thin pointer fits into a word; the words are ours.
             unsafe { words.as_mut_ptr().cast::<*mut F>().write(boxed) };
-            ErasedBody { table: &Boxed::<C, F>::TABLE, words }
+            ErasedBody {
+                table: &Boxed::<C, F>::TABLE,
+                words,
+            }
         }
     }
 
@@ -304,7 +340,12 @@ impl ErasedBody {
     /// `context` is of the type that the body was erased with, and what the closure borrows is still alive.
     pub(crate) unsafe fn call<C>(mut self, context: &C) {
         // SAFETY: the table belongs to the words; `self` is consumed, so this happens once.
-        unsafe { (self.table.call)(self.words.as_mut_ptr().cast(), std::ptr::from_ref(context).cast()) }
+        unsafe {
+            (self.table.call)(
+                self.words.as_mut_ptr().cast(),
+                std::ptr::from_ref(context).cast(),
+            )
+        }
     }
 
     /// Drops the closure without calling it.
@@ -333,7 +374,9 @@ struct Boxed<C, F>(std::marker::PhantomData<(C, F)>);
 impl<C, F: FnOnce(&C)> Boxed<C, F> {
     const TABLE: BodyTable = BodyTable {
         // SAFETY (both): the words hold a pointer from `Box::into_raw` that is used once, and the context is a `C`.
-        call: |words, context| unsafe { Box::from_raw(words.cast::<*mut F>().read())(&*context.cast::<C>()) },
+        call: |words, context| unsafe {
+            Box::from_raw(words.cast::<*mut F>().read())(&*context.cast::<C>())
+        },
         // SAFETY: see above.
         drop: |words| unsafe { drop(Box::from_raw(words.cast::<*mut F>().read())) },
     };
@@ -370,14 +413,29 @@ impl Slab {
         let mut inner = self.inner.lock();
         if inner.free.is_empty() {
             let nodes: Box<[Node]> = (0..CHUNK).map(|_| Node::free()).collect();
-            let chunk = NonNull::new(Box::into_raw(nodes).cast::<[Node; CHUNK]>()).expect("a box is not null");
+            let chunk = NonNull::new(Box::into_raw(nodes).cast::<[Node; CHUNK]>())
+                .expect("a box is not null");
             inner.chunks.push(chunk);
             let first = chunk.cast::<Node>();
             // SAFETY: the offsets stay inside the chunk.
-            inner.free.extend((0..CHUNK).rev().map(|offset| NodeRef(unsafe { first.add(offset) })));
+            inner.free.extend(
+                (0..CHUNK)
+                    .rev()
+                    .map(|offset| NodeRef(unsafe { first.add(offset) })),
+            );
         }
         let keep = inner.free.len().saturating_sub(wanted);
         cache.extend(inner.free.drain(keep..));
+    }
+
+    /// A free node for a thread without a cache.
+    pub(crate) fn take_one(&self) -> NodeRef {
+        let mut one = Vec::new();
+        if let Some(node) = self.inner.lock().free.pop() {
+            return node;
+        }
+        self.refill(&mut one, 1);
+        one[0]
     }
 
     /// Takes nodes from the end of `cache` until `keep` are left.
@@ -390,13 +448,11 @@ impl Slab {
     pub(crate) fn of_graph(&self, graph: *const GraphCore) -> Vec<NodeRef> {
         let inner = self.inner.lock();
         // SAFETY: the offsets stay inside the chunks.
-        let nodes = inner.chunks.iter().flat_map(|chunk| (0..CHUNK).map(|offset| NodeRef(unsafe { chunk.cast::<Node>().add(offset) })));
-        nodes.filter(|node| std::ptr::eq(node.graph(), graph)).collect()
-    }
-
-    /// How many nodes were ever allocated.
-    #[cfg(test)]
-    pub(crate) fn allocated(&self) -> usize {
-        self.inner.lock().chunks.len() * CHUNK
+        let nodes = inner.chunks.iter().flat_map(|chunk| {
+            (0..CHUNK).map(|offset| NodeRef(unsafe { chunk.cast::<Node>().add(offset) }))
+        });
+        nodes
+            .filter(|node| std::ptr::eq(node.graph(), graph))
+            .collect()
     }
 }

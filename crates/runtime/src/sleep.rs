@@ -67,7 +67,9 @@ impl Sleep {
     /// For `workers` workers, none of which sleeps or searches yet.
     pub fn new(workers: usize) -> Self {
         Sleep {
-            asleep: (0..workers.div_ceil(BITS)).map(|_| AtomicU64::new(0)).collect(),
+            asleep: (0..workers.div_ceil(BITS))
+                .map(|_| AtomicU64::new(0))
+                .collect(),
             searching: AtomicUsize::new(0),
             threads: (0..workers).map(|_| Parker::default()).collect(),
             closing: AtomicBool::new(false),
@@ -109,7 +111,11 @@ impl Sleep {
                 thread::park();
             }
         }
-        if self.closing.load(SeqCst) { Woke::Close } else { Woke::Search }
+        if self.closing.load(SeqCst) {
+            Woke::Close
+        } else {
+            Woke::Search
+        }
     }
 
     /// A task became available that any worker may take.
@@ -152,7 +158,11 @@ impl Sleep {
             }
             return false;
         }
-        self.threads[whom].0.get().expect("only a worker that entered sleeps").unpark();
+        self.threads[whom]
+            .0
+            .get()
+            .expect("only a worker that entered sleeps")
+            .unpark();
         true
     }
 
@@ -163,7 +173,11 @@ impl Sleep {
 
     /// Whether every worker is asleep. A hint for diagnosis: by the time it is read it may be otherwise.
     pub fn all_asleep(&self) -> bool {
-        let asleep: u32 = self.asleep.iter().map(|word| word.load(SeqCst).count_ones()).sum();
+        let asleep: u32 = self
+            .asleep
+            .iter()
+            .map(|word| word.load(SeqCst).count_ones())
+            .sum();
         asleep as usize == self.threads.len()
     }
 

@@ -6,6 +6,7 @@ use crate::observer::{Observer, TaskView, WorkerObserver};
 use crate::pool::PoolShared;
 use crate::slab::{Header, NodeRef};
 use crate::sleep::Woke;
+use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use tanada_policy::{Dispatcher, Env, Hints, Origin, Ready, Wake, WorkerId};
@@ -61,7 +62,10 @@ thread_local! {
 }
 
 /// Calls `work` with the worker of `pool` that this thread is, if it is one.
-pub(crate) fn with_current<R>(pool: &PoolShared, work: impl FnOnce(Option<&dyn WorkerCore>) -> R) -> R {
+pub(crate) fn with_current<R>(
+    pool: &PoolShared,
+    work: impl FnOnce(Option<&dyn WorkerCore>) -> R,
+) -> R {
     // SAFETY: the pointer is set while the worker's thread function runs, and nobody else sees it.
     let worker = CURRENT.get().map(|worker| unsafe { &*worker });
     work(worker.filter(|worker| std::ptr::eq(worker.shared(), pool)))
@@ -84,7 +88,7 @@ pub(crate) struct Worker<D: Dispatcher, O: Observer> {
 #[derive(Default)]
 pub(crate) struct Wakes {
     anyone: u32,
-    these: Vec<WorkerId>,
+    these: SmallVec<[WorkerId; 8]>,
 }
 
 impl Wakes {
@@ -142,7 +146,7 @@ impl Env for NativeEnv<'_> {
     fn random(&mut self) -> u64 {
         let call = self.calls.get();
         self.calls.set(call + 1);
-        tanada_policy::random(self.pool.seed, self.me, call)
+        tanada_policy::draw(self.pool.seed, self.me, call)
     }
 
     #[inline]
@@ -156,7 +160,12 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
     #[inline]
     fn ask<R>(&self, call: impl FnOnce(&D, &mut D::Local, &mut NativeEnv<'_>) -> R) -> R {
         let mut wakes = self.wakes.borrow_mut();
-        let mut env = NativeEnv { me: self.id, pool: &self.pool, calls: &self.calls, wakes: &mut wakes };
+        let mut env = NativeEnv {
+            me: self.id,
+            pool: &self.pool,
+            calls: &self.calls,
+            wakes: &mut wakes,
+        };
         let answer = call(&self.dispatcher, &mut self.local.borrow_mut(), &mut env);
         wakes.deliver(&self.pool);
         answer
@@ -166,15 +175,22 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
     pub(crate) fn work(&self) {
         let this: *const (dyn WorkerCore + '_) = self;
         // SAFETY: only the lifetime is erased; it is taken out again below, before `self` can go.
-        CURRENT.set(Some(unsafe { std::mem::transmute::<*const (dyn WorkerCore + '_), *const (dyn WorkerCore + 'static)>(this) }));
+        CURRENT.set(Some(unsafe {
+            std::mem::transmute::<*const (dyn WorkerCore + '_), *const (dyn WorkerCore + 'static)>(
+                this,
+            )
+        }));
         self.pool.sleep.enter(self.id.index());
         let _left = LeaveOnDrop;
         while let Some(first) = self.search() {
             let mut next = Some(first);
             while let Some((task, origin)) = next {
                 self.execute(task, origin);
-                next = self.ask(|dispatcher, local, env| dispatcher.turn(local, env, &mut self.released.borrow_mut()));
+                next = self.ask(|dispatcher, local, env| {
+                    dispatcher.turn(local, env, &mut self.released.borrow_mut())
+                });
             }
+            self.observer.borrow_mut().idle();
         }
     }
 
@@ -184,7 +200,8 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
         sleep.search();
         loop {
             for round in 0..self.pool.search_rounds(SEARCH_ROUNDS) {
-                if let Some(found) = self.ask(|dispatcher, local, env| dispatcher.next(local, env)) {
+                if let Some(found) = self.ask(|dispatcher, local, env| dispatcher.next(local, env))
+                {
                     sleep.found();
                     return Some(found);
                 }
@@ -208,7 +225,9 @@ impl Drop for LeaveOnDrop {
     fn drop(&mut self) {
         CURRENT.set(None);
         if std::thread::panicking() {
-            eprintln!("tanada: a policy, an observer or the engine panicked (see above); the process cannot go on");
+            eprintln!(
+                "tanada: a policy, an observer or the engine panicked (see above); the process cannot go on"
+            );
             std::process::abort();
         }
     }
@@ -231,7 +250,12 @@ impl<D: Dispatcher, O: Observer> WorkerCore for Worker<D, O> {
     fn execute(&self, task: Ready, origin: Origin) {
         let header = Header::of(&task);
         // SAFETY: the `Ready` is the right to run the task once, and is used up here; the header lives until `finish`.
-        let Header { kind, name, index, hints } = *unsafe { header.as_ref() };
+        let Header {
+            kind,
+            name,
+            index,
+            hints,
+        } = *unsafe { header.as_ref() };
         let view = TaskView { name, index, hints };
         if kind.observed {
             self.observer.borrow_mut().start(&view, origin);

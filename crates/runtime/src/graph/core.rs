@@ -117,7 +117,11 @@ impl GraphCore {
             return true;
         }
         // A lock that nobody else takes for long: some nanoseconds.
-        let cancelled = self.cancel.lock().as_ref().is_some_and(Cancel::is_cancelled);
+        let cancelled = self
+            .cancel
+            .lock()
+            .as_ref()
+            .is_some_and(Cancel::is_cancelled);
         if cancelled {
             self.fail(GraphError::Cancelled);
         }
@@ -149,13 +153,18 @@ impl GraphCore {
                 count.store(count.load(Ordering::Relaxed) + change, Ordering::Relaxed);
             }
             None => {
-                self.open[self.open.len() - 1].0.fetch_add(change, Ordering::Relaxed);
+                self.open[self.open.len() - 1]
+                    .0
+                    .fetch_add(change, Ordering::Relaxed);
             }
         }
     }
 
     fn left(&self) -> i64 {
-        self.open.iter().map(|count| count.0.load(Ordering::Relaxed)).sum()
+        self.open
+            .iter()
+            .map(|count| count.0.load(Ordering::Relaxed))
+            .sum()
     }
 
     /// More activities, by somebody who is one.
@@ -203,7 +212,12 @@ impl GraphCore {
 
     /// A task of this graph became ready: on `worker`, or outside.
     #[inline]
-    pub(super) fn make_ready(&self, pool: &PoolShared, worker: Option<&dyn WorkerCore>, task: Ready) {
+    pub(super) fn make_ready(
+        &self,
+        pool: &PoolShared,
+        worker: Option<&dyn WorkerCore>,
+        task: Ready,
+    ) {
         if self.nested.is_on() {
             let waiter = self.waiter.lock().clone();
             self.nested.offer(self, pool, worker, task);
@@ -239,13 +253,20 @@ impl GraphCore {
         while !self.done.load(Ordering::Acquire) {
             std::thread::park_timeout(LOST_CHECK);
             let lost = pool.sleep.all_asleep() && self.resolvers.load(Ordering::Relaxed) == 0;
-            suspicious = if lost && !self.done.load(Ordering::Acquire) { suspicious + 1 } else { 0 };
+            suspicious = if lost && !self.done.load(Ordering::Acquire) {
+                suspicious + 1
+            } else {
+                0
+            };
             // Several looks in a row, because a worker that was just woken may not have run yet.
             if suspicious == 3 {
                 // Only when no worker is left may the tasks' borrows end while the tasks have not.
                 pool.retire();
                 if !self.done.load(Ordering::Acquire) {
-                    let error = GraphError::PolicyLost { policy: pool.policy.clone(), lost: self.active.load(Ordering::Relaxed) };
+                    let error = GraphError::PolicyLost {
+                        policy: pool.policy.clone(),
+                        lost: self.active.load(Ordering::Relaxed),
+                    };
                     pool.poison(error.clone());
                     self.fail(error);
                 }
@@ -266,7 +287,13 @@ impl GraphCore {
 
     /// What the run came to, once it is over. Resumes a task's panic.
     pub(super) fn outcome(&self, pool: &PoolShared) -> Result<(), GraphError> {
-        if self.cancel.lock().as_ref().is_some_and(Cancel::is_cancelled) && self.left() != 0 {
+        if self
+            .cancel
+            .lock()
+            .as_ref()
+            .is_some_and(Cancel::is_cancelled)
+            && self.left() != 0
+        {
             self.fail(GraphError::Cancelled);
         }
         let mut failure = self.failure.lock().take();
@@ -290,17 +317,32 @@ fn explain(nodes: &[NodeRef]) -> GraphError {
     // SAFETY: the run is over, so nobody fills or ends its nodes.
     let name = |node: &NodeRef| unsafe { node.name() };
     match find_cycle(nodes) {
-        Some(cycle) => GraphError::Cycle { tasks: TaskNames::collect(cycle.iter().map(name)) },
-        None => GraphError::Unresolved { tasks: TaskNames::collect(nodes.iter().map(name)) },
+        Some(cycle) => GraphError::Cycle {
+            tasks: TaskNames::collect(cycle.iter().map(name)),
+        },
+        None => GraphError::Unresolved {
+            tasks: TaskNames::collect(nodes.iter().map(name)),
+        },
     }
 }
 
 /// A cycle among waiting tasks, in order, if there is one.
 fn find_cycle(nodes: &[NodeRef]) -> Option<Vec<NodeRef>> {
-    let places: BTreeMap<usize, usize> = nodes.iter().enumerate().map(|(at, node)| (node.address(), at)).collect();
+    let places: BTreeMap<usize, usize> = nodes
+        .iter()
+        .enumerate()
+        .map(|(at, node)| (node.address(), at))
+        .collect();
     let edges: Vec<Vec<usize>> = nodes
         .iter()
-        .map(|node| node.get().successors().list.iter().filter_map(|next| places.get(&next.address()).copied()).collect())
+        .map(|node| {
+            node.get()
+                .successors()
+                .list
+                .iter()
+                .filter_map(|next| places.get(&next.address()).copied())
+                .collect()
+        })
         .collect();
     order::cycle(&edges).map(|cycle| cycle.into_iter().map(|at| nodes[at]).collect())
 }

@@ -6,7 +6,7 @@ mod order;
 mod scope;
 mod template;
 
-pub(crate) use self::core::GraphCore;
 pub use self::core::Cancel;
+pub(crate) use self::core::GraphCore;
 pub use scope::{Resolver, S, Scope, T, TaskBuilder, Token, TooLate};
 pub use template::{Instance, NodeId, Template, TemplateBuilder, TemplateTask};

@@ -48,7 +48,13 @@ impl Nested {
     }
 
     /// Puts a ready task into the list and its ticket before the dispatcher.
-    pub(super) fn offer(&self, graph: &GraphCore, pool: &PoolShared, worker: Option<&dyn WorkerCore>, task: Ready) {
+    pub(super) fn offer(
+        &self,
+        graph: &GraphCore,
+        pool: &PoolShared,
+        worker: Option<&dyn WorkerCore>,
+        task: Ready,
+    ) {
         // SAFETY: the task is ready and has not run, so its header lives.
         let hints = unsafe { Header::of(&task).as_ref() }.hints;
         // The ticket is made before the task can be claimed: once it is, the run may end at any moment.
@@ -59,8 +65,14 @@ impl Nested {
             (list.run, list.base + list.entries.len() as u64 - 1)
         };
         let home = GraphPtr(NonNull::from(graph));
-        let body = ErasedBody::new(move |claim: &Claim| claim.0.set(home.get().nested.take(run, number)));
-        let header = Header { kind: &TICKET, name: "ticket", index: number, hints };
+        let body =
+            ErasedBody::new(move |claim: &Claim| claim.0.set(home.get().nested.take(run, number)));
+        let header = Header {
+            kind: &TICKET,
+            name: "ticket",
+            index: number,
+            hints,
+        };
         // SAFETY: `node` is free and ours; the core of a graph lives as long as its pool; the body borrows nothing else.
         let ticket = unsafe {
             node.fill(std::ptr::null_mut(), header, 0, body);
@@ -92,7 +104,9 @@ impl Nested {
             return None;
         }
         let at = number.checked_sub(list.base)?;
-        list.entries.get_mut(usize::try_from(at).expect("fewer tasks than addresses"))?.take()
+        list.entries
+            .get_mut(usize::try_from(at).expect("fewer tasks than addresses"))?
+            .take()
     }
 }
 
@@ -112,7 +126,11 @@ impl GraphPtr {
     }
 }
 
-static TICKET: Kind = Kind { observed: false, run, finish };
+static TICKET: Kind = Kind {
+    observed: false,
+    run,
+    finish,
+};
 
 /// Safety: see [`Kind::run`].
 unsafe fn run(header: NonNull<Header>, worker: &dyn WorkerCore) {

@@ -37,7 +37,10 @@ fn cycle_from(start: usize, successors: &[Vec<usize>], marks: &mut [Mark]) -> Op
                 path.push((successor, 0));
             }
             Mark::Open => {
-                let from = path.iter().position(|&(node, _)| node == successor).expect("open nodes are on the path");
+                let from = path
+                    .iter()
+                    .position(|&(node, _)| node == successor)
+                    .expect("open nodes are on the path");
                 return Some(path[from..].iter().map(|&(node, _)| node).collect());
             }
         }
@@ -52,7 +55,10 @@ mod tests {
     #[test]
     fn finds_a_cycle_and_only_a_cycle() {
         assert_eq!(cycle(&[vec![1, 2], vec![3], vec![3], vec![]]), None);
-        assert_eq!(cycle(&[vec![1], vec![2], vec![3], vec![1]]), Some(vec![1, 2, 3]));
+        assert_eq!(
+            cycle(&[vec![1], vec![2], vec![3], vec![1]]),
+            Some(vec![1, 2, 3])
+        );
         assert_eq!(cycle(&[vec![0]]), Some(vec![0]));
     }
 }

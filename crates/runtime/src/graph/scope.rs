@@ -31,7 +31,9 @@ pub struct Token {
 
 /// A dependency came too late: the task that was to wait is ready already, or has run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the task is ready already, so it can wait for nothing more; keep a count unresolved until its last dependency is known")]
+#[error(
+    "the task is ready already, so it can wait for nothing more; keep a count unresolved until its last dependency is known"
+)]
 pub struct TooLate;
 
 /// A graph that runs while it is being registered.
@@ -50,8 +52,17 @@ impl<'scope> Scope<'scope> {
     /// Safety: all three outlive the scope; the worker is the one that this thread is.
     unsafe fn new(graph: &GraphCore, pool: &PoolShared, worker: Option<&dyn WorkerCore>) -> Self {
         // SAFETY: only the lifetime of the trait object is erased; the caller keeps the worker alive.
-        let worker = worker.map(|worker| unsafe { std::mem::transmute::<NonNull<dyn WorkerCore + '_>, NonNull<dyn WorkerCore>>(NonNull::from(worker)) });
-        Scope { graph, pool, worker, marker: PhantomData }
+        let worker = worker.map(|worker| unsafe {
+            std::mem::transmute::<NonNull<dyn WorkerCore + '_>, NonNull<dyn WorkerCore>>(
+                NonNull::from(worker),
+            )
+        });
+        Scope {
+            graph,
+            pool,
+            worker,
+            marker: PhantomData,
+        }
     }
 
     fn graph(&self) -> &GraphCore {
@@ -71,7 +82,14 @@ impl<'scope> Scope<'scope> {
 
     /// Begins a task called `name`; [`TaskBuilder::register`] ends it. The name is for messages, traces and pictures.
     pub fn task(&self, name: &'static str) -> TaskBuilder<'_, 'scope> {
-        TaskBuilder { scope: self, name, index: 0, hints: Hints::default(), count: 0, after: SmallVec::new() }
+        TaskBuilder {
+            scope: self,
+            name,
+            index: 0,
+            hints: Hints::default(),
+            count: 0,
+            after: SmallVec::new(),
+        }
     }
 
     /// Registers a task without name that waits for `count` calls of [`Scope::resolve`]: paper 1's
@@ -115,7 +133,11 @@ impl<'scope> Scope<'scope> {
     /// A handle by which other threads resolve tasks of this graph. While one lives the graph does not end.
     pub fn resolver(&self) -> Resolver<'scope> {
         self.graph().add_resolver();
-        Resolver { graph: NonNull::from(self.graph()), pool: self.pool().shared(), marker: PhantomData }
+        Resolver {
+            graph: NonNull::from(self.graph()),
+            pool: self.pool().shared(),
+            marker: PhantomData,
+        }
     }
 
     /// Stops the graph: tasks that have not started are dropped, and [`Pool::scope`] gives [`GraphError::Cancelled`].
@@ -134,20 +156,26 @@ impl<'scope> Scope<'scope> {
     }
 
     fn own(&self, token: Token) {
-        assert!(token.run == self.graph().run(), "a token of another graph: tokens are good only in the scope that they were made in");
+        assert!(
+            token.run == self.graph().run(),
+            "a token of another graph: tokens are good only in the scope that they were made in"
+        );
     }
 
     fn make_ready(&self, node: NodeRef) {
         self.graph().activate(1);
         // SAFETY: the node's last dependency was just dropped, by this thread alone.
         let ready = unsafe { Header::ready(node.header()) };
-        self.graph().make_ready(self.pool(), self.worker_core(), ready);
+        self.graph()
+            .make_ready(self.pool(), self.worker_core(), ready);
     }
 }
 
 impl std::fmt::Debug for Scope<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scope").field("worker", &self.worker()).finish_non_exhaustive()
+        f.debug_struct("Scope")
+            .field("worker", &self.worker())
+            .finish_non_exhaustive()
     }
 }
 
@@ -211,10 +239,22 @@ impl<'scope> TaskBuilder<'_, 'scope> {
             scope.own(token);
         }
         let node = worker::take_node(scope.pool(), worker);
-        let header = Header { kind: &TASK, name: self.name, index: self.index, hints: self.hints };
+        let header = Header {
+            kind: &TASK,
+            name: self.name,
+            index: self.index,
+            hints: self.hints,
+        };
         let body = ErasedBody::new::<Scope<'scope>, F>(entry);
         // SAFETY: the node is free and ours; the graph's run ends before `'scope` does, because `Pool::scope` waits for it.
-        let generation = unsafe { node.fill(std::ptr::from_ref(graph).cast_mut(), header, self.count, body) };
+        let generation = unsafe {
+            node.fill(
+                std::ptr::from_ref(graph).cast_mut(),
+                header,
+                self.count,
+                body,
+            )
+        };
         graph.count_open(worker, 1);
         for token in self.after {
             node.get().state.add_edge();
@@ -225,7 +265,11 @@ impl<'scope> TaskBuilder<'_, 'scope> {
         if node.get().state.drop_edge() {
             scope.make_ready(node);
         }
-        Token { node, generation, run: graph.run() }
+        Token {
+            node,
+            generation,
+            run: graph.run(),
+        }
     }
 }
 
@@ -239,8 +283,17 @@ fn wait_for(node: NodeRef, other: Token) -> bool {
     waits
 }
 
-fn resolve(graph: &GraphCore, pool: &PoolShared, worker: Option<&dyn WorkerCore>, task: Token) -> Result<(), GraphError> {
-    let resolved = if task.run == graph.run() { task.node.get().state.resolve(task.generation) } else { None };
+fn resolve(
+    graph: &GraphCore,
+    pool: &PoolShared,
+    worker: Option<&dyn WorkerCore>,
+    task: Token,
+) -> Result<(), GraphError> {
+    let resolved = if task.run == graph.run() {
+        task.node.get().state.resolve(task.generation)
+    } else {
+        None
+    };
     match resolved {
         Some(false) => Ok(()),
         Some(true) => {
@@ -251,7 +304,9 @@ fn resolve(graph: &GraphCore, pool: &PoolShared, worker: Option<&dyn WorkerCore>
             Ok(())
         }
         None => {
-            let error = GraphError::SurplusResolve { task: surplus_name(task) };
+            let error = GraphError::SurplusResolve {
+                task: surplus_name(task),
+            };
             graph.fail(error.clone());
             Err(error)
         }
@@ -302,7 +357,11 @@ impl Resolver<'_> {
 impl Clone for Resolver<'_> {
     fn clone(&self) -> Self {
         self.graph().add_resolver();
-        Resolver { graph: self.graph, pool: Arc::clone(&self.pool), marker: PhantomData }
+        Resolver {
+            graph: self.graph,
+            pool: Arc::clone(&self.pool),
+            marker: PhantomData,
+        }
     }
 }
 
@@ -318,7 +377,11 @@ impl std::fmt::Debug for Resolver<'_> {
     }
 }
 
-static TASK: Kind = Kind { observed: true, run, finish };
+static TASK: Kind = Kind {
+    observed: true,
+    run,
+    finish,
+};
 
 /// Safety: see [`Kind::run`].
 unsafe fn run(header: NonNull<Header>, worker: &dyn WorkerCore) {
@@ -332,7 +395,13 @@ unsafe fn run(header: NonNull<Header>, worker: &dyn WorkerCore) {
     // SAFETY: all three outlive this call.
     let scope = unsafe { Scope::new(graph, worker.shared(), Some(worker)) };
     // SAFETY: the body was erased with `Scope<'scope>`, which differs only in its lifetime; the run is not over, so borrows live.
-    let work = || unsafe { if graph.must_skip() { body.discard() } else { body.call(&scope) } };
+    let work = || unsafe {
+        if graph.must_skip() {
+            body.discard()
+        } else {
+            body.call(&scope)
+        }
+    };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
         graph.panicked(payload);
     }
@@ -352,7 +421,9 @@ unsafe fn finish(header: NonNull<Header>, worker: &dyn WorkerCore) {
     waiting.retain(|next| next.get().state.drop_edge());
     graph.exchange(waiting.len());
     // SAFETY: each of these lost its last dependency just now, to this thread.
-    let ready = waiting.into_iter().map(|next| unsafe { Header::ready(next.header()) });
+    let ready = waiting
+        .into_iter()
+        .map(|next| unsafe { Header::ready(next.header()) });
     if graph.releases_by_turn() {
         worker.released().borrow_mut().extend(ready);
     } else {
@@ -404,7 +475,10 @@ impl Pool {
     ///
     /// # Panics
     /// With the payload of the first task (or of the body) that panicked; tasks that had not started by then are dropped.
-    pub fn scope<'scope, R>(&self, body: impl FnOnce(&Scope<'scope>) -> R) -> Result<R, GraphError> {
+    pub fn scope<'scope, R>(
+        &self,
+        body: impl FnOnce(&Scope<'scope>) -> R,
+    ) -> Result<R, GraphError> {
         self.run_scope(None, body)
     }
 
@@ -412,11 +486,19 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::scope`], and [`GraphError::Cancelled`].
-    pub fn scope_with_cancel<'scope, R>(&self, cancel: &Cancel, body: impl FnOnce(&Scope<'scope>) -> R) -> Result<R, GraphError> {
+    pub fn scope_with_cancel<'scope, R>(
+        &self,
+        cancel: &Cancel,
+        body: impl FnOnce(&Scope<'scope>) -> R,
+    ) -> Result<R, GraphError> {
         self.run_scope(Some(cancel), body)
     }
 
-    fn run_scope<'scope, R>(&self, cancel: Option<&Cancel>, body: impl FnOnce(&Scope<'scope>) -> R) -> Result<R, GraphError> {
+    fn run_scope<'scope, R>(
+        &self,
+        cancel: Option<&Cancel>,
+        body: impl FnOnce(&Scope<'scope>) -> R,
+    ) -> Result<R, GraphError> {
         let pool = self.usable()?;
         worker::with_current(pool, |worker| {
             let graph = pool.take_graph();
@@ -431,7 +513,9 @@ impl Pool {
             pool.give_graph(graph);
             match outcome {
                 Err(payload) => std::panic::resume_unwind(payload),
-                Ok(outcome) => outcome.map(|()| result.unwrap_or_else(|()| unreachable!("a body that panicked fails its graph"))),
+                Ok(outcome) => outcome.map(|()| {
+                    result.unwrap_or_else(|()| unreachable!("a body that panicked fails its graph"))
+                }),
             }
         })
     }

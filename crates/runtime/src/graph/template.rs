@@ -52,7 +52,9 @@ impl<A> Default for TemplateBuilder<'_, A> {
 
 impl<A> std::fmt::Debug for TemplateBuilder<'_, A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TemplateBuilder").field("tasks", &self.tasks.len()).finish()
+        f.debug_struct("TemplateBuilder")
+            .field("tasks", &self.tasks.len())
+            .finish()
     }
 }
 
@@ -63,9 +65,21 @@ impl<'env, A> TemplateBuilder<'env, A> {
     }
 
     /// Adds a task. `index` says which of the tasks of this name it is.
-    pub fn task(&mut self, name: &'static str, index: u64, body: impl Fn(&A, TemplateTask) + Send + Sync + 'env) -> NodeId {
+    pub fn task(
+        &mut self,
+        name: &'static str,
+        index: u64,
+        body: impl Fn(&A, TemplateTask) + Send + Sync + 'env,
+    ) -> NodeId {
         let id = u32::try_from(self.tasks.len()).expect("fewer than 2^32 tasks");
-        self.tasks.push(Task { name, index, hints: Hints::default(), successors: Vec::new(), predecessors: 0, body: Box::new(body) });
+        self.tasks.push(Task {
+            name,
+            index,
+            hints: Hints::default(),
+            successors: Vec::new(),
+            predecessors: 0,
+            body: Box::new(body),
+        });
         NodeId(id)
     }
 
@@ -94,21 +108,31 @@ impl<'env, A> TemplateBuilder<'env, A> {
     /// # Errors
     /// [`GraphError::Cycle`] where tasks wait for each other.
     pub fn build(mut self) -> Result<Template<'env, A>, GraphError> {
-        let successors: Vec<Vec<usize>> =
-            self.tasks.iter().map(|task| task.successors.iter().map(|&next| next as usize).collect()).collect();
+        let successors: Vec<Vec<usize>> = self
+            .tasks
+            .iter()
+            .map(|task| task.successors.iter().map(|&next| next as usize).collect())
+            .collect();
         if let Some(cycle) = order::cycle(&successors) {
             let name = |at: usize| name_of(self.tasks[at].name, self.tasks[at].index);
-            return Err(GraphError::Cycle { tasks: TaskNames::collect(cycle.into_iter().map(name)) });
+            return Err(GraphError::Cycle {
+                tasks: TaskNames::collect(cycle.into_iter().map(name)),
+            });
         }
         renumber(&mut self.tasks, |hints| &mut hints.t);
         renumber(&mut self.tasks, |hints| &mut hints.s);
-        Ok(Template { tasks: self.tasks.into() })
+        Ok(Template {
+            tasks: self.tasks.into(),
+        })
     }
 }
 
 /// Makes one kind of group dense, keeping the order of the numbers and 0.
 fn renumber<A>(tasks: &mut [Task<'_, A>], group: impl Fn(&mut Hints) -> &mut u32) {
-    let mut dense: BTreeMap<u32, u32> = tasks.iter_mut().map(|task| (*group(&mut task.hints), 0)).collect();
+    let mut dense: BTreeMap<u32, u32> = tasks
+        .iter_mut()
+        .map(|task| (*group(&mut task.hints), 0))
+        .collect();
     dense.remove(&0);
     for (number, place) in dense.values_mut().zip(1..) {
         *number = place;
@@ -147,13 +171,17 @@ pub struct Template<'env, A> {
 
 impl<A> Clone for Template<'_, A> {
     fn clone(&self) -> Self {
-        Template { tasks: Arc::clone(&self.tasks) }
+        Template {
+            tasks: Arc::clone(&self.tasks),
+        }
     }
 }
 
 impl<A> std::fmt::Debug for Template<'_, A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Template").field("tasks", &self.tasks.len()).finish()
+        f.debug_struct("Template")
+            .field("tasks", &self.tasks.len())
+            .finish()
     }
 }
 
@@ -170,14 +198,23 @@ impl<'env, A> Template<'env, A> {
 
     /// Makes room for one run at a time. Several instances can run at once.
     pub fn instance(&self) -> Instance<'env, A> {
-        let run = Box::new(Run { arg: AtomicPtr::default(), graph: AtomicPtr::default(), sinks: AtomicUsize::new(0) });
+        let run = Box::new(Run {
+            arg: AtomicPtr::default(),
+            graph: AtomicPtr::default(),
+            sinks: AtomicUsize::new(0),
+        });
         let run = NonNull::new(Box::into_raw(run)).expect("a box is not null");
         let nodes: Box<[Node<'env, A>]> = self
             .tasks
             .iter()
             .enumerate()
             .map(|(at, task)| Node {
-                header: Header { kind: &NodeKind::<A>::KIND, name: task.name, index: task.index, hints: task.hints },
+                header: Header {
+                    kind: &NodeKind::<A>::KIND,
+                    name: task.name,
+                    index: task.index,
+                    hints: task.hints,
+                },
                 unresolved: AtomicU32::new(task.predecessors),
                 at: u32::try_from(at).expect("checked by the builder"),
                 run,
@@ -186,12 +223,18 @@ impl<'env, A> Template<'env, A> {
             })
             .collect();
         let len = nodes.len();
-        let first = NonNull::new(Box::into_raw(nodes).cast::<Node<'env, A>>()).expect("a box is not null");
+        let first =
+            NonNull::new(Box::into_raw(nodes).cast::<Node<'env, A>>()).expect("a box is not null");
         for at in 0..len {
             // SAFETY: inside the allocation, which is ours alone.
             unsafe { (*first.as_ptr().add(at)).first = first };
         }
-        Instance { template: self.clone(), first, len, run }
+        Instance {
+            template: self.clone(),
+            first,
+            len,
+            run,
+        }
     }
 }
 
@@ -250,7 +293,9 @@ impl<A> Drop for Instance<'_, A> {
     fn drop(&mut self) {
         // SAFETY: from `Box::into_raw`; no run is going on, because `run` borrows the instance until its end.
         unsafe {
-            drop(Box::from_raw(NonNull::slice_from_raw_parts(self.first, self.len).as_ptr()));
+            drop(Box::from_raw(
+                NonNull::slice_from_raw_parts(self.first, self.len).as_ptr(),
+            ));
             drop(Box::from_raw(self.run.as_ptr()));
         }
     }
@@ -258,7 +303,9 @@ impl<A> Drop for Instance<'_, A> {
 
 impl<A> std::fmt::Debug for Instance<'_, A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Instance").field("tasks", &self.len).finish()
+        f.debug_struct("Instance")
+            .field("tasks", &self.len)
+            .finish()
     }
 }
 
@@ -279,7 +326,12 @@ impl<A: Sync> Instance<'_, A> {
     ///
     /// # Errors
     /// As [`Instance::run`], and [`GraphError::Cancelled`].
-    pub fn run_with_cancel(&mut self, pool: &Pool, arg: &A, cancel: &Cancel) -> Result<(), GraphError> {
+    pub fn run_with_cancel(
+        &mut self,
+        pool: &Pool,
+        arg: &A,
+        cancel: &Cancel,
+    ) -> Result<(), GraphError> {
         self.start(pool, arg, Some(cancel))
     }
 
@@ -291,9 +343,14 @@ impl<A: Sync> Instance<'_, A> {
             let tasks = &self.template.tasks;
             // SAFETY: the run block lives as long as the instance.
             let run = unsafe { self.run.as_ref() };
-            run.arg.store(std::ptr::from_ref(arg).cast_mut(), Ordering::Relaxed);
-            run.graph.store(std::ptr::from_ref(graph).cast_mut(), Ordering::Relaxed);
-            let sinks = tasks.iter().filter(|task| task.successors.is_empty()).count();
+            run.arg
+                .store(std::ptr::from_ref(arg).cast_mut(), Ordering::Relaxed);
+            run.graph
+                .store(std::ptr::from_ref(graph).cast_mut(), Ordering::Relaxed);
+            let sinks = tasks
+                .iter()
+                .filter(|task| task.successors.is_empty())
+                .count();
             run.sinks.store(sinks, Ordering::Relaxed);
             if sinks == 0 {
                 graph.deactivate();
@@ -316,21 +373,33 @@ impl<A: Sync> Instance<'_, A> {
 struct NodeKind<A>(std::marker::PhantomData<A>);
 
 impl<A> NodeKind<A> {
-    const KIND: Kind = Kind { observed: true, run: Self::run, finish: Self::finish };
+    const KIND: Kind = Kind {
+        observed: true,
+        run: Self::run,
+        finish: Self::finish,
+    };
 
     /// Safety: see [`Kind::run`].
     unsafe fn run(header: NonNull<Header>, worker: &dyn WorkerCore) {
         // SAFETY: the header is the first field of a node whose instance waits for its run.
         let node = unsafe { header.cast::<Node<'_, A>>().as_ref() };
         // For the next run: in this one nobody resolves this node any more.
-        node.unresolved.store(node.task().predecessors, Ordering::Relaxed);
+        node.unresolved
+            .store(node.task().predecessors, Ordering::Relaxed);
         let graph = node.graph();
         if graph.must_skip() {
             return;
         }
         // SAFETY: the argument is borrowed for the length of the run, and shared between threads only where it is `Sync`.
         let arg = unsafe { &*node.run().arg.load(Ordering::Relaxed) };
-        let work = || (node.task().body)(arg, TemplateTask { worker: worker.id() });
+        let work = || {
+            (node.task().body)(
+                arg,
+                TemplateTask {
+                    worker: worker.id(),
+                },
+            )
+        };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
             graph.panicked(payload);
         }
@@ -354,7 +423,9 @@ impl<A> NodeKind<A> {
             // SAFETY: nodes live as long as the instance.
             let unresolved = unsafe { &next.as_ref().unresolved };
             // A count that reads 1 is the last: nobody else can change it, so no atomic subtraction is needed.
-            if unresolved.load(Ordering::Acquire) == 1 || unresolved.fetch_sub(1, Ordering::AcqRel) == 1 {
+            if unresolved.load(Ordering::Acquire) == 1
+                || unresolved.fetch_sub(1, Ordering::AcqRel) == 1
+            {
                 // SAFETY: the last dependency is resolved, by this thread alone.
                 let ready = unsafe { Header::ready(next.cast()) };
                 if by_turn {

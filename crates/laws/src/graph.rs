@@ -1,0 +1,121 @@
+//! Task graphs to be run: all small ones, random ones.
+
+use proptest::prelude::*;
+use tanada_policy::{Hints, WorkerId, draw};
+
+/// One task of a [`Graph`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// What it says of itself.
+    pub hints: Hints,
+    /// How long it runs, in units of virtual time (a native engine may ignore it).
+    pub duration: u64,
+    /// The tasks that wait for it, in the order in which their dependency counts fall.
+    pub successors: Vec<usize>,
+}
+
+/// A task graph. Tasks are numbered from 0 in the order of their declaration; an edge leads from a lower to a higher number, so there
+/// is no cycle.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Graph {
+    tasks: Vec<Task>,
+}
+
+impl Graph {
+    /// Adds a task that waits for nothing yet, and gives its number.
+    pub fn add(&mut self, hints: Hints, duration: u64) -> usize {
+        self.tasks.push(Task {
+            hints,
+            duration,
+            successors: Vec::new(),
+        });
+        self.tasks.len() - 1
+    }
+
+    /// Makes `to` wait for `from`. At most once a pair.
+    ///
+    /// # Panics
+    /// Where `from < to < number of tasks` does not hold.
+    pub fn edge(&mut self, from: usize, to: usize) {
+        assert!(from < to && to < self.tasks.len(), "no edge {from} -> {to}");
+        self.tasks[from].successors.push(to);
+    }
+
+    /// How many different sets of edges `tasks` tasks can have.
+    pub fn edge_sets(tasks: usize) -> u64 {
+        1 << (tasks * tasks.saturating_sub(1) / 2)
+    }
+
+    /// Replaces the edges by set number `set`: one bit a pair, in the order (0,1), (0,2), ... (1,2), ... Running through all numbers
+    /// below [`Graph::edge_sets`] gives every graph of that size (up to the numbering of its tasks).
+    pub fn set_edges(&mut self, set: u64) {
+        let mut bit = 0;
+        for from in 0..self.tasks.len() {
+            self.tasks[from].successors.clear();
+            for to in from + 1..self.tasks.len() {
+                if set >> bit & 1 == 1 {
+                    self.tasks[from].successors.push(to);
+                }
+                bit += 1;
+            }
+        }
+    }
+
+    /// The tasks in the order of their numbers.
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// Number of tasks.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Whether there is no task.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// The dependency count of every task before anything ran.
+    pub fn dependency_counts(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.tasks.len()];
+        for task in &self.tasks {
+            task.successors.iter().for_each(|&to| counts[to] += 1);
+        }
+        counts
+    }
+}
+
+/// Random graphs of up to `tasks` tasks, sparse to dense, with few or many groups (also far apart numbers), durations 0 to 9.
+pub fn any_graph(tasks: usize) -> impl Strategy<Value = Graph> {
+    let group =
+        prop_oneof![3 => 0..4u32, 1 => 0..40u32, 1 => Just(u32::MAX), 1 => Just(0x0001_0002)];
+    let depth = 0..6u32;
+    let task = (group.clone(), group, depth, 0..10u64);
+    (
+        prop::collection::vec(task, 0..=tasks),
+        1..12u32,
+        any::<u64>(),
+    )
+        .prop_map(|(tasks, sparse, seed)| {
+            let mut graph = Graph::default();
+            for (t, s, depth, duration) in tasks {
+                graph.add(
+                    Hints {
+                        depth,
+                        ..Hints::groups(t, s)
+                    },
+                    duration,
+                );
+            }
+            for from in 0..graph.len() {
+                for to in from + 1..graph.len() {
+                    let pair = (from * graph.len() + to) as u64;
+                    if draw(seed, WorkerId(0), pair).is_multiple_of(u64::from(sparse)) {
+                        graph.edge(from, to);
+                    }
+                }
+            }
+            graph
+        })
+}

@@ -1,0 +1,334 @@
+//! Every policy's rule a second time, as obviously as possible: all ready tasks in one list by age, and scans over it.
+//!
+//! Written from the text of the design and of paper 1, not from the code of the policies. A model is slow, and that is all right.
+
+use tanada_policy::central::Logged;
+use tanada_policy::{Hints, Placement, WorkerId, draw};
+
+use crate::{Event, Graph, Log};
+
+/// A policy as one list and a rule. Tasks are any numbers that are unique among the ready ones.
+pub trait Model {
+    /// A task became ready on a worker, or outside any ([`WorkerId::NONE`]).
+    fn ready(&mut self, on: WorkerId, task: u64, hints: Hints);
+    /// The task that an idle worker takes.
+    fn next(&mut self, worker: WorkerId) -> Option<u64>;
+}
+
+/// The model of the policy called `name`; `None` where there is none.
+pub fn model(name: &str, placement: &Placement, seed: u64) -> Option<Box<dyn Model>> {
+    let workers = placement.workers();
+    let stealing = |order: VictimOrder| -> Box<dyn Model> {
+        let last = vec![0; usize::from(workers)];
+        let calls = vec![0; usize::from(workers)];
+        Box::new(StealingModel {
+            order,
+            placement: placement.clone(),
+            seed,
+            calls,
+            last,
+            queued: Vec::new(),
+        })
+    };
+    Some(match name {
+        "serial" => Box::new(ListModel {
+            list: Vec::new(),
+            pick: |len, worker| {
+                if worker == WorkerId(0) && len > 0 {
+                    Some(0)
+                } else {
+                    None
+                }
+            },
+        }),
+        "fcfs" => Box::new(ListModel {
+            list: Vec::new(),
+            pick: |len, _| if len > 0 { Some(0) } else { None },
+        }),
+        "lcfs" => Box::new(ListModel {
+            list: Vec::new(),
+            pick: |len, _| len.checked_sub(1),
+        }),
+        "ts" => Box::new(TsModel {
+            list: Vec::new(),
+            running: None,
+            owners: Vec::new(),
+            workers,
+        }),
+        "random-steal" => stealing(VictimOrder::Random),
+        "near-steal" => stealing(VictimOrder::Near),
+        "locality-steal" => stealing(VictimOrder::Locality),
+        _ => return None,
+    })
+}
+
+/// serial, fcfs, lcfs: which place of the list (oldest first) a worker takes from.
+struct ListModel {
+    list: Vec<u64>,
+    pick: fn(len: usize, worker: WorkerId) -> Option<usize>,
+}
+
+impl Model for ListModel {
+    fn ready(&mut self, _on: WorkerId, task: u64, _hints: Hints) {
+        self.list.push(task);
+    }
+    fn next(&mut self, worker: WorkerId) -> Option<u64> {
+        (self.pick)(self.list.len(), worker).map(|place| self.list.remove(place))
+    }
+}
+
+/// ts: the pseudo-code of paper 1, section 3, line by line.
+struct TsModel {
+    /// (T, S, task), oldest first. The oldest task of several cells is the oldest of their heads, since cells are FIFO.
+    list: Vec<(u32, u32, u64)>,
+    /// T'.
+    running: Option<u32>,
+    /// (S, worker), the last entry of an S counts.
+    owners: Vec<(u32, u16)>,
+    workers: u16,
+}
+
+impl TsModel {
+    fn owner(&self, s: u32) -> u16 {
+        let moved = self.owners.iter().rev().find(|&&(group, _)| group == s);
+        moved.map_or(((s - 1) % u32::from(self.workers)) as u16, |&(_, owner)| {
+            owner
+        })
+    }
+
+    /// Takes from (t, Sown), else from (t, S0), else from (t, ~Sown) with Sown += S'.
+    fn take_in(&mut self, t: u32, worker: WorkerId) -> Option<u64> {
+        let in_t = |&(group, _, _): &(u32, u32, u64)| group == t;
+        let own = self
+            .list
+            .iter()
+            .position(|task| in_t(task) && task.1 != 0 && self.owner(task.1) == worker.0);
+        let s0 = self.list.iter().position(|task| in_t(task) && task.1 == 0);
+        let others = self
+            .list
+            .iter()
+            .position(|task| in_t(task) && task.1 != 0 && self.owner(task.1) != worker.0);
+        let (_, s, task) = self.list.remove(own.or(s0).or(others)?);
+        if s != 0 {
+            self.owners.push((s, worker.0));
+        }
+        Some(task)
+    }
+}
+
+impl Model for TsModel {
+    fn ready(&mut self, _on: WorkerId, task: u64, hints: Hints) {
+        self.list.push((hints.t, hints.s, task));
+    }
+
+    fn next(&mut self, worker: WorkerId) -> Option<u64> {
+        if let Some(t) = self.running
+            && let Some(task) = self.take_in(t, worker)
+        {
+            return Some(task);
+        }
+        // No task of T' is left, so this is "any T group other than T' and T0".
+        if let Some(&(t, _, _)) = self.list.iter().find(|&&(t, _, _)| t != 0) {
+            self.running = Some(t);
+            return self.take_in(t, worker);
+        }
+        self.take_in(0, worker)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum VictimOrder {
+    Random,
+    Near,
+    Locality,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Own(WorkerId),
+    Mail(WorkerId),
+    Shared,
+}
+
+/// The work-stealing policies: every ready task with the queue that it is in.
+struct StealingModel {
+    order: VictimOrder,
+    placement: Placement,
+    seed: u64,
+    /// Random numbers drawn by each worker.
+    calls: Vec<u64>,
+    /// Digest of what each worker took last, of those that are not 0.
+    last: Vec<u16>,
+    /// Oldest first.
+    queued: Vec<(Place, u64, u16)>,
+}
+
+impl StealingModel {
+    fn oldest(&self, place: Place) -> Option<usize> {
+        self.queued.iter().position(|&(at, ..)| at == place)
+    }
+
+    fn newest(&self, place: Place) -> Option<usize> {
+        self.queued.iter().rposition(|&(at, ..)| at == place)
+    }
+
+    fn random(&mut self, worker: WorkerId) -> u64 {
+        self.calls[worker.index()] += 1;
+        draw(self.seed, worker, self.calls[worker.index()] - 1)
+    }
+
+    /// The others, nearest first; of equally near ones w+1, w+2, ... come first, then 0, 1, ...
+    fn others(&self, me: WorkerId) -> Vec<WorkerId> {
+        let workers = self.placement.workers();
+        let mut others: Vec<WorkerId> = (1..workers)
+            .map(|i| WorkerId((me.0 + i) % workers))
+            .collect();
+        others.sort_by_key(|&other| self.placement.distance(me, other));
+        others
+    }
+
+    fn steal_randomly(&mut self, me: WorkerId) -> Option<usize> {
+        let workers = self.placement.workers();
+        let others: Vec<WorkerId> = (0..workers).map(WorkerId).filter(|&w| w != me).collect();
+        for _ in 0..others.len() {
+            let victim = others[(self.random(me) % others.len() as u64) as usize];
+            if let Some(found) = self.oldest(Place::Own(victim)) {
+                return Some(found);
+            }
+        }
+        others
+            .into_iter()
+            .find_map(|victim| self.oldest(Place::Own(victim)))
+    }
+
+    fn steal_near(&mut self, me: WorkerId) -> Option<usize> {
+        for distance in 0..=u8::MAX {
+            let near = |&other: &WorkerId| self.placement.distance(me, other) == distance;
+            let mut ring: Vec<WorkerId> = self.others(me).into_iter().filter(near).collect();
+            if ring
+                .iter()
+                .all(|&victim| self.oldest(Place::Own(victim)).is_none())
+            {
+                continue;
+            }
+            if ring.len() > 1 {
+                let start = self.random(me) % ring.len() as u64;
+                ring.rotate_left(start as usize);
+            }
+            return ring
+                .into_iter()
+                .find_map(|victim| self.oldest(Place::Own(victim)));
+        }
+        None
+    }
+
+    fn steal(&mut self, me: WorkerId) -> Option<usize> {
+        self.others(me)
+            .into_iter()
+            .find_map(|victim| self.oldest(Place::Own(victim)))?;
+        if self.order == VictimOrder::Random {
+            return self.steal_randomly(me);
+        }
+        let last = self.last[me.index()];
+        if self.order == VictimOrder::Locality && last != 0 {
+            let liked = |place: &usize| self.queued[*place].2 == last;
+            let found = self
+                .others(me)
+                .into_iter()
+                .find_map(|v| self.oldest(Place::Own(v)).filter(liked));
+            if found.is_some() {
+                return found;
+            }
+        }
+        self.steal_near(me)
+    }
+}
+
+impl Model for StealingModel {
+    fn ready(&mut self, on: WorkerId, task: u64, hints: Hints) {
+        let place = if self.order == VictimOrder::Locality && hints.s >= 1 {
+            Place::Mail(WorkerId(
+                ((hints.s - 1) % u32::from(self.placement.workers())) as u16,
+            ))
+        } else if on == WorkerId::NONE {
+            Place::Shared
+        } else {
+            Place::Own(on)
+        };
+        self.queued.push((place, task, hints.digest()));
+    }
+
+    fn next(&mut self, me: WorkerId) -> Option<u64> {
+        // Only locality-steal has mail at all.
+        let found = self
+            .oldest(Place::Mail(me))
+            .or_else(|| self.newest(Place::Own(me)))
+            .or_else(|| self.oldest(Place::Shared))
+            .or_else(|| self.steal(me))
+            .or_else(|| {
+                self.others(me)
+                    .into_iter()
+                    .find_map(|other| self.oldest(Place::Mail(other)))
+            });
+        let (_, task, digest) = self.queued.remove(found?);
+        if digest != 0 {
+            self.last[me.index()] = digest;
+        }
+        Some(task)
+    }
+}
+
+/// Puts the questions of a log to a model and compares the answers.
+///
+/// # Errors
+/// Says which event differs, and how.
+pub fn replay(graph: &Graph, log: &Log, model: &mut dyn Model) -> Result<(), String> {
+    for (i, &event) in log.events.iter().enumerate() {
+        let (worker, given) = match event {
+            Event::Ready { task, on } => {
+                model.ready(on, task as u64, graph.tasks()[task].hints);
+                continue;
+            }
+            Event::Start { task, worker, .. } => (worker, Some(task as u64)),
+            Event::Idle { worker } => (worker, None),
+            _ => continue,
+        };
+        let right = model.next(worker);
+        if right != given {
+            return Err(format!(
+                "event {i}: worker {worker} was given {given:?}, the rule says {right:?}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// As [`replay`], of what a shared pool recorded inside its critical sections, also while many workers used it at once.
+///
+/// # Errors
+/// Says which event differs, and how.
+pub fn replay_pool(events: &[Logged], model: &mut dyn Model) -> Result<(), String> {
+    let mut next_age = 0;
+    for (i, &event) in events.iter().enumerate() {
+        match event {
+            Logged::Ready { age, task, hints } => {
+                if age != next_age {
+                    return Err(format!(
+                        "event {i}: age {age} was drawn, {next_age} is next"
+                    ));
+                }
+                next_age += 1;
+                model.ready(WorkerId::NONE, task, hints);
+            }
+            Logged::Next { worker, answer } => {
+                let right = model.next(worker);
+                if right != answer {
+                    return Err(format!(
+                        "event {i}: worker {worker} was given {answer:?}, the rule says {right:?}"
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,306 @@
+//! The smallest deterministic engine: workers in virtual time, one event at a time.
+//!
+//! The order of events is that of the simulator's uniform model: every task without dependencies is injected in declaration order; each
+//! worker, in index order, asks for a task; then, again and again, the busy worker whose task ends first (of equals, the one with the
+//! lowest index) ends it, the dependency counts of its successors fall in declaration order, the released ones and the worker's next
+//! task are one `turn`, and then the other idle workers ask in index order.
+//!
+//! [`Idleness::Sleep`] replaces the last step: a worker that gets nothing sleeps, and asks again only when it is woken as the policy
+//! asked, the lowest index first where anyone will do. A policy that forgets a wake-up leaves work lying.
+
+use tanada_policy::{Dispatcher, Env, Hints, Origin, Placement, Ready, Site, Wake, WorkerId, draw};
+
+use crate::{Event, Graph, Log, Violation};
+
+/// What idle workers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idleness {
+    /// They ask after every event.
+    Poll,
+    /// They sleep until they are woken.
+    Sleep,
+}
+
+/// Runs `graph` to its end under a fresh `D`.
+///
+/// # Errors
+/// Where the policy breaks a law that makes it impossible or meaningless to go on. (The others are found by [`check`](crate::check).)
+pub fn run<D: Dispatcher>(
+    graph: &Graph,
+    placement: &Placement,
+    seed: u64,
+    idleness: Idleness,
+) -> Result<Log, Violation> {
+    let (dispatcher, locals) = D::build(&Site::new(placement, seed));
+    let workers = placement.ids().len();
+    assert_eq!(
+        locals.len(),
+        workers,
+        "a dispatcher makes one local state a worker"
+    );
+    let toy = Toy {
+        graph,
+        placement,
+        seed,
+        idleness,
+        log: Log {
+            workers: placement.workers(),
+            events: Vec::with_capacity(graph.len() * 6),
+        },
+        unresolved: graph.dependency_counts(),
+        inside: vec![false; graph.len()],
+        draws: vec![0; workers],
+        busy: vec![None; workers],
+        asleep: vec![false; workers],
+        wakes: Vec::new(),
+    };
+    toy.run(&dispatcher, locals)
+}
+
+struct Toy<'a> {
+    graph: &'a Graph,
+    placement: &'a Placement,
+    seed: u64,
+    idleness: Idleness,
+    log: Log,
+    /// Dependency counts.
+    unresolved: Vec<usize>,
+    /// Whether the task's `Ready` is with the dispatcher.
+    inside: Vec<bool>,
+    /// Random numbers drawn by each worker.
+    draws: Vec<u64>,
+    /// What each worker runs, and when that ends.
+    busy: Vec<Option<(u64, usize)>>,
+    asleep: Vec<bool>,
+    /// Asked for and not yet delivered.
+    wakes: Vec<Wake>,
+}
+
+/// What a dispatcher sees of the toy during one call.
+struct ToyEnv<'a> {
+    me: WorkerId,
+    graph: &'a Graph,
+    placement: &'a Placement,
+    seed: u64,
+    draws: &'a mut [u64],
+    wakes: &'a mut Vec<Wake>,
+}
+
+impl Env for ToyEnv<'_> {
+    fn me(&self) -> WorkerId {
+        self.me
+    }
+    fn workers(&self) -> u16 {
+        self.placement.workers()
+    }
+    fn distance(&self, a: WorkerId, b: WorkerId) -> u8 {
+        self.placement.distance(a, b)
+    }
+    fn hints(&self, task: &Ready) -> Hints {
+        self.graph.tasks()[number(task)].hints
+    }
+    fn random(&mut self) -> u64 {
+        let calls = &mut self.draws[self.me.index()];
+        *calls += 1;
+        draw(self.seed, self.me, *calls - 1)
+    }
+    fn wake(&mut self, whom: Wake) {
+        self.wakes.push(whom);
+    }
+}
+
+/// The number of a task from its handle. Handles are numbers plus one, since no handle is 0.
+fn number(task: &Ready) -> usize {
+    task.handle() as usize - 1
+}
+
+impl<'a> Toy<'a> {
+    fn env(&mut self, me: WorkerId) -> ToyEnv<'_> {
+        let Toy {
+            graph,
+            placement,
+            seed,
+            draws,
+            wakes,
+            ..
+        } = self;
+        ToyEnv {
+            me,
+            graph,
+            placement,
+            seed: *seed,
+            draws,
+            wakes,
+        }
+    }
+
+    /// Makes the word for a task whose dependency count is zero.
+    fn becomes_ready(&mut self, task: usize, on: WorkerId) -> Ready {
+        self.log.events.push(Event::Ready { task, on });
+        self.inside[task] = true;
+        // SAFETY: the handle is an index into a table: nothing is dereferenced through it. It names a task of this engine that is ready,
+        // and only one `Ready` is made for it, since its dependency count reaches zero once. `start` checks that each comes back once.
+        unsafe { Ready::new(task as u64 + 1, self.graph.tasks()[task].hints.digest()) }
+    }
+
+    fn run<D: Dispatcher>(
+        mut self,
+        dispatcher: &D,
+        mut locals: Vec<D::Local>,
+    ) -> Result<Log, Violation> {
+        for task in 0..self.graph.len() {
+            if self.unresolved[task] == 0 {
+                let ready = self.becomes_ready(task, WorkerId::NONE);
+                dispatcher.inject(&mut self.env(WorkerId::NONE), ready);
+            }
+        }
+        self.log_wakes();
+        self.wakes.clear(); // everybody is awake
+        for worker in self.placement.ids() {
+            self.ask(dispatcher, &mut locals, worker, 0)?;
+        }
+        self.deliver_wakes(dispatcher, &mut locals, 0)?;
+        let mut released = Vec::new();
+        while let Some((now, worker)) = self.first_to_end() {
+            let (_, task) = self.busy[worker.index()]
+                .take()
+                .expect("it is the first to end");
+            self.log.events.push(Event::End { task, worker });
+            let graph = self.graph;
+            for &to in &graph.tasks()[task].successors {
+                self.unresolved[to] -= 1;
+                if self.unresolved[to] == 0 {
+                    released.push(self.becomes_ready(to, worker));
+                }
+            }
+            let expects = !released.is_empty() || dispatcher.may_have(worker);
+            let got = dispatcher.turn(
+                &mut locals[worker.index()],
+                &mut self.env(worker),
+                &mut released,
+            );
+            assert!(released.is_empty(), "`turn` must drain what was released");
+            self.log_wakes();
+            self.answer(dispatcher, worker, now, got, expects)?;
+            match self.idleness {
+                Idleness::Poll => self.poll(dispatcher, &mut locals, worker, now)?,
+                Idleness::Sleep => self.deliver_wakes(dispatcher, &mut locals, now)?,
+            }
+        }
+        let lost = |&task: &usize| self.unresolved[task] > 0 || self.inside[task];
+        match (0..self.graph.len()).find(lost) {
+            Some(first) => Err(Violation::Lost {
+                left: (0..self.graph.len()).filter(lost).count(),
+                first,
+            }),
+            None => Ok(self.log),
+        }
+    }
+
+    /// The busy worker whose task ends first, and when.
+    fn first_to_end(&self) -> Option<(u64, WorkerId)> {
+        let ends = self.busy.iter().enumerate();
+        ends.filter_map(|(worker, busy)| busy.map(|(end, _)| (end, WorkerId(worker as u16))))
+            .min()
+    }
+
+    /// Idle workers other than the one that just had its turn ask in index order.
+    fn poll<D: Dispatcher>(
+        &mut self,
+        dispatcher: &D,
+        locals: &mut [D::Local],
+        but: WorkerId,
+        now: u64,
+    ) -> Result<(), Violation> {
+        self.wakes.clear();
+        for worker in self.placement.ids() {
+            if worker != but && self.busy[worker.index()].is_none() {
+                self.ask(dispatcher, locals, worker, now)?;
+                self.wakes.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// Delivers the wake-ups that were asked for, and those that are asked for meanwhile.
+    fn deliver_wakes<D: Dispatcher>(
+        &mut self,
+        dispatcher: &D,
+        locals: &mut [D::Local],
+        now: u64,
+    ) -> Result<(), Violation> {
+        while !self.wakes.is_empty() {
+            let sleeper = match self.wakes.remove(0) {
+                Wake::Anyone => self
+                    .asleep
+                    .iter()
+                    .position(|&asleep| asleep)
+                    .map(|w| WorkerId(w as u16)),
+                Wake::This(worker) => self.asleep[worker.index()].then_some(worker),
+            };
+            if let Some(worker) = sleeper {
+                self.asleep[worker.index()] = false;
+                self.log.events.push(Event::Woken { worker });
+                self.ask(dispatcher, locals, worker, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ask<D: Dispatcher>(
+        &mut self,
+        dispatcher: &D,
+        locals: &mut [D::Local],
+        worker: WorkerId,
+        now: u64,
+    ) -> Result<(), Violation> {
+        let expects = dispatcher.may_have(worker);
+        let before = self.wakes.len();
+        let got = dispatcher.next(&mut locals[worker.index()], &mut self.env(worker));
+        let asked = self.wakes[before..].iter().map(|&whom| Event::Wake(whom));
+        self.log.events.extend(asked);
+        self.answer(dispatcher, worker, now, got, expects)
+    }
+
+    fn log_wakes(&mut self) {
+        self.log
+            .events
+            .extend(self.wakes.iter().map(|&whom| Event::Wake(whom)));
+    }
+
+    /// What `worker` does with the answer to its question. `expects`: what `may_have` had said.
+    fn answer<D: Dispatcher>(
+        &mut self,
+        dispatcher: &D,
+        worker: WorkerId,
+        now: u64,
+        got: Option<(Ready, Origin)>,
+        expects: bool,
+    ) -> Result<(), Violation> {
+        let Some((ready, origin)) = got else {
+            self.log.events.push(Event::Idle { worker });
+            if dispatcher.may_have(worker) {
+                return Err(Violation::Sleepless { worker });
+            }
+            if self.idleness == Idleness::Sleep {
+                self.asleep[worker.index()] = true;
+                self.log.events.push(Event::Sleep { worker });
+            }
+            return Ok(());
+        };
+        let task = number(&ready);
+        if !self.inside.get_mut(task).is_some_and(std::mem::take) {
+            return Err(Violation::NotReady { task, worker });
+        }
+        if !expects {
+            return Err(Violation::Overlooked { worker, task });
+        }
+        self.log.events.push(Event::Start {
+            task,
+            worker,
+            origin,
+        });
+        self.busy[worker.index()] = Some((now + self.graph.tasks()[task].duration, task));
+        Ok(())
+    }
+}

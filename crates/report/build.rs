@@ -1,0 +1,88 @@
+//! Finds the plotting script that the page embeds.
+//!
+//! The script is Apache ECharts, carried by the package `charming`, which offers its Rust interface to it but not the
+//! text of the script itself. Cargo knows where the package lies (registry, vendored folder or mirror), and its lock
+//! file holds the package's checksum; so this asks Cargo, and copies the one file to where `include_str!` finds it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PACKAGE: &str = "charming";
+const SCRIPT: &str = "src/asset/echarts-5.5.1.min.js";
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var_os("CARGO_FEATURE_RENDER").is_none() {
+        return;
+    }
+    let folder = package_folder();
+    let path = folder.join(SCRIPT);
+    let script = std::fs::read_to_string(&path).unwrap_or_else(|error| {
+        panic!(
+            "{}: {error}; is `{PACKAGE}` at the version of crates/report/Cargo.toml?",
+            path.display()
+        )
+    });
+    // The script stands inside a <script> element: this text would end the element early.
+    assert!(
+        !script.contains("</script"),
+        "{} cannot stand inside a page",
+        path.display()
+    );
+    assert!(
+        script.contains("Apache License"),
+        "{} lost its licence header",
+        path.display()
+    );
+    let out = std::env::var_os("OUT_DIR").expect("Cargo sets OUT_DIR");
+    std::fs::write(Path::new(&out).join("echarts.min.js"), script)
+        .expect("OUT_DIR can be written to");
+}
+
+/// Folder of the package, by `cargo metadata`: without the network when that is enough, as it is after a build that
+/// fetched everything, else with it (a lock file may name packages that only other platforms' builds have fetched).
+fn package_folder() -> PathBuf {
+    let mut errors = String::new();
+    for offline in [true, false] {
+        match metadata(offline) {
+            Ok(folder) => return folder,
+            Err(error) => errors.push_str(&error),
+        }
+    }
+    panic!("`cargo metadata` does not tell where the package `{PACKAGE}` lies:\n{errors}");
+}
+
+fn metadata(offline: bool) -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").expect("Cargo sets CARGO");
+    let manifest_folder =
+        std::env::var_os("CARGO_MANIFEST_DIR").expect("Cargo sets CARGO_MANIFEST_DIR");
+    let host = std::env::var("HOST").expect("Cargo sets HOST");
+    let mut command = Command::new(cargo);
+    command
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--filter-platform",
+            &host,
+            "--manifest-path",
+        ])
+        .arg(Path::new(&manifest_folder).join("Cargo.toml"));
+    if offline {
+        command.arg("--offline");
+    }
+    let output = command.output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let all: serde_json::Value =
+        serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
+    let packages = all["packages"].as_array().ok_or("no list of packages")?;
+    packages
+        .iter()
+        .find(|package| package["name"] == PACKAGE)
+        .and_then(|package| package["manifest_path"].as_str())
+        .and_then(|manifest| Path::new(manifest).parent())
+        .map(Path::to_path_buf)
+        .ok_or_else(|| format!("no package {PACKAGE}"))
+}

@@ -1,0 +1,132 @@
+//! What a chart can be coloured by, and the classes (a label and a colour each) that result.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::colours::{self, Rgb};
+use crate::schema::{Event, Timeline};
+
+/// What the bars of a Gantt chart are coloured by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ColourBy {
+    /// S group: bars of one colour ran on the worker that holds their code and data.
+    #[default]
+    SGroup,
+    /// T group: bars of one colour were meant to run close in time.
+    TGroup,
+    /// What the task does: [`Timeline::names`].
+    Name,
+    /// Where the worker got the task from.
+    Origin,
+}
+
+impl ColourBy {
+    /// All of them, in the order of the page's switch.
+    pub const ALL: [ColourBy; 4] = [
+        ColourBy::SGroup,
+        ColourBy::TGroup,
+        ColourBy::Name,
+        ColourBy::Origin,
+    ];
+
+    /// The word on the page's switch.
+    pub fn label(self) -> &'static str {
+        match self {
+            ColourBy::SGroup => "S group",
+            ColourBy::TGroup => "T group",
+            ColourBy::Name => "stage",
+            ColourBy::Origin => "origin",
+        }
+    }
+}
+
+/// One colour and what it stands for.
+pub(crate) struct Class {
+    pub(crate) label: String,
+    pub(crate) colour: Rgb,
+}
+
+/// The classes of several timelines under one [`ColourBy`], in order of number or first appearance.
+pub(crate) struct Classes {
+    by: ColourBy,
+    pub(crate) list: Vec<Class>,
+    /// Group number (or origin code) to index in `list`.
+    numbers: HashMap<u32, usize>,
+    /// Stage name to index in `list`.
+    names: HashMap<String, usize>,
+}
+
+impl Classes {
+    /// The classes that occur in `timelines`.
+    pub(crate) fn of(by: ColourBy, timelines: &[&Timeline]) -> Classes {
+        let mut classes = Classes {
+            by,
+            list: Vec::new(),
+            numbers: HashMap::new(),
+            names: HashMap::new(),
+        };
+        if by == ColourBy::Name {
+            for name in timelines.iter().flat_map(|timeline| &timeline.names) {
+                if !classes.names.contains_key(name) {
+                    let index = classes.list.len();
+                    classes.names.insert(name.clone(), index);
+                    classes.list.push(Class {
+                        label: name.clone(),
+                        colour: colours::kind(index),
+                    });
+                }
+            }
+            return classes;
+        }
+        let numbers: BTreeSet<u32> = timelines
+            .iter()
+            .flat_map(|timeline| timeline.events.iter())
+            .map(|event| number(by, &event))
+            .collect();
+        let largest = numbers.last().copied().unwrap_or(0);
+        for number in numbers {
+            classes.numbers.insert(number, classes.list.len());
+            classes.list.push(numbered(by, number, largest));
+        }
+        classes
+    }
+
+    /// Index in `list` of the class of an event of `timeline`.
+    pub(crate) fn index(&self, timeline: &Timeline, event: &Event) -> usize {
+        let found = match self.by {
+            ColourBy::Name => timeline
+                .names
+                .get(event.name as usize)
+                .and_then(|name| self.names.get(name)),
+            by => self.numbers.get(&number(by, event)),
+        };
+        *found.expect("the classes were made of the same timelines, which were validated")
+    }
+}
+
+/// The number by which an event belongs to its class; all stolen tasks share one.
+fn number(by: ColourBy, event: &Event) -> u32 {
+    match by {
+        ColourBy::SGroup => event.s,
+        ColourBy::TGroup => event.t,
+        ColourBy::Name => event.name,
+        ColourBy::Origin => event.origin.code().min(4),
+    }
+}
+
+fn numbered(by: ColourBy, number: u32, largest: u32) -> Class {
+    match by {
+        ColourBy::SGroup => Class {
+            label: format!("S{number}"),
+            colour: colours::s_group(number),
+        },
+        ColourBy::TGroup => Class {
+            label: format!("T{number}"),
+            colour: colours::t_group(number, largest),
+        },
+        _ => Class {
+            label: ["handed on", "own queue", "pool", "mailbox", "stolen"][number.min(4) as usize]
+                .to_owned(),
+            colour: colours::origin(number),
+        },
+    }
+}

@@ -1,0 +1,126 @@
+//! Colours of groups, stages and origins: one place, so that charts on a page and in a picture agree.
+//!
+//! A number keeps its colour on every chart. S groups and stages are kinds without an order and get the palette of
+//! Okabe and Ito, which stays distinguishable under the common colour blindnesses; T groups follow one another in
+//! time and get a scale of even lightness steps (the anchors of viridis), on which every second group is lightened
+//! so that neighbours differ. Group 0, the exception group, is grey. All stand on white and on near-black.
+
+/// A colour: red, green, blue.
+pub(crate) type Rgb = [u8; 3];
+
+/// The exception group, and whatever has no class.
+pub(crate) const GREY: Rgb = [0x8c, 0x8c, 0x8c];
+
+/// Okabe and Ito's palette without black, and the wine of Tol's palette, so that eight stages have eight colours.
+const KINDS: [Rgb; 8] = [
+    [0x00, 0x72, 0xb2],
+    [0xe6, 0x9f, 0x00],
+    [0x00, 0x9e, 0x73],
+    [0xcc, 0x79, 0xa7],
+    [0x56, 0xb4, 0xe9],
+    [0xd5, 0x5e, 0x00],
+    [0xf0, 0xe4, 0x42],
+    [0x88, 0x22, 0x55],
+];
+
+/// Anchors of viridis, without its darkest tenth, which would be lost on a dark page.
+const SCALE: [Rgb; 7] = [
+    [0x48, 0x28, 0x78],
+    [0x3e, 0x49, 0x89],
+    [0x31, 0x68, 0x8e],
+    [0x26, 0x82, 0x8e],
+    [0x1f, 0x9e, 0x89],
+    [0x6d, 0xcd, 0x59],
+    [0xfd, 0xe7, 0x25],
+];
+
+fn mix(a: Rgb, b: Rgb, share_of_b: f64) -> Rgb {
+    std::array::from_fn(|i| {
+        let value = f64::from(a[i]) * (1.0 - share_of_b) + f64::from(b[i]) * share_of_b;
+        // The value lies between two u8s.
+        value.round() as u8
+    })
+}
+
+/// Colour of the kind with this index: the palette, then the palette lightened, then darkened, and again.
+pub(crate) fn kind(index: usize) -> Rgb {
+    let base = KINDS[index % KINDS.len()];
+    match (index / KINDS.len()) % 3 {
+        0 => base,
+        1 => mix(base, [0xff; 3], 0.45),
+        _ => mix(base, [0; 3], 0.35),
+    }
+}
+
+/// Colour of an S group.
+pub(crate) fn s_group(s: u32) -> Rgb {
+    if s == 0 { GREY } else { kind(s as usize - 1) }
+}
+
+/// Colour of a T group where `t_max` is the largest T group of all charts that are to agree.
+pub(crate) fn t_group(t: u32, t_max: u32) -> Rgb {
+    if t == 0 {
+        return GREY;
+    }
+    let position = f64::from(t - 1) / f64::from(t_max.max(2) - 1) * (SCALE.len() - 1) as f64;
+    let below = (position as usize).min(SCALE.len() - 2);
+    let colour = mix(
+        SCALE[below],
+        SCALE[below + 1],
+        (position - below as f64).min(1.0),
+    );
+    if t.is_multiple_of(2) {
+        mix(colour, [0xff; 3], 0.3)
+    } else {
+        colour
+    }
+}
+
+/// Colour of an origin by its number in JSON, 4 and above being stolen.
+pub(crate) fn origin(code: u32) -> Rgb {
+    match code {
+        0 => KINDS[2],
+        1 => KINDS[0],
+        2 => KINDS[1],
+        3 => KINDS[4],
+        _ => KINDS[5],
+    }
+}
+
+/// A colour as `#rrggbb`.
+pub(crate) fn hex([r, g, b]: Rgb) -> String {
+    format!("#{r:02x}{g:02x}{b:02x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn distance(a: Rgb, b: Rgb) -> u32 {
+        (0..3).map(|i| u32::from(a[i].abs_diff(b[i])).pow(2)).sum()
+    }
+
+    #[test]
+    fn first_24_kinds_and_grey_differ() {
+        let mut all: Vec<Rgb> = (0..24).map(kind).collect();
+        all.push(GREY);
+        for (i, &a) in all.iter().enumerate() {
+            for &b in &all[..i] {
+                assert!(distance(a, b) > 300, "{} and {}", hex(a), hex(b));
+            }
+        }
+    }
+
+    #[test]
+    fn neighbouring_t_groups_differ_up_to_a_hundred() {
+        for t_max in [1, 2, 15, 30, 100] {
+            for t in 1..t_max {
+                assert!(
+                    distance(t_group(t, t_max), t_group(t + 1, t_max)) > 300,
+                    "T{t} of {t_max}"
+                );
+            }
+        }
+        assert_eq!(t_group(0, 9), GREY);
+    }
+}

@@ -1,0 +1,235 @@
+//! The comparison as columns: the table at the terminal and the one on the page show the same cells.
+
+use std::collections::BTreeSet;
+
+use crate::schema::{Engine, Report, RunResult};
+
+/// One cell: what is shown, and the number to sort by, where it is one.
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    pub(crate) number: Option<f64>,
+}
+
+/// One column. `cells` has one entry a run; what a run did not measure is `None`.
+pub(crate) struct Column {
+    pub(crate) heading: String,
+    /// What the column means, for a reader who does not know the words.
+    pub(crate) meaning: &'static str,
+    pub(crate) cells: Vec<Option<Cell>>,
+}
+
+impl Column {
+    /// Whether all cells are numbers, and so belong to the right.
+    pub(crate) fn is_numeric(&self) -> bool {
+        self.cells
+            .iter()
+            .flatten()
+            .all(|cell| cell.number.is_some())
+    }
+}
+
+type Read = fn(&RunResult) -> Option<Cell>;
+
+fn text(text: &str) -> Option<Cell> {
+    (!text.is_empty()).then(|| Cell {
+        text: text.to_owned(),
+        number: None,
+    })
+}
+
+fn number(value: Option<f64>, text: impl Fn(f64) -> String) -> Option<Cell> {
+    value.map(|value| Cell {
+        text: text(value),
+        number: Some(value),
+    })
+}
+
+fn count(value: Option<u64>) -> Option<Cell> {
+    number(value.map(|value| value as f64), |_| {
+        thousands(value.unwrap_or(0))
+    })
+}
+
+/// Columns that are shown whenever a run has them.
+const MEASURED: [(&str, &str, Read); 15] = [
+    ("policy", "the dispatcher", |run| text(&run.policy)),
+    ("fps", "frames a second, median of the repeats", |run| {
+        number(run.fps, |v| format!("{v:.1}"))
+    }),
+    ("x fcfs", "speed relative to fcfs", |run| {
+        number(run.ratio_to_fcfs, |v| format!("{v:.3}"))
+    }),
+    ("time", "median of the repeats", |run| {
+        number(run.seconds.map(|s| s.median), seconds)
+    }),
+    ("best", "shortest of the repeats", |run| {
+        number(run.seconds.map(|s| s.min), seconds)
+    }),
+    ("cycles", "makespan", |run| count(run.cycles)),
+    ("tasks", "tasks of one repeat", |run| count(run.tasks)),
+    ("mean task", "mean length of a task", |run| {
+        number(run.mean_task_ns, nanoseconds)
+    }),
+    ("mean task", "mean length of a task", |run| {
+        number(run.mean_task_cycles, cycles)
+    }),
+    ("sched/task", "scheduling cost of a task", |run| {
+        number(run.scheduling_ns_per_task, nanoseconds)
+    }),
+    ("sched/task", "scheduling cost of a task", |run| {
+        number(run.scheduling_cycles_per_task, cycles)
+    }),
+    ("utilisation", "time in tasks over workers x time", |run| {
+        number(run.utilisation, |v| format!("{:.1}%", v * 100.0))
+    }),
+    ("steals", "tasks taken from another worker", |run| {
+        count(run.steals)
+    }),
+    (
+        "x bound",
+        "time over the time that no schedule could beat",
+        |run| number(run.bound_ratio, |v| format!("{v:.2}")),
+    ),
+    (
+        "identical",
+        "output equals the sequential reference bit by bit",
+        |run| {
+            run.identical
+                .and_then(|same| text(if same { "yes" } else { "NO" }))
+        },
+    ),
+];
+
+/// What describes a run rather than measures it: a column where runs differ, else a word above the table.
+const SETTINGS: [(&str, Read); 7] = [
+    ("engine", |run| text(engine(run.engine))),
+    ("machine", |run| text(&run.machine)),
+    ("workload", |run| text(&run.workload)),
+    ("input", |run| text(&run.input)),
+    ("workers", |run| count(Some(u64::from(run.workers)))),
+    ("groups", |run| text(&run.groups)),
+    ("tasks as", |run| text(&run.tasks_mode)),
+];
+
+pub(crate) fn engine(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Native => "native",
+        Engine::Simulated => "simulated",
+    }
+}
+
+fn differs(runs: &[RunResult], read: Read) -> bool {
+    let value = |run| read(run).map(|cell| cell.text);
+    runs.windows(2)
+        .any(|pair| value(&pair[0]) != value(&pair[1]))
+}
+
+/// The columns of a report: policy, the settings that differ, what was measured, and single values from `extra`.
+pub(crate) fn columns(report: &Report) -> Vec<Column> {
+    let runs = &report.runs;
+    let column = |heading: &str, meaning, read: Read| Column {
+        heading: heading.to_owned(),
+        meaning,
+        cells: runs.iter().map(read).collect(),
+    };
+    let mut columns = Vec::new();
+    for (index, (heading, meaning, read)) in MEASURED.into_iter().enumerate() {
+        columns.push(column(heading, meaning, read));
+        if index == 0 {
+            let settings = SETTINGS
+                .into_iter()
+                .filter(|&(_, read)| differs(runs, read));
+            columns.extend(settings.map(|(heading, read)| column(heading, "", read)));
+        }
+    }
+    let keys: BTreeSet<&String> = runs.iter().flat_map(|run| run.extra.keys()).collect();
+    for key in keys {
+        columns.push(Column {
+            heading: key.clone(),
+            meaning: "",
+            cells: runs.iter().map(|run| extra(run.extra.get(key)?)).collect(),
+        });
+    }
+    columns.retain(|column| column.cells.iter().any(Option::is_some));
+    columns
+}
+
+fn extra(value: &serde_json::Value) -> Option<Cell> {
+    match value {
+        serde_json::Value::Number(value) => match value.as_u64() {
+            Some(whole) => count(Some(whole)),
+            None => number(value.as_f64(), |v| format!("{v:.4}")),
+        },
+        serde_json::Value::String(value) => text(value),
+        serde_json::Value::Bool(value) => text(if *value { "yes" } else { "no" }),
+        _ => None,
+    }
+}
+
+/// The settings that all runs share, for instance `native · h264 · demo.264 · 2 workers`.
+pub(crate) fn shared_settings(report: &Report) -> String {
+    let Some(run) = report.runs.first() else {
+        return String::new();
+    };
+    let shared = SETTINGS
+        .into_iter()
+        .filter(|&(_, read)| !differs(&report.runs, read));
+    let words = shared.filter_map(|(heading, read)| {
+        let value = read(run)?.text;
+        Some(match heading {
+            "workers" if value == "1" => "1 worker".to_owned(),
+            "workers" => format!("{value} workers"),
+            "groups" | "tasks as" => format!("{heading} {value}"),
+            _ => value,
+        })
+    });
+    words.collect::<Vec<_>>().join(" \u{b7} ")
+}
+
+/// A number with a thin separator every three digits: 12,000.
+pub(crate) fn thousands(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn seconds(value: f64) -> String {
+    if value < 1.0 {
+        format!("{:.1} ms", value * 1e3)
+    } else {
+        format!("{value:.2} s")
+    }
+}
+
+fn cycles(value: f64) -> String {
+    format!("{} cyc", thousands(value.round() as u64))
+}
+
+fn nanoseconds(value: f64) -> String {
+    match value {
+        v if v < 1e3 => format!("{v:.0} ns"),
+        v if v < 1e5 => format!("{:.2} us", v / 1e3),
+        v => format!("{:.2} ms", v / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(999), "999");
+        assert_eq!(thousands(1_234_567), "1,234,567");
+        assert_eq!(nanoseconds(345.6), "346 ns");
+        assert_eq!(nanoseconds(34_560.0), "34.56 us");
+        assert_eq!(seconds(0.5), "500.0 ms");
+    }
+}

@@ -1,0 +1,193 @@
+//! What a comparison comes down to, in a sentence.
+
+use crate::columns::engine;
+use crate::schema::{Report, RunResult};
+
+/// One sentence or two about runs that can be compared with one another.
+pub(crate) struct Headline {
+    pub(crate) text: String,
+    /// Whether it reports outputs that differ, which must not be overlooked.
+    pub(crate) alarm: bool,
+}
+
+/// What makes runs comparable: all but the policy (and the groups and the cut, which are part of the choice).
+fn key(run: &RunResult) -> (&str, &str, &str, &str, u16) {
+    (
+        engine(run.engine),
+        &run.machine,
+        &run.workload,
+        &run.input,
+        run.workers,
+    )
+}
+
+/// Speed of a run by whatever it measured; larger is faster.
+fn speed(run: &RunResult) -> Option<f64> {
+    let by_time = || run.seconds.map(|seconds| 1.0 / seconds.median);
+    let by_cycles = || run.cycles.map(|cycles| 1.0 / cycles as f64);
+    run.fps
+        .or_else(by_time)
+        .or_else(by_cycles)
+        .filter(|speed| speed.is_finite())
+}
+
+/// The runs in sets that can be compared, in order of appearance.
+pub(crate) fn comparable_sets(report: &Report) -> Vec<Vec<&RunResult>> {
+    let mut sets: Vec<Vec<&RunResult>> = Vec::new();
+    for run in &report.runs {
+        match sets.iter_mut().find(|set| key(set[0]) == key(run)) {
+            Some(set) => set.push(run),
+            None => sets.push(vec![run]),
+        }
+    }
+    sets
+}
+
+/// A headline for each set of comparable runs.
+pub(crate) fn headlines(report: &Report) -> Vec<Headline> {
+    let sets = comparable_sets(report);
+    let several = sets.len() > 1;
+    sets.iter().map(|set| headline(set, several)).collect()
+}
+
+fn headline(set: &[&RunResult], say_which: bool) -> Headline {
+    let mut text = String::new();
+    if say_which {
+        let (engine, machine, workload, input, workers) = key(set[0]);
+        text = format!("{engine}, {workload} {input}, {workers} workers");
+        if !machine.is_empty() {
+            text = format!("{text}, {machine}");
+        }
+        text.push_str(": ");
+    }
+    text.push_str(&fastest(set));
+    let (same, alarm) = identity(set);
+    text.push_str(&same);
+    Headline { text, alarm }
+}
+
+fn fastest(set: &[&RunResult]) -> String {
+    let timed = set.iter().filter_map(|run| Some((*run, speed(run)?)));
+    let Some((best, best_speed)) = timed.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return "No run was timed.".to_owned();
+    };
+    let frames = best.fps.map_or(String::new(), |fps| {
+        format!(" with {fps:.1} frames a second")
+    });
+    let fcfs = set
+        .iter()
+        .find(|run| run.policy == "fcfs")
+        .and_then(|run| speed(run));
+    let against = match (fcfs, best.policy.as_str()) {
+        (Some(_), "fcfs") => ", ahead of every other policy".to_owned(),
+        (Some(fcfs), _) => format!(", {:.2} times fcfs", best_speed / fcfs),
+        (None, _) => String::new(),
+    };
+    let against = if set.len() == 1 {
+        String::new()
+    } else {
+        against
+    };
+    format!("{} was fastest{frames}{against}.", best.policy)
+}
+
+fn identity(set: &[&RunResult]) -> (String, bool) {
+    let differing: Vec<&str> = set
+        .iter()
+        .filter(|run| run.identical == Some(false))
+        .map(|run| run.policy.as_str())
+        .collect();
+    let what = if set.iter().any(|run| run.frames.is_some()) {
+        "frames"
+    } else {
+        "results"
+    };
+    if !differing.is_empty() {
+        return (
+            format!(
+                " ATTENTION: {what} differ from the sequential ones under {}.",
+                differing.join(", ")
+            ),
+            true,
+        );
+    }
+    let compared = set.iter().filter(|run| run.identical == Some(true)).count();
+    let text = match compared {
+        0 => String::new(),
+        n if n == set.len() => {
+            format!(" All {what} are identical to the sequential ones under every policy.")
+        }
+        n => format!(
+            " The {what} are identical under the {n} of {} policies that were compared.",
+            set.len()
+        ),
+    };
+    (text, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Engine;
+
+    fn run(policy: &str, fps: f64, identical: Option<bool>) -> RunResult {
+        RunResult {
+            fps: Some(fps),
+            frames: Some(128),
+            identical,
+            ..RunResult::new("h264", "demo.264", policy, 2)
+        }
+    }
+
+    #[test]
+    fn names_winner_ratio_and_identity() {
+        let mut report = Report::new("t");
+        report.runs = vec![run("fcfs", 100.0, Some(true)), run("ts", 139.7, Some(true))];
+        let all = headlines(&report);
+        assert_eq!(all.len(), 1);
+        assert!(!all[0].alarm);
+        let text = &all[0].text;
+        assert!(
+            text.starts_with("ts was fastest with 139.7 frames a second, 1.40 times fcfs."),
+            "{text}"
+        );
+        assert!(text.contains("All frames are identical"), "{text}");
+    }
+
+    #[test]
+    fn a_difference_is_an_alarm_that_names_the_policy() {
+        let mut report = Report::new("t");
+        report.runs = vec![
+            run("fcfs", 100.0, Some(true)),
+            run("lcfs", 90.0, Some(false)),
+        ];
+        let all = headlines(&report);
+        assert!(
+            all[0].alarm && all[0].text.contains("under lcfs"),
+            "{}",
+            all[0].text
+        );
+    }
+
+    #[test]
+    fn uncompared_runs_are_not_called_identical() {
+        let mut report = Report::new("t");
+        report.runs = vec![run("fcfs", 100.0, None), run("ts", 101.0, None)];
+        assert!(!headlines(&report)[0].text.contains("identical"));
+    }
+
+    #[test]
+    fn native_and_simulated_runs_are_not_mixed() {
+        let mut report = Report::new("t");
+        report.runs = vec![run("fcfs", 100.0, None), run("ts", 101.0, None)];
+        report.runs.push(RunResult {
+            engine: Engine::Simulated,
+            cycles: Some(5),
+            fps: None,
+            ..run("ts", 1.0, None)
+        });
+        let all = headlines(&report);
+        assert_eq!(all.len(), 2);
+        assert!(all[1].text.starts_with("simulated"));
+    }
+}

@@ -1,0 +1,319 @@
+//! The schema: every report survives a round trip, and every damaged one is refused with a clear message.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tanada_report::{
+    Engine, Event, Origin, OriginCounts, Report, RunResult, Seconds, Timeline, Unit, from_json,
+    to_json, to_perfetto,
+};
+
+const WORKERS: u16 = 5;
+
+fn origin() -> impl Strategy<Value = Origin> {
+    prop_oneof![
+        Just(Origin::Handed),
+        Just(Origin::Own),
+        Just(Origin::Pool),
+        Just(Origin::Mailbox),
+        (0..WORKERS).prop_map(Origin::Stolen),
+    ]
+}
+
+prop_compose! {
+    // Up to 2^49 ns (six days): a Chrome trace holds microseconds as floats, and those are exact to 15 digits.
+    fn event()(
+        worker in 0..WORKERS, task: u64, name in 0_u32..3, t: u32, s: u32,
+        start in 0_u64..1 << 49, length in 0_u64..1 << 40, origin in origin(),
+    ) -> Event {
+        Event { worker, task, name, t, s, start, end: start + length, origin }
+    }
+}
+
+prop_compose! {
+    fn timeline()(
+        label: String, policy in "[a-z-]{1,12}", cycles: bool, picture in proptest::option::of(any::<u64>()),
+        names in proptest::collection::vec(any::<String>(), 3), events in proptest::collection::vec(event(), 0..50),
+    ) -> Timeline {
+        Timeline {
+            label, policy, picture, names,
+            engine: if cycles { Engine::Simulated } else { Engine::Native },
+            unit: if cycles { Unit::Cycles } else { Unit::Ns },
+            workers: WORKERS,
+            events: events.into_iter().collect(),
+        }
+    }
+}
+
+fn positive() -> impl Strategy<Value = f64> {
+    (proptest::num::f64::POSITIVE | proptest::num::f64::ZERO).prop_map(f64::abs)
+}
+
+prop_compose! {
+    fn run()(
+        policy in "[a-z-]{1,12}", input: String, groups: String, tasks_mode: String, machine: String,
+        times in proptest::collection::vec(positive(), 0..5), fps in proptest::option::of(positive()),
+        tasks: Option<u64>, cycles: Option<u64>, identical: Option<bool>, counts: [u32; 5],
+        extra in proptest::collection::btree_map(".*", any::<i64>(), 0..4), bound in proptest::option::of(positive()),
+    ) -> RunResult {
+        let [handed, own, pool, mailbox, stolen] = counts.map(u64::from);
+        RunResult {
+            machine, groups, tasks_mode, fps, tasks, cycles, identical, bound,
+            seconds: Seconds::of(&times).filter(|seconds| seconds.median.is_finite()),
+            steals: Some(stolen),
+            origins: Some(OriginCounts { handed, own, pool, mailbox, stolen }),
+            extra: extra.into_iter().map(|(key, value)| (key, Value::from(value))).collect(),
+            ..RunResult::new("h264", &input, &policy, WORKERS)
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_report_survives_the_round_trip(
+        title: String,
+        runs in proptest::collection::vec(run(), 0..4),
+        timelines in proptest::collection::vec(timeline(), 0..4),
+    ) {
+        let report = Report { runs, timelines, ..Report::new(&title) };
+        let text = to_json(&report).unwrap();
+        prop_assert_eq!(from_json(&text).unwrap(), report);
+    }
+
+    #[test]
+    fn damaged_text_is_an_error_and_no_panic(position in 0_usize..2000, byte: u8) {
+        let mut text = to_json(&sample()).unwrap().into_bytes();
+        let position = position % text.len();
+        text[position] = byte;
+        let _ = from_json(&String::from_utf8_lossy(&text));
+    }
+
+    #[test]
+    fn perfetto_has_one_complete_event_a_task_in_order(
+        timelines in proptest::collection::vec(timeline(), 1..4),
+    ) {
+        let report = Report { timelines, ..Report::new("t") };
+        check_perfetto(&report);
+    }
+}
+
+fn check_perfetto(report: &Report) {
+    let trace: Value = serde_json::from_str(&to_perfetto(report)).expect("the trace is JSON");
+    let all = trace["traceEvents"].as_array().expect("a list of events");
+    for (pid, timeline) in report.timelines.iter().enumerate() {
+        let of_phase = |phase: &'static str| {
+            all.iter()
+                .filter(move |event| event["pid"] == pid && event["ph"] == phase)
+        };
+        let lanes = of_phase("M")
+            .filter(|event| event["name"] == "thread_name")
+            .count();
+        assert_eq!(lanes, usize::from(timeline.workers));
+        let tasks: Vec<&Value> = of_phase("X").collect();
+        assert_eq!(tasks.len(), timeline.events.len());
+        // Complete events carry both ends, so each start is paired by construction; what they say must be true.
+        let factor = if timeline.unit == Unit::Ns { 1e3 } else { 1.0 };
+        let read = |task: &Value, key: &str| {
+            (task[key].as_f64().expect("a number") * factor).round() as u64
+        };
+        assert!(
+            tasks
+                .windows(2)
+                .all(|pair| read(pair[0], "ts") <= read(pair[1], "ts")),
+            "not in order of start"
+        );
+        let key = |worker: u64, start, task: u64, t: u64, s: u64, origin: &str| {
+            (worker, start, task, t, s, origin.to_owned())
+        };
+        let number = |value: &Value| value.as_u64().expect("a whole number");
+        let mut written: Vec<_> = tasks
+            .iter()
+            .map(|task| {
+                let arguments = &task["args"];
+                let origin = arguments["origin"].as_str().expect("a word");
+                assert_eq!(arguments.get("victim").is_some(), origin == "stolen");
+                let (t, s) = (number(&arguments["T"]), number(&arguments["S"]));
+                key(
+                    number(&task["tid"]),
+                    read(task, "ts"),
+                    number(&arguments["task"]),
+                    t,
+                    s,
+                    origin,
+                )
+            })
+            .collect();
+        let mut meant: Vec<_> = timeline
+            .events
+            .iter()
+            .map(|e| {
+                key(
+                    e.worker.into(),
+                    e.start,
+                    e.task,
+                    e.t.into(),
+                    e.s.into(),
+                    e.origin.kind(),
+                )
+            })
+            .collect();
+        written.sort();
+        meant.sort();
+        assert_eq!(written, meant);
+    }
+}
+
+fn sample() -> Report {
+    let mut report = Report::new("sample");
+    let mut run = RunResult::new("h264", "demo.264", "ts", 2);
+    run.fps = Some(123.456);
+    report.runs.push(run);
+    let mut timeline = Timeline::new("ts, picture 3", "ts", Unit::Ns, 2);
+    let name = timeline.intern("luma residual");
+    for task in 0..4 {
+        let start = task * 100;
+        let origin = if task == 3 {
+            Origin::Stolen(1)
+        } else {
+            Origin::Pool
+        };
+        timeline.events.push(Event {
+            worker: 0,
+            task,
+            name,
+            t: 1,
+            s: 2,
+            start,
+            end: start + 90,
+            origin,
+        });
+    }
+    report.timelines.push(timeline);
+    report
+}
+
+fn refused(change: impl FnOnce(&mut Value)) -> String {
+    let mut value: Value = serde_json::from_str(&to_json(&sample()).unwrap()).unwrap();
+    change(&mut value);
+    from_json(&value.to_string())
+        .expect_err("a damaged report was read")
+        .to_string()
+}
+
+#[test]
+fn another_version_is_a_clear_error_even_with_unknown_keys() {
+    let message = refused(|report| {
+        report["schema"] = json!("tanada-report 2");
+        report["new key"] = json!(1);
+    });
+    assert!(
+        message.contains("tanada-report 2") && message.contains("tanada-report 1"),
+        "{message}"
+    );
+}
+
+#[test]
+fn what_is_no_report_is_a_clear_error() {
+    assert!(
+        from_json("{}")
+            .unwrap_err()
+            .to_string()
+            .contains("no key `schema`")
+    );
+    assert!(
+        from_json("fps,policy\n1,ts")
+            .unwrap_err()
+            .to_string()
+            .contains("not a report")
+    );
+    assert!(from_json("").is_err());
+    let text = to_json(&sample()).unwrap();
+    assert!(from_json(&text[..text.len() / 2]).is_err());
+}
+
+#[test]
+fn contradictions_are_refused_where_they_are() {
+    let events = |report: &mut Value, column: &str, value: Value| {
+        report["timelines"][0]["events"][column] = value
+    };
+    let cases: [(&str, String); 9] = [
+        (
+            "worker 7 of 2",
+            refused(|r| events(r, "worker", json!([0, 7, 0, 0]))),
+        ),
+        (
+            "column `task` has 3",
+            refused(|r| events(r, "task", json!([0, 1, 2]))),
+        ),
+        (
+            "starts at 500 and ends at 190",
+            refused(|r| events(r, "start", json!([0, 500, 200, 300]))),
+        ),
+        (
+            "name 9 of 1",
+            refused(|r| events(r, "name", json!([0, 0, 0, 9]))),
+        ),
+        (
+            "stolen from worker 5",
+            refused(|r| events(r, "origin", json!([0, 0, 9, 0]))),
+        ),
+        (
+            "origin 70000",
+            refused(|r| events(r, "origin", json!([0, 0, 70000, 0]))),
+        ),
+        (
+            "later than 2^53",
+            refused(|r| events(r, "end", json!([90, 190, 290, u64::MAX]))),
+        ),
+        (
+            "`workers` is 0",
+            refused(|r| r["runs"][0]["workers"] = json!(0)),
+        ),
+        (
+            "unknown field `fsp`",
+            refused(|r| r["runs"][0]["fsp"] = json!(3)),
+        ),
+    ];
+    for (expected, message) in cases {
+        assert!(message.contains(expected), "{expected}: {message}");
+    }
+}
+
+#[test]
+fn what_json_cannot_hold_is_not_written() {
+    let mut report = sample();
+    report.runs[0].fps = Some(f64::NAN);
+    assert!(
+        to_json(&report)
+            .unwrap_err()
+            .to_string()
+            .contains("`fps` is NaN")
+    );
+    report.runs[0].fps = Some(f64::INFINITY);
+    assert!(to_json(&report).is_err());
+}
+
+#[test]
+fn a_hundred_thousand_events_stay_small() {
+    let mut report = sample();
+    for task in 4..100_000 {
+        let event = Event {
+            task,
+            start: task * 100,
+            end: task * 100 + 90,
+            ..report.timelines[0].events.get(0).unwrap()
+        };
+        report.timelines[0].events.push(event);
+    }
+    let bytes = to_json(&report).unwrap().len();
+    assert!(bytes < 4_000_000, "{bytes} bytes");
+}
+
+#[test]
+fn median_and_minimum() {
+    let seconds = Seconds::of(&[3.0, 1.0, 2.0, 10.0]).unwrap();
+    assert_eq!(
+        (seconds.min, seconds.median, seconds.repeats),
+        (1.0, 2.5, 4)
+    );
+    assert_eq!(Seconds::of(&[]), None);
+}

@@ -1,0 +1,311 @@
+//! What goes wrong gives a clear error within a second, on 1 and on 64 workers, under every policy.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, WorkerId, registry};
+use tanada_runtime::{BuildError, Cancel, GraphError, Pool, TemplateBuilder};
+
+fn within_a_second<R>(work: impl FnOnce() -> R) -> R {
+    let start = Instant::now();
+    let result = work();
+    assert!(
+        start.elapsed() < Duration::from_secs(1),
+        "took {:?}",
+        start.elapsed()
+    );
+    result
+}
+
+fn for_all(check: impl Fn(&Pool)) {
+    for entry in registry::all() {
+        for workers in [1, 64] {
+            let pool = Pool::builder()
+                .workers(workers)
+                .policy(entry.name)
+                .build()
+                .unwrap();
+            within_a_second(|| check(&pool));
+            // The pool is as good as before.
+            let ran = AtomicUsize::new(0);
+            pool.scope(|s| {
+                (0..100).for_each(|_| {
+                    drop(s.task("after").register(|_| {
+                        ran.fetch_add(1, Ordering::Relaxed);
+                    }))
+                })
+            })
+            .unwrap();
+            assert_eq!(ran.into_inner(), 100);
+        }
+    }
+}
+
+#[test]
+fn a_task_that_is_never_resolved_is_named() {
+    for_all(|pool| {
+        let error = pool
+            .scope(|s| {
+                let waits = s
+                    .task("forgotten")
+                    .index(3)
+                    .count(2)
+                    .register(|_| unreachable!("never resolved"));
+                s.task("also")
+                    .after([waits])
+                    .register(|_| unreachable!("never resolved"));
+                s.resolve(waits).unwrap();
+            })
+            .unwrap_err();
+        let GraphError::Unresolved { tasks } = &error else {
+            panic!("{error}")
+        };
+        assert_eq!(tasks.total(), 2);
+        assert!(
+            error.to_string().contains("forgotten[3]") && error.to_string().contains("also[0]"),
+            "{error}"
+        );
+    });
+}
+
+#[test]
+fn a_cycle_is_named() {
+    for_all(|pool| {
+        let error = pool
+            .scope(|s| {
+                let a = s
+                    .task("hen")
+                    .count(1)
+                    .register(|_| unreachable!("waits for the egg"));
+                let b = s
+                    .task("egg")
+                    .after([a])
+                    .register(|_| unreachable!("waits for the hen"));
+                s.depend(a, b).unwrap();
+                s.resolve(a).unwrap();
+            })
+            .unwrap_err();
+        assert!(
+            matches!(&error, GraphError::Cycle { tasks } if tasks.total() == 2),
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains("hen[0]") && error.to_string().contains("egg[0]"),
+            "{error}"
+        );
+    });
+    let mut builder = TemplateBuilder::<()>::new();
+    let a = builder.task("hen", 0, |(), _| ());
+    let b = builder.task("egg", 0, |(), _| ());
+    builder.edge(a, b).edge(b, a);
+    assert!(matches!(builder.build(), Err(GraphError::Cycle { .. })));
+}
+
+#[test]
+fn a_resolve_too_many_is_an_error_of_the_call_and_of_the_graph() {
+    for_all(|pool| {
+        let error = pool
+            .scope(|s| {
+                let task = s.task("once").count(1).register(|_| ());
+                s.resolve(task).unwrap();
+                assert!(matches!(
+                    s.resolve(task),
+                    Err(GraphError::SurplusResolve { .. })
+                ));
+            })
+            .unwrap_err();
+        assert!(
+            matches!(error, GraphError::SurplusResolve { .. }),
+            "{error}"
+        );
+        // A count that stands for an edge is not to be had by `resolve`.
+        let error = pool
+            .scope(|s| {
+                let first = s.task("first").count(1).register(|_| ());
+                let second = s.task("second").after([first]).register(|_| ());
+                assert!(s.resolve(second).is_err());
+                s.resolve(first).unwrap();
+            })
+            .unwrap_err();
+        assert!(error.to_string().contains("second[0]"), "{error}");
+    });
+}
+
+#[test]
+fn a_panic_reaches_whoever_waits() {
+    for_all(|pool| {
+        let ran = AtomicUsize::new(0);
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            pool.scope(|s| {
+                let bad = s.task("bad").register(|_| panic!("out of rice"));
+                s.task("after").after([bad]).register(|_| {
+                    ran.fetch_add(1, Ordering::Relaxed);
+                });
+                s.task("held")
+                    .count(1)
+                    .register(|_| unreachable!("never resolved"));
+            })
+        }));
+        assert_eq!(
+            *result.unwrap_err().downcast_ref::<&str>().unwrap(),
+            "out of rice"
+        );
+        assert_eq!(ran.into_inner(), 0);
+    });
+}
+
+#[test]
+fn a_panic_in_the_body_waits_for_the_tasks() {
+    let pool = Pool::builder().workers(2).build().unwrap();
+    let ended = AtomicUsize::new(0);
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|s| {
+            s.task("slow").register(|_| {
+                std::thread::sleep(Duration::from_millis(50));
+                ended.fetch_add(1, Ordering::Relaxed);
+            });
+            std::thread::sleep(Duration::from_millis(10));
+            panic!("body");
+        })
+    }));
+    assert_eq!(*result.unwrap_err().downcast_ref::<&str>().unwrap(), "body");
+    assert_eq!(ended.into_inner(), 1);
+}
+
+#[test]
+fn a_panic_in_a_nested_graph_passes_through_both() {
+    let pool = Pool::builder().workers(2).build().unwrap();
+    let inner = &pool;
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|s| {
+            s.task("outer").register(move |_| {
+                inner
+                    .scope(|s| drop(s.task("inner").register(|_| panic!("deep"))))
+                    .unwrap()
+            });
+        })
+    }));
+    assert_eq!(*result.unwrap_err().downcast_ref::<&str>().unwrap(), "deep");
+}
+
+#[test]
+fn cancelling_drops_what_has_not_started() {
+    for_all(|pool| {
+        let cancel = Cancel::new();
+        let ran = AtomicUsize::new(0);
+        let (cancel_, ran_) = (&cancel, &ran);
+        let error = pool
+            .scope_with_cancel(&cancel, |s| {
+                let mut before = s.task("first").register(move |_| cancel_.cancel());
+                for _ in 0..100 {
+                    before = s.task("chain").after([before]).register(move |_| {
+                        ran_.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+            })
+            .unwrap_err();
+        assert_eq!(error, GraphError::Cancelled);
+        assert_eq!(ran.into_inner(), 0);
+        let error = pool
+            .scope(|s| {
+                s.cancel();
+                s.task("no").register(|_| unreachable!("cancelled"));
+            })
+            .unwrap_err();
+        assert_eq!(error, GraphError::Cancelled);
+    });
+}
+
+#[test]
+fn a_template_passes_panics_on_and_runs_again() {
+    let mut builder = TemplateBuilder::<bool>::new();
+    let ran = AtomicUsize::new(0);
+    let first = builder.task("first", 0, |&bad, _| assert!(!bad, "bad frame"));
+    let second = builder.task("second", 0, |_, _| {
+        ran.fetch_add(1, Ordering::Relaxed);
+    });
+    builder.edge(first, second);
+    let template = builder.build().unwrap();
+    let mut instance = template.instance();
+    for entry in registry::all() {
+        let pool = Pool::builder()
+            .workers(3)
+            .policy(entry.name)
+            .build()
+            .unwrap();
+        assert!(catch_unwind(AssertUnwindSafe(|| instance.run(&pool, &true))).is_err());
+        assert_eq!(ran.swap(0, Ordering::Relaxed), 0);
+        instance.run(&pool, &false).unwrap();
+        assert_eq!(ran.swap(0, Ordering::Relaxed), 1);
+        let cancel = Cancel::new();
+        cancel.cancel();
+        assert_eq!(
+            instance.run_with_cancel(&pool, &false, &cancel),
+            Err(GraphError::Cancelled)
+        );
+        instance.run(&pool, &false).unwrap();
+        assert_eq!(ran.swap(0, Ordering::Relaxed), 1);
+    }
+}
+
+/// Loses every task.
+struct Lossy;
+
+impl Dispatcher for Lossy {
+    type Local = ();
+    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
+        (Lossy, vec![(); usize::from(site.placement.workers())])
+    }
+    fn inject<E: Env>(&self, _env: &mut E, task: Ready) {
+        drop(task);
+    }
+    fn ready<E: Env>(&self, _local: &mut (), _env: &mut E, task: Ready) {
+        drop(task);
+    }
+    fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
+        None
+    }
+    fn may_have(&self, _worker: WorkerId) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_policy_that_loses_tasks_is_found_out() {
+    let pool = Pool::builder()
+        .workers(2)
+        .build_with::<Lossy>("lossy")
+        .unwrap();
+    let error = within_a_second(|| {
+        pool.scope(|s| drop(s.task("lost").register(|_| ())))
+            .unwrap_err()
+    });
+    assert!(
+        matches!(&error, GraphError::PolicyLost { policy, .. } if policy == "lossy"),
+        "{error}"
+    );
+    assert_eq!(pool.scope(|_| ()).unwrap_err(), error);
+}
+
+#[test]
+#[should_panic(expected = "a token of another graph")]
+fn a_token_of_another_graph_is_refused() {
+    let pool = Pool::builder().workers(1).build().unwrap();
+    let token = pool.scope(|s| s.task("a").register(|_| ())).unwrap();
+    let _ = pool.scope(|s| s.task("b").after([token]).register(|_| ()));
+}
+
+#[test]
+fn a_pool_that_makes_no_sense_is_refused_with_advice() {
+    let refuse = |builder: tanada_runtime::PoolBuilder| builder.build().unwrap_err().to_string();
+    assert!(refuse(Pool::builder().workers(0)).contains("1 to 1024"));
+    assert!(refuse(Pool::builder().workers(100_000)).contains("1 to 1024"));
+    let error = refuse(Pool::builder().policy("fastest"));
+    for entry in registry::all() {
+        assert!(error.contains(entry.name), "{error}");
+    }
+    assert!(matches!(
+        Pool::builder().policy("fastest").build(),
+        Err(BuildError::UnknownPolicy(_))
+    ));
+}

@@ -1,0 +1,162 @@
+//! Pools: default, environment, idleness, many at once, the end of one, and what is left after `fork(2)`.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tanada_policy::registry;
+use tanada_runtime::{GraphError, Pool};
+
+fn count_on(pool: &Pool) -> usize {
+    let ran = AtomicUsize::new(0);
+    pool.scope(|s| {
+        for _ in 0..1000 {
+            s.task("one").register(|_| {
+                ran.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+    })
+    .expect("a graph that ends");
+    ran.into_inner()
+}
+
+/// CPU time of this process, user and system, in clock ticks.
+fn cpu_time() -> Duration {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: `getrusage` fills the structure that it is given.
+    let usage = unsafe {
+        assert_eq!(libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()), 0);
+        usage.assume_init()
+    };
+    let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    of(usage.ru_utime) + of(usage.ru_stime)
+}
+
+/// Runs the test called `name`, which is marked `#[ignore]`, in a process of its own.
+fn in_own_process(name: &str, environment: &[(&str, &str)]) -> String {
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--ignored", "--exact", name, "--nocapture"])
+        .envs(environment.iter().copied())
+        .output()
+        .expect("the test starts");
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("1 passed"), "{text}");
+    text
+}
+
+#[test]
+fn the_default_pool_obeys_the_environment() {
+    in_own_process(
+        "child_default_pool",
+        &[("TANADA_WORKERS", "3"), ("TANADA_POLICY", "ts")],
+    );
+    in_own_process("child_bad_environment", &[("TANADA_WORKERS", "many")]);
+}
+
+#[test]
+#[ignore = "run by `the_default_pool_obeys_the_environment`"]
+fn child_default_pool() {
+    let pool = Pool::global().expect("the default pool");
+    assert_eq!((pool.workers(), pool.policy()), (3, "ts"));
+    assert_eq!(count_on(&pool), 1000);
+}
+
+#[test]
+#[ignore = "run by `the_default_pool_obeys_the_environment`"]
+fn child_bad_environment() {
+    let error = Pool::global().expect_err("a number is wanted").to_string();
+    assert!(error.contains("TANADA_WORKERS=many"), "{error}");
+}
+
+#[test]
+fn an_idle_pool_uses_no_processor() {
+    in_own_process("child_idle", &[]);
+}
+
+#[test]
+#[ignore = "run by `an_idle_pool_uses_no_processor`"]
+fn child_idle() {
+    let pools: Vec<Pool> = registry::all()
+        .iter()
+        .map(|entry| {
+            Pool::builder()
+                .workers(4)
+                .policy(entry.name)
+                .build()
+                .expect("a pool")
+        })
+        .collect();
+    pools
+        .iter()
+        .for_each(|pool| assert_eq!(count_on(pool), 1000));
+    std::thread::sleep(Duration::from_millis(100));
+    let (before, start) = (cpu_time(), Instant::now());
+    std::thread::sleep(Duration::from_secs(2));
+    let share = (cpu_time() - before).as_secs_f64() / start.elapsed().as_secs_f64();
+    assert!(
+        share < 0.001,
+        "{} idle pools use {:.3}% of a core",
+        pools.len(),
+        share * 100.0
+    );
+}
+
+#[test]
+fn a_pool_ends_with_its_last_handle_even_in_a_task() {
+    for _ in 0..50 {
+        let pool = Pool::builder().workers(4).build().expect("a pool");
+        let other = pool.clone();
+        drop(pool);
+        assert_eq!(count_on(&other), 1000);
+    }
+    let outer = Pool::builder().workers(1).build().expect("a pool");
+    let inner = Pool::builder().workers(2).build().expect("a pool");
+    outer
+        .scope(move |s| drop(s.task("drops").register(move |_| drop(inner))))
+        .expect("a graph that ends");
+}
+
+#[test]
+fn threads_share_a_pool() {
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    std::thread::scope(|threads| {
+        for _ in 0..8 {
+            threads.spawn(|| (0..20).for_each(|_| assert_eq!(count_on(&pool), 1000)));
+        }
+    });
+}
+
+#[test]
+fn a_child_process_gets_an_error_and_its_own_pool() {
+    in_own_process("child_forks", &[("TANADA_WORKERS", "2")]);
+}
+
+#[test]
+#[ignore = "run by `a_child_process_gets_an_error_and_its_own_pool`"]
+fn child_forks() {
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    let global = Pool::global().expect("the default pool");
+    assert_eq!(count_on(&pool) + count_on(&global), 2000);
+    // SAFETY: the child runs on, but only with what is meant to work after a fork: that is what is tested.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let forked = matches!(pool.scope(|_| ()), Err(GraphError::Forked))
+            && matches!(global.scope(|_| ()), Err(GraphError::Forked));
+        let own = Pool::global().is_ok_and(|pool| count_on(&pool) == 1000);
+        drop(pool);
+        // SAFETY: ends the child without running the parent's exit handlers.
+        unsafe { libc::_exit(if forked && own { 0 } else { 1 }) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child that was just made.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert!(
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+        "the child failed: {status}"
+    );
+    assert_eq!(count_on(&pool), 1000);
+}
