@@ -42,17 +42,32 @@ impl References {
 
     /// Whether the frame is used for reference.
     pub(crate) fn holds(&self, frame: &Arc<Frame>) -> bool {
-        self.list.iter().any(|reference| Arc::ptr_eq(&reference.frame, frame))
+        self.list
+            .iter()
+            .any(|reference| Arc::ptr_eq(&reference.frame, frame))
     }
 
     /// Reference list 0 of a P slice: initial order (8.2.4.2.1), then modification (8.2.4.3).
     ///
     /// Where the stream refers to a picture that is not there, the answer has None and the fault says so.
-    pub(crate) fn build_list(&self, sps: &Sps, header: &SliceHeader) -> (Vec<Option<Arc<Frame>>>, Result<(), Fault>) {
-        let picture_number = |reference: &Reference| self.picture_number(reference, sps, header.frame_num);
-        let mut short: Vec<_> = self.list.iter().filter(|r| r.usage == Usage::Short).collect();
+    pub(crate) fn build_list(
+        &self,
+        sps: &Sps,
+        header: &SliceHeader,
+    ) -> (Vec<Option<Arc<Frame>>>, Result<(), Fault>) {
+        let picture_number =
+            |reference: &Reference| self.picture_number(reference, sps, header.frame_num);
+        let mut short: Vec<_> = self
+            .list
+            .iter()
+            .filter(|r| r.usage == Usage::Short)
+            .collect();
         short.sort_by_key(|reference| std::cmp::Reverse(picture_number(reference)));
-        let mut long: Vec<_> = self.list.iter().filter(|r| r.usage != Usage::Short).collect();
+        let mut long: Vec<_> = self
+            .list
+            .iter()
+            .filter(|r| r.usage != Usage::Short)
+            .collect();
         long.sort_by_key(|reference| match reference.usage {
             Usage::Long(index) => index,
             Usage::Short => u32::MAX,
@@ -61,20 +76,31 @@ impl References {
         let length = header.num_ref_idx_active as usize;
         list.resize(length, None);
         let result = self.modify(&mut list, sps, header);
-        let frames: Vec<_> = list.into_iter().map(|entry| entry.map(|r| Arc::clone(&r.frame))).collect();
+        let frames: Vec<_> = list
+            .into_iter()
+            .map(|entry| entry.map(|r| Arc::clone(&r.frame)))
+            .collect();
         let complete = frames.iter().all(Option::is_some);
-        let missing = Err(Fault::Syntax("the reference list has no picture at some index"));
+        let missing = Err(Fault::Syntax(
+            "the reference list has no picture at some index",
+        ));
         (frames, result.and(if complete { Ok(()) } else { missing }))
     }
 
     /// PicNum of a short-term picture (8.2.4.1); for frames it is FrameNumWrap.
     fn picture_number(&self, reference: &Reference, sps: &Sps, frame_num: u32) -> i64 {
-        let wrap = if reference.frame_num > frame_num { i64::from(sps.max_frame_num()) } else { 0 };
+        let wrap = if reference.frame_num > frame_num {
+            i64::from(sps.max_frame_num())
+        } else {
+            0
+        };
         i64::from(reference.frame_num) - wrap
     }
 
     fn find_short(&self, sps: &Sps, frame_num: u32, number: i64) -> Option<usize> {
-        self.list.iter().position(|r| r.usage == Usage::Short && self.picture_number(r, sps, frame_num) == number)
+        self.list.iter().position(|r| {
+            r.usage == Usage::Short && self.picture_number(r, sps, frame_num) == number
+        })
     }
 
     fn find_long(&self, index: u32) -> Option<usize> {
@@ -94,21 +120,33 @@ impl References {
             let found = match *modification {
                 Modification::LongTerm(number) => self.find_long(number),
                 Modification::Subtract(difference) | Modification::Add(difference) => {
-                    let sign = if matches!(modification, Modification::Add(_)) { 1 } else { -1 };
+                    let sign = if matches!(modification, Modification::Add(_)) {
+                        1
+                    } else {
+                        -1
+                    };
                     predicted = (predicted + sign * i64::from(difference)).rem_euclid(max);
-                    let wrap = if predicted > i64::from(header.frame_num) { max } else { 0 };
+                    let wrap = if predicted > i64::from(header.frame_num) {
+                        max
+                    } else {
+                        0
+                    };
                     self.find_short(sps, header.frame_num, predicted - wrap)
                 }
             };
             let Some(found) = found else {
-                result = Err(Fault::Syntax("modification of a reference list names a picture that is not there"));
+                result = Err(Fault::Syntax(
+                    "modification of a reference list names a picture that is not there",
+                ));
                 continue;
             };
             // Insert, then take out the later entry for the same picture (8-37, 8-38).
             let picture = &self.list[found];
             let length = list.len();
             list.insert(at, Some(picture));
-            let same = |entry: &Option<&Reference>| entry.is_some_and(|entry| std::ptr::eq(entry, picture));
+            let same = |entry: &Option<&Reference>| {
+                entry.is_some_and(|entry| std::ptr::eq(entry, picture))
+            };
             let later = list.iter().skip(at + 1).position(same);
             if let Some(later) = later {
                 list.remove(at + 1 + later);
@@ -132,7 +170,11 @@ impl References {
     /// Enters a frame for a picture that is missing in the stream (8.2.5.2).
     pub(crate) fn fill_gap(&mut self, sps: &Sps, frame_num: u32, frame: Arc<Frame>) {
         self.slide(sps, frame_num);
-        self.list.push(Reference { frame, frame_num, usage: Usage::Short });
+        self.list.push(Reference {
+            frame,
+            frame_num,
+            usage: Usage::Short,
+        });
     }
 
     /// The reference picture that was decoded last.
@@ -141,7 +183,12 @@ impl References {
     }
 
     /// Marks reference pictures after the current one is decoded (8.2.5.1), which must be a reference picture.
-    pub(crate) fn mark(&mut self, sps: &Sps, header: &SliceHeader, frame: &Arc<Frame>) -> Result<(), Fault> {
+    pub(crate) fn mark(
+        &mut self,
+        sps: &Sps,
+        header: &SliceHeader,
+        frame: &Arc<Frame>,
+    ) -> Result<(), Fault> {
         let mut result = Ok(());
         let mut usage = Usage::Short;
         let mut frame_num = header.frame_num;
@@ -159,52 +206,73 @@ impl References {
                     result = result.and(outcome);
                     match *operation {
                         Mmco::ForgetAll => frame_num = 0,
-                        Mmco::CurrentLong { long_term_frame_idx } if outcome.is_ok() => {
+                        Mmco::CurrentLong {
+                            long_term_frame_idx,
+                        } if outcome.is_ok() => {
                             usage = Usage::Long(long_term_frame_idx);
                         }
                         _ => {}
                     }
                 }
                 if self.list.len() >= sps.num_ref_frames.max(1) as usize {
-                    result = result.and(Err(Fault::Syntax("more reference pictures than max_num_ref_frames")));
+                    result = result.and(Err(Fault::Syntax(
+                        "more reference pictures than max_num_ref_frames",
+                    )));
                     self.slide(sps, frame_num);
                 }
             }
         }
-        self.list.push(Reference { frame: Arc::clone(frame), frame_num, usage });
+        self.list.push(Reference {
+            frame: Arc::clone(frame),
+            frame_num,
+            usage,
+        });
         result
     }
 
     /// 8.2.5.4.
     fn operate(&mut self, operation: &Mmco, sps: &Sps, header: &SliceHeader) -> Result<(), Fault> {
-        const ABSENT: Fault = Fault::Syntax("a memory management operation names a picture that is not there");
-        let number = |difference_minus1: u32| i64::from(header.frame_num) - i64::from(difference_minus1) - 1;
+        const ABSENT: Fault =
+            Fault::Syntax("a memory management operation names a picture that is not there");
+        let number =
+            |difference_minus1: u32| i64::from(header.frame_num) - i64::from(difference_minus1) - 1;
         match *operation {
             Mmco::ForgetShort { difference_minus1 } => {
-                let at = self.find_short(sps, header.frame_num, number(difference_minus1)).ok_or(ABSENT)?;
+                let at = self
+                    .find_short(sps, header.frame_num, number(difference_minus1))
+                    .ok_or(ABSENT)?;
                 self.list.remove(at);
             }
             Mmco::ForgetLong { long_term_pic_num } => {
                 let at = self.find_long(long_term_pic_num).ok_or(ABSENT)?;
                 self.list.remove(at);
             }
-            Mmco::MakeLong { difference_minus1, long_term_frame_idx } => {
+            Mmco::MakeLong {
+                difference_minus1,
+                long_term_frame_idx,
+            } => {
                 check_long(long_term_frame_idx)?;
-                let at = self.find_short(sps, header.frame_num, number(difference_minus1)).ok_or(ABSENT)?;
+                let at = self
+                    .find_short(sps, header.frame_num, number(difference_minus1))
+                    .ok_or(ABSENT)?;
                 self.list[at].usage = Usage::Long(long_term_frame_idx);
-                if let Some(old) = (0..self.list.len())
-                    .find(|&other| other != at && self.list[other].usage == Usage::Long(long_term_frame_idx))
-                {
+                if let Some(old) = (0..self.list.len()).find(|&other| {
+                    other != at && self.list[other].usage == Usage::Long(long_term_frame_idx)
+                }) {
                     self.list.remove(old);
                 }
             }
             Mmco::LimitLong { max_plus1 } => {
-                self.list.retain(|r| !matches!(r.usage, Usage::Long(index) if index >= max_plus1));
+                self.list
+                    .retain(|r| !matches!(r.usage, Usage::Long(index) if index >= max_plus1));
             }
             Mmco::ForgetAll => self.clear(),
-            Mmco::CurrentLong { long_term_frame_idx } => {
+            Mmco::CurrentLong {
+                long_term_frame_idx,
+            } => {
                 check_long(long_term_frame_idx)?;
-                self.list.retain(|r| r.usage != Usage::Long(long_term_frame_idx));
+                self.list
+                    .retain(|r| r.usage != Usage::Long(long_term_frame_idx));
             }
         }
         Ok(())
@@ -213,5 +281,9 @@ impl References {
 
 /// MaxLongTermFrameIdx is not enforced: some encoders forget to raise it, and the bound on all frames holds anyway.
 fn check_long(index: u32) -> Result<(), Fault> {
-    if index < 16 { Ok(()) } else { Err(Fault::Syntax("long_term_frame_idx is too large")) }
+    if index < 16 {
+        Ok(())
+    } else {
+        Err(Fault::Syntax("long_term_frame_idx is too large"))
+    }
 }

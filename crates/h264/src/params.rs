@@ -10,7 +10,11 @@ pub(crate) enum PocType {
     /// Type 0.
     Lsb { log2_max: u32 },
     /// Type 1.
-    Cycle { delta_always_zero: bool, offset_for_non_ref_pic: i32, offsets: Vec<i32> },
+    Cycle {
+        delta_always_zero: bool,
+        offset_for_non_ref_pic: i32,
+        offsets: Vec<i32>,
+    },
     /// Type 2.
     DecodingOrder,
 }
@@ -82,9 +86,14 @@ impl Sps {
 
     /// How many frames the decoded picture buffer holds (A.3.1, E.2.1).
     pub(crate) fn dpb_frames(&self) -> usize {
-        let level_1b = self.level == 11 && self.constraints & 0x10 != 0 && matches!(self.profile, 66 | 77 | 88);
-        let by_level = (max_dpb_macroblocks(self.level, level_1b) / (self.mb_width * self.mb_height)).min(16);
-        let frames = self.restriction.map_or(by_level, |restriction| restriction.max_dec_frame_buffering);
+        let level_1b = self.level == 11
+            && self.constraints & 0x10 != 0
+            && matches!(self.profile, 66 | 77 | 88);
+        let by_level =
+            (max_dpb_macroblocks(self.level, level_1b) / (self.mb_width * self.mb_height)).min(16);
+        let frames = self
+            .restriction
+            .map_or(by_level, |restriction| restriction.max_dec_frame_buffering);
         frames.max(self.num_ref_frames).max(1) as usize
     }
 
@@ -99,11 +108,17 @@ impl Sps {
 
     /// 7.3.2.1.1. `max_macroblocks` bounds the size of a picture. On a fault the id is given, too, when it could be read, so
     /// that the set of that id can be marked as unusable.
-    pub(crate) fn parse(r: &mut BitReader<'_>, max_macroblocks: u32) -> Result<Self, (Option<u8>, Fault)> {
+    pub(crate) fn parse(
+        r: &mut BitReader<'_>,
+        max_macroblocks: u32,
+    ) -> Result<Self, (Option<u8>, Fault)> {
         let [profile, constraints, level] = [(); 3].map(|()| r.bits(8) as u8);
-        let id = r.ue_max(31, "seq_parameter_set_id").map_err(|fault| (None, fault))? as u8;
+        let id = r
+            .ue_max(31, "seq_parameter_set_id")
+            .map_err(|fault| (None, fault))? as u8;
         r.check().map_err(|fault| (None, fault))?;
-        Self::parse_rest(r, max_macroblocks, [profile, constraints, level, id]).map_err(|fault| (Some(id), fault))
+        Self::parse_rest(r, max_macroblocks, [profile, constraints, level, id])
+            .map_err(|fault| (Some(id), fault))
     }
 
     fn parse_rest(
@@ -111,7 +126,10 @@ impl Sps {
         max_macroblocks: u32,
         [profile, constraints, level, id]: [u8; 4],
     ) -> Result<Self, Fault> {
-        if matches!(profile, 100 | 110 | 122 | 244 | 44 | 83 | 86 | 118 | 128 | 138 | 139 | 134 | 135) {
+        if matches!(
+            profile,
+            100 | 110 | 122 | 244 | 44 | 83 | 86 | 118 | 128 | 138 | 139 | 134 | 135
+        ) {
             parse_high_profile(r)?;
         }
         let log2_max_frame_num = 4 + r.ue_max(12, "log2_max_frame_num_minus4")?;
@@ -130,7 +148,9 @@ impl Sps {
         if macroblocks > u64::from(max_macroblocks) || square > 8 * u64::from(max_macroblocks) {
             return Err(Fault::Limit("picture size"));
         }
-        if macroblocks * u64::from(num_ref_frames) > 5 * u64::from(max_macroblocks) && num_ref_frames > 1 {
+        if macroblocks * u64::from(num_ref_frames) > 5 * u64::from(max_macroblocks)
+            && num_ref_frames > 1
+        {
             return Err(Fault::Limit("size of all reference frames"));
         }
         let _direct_8x8_inference = r.flag();
@@ -172,14 +192,20 @@ fn parse_high_profile(r: &mut BitReader<'_>) -> Result<(), Fault> {
 
 fn parse_poc_type(r: &mut BitReader<'_>) -> Result<PocType, Fault> {
     Ok(match r.ue_max(2, "pic_order_cnt_type")? {
-        0 => PocType::Lsb { log2_max: 4 + r.ue_max(12, "log2_max_pic_order_cnt_lsb_minus4")? },
+        0 => PocType::Lsb {
+            log2_max: 4 + r.ue_max(12, "log2_max_pic_order_cnt_lsb_minus4")?,
+        },
         1 => {
             let delta_always_zero = r.flag();
             let offset_for_non_ref_pic = r.se();
             let _offset_for_top_to_bottom_field = r.se();
             let count = r.ue_max(255, "num_ref_frames_in_pic_order_cnt_cycle")?;
             let offsets = (0..count).map(|_| r.se()).collect();
-            PocType::Cycle { delta_always_zero, offset_for_non_ref_pic, offsets }
+            PocType::Cycle {
+                delta_always_zero,
+                offset_for_non_ref_pic,
+                offsets,
+            }
         }
         _ => PocType::DecodingOrder,
     })
@@ -187,7 +213,12 @@ fn parse_poc_type(r: &mut BitReader<'_>) -> Result<PocType, Fault> {
 
 fn parse_crop(r: &mut BitReader<'_>, width: u32, height: u32) -> Result<Crop, Fault> {
     if !r.flag() {
-        return Ok(Crop { x: 0, y: 0, width, height });
+        return Ok(Crop {
+            x: 0,
+            y: 0,
+            width,
+            height,
+        });
     }
     // The unit of cropping is two luma samples in 4:2:0.
     let [left, right, top, bottom] = [(); 4].map(|()| u64::from(r.ue()) * 2);
@@ -251,7 +282,10 @@ fn parse_vui(r: &mut BitReader<'_>) -> Result<Option<Restriction>, Fault> {
     if r.overrun() || max_dec_frame_buffering > 16 || num_reorder_frames > max_dec_frame_buffering {
         return Ok(None);
     }
-    Ok(Some(Restriction { num_reorder_frames, max_dec_frame_buffering }))
+    Ok(Some(Restriction {
+        num_reorder_frames,
+        max_dec_frame_buffering,
+    }))
 }
 
 /// E.1.2.
@@ -270,7 +304,9 @@ fn skip_hrd(r: &mut BitReader<'_>) -> Result<(), Fault> {
 impl Pps {
     /// 7.3.2.2. A fault comes with the id as in [`Sps::parse`].
     pub(crate) fn parse(r: &mut BitReader<'_>) -> Result<Self, (Option<u8>, Fault)> {
-        let id = r.ue_max(255, "pic_parameter_set_id").map_err(|fault| (None, fault))? as u8;
+        let id = r
+            .ue_max(255, "pic_parameter_set_id")
+            .map_err(|fault| (None, fault))? as u8;
         Self::parse_rest(r, id).map_err(|fault| (Some(id), fault))
     }
 

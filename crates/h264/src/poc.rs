@@ -36,36 +36,71 @@ impl PocState {
     pub(crate) fn derive(&self, sps: &Sps, header: &SliceHeader) -> Poc {
         match &sps.poc_type {
             PocType::Lsb { log2_max } => self.derive_lsb(1 << log2_max, header),
-            PocType::Cycle { offset_for_non_ref_pic, offsets, .. } => {
+            PocType::Cycle {
+                offset_for_non_ref_pic,
+                offsets,
+                ..
+            } => {
                 let frame_num_offset = self.frame_num_offset(sps, header);
-                let mut number = if offsets.is_empty() { 0 } else { frame_num_offset + header.frame_num as i32 };
+                let mut number = if offsets.is_empty() {
+                    0
+                } else {
+                    frame_num_offset + header.frame_num as i32
+                };
                 if header.nal_ref_idc == 0 && number > 0 {
                     number -= 1;
                 }
                 let mut expected = 0i32;
                 if number > 0 {
-                    let (cycles, last) = ((number - 1) / offsets.len() as i32, (number - 1) as usize % offsets.len());
-                    let cycle = offsets.iter().fold(0i32, |sum, &offset| sum.wrapping_add(offset));
-                    expected = offsets[..=last].iter().fold(cycles.wrapping_mul(cycle), |sum, &o| sum.wrapping_add(o));
+                    let (cycles, last) = (
+                        (number - 1) / offsets.len() as i32,
+                        (number - 1) as usize % offsets.len(),
+                    );
+                    let cycle = offsets
+                        .iter()
+                        .fold(0i32, |sum, &offset| sum.wrapping_add(offset));
+                    expected = offsets[..=last]
+                        .iter()
+                        .fold(cycles.wrapping_mul(cycle), |sum, &o| sum.wrapping_add(o));
                 }
                 if header.nal_ref_idc == 0 {
                     expected = expected.wrapping_add(*offset_for_non_ref_pic);
                 }
                 let top = expected.wrapping_add(header.delta_poc[0]);
                 // offset_for_top_to_bottom_field matters for fields only as long as frames are compared with frames.
-                Poc { top, bottom: top, msb: 0, lsb: 0, frame_num_offset }
+                Poc {
+                    top,
+                    bottom: top,
+                    msb: 0,
+                    lsb: 0,
+                    frame_num_offset,
+                }
             }
             PocType::DecodingOrder => {
                 let frame_num_offset = self.frame_num_offset(sps, header);
                 let twice = 2 * (frame_num_offset + header.frame_num as i32);
-                let top = if header.nal_ref_idc == 0 { twice - 1 } else { twice };
-                Poc { top, bottom: top, msb: 0, lsb: 0, frame_num_offset }
+                let top = if header.nal_ref_idc == 0 {
+                    twice - 1
+                } else {
+                    twice
+                };
+                Poc {
+                    top,
+                    bottom: top,
+                    msb: 0,
+                    lsb: 0,
+                    frame_num_offset,
+                }
             }
         }
     }
 
     fn derive_lsb(&self, max_lsb: i32, header: &SliceHeader) -> Poc {
-        let (previous_msb, previous_lsb) = if header.idr { (0, 0) } else { (self.previous_msb, self.previous_lsb) };
+        let (previous_msb, previous_lsb) = if header.idr {
+            (0, 0)
+        } else {
+            (self.previous_msb, self.previous_lsb)
+        };
         let lsb = header.poc_lsb as i32;
         let msb = if lsb < previous_lsb && previous_lsb - lsb >= max_lsb / 2 {
             previous_msb.wrapping_add(max_lsb)
@@ -75,7 +110,13 @@ impl PocState {
             previous_msb
         };
         let top = msb.wrapping_add(lsb);
-        Poc { top, bottom: top.wrapping_add(header.delta_poc_bottom), msb, lsb, frame_num_offset: 0 }
+        Poc {
+            top,
+            bottom: top.wrapping_add(header.delta_poc_bottom),
+            msb,
+            lsb,
+            frame_num_offset: 0,
+        }
     }
 
     fn frame_num_offset(&self, sps: &Sps, header: &SliceHeader) -> i32 {
@@ -83,7 +124,9 @@ impl PocState {
             0
         } else if self.previous_frame_num > header.frame_num {
             // Wraps after 2^31 pictures, which only damaged streams without IDR pictures reach.
-            self.previous_frame_num_offset.wrapping_add(sps.max_frame_num() as i32) & 0x3fff_ffff
+            self.previous_frame_num_offset
+                .wrapping_add(sps.max_frame_num() as i32)
+                & 0x3fff_ffff
         } else {
             self.previous_frame_num_offset
         }
@@ -94,7 +137,10 @@ impl PocState {
     pub(crate) fn advance(&mut self, poc: &Poc, header: &SliceHeader, reset: bool) -> i32 {
         if reset {
             let top = poc.top.wrapping_sub(poc.value());
-            *self = PocState { previous_lsb: top, ..PocState::default() };
+            *self = PocState {
+                previous_lsb: top,
+                ..PocState::default()
+            };
             return 0;
         }
         if header.nal_ref_idc != 0 {

@@ -29,7 +29,11 @@ impl Summary {
 ///
 /// Decoding goes on behind an error. Fails with the first error when no picture could be decoded at all; else errors are
 /// in the [`Summary`].
-pub fn decode(stream: &[u8], limits: Limits, mut sink: impl FnMut(&Frame)) -> Result<Summary, Error> {
+pub fn decode(
+    stream: &[u8],
+    limits: Limits,
+    mut sink: impl FnMut(&Frame),
+) -> Result<Summary, Error> {
     let mut summary = Summary::default();
     let mut decoder = Decoder::new(limits);
     let mut units = NalStream::new(stream);
@@ -58,7 +62,9 @@ pub fn decode(stream: &[u8], limits: Limits, mut sink: impl FnMut(&Frame)) -> Re
     }
     match summary.errors.first() {
         Some(&error) if summary.pictures == 0 => Err(error),
-        None if summary.pictures == 0 => Err(Error::NoPicture { offset: stream.len() as u64 }),
+        None if summary.pictures == 0 => Err(Error::NoPicture {
+            offset: stream.len() as u64,
+        }),
         _ => Ok(summary),
     }
 }

@@ -24,7 +24,10 @@ pub(crate) enum Mmco {
     /// 2: the long-term picture becomes unused.
     ForgetLong { long_term_pic_num: u32 },
     /// 3: the short-term picture becomes a long-term one.
-    MakeLong { difference_minus1: u32, long_term_frame_idx: u32 },
+    MakeLong {
+        difference_minus1: u32,
+        long_term_frame_idx: u32,
+    },
     /// 4: only so many long-term indices remain.
     LimitLong { max_plus1: u32 },
     /// 5: all pictures become unused.
@@ -37,7 +40,9 @@ pub(crate) enum Mmco {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Marking {
     /// An IDR picture; whether it becomes a long-term one.
-    Idr { long_term: bool },
+    Idr {
+        long_term: bool,
+    },
     SlidingWindow,
     Adaptive(Vec<Mmco>),
 }
@@ -80,7 +85,11 @@ impl SliceStart {
         let slice_type = r.ue_max(9, "slice_type")?;
         let pps_id = r.ue_max(255, "pic_parameter_set_id")? as u8;
         r.check()?;
-        Ok(SliceStart { first_mb, slice_type, pps_id })
+        Ok(SliceStart {
+            first_mb,
+            slice_type,
+            pps_id,
+        })
     }
 }
 
@@ -111,26 +120,40 @@ impl SliceHeader {
         if idr && frame_num != 0 {
             return Err(Fault::Syntax("frame_num of an IDR picture is not 0"));
         }
-        let idr_pic_id = if idr { r.ue_max(65_535, "idr_pic_id")? } else { 0 };
+        let idr_pic_id = if idr {
+            r.ue_max(65_535, "idr_pic_id")?
+        } else {
+            0
+        };
         let (mut poc_lsb, mut delta_poc_bottom, mut delta_poc) = (0, 0, [0; 2]);
         match sps.poc_type {
             PocType::Lsb { log2_max } => {
                 poc_lsb = r.bits(log2_max);
                 delta_poc_bottom = if pps.pic_order_present { r.se() } else { 0 };
             }
-            PocType::Cycle { delta_always_zero: false, .. } => {
+            PocType::Cycle {
+                delta_always_zero: false,
+                ..
+            } => {
                 delta_poc[0] = r.se();
                 delta_poc[1] = if pps.pic_order_present { r.se() } else { 0 };
             }
             _ => {}
         }
-        let redundant_pic_cnt =
-            if pps.redundant_pic_cnt_present { r.ue_max(127, "redundant_pic_cnt")? } else { 0 };
+        let redundant_pic_cnt = if pps.redundant_pic_cnt_present {
+            r.ue_max(127, "redundant_pic_cnt")?
+        } else {
+            0
+        };
         let mut num_ref_idx_active = 0;
         let mut modifications = Vec::new();
         let mut weights = None;
         if predicted {
-            num_ref_idx_active = if r.flag() { r.ue().saturating_add(1) } else { pps.num_ref_idx_active };
+            num_ref_idx_active = if r.flag() {
+                r.ue().saturating_add(1)
+            } else {
+                pps.num_ref_idx_active
+            };
             // 7.4.3 allows 32 for fields only.
             if num_ref_idx_active > 16 {
                 return Err(Fault::Syntax("num_ref_idx_l0_active_minus1 is too large"));
@@ -142,7 +165,11 @@ impl SliceHeader {
                 weights = Some(parse_weights(r, num_ref_idx_active)?);
             }
         }
-        let marking = if nal_ref_idc != 0 { parse_marking(r, idr)? } else { Marking::SlidingWindow };
+        let marking = if nal_ref_idc != 0 {
+            parse_marking(r, idr)?
+        } else {
+            Marking::SlidingWindow
+        };
         let qp = pps.init_qp + r.se_in(-51..=51, "slice_qp_delta")?;
         if !(0..=51).contains(&qp) {
             return Err(Fault::Syntax("the quantiser of the slice is out of range"));
@@ -214,7 +241,10 @@ fn parse_modifications(r: &mut BitReader<'_>) -> Result<Vec<Modification>, Fault
 fn parse_weights(r: &mut BitReader<'_>, count: u32) -> Result<Weights, Fault> {
     let luma = r.ue_max(7, "luma_log2_weight_denom")? as u8;
     let chroma = r.ue_max(7, "chroma_log2_weight_denom")? as u8;
-    let default = Weight { weight: [1 << luma, 1 << chroma, 1 << chroma], offset: [0; 3] };
+    let default = Weight {
+        weight: [1 << luma, 1 << chroma, 1 << chroma],
+        offset: [0; 3],
+    };
     let mut entries = vec![default; count as usize];
     for entry in &mut entries {
         let mut planes = 0..0;
@@ -230,7 +260,10 @@ fn parse_weights(r: &mut BitReader<'_>, count: u32) -> Result<Weights, Fault> {
         }
         r.check()?;
     }
-    Ok(Weights { log2_denominator: [luma, chroma, chroma], entries })
+    Ok(Weights {
+        log2_denominator: [luma, chroma, chroma],
+        entries,
+    })
 }
 
 /// 7.3.3.3.
@@ -238,7 +271,9 @@ fn parse_marking(r: &mut BitReader<'_>, idr: bool) -> Result<Marking, Fault> {
     if idr {
         // no_output_of_prior_pics_flag: every decoded picture is shown.
         r.flag();
-        return Ok(Marking::Idr { long_term: r.flag() });
+        return Ok(Marking::Idr {
+            long_term: r.flag(),
+        });
     }
     if !r.flag() {
         return Ok(Marking::SlidingWindow);
@@ -247,16 +282,27 @@ fn parse_marking(r: &mut BitReader<'_>, idr: bool) -> Result<Marking, Fault> {
     loop {
         list.push(match r.ue_max(6, "memory_management_control_operation")? {
             0 => return Ok(Marking::Adaptive(list)),
-            1 => Mmco::ForgetShort { difference_minus1: r.ue() },
-            2 => Mmco::ForgetLong { long_term_pic_num: r.ue() },
-            3 => Mmco::MakeLong { difference_minus1: r.ue(), long_term_frame_idx: r.ue() },
+            1 => Mmco::ForgetShort {
+                difference_minus1: r.ue(),
+            },
+            2 => Mmco::ForgetLong {
+                long_term_pic_num: r.ue(),
+            },
+            3 => Mmco::MakeLong {
+                difference_minus1: r.ue(),
+                long_term_frame_idx: r.ue(),
+            },
             4 => Mmco::LimitLong { max_plus1: r.ue() },
             5 => Mmco::ForgetAll,
-            _ => Mmco::CurrentLong { long_term_frame_idx: r.ue() },
+            _ => Mmco::CurrentLong {
+                long_term_frame_idx: r.ue(),
+            },
         });
         r.check()?;
         if list.len() > 66 {
-            return Err(Fault::Syntax("too many memory management control operations"));
+            return Err(Fault::Syntax(
+                "too many memory management control operations",
+            ));
         }
     }
 }
