@@ -523,3 +523,252 @@ pub(crate) fn chroma_dc(reader: &mut BitReader<'_>) -> Result<([i16; 4], bool), 
     }
     Ok((out, true))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nal::Rbsp;
+
+    fn lists() -> Vec<Vec<&'static str>> {
+        let mut lists: Vec<Vec<&str>> = COEFF_TOKEN
+            .iter()
+            .map(|table| {
+                table
+                    .as_flattened()
+                    .iter()
+                    .copied()
+                    .filter(|code| !code.is_empty())
+                    .collect()
+            })
+            .collect();
+        lists.push(
+            COEFF_TOKEN_CHROMA_DC
+                .as_flattened()
+                .iter()
+                .copied()
+                .filter(|code| !code.is_empty())
+                .collect(),
+        );
+        for rows in [&TOTAL_ZEROS[..], &TOTAL_ZEROS_CHROMA_DC, &RUN_BEFORE] {
+            lists.extend(rows.iter().map(|row| row.to_vec()));
+        }
+        lists
+    }
+
+    #[test]
+    fn codes_are_prefix_free_and_leave_out_only_zeros() {
+        for list in lists() {
+            for (i, a) in list.iter().enumerate() {
+                assert!(
+                    list.iter()
+                        .enumerate()
+                        .all(|(j, b)| i == j || !b.starts_with(a)),
+                    "{a}"
+                );
+            }
+            // Kraft's sum, in units of 2^-16: nearly complete, what is missing are words of many zeros.
+            let sum: u32 = list.iter().map(|code| 1 << (16 - code.len())).sum();
+            assert!(sum <= 1 << 16 && sum >= (1 << 16) - 128, "{sum} {list:?}");
+        }
+    }
+
+    #[test]
+    fn tables_have_a_code_for_each_value() {
+        for (total, ones) in (0..17).flat_map(|total| (0..4).map(move |ones| (total, ones))) {
+            let possible = ones <= total;
+            assert!(
+                COEFF_TOKEN
+                    .iter()
+                    .all(|table| table[total][ones].is_empty() != possible)
+            );
+            if total < 5 {
+                assert_eq!(COEFF_TOKEN_CHROMA_DC[total][ones].is_empty(), !possible);
+            }
+        }
+        assert!(
+            TOTAL_ZEROS
+                .iter()
+                .enumerate()
+                .all(|(row, codes)| codes.len() == 16 - row)
+        );
+        assert!(
+            RUN_BEFORE[..6]
+                .iter()
+                .enumerate()
+                .all(|(row, codes)| codes.len() == row + 2)
+        );
+        assert_eq!(RUN_BEFORE[6].len(), 15);
+    }
+
+    /// Writes bits; the counterpart of the reader, made directly from the tables and from 9.2.
+    #[derive(Default)]
+    struct Writer(String);
+
+    impl Writer {
+        fn bits(&mut self, value: u32, n: u32) {
+            (0..n)
+                .rev()
+                .for_each(|bit| self.0.push(if value >> bit & 1 == 1 { '1' } else { '0' }));
+        }
+
+        fn rbsp(&self) -> Rbsp {
+            let mut bits = format!("{}1", self.0);
+            while !bits.len().is_multiple_of(8) {
+                bits.push('0');
+            }
+            let bytes: Vec<u8> = bits
+                .as_bytes()
+                .chunks(8)
+                .map(|byte| byte.iter().fold(0, |b, bit| b << 1 | (bit - b'0')))
+                .collect();
+            // Emulation prevention: a payload of zeros would else be taken for it.
+            let mut escaped = Vec::new();
+            for byte in bytes {
+                if byte <= 3 && escaped.ends_with(&[0, 0]) {
+                    escaped.push(3);
+                }
+                escaped.push(byte);
+            }
+            let mut rbsp = Rbsp::default();
+            rbsp.load(&escaped);
+            rbsp
+        }
+
+        fn level(&mut self, level: i32, escape_two: bool, suffix_length: u32) {
+            let code = if level > 0 {
+                2 * level - 2
+            } else {
+                -2 * level - 1
+            } as u32
+                - if escape_two { 2 } else { 0 };
+            let (prefix, suffix, size) = if suffix_length == 0 {
+                match code {
+                    0..14 => (code, 0, 0),
+                    14..30 => (14, code - 14, 4),
+                    _ => (15, code - 30, 12),
+                }
+            } else if code < 15 << suffix_length {
+                (
+                    code >> suffix_length,
+                    code & ((1 << suffix_length) - 1),
+                    suffix_length,
+                )
+            } else {
+                (15, code - (15 << suffix_length), 12)
+            };
+            assert!(suffix < 4096);
+            self.bits(1, prefix + 1);
+            self.bits(suffix, size);
+        }
+
+        /// A block of coefficients in scanning order, with context `context` (-1 for chroma DC).
+        fn block(&mut self, coefficients: &[i32], context: i32) {
+            let found: Vec<usize> = (0..coefficients.len())
+                .filter(|&i| coefficients[i] != 0)
+                .collect();
+            let total = found.len();
+            let ones = found
+                .iter()
+                .rev()
+                .take(3)
+                .take_while(|&&i| coefficients[i].abs() == 1)
+                .count();
+            self.0.push_str(&match context {
+                -1 => COEFF_TOKEN_CHROMA_DC[total][ones].to_string(),
+                0..8 => {
+                    COEFF_TOKEN[[0, 0, 1, 1, 2, 2, 2, 2][context as usize]][total][ones].to_string()
+                }
+                _ if total == 0 => "000011".to_string(),
+                _ => format!("{:04b}{ones:02b}", total - 1),
+            });
+            let mut suffix_length = u32::from(total > 10 && ones < 3);
+            for (n, &i) in found.iter().rev().enumerate() {
+                let level = coefficients[i];
+                if n < ones {
+                    self.bits(u32::from(level < 0), 1);
+                    continue;
+                }
+                self.level(level, n == ones && ones < 3, suffix_length);
+                suffix_length = suffix_length.max(1);
+                if level.abs() > 3 << (suffix_length - 1) && suffix_length < 6 {
+                    suffix_length += 1;
+                }
+            }
+            let Some(&last) = found.last() else { return };
+            let mut zeros = last + 1 - total;
+            if total < coefficients.len() {
+                let tables: &[&[&str]] = if context == -1 {
+                    &TOTAL_ZEROS_CHROMA_DC
+                } else {
+                    &TOTAL_ZEROS
+                };
+                self.0.push_str(tables[total - 1][zeros]);
+            }
+            for pair in found.windows(2).rev().filter(|_| total > 1) {
+                let run = pair[1] - pair[0] - 1;
+                if zeros > 0 {
+                    self.0.push_str(RUN_BEFORE[zeros.min(7) - 1][run]);
+                    zeros -= run;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn random_blocks_are_read_as_written() {
+        let mut state = 5u64;
+        let mut random = |n: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % n
+        };
+        for round in 0..5000 {
+            let (size, context) = [
+                (16, 0),
+                (16, 2),
+                (16, 5),
+                (16, 9),
+                (15, 1),
+                (15, 3),
+                (15, 7),
+                (4, -1),
+            ][round % 8];
+            let density = random(9);
+            let largest = [1, 2, 20, 900][random(4) as usize];
+            let block: Vec<i32> = (0..size)
+                .map(|_| {
+                    if random(8) < density {
+                        random(2 * largest + 1) as i32 - largest as i32
+                    } else {
+                        0
+                    }
+                })
+                .collect();
+            let mut writer = Writer::default();
+            writer.block(&block, context);
+            let rbsp = writer.rbsp();
+            let mut reader = BitReader::new(&rbsp);
+            let read: Vec<i32> = if context == -1 {
+                let (levels, any) = chroma_dc(&mut reader).unwrap();
+                assert_eq!(any, block.iter().any(|&level| level != 0));
+                levels.iter().map(|&level| i32::from(level)).collect()
+            } else {
+                let mut out = [0; 16];
+                let start = 16 - size;
+                let token = coeff_token(&mut reader, context as u8).unwrap();
+                let ac =
+                    token.total > 0 && coefficients(&mut reader, token, start, &mut out).unwrap();
+                assert_eq!(
+                    ac,
+                    (start..16).any(|i| i > 0 && out[usize::from(ZIGZAG[i])] != 0)
+                );
+                (start..16)
+                    .map(|i| i32::from(out[usize::from(ZIGZAG[i])]))
+                    .collect()
+            };
+            assert_eq!(read, block, "round {round}");
+            assert!(!reader.more_data() && !reader.overrun());
+        }
+    }
+}

@@ -277,7 +277,7 @@ impl Decoder {
                 self.pending = Some(unit);
                 return Ok(());
             }
-            Some(picture) if *picture.sps != *sps => {
+            Some(picture) if !picture.sps.continues(&sps) => {
                 return Err(Fault::Syntax(
                     "slices of one picture refer to different sequence parameter sets",
                 ));
@@ -357,7 +357,7 @@ impl Decoder {
                         "pictures before the first IDR picture are dropped",
                     ));
                 }
-                Some(active) if **active != **sps => {
+                Some(active) if !active.continues(sps) => {
                     return Err(Fault::Syntax(
                         "the sequence parameter set changes without an IDR picture",
                     ));
@@ -385,13 +385,16 @@ impl Decoder {
 
     /// Makes `sps` the active one; an IDR picture begins.
     fn activate(&mut self, sps: &Arc<Sps>) {
-        if let Some(active) = &self.active {
-            if (active.mb_width, active.mb_height) != (sps.mb_width, sps.mb_height) {
-                self.references.clear();
-                self.previous = None;
-                self.frames.clear();
-                self.jobs.clear();
-            }
+        let size = |sps: &Sps| (sps.mb_width, sps.mb_height);
+        if self
+            .active
+            .as_ref()
+            .is_some_and(|active| size(active) != size(sps))
+        {
+            self.references.clear();
+            self.previous = None;
+            self.frames.clear();
+            self.jobs.clear();
         }
         self.active = Some(Arc::clone(sps));
         self.previous_ref_frame_num = 0;

@@ -251,8 +251,7 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         let mut mb = self.blank();
         mb.available = self.intra_available();
         let mut modes = [0u8; 16];
-        for index in 0..16 {
-            let block = usize::from(RASTER[index]);
+        for block in RASTER.map(usize::from) {
             let (x, y) = (block % 4, block / 4);
             let a = if x > 0 {
                 Some(modes[block - 1])

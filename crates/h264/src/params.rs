@@ -13,6 +13,7 @@ pub(crate) enum PocType {
     Cycle {
         delta_always_zero: bool,
         offset_for_non_ref_pic: i32,
+        offset_for_top_to_bottom_field: i32,
         offsets: Vec<i32>,
     },
     /// Type 2.
@@ -89,12 +90,29 @@ impl Sps {
         let level_1b = self.level == 11
             && self.constraints & 0x10 != 0
             && matches!(self.profile, 66 | 77 | 88);
-        let by_level =
-            (max_dpb_macroblocks(self.level, level_1b) / (self.mb_width * self.mb_height)).min(16);
-        let frames = self
-            .restriction
-            .map_or(by_level, |restriction| restriction.max_dec_frame_buffering);
+        let macroblocks = self.mb_width * self.mb_height;
+        let by_level = (max_dpb_macroblocks(self.level, level_1b) / macroblocks).min(16);
+        // What the stream says of itself must not go beyond the highest level.
+        let highest = max_dpb_macroblocks(62, false) / macroblocks;
+        let frames = self.restriction.map_or(by_level, |restriction| {
+            restriction.max_dec_frame_buffering.min(highest)
+        });
         frames.max(self.num_ref_frames).max(1) as usize
+    }
+
+    /// Whether pictures of one coded video sequence may refer to both: all that matters between pictures is the same.
+    pub(crate) fn continues(&self, other: &Sps) -> bool {
+        let key = |sps: &Sps| {
+            (
+                sps.mb_width,
+                sps.mb_height,
+                sps.log2_max_frame_num,
+                sps.num_ref_frames,
+                sps.gaps_allowed,
+                sps.crop,
+            )
+        };
+        key(self) == key(other) && self.poc_type == other.poc_type
     }
 
     /// How many frames may precede any frame in decoding order and follow it in output order.
@@ -198,12 +216,13 @@ fn parse_poc_type(r: &mut BitReader<'_>) -> Result<PocType, Fault> {
         1 => {
             let delta_always_zero = r.flag();
             let offset_for_non_ref_pic = r.se();
-            let _offset_for_top_to_bottom_field = r.se();
+            let offset_for_top_to_bottom_field = r.se();
             let count = r.ue_max(255, "num_ref_frames_in_pic_order_cnt_cycle")?;
             let offsets = (0..count).map(|_| r.se()).collect();
             PocType::Cycle {
                 delta_always_zero,
                 offset_for_non_ref_pic,
+                offset_for_top_to_bottom_field,
                 offsets,
             }
         }

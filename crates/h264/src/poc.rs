@@ -38,6 +38,7 @@ impl PocState {
             PocType::Lsb { log2_max } => self.derive_lsb(1 << log2_max, header),
             PocType::Cycle {
                 offset_for_non_ref_pic,
+                offset_for_top_to_bottom_field,
                 offsets,
                 ..
             } => {
@@ -67,10 +68,12 @@ impl PocState {
                     expected = expected.wrapping_add(*offset_for_non_ref_pic);
                 }
                 let top = expected.wrapping_add(header.delta_poc[0]);
-                // offset_for_top_to_bottom_field matters for fields only as long as frames are compared with frames.
+                let bottom = top
+                    .wrapping_add(*offset_for_top_to_bottom_field)
+                    .wrapping_add(header.delta_poc[1]);
                 Poc {
                     top,
-                    bottom: top,
+                    bottom,
                     msb: 0,
                     lsb: 0,
                     frame_num_offset,

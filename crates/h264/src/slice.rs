@@ -207,9 +207,11 @@ impl SliceHeader {
     }
 
     /// Whether this slice begins a new picture after one that `previous` belongs to (7.4.1.2.4).
+    ///
+    /// The standard also lists pic_parameter_set_id, but pictures always differ in something else, and some streams use
+    /// several picture parameter sets in one picture.
     pub(crate) fn begins_new_picture(&self, previous: &SliceHeader) -> bool {
         self.frame_num != previous.frame_num
-            || self.pps_id != previous.pps_id
             || (self.nal_ref_idc == 0) != (previous.nal_ref_idc == 0)
             || self.idr != previous.idr
             || self.idr_pic_id != previous.idr_pic_id

@@ -1,4 +1,6 @@
 //! Clause 8.7: the deblocking filter.
+// Kernels index several arrays of constant length at once, which the compiler makes vector code of.
+#![allow(clippy::needless_range_loop)]
 
 use super::Place;
 use crate::job::{Job, Mb, Mv, NO_SLICE, Shape};

@@ -169,17 +169,17 @@ pub(super) fn reconstruct_4x4<P: Probe>(place: &Place<'_>, probe: &mut P) {
         let dc = mean(sum(&e[5..9], top), sum(&e[..4], left));
         let mut out = predict_4x4(mb.mode(usize::from(block)), &e, dc);
         probe.computation(48);
-        if coded & 1 << index != 0 {
-            if let Some(residual) = next.next() {
-                for (row, residual) in out.iter_mut().zip(residual.chunks_exact(4)) {
-                    add_row(row, residual);
-                }
-                probe.read(
-                    place.job.coefficient_address(mb.block_offset(index as u32)),
-                    32,
-                );
-                probe.computation(32);
+        if coded & 1 << index != 0
+            && let Some(residual) = next.next()
+        {
+            for (row, residual) in out.iter_mut().zip(residual.chunks_exact(4)) {
+                add_row(row, residual);
             }
+            probe.read(
+                place.job.coefficient_address(mb.block_offset(index as u32)),
+                32,
+            );
+            probe.computation(32);
         }
         for (row, out) in out.iter().enumerate() {
             window[y + row][x..x + 4].copy_from_slice(out);

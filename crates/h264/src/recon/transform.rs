@@ -135,11 +135,9 @@ fn residual<P: Probe>(
         }
         dc(&mut dcs);
     }
-    let mut at = 0;
-    for bit in (0..count).filter(|bit| coded & 1 << bit != 0) {
+    for (at, bit) in (0..count).filter(|bit| coded & 1 << bit != 0).enumerate() {
         let ac = place.mb.ac & 1 << (first + bit) != 0;
         block(&mut levels[at], qp, dc_apart.then(|| dcs[bit as usize]), ac);
-        at += 1;
     }
     probe.read(place.job.coefficient_address(start), 32 * blocks as u32);
     probe.write(place.job.coefficient_address(start), 32 * blocks as u32);
@@ -204,8 +202,7 @@ pub(super) fn add_residual<P: Probe>(place: &Place<'_>, plane: usize, probe: &mu
     let (residuals, _) = guard.contiguous().as_chunks::<16>();
     let (left, top, _) = place.area(plane);
     let mut to = place.write(plane);
-    let mut at = 0;
-    for bit in (0..count).filter(|bit| coded & 1 << bit != 0) {
+    for (at, bit) in (0..count).filter(|bit| coded & 1 << bit != 0).enumerate() {
         let block = if plane == 0 {
             usize::from(RASTER[bit as usize])
         } else {
@@ -218,8 +215,7 @@ pub(super) fn add_residual<P: Probe>(place: &Place<'_>, plane: usize, probe: &mu
                 add_row(to, residual);
             }
         }
-        at += 1;
-        probe.read(place.job.coefficient_address(start + 16 * at - 16), 32);
+        probe.read(place.job.coefficient_address(start + 16 * at), 32);
         place.probe_read(probe, &place.job.frame, plane, [left + x, top + y, 4, 4]);
         place.probe_write(probe, plane, [left + x, top + y, 4, 4]);
         probe.computation(32);
@@ -292,7 +288,7 @@ mod tests {
         assert_eq!(chroma_dc([1, 0, 0, 0], 30), [(160 << 5) >> 5; 4]);
         assert_eq!(
             chroma_dc([1, 2, 3, 4], 0),
-            [10 * 160 >> 5, -2 * 160 >> 5, -4 * 160 >> 5, 0]
+            [1600 >> 5, -320 >> 5, -640 >> 5, 0]
         );
     }
 
