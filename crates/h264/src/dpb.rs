@@ -287,3 +287,150 @@ fn check_long(index: u32) -> Result<(), Fault> {
         Err(Fault::Syntax("long_term_frame_idx is too large"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::tests::sps;
+    use crate::slice::tests::header;
+
+    /// Decodes reference pictures with these frame_nums; the number of a frame is its place in the list.
+    fn decoded(sps: &Sps, frame_nums: &[u32]) -> References {
+        let mut references = References::default();
+        for (number, &frame_num) in frame_nums.iter().enumerate() {
+            references
+                .mark(sps, &header(frame_num), &frame(number as u64))
+                .unwrap();
+        }
+        references
+    }
+
+    fn frame(number: u64) -> Arc<Frame> {
+        let mut frame = Frame::new(1, 1, 0);
+        frame.number = number;
+        Arc::new(frame)
+    }
+
+    fn numbers(list: &[Option<Arc<Frame>>]) -> Vec<Option<u64>> {
+        list.iter()
+            .map(|frame| frame.as_ref().map(|frame| frame.number))
+            .collect()
+    }
+
+    #[test]
+    fn the_initial_list_goes_back_in_time_and_wraps() {
+        let sps = sps(4);
+        let references = decoded(&sps, &[13, 14, 15, 0]);
+        let (list, result) = references.build_list(&sps, &header(1));
+        assert_eq!(
+            (numbers(&list), result),
+            (vec![Some(3), Some(2), Some(1)], Ok(()))
+        );
+    }
+
+    #[test]
+    fn the_oldest_picture_slides_out() {
+        let sps = sps(2);
+        let references = decoded(&sps, &[14, 15, 0]);
+        let (list, result) = references.build_list(&sps, &header(1));
+        assert_eq!(numbers(&list), [Some(2), Some(1), None]);
+        assert!(result.is_err());
+    }
+
+    #[test]
+    fn modifications_move_pictures_to_the_front() {
+        let sps = sps(4);
+        let references = decoded(&sps, &[14, 15, 0, 1]);
+        let mut slice = header(2);
+        // Picture number 2 - 3 = -1, that is frame_num 15; then back to 1.
+        slice.modifications = vec![Modification::Subtract(3), Modification::Add(2)];
+        let (list, result) = references.build_list(&sps, &slice);
+        assert_eq!(
+            (numbers(&list), result),
+            (vec![Some(1), Some(3), Some(2)], Ok(()))
+        );
+        slice.modifications = vec![Modification::Subtract(9)];
+        let (list, result) = references.build_list(&sps, &slice);
+        assert_eq!(numbers(&list), [Some(3), Some(2), Some(1)]);
+        assert!(result.is_err());
+    }
+
+    #[test]
+    fn long_term_pictures_stay_and_come_last() {
+        let sps = sps(3);
+        let mut references = decoded(&sps, &[0, 1]);
+        let mut slice = header(2);
+        slice.marking = Marking::Adaptive(vec![
+            Mmco::LimitLong { max_plus1: 1 },
+            Mmco::MakeLong {
+                difference_minus1: 1,
+                long_term_frame_idx: 0,
+            },
+        ]);
+        references.mark(&sps, &slice, &frame(2)).unwrap();
+        for number in 3..6 {
+            references
+                .mark(&sps, &header(number as u32), &frame(number))
+                .unwrap();
+        }
+        let mut slice = header(6);
+        assert_eq!(
+            numbers(&references.build_list(&sps, &slice).0),
+            [Some(5), Some(4), Some(0)]
+        );
+        slice.modifications = vec![Modification::LongTerm(0)];
+        assert_eq!(
+            numbers(&references.build_list(&sps, &slice).0),
+            [Some(0), Some(5), Some(4)]
+        );
+        slice.marking = Marking::Adaptive(vec![Mmco::ForgetLong {
+            long_term_pic_num: 0,
+        }]);
+        references.mark(&sps, &slice, &frame(6)).unwrap();
+        assert_eq!(
+            numbers(&references.build_list(&sps, &header(7)).0),
+            [Some(6), Some(5), Some(4)]
+        );
+    }
+
+    #[test]
+    fn operations_on_the_current_picture() {
+        let sps = sps(3);
+        let mut references = decoded(&sps, &[0, 1]);
+        let mut slice = header(2);
+        slice.marking = Marking::Adaptive(vec![
+            Mmco::ForgetAll,
+            Mmco::CurrentLong {
+                long_term_frame_idx: 1,
+            },
+        ]);
+        references.mark(&sps, &slice, &frame(2)).unwrap();
+        assert_eq!(references.len(), 1);
+        slice.marking = Marking::Adaptive(vec![Mmco::ForgetShort {
+            difference_minus1: 0,
+        }]);
+        assert!(references.mark(&sps, &slice, &frame(3)).is_err());
+        assert_eq!(
+            numbers(&references.build_list(&sps, &header(3)).0)[..2],
+            [Some(3), Some(2)]
+        );
+        references
+            .operate(&Mmco::LimitLong { max_plus1: 1 }, &sps, &slice)
+            .unwrap();
+        assert_eq!(references.len(), 1);
+    }
+
+    #[test]
+    fn a_gap_repeats_a_frame_under_the_missing_numbers() {
+        let sps = sps(3);
+        let mut references = decoded(&sps, &[0]);
+        let latest = references.latest().cloned().unwrap();
+        for frame_num in [1, 2] {
+            references.fill_gap(&sps, frame_num, Arc::clone(&latest));
+        }
+        let (list, result) = references.build_list(&sps, &header(3));
+        assert_eq!((numbers(&list), result), (vec![Some(0); 3], Ok(())));
+        references.fill_gap(&sps, 3, latest);
+        assert_eq!(references.len(), 3);
+    }
+}

@@ -374,3 +374,125 @@ impl Pps {
         })
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::nal::Rbsp;
+
+    /// 64x48 with that many reference frames, frame_num up to 15 and output in decoding order.
+    pub(crate) fn sps(num_ref_frames: u32) -> Sps {
+        Sps {
+            id: 0,
+            profile: 66,
+            constraints: 0,
+            level: 10,
+            log2_max_frame_num: 4,
+            poc_type: PocType::DecodingOrder,
+            num_ref_frames,
+            gaps_allowed: false,
+            mb_width: 4,
+            mb_height: 3,
+            crop: Crop {
+                x: 0,
+                y: 0,
+                width: 64,
+                height: 48,
+            },
+            restriction: None,
+        }
+    }
+
+    pub(crate) fn pps() -> Pps {
+        Pps {
+            id: 0,
+            sps_id: 0,
+            pic_order_present: false,
+            num_ref_idx_active: 1,
+            weighted_pred: false,
+            init_qp: 26,
+            chroma_qp_offset: [0; 2],
+            deblocking_control_present: true,
+            constrained_intra_pred: false,
+            redundant_pic_cnt_present: false,
+        }
+    }
+
+    /// A sequence parameter set from three bytes and bits.
+    fn parse(head: [u8; 3], bits: &str) -> Result<Sps, Fault> {
+        let mut bits = format!("{}1", bits.replace(' ', ""));
+        while !bits.len().is_multiple_of(8) {
+            bits.push('0');
+        }
+        let tail = bits
+            .as_bytes()
+            .chunks(8)
+            .map(|byte| byte.iter().fold(0, |b, bit| b << 1 | (bit - b'0')));
+        let bytes: Vec<u8> = head.into_iter().chain(tail).collect();
+        let mut rbsp = Rbsp::default();
+        rbsp.load(&bytes);
+        Sps::parse(&mut BitReader::new(&rbsp), 99).map_err(|(_, fault)| fault)
+    }
+
+    #[test]
+    fn a_sequence_parameter_set_with_cropping() {
+        // id 0, log2_max_frame_num 4, type 2, 1 reference, no gaps, 4 by 3 macroblocks, frames only, crop right 1, bottom 2.
+        let set = parse([66, 0, 10], "1 1 011 010 0 00100 011 1 1 1 1 010 1 011 0").unwrap();
+        assert_eq!(
+            set,
+            Sps {
+                crop: Crop {
+                    x: 0,
+                    y: 0,
+                    width: 62,
+                    height: 44
+                },
+                ..sps(1)
+            }
+        );
+        assert_eq!((set.dpb_frames(), set.reorder_frames()), (16, 0));
+    }
+
+    #[test]
+    fn what_is_not_supported_or_too_large_is_named() {
+        assert_eq!(
+            parse([66, 0, 10], "1 1 011 010 0 00100 011 0 1"),
+            Err(Fault::Unsupported(Feature::Interlace))
+        );
+        assert_eq!(
+            parse([100, 0, 10], "1 1 1 1"),
+            Err(Fault::Unsupported(Feature::ChromaFormat))
+        );
+        assert_eq!(
+            parse([100, 0, 10], "1 010 010 1"),
+            Err(Fault::Unsupported(Feature::BitDepth))
+        );
+        assert_eq!(
+            parse([100, 0, 10], "1 010 1 1 0 1"),
+            Err(Fault::Unsupported(Feature::ScalingMatrices))
+        );
+        // 16 by 16 macroblocks with a limit of 99.
+        let large = "1 1 011 010 0 000010000 000010000 1 1 0 0";
+        assert_eq!(parse([66, 0, 10], large), Err(Fault::Limit("picture size")));
+        assert!(matches!(parse([66, 0, 10], "1 1"), Err(Fault::Syntax(_))));
+    }
+
+    #[test]
+    fn frames_in_the_buffer_follow_table_a_1() {
+        let with = |level, constraints, size: [u32; 2]| {
+            Sps {
+                level,
+                constraints,
+                mb_width: size[0],
+                mb_height: size[1],
+                ..sps(1)
+            }
+            .dpb_frames()
+        };
+        assert_eq!(with(10, 0, [11, 9]), 4);
+        assert_eq!(with(11, 0, [11, 9]), 9);
+        assert_eq!(with(11, 0x10, [11, 9]), 4);
+        assert_eq!(with(31, 0, [80, 45]), 5);
+        assert_eq!(with(40, 0, [120, 68]), 4);
+    }
+}

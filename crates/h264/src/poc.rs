@@ -155,3 +155,101 @@ impl PocState {
         poc.value()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::tests::sps;
+    use crate::slice::tests::header;
+
+    /// Counts of pictures given as (frame_num, nal_ref_idc, pic_order_cnt_lsb).
+    fn counts(poc_type: PocType, pictures: &[(u32, u8, u32)]) -> Vec<i32> {
+        let sps = Sps { poc_type, ..sps(1) };
+        let mut state = PocState::default();
+        let one = |&(frame_num, nal_ref_idc, poc_lsb): &(u32, u8, u32)| {
+            let header = SliceHeader {
+                nal_ref_idc,
+                poc_lsb,
+                ..header(frame_num)
+            };
+            let poc = state.derive(&sps, &header);
+            state.advance(&poc, &header, false)
+        };
+        pictures.iter().map(one).collect()
+    }
+
+    #[test]
+    fn type_0_wraps_both_ways() {
+        let pictures = [
+            (0, 1, 0),
+            (1, 1, 6),
+            (2, 1, 12),
+            (3, 0, 9),
+            (3, 1, 2),
+            (4, 0, 15),
+            (4, 1, 8),
+        ];
+        assert_eq!(
+            counts(PocType::Lsb { log2_max: 4 }, &pictures),
+            [0, 6, 12, 9, 18, 15, 24]
+        );
+    }
+
+    #[test]
+    fn type_1_adds_the_cycle() {
+        let poc_type = PocType::Cycle {
+            delta_always_zero: true,
+            offset_for_non_ref_pic: -1,
+            offset_for_top_to_bottom_field: 0,
+            offsets: vec![2, 4],
+        };
+        let pictures = [
+            (0, 1, 0),
+            (1, 1, 0),
+            (2, 1, 0),
+            (3, 0, 0),
+            (3, 1, 0),
+            (15, 1, 0),
+            (0, 1, 0),
+        ];
+        assert_eq!(counts(poc_type, &pictures), [0, 2, 6, 5, 8, 44, 48]);
+    }
+
+    #[test]
+    fn type_2_is_the_decoding_order() {
+        let pictures = [
+            (0, 1, 0),
+            (1, 0, 0),
+            (1, 1, 0),
+            (15, 1, 0),
+            (0, 1, 0),
+            (1, 0, 0),
+        ];
+        assert_eq!(
+            counts(PocType::DecodingOrder, &pictures),
+            [0, 1, 2, 30, 32, 33]
+        );
+    }
+
+    #[test]
+    fn operation_5_starts_again() {
+        let sps = Sps {
+            poc_type: PocType::Lsb { log2_max: 4 },
+            ..sps(1)
+        };
+        let mut state = PocState::default();
+        let first = SliceHeader {
+            poc_lsb: 14,
+            delta_poc_bottom: -2,
+            ..header(3)
+        };
+        let poc = state.derive(&sps, &first);
+        assert_eq!(poc.value(), -4);
+        assert_eq!(state.advance(&poc, &first, true), 0);
+        let next = SliceHeader {
+            poc_lsb: 5,
+            ..header(1)
+        };
+        assert_eq!(state.derive(&sps, &next).value(), 5);
+    }
+}

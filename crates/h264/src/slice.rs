@@ -308,3 +308,102 @@ fn parse_marking(r: &mut BitReader<'_>, idr: bool) -> Result<Marking, Fault> {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::nal::Rbsp;
+    use crate::params::tests::{pps, sps};
+
+    /// The header of a P slice of a reference picture.
+    pub(crate) fn header(frame_num: u32) -> SliceHeader {
+        SliceHeader {
+            nal_ref_idc: 1,
+            idr: false,
+            first_mb: 0,
+            predicted: true,
+            pps_id: 0,
+            frame_num,
+            idr_pic_id: 0,
+            poc_lsb: 0,
+            delta_poc_bottom: 0,
+            delta_poc: [0; 2],
+            redundant_pic_cnt: 0,
+            num_ref_idx_active: 3,
+            modifications: Vec::new(),
+            weights: None,
+            marking: Marking::SlidingWindow,
+            qp: 26,
+            deblocking: 0,
+            alpha_offset: 0,
+            beta_offset: 0,
+        }
+    }
+
+    /// Parses a header written as bits, in a NAL unit of a reference picture.
+    fn parse(bits: &str) -> Result<SliceHeader, Fault> {
+        let mut bits = format!("{}11", bits.replace(' ', ""));
+        while !bits.len().is_multiple_of(8) {
+            bits.push('0');
+        }
+        let bytes: Vec<u8> = bits
+            .as_bytes()
+            .chunks(8)
+            .map(|byte| byte.iter().fold(0, |b, bit| b << 1 | (bit - b'0')))
+            .collect();
+        let mut rbsp = Rbsp::default();
+        rbsp.load(&bytes);
+        let mut reader = BitReader::new(&rbsp);
+        let start = SliceStart::parse(&mut reader)?;
+        SliceHeader::parse(&mut reader, start, 0x21, &sps(3), &pps())
+    }
+
+    #[test]
+    fn a_header_with_modifications_and_operations() {
+        // first_mb 1, slice_type 0, pps 0, frame_num 5, override to 2 references, modifications 0:1, 2:0, end,
+        // adaptive marking: 1:0, 4:2, 3:(1, 0), 0; slice_qp_delta -1; deblocking 0, offsets 1 and -2.
+        let bits = "010 1 1 0101 1 010 1 1 010 011 1 00100 1 010 1 00101 011 00100 010 1 1 011 1 010 00101";
+        let header = parse(bits).unwrap();
+        assert_eq!(
+            (
+                header.first_mb,
+                header.frame_num,
+                header.num_ref_idx_active,
+                header.qp
+            ),
+            (1, 5, 2, 25)
+        );
+        assert_eq!(
+            header.modifications,
+            [Modification::Subtract(2), Modification::LongTerm(0)]
+        );
+        let operations = vec![
+            Mmco::ForgetShort {
+                difference_minus1: 0,
+            },
+            Mmco::LimitLong { max_plus1: 2 },
+            Mmco::MakeLong {
+                difference_minus1: 1,
+                long_term_frame_idx: 0,
+            },
+        ];
+        assert_eq!(header.marking, Marking::Adaptive(operations));
+        assert_eq!(
+            (header.deblocking, header.alpha_offset, header.beta_offset),
+            (0, 2, -4)
+        );
+    }
+
+    #[test]
+    fn other_slice_types_are_named() {
+        assert_eq!(
+            parse("1 010 1 0101"),
+            Err(Fault::Unsupported(Feature::BSlices))
+        );
+        assert_eq!(
+            parse("1 00100 1 0101"),
+            Err(Fault::Unsupported(Feature::SwitchingSlices))
+        );
+        assert!(matches!(parse("1 1"), Err(Fault::Syntax(_))));
+    }
+}
