@@ -568,7 +568,7 @@ mod tests {
             }
             // Kraft's sum, in units of 2^-16: nearly complete, what is missing are words of many zeros.
             let sum: u32 = list.iter().map(|code| 1 << (16 - code.len())).sum();
-            assert!(sum <= 1 << 16 && sum >= (1 << 16) - 128, "{sum} {list:?}");
+            assert!(((1 << 16) - 128..=1 << 16).contains(&sum), "{sum} {list:?}");
         }
     }
 

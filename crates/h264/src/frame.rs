@@ -60,7 +60,7 @@ impl std::fmt::Debug for Frame {
 }
 
 impl Frame {
-    /// A black-and-green frame of that many macroblocks; `buffer` numbers it in the virtual layout.
+    /// A frame of zeros with that many macroblocks; `buffer` numbers it in the virtual layout.
     pub(crate) fn new(mb_width: u32, mb_height: u32, buffer: u32) -> Self {
         let (w, h) = (mb_width as usize, mb_height as usize);
         Frame {

@@ -43,27 +43,7 @@ impl PocState {
                 ..
             } => {
                 let frame_num_offset = self.frame_num_offset(sps, header);
-                let mut number = if offsets.is_empty() {
-                    0
-                } else {
-                    frame_num_offset + header.frame_num as i32
-                };
-                if header.nal_ref_idc == 0 && number > 0 {
-                    number -= 1;
-                }
-                let mut expected = 0i32;
-                if number > 0 {
-                    let (cycles, last) = (
-                        (number - 1) / offsets.len() as i32,
-                        (number - 1) as usize % offsets.len(),
-                    );
-                    let cycle = offsets
-                        .iter()
-                        .fold(0i32, |sum, &offset| sum.wrapping_add(offset));
-                    expected = offsets[..=last]
-                        .iter()
-                        .fold(cycles.wrapping_mul(cycle), |sum, &o| sum.wrapping_add(o));
-                }
+                let mut expected = expected_count(offsets, frame_num_offset, header);
                 if header.nal_ref_idc == 0 {
                     expected = expected.wrapping_add(*offset_for_non_ref_pic);
                 }
@@ -154,6 +134,30 @@ impl PocState {
         self.previous_frame_num_offset = poc.frame_num_offset;
         poc.value()
     }
+}
+
+/// The picture order count that the cycle of type 1 gives a reference picture (8.2.1.2).
+fn expected_count(offsets: &[i32], frame_num_offset: i32, header: &SliceHeader) -> i32 {
+    let mut number = if offsets.is_empty() {
+        0
+    } else {
+        frame_num_offset + header.frame_num as i32
+    };
+    if header.nal_ref_idc == 0 && number > 0 {
+        number -= 1;
+    }
+    if number == 0 {
+        return 0;
+    }
+    let (cycles, last) = (
+        (number - 1) / offsets.len() as i32,
+        (number - 1) as usize % offsets.len(),
+    );
+    let add = |sum: i32, &offset: &i32| sum.wrapping_add(offset);
+    let cycle = offsets.iter().fold(0, add);
+    offsets[..=last]
+        .iter()
+        .fold(cycles.wrapping_mul(cycle), add)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::decoder::{Decoder, Limits};
 use crate::error::Error;
 use crate::frame::Frame;
 use crate::nal::NalStream;
+use crate::probe::{NoProbe, Probe};
 
 /// What [`decode`] found in a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,9 +30,15 @@ impl Summary {
 ///
 /// Decoding goes on behind an error. Fails with the first error when no picture could be decoded at all; else errors are
 /// in the [`Summary`].
-pub fn decode(
+pub fn decode(stream: &[u8], limits: Limits, sink: impl FnMut(&Frame)) -> Result<Summary, Error> {
+    decode_with(stream, limits, &mut NoProbe, sink)
+}
+
+/// [`decode`] with a probe that sees what reconstruction computes, reads and writes.
+pub fn decode_with<P: Probe>(
     stream: &[u8],
     limits: Limits,
+    probe: &mut P,
     mut sink: impl FnMut(&Frame),
 ) -> Result<Summary, Error> {
     let mut summary = Summary::default();
@@ -40,7 +47,7 @@ pub fn decode(
     while let Some(picture) = decoder.next_picture(&mut units) {
         match picture {
             Ok(job) => {
-                job.reconstruct();
+                job.reconstruct_with(probe);
                 summary.pictures += 1;
                 summary.concealed += u64::from(job.concealed());
             }

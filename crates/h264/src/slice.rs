@@ -125,46 +125,17 @@ impl SliceHeader {
         } else {
             0
         };
-        let (mut poc_lsb, mut delta_poc_bottom, mut delta_poc) = (0, 0, [0; 2]);
-        match sps.poc_type {
-            PocType::Lsb { log2_max } => {
-                poc_lsb = r.bits(log2_max);
-                delta_poc_bottom = if pps.pic_order_present { r.se() } else { 0 };
-            }
-            PocType::Cycle {
-                delta_always_zero: false,
-                ..
-            } => {
-                delta_poc[0] = r.se();
-                delta_poc[1] = if pps.pic_order_present { r.se() } else { 0 };
-            }
-            _ => {}
-        }
+        let (poc_lsb, delta_poc_bottom, delta_poc) = parse_order_count(r, sps, pps);
         let redundant_pic_cnt = if pps.redundant_pic_cnt_present {
             r.ue_max(127, "redundant_pic_cnt")?
         } else {
             0
         };
-        let mut num_ref_idx_active = 0;
-        let mut modifications = Vec::new();
-        let mut weights = None;
-        if predicted {
-            num_ref_idx_active = if r.flag() {
-                r.ue().saturating_add(1)
-            } else {
-                pps.num_ref_idx_active
-            };
-            // 7.4.3 allows 32 for fields only.
-            if num_ref_idx_active > 16 {
-                return Err(Fault::Syntax("num_ref_idx_l0_active_minus1 is too large"));
-            }
-            if r.flag() {
-                modifications = parse_modifications(r)?;
-            }
-            if pps.weighted_pred {
-                weights = Some(parse_weights(r, num_ref_idx_active)?);
-            }
-        }
+        let (num_ref_idx_active, modifications, weights) = if predicted {
+            parse_references(r, pps)?
+        } else {
+            Default::default()
+        };
         let marking = if nal_ref_idc != 0 {
             parse_marking(r, idr)?
         } else {
@@ -174,14 +145,7 @@ impl SliceHeader {
         if !(0..=51).contains(&qp) {
             return Err(Fault::Syntax("the quantiser of the slice is out of range"));
         }
-        let (mut deblocking, mut alpha_offset, mut beta_offset) = (0, 0, 0);
-        if pps.deblocking_control_present {
-            deblocking = r.ue_max(2, "disable_deblocking_filter_idc")? as u8;
-            if deblocking != 1 {
-                alpha_offset = 2 * r.se_in(-6..=6, "slice_alpha_c0_offset_div2")? as i8;
-                beta_offset = 2 * r.se_in(-6..=6, "slice_beta_offset_div2")? as i8;
-            }
-        }
+        let (deblocking, alpha_offset, beta_offset) = parse_deblocking(r, pps)?;
         r.check()?;
         Ok(SliceHeader {
             nal_ref_idc,
@@ -219,6 +183,60 @@ impl SliceHeader {
             || self.delta_poc_bottom != previous.delta_poc_bottom
             || self.delta_poc != previous.delta_poc
     }
+}
+
+/// pic_order_cnt_lsb, delta_pic_order_cnt_bottom and delta_pic_order_cnt.
+fn parse_order_count(r: &mut BitReader<'_>, sps: &Sps, pps: &Pps) -> (u32, i32, [i32; 2]) {
+    let delta_of = |present: bool, r: &mut BitReader<'_>| if present { r.se() } else { 0 };
+    match sps.poc_type {
+        PocType::Lsb { log2_max } => (r.bits(log2_max), delta_of(pps.pic_order_present, r), [0; 2]),
+        PocType::Cycle {
+            delta_always_zero: false,
+            ..
+        } => (0, 0, [r.se(), delta_of(pps.pic_order_present, r)]),
+        _ => (0, 0, [0; 2]),
+    }
+}
+
+/// What a P slice says of its references: how many, modifications of the list, weights.
+fn parse_references(
+    r: &mut BitReader<'_>,
+    pps: &Pps,
+) -> Result<(u32, Vec<Modification>, Option<Weights>), Fault> {
+    let count = if r.flag() {
+        r.ue().saturating_add(1)
+    } else {
+        pps.num_ref_idx_active
+    };
+    // 7.4.3 allows 32 for fields only.
+    if count > 16 {
+        return Err(Fault::Syntax("num_ref_idx_l0_active_minus1 is too large"));
+    }
+    let modifications = if r.flag() {
+        parse_modifications(r)?
+    } else {
+        Vec::new()
+    };
+    let weights = if pps.weighted_pred {
+        Some(parse_weights(r, count)?)
+    } else {
+        None
+    };
+    Ok((count, modifications, weights))
+}
+
+/// disable_deblocking_filter_idc and the offsets to the indices of the filter's tables.
+fn parse_deblocking(r: &mut BitReader<'_>, pps: &Pps) -> Result<(u8, i8, i8), Fault> {
+    if !pps.deblocking_control_present {
+        return Ok((0, 0, 0));
+    }
+    let deblocking = r.ue_max(2, "disable_deblocking_filter_idc")? as u8;
+    if deblocking == 1 {
+        return Ok((1, 0, 0));
+    }
+    let alpha = 2 * r.se_in(-6..=6, "slice_alpha_c0_offset_div2")? as i8;
+    let beta = 2 * r.se_in(-6..=6, "slice_beta_offset_div2")? as i8;
+    Ok((deblocking, alpha, beta))
 }
 
 /// 7.3.3.1.

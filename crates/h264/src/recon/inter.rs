@@ -197,18 +197,15 @@ impl Block<'_, '_> {
         }
         let taps = [1, 6, 6, 42]
             [usize::from(source.fraction_x > 0) + 2 * usize::from(source.fraction_y > 0)];
+        let (left_most, right_most) = (clamp(x, width), clamp(x + w as i32 - 1, width));
+        let read = [
+            left_most,
+            first,
+            right_most + 1 - left_most,
+            last + 1 - first,
+        ];
+        place.probe_read(probe, reference, self.plane, read);
         let (x, y) = (self.x, self.y);
-        place.probe_read(
-            probe,
-            reference,
-            self.plane,
-            [
-                clamp(source.x, width),
-                first,
-                w.min(width),
-                last + 1 - first,
-            ],
-        );
         place.probe_write(probe, self.plane, [left + x, top + y, W, self.h]);
         probe.computation(taps * (W * self.h) as u64);
     }
