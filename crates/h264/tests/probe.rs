@@ -30,7 +30,10 @@ impl Probe for Recorder {
 
 fn record() -> (Recorder, std::ops::Range<u64>) {
     let mut recorder = Recorder::default();
-    let mut frames = u64::MAX..0;
+    let mut frames = std::ops::Range {
+        start: u64::MAX,
+        end: 0,
+    };
     decode_with(PATTERN, Limits::default(), &mut recorder, |frame| {
         // 66x50 is 80x64 in whole macroblocks.
         frames.start = frames.start.min(frame.address(0, 0, 0));
