@@ -278,12 +278,6 @@ impl Job {
         &self.references
     }
 
-    /// Whether macroblock `mb` is intra coded: then its prediction reads the reconstruction of its neighbours. Panics when `mb` is not
-    /// in the picture.
-    pub fn is_intra(&self, mb: u32) -> bool {
-        self.mbs[mb as usize].is_intra()
-    }
-
     /// How many macroblocks were lost and are concealed from the previous picture.
     pub fn concealed(&self) -> u32 {
         self.concealed
