@@ -53,7 +53,7 @@ fn count(value: Option<u64>) -> Option<Cell> {
 /// Columns that are shown whenever a run has them.
 const MEASURED: [(&str, &str, Read); 15] = [
     ("policy", "the dispatcher", |run| text(&run.policy)),
-    ("fps", "frames a second, median of the repeats", |run| {
+    ("fps", "frames a second, shortest of the repeats", |run| {
         number(run.fps, |v| format!("{v:.1}"))
     }),
     ("x fcfs", "speed relative to fcfs", |run| {
@@ -118,10 +118,12 @@ pub(crate) fn engine(engine: Engine) -> &'static str {
     }
 }
 
+/// Whether runs that have this setting have different ones.
 fn differs(runs: &[RunResult], read: Read) -> bool {
-    let value = |run| read(run).map(|cell| cell.text);
-    runs.windows(2)
-        .any(|pair| value(&pair[0]) != value(&pair[1]))
+    let mut values = runs.iter().filter_map(|run| Some(read(run)?.text));
+    values
+        .next()
+        .is_some_and(|first| values.any(|value| value != first))
 }
 
 /// The columns of a report: policy, the settings that differ, what was measured, and single values from `extra`.
@@ -168,14 +170,11 @@ fn extra(value: &serde_json::Value) -> Option<Cell> {
 
 /// The settings that all runs share, for instance `native · h264 · demo.264 · 2 workers`.
 pub(crate) fn shared_settings(report: &Report) -> String {
-    let Some(run) = report.runs.first() else {
-        return String::new();
-    };
     let shared = SETTINGS
         .into_iter()
         .filter(|&(_, read)| !differs(&report.runs, read));
     let words = shared.filter_map(|(heading, read)| {
-        let value = read(run)?.text;
+        let value = report.runs.iter().find_map(read)?.text;
         Some(match heading {
             "workers" if value == "1" => "1 worker".to_owned(),
             "workers" => format!("{value} workers"),

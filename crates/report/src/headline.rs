@@ -1,7 +1,7 @@
 //! What a comparison comes down to, in a sentence.
 
 use crate::columns::engine;
-use crate::schema::{Report, RunResult};
+use crate::schema::{Report, RunResult, SEQUENTIAL};
 
 /// One sentence or two about runs that can be compared with one another.
 pub(crate) struct Headline {
@@ -35,12 +35,23 @@ fn speed(run: &RunResult) -> Option<f64> {
 pub(crate) fn comparable_sets(report: &Report) -> Vec<Vec<&RunResult>> {
     let mut sets: Vec<Vec<&RunResult>> = Vec::new();
     for run in &report.runs {
-        match sets.iter_mut().find(|set| key(set[0]) == key(run)) {
+        match sets.iter_mut().find(|set| belongs(run, set)) {
             Some(set) => set.push(run),
             None => sets.push(vec![run]),
         }
     }
     sets
+}
+
+/// The sequential program runs on one worker and is held against every number of workers.
+fn belongs(run: &RunResult, set: &[&RunResult]) -> bool {
+    let without_workers = |run| {
+        let (engine, machine, workload, input, _) = key(run);
+        (engine, machine, workload, input)
+    };
+    let sequential = run.policy == SEQUENTIAL || set.iter().all(|run| run.policy == SEQUENTIAL);
+    set.iter().any(|other| key(other) == key(run))
+        || sequential && without_workers(set[0]) == without_workers(run)
 }
 
 /// A headline for each set of comparable runs.
@@ -53,7 +64,8 @@ pub(crate) fn headlines(report: &Report) -> Vec<Headline> {
 fn headline(set: &[&RunResult], say_which: bool) -> Headline {
     let mut text = String::new();
     if say_which {
-        let (engine, machine, workload, input, workers) = key(set[0]);
+        let parallel = set.iter().find(|run| run.policy != SEQUENTIAL);
+        let (engine, machine, workload, input, workers) = key(parallel.unwrap_or(&set[0]));
         text = format!("{engine}, {workload} {input}, {workers} workers");
         if !machine.is_empty() {
             text = format!("{text}, {machine}");
@@ -74,19 +86,26 @@ fn fastest(set: &[&RunResult]) -> String {
     let frames = best.fps.map_or(String::new(), |fps| {
         format!(" with {fps:.1} frames a second")
     });
-    let fcfs = set
-        .iter()
-        .find(|run| run.policy == "fcfs")
-        .and_then(|run| speed(run));
-    let against = match (fcfs, best.policy.as_str()) {
-        (Some(_), "fcfs") => ", ahead of every other policy".to_owned(),
-        (Some(fcfs), _) => format!(", {:.2} times fcfs", best_speed / fcfs),
-        (None, _) => String::new(),
+    if set.len() == 1 {
+        return format!("{} ran{frames}.", best.policy);
+    }
+    let times = |policy: &str, words: &str| {
+        let other = set
+            .iter()
+            .find(|run| run.policy == policy && run.policy != best.policy);
+        let ratio = best_speed / speed(other?)?;
+        Some(format!("{ratio:.2} times {words}"))
     };
-    let against = if set.len() == 1 {
-        String::new()
-    } else {
-        against
+    let against: Vec<String> = [
+        times("fcfs", "fcfs"),
+        times(SEQUENTIAL, "the sequential program"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let against = match against.is_empty() {
+        true => String::new(),
+        false => format!(", {}", against.join(" and ")),
     };
     format!("{} was fastest{frames}{against}.", best.policy)
 }
@@ -112,14 +131,14 @@ fn identity(set: &[&RunResult]) -> (String, bool) {
         );
     }
     let compared = set.iter().filter(|run| run.identical == Some(true)).count();
+    let policies = set.iter().filter(|run| run.policy != SEQUENTIAL).count();
     let text = match compared {
         0 => String::new(),
-        n if n == set.len() => {
+        n if n == policies => {
             format!(" All {what} are identical to the sequential ones under every policy.")
         }
         n => format!(
-            " The {what} are identical under the {n} of {} policies that were compared.",
-            set.len()
+            " The {what} are identical under the {n} of {policies} policies that were compared."
         ),
     };
     (text, false)

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Name and version of the schema; the value of the key `schema` of every report.
 pub const SCHEMA: &str = "tanada-report 1";
 
+/// The policy of a row that is the plain program without tasks, on one thread: what the others are held against.
+pub const SEQUENTIAL: &str = "sequential";
+
 /// What drove the workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -244,7 +247,7 @@ pub struct Timeline {
     pub unit: Unit,
     /// Number of workers, also of those that ran nothing.
     pub workers: u16,
-    /// Number of the picture in output order, where the workload has pictures.
+    /// Number of the picture in decoding order, from 0, where the workload has pictures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picture: Option<u64>,
     /// Names that events refer to by index.
@@ -384,7 +387,7 @@ pub struct RunResult {
     /// Number of frames that were delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<u64>,
-    /// Frames a second, by the median time.
+    /// Frames a second, by the shortest time: the one that the rest of the machine disturbed least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fps: Option<f64>,
     /// Speed relative to `fcfs` with the same settings: 1.5 is half as fast again.

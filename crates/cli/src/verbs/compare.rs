@@ -1,0 +1,176 @@
+//! `tanada compare`.
+
+use super::decoding::{self, Decoding};
+use crate::compare::{self, Candidate, Error, Found, Input, Options};
+use crate::ui::{self, Failure, Outcome, OutputFile, Progress};
+use clap::ValueHint;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tanada_report::{to_html, to_json, to_perfetto, to_table};
+
+/// Decode a video under each dispatcher, check every frame, and compare
+///
+/// Decodes the stream with the sequential decoder and as tasks under each dispatcher, checks that every frame is the same, and shows
+/// frames a second, ratio to fcfs, tasks, scheduling cost and utilisation as a table and as a page with a chart of one picture.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  tanada compare\n  tanada compare video.264 --policy fcfs,ts --groups a --tasks mb --workers 4 -o page.html\n\n\
+    fps is that of the shortest round. Tasks, costs and utilisation are those of one more decoding with a recorder, which costs two\n\
+    readings of the clock a task."
+)]
+pub(crate) struct Args {
+    /// H.264 byte stream (Annex B) [default: an embedded demo]
+    #[arg(value_name = "INPUT.264", value_hint = ValueHint::FilePath)]
+    input: Option<PathBuf>,
+
+    /// Dispatchers to compare, separated by commas [default: all]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = decoding::policies())]
+    policy: Vec<String>,
+
+    #[command(flatten)]
+    decoding: Decoding,
+
+    /// Timed rounds; the shortest counts
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    repeat: u32,
+
+    /// Where the page goes
+    #[arg(
+        short = 'o',
+        long = "html",
+        value_name = "FILE",
+        default_value = "tanada-report.html"
+    )]
+    html: PathBuf,
+
+    /// Write the charts' events for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    trace_events: Option<PathBuf>,
+
+    /// Open the page in a browser afterwards
+    #[arg(long, value_name = "yes|no", default_value = "no", value_parser = ["yes", "no"])]
+    open: String,
+
+    /// Print the whole report as JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    let file = args.input.as_deref().map(decoding::read).transpose()?;
+    let name = args
+        .input
+        .as_deref()
+        .map_or(crate::DEMO_NAME.to_owned(), file_name);
+    let input = Input {
+        name: &name,
+        stream: file.as_deref().unwrap_or(crate::DEMO),
+    };
+    let page = OutputFile::open(&args.html)?;
+    let events = args
+        .trace_events
+        .as_deref()
+        .map(OutputFile::open)
+        .transpose()?;
+
+    let found = compare(&args, &input)?;
+    let report = &found.report;
+    if let Some(events) = events {
+        events.finish(to_perfetto(report).as_bytes())?;
+    }
+    let text = to_html(report).map_err(|error| ui::at_fault("the report", error))?;
+    page.finish(text.as_bytes())?;
+    if args.json {
+        let text = to_json(report).map_err(|error| ui::at_fault("the report", error))?;
+        ui::print(&format!("{text}\n"))?;
+    } else {
+        ui::print(&to_table(report))?;
+    }
+    ui::note(&format!("The page is {}", shown_path(&args.html)));
+    if args.open == "yes" {
+        open(&args.html);
+    }
+    verdict(&found, &name)
+}
+
+fn compare(args: &Args, input: &Input<'_>) -> Outcome<Found> {
+    let mut candidates = Vec::new();
+    for name in &args.policy {
+        if !candidates
+            .iter()
+            .any(|candidate: &Candidate| candidate.name() == name)
+        {
+            candidates.push(
+                Candidate::registered(name).map_err(|error| Failure::Usage(error.to_string()))?,
+            );
+        }
+    }
+    if candidates.is_empty() {
+        candidates = Candidate::all();
+    }
+    let options = Options {
+        workers: args.decoding.workers,
+        bind: args.decoding.bind,
+        seed: args.decoding.seed,
+        repeat: args.repeat,
+        decode: args.decoding.options(),
+        cancel: ui::interruptible(),
+    };
+    let mut progress: Option<Progress> = None;
+    let found = compare::run_with_progress(input, &candidates, &options, |step| {
+        let bar = progress.get_or_insert_with(|| Progress::new(Some(u64::from(step.of))));
+        bar.says(format!("{}: {}", step.policy, step.purpose));
+        bar.at(u64::from(step.done));
+    });
+    drop(progress);
+    let mut found = found.map_err(|error| match error {
+        Error::Cancelled => Failure::Interrupted,
+        Error::Stream(error) => ui::at_fault(input.name, error),
+        other => Failure::Input(other.to_string()),
+    })?;
+    found.report.command = ui::command_line();
+    Ok(found)
+}
+
+/// Fails where frames differ or the stream is damaged.
+fn verdict(found: &Found, name: &str) -> Outcome {
+    for difference in &found.differences {
+        ui::note(&format!(
+            "FRAMES DIFFER under {}: {}",
+            difference.policy, difference.what
+        ));
+    }
+    decoding::damage(name, &found.summary)?;
+    match found.differences.len() {
+        0 => Ok(()),
+        n => Err(Failure::Input(format!(
+            "{n} dispatcher(s) did not decode to the sequential decoder's frames"
+        ))),
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The path as a terminal makes it a link.
+fn shown_path(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    format!("file://{}", path.display())
+}
+
+/// Hands the page to the desktop; without one the note above says where it is.
+fn open(page: &Path) {
+    let opened = Command::new("xdg-open")
+        .arg(page)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    if let Err(error) = opened {
+        ui::note(&format!("xdg-open: {error}; open the page by hand"));
+    }
+}

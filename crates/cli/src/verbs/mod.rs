@@ -1,0 +1,109 @@
+//! The verbs: one file each.
+
+mod compare;
+mod decoding;
+mod policies;
+mod report;
+mod run;
+mod topo;
+mod workloads;
+
+use crate::ui;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Schedules fine-grain parallel work so that it stays near its data.
+#[derive(Debug, Parser)]
+#[command(name = "tanada", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Compare(compare::Args),
+    Run(run::Args),
+    Report(report::Args),
+    Topo(topo::Args),
+    Policies(policies::Args),
+    Workloads(workloads::Args),
+}
+
+/// Runs the program with the arguments of this process.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refused(error),
+    };
+    ui::exit_code(match cli.verb {
+        Verb::Compare(args) => compare::run(args),
+        Verb::Run(args) => run::run(args),
+        Verb::Report(args) => report::run(args),
+        Verb::Topo(args) => topo::run(args),
+        Verb::Policies(args) => policies::run(args),
+        Verb::Workloads(args) => workloads::run(args),
+    })
+}
+
+/// Says what is wrong with the command line. The parser proposes similar names only; we list them all.
+fn refused(error: clap::Error) -> ExitCode {
+    let _ = error.print();
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand)
+    {
+        let mut words = std::env::args().skip(1).take_while(|word| word != wrong);
+        let of_run = words.any(|word| word == "run");
+        let command = Cli::command();
+        let (what, parent) = match command.find_subcommand("run").filter(|_| of_run) {
+            Some(run) => ("workloads", run),
+            None => ("verbs", &command),
+        };
+        let names: Vec<&str> = parent
+            .get_subcommands()
+            .map(clap::Command::get_name)
+            .collect();
+        ui::note(&format!("\nThe {what} are: {}", names.join(", ")));
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parser_is_sound_and_every_verb_shows_an_example() {
+        let mut command = Cli::command();
+        command.build();
+        command.clone().debug_assert();
+        let run = command
+            .find_subcommand("run")
+            .expect("there is a verb run")
+            .clone();
+        let workloads: Vec<&str> = run
+            .get_subcommands()
+            .map(clap::Command::get_name)
+            .filter(|name| *name != "help")
+            .collect();
+        let registered: Vec<&str> = tanada_workloads::all()
+            .iter()
+            .map(|entry| entry.name)
+            .collect();
+        assert_eq!(
+            workloads, registered,
+            "`run` knows the registered workloads"
+        );
+        let verbs = command.get_subcommands().chain(run.get_subcommands());
+        for verb in verbs.filter(|verb| verb.get_name() != "help") {
+            let name = verb.get_name();
+            let help = verb.clone().render_long_help().to_string();
+            assert!(
+                help.contains("Example") && help.contains("tanada "),
+                "{name}:\n{help}"
+            );
+            assert!(help.contains("--json") || name == "run", "{name}:\n{help}");
+        }
+    }
+}

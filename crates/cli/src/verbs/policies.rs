@@ -1,0 +1,53 @@
+//! `tanada policies`.
+
+use crate::ui::{self, Outcome};
+use serde::Serialize;
+use tanada_policy::registry;
+
+/// List the dispatchers that every command knows
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  tanada policies --json")]
+pub(crate) struct Args {
+    /// Print a JSON list
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Line {
+    name: &'static str,
+    summary: &'static str,
+    /// Its rule holds exactly, however many workers there are.
+    exact: bool,
+    /// No worker idles while a task is ready.
+    greedy: bool,
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    let lines = registry::all().iter().map(|entry| Line {
+        name: entry.name,
+        summary: entry.summary,
+        exact: entry.exact,
+        greedy: entry.greedy,
+    });
+    if args.json {
+        return ui::print(&ui::json(&lines.collect::<Vec<_>>()));
+    }
+    let word = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+    let rows = lines.map(|line| {
+        vec![
+            line.name.to_owned(),
+            line.summary.to_owned(),
+            word(line.exact),
+            word(line.greedy),
+        ]
+    });
+    ui::print(&ui::table(
+        &["policy", "takes next", "exact", "greedy"],
+        rows,
+    ))?;
+    ui::print(
+        "\nexact: the rule holds natively with any number of workers, not only in the simulator\n\
+         greedy: no worker idles while a task is ready\n",
+    )
+}

@@ -1,0 +1,55 @@
+//! A policy of your own in a crate of your own, compared with `fcfs` on the demo stream: every frame is checked.
+//!
+//! The policy takes the ready task of the lowest T group, so that the oldest picture on its way is finished first.
+//!
+//! Run it with `cargo run --release -p tanada-examples --bin own_policy`.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use tanada::compare::{self, Candidate, Input, Options};
+use tanada_policy::central::{Central, Rule};
+use tanada_policy::{Hints, Ready, Site, WorkerId};
+
+/// Ready tasks by T group, and of one group by age. `Central` puts one lock around it.
+struct LowestGroup(BTreeMap<(u32, u64), Ready>);
+
+impl Rule for LowestGroup {
+    const READS_HINTS: bool = true;
+
+    fn build(_site: &Site<'_>) -> Self {
+        LowestGroup(BTreeMap::new())
+    }
+
+    fn ready(&mut self, age: u64, task: Ready, hints: Hints) {
+        self.0.insert((hints.t, age), task);
+    }
+
+    fn next(&mut self, _worker: WorkerId) -> Option<Ready> {
+        self.0.pop_first().map(|(_, task)| task)
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let candidates = [
+        Candidate::registered("fcfs")?,
+        Candidate::of::<Central<LowestGroup>>("lowest-group"),
+    ];
+    let input = Input {
+        name: tanada::DEMO_NAME,
+        stream: tanada::DEMO,
+    };
+    let found = compare::run(
+        &input,
+        &candidates,
+        &Options {
+            repeat: 2,
+            ..Options::default()
+        },
+    )?;
+    print!("{}", tanada_report::to_table(&found.report));
+    assert!(
+        found.differences.is_empty(),
+        "a policy must not change what a program computes"
+    );
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! The examples run and say what they should.
+
+use std::process::Command;
+
+fn output(program: &str) -> String {
+    let output = Command::new(program).output().expect("the example starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program}: {errors}");
+    String::from_utf8(output.stdout).expect("examples print text")
+}
+
+#[test]
+fn first_graph() {
+    assert_eq!(
+        output(env!("CARGO_BIN_EXE_first_graph")),
+        "the harvest is 36 sheaves\n"
+    );
+}
+
+#[test]
+fn groups() {
+    let text = output(env!("CARGO_BIN_EXE_groups"));
+    assert_eq!(text.lines().count(), 12, "{text}");
+    for (day, terrace) in (0..3).flat_map(|day| (0..4).map(move |terrace| (day, terrace))) {
+        let task = format!("on day {day}: terrace {terrace}");
+        assert_eq!(
+            text.lines().filter(|line| line.ends_with(&task)).count(),
+            1,
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn frames() {
+    let text = output(env!("CARGO_BIN_EXE_frames"));
+    let wanted: String = (0..5)
+        .map(|n| format!("frame {n}: the last row is {} now\n", n * 100 + 6))
+        .collect();
+    assert_eq!(text, wanted);
+}
+
+#[test]
+fn own_policy_stands_beside_fcfs_with_the_same_frames() {
+    let text = output(env!("CARGO_BIN_EXE_own_policy"));
+    for policy in ["sequential", "fcfs", "lowest-group"] {
+        let row = text
+            .lines()
+            .find(|line| line.split_whitespace().next() == Some(policy));
+        let row = row.unwrap_or_else(|| panic!("no row of {policy}:\n{text}"));
+        assert_eq!(
+            row.split_whitespace().last() == Some("yes"),
+            policy != "sequential",
+            "{text}"
+        );
+    }
+    assert!(text.contains("All frames are identical"), "{text}");
+    let lines = include_str!("../own_policy.rs").lines().count();
+    assert!(
+        lines < 60,
+        "own_policy.rs has {lines} lines; its point is to be short"
+    );
+}
