@@ -182,8 +182,10 @@ struct Checker<'a> {
     /// Tasks that are ready, by age. Empty throughout where the log has no `Ready` events.
     ready: Vec<usize>,
     running: Vec<Option<usize>>,
-    /// Of each worker: what the task that it ended last released. Empty once it took its next task.
-    released: Vec<Vec<usize>>,
+    /// Of each worker: how many tasks it started and ended. Tells one turn from another.
+    steps: Vec<usize>,
+    /// Of each task: the worker on which it became ready, and that worker's step.
+    released: Vec<(WorkerId, usize)>,
     asleep: Vec<bool>,
     became_ready: usize,
     wakes_for_anyone: usize,
@@ -202,7 +204,8 @@ pub fn check(graph: &Graph, log: &Log, promises: Promises) -> Result<(), Violati
         stages: vec![Stage::Waiting; graph.len()],
         ready: Vec::new(),
         running: vec![None; workers],
-        released: vec![Vec::new(); workers],
+        steps: vec![0; workers],
+        released: vec![(WorkerId::NONE, 0); graph.len()],
         asleep: vec![false; workers],
         became_ready: 0,
         wakes_for_anyone: 0,
@@ -217,7 +220,7 @@ pub fn check(graph: &Graph, log: &Log, promises: Promises) -> Result<(), Violati
             Event::Ready { task, on } => {
                 checker.becomes_ready(task)?;
                 if on.is_worker() {
-                    checker.released[on.index()].push(task);
+                    checker.released[task] = (on, checker.steps[on.index()]);
                 }
             }
             Event::Start {
@@ -290,9 +293,8 @@ impl Checker<'_> {
         worker: WorkerId,
         origin: Origin,
     ) -> Result<(), Violation> {
-        let released = std::mem::take(&mut self.released[worker.index()]);
         let wrong = match origin {
-            Origin::Handed => !released.contains(&task),
+            Origin::Handed => self.released[task] != (worker, self.steps[worker.index()]),
             Origin::Stolen(victim) => victim == worker || victim.index() >= self.running.len(),
             Origin::Own | Origin::Pool | Origin::Mailbox => false,
         };
@@ -318,6 +320,7 @@ impl Checker<'_> {
                 });
             }
         }
+        self.steps[worker.index()] += 1;
         let running = self.running[worker.index()].replace(task);
         if running.is_some() {
             return Err(Violation::NotAlternating {
@@ -345,7 +348,7 @@ impl Checker<'_> {
             });
         }
         self.stages[task] = Stage::Ended;
-        self.released[worker.index()].clear();
+        self.steps[worker.index()] += 1;
         self.graph.tasks()[task]
             .successors
             .iter()

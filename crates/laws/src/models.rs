@@ -202,15 +202,17 @@ impl StealingModel {
     }
 
     fn steal_near(&mut self, me: WorkerId) -> Option<usize> {
-        for distance in 0..=u8::MAX {
-            let near = |&other: &WorkerId| self.placement.distance(me, other) == distance;
-            let mut ring: Vec<WorkerId> = self.others(me).into_iter().filter(near).collect();
+        let others = self.others(me);
+        for ring in others
+            .chunk_by(|&a, &b| self.placement.distance(me, a) == self.placement.distance(me, b))
+        {
             if ring
                 .iter()
                 .all(|&victim| self.oldest(Place::Own(victim)).is_none())
             {
                 continue;
             }
+            let mut ring = ring.to_vec();
             if ring.len() > 1 {
                 let start = self.random(me) % ring.len() as u64;
                 ring.rotate_left(start as usize);

@@ -129,7 +129,7 @@ impl State {
             "a task has at most {MAX_COUNT} unresolved dependencies"
         );
         self.0.store(
-            Self::generation_bits(generation) | u64::from(manual) * MANUAL | EDGE,
+            Self::generation_bits(generation) | (u64::from(manual) * MANUAL) | EDGE,
             Ordering::Release,
         );
     }
@@ -362,7 +362,7 @@ struct Inline<C, F>(std::marker::PhantomData<(C, F)>);
 
 impl<C, F: FnOnce(&C)> Inline<C, F> {
     const TABLE: BodyTable = BodyTable {
-        // SAFETY (both): the words hold an `F` that is used once, and the context is a `C`: `ErasedBody` keeps them together.
+        // SAFETY: the words hold an `F` that is used once, and the context is a `C`: `ErasedBody` keeps them together.
         call: |words, context| unsafe { words.cast::<F>().read()(&*context.cast::<C>()) },
         // SAFETY: see above.
         drop: |words| unsafe { words.cast::<F>().drop_in_place() },
@@ -373,7 +373,7 @@ struct Boxed<C, F>(std::marker::PhantomData<(C, F)>);
 
 impl<C, F: FnOnce(&C)> Boxed<C, F> {
     const TABLE: BodyTable = BodyTable {
-        // SAFETY (both): the words hold a pointer from `Box::into_raw` that is used once, and the context is a `C`.
+        // SAFETY: the words hold a pointer from `Box::into_raw` that is used once, and the context is a `C`.
         call: |words, context| unsafe {
             Box::from_raw(words.cast::<*mut F>().read())(&*context.cast::<C>())
         },
@@ -447,9 +447,10 @@ impl Slab {
     /// The nodes whose tasks belong to `graph`. Costs a look at every node of the pool: for errors only.
     pub(crate) fn of_graph(&self, graph: *const GraphCore) -> Vec<NodeRef> {
         let inner = self.inner.lock();
-        // SAFETY: the offsets stay inside the chunks.
         let nodes = inner.chunks.iter().flat_map(|chunk| {
-            (0..CHUNK).map(|offset| NodeRef(unsafe { chunk.cast::<Node>().add(offset) }))
+            let first = chunk.cast::<Node>();
+            // SAFETY: the offsets stay inside the chunk.
+            (0..CHUNK).map(move |offset| NodeRef(unsafe { first.add(offset) }))
         });
         nodes
             .filter(|node| std::ptr::eq(node.graph(), graph))

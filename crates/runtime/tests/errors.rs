@@ -30,9 +30,9 @@ fn for_all(check: impl Fn(&Pool)) {
             let ran = AtomicUsize::new(0);
             pool.scope(|s| {
                 (0..100).for_each(|_| {
-                    drop(s.task("after").register(|_| {
+                    s.task("after").register(|_| {
                         ran.fetch_add(1, Ordering::Relaxed);
-                    }))
+                    });
                 })
             })
             .unwrap();
@@ -180,7 +180,9 @@ fn a_panic_in_a_nested_graph_passes_through_both() {
         pool.scope(|s| {
             s.task("outer").register(move |_| {
                 inner
-                    .scope(|s| drop(s.task("inner").register(|_| panic!("deep"))))
+                    .scope(|s| {
+                        s.task("inner").register(|_| panic!("deep"));
+                    })
                     .unwrap()
             });
         })
@@ -277,8 +279,10 @@ fn a_policy_that_loses_tasks_is_found_out() {
         .build_with::<Lossy>("lossy")
         .unwrap();
     let error = within_a_second(|| {
-        pool.scope(|s| drop(s.task("lost").register(|_| ())))
-            .unwrap_err()
+        pool.scope(|s| {
+            s.task("lost").register(|_| ());
+        })
+        .unwrap_err()
     });
     assert!(
         matches!(&error, GraphError::PolicyLost { policy, .. } if policy == "lossy"),

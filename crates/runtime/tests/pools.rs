@@ -116,7 +116,9 @@ fn a_pool_ends_with_its_last_handle_even_in_a_task() {
     let outer = Pool::builder().workers(1).build().expect("a pool");
     let inner = Pool::builder().workers(2).build().expect("a pool");
     outer
-        .scope(move |s| drop(s.task("drops").register(move |_| drop(inner))))
+        .scope(move |s| {
+            s.task("drops").register(move |_| drop(inner));
+        })
         .expect("a graph that ends");
 }
 

@@ -170,9 +170,9 @@ fn a_task_may_run_a_graph_on_another_pool() {
             s.task("outer").register(move |_| {
                 b.scope(|s| {
                     (0..20).for_each(|_| {
-                        drop(s.task("inner").register(move |_| {
+                        s.task("inner").register(move |_| {
                             count_.fetch_add(1, Ordering::Relaxed);
-                        }))
+                        });
                     })
                 })
                 .unwrap();
@@ -195,9 +195,9 @@ fn nested_work_spreads_over_the_pool() {
             pool_
                 .scope(|s| {
                     (0..2).for_each(|_| {
-                        drop(s.task("inner").register(move |_| {
+                        s.task("inner").register(move |_| {
                             barrier.wait();
-                        }))
+                        });
                     })
                 })
                 .unwrap();

@@ -101,70 +101,40 @@ pub(super) const STEPS: &[Step] = &[
             .args(&["test", "--workspace", "--no-fail-fast"])
             .minutes(10)]),
     )),
-    // Each model of memory is its own build of everything, in its own folder.
+    // Each is its own build of everything, in its own folder.
     step(
         "loom",
-        "deque, mailbox and sleep under every interleaving",
-        Action::Commands(&[
-            CARGO
-                .args(&[
-                    "test",
-                    "-p",
-                    "tanada-queues",
-                    "--release",
-                    "--test",
-                    "loom*",
-                ])
-                .env("RUSTFLAGS", "--cfg loom")
-                .env("CARGO_TARGET_DIR", "target/loom")
-                .minutes(10)
-                .when("crates/queues/tests/loom"),
-            CARGO
-                .args(&[
-                    "test",
-                    "-p",
-                    "tanada-runtime",
-                    "--release",
-                    "--test",
-                    "loom*",
-                ])
-                .env("RUSTFLAGS", "--cfg loom")
-                .env("CARGO_TARGET_DIR", "target/loom")
-                .minutes(10)
-                .when("crates/runtime/tests/loom"),
-        ]),
+        "the queues under every interleaving of a few operations",
+        Action::Commands(&[CARGO
+            .args(&[
+                "test",
+                "-p",
+                "tanada-queues",
+                "--release",
+                "--test",
+                "loom*",
+            ])
+            .env("RUSTFLAGS", "--cfg loom")
+            .env("CARGO_TARGET_DIR", "target/loom")
+            .minutes(10)
+            .when("crates/queues/tests/loom")]),
     ),
     step(
         "shuttle",
-        "the same under random schedules, with more threads",
-        Action::Commands(&[
-            CARGO
-                .args(&[
-                    "test",
-                    "-p",
-                    "tanada-queues",
-                    "--release",
-                    "--test",
-                    "shuttle*",
-                ])
-                .env("RUSTFLAGS", "--cfg shuttle")
-                .env("CARGO_TARGET_DIR", "target/shuttle")
-                .minutes(10)
-                .when("crates/queues/tests/shuttle"),
-            CARGO
-                .args(&[
-                    "test",
-                    "-p",
-                    "tanada-runtime",
-                    "--release",
-                    "--test",
-                    "shuttle*",
-                ])
-                .env("RUSTFLAGS", "--cfg shuttle")
-                .env("CARGO_TARGET_DIR", "target/shuttle")
-                .minutes(10)
-                .when("crates/runtime/tests/shuttle"),
-        ]),
+        "the sleep protocol under chosen and random schedules",
+        Action::Commands(&[CARGO
+            .args(&[
+                "test",
+                "-p",
+                "tanada-runtime",
+                "--release",
+                "--test",
+                "model*",
+            ])
+            .env("RUSTFLAGS", "--cfg shuttle")
+            .env("CARGO_TARGET_DIR", "target/shuttle")
+            .minutes(10)
+            .when("crates/runtime/tests/model")]),
     ),
     step(
         "end-to-end",

@@ -12,6 +12,16 @@ const LISTED: &[(&str, usize, &str)] = &[
         300,
         "shared access to one picture by several tasks",
     ),
+    (
+        "crates/laws/src/toy.rs",
+        350,
+        "handles of the toy engine's tasks",
+    ),
+    (
+        "crates/laws/tests/many_threads.rs",
+        250,
+        "handles of tasks that real threads pass around",
+    ),
     ("crates/queues/src/deque.rs", 350, "the work-stealing deque"),
     ("crates/queues/src/ready.rs", 120, "handles from words"),
     (
@@ -47,7 +57,26 @@ const LISTED: &[(&str, usize, &str)] = &[
     ),
     ("crates/runtime/src/slab.rs", 500, "storage of tasks"),
     ("crates/runtime/src/worker.rs", 350, "the worker loop"),
-    ("crates/runtime/tests/scope.rs", 350, "counting allocations"),
+    (
+        "crates/runtime/tests/pools.rs",
+        250,
+        "processor time of the process",
+    ),
+    (
+        "crates/runtime/tests/scope.rs",
+        350,
+        "a borrow that outlives its scope, to test the guard",
+    ),
+    (
+        "crates/runtime/tests/template_alloc.rs",
+        100,
+        "counting allocations",
+    ),
+    (
+        "crates/workloads/src/h264/slot.rs",
+        60,
+        "a picture's job, found without a reference count a task",
+    ),
 ];
 
 pub(super) fn listed(workspace: &Workspace, report: &mut Report) {

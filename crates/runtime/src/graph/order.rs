@@ -11,10 +11,10 @@ enum Mark {
 pub(super) fn cycle(successors: &[Vec<usize>]) -> Option<Vec<usize>> {
     let mut marks = vec![Mark::New; successors.len()];
     for start in 0..successors.len() {
-        if marks[start] == Mark::New {
-            if let Some(found) = cycle_from(start, successors, &mut marks) {
-                return Some(found);
-            }
+        if marks[start] == Mark::New
+            && let Some(found) = cycle_from(start, successors, &mut marks)
+        {
+            return Some(found);
         }
     }
     None

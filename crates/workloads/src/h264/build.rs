@@ -1,14 +1,14 @@
 //! Registers the reconstruction tasks of a picture with their dependencies.
 //!
-//! The rules are those of [`tanada_h264::recon`], for units instead of macroblocks. Within a picture a task waits for
+//! The rules are those of [`tanada_h264::recon`], for units instead of macroblocks. Within a picture these tasks of unit (u, y) wait for:
 //!
-//! | task of unit (u, y) | waits for |
-//! |---|---|
-//! | luma residual | nothing |
-//! | luma prediction | rows of reference pictures; in a unit with intra macroblocks also its residual, and the reconstruction of (u-1, y), (u-1, y-1), (u, y-1), (u+1, y-1) |
-//! | luma reconstruction | residual and prediction of (u, y) |
-//! | chroma prediction, reconstruction | the same with chroma |
-//! | deblocking of a plane | reconstruction of (u, y); deblocking of (u-1, y), (u, y-1), (u+1, y-1); reconstruction of (u+1, y), (u-1, y+1), (u, y+1), (u+1, y+1) where they have intra macroblocks, which read their neighbours before these are deblocked |
+//! - luma residual: nothing;
+//! - luma prediction: rows of reference pictures; in a unit with intra macroblocks also its residual, and the luma reconstruction of
+//!   (u-1, y), (u-1, y-1), (u, y-1) and (u+1, y-1);
+//! - luma reconstruction: residual and prediction of (u, y);
+//! - chroma prediction and reconstruction: the same with chroma;
+//! - deblocking of a plane: reconstruction of (u, y); deblocking of (u-1, y), (u, y-1) and (u+1, y-1); and reconstruction of (u+1, y),
+//!   (u-1, y+1), (u, y+1) and (u+1, y+1) where they have intra macroblocks, which read their neighbours before these are deblocked.
 //!
 //! So the deblocking of the last unit of a row ends after everything in that row and in all rows above it: that is the task that a
 //! later picture's prediction waits for.
@@ -80,14 +80,22 @@ impl Grid {
 
     /// Place of a unit in raster order, if it is in the picture.
     fn at(&self, unit: i64, row: i64) -> Option<usize> {
-        let inside = (0..i64::from(self.units)).contains(&unit) && (0..i64::from(self.rows)).contains(&row);
+        let inside =
+            (0..i64::from(self.units)).contains(&unit) && (0..i64::from(self.rows)).contains(&row);
         inside.then_some((row * i64::from(self.units) + unit) as usize)
     }
 
     /// The neighbours of a unit, as offsets, that are in the picture.
-    fn near(&self, unit: u32, row: u32, offsets: &'static [(i64, i64)]) -> impl Iterator<Item = usize> {
+    fn near(
+        &self,
+        unit: u32,
+        row: u32,
+        offsets: &'static [(i64, i64)],
+    ) -> impl Iterator<Item = usize> {
         let grid = *self;
-        offsets.iter().filter_map(move |(x, y)| grid.at(i64::from(unit) + x, i64::from(row) + y))
+        offsets
+            .iter()
+            .filter_map(move |(x, y)| grid.at(i64::from(unit) + x, i64::from(row) + y))
     }
 }
 
@@ -112,10 +120,22 @@ impl Builder {
     }
 
     /// Registers all tasks of the picture in `slot`, and lets `output`, of which this holds one count, wait for them.
-    pub(super) fn build<'scope>(&mut self, s: &Scope<'scope>, picture: u64, slot: &'scope Slot, output: Token) {
+    pub(super) fn build<'scope>(
+        &mut self,
+        s: &Scope<'scope>,
+        picture: u64,
+        slot: &'scope Slot,
+        output: Token,
+    ) {
         let job = slot.job();
         let unit = self.cut.unit(job.mb_width(), self.workers);
-        let grid = Grid { picture, mb_width: job.mb_width(), rows: job.mb_height(), unit, units: job.mb_width().div_ceil(unit) };
+        let grid = Grid {
+            picture,
+            mb_width: job.mb_width(),
+            rows: job.mb_height(),
+            unit,
+            units: job.mb_width().div_ceil(unit),
+        };
         self.begin(job, &grid);
         let mut ends = self.old.pop().unwrap_or_default();
         for row in 0..=grid.rows {
@@ -136,20 +156,30 @@ impl Builder {
             }
         }
         for token in ends.last().into_iter().flatten() {
-            s.depend(output, *token).expect("the output task waits for its own count");
+            s.depend(output, *token)
+                .expect("the output task waits for its own count");
         }
-        s.resolve(output).expect("the output task waits for one count");
+        s.resolve(output)
+            .expect("the output task waits for one count");
         self.remember(job.frame().number(), ends);
     }
 
     fn begin(&mut self, job: &Job, grid: &Grid) {
-        let Tokens { luma, chroma, deblocking, intra, .. } = &mut self.tokens;
+        let Tokens {
+            luma,
+            chroma,
+            deblocking,
+            intra,
+            ..
+        } = &mut self.tokens;
         luma.clear();
         chroma.clear();
         deblocking.iter_mut().for_each(Vec::clear);
         intra.clear();
         for row in 0..grid.rows {
-            intra.extend((0..grid.units).map(|unit| grid.macroblocks(unit, row).any(|mb| job.is_intra(mb))));
+            intra.extend(
+                (0..grid.units).map(|unit| grid.macroblocks(unit, row).any(|mb| job.is_intra(mb))),
+            );
         }
     }
 
@@ -173,16 +203,40 @@ impl Builder {
         });
     }
 
-    fn task<'a, 'scope>(&self, s: &'a Scope<'scope>, grid: &Grid, unit: u32, row: u32, stage: Stage, name: &'static str) -> TaskBuilder<'a, 'scope> {
-        let place = Place { picture: grid.picture, row, rows: grid.rows, stage, workers: self.workers };
+    fn task<'a, 'scope>(
+        &self,
+        s: &'a Scope<'scope>,
+        grid: &Grid,
+        unit: u32,
+        row: u32,
+        stage: Stage,
+        name: &'static str,
+    ) -> TaskBuilder<'a, 'scope> {
+        let place = Place {
+            picture: grid.picture,
+            row,
+            rows: grid.rows,
+            stage,
+            workers: self.workers,
+        };
         let (t, group) = self.groups.of(place);
-        s.task(name).index(index(grid.picture, row * grid.units + unit)).groups(t, group)
+        s.task(name)
+            .index(index(grid.picture, row * grid.units + unit))
+            .groups(t, group)
     }
 
     /// One task a unit and front stage.
-    fn front_stages<'scope>(&mut self, s: &Scope<'scope>, slot: &'scope Slot, grid: &Grid, row: u32) {
+    fn front_stages<'scope>(
+        &mut self,
+        s: &Scope<'scope>,
+        slot: &'scope Slot,
+        grid: &Grid,
+        row: u32,
+    ) {
         for unit in 0..grid.units {
-            let here = grid.at(unit.into(), row.into()).expect("a unit of the picture");
+            let here = grid
+                .at(unit.into(), row.into())
+                .expect("a unit of the picture");
             let intra = self.tokens.intra[here];
             let mbs = grid.macroblocks(unit, row);
             let task = |stage: Stage| self.task(s, grid, unit, row, stage, NAMES[stage as usize]);
@@ -203,36 +257,69 @@ impl Builder {
             };
             let nothing = |_: &Scope<'scope>| ();
             let before = || grid.near(unit, row, BEFORE).filter(|_| intra);
-            let Tokens { references, luma, chroma, .. } = &self.tokens;
+            let Tokens {
+                references,
+                luma,
+                chroma,
+                ..
+            } = &self.tokens;
 
             let residual = task(Stage::LumaResidual).register(run(Stage::LumaResidual));
             let prediction = task(Stage::LumaPrediction)
                 .after(references.iter().map(|end| end[0]))
                 .after(intra.then_some(residual))
                 .after(before().map(|at| luma[at]))
-                .register(predict_and_add(Stage::LumaPrediction, Stage::LumaReconstruction));
+                .register(predict_and_add(
+                    Stage::LumaPrediction,
+                    Stage::LumaReconstruction,
+                ));
             let luma = task(Stage::LumaReconstruction).after([residual, prediction]);
-            let luma = if intra { luma.register(nothing) } else { luma.register(run(Stage::LumaReconstruction)) };
+            let luma = if intra {
+                luma.register(nothing)
+            } else {
+                luma.register(run(Stage::LumaReconstruction))
+            };
 
             let prediction = task(Stage::ChromaPrediction)
                 .after(references.iter().flat_map(|end| [end[1], end[2]]))
                 .after(before().map(|at| chroma[at]))
-                .register(predict_and_add(Stage::ChromaPrediction, Stage::ChromaReconstruction));
+                .register(predict_and_add(
+                    Stage::ChromaPrediction,
+                    Stage::ChromaReconstruction,
+                ));
             let chroma = task(Stage::ChromaReconstruction).after([prediction]);
-            let chroma = if intra { chroma.register(nothing) } else { chroma.register(run(Stage::ChromaReconstruction)) };
+            let chroma = if intra {
+                chroma.register(nothing)
+            } else {
+                chroma.register(run(Stage::ChromaReconstruction))
+            };
             self.tokens.luma.push(luma);
             self.tokens.chroma.push(chroma);
         }
     }
 
     /// One task a unit and rear stage. Returns the last unit's.
-    fn rear_stages<'scope>(&mut self, s: &Scope<'scope>, slot: &'scope Slot, grid: &Grid, row: u32) -> RowEnd {
+    fn rear_stages<'scope>(
+        &mut self,
+        s: &Scope<'scope>,
+        slot: &'scope Slot,
+        grid: &Grid,
+        row: u32,
+    ) -> RowEnd {
         for unit in 0..grid.units {
-            let here = grid.at(unit.into(), row.into()).expect("a unit of the picture");
+            let here = grid
+                .at(unit.into(), row.into())
+                .expect("a unit of the picture");
             for (plane, stage) in Stage::REAR.into_iter().enumerate() {
-                let fronts = if plane == 0 { &self.tokens.luma } else { &self.tokens.chroma };
+                let fronts = if plane == 0 {
+                    &self.tokens.luma
+                } else {
+                    &self.tokens.chroma
+                };
                 let deblocked = &self.tokens.deblocking[plane];
-                let readers = grid.near(unit, row, READERS).filter(|&at| self.tokens.intra[at]);
+                let readers = grid
+                    .near(unit, row, READERS)
+                    .filter(|&at| self.tokens.intra[at]);
                 let mbs = grid.macroblocks(unit, row);
                 let token = self
                     .task(s, grid, unit, row, stage, NAMES[stage as usize])
@@ -243,13 +330,25 @@ impl Builder {
                 self.tokens.deblocking[plane].push(token);
             }
         }
-        std::array::from_fn(|plane| *self.tokens.deblocking[plane].last().expect("a row has units"))
+        std::array::from_fn(|plane| {
+            *self.tokens.deblocking[plane]
+                .last()
+                .expect("a row has units")
+        })
     }
 
     /// One task a unit for all front stages.
-    fn whole_fronts<'scope>(&mut self, s: &Scope<'scope>, slot: &'scope Slot, grid: &Grid, row: u32) {
+    fn whole_fronts<'scope>(
+        &mut self,
+        s: &Scope<'scope>,
+        slot: &'scope Slot,
+        grid: &Grid,
+        row: u32,
+    ) {
         for unit in 0..grid.units {
-            let here = grid.at(unit.into(), row.into()).expect("a unit of the picture");
+            let here = grid
+                .at(unit.into(), row.into())
+                .expect("a unit of the picture");
             let intra = self.tokens.intra[here];
             let mbs = grid.macroblocks(unit, row);
             let near = grid.near(unit, row, BEFORE).filter(|_| intra);
@@ -259,17 +358,32 @@ impl Builder {
                 .after(near.map(|at| self.tokens.luma[at]))
                 .register(move |_| {
                     let job = slot.job();
-                    mbs.for_each(|mb| Stage::FRONT.into_iter().for_each(|stage| job.run_stage(stage, mb)));
+                    mbs.for_each(|mb| {
+                        Stage::FRONT
+                            .into_iter()
+                            .for_each(|stage| job.run_stage(stage, mb))
+                    });
                 });
             self.tokens.luma.push(token);
         }
     }
 
     /// One task for all rear stages of a row. Where no macroblock needs one, it only joins the row.
-    fn whole_rear<'scope>(&mut self, s: &Scope<'scope>, slot: &'scope Slot, grid: &Grid, row: u32, above: Option<&RowEnd>) -> RowEnd {
+    fn whole_rear<'scope>(
+        &mut self,
+        s: &Scope<'scope>,
+        slot: &'scope Slot,
+        grid: &Grid,
+        row: u32,
+        above: Option<&RowEnd>,
+    ) -> RowEnd {
         let row_of = |row: u32| (row * grid.units) as usize..((row + 1) * grid.units) as usize;
         let (luma, intra) = (&self.tokens.luma, &self.tokens.intra);
-        let readers = (row + 1 < grid.rows).then(|| row_of(row + 1)).into_iter().flatten().filter(|&at| intra[at]);
+        let readers = (row + 1 < grid.rows)
+            .then(|| row_of(row + 1))
+            .into_iter()
+            .flatten()
+            .filter(|&at| intra[at]);
         let mbs = grid.macroblocks(0, row).start..grid.macroblocks(grid.units - 1, row).end;
         let token = self
             .task(s, grid, 0, row, Stage::LumaDeblocking, "rear")
@@ -278,7 +392,11 @@ impl Builder {
             .after(above.map(|end| end[0]))
             .register(move |_| {
                 let job = slot.job();
-                mbs.for_each(|mb| Stage::REAR.into_iter().for_each(|stage| job.run_stage(stage, mb)));
+                mbs.for_each(|mb| {
+                    Stage::REAR
+                        .into_iter()
+                        .for_each(|stage| job.run_stage(stage, mb))
+                });
             });
         [token; 3]
     }

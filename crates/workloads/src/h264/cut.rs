@@ -61,9 +61,17 @@ impl FromStr for Cut {
 }
 
 /// The one of `all` that is called `text`, or a message that lists the right names.
-pub(super) fn by_name<X: Copy>(text: &str, what: &str, all: &[X], name: fn(X) -> &'static str) -> Result<X, String> {
-    all.iter().copied().find(|&one| name(one) == text).ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(|&one| name(one)).collect();
-        format!("unknown {what} \"{text}\"; there are {}", names.join(", "))
-    })
+pub(super) fn by_name<X: Copy>(
+    text: &str,
+    what: &str,
+    all: &[X],
+    name: fn(X) -> &'static str,
+) -> Result<X, String> {
+    all.iter()
+        .copied()
+        .find(|&one| name(one) == text)
+        .ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|&one| name(one)).collect();
+            format!("unknown {what} \"{text}\"; there are {}", names.join(", "))
+        })
 }

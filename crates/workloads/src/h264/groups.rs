@@ -58,7 +58,10 @@ impl Groups {
         match self {
             Groups::A => {
                 let groups = place.rows.div_ceil(ROWS) + 1;
-                (number(place.picture, groups, place.row / ROWS + rear), stage)
+                (
+                    number(place.picture, groups, place.row / ROWS + rear),
+                    stage,
+                )
             }
             Groups::B => (number(place.picture, 2, rear), stage),
             Groups::Own => {
@@ -109,7 +112,13 @@ mod tests {
     use super::*;
 
     fn place(picture: u64, row: u32, stage: Stage) -> Place {
-        Place { picture, row, rows: 30, stage, workers: 4 }
+        Place {
+            picture,
+            row,
+            rows: 30,
+            stage,
+            workers: 4,
+        }
     }
 
     #[test]
@@ -138,7 +147,10 @@ mod tests {
 
     #[test]
     fn no_groups_are_no_groups() {
-        assert_eq!(Groups::None.of(place(3, 3, Stage::LumaResidual)), (T(0), S(0)));
+        assert_eq!(
+            Groups::None.of(place(3, 3, Stage::LumaResidual)),
+            (T(0), S(0))
+        );
         assert_eq!(Groups::None.serial(3), (T(0), S(0)));
     }
 
@@ -147,6 +159,10 @@ mod tests {
         for groups in Groups::ALL {
             assert_eq!(groups.name().parse(), Ok(groups));
         }
-        assert!("c".parse::<Groups>().unwrap_err().contains("a, b, own, none"));
+        assert!(
+            "c".parse::<Groups>()
+                .unwrap_err()
+                .contains("a, b, own, none")
+        );
     }
 }

@@ -42,7 +42,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { cut: Cut::Own, groups: Groups::Own, ahead: 4, limits: Limits::default() }
+        Options {
+            cut: Cut::Own,
+            groups: Groups::Own,
+            ahead: 4,
+            limits: Limits::default(),
+        }
     }
 }
 
@@ -101,8 +106,11 @@ pub fn decode(
     pool.scope_with_cancel(cancel, |s| session.register_entropy(s, 0, None))?;
     let summary = session.parser.into_inner().summary;
     match summary.errors.first() {
-        Some(error) if summary.pictures == 0 => Err(error.clone().into()),
-        None if summary.pictures == 0 => Err(StreamError::NoPicture { offset: stream.len() as u64 }.into()),
+        Some(&error) if summary.pictures == 0 => Err(error.into()),
+        None if summary.pictures == 0 => Err(StreamError::NoPicture {
+            offset: stream.len() as u64,
+        }
+        .into()),
         _ => Ok(summary),
     }
 }
@@ -137,7 +145,12 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
     }
 
     /// Registers the task that parses picture number `picture`, after `room` has made a slot free.
-    fn register_entropy<'scope>(&'scope self, s: &Scope<'scope>, picture: u64, room: Option<Token>) {
+    fn register_entropy<'scope>(
+        &'scope self,
+        s: &Scope<'scope>,
+        picture: u64,
+        room: Option<Token>,
+    ) {
         let (t, group) = self.groups.serial(picture);
         s.task("entropy")
             .index(index(picture, 0))
@@ -148,7 +161,13 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
 
     fn entropy<'scope>(&'scope self, s: &Scope<'scope>, picture: u64) {
         let mut parser = self.parser.lock();
-        let Parser { decoder, stream, summary, built, outputs } = &mut *parser;
+        let Parser {
+            decoder,
+            stream,
+            summary,
+            built,
+            outputs,
+        } = &mut *parser;
         let job = loop {
             match decoder.next_picture(stream) {
                 Some(Ok(job)) => break Some(job),
@@ -161,22 +180,40 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
         let (t, group) = self.groups.serial(picture);
         let before = outputs.back().copied();
         let Some(job) = job else {
-            s.task("output").index(index(picture, 0)).after(before).register(move |_| self.output(&frames));
+            s.task("output")
+                .index(index(picture, 0))
+                .after(before)
+                .register(move |_| self.output(&frames));
             return;
         };
         summary.pictures += 1;
         summary.concealed += u64::from(job.concealed());
-        let output = s.task("output").index(index(picture, 0)).groups(t, group).count(1).after(before);
+        let output = s
+            .task("output")
+            .index(index(picture, 0))
+            .groups(t, group)
+            .count(1)
+            .after(before);
         let output = output.register(move |_| {
             self.output(&frames);
             // SAFETY of the slot's contract: this is the last task of the picture, see `Slot`.
             self.slot(picture).clear();
         });
         self.slot(picture).set(job);
-        let build = s.task("build").index(index(picture, 0)).groups(t, group).after(*built);
-        *built = Some(build.register(move |s| self.builder.lock().build(s, picture, self.slot(picture), output)));
+        let build = s
+            .task("build")
+            .index(index(picture, 0))
+            .groups(t, group)
+            .after(*built);
+        *built = Some(build.register(move |s| {
+            self.builder
+                .lock()
+                .build(s, picture, self.slot(picture), output)
+        }));
         outputs.push_back(output);
-        let room = (outputs.len() == self.ahead as usize).then(|| outputs.pop_front()).flatten();
+        let room = (outputs.len() == self.ahead as usize)
+            .then(|| outputs.pop_front())
+            .flatten();
         self.register_entropy(s, picture + 1, room);
     }
 

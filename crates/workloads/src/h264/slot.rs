@@ -25,7 +25,10 @@ unsafe impl Sync for Slot {}
 impl Slot {
     /// Begins a round.
     pub(super) fn set(&self, job: Arc<Job>) {
-        assert!(!self.full.swap(true, Ordering::AcqRel), "the slot is in use");
+        assert!(
+            !self.full.swap(true, Ordering::AcqRel),
+            "the slot is in use"
+        );
         // SAFETY: no task of the last round is left, and none of this round has begun (module).
         unsafe { *self.job.get() = Some(job) };
     }
