@@ -110,7 +110,7 @@ impl Default for Options {
             workers: None,
             bind: Bind::Auto,
             seed: 0,
-            repeat: 5,
+            repeat: 10,
             decode: h264::Options::default(),
             cancel: Cancel::new(),
         }

@@ -314,11 +314,17 @@ fn bar_chart(set: &[&RunResult], say_which: bool) -> Option<Value> {
         }
         _ => ("Cycles", |run| run.cycles.map(|cycles| cycles as f64)),
     };
-    let groups_differ = set.windows(2).any(|pair| pair[0].groups != pair[1].groups);
+    let mut groups = set
+        .iter()
+        .map(|run| &run.groups)
+        .filter(|groups| !groups.is_empty());
+    let groups_differ = groups
+        .next()
+        .is_some_and(|first| groups.any(|groups| groups != first));
     let rows: Vec<Value> = set
         .iter()
         .filter_map(|run| {
-            let label = if groups_differ {
+            let label = if groups_differ && !run.groups.is_empty() {
                 format!("{}, {}", run.policy, run.groups)
             } else {
                 run.policy.clone()

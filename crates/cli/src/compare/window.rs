@@ -1,19 +1,18 @@
 //! One picture of a recorded run, as it is looked at.
 
-use std::collections::BTreeMap;
 use tanada_report::{Event, Timeline};
 use tanada_workloads::h264::picture_of;
 
 /// Tasks that lie around a picture's reconstruction and may be far from it in time.
 const AROUND: [&str; 3] = ["entropy", "build", "output"];
 
-/// What stands for tasks of other pictures.
+/// What tasks of other pictures are called.
 const OTHERS: &str = "other pictures";
 
 /// The stretch of time in which `picture` is reconstructed, from 0 on.
 ///
-/// Its own tasks are all there. Several pictures are on their way at once; what a worker does for others meanwhile is one block of no
-/// group from the start of the first such task to the end of the last in a row, so that a gap in the chart is a worker without a task.
+/// Its own tasks are all there. Several pictures are on their way at once; tasks of the others are there without their groups and
+/// under one name, so that a gap in the chart is a worker without a task.
 pub(super) fn of_picture(recorded: &Timeline, picture: u64) -> Timeline {
     let Timeline {
         label,
@@ -37,52 +36,25 @@ pub(super) fn of_picture(recorded: &Timeline, picture: u64) -> Timeline {
     };
     let end = inner().map(|event| event.end).max().unwrap_or(begin);
 
-    let mut lanes: BTreeMap<u16, Vec<Event>> = BTreeMap::new();
-    for event in recorded
-        .events
-        .iter()
-        .filter(|event| event.end > begin && event.start < end)
-    {
-        lanes.entry(event.worker).or_default().push(event);
-    }
-    for mut lane in lanes.into_values() {
-        lane.sort_by_key(|event| (event.start, event.end));
-        let mut others: Option<Event> = None;
-        for event in lane {
-            let clipped = Event {
-                start: event.start.max(begin) - begin,
-                end: event.end.min(end) - begin,
-                ..event
-            };
-            if own(&event) {
-                shown.events.extend(others.take());
-                let name = shown.intern(name(&event));
-                shown.events.push(Event { name, ..clipped });
-                continue;
-            }
-            match &mut others {
-                Some(block) if clipped.start - block.end.min(clipped.start) <= PAUSE_NS => {
-                    block.end = block.end.max(clipped.end);
-                }
-                _ => {
-                    shown.events.extend(others.take());
-                    let name = shown.intern(OTHERS);
-                    others = Some(Event {
-                        name,
-                        t: 0,
-                        s: 0,
-                        ..clipped
-                    });
-                }
-            }
-        }
-        shown.events.extend(others);
+    let inside = |event: &Event| event.end > begin && event.start < end;
+    for event in recorded.events.iter().filter(inside) {
+        let (name, t, s) = match own(&event) {
+            true => (name(&event), event.t, event.s),
+            false => (OTHERS, 0, 0),
+        };
+        let name = shown.intern(name);
+        let (start, end) = (event.start.max(begin) - begin, event.end.min(end) - begin);
+        shown.events.push(Event {
+            name,
+            t,
+            s,
+            start,
+            end,
+            ..event
+        });
     }
     shown
 }
-
-/// Longer pauses between tasks of other pictures are shown.
-const PAUSE_NS: u64 = 2_000;
 
 #[cfg(test)]
 mod tests {
@@ -109,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_one_block_and_what_lies_outside_is_cut_off() {
+    fn others_have_no_groups_and_what_lies_outside_is_cut_off() {
         let timeline = recorded(&[
             (0, 5, "entropy", 0, 500),
             (0, 4, "rear", 900, 1_200),
@@ -138,11 +110,12 @@ mod tests {
         let wanted = [
             (0, OTHERS, 0, 0, 200),
             (0, "front", 3, 200, 1_000),
-            (0, OTHERS, 0, 8_150, 8_200),
             (1, "front", 3, 0, 400),
-            (1, OTHERS, 0, 400, 700),
+            (1, OTHERS, 0, 400, 600),
+            (1, OTHERS, 0, 610, 700),
             (1, OTHERS, 0, 8_000, 8_100),
             (1, "rear", 3, 8_100, 8_200),
+            (0, OTHERS, 0, 8_150, 8_200),
         ];
         assert_eq!(lines, wanted);
         assert_eq!(shown.picture, Some(5));

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     decoding: Decoding,
 
     /// Timed rounds; the shortest counts
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeat: u32,
 
     /// Where the page goes

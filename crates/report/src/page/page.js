@@ -321,14 +321,21 @@
       else g.seen = false;
     }
   }
+  const MARGIN = 150; // pixels outside of the window that count as in sight
   const watcher = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       const g = charts.find((one) => one.box === entry.target);
       g.visible = entry.isIntersecting;
       if (g.visible && !g.seen) draw(g);
     }
-  }, { rootMargin: '150px' });
-  for (const g of charts) watcher.observe(g.box);
+  }, { rootMargin: MARGIN + 'px' });
+  for (const g of charts) {
+    // What is in sight from the start does not wait for the observer, which a browser without a screen may never call.
+    const { top, bottom } = g.box.getBoundingClientRect();
+    g.visible = bottom > -MARGIN && top < innerHeight + MARGIN;
+    if (g.visible) draw(g);
+    watcher.observe(g.box);
+  }
   let width = innerWidth;
   addEventListener('resize', () => {
     if (innerWidth === width) return; // a phone's address bar came or went
