@@ -1,2 +1,57 @@
-//! The project's own chores.
-fn main() {}
+//! The project's own chores: `cargo xtask test` runs every check, `cargo xtask tidy` those that only read the workspace.
+
+#![forbid(unsafe_code)]
+
+mod test;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo xtask test                        every check, in under 15 minutes on 2 cores
+  cargo xtask test --quick                format, lints, invariants and tests in debug builds
+  cargo xtask test --only clippy,tidy     these steps
+  cargo xtask test --list                 the steps and what each does
+  cargo xtask test --full                 the long products and ten minutes of fuzzing a target
+  cargo xtask tidy                        only the rules that read the workspace";
+
+/// The project's own chores.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Runs every check of the project, goes on after failures, and sums up.
+    #[command(after_help = EXAMPLES)]
+    Test(test::Options),
+    /// Checks the invariants of the design that can be read off the workspace.
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let passed = match Arguments::parse().verb {
+        Verb::Test(options) => test::run(&root(), &options),
+        Verb::Tidy => tidy::run(&root()),
+    };
+    if passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// The folder of the workspace.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the workspace")
+        .to_owned()
+}

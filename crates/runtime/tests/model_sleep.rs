@@ -78,6 +78,48 @@ fn scenario(workers: usize, total: usize, forks: bool) {
     assert_eq!(pool.ran.load(SeqCst), total);
 }
 
+/// Two tasks that wait for each other need two workers at once: a worker that finds one must see to it that somebody looks for the other.
+fn meeting(workers: usize) {
+    let pool = Arc::new(Pool {
+        sleep: Sleep::new(workers),
+        tasks: AtomicUsize::new(0),
+        ran: AtomicUsize::new(0),
+        total: 2,
+    });
+    let barrier = Arc::new(shuttle::sync::Barrier::new(2));
+    let threads: Vec<_> = (0..workers)
+        .map(|me| {
+            let (pool, barrier) = (Arc::clone(&pool), Arc::clone(&barrier));
+            thread::spawn(move || {
+                pool.sleep.enter(me);
+                pool.sleep.search();
+                loop {
+                    if pool.take() {
+                        pool.sleep.found();
+                        barrier.wait();
+                        if pool.ran.fetch_add(1, SeqCst) + 1 == pool.total {
+                            pool.sleep.close();
+                        }
+                        pool.sleep.search();
+                    } else if pool.sleep.doze(me, || pool.tasks.load(SeqCst) > 0) == Woke::Close {
+                        return;
+                    }
+                }
+            })
+        })
+        .collect();
+    (0..2).for_each(|_| pool.push());
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().expect("a worker that ends"));
+}
+
+#[test]
+fn a_finder_passes_the_wake_up_on() {
+    Runner::new(RandomScheduler::new(20_000), Default::default()).run(|| meeting(2));
+    Runner::new(PctScheduler::new(3, 20_000), Default::default()).run(|| meeting(3));
+}
+
 #[test]
 fn exhaustive_one_worker() {
     Runner::new(DfsScheduler::new(Some(200_000), false), Default::default())

@@ -1,0 +1,358 @@
+//! Runs commands as children that can be stopped, and keeps their output until somebody wants it.
+
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{IsTerminal, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// A command line and the circumstances in which it is run. Written as data in the table of steps.
+#[derive(Clone, Copy)]
+pub(super) struct Command {
+    program: &'static [&'static str],
+    arguments: &'static [&'static str],
+    environment: [Option<(&'static str, &'static str)>; 2],
+    minutes: u64,
+    /// Run only where a file of the workspace begins so.
+    pub(super) condition: Option<&'static str>,
+}
+
+impl Command {
+    pub(super) const fn new(program: &'static [&'static str]) -> Command {
+        Command {
+            program,
+            arguments: &[],
+            environment: [None; 2],
+            minutes: 5,
+            condition: None,
+        }
+    }
+
+    pub(super) const fn args(self, arguments: &'static [&'static str]) -> Command {
+        Command { arguments, ..self }
+    }
+
+    /// Sets a variable of the environment; at most two.
+    pub(super) const fn env(self, name: &'static str, value: &'static str) -> Command {
+        let environment = match self.environment {
+            [None, _] => [Some((name, value)), None],
+            [first, _] => [first, Some((name, value))],
+        };
+        Command {
+            environment,
+            ..self
+        }
+    }
+
+    /// The longest that it may run (`--full`: twelve times as long).
+    pub(super) const fn minutes(self, minutes: u64) -> Command {
+        Command { minutes, ..self }
+    }
+
+    pub(super) const fn when(self, prefix: &'static str) -> Command {
+        Command {
+            condition: Some(prefix),
+            ..self
+        }
+    }
+}
+
+/// How a command ended.
+pub(super) struct Ending {
+    pub(super) success: bool,
+    /// The command line, what it wrote, and how it ended.
+    pub(super) output: String,
+}
+
+/// Runs the commands of all steps.
+pub(super) struct Runner {
+    pub(super) root: PathBuf,
+    pub(super) full: bool,
+    verbose: bool,
+    /// Name of the step that runs.
+    step: Cell<&'static str>,
+    /// Process group of the child that runs; 0: none.
+    child: Arc<AtomicI32>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Runner {
+    pub(super) fn new(root: &Path, full: bool, verbose: bool) -> Runner {
+        let child = Arc::new(AtomicI32::new(0));
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let (group, flag) = (Arc::clone(&child), Arc::clone(&interrupted));
+        // In tests several runners exist; the first has the handler.
+        let _ = ctrlc::set_handler(move || {
+            flag.store(true, Ordering::SeqCst);
+            stop(group.load(Ordering::SeqCst), Signal::TERM);
+        });
+        Runner {
+            root: root.to_owned(),
+            full,
+            verbose,
+            step: Cell::new(""),
+            child,
+            interrupted,
+        }
+    }
+
+    /// Says which step runs now.
+    pub(super) fn begin(&self, name: &'static str) {
+        self.step.set(name);
+        if self.verbose {
+            println!("running  {name}");
+        }
+    }
+
+    /// Whether somebody pressed Ctrl-C, or asked the process to end.
+    pub(super) fn interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::SeqCst)
+    }
+
+    /// Whether the workspace has a file whose path begins so.
+    pub(super) fn has_file(&self, prefix: &str) -> bool {
+        let (folder, start) = prefix.rsplit_once('/').unwrap_or((".", prefix));
+        let entries = std::fs::read_dir(self.root.join(folder))
+            .into_iter()
+            .flatten()
+            .flatten();
+        entries
+            .into_iter()
+            .any(|entry| entry.file_name().to_string_lossy().starts_with(start))
+    }
+
+    /// Runs a command of the table.
+    pub(super) fn run(&self, command: &Command) -> Ending {
+        let words: Vec<&str> = command
+            .program
+            .iter()
+            .chain(command.arguments)
+            .copied()
+            .collect();
+        let environment: Vec<(&str, &str)> =
+            command.environment.iter().flatten().copied().collect();
+        self.run_words(
+            &words,
+            &environment,
+            Duration::from_secs(60 * command.minutes),
+        )
+    }
+
+    /// Runs a program with its arguments in the root of the workspace.
+    pub(super) fn run_words(
+        &self,
+        words: &[&str],
+        environment: &[(&str, &str)],
+        limit: Duration,
+    ) -> Ending {
+        let mut shown: String = environment
+            .iter()
+            .map(|(name, value)| format!("{name}='{value}' "))
+            .collect();
+        shown.push_str(&words.join(" "));
+        match self.try_run(words, environment, limit, &shown) {
+            Ok(ending) => ending,
+            Err(error) => Ending {
+                success: false,
+                output: format!("$ {shown}\ncannot be run: {error}"),
+            },
+        }
+    }
+
+    /// Whether a program runs and says that all is well; its output is dropped.
+    pub(super) fn works(&self, words: &[&str]) -> bool {
+        let mut command = std::process::Command::new(words[0]);
+        command
+            .args(&words[1..])
+            .current_dir(&self.root)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    }
+
+    /// The lines that a program writes; `None` where it fails.
+    pub(super) fn list(&self, words: &[&str]) -> Option<Vec<String>> {
+        let mut command = std::process::Command::new(words[0]);
+        command
+            .args(&words[1..])
+            .current_dir(&self.root)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
+        let output = command
+            .output()
+            .ok()
+            .filter(|output| output.status.success())?;
+        Some(
+            String::from_utf8_lossy(&output.stdout)
+                .lines()
+                .map(|line| line.trim().to_owned())
+                .collect(),
+        )
+    }
+
+    fn try_run(
+        &self,
+        words: &[&str],
+        environment: &[(&str, &str)],
+        limit: Duration,
+        shown: &str,
+    ) -> std::io::Result<Ending> {
+        let limit = if self.full { limit * 12 } else { limit };
+        let mut command = std::process::Command::new(words[0]);
+        command
+            .args(&words[1..])
+            .current_dir(&self.root)
+            .stdin(Stdio::null())
+            .envs(environment.iter().copied());
+        // What the alias `cargo xtask` sets for this program must not reach the builds that it starts.
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
+            command.env_remove(name);
+        }
+        if self.full {
+            command.env("TANADA_FULL", "1");
+        }
+        // A file keeps the order of both streams and never blocks the child.
+        let file = tempfile::NamedTempFile::new()?;
+        if self.verbose {
+            println!("$ {shown}");
+        } else {
+            let output = File::options().append(true).open(file.path())?;
+            command.stderr(output.try_clone()?).stdout(output);
+        }
+        command.process_group(0); // so that its own children can be stopped with it
+        if self.interrupted() {
+            return Err(std::io::Error::other("interrupted"));
+        }
+        let mut child = command.spawn()?;
+        let (status, late) = self.wait(&mut child, limit)?;
+        let bytes = std::fs::read(file.path())?;
+        let mut output = format!("$ {shown}\n{}", String::from_utf8_lossy(&bytes));
+        match (late, status.code()) {
+            (true, _) => _ = writeln!(output, "stopped after {} s", limit.as_secs()),
+            (_, Some(0)) => {}
+            (_, Some(code)) => _ = writeln!(output, "exit {code}"),
+            (_, None) => _ = writeln!(output, "ended by a signal"),
+        }
+        Ok(Ending {
+            success: status.success() && !late,
+            output,
+        })
+    }
+
+    /// Waits for the child, at most `limit`; the second value says that it was too late.
+    fn wait(&self, child: &mut Child, limit: Duration) -> std::io::Result<(ExitStatus, bool)> {
+        let group = child.id() as i32;
+        self.child.store(group, Ordering::SeqCst);
+        if self.interrupted() {
+            stop(group, Signal::TERM); // pressed before the handler could know of this child
+        }
+        let start = Instant::now();
+        let (mut late, mut pause) = (false, Duration::from_millis(2));
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if start.elapsed() > limit {
+                late = true;
+                stop(group, Signal::KILL);
+            }
+            let name = self.step.get();
+            self.live(&format!(
+                "running  {name:<12} {:5.0} s",
+                start.elapsed().as_secs_f64()
+            ));
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(200));
+        };
+        self.child.store(0, Ordering::SeqCst);
+        if late || self.interrupted() {
+            stop(group, Signal::KILL); // what the child left behind
+        }
+        self.live("");
+        Ok((status, late))
+    }
+
+    /// Writes over the present line, on a terminal only.
+    fn live(&self, text: &str) {
+        let mut out = std::io::stdout();
+        if !self.verbose && out.is_terminal() {
+            let _ = write!(out, "\r\x1b[K{text}");
+            let _ = out.flush();
+        }
+    }
+}
+
+fn stop(group: i32, signal: Signal) {
+    if let Some(group) = Pid::from_raw(group).filter(|_| group > 1) {
+        let _ = kill_process_group(group, signal); // it may have ended by itself
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runner() -> Runner {
+        Runner::new(Path::new(env!("CARGO_MANIFEST_DIR")), false, false)
+    }
+
+    #[test]
+    fn a_command_that_takes_too_long_is_stopped_with_its_children() {
+        let start = Instant::now();
+        let ending = runner().run_words(
+            &["sh", "-c", "sleep 60 & echo child $!; wait"],
+            &[],
+            Duration::from_millis(300),
+        );
+        assert!(!ending.success);
+        assert!(start.elapsed() < Duration::from_secs(20));
+        assert!(ending.output.contains("stopped after"), "{}", ending.output);
+        let child = ending
+            .output
+            .lines()
+            .find_map(|line| line.strip_prefix("child "))
+            .unwrap();
+        let gone = || {
+            let stat = std::fs::read_to_string(format!("/proc/{child}/stat"));
+            stat.map_or(true, |stat| stat.contains(") Z "))
+        };
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !gone() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(gone(), "the grandchild still runs");
+    }
+
+    #[test]
+    fn the_environment_reaches_the_command() {
+        let ending = runner().run_words(
+            &["sh", "-c", "echo [$MARK]"],
+            &[("MARK", "x y")],
+            Duration::from_secs(10),
+        );
+        assert!(
+            ending.success && ending.output.contains("[x y]"),
+            "{}",
+            ending.output
+        );
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_a_failure() {
+        let ending = runner().run_words(&["no-such-program-at-all"], &[], Duration::from_secs(1));
+        assert!(
+            !ending.success && ending.output.contains("cannot be run"),
+            "{}",
+            ending.output
+        );
+        assert!(!runner().works(&["no-such-program-at-all"]));
+    }
+}

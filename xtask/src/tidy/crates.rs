@@ -1,0 +1,281 @@
+//! Which crate may depend on which.
+
+use std::path::Path;
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+use super::{Package, Report, Workspace};
+
+/// What a crate may depend on.
+struct Allowed {
+    package: &'static str,
+    normal: &'static [&'static str],
+    /// On top of `normal`, for its tests only.
+    dev: &'static [&'static str],
+}
+
+const fn allowed(
+    package: &'static str,
+    normal: &'static [&'static str],
+    dev: &'static [&'static str],
+) -> Allowed {
+    Allowed {
+        package,
+        normal,
+        dev,
+    }
+}
+
+/// Stands for every crate of the workspace.
+const EVERYTHING: &[&str] = &["*"];
+
+/// DESIGN.md, section 2, word for word; a crate that is not here yet is allowed nothing and has to be added.
+///
+/// The right column is for tests: they may look further, but never from `topology`, `queues` or `policy` up to an engine.
+const TABLE: &[Allowed] = &[
+    allowed("tanada-topology", &[], &[]),
+    allowed("tanada-trace", &[], &[]),
+    allowed("tanada-report", &[], &["tanada-topology"]),
+    allowed("tanada-h264", &[], &[]),
+    allowed("tanada-queues", &["tanada-topology"], &[]),
+    allowed(
+        "tanada-policy",
+        &["tanada-topology", "tanada-queues"],
+        &["tanada-report"],
+    ),
+    // The scheduling laws that both engines pass (DESIGN.md, section 5): a crate for tests, which no other may need to run.
+    allowed(
+        "tanada-laws",
+        &["tanada-policy", "tanada-queues", "tanada-topology"],
+        &[],
+    ),
+    allowed(
+        "tanada-runtime",
+        &[
+            "tanada-policy",
+            "tanada-queues",
+            "tanada-topology",
+            "tanada-report",
+        ],
+        &["tanada-laws", "tanada-h264"],
+    ),
+    allowed(
+        "tanada-sim",
+        &[
+            "tanada-policy",
+            "tanada-topology",
+            "tanada-trace",
+            "tanada-report",
+        ],
+        &["tanada-laws", "tanada-workloads"],
+    ),
+    // What a workload needs of policies, topology and reports comes through the runtime.
+    allowed(
+        "tanada-workloads",
+        &["tanada-runtime", "tanada-trace", "tanada-h264"],
+        &["tanada-policy", "tanada-topology", "tanada-report"],
+    ),
+    allowed("tanada", EVERYTHING, EVERYTHING),
+    allowed("tanada-openmp", &["tanada-runtime"], &[]),
+    allowed("tanada-capi", &["tanada-runtime"], &[]),
+    allowed("tanada-python", &["tanada-runtime"], &[]),
+    allowed(
+        "peers",
+        &["tanada-runtime", "tanada-workloads", "tanada-sim"],
+        &[],
+    ),
+    allowed("xtask", &[], &[]),
+];
+
+/// Examples stand for users' programs, which may use whatever they like.
+const EXAMPLES: &str = "examples/";
+
+pub(super) fn dependencies(workspace: &Workspace, report: &mut Report) {
+    let ours = |name: &&String| {
+        workspace
+            .packages
+            .iter()
+            .any(|package| package.name == **name)
+    };
+    for package in workspace
+        .packages
+        .iter()
+        .filter(|package| !package.folder.starts_with(EXAMPLES))
+    {
+        let manifest = format!("{}/Cargo.toml", package.folder);
+        let Some(allowed) = TABLE.iter().find(|allowed| allowed.package == package.name) else {
+            report.found(
+                &manifest,
+                0,
+                format!(
+                    "`{}` is a new crate: add it to the table in xtask/src/tidy/crates.rs",
+                    package.name
+                ),
+            );
+            continue;
+        };
+        let permits = |list: &[&str], name: &str| list == EVERYTHING || list.contains(&name);
+        for name in package
+            .normal
+            .iter()
+            .filter(ours)
+            .filter(|name| !permits(allowed.normal, name))
+        {
+            report.found(
+                &manifest,
+                0,
+                format!(
+                    "`{}` must not depend on `{name}` (DESIGN.md, section 2)",
+                    package.name
+                ),
+            );
+        }
+        let dev = package
+            .dev
+            .iter()
+            .filter(ours)
+            .filter(|name| **name != package.name);
+        for name in dev.filter(|name| !permits(allowed.normal, name) && !permits(allowed.dev, name))
+        {
+            report.found(
+                &manifest,
+                0,
+                format!("tests of `{}` must not depend on `{name}`", package.name),
+            );
+        }
+    }
+}
+
+/// Every crate stands in the code map of ARCHITECTURE.md as `FOLDER`.
+pub(super) fn map(workspace: &Workspace, report: &mut Report) {
+    const MAP: &str = "ARCHITECTURE.md";
+    let Some(text) = workspace.text(MAP) else {
+        return report.skipped(format!("there is no {MAP} yet"));
+    };
+    for package in &workspace.packages {
+        let named = text.match_indices(&package.folder).any(|(i, folder)| {
+            let next = text[i + folder.len()..].chars().next();
+            !next.is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_')
+        });
+        if !named {
+            report.found(
+                MAP,
+                0,
+                format!("the code map does not name `{}`", package.folder),
+            );
+        }
+    }
+}
+
+/// The crates of the workspace, as cargo sees them.
+pub(super) fn read_packages(root: &Path) -> Result<Vec<Package>, String> {
+    let metadata = MetadataCommand::new()
+        .current_dir(root)
+        .no_deps()
+        .other_options(vec!["--offline".to_owned()])
+        .exec()
+        .map_err(|error| error.to_string())?;
+    let packages = metadata.packages.iter().map(|package| {
+        let names = |dev: bool| {
+            let kind = |kind| (kind == DependencyKind::Development) == dev;
+            package
+                .dependencies
+                .iter()
+                .filter(|d| kind(d.kind))
+                .map(|d| d.name.clone())
+                .collect()
+        };
+        let folder = package
+            .manifest_path
+            .parent()
+            .and_then(|folder| folder.strip_prefix(&metadata.workspace_root).ok());
+        let folder = folder.map_or_else(String::new, |folder| folder.as_str().replace('\\', "/"));
+        Package {
+            name: package.name.to_string(),
+            folder,
+            normal: names(false),
+            dev: names(true),
+        }
+    });
+    Ok(packages.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_direction_is_found() {
+        let workspace = Workspace::of(&[])
+            .package("policy", &["tanada-runtime", "serde"], &[])
+            .package("runtime", &["tanada-policy"], &[]);
+        let findings = workspace.findings(dependencies);
+        assert_eq!(
+            findings,
+            "crates/policy/Cargo.toml: `tanada-policy` must not depend on `tanada-runtime` (DESIGN.md, section 2)"
+        );
+    }
+
+    #[test]
+    fn tests_may_look_further_but_not_everywhere() {
+        let workspace = Workspace::of(&[])
+            .package(
+                "runtime",
+                &[],
+                &["tanada-h264", "tanada-runtime", "tanada-workloads"],
+            )
+            .package("h264", &[], &[])
+            .package("workloads", &["tanada-runtime"], &[]);
+        assert_eq!(
+            workspace.findings(dependencies),
+            "crates/runtime/Cargo.toml: tests of `tanada-runtime` must not depend on `tanada-workloads`"
+        );
+    }
+
+    #[test]
+    fn a_new_crate_must_be_entered() {
+        let findings = Workspace::of(&[])
+            .package("novel", &[], &[])
+            .findings(dependencies);
+        assert!(
+            findings.contains("`tanada-novel` is a new crate: add it to the table"),
+            "{findings}"
+        );
+    }
+
+    #[test]
+    fn the_table_names_crates_once_and_knows_those_that_it_names() {
+        let names: Vec<&str> = TABLE.iter().map(|allowed| allowed.package).collect();
+        for (i, allowed) in TABLE.iter().enumerate() {
+            assert!(
+                !names[..i].contains(&allowed.package),
+                "{} stands there twice",
+                allowed.package
+            );
+            for name in allowed.normal.iter().chain(allowed.dev) {
+                assert!(
+                    *name == "*" || names.contains(name),
+                    "{} may depend on {name}, which is no crate",
+                    allowed.package
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_crate_that_is_not_in_the_map_is_found() {
+        let map_text = "| `crates/sim-extra` | ... |";
+        let workspace = Workspace::of(&[("ARCHITECTURE.md", map_text)]).package("sim", &[], &[]);
+        assert_eq!(
+            workspace.findings(map),
+            "ARCHITECTURE.md: the code map does not name `crates/sim`"
+        );
+        let workspace = Workspace::of(&[("ARCHITECTURE.md", "- `crates/sim`: the simulator")])
+            .package("sim", &[], &[]);
+        assert_eq!(workspace.findings(map), "");
+        assert_eq!(
+            Workspace::of(&[]).skips(map),
+            "there is no ARCHITECTURE.md yet"
+        );
+    }
+}

@@ -1,0 +1,302 @@
+//! Rules about the documents: links, change log, description of every policy.
+
+use super::{Report, Workspace};
+
+/// Every relative link of a Markdown file leads to a file or folder of the repository.
+pub(super) fn links(workspace: &Workspace, report: &mut Report) {
+    for (path, text) in workspace.texts(".md") {
+        for (number, line) in prose(text) {
+            for target in targets(line) {
+                let outside = target.contains("://")
+                    || target.starts_with("mailto:")
+                    || target.starts_with('#');
+                let target = target.split(['#', '?']).next().unwrap_or(target);
+                if outside || target.is_empty() {
+                    continue;
+                }
+                match resolve(path, target) {
+                    None => report.found(
+                        path,
+                        number,
+                        format!("the link `{target}` leads out of the repository"),
+                    ),
+                    Some(file) if !exists(workspace, &file) => {
+                        report.found(path, number, format!("the link `{target}` leads nowhere"))
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+}
+
+/// The lines outside of code blocks, numbered.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_code = false;
+    (1..).zip(text.lines()).filter(move |(_, line)| {
+        let fence = line.trim_start().starts_with("```");
+        in_code ^= fence;
+        !in_code && !fence
+    })
+}
+
+/// What stands in the parentheses of `[text](target "title")`, and after `[name]:`.
+fn targets(line: &str) -> Vec<&str> {
+    let outside_code: Vec<&str> = line.split('`').step_by(2).collect();
+    let mut targets = Vec::new();
+    for part in outside_code
+        .iter()
+        .flat_map(|text| text.split("](").skip(1))
+    {
+        targets.extend(part.split([')', ' ']).next());
+    }
+    // A code span in the text of a link separates the text from its target: `[`name`](target)`.
+    if let Some((_, definition)) = line
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("]: "))
+    {
+        targets.extend(definition.split_whitespace().next());
+    }
+    targets
+        .into_iter()
+        .map(|target| target.trim_matches(['<', '>']))
+        .collect()
+}
+
+/// The path from the root of what `target` means in the file `from`; `None` outside of the repository.
+fn resolve(from: &str, target: &str) -> Option<String> {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            name => parts.push(name),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+fn exists(workspace: &Workspace, path: &str) -> bool {
+    let folder = format!("{path}/");
+    path.is_empty()
+        || workspace.files.contains_key(path)
+        || workspace.files.keys().any(|file| file.starts_with(&folder))
+}
+
+const HEADINGS: &[&str] = &[
+    "Added",
+    "Changed",
+    "Deprecated",
+    "Removed",
+    "Fixed",
+    "Security",
+    "Performance",
+];
+
+/// The form of keepachangelog.com: `## [Unreleased]` or `## [1.2.3] - 2026-01-31`, in them `### Added` and so on, in these `- ` items.
+pub(super) fn changelog(workspace: &Workspace, report: &mut Report) {
+    const LOG: &str = "CHANGELOG.md";
+    let Some(text) = workspace.text(LOG) else {
+        return report.skipped(format!("there is no {LOG} yet"));
+    };
+    if !text.starts_with("# Changelog\n") {
+        report.found(LOG, 1, "the first line is not `# Changelog`");
+    }
+    let (mut releases, mut in_group) = (0, false);
+    for (number, line) in prose(text) {
+        if let Some(release) = line.strip_prefix("## ") {
+            releases += 1;
+            in_group = false;
+            if !is_release(release) {
+                report.found(LOG, number, format!("`{release}` is neither `[Unreleased]` nor of the form `[1.2.3] - 2026-01-31`"));
+            }
+        } else if let Some(group) = line.strip_prefix("### ") {
+            in_group = true;
+            if !HEADINGS.contains(&group) {
+                report.found(
+                    LOG,
+                    number,
+                    format!("`{group}` is none of {}", HEADINGS.join(", ")),
+                );
+            }
+        } else if releases > 0
+            && line.starts_with(|c: char| !c.is_whitespace() && c != '[')
+            && !(in_group && line.starts_with("- "))
+        {
+            report.found(
+                LOG,
+                number,
+                "expected an item `- ...` below a heading such as `### Added`",
+            );
+        }
+    }
+    if releases == 0 {
+        report.found(LOG, 0, "there is no release, not even `## [Unreleased]`");
+    }
+}
+
+fn is_release(heading: &str) -> bool {
+    if heading == "[Unreleased]" {
+        return true;
+    }
+    let numbers = |text: &str, separator: char, lengths: &[usize]| {
+        let parts: Vec<&str> = text.split(separator).collect();
+        let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        parts.len() == 3
+            && parts.iter().all(|part| digits(part))
+            && (0..lengths.len()).all(|i| parts[i].len() == lengths[i])
+    };
+    let version = heading
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] - "));
+    version
+        .is_some_and(|(version, date)| numbers(version, '.', &[]) && numbers(date, '-', &[4, 2, 2]))
+}
+
+/// Every name of the registry stands in the guide to policies.
+pub(super) fn policies(workspace: &Workspace, report: &mut Report) {
+    const REGISTRY: &str = "crates/policy/src/registry.rs";
+    const GUIDE: &str = "docs/policies.md";
+    let Some(registry) = workspace.text(REGISTRY) else {
+        return report.skipped(format!("there is no {REGISTRY} yet"));
+    };
+    let names = registered(registry);
+    if names.is_empty() {
+        return report.found(
+            REGISTRY,
+            0,
+            "found no name between `registry! {` and its `}`",
+        );
+    }
+    let Some(guide) = workspace.text(GUIDE) else {
+        return report.skipped(format!("there is no {GUIDE} yet"));
+    };
+    for name in names
+        .iter()
+        .filter(|name| !guide.contains(&format!("`{name}`")))
+    {
+        report.found(
+            GUIDE,
+            0,
+            format!("the registered policy `{name}` is not described"),
+        );
+    }
+}
+
+/// Lines such as `central "fcfs" = Fcfs: "...";` in the call of `registry!`.
+fn registered(text: &str) -> Vec<&str> {
+    let call = text
+        .lines()
+        .skip_while(|line| line.trim() != "registry! {")
+        .skip(1)
+        .take_while(|line| line.trim() != "}");
+    call.filter_map(|line| line.split('"').nth(1).filter(|_| line.contains('=')))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_links_are_found() {
+        let text = "\
+See [a](guide.md), [b](../README.md#x), [c](https://example.org/no.md), [d](#here), [`e`](missing.md),
+[f](../../shared/x.md) and `[g](code.md)`.
+```text
+[h](in-code.md)
+```
+[i]: gone.md
+[folder](../crates/policy)
+";
+        let files = [
+            ("docs/a.md", text),
+            ("docs/guide.md", ""),
+            ("README.md", "[docs](docs/)"),
+            ("crates/policy/src/lib.rs", ""),
+        ];
+        let findings = Workspace::of(&files).findings(links);
+        let expected = "\
+docs/a.md:1: the link `missing.md` leads nowhere
+docs/a.md:2: the link `../../shared/x.md` leads out of the repository
+docs/a.md:6: the link `gone.md` leads nowhere";
+        assert_eq!(findings, expected);
+    }
+
+    fn log(text: &str) -> String {
+        Workspace::of(&[("CHANGELOG.md", text)]).findings(changelog)
+    }
+
+    #[test]
+    fn a_change_log_in_form() {
+        let good = "# Changelog\n\nWords.\n\n## [Unreleased]\n\n### Added\n\n- x\n  more\n\n## [0.1.0] - 2026-01-31\n\n### Fixed\n- y\n";
+        assert_eq!(log(good), "");
+        assert_eq!(
+            Workspace::of(&[]).skips(changelog),
+            "there is no CHANGELOG.md yet"
+        );
+    }
+
+    #[test]
+    fn a_change_log_out_of_form() {
+        for (text, says) in [
+            (
+                "# Changes\n\n## [Unreleased]\n",
+                "CHANGELOG.md:1: the first line",
+            ),
+            ("# Changelog\n", "no release"),
+            ("# Changelog\n## 0.1\n", "CHANGELOG.md:2: `0.1` is neither"),
+            ("# Changelog\n## [0.1.0] - 31.1.2026\n", "is neither"),
+            (
+                "# Changelog\n## [Unreleased]\n### New\n",
+                "`New` is none of",
+            ),
+            (
+                "# Changelog\n## [Unreleased]\nwords\n",
+                "CHANGELOG.md:3: expected an item",
+            ),
+            (
+                "# Changelog\n## [Unreleased]\n- item\n",
+                "CHANGELOG.md:3: expected an item",
+            ),
+        ] {
+            assert!(log(text).contains(says), "{text}: {}", log(text));
+        }
+    }
+
+    #[test]
+    fn a_policy_without_description_is_found() {
+        let registry = "\
+macro_rules! registry { () => {} }
+registry! {
+    central \"fcfs\" = Fcfs: \"oldest\";
+    other \"near-steal\" = Near: \"x\";
+}
+";
+        let guide = "# Policies\n\n## `fcfs`\n";
+        let files = [
+            ("crates/policy/src/registry.rs", registry),
+            ("docs/policies.md", guide),
+        ];
+        assert_eq!(
+            Workspace::of(&files).findings(policies),
+            "docs/policies.md: the registered policy `near-steal` is not described"
+        );
+        assert_eq!(
+            Workspace::of(&files[..1]).skips(policies),
+            "there is no docs/policies.md yet"
+        );
+        let unreadable = [(
+            "crates/policy/src/registry.rs",
+            "registry! { central \"fcfs\" = Fcfs; }",
+        )];
+        assert!(
+            Workspace::of(&unreadable)
+                .findings(policies)
+                .contains("found no name")
+        );
+    }
+}

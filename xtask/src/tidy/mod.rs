@@ -1,0 +1,272 @@
+//! Rules about the workspace's own text: what the design promises about the code is checked here, not hoped for.
+//!
+//! A rule reads a [`Workspace`] and reports findings; each has a test that shows it catching a violation.
+
+mod code;
+mod crates;
+mod documents;
+mod purity;
+mod text;
+mod unsafety;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// The files and crates of the project. Built in memory by the tests of the rules.
+#[derive(Default)]
+pub(crate) struct Workspace {
+    /// Path from the root, with `/`, to the file.
+    files: BTreeMap<String, File>,
+    packages: Vec<Package>,
+}
+
+struct File {
+    bytes: u64,
+    /// `None`: not UTF-8.
+    text: Option<String>,
+}
+
+/// A crate of the workspace.
+struct Package {
+    name: String,
+    /// Its folder, from the root.
+    folder: String,
+    /// Names of the crates that it depends on, also those outside of the workspace.
+    normal: Vec<String>,
+    dev: Vec<String>,
+}
+
+/// What the rules found.
+#[derive(Default)]
+pub(crate) struct Report {
+    findings: Vec<String>,
+    /// Rules, or parts, that could not be checked, and why.
+    skipped: Vec<String>,
+}
+
+impl Report {
+    fn found(&mut self, path: &str, line: usize, message: impl std::fmt::Display) {
+        let place = if line == 0 {
+            path.to_owned()
+        } else {
+            format!("{path}:{line}")
+        };
+        self.findings.push(format!("{place}: {message}"));
+    }
+
+    fn skipped(&mut self, what: impl Into<String>) {
+        self.skipped.push(what.into());
+    }
+}
+
+type Rule = fn(&Workspace, &mut Report);
+
+/// Every rule by name.
+const RULES: &[(&str, Rule)] = &[
+    (
+        "dependencies point as in DESIGN.md, section 2",
+        crates::dependencies,
+    ),
+    ("every crate is in the map of ARCHITECTURE.md", crates::map),
+    ("policies are pure", purity::policy),
+    ("the engines do not know each other", purity::engines),
+    ("unsafe code only where it is listed", unsafety::listed),
+    ("lines and files of readable size", text::size),
+    ("no marks, no paths of a machine", text::marks),
+    ("no large files", text::large_files),
+    ("relative links resolve", documents::links),
+    ("the change log keeps its form", documents::changelog),
+    ("every policy is described", documents::policies),
+];
+
+/// Runs every rule and prints what they find; whether nothing was found.
+pub(crate) fn run(root: &Path) -> bool {
+    let workspace = match Workspace::read(root) {
+        Ok(workspace) => workspace,
+        Err(error) => {
+            eprintln!("tidy: cannot read the workspace: {error}");
+            return false;
+        }
+    };
+    let mut clean = true;
+    for (name, rule) in RULES {
+        let mut report = Report::default();
+        rule(&workspace, &mut report);
+        for skipped in &report.skipped {
+            println!("SKIPPED {name}: {skipped}");
+        }
+        for finding in &report.findings {
+            println!("{finding} [{name}]");
+        }
+        clean &= report.findings.is_empty();
+    }
+    println!(
+        "tidy: {} rules over {} files: {}",
+        RULES.len(),
+        workspace.files.len(),
+        if clean { "clean" } else { "violated" }
+    );
+    clean
+}
+
+impl Workspace {
+    /// Reads the files that git knows or would take (the whole folder where there is no git) and asks cargo for the crates.
+    fn read(root: &Path) -> Result<Workspace, String> {
+        let mut files = BTreeMap::new();
+        for path in list_files(root)? {
+            let Ok(bytes) = std::fs::read(root.join(&path)) else {
+                continue;
+            }; // deleted, but not yet from the index
+            files.insert(
+                path,
+                File {
+                    bytes: bytes.len() as u64,
+                    text: String::from_utf8(bytes).ok(),
+                },
+            );
+        }
+        Ok(Workspace {
+            files,
+            packages: crates::read_packages(root)?,
+        })
+    }
+
+    /// Every text file whose path ends so.
+    fn texts<'a>(&'a self, ending: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let texts = self
+            .files
+            .iter()
+            .filter_map(|(path, file)| Some((path.as_str(), file.text.as_deref()?)));
+        texts.filter(move |(path, _)| path.ends_with(ending))
+    }
+
+    fn text(&self, path: &str) -> Option<&str> {
+        self.files.get(path)?.text.as_deref()
+    }
+}
+
+fn list_files(root: &Path) -> Result<Vec<String>, String> {
+    let git = Command::new("git")
+        .args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])
+        .current_dir(root)
+        .output();
+    if let Ok(output) = git
+        && output.status.success()
+    {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        return Ok(text
+            .split('\0')
+            .filter(|path| !path.is_empty())
+            .map(str::to_owned)
+            .collect());
+    }
+    let mut files = Vec::new();
+    walk(root, "", &mut files).map_err(|error| error.to_string())?;
+    Ok(files)
+}
+
+fn walk(root: &Path, below: &str, files: &mut Vec<String>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(root.join(below))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = if below.is_empty() {
+            name.clone()
+        } else {
+            format!("{below}/{name}")
+        };
+        match entry.file_type()? {
+            kind if kind.is_file() => files.push(path),
+            kind if kind.is_dir()
+                && ![".git", "target", "corpus", "artifacts"].contains(&name.as_str()) =>
+            {
+                walk(root, &path, files)?
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Workspace {
+        /// A workspace in memory that holds these texts.
+        pub(super) fn of(files: &[(&str, &str)]) -> Workspace {
+            let file = |text: &str| File {
+                bytes: text.len() as u64,
+                text: Some(text.to_owned()),
+            };
+            let files = files
+                .iter()
+                .map(|(path, text)| (path.to_string(), file(text)))
+                .collect();
+            Workspace {
+                files,
+                packages: Vec::new(),
+            }
+        }
+
+        /// With a crate in `crates/NAME`, called `tanada-NAME`.
+        pub(super) fn package(mut self, name: &str, normal: &[&str], dev: &[&str]) -> Workspace {
+            let names = |list: &[&str]| list.iter().map(|name| name.to_string()).collect();
+            let folder = format!("crates/{name}");
+            self.packages.push(Package {
+                name: format!("tanada-{name}"),
+                folder,
+                normal: names(normal),
+                dev: names(dev),
+            });
+            self
+        }
+
+        /// What a rule finds, joined by line feeds.
+        pub(super) fn findings(&self, rule: Rule) -> String {
+            let mut report = Report::default();
+            rule(self, &mut report);
+            report.findings.join("\n")
+        }
+
+        /// What a rule skips, joined by line feeds.
+        pub(super) fn skips(&self, rule: Rule) -> String {
+            let mut report = Report::default();
+            rule(self, &mut report);
+            report.skipped.join("\n")
+        }
+    }
+
+    #[test]
+    fn the_workspace_keeps_every_rule() {
+        assert!(
+            run(&crate::root()),
+            "see above; `cargo xtask tidy` shows the same"
+        );
+    }
+
+    #[test]
+    fn without_git_the_folder_is_walked() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [
+            "a.rs",
+            "crates/x/src/lib.rs",
+            "target/debug/junk",
+            ".git/config",
+        ] {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let mut files = Vec::new();
+        walk(folder.path(), "", &mut files).unwrap();
+        files.sort();
+        assert_eq!(files, ["a.rs", "crates/x/src/lib.rs"]);
+    }
+}

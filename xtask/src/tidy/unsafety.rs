@@ -1,0 +1,196 @@
+//! Unsafe code stands in few, small, listed files; every other crate forbids it.
+
+use super::code::{has_word, without_comments_and_strings};
+use super::{Report, Workspace};
+
+/// The files that may hold `unsafe`, the most lines that each may have, and what they need it for.
+///
+/// A file grows past its limit only after somebody has asked whether the new part could stand elsewhere without `unsafe`.
+const LISTED: &[(&str, usize, &str)] = &[
+    (
+        "crates/h264/src/plane.rs",
+        300,
+        "shared access to one picture by several tasks",
+    ),
+    (
+        "crates/laws/src/toy.rs",
+        350,
+        "handles of the toy engine's tasks",
+    ),
+    ("crates/queues/src/deque.rs", 350, "the work-stealing deque"),
+    ("crates/queues/src/ready.rs", 120, "handles from words"),
+    (
+        "crates/queues/tests/common/mod.rs",
+        60,
+        "handles made up by tests",
+    ),
+    ("crates/runtime/src/fork.rs", 60, "the hook of fork(2)"),
+    (
+        "crates/runtime/src/graph/core.rs",
+        400,
+        "task bodies whose type is erased",
+    ),
+    (
+        "crates/runtime/src/graph/nested.rs",
+        200,
+        "graphs inside of tasks",
+    ),
+    (
+        "crates/runtime/src/graph/scope.rs",
+        600,
+        "tasks that borrow from their scope",
+    ),
+    (
+        "crates/runtime/src/graph/template.rs",
+        500,
+        "graphs that are run many times",
+    ),
+    (
+        "crates/runtime/src/pool.rs",
+        500,
+        "the table of functions per pool",
+    ),
+    ("crates/runtime/src/slab.rs", 500, "storage of tasks"),
+    ("crates/runtime/src/worker.rs", 350, "the worker loop"),
+    (
+        "crates/runtime/tests/pools.rs",
+        250,
+        "processor time of the process",
+    ),
+    (
+        "crates/runtime/tests/scope.rs",
+        350,
+        "a borrow that outlives its scope, to test the guard",
+    ),
+    (
+        "crates/runtime/tests/template_alloc.rs",
+        100,
+        "counting allocations",
+    ),
+];
+
+pub(super) fn listed(workspace: &Workspace, report: &mut Report) {
+    check(workspace, LISTED, report);
+}
+
+fn check(workspace: &Workspace, listed: &[(&str, usize, &str)], report: &mut Report) {
+    for (path, text) in workspace.texts(".rs") {
+        let code = without_comments_and_strings(text);
+        let Some(number) = code.lines().position(|line| has_word(line, "unsafe")) else {
+            continue;
+        };
+        match listed.iter().find(|(listed, ..)| *listed == path) {
+            None => report.found(
+                path,
+                number + 1,
+                "unsafe code in a file that is not listed in xtask/src/tidy/unsafety.rs",
+            ),
+            Some((_, most, _)) if text.lines().count() > *most => {
+                report.found(
+                    path,
+                    0,
+                    format!(
+                        "more than the {most} lines that a file with unsafe code is listed for"
+                    ),
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    for (path, ..) in listed
+        .iter()
+        .filter(|(path, ..)| workspace.text(path).is_none())
+    {
+        report.skipped(format!("{path} is listed but not there"));
+    }
+    for package in &workspace.packages {
+        roots(workspace, &package.folder, listed, report);
+    }
+}
+
+/// The crate's root says what the crate holds itself to.
+fn roots(workspace: &Workspace, folder: &str, listed: &[(&str, usize, &str)], report: &mut Report) {
+    let source = format!("{folder}/src/");
+    let has_unsafe = listed.iter().any(|(path, ..)| path.starts_with(&source));
+    let wanted = if has_unsafe {
+        "#![deny(unsafe_code)]"
+    } else {
+        "#![forbid(unsafe_code)]"
+    };
+    for root in ["lib.rs", "main.rs"].map(|name| format!("{source}{name}")) {
+        let Some(text) = workspace.text(&root) else {
+            continue;
+        };
+        if !text
+            .lines()
+            .any(|line| line.trim() == wanted || line.trim() == "#![forbid(unsafe_code)]")
+        {
+            report.found(&root, 0, format!("`{wanted}` is missing"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &[(&str, usize, &str)] = &[("crates/queues/src/deque.rs", 3, "the deque")];
+
+    fn findings(workspace: &Workspace) -> String {
+        workspace.findings(|workspace, report| check(workspace, ONE, report))
+    }
+
+    #[test]
+    fn unlisted_unsafe_code_is_found() {
+        let workspace = Workspace::of(&[
+            ("crates/queues/src/deque.rs", "unsafe fn a() {}\n"),
+            (
+                "crates/queues/src/fifo.rs",
+                "// unsafe is fine here\nunsafe impl Send for X {}\n",
+            ),
+        ]);
+        assert!(findings(&workspace).starts_with("crates/queues/src/fifo.rs:2: unsafe code"));
+    }
+
+    #[test]
+    fn a_listed_file_must_stay_small() {
+        let workspace =
+            Workspace::of(&[("crates/queues/src/deque.rs", "unsafe fn a() {}\n\n\n\n")]);
+        assert!(findings(&workspace).contains("more than the 3 lines"));
+        assert!(
+            workspace
+                .skips(|workspace, report| check(workspace, ONE, report))
+                .is_empty()
+        );
+        assert!(
+            Workspace::of(&[])
+                .skips(|workspace, report| check(workspace, ONE, report))
+                .contains("deque.rs is listed but not there")
+        );
+    }
+
+    #[test]
+    fn every_crate_says_what_it_holds_itself_to() {
+        let workspace = |queues: &str, trace: &str| {
+            let files = [
+                ("crates/queues/src/lib.rs", queues),
+                ("crates/trace/src/lib.rs", trace),
+            ];
+            findings(
+                &Workspace::of(&files)
+                    .package("queues", &[], &[])
+                    .package("trace", &[], &[]),
+            )
+        };
+        assert_eq!(
+            workspace("#![deny(unsafe_code)]", "#![forbid(unsafe_code)]"),
+            ""
+        );
+        assert_eq!(
+            workspace("//! queues", "#![deny(unsafe_code)]")
+                .lines()
+                .count(),
+            2
+        );
+    }
+}
