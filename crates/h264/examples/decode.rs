@@ -9,7 +9,11 @@ use md5::{Digest, Md5};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args_os().skip(1);
     let input = arguments.next().ok_or("usage: decode IN [OUT.yuv]")?;
-    let mut output = arguments.next().map(File::create).transpose()?.map(BufWriter::new);
+    let mut output = arguments
+        .next()
+        .map(File::create)
+        .transpose()?
+        .map(BufWriter::new);
     let stream = std::fs::read(input)?;
     let mut md5 = Md5::new();
     let mut size = (0, 0);
@@ -30,7 +34,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err(error.into());
     }
     output.map(|mut output| output.flush()).transpose()?;
-    let digest: String = md5.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest: String = md5
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     println!(
         "{} frames of {}x{}, {:.1} frames/s without output, md5 {digest}, {} macroblocks concealed, {} errors",
         summary.frames,

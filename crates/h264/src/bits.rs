@@ -22,7 +22,11 @@ impl<'a> BitReader<'a> {
             0 => 0,
             length => length * 8 - 1 - data[length - 1].trailing_zeros() as usize,
         };
-        BitReader { data, position: 0, end }
+        BitReader {
+            data,
+            position: 0,
+            end,
+        }
     }
 
     /// Whether bits in front of the stop bit are left (`more_rbsp_data`).
@@ -39,7 +43,11 @@ impl<'a> BitReader<'a> {
 
     /// Fails when more bits were read than there are.
     pub(crate) fn check(&self) -> Result<(), Fault> {
-        if self.overrun() { Err(Fault::Syntax("data ends too early")) } else { Ok(()) }
+        if self.overrun() {
+            Err(Fault::Syntax("data ends too early"))
+        } else {
+            Ok(())
+        }
     }
 
     /// Payload byte that is read next.
@@ -117,19 +125,35 @@ impl<'a> BitReader<'a> {
     /// te(v) with values up to `max`.
     #[inline(always)]
     pub(crate) fn te(&mut self, max: u32) -> u32 {
-        if max == 1 { 1 - self.bits(1) } else { self.ue() }
+        if max == 1 {
+            1 - self.bits(1)
+        } else {
+            self.ue()
+        }
     }
 
     /// ue(v) that must not be above `max`; else the fault says `what`.
     pub(crate) fn ue_max(&mut self, max: u32, what: &'static str) -> Result<u32, Fault> {
         let value = self.ue();
-        if value > max { Err(Fault::Syntax(what)) } else { Ok(value) }
+        if value > max {
+            Err(Fault::Syntax(what))
+        } else {
+            Ok(value)
+        }
     }
 
     /// se(v) that must lie in `range`; else the fault says `what`.
-    pub(crate) fn se_in(&mut self, range: std::ops::RangeInclusive<i32>, what: &'static str) -> Result<i32, Fault> {
+    pub(crate) fn se_in(
+        &mut self,
+        range: std::ops::RangeInclusive<i32>,
+        what: &'static str,
+    ) -> Result<i32, Fault> {
         let value = self.se();
-        if range.contains(&value) { Ok(value) } else { Err(Fault::Syntax(what)) }
+        if range.contains(&value) {
+            Ok(value)
+        } else {
+            Err(Fault::Syntax(what))
+        }
     }
 
     /// Goes to the next whole byte.
@@ -156,7 +180,9 @@ mod tests {
         while !bits.len().is_multiple_of(8) {
             bits.push('0');
         }
-        let bytes: Vec<u8> = (0..bits.len() / 8).map(|i| u8::from_str_radix(&bits[8 * i..8 * i + 8], 2).unwrap()).collect();
+        let bytes: Vec<u8> = (0..bits.len() / 8)
+            .map(|i| u8::from_str_radix(&bits[8 * i..8 * i + 8], 2).unwrap())
+            .collect();
         let mut rbsp = Rbsp::default();
         rbsp.load(&bytes);
         rbsp
@@ -166,10 +192,16 @@ mod tests {
     fn exp_golomb_codes_of_table_9_2() {
         let rbsp = rbsp("1 010 011 00100 00101 00110 00111 0001000 0001010");
         let mut reader = BitReader::new(&rbsp);
-        assert_eq!((0..9).map(|_| reader.ue()).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6, 7, 9]);
+        assert_eq!(
+            (0..9).map(|_| reader.ue()).collect::<Vec<_>>(),
+            [0, 1, 2, 3, 4, 5, 6, 7, 9]
+        );
         assert!(!reader.more_data() && !reader.overrun());
         let mut reader = BitReader::new(&rbsp);
-        assert_eq!((0..9).map(|_| reader.se()).collect::<Vec<_>>(), [0, 1, -1, 2, -2, 3, -3, 4, 5]);
+        assert_eq!(
+            (0..9).map(|_| reader.se()).collect::<Vec<_>>(),
+            [0, 1, -1, 2, -2, 3, -3, 4, 5]
+        );
     }
 
     #[test]

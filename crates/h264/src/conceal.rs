@@ -10,8 +10,16 @@ const QP: [u8; 3] = [0; 3];
 pub(crate) fn conceal(job: &mut Job, slot: Option<u8>) {
     let slice = job.slices.len() as u16;
     // Not deblocked themselves: what is copied was deblocked before.
-    job.slices.push(Slice { deblocking: 1, ..Slice::default() });
-    let mut mb = Mb { slice, qp: QP, filter_qp: QP, ..Mb::default() };
+    job.slices.push(Slice {
+        deblocking: 1,
+        ..Slice::default()
+    });
+    let mut mb = Mb {
+        slice,
+        qp: QP,
+        filter_qp: QP,
+        ..Mb::default()
+    };
     match slot {
         Some(slot) => {
             mb.kind = Kind::Inter;
@@ -24,7 +32,12 @@ pub(crate) fn conceal(job: &mut Job, slot: Option<u8>) {
             mb.ref_slot = [NO_SLOT; 4];
         }
     }
-    for (target, mvs) in job.mbs.iter_mut().zip(&mut job.mvs).filter(|(target, _)| target.slice == NO_SLICE) {
+    for (target, mvs) in job
+        .mbs
+        .iter_mut()
+        .zip(&mut job.mvs)
+        .filter(|(target, _)| target.slice == NO_SLICE)
+    {
         job.concealed += 1;
         *target = mb;
         *mvs = [Mv::default(); 16];

@@ -27,7 +27,9 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { max_macroblocks: 139_264 }
+        Limits {
+            max_macroblocks: 139_264,
+        }
     }
 }
 
@@ -89,7 +91,10 @@ pub struct Decoder {
 
 impl std::fmt::Debug for Decoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Decoder").field("limits", &self.limits).field("pictures", &self.pictures).finish_non_exhaustive()
+        f.debug_struct("Decoder")
+            .field("limits", &self.limits)
+            .field("pictures", &self.pictures)
+            .finish_non_exhaustive()
     }
 }
 
@@ -157,7 +162,8 @@ impl Decoder {
         let header = unit.bytes[0];
         let offset = unit.offset as u64;
         if header & 0x80 != 0 {
-            self.errors.push_back(Fault::Syntax("forbidden_zero_bit is 1").at(offset));
+            self.errors
+                .push_back(Fault::Syntax("forbidden_zero_bit is 1").at(offset));
             return;
         }
         let kind = header & 31;
@@ -170,7 +176,9 @@ impl Decoder {
             1 | 5 => self.slice(loaded),
             7 => self.sequence_parameter_set(offset),
             8 => self.picture_parameter_set(offset),
-            _ => self.errors.push_back(Fault::Unsupported(Feature::DataPartitioning).at(offset)),
+            _ => self
+                .errors
+                .push_back(Fault::Unsupported(Feature::DataPartitioning).at(offset)),
         }
     }
 
@@ -239,7 +247,8 @@ impl Decoder {
         let mut reader = BitReader::new(&rbsp);
         let result = self.parse_slice(&mut reader, unit);
         if let Err(fault) = result {
-            self.errors.push_back(fault.at(Self::place(&rbsp, &reader, unit.offset)));
+            self.errors
+                .push_back(fault.at(Self::place(&rbsp, &reader, unit.offset)));
         }
         self.rbsp = rbsp;
     }
@@ -247,10 +256,17 @@ impl Decoder {
     fn parse_slice(&mut self, reader: &mut BitReader<'_>, unit: Loaded) -> Result<(), Fault> {
         let start = SliceStart::parse(reader)?;
         let offset = unit.offset;
-        let no_pps = Fault::Syntax("the slice refers to a picture parameter set that is not there").at(offset);
-        let Some(pps) = Self::find(&mut self.pps, start.pps_id, &mut self.errors, no_pps) else { return Ok(()) };
-        let no_sps = Fault::Syntax("the slice refers to a sequence parameter set that is not there").at(offset);
-        let Some(sps) = Self::find(&mut self.sps, pps.sps_id, &mut self.errors, no_sps) else { return Ok(()) };
+        let no_pps = Fault::Syntax("the slice refers to a picture parameter set that is not there")
+            .at(offset);
+        let Some(pps) = Self::find(&mut self.pps, start.pps_id, &mut self.errors, no_pps) else {
+            return Ok(());
+        };
+        let no_sps =
+            Fault::Syntax("the slice refers to a sequence parameter set that is not there")
+                .at(offset);
+        let Some(sps) = Self::find(&mut self.sps, pps.sps_id, &mut self.errors, no_sps) else {
+            return Ok(());
+        };
         let header = SliceHeader::parse(reader, start, unit.header, &sps, &pps)?;
         if header.redundant_pic_cnt > 0 {
             return Err(Fault::Unsupported(Feature::RedundantSlices));
@@ -261,23 +277,38 @@ impl Decoder {
                 self.pending = Some(unit);
                 return Ok(());
             }
-            Some(picture) if *picture.sps != *sps => {
-                return Err(Fault::Syntax("slices of one picture refer to different sequence parameter sets"));
+            Some(picture) if !picture.sps.continues(&sps) => {
+                return Err(Fault::Syntax(
+                    "slices of one picture refer to different sequence parameter sets",
+                ));
             }
             Some(_) => {}
             None => self.begin_picture(&header, &sps, offset)?,
         }
         let result = self.slice_data(reader, &header, &pps);
         // A picture of which nothing could be read is no picture.
-        if self.current.as_ref().is_some_and(|picture| picture.job.slices.is_empty()) {
+        if self
+            .current
+            .as_ref()
+            .is_some_and(|picture| picture.job.slices.is_empty())
+        {
             self.current = None;
         }
         result
     }
 
-    fn slice_data(&mut self, reader: &mut BitReader<'_>, header: &SliceHeader, pps: &Pps) -> Result<(), Fault> {
-        let Some(picture) = &mut self.current else { return Ok(()) };
-        let Some(job) = Arc::get_mut(&mut picture.job) else { return Ok(()) };
+    fn slice_data(
+        &mut self,
+        reader: &mut BitReader<'_>,
+        header: &SliceHeader,
+        pps: &Pps,
+    ) -> Result<(), Fault> {
+        let Some(picture) = &mut self.current else {
+            return Ok(());
+        };
+        let Some(job) = Arc::get_mut(&mut picture.job) else {
+            return Ok(());
+        };
         if job.slices.len() >= usize::from(NO_SLICE) - 1 {
             return Err(Fault::Limit("number of slices"));
         }
@@ -288,7 +319,10 @@ impl Decoder {
             complete = result;
             let fallback = self.references.latest().or(self.previous.as_ref());
             for frame in frames {
-                let frame = frame.as_ref().or(fallback).ok_or(Fault::Syntax("there is no reference picture"))?;
+                let frame = frame
+                    .as_ref()
+                    .or(fallback)
+                    .ok_or(Fault::Syntax("there is no reference picture"))?;
                 list.push(slot(job, frame));
             }
         }
@@ -299,12 +333,18 @@ impl Decoder {
             weights: header.weights.clone(),
         });
         let slice = (job.slices.len() - 1) as u16;
-        let parsed = SliceParser::new(reader, job, &mut self.totals, slice, header, pps, &list).parse();
+        let parsed =
+            SliceParser::new(reader, job, &mut self.totals, slice, header, pps, &list).parse();
         complete.and(parsed)
     }
 
     /// Activates parameter sets, fills a gap in frame_num and takes a job and a frame for a new picture.
-    fn begin_picture(&mut self, header: &SliceHeader, sps: &Arc<Sps>, offset: u64) -> Result<(), Fault> {
+    fn begin_picture(
+        &mut self,
+        header: &SliceHeader,
+        sps: &Arc<Sps>,
+        offset: u64,
+    ) -> Result<(), Fault> {
         if header.idr {
             self.output.flush();
             self.activate(sps);
@@ -313,10 +353,14 @@ impl Decoder {
                 None if self.told_of_missing_idr => return Ok(()),
                 None => {
                     self.told_of_missing_idr = true;
-                    return Err(Fault::Syntax("pictures before the first IDR picture are dropped"));
+                    return Err(Fault::Syntax(
+                        "pictures before the first IDR picture are dropped",
+                    ));
                 }
-                Some(active) if **active != **sps => {
-                    return Err(Fault::Syntax("the sequence parameter set changes without an IDR picture"));
+                Some(active) if !active.continues(sps) => {
+                    return Err(Fault::Syntax(
+                        "the sequence parameter set changes without an IDR picture",
+                    ));
                 }
                 Some(_) => self.fill_gap(header, sps, offset),
             }
@@ -328,20 +372,29 @@ impl Decoder {
         if let Some(job) = Arc::get_mut(&mut job) {
             job.reset(frame);
         }
-        self.totals.resize((sps.mb_width * sps.mb_height) as usize, [0; 24]);
-        self.current = Some(Picture { job, sps: Arc::clone(sps), header: header.clone(), poc });
+        self.totals
+            .resize((sps.mb_width * sps.mb_height) as usize, [0; 24]);
+        self.current = Some(Picture {
+            job,
+            sps: Arc::clone(sps),
+            header: header.clone(),
+            poc,
+        });
         Ok(())
     }
 
     /// Makes `sps` the active one; an IDR picture begins.
     fn activate(&mut self, sps: &Arc<Sps>) {
-        if let Some(active) = &self.active {
-            if (active.mb_width, active.mb_height) != (sps.mb_width, sps.mb_height) {
-                self.references.clear();
-                self.previous = None;
-                self.frames.clear();
-                self.jobs.clear();
-            }
+        let size = |sps: &Sps| (sps.mb_width, sps.mb_height);
+        if self
+            .active
+            .as_ref()
+            .is_some_and(|active| size(active) != size(sps))
+        {
+            self.references.clear();
+            self.previous = None;
+            self.frames.clear();
+            self.jobs.clear();
         }
         self.active = Some(Arc::clone(sps));
         self.previous_ref_frame_num = 0;
@@ -356,9 +409,13 @@ impl Decoder {
             return;
         }
         if !sps.gaps_allowed {
-            self.errors.push_back(Fault::Syntax("a gap in frame_num: reference pictures are missing").at(offset));
+            self.errors.push_back(
+                Fault::Syntax("a gap in frame_num: reference pictures are missing").at(offset),
+            );
         }
-        let Some(frame) = self.references.latest().or(self.previous.as_ref()).cloned() else { return };
+        let Some(frame) = self.references.latest().or(self.previous.as_ref()).cloned() else {
+            return;
+        };
         // More than fit would only push each other out.
         for back in (1..distance.min(sps.num_ref_frames.max(1) + 1)).rev() {
             let frame_num = (header.frame_num + max - back) % max;
@@ -369,8 +426,12 @@ impl Decoder {
 
     /// Ends the current picture: conceals what is missing, marks references and finds the output order.
     fn finish_picture(&mut self, offset: u64) {
-        let Some(mut picture) = self.current.take() else { return };
-        let Some(job) = Arc::get_mut(&mut picture.job) else { return };
+        let Some(mut picture) = self.current.take() else {
+            return;
+        };
+        let Some(job) = Arc::get_mut(&mut picture.job) else {
+            return;
+        };
         if job.mbs.iter().all(|mb| mb.slice == NO_SLICE) {
             return;
         }
@@ -401,16 +462,27 @@ impl Decoder {
     }
 
     /// C.4.5.3: shows waiting pictures until there is room for `frame`, then lets it wait; `references` does not count it.
-    fn output_frame(&mut self, frame: &Arc<Frame>, references: usize, sps: &Sps, is_reference: bool) {
+    fn output_frame(
+        &mut self,
+        frame: &Arc<Frame>,
+        references: usize,
+        sps: &Sps,
+        is_reference: bool,
+    ) {
         let capacity = sps.dpb_frames();
         let mut reorder = sps.reorder_frames();
         loop {
             let waiting = self.output.waiting();
-            let only_waiting = waiting.iter().filter(|waiting| !self.references.holds(waiting)).count();
+            let only_waiting = waiting
+                .iter()
+                .filter(|waiting| !self.references.holds(waiting))
+                .count();
             if references + only_waiting < capacity {
                 break;
             }
-            if waiting.is_empty() || !is_reference && waiting.iter().all(|waiting| waiting.poc > frame.poc) {
+            if waiting.is_empty()
+                || !is_reference && waiting.iter().all(|waiting| waiting.poc > frame.poc)
+            {
                 reorder = reorder.min(waiting.len());
                 break;
             }
@@ -441,10 +513,14 @@ impl Decoder {
 
     /// A frame that nobody uses, for the next picture.
     fn idle_frame(&mut self, sps: &Sps, poc: i32) -> Arc<Frame> {
-        let idle = self.frames.iter_mut().position(|frame| Arc::get_mut(frame).is_some());
+        let idle = self
+            .frames
+            .iter_mut()
+            .position(|frame| Arc::get_mut(frame).is_some());
         let at = idle.unwrap_or_else(|| {
             let buffer = self.frames.len() as u32;
-            self.frames.push(Arc::new(Frame::new(sps.mb_width, sps.mb_height, buffer)));
+            self.frames
+                .push(Arc::new(Frame::new(sps.mb_width, sps.mb_height, buffer)));
             self.frames.len() - 1
         });
         if let Some(frame) = Arc::get_mut(&mut self.frames[at]) {
@@ -464,10 +540,14 @@ fn resets(header: &SliceHeader) -> bool {
 
 /// The index of `frame` in `job.references`, where it is entered if needed.
 fn slot(job: &mut Job, frame: &Arc<Frame>) -> u8 {
-    let at = job.references.iter().position(|reference| Arc::ptr_eq(reference, frame)).unwrap_or_else(|| {
-        job.references.push(Arc::clone(frame));
-        job.references.len() - 1
-    });
+    let at = job
+        .references
+        .iter()
+        .position(|reference| Arc::ptr_eq(reference, frame))
+        .unwrap_or_else(|| {
+            job.references.push(Arc::clone(frame));
+            job.references.len() - 1
+        });
     at as u8
 }
 
@@ -480,7 +560,11 @@ pub fn parse_headers(data: &[u8]) {
         rbsp.load(&unit.bytes[1..]);
         let mut reader = BitReader::new(&rbsp);
         match (unit.bytes[0] & 31, &sps, &pps) {
-            (7, ..) => sps = Sps::parse(&mut reader, Limits::default().max_macroblocks).ok().or(sps),
+            (7, ..) => {
+                sps = Sps::parse(&mut reader, Limits::default().max_macroblocks)
+                    .ok()
+                    .or(sps)
+            }
             (8, ..) => pps = Pps::parse(&mut reader).ok().or(pps),
             (_, Some(sps), Some(pps)) => {
                 if let Ok(start) = SliceStart::parse(&mut reader) {

@@ -42,17 +42,32 @@ impl References {
 
     /// Whether the frame is used for reference.
     pub(crate) fn holds(&self, frame: &Arc<Frame>) -> bool {
-        self.list.iter().any(|reference| Arc::ptr_eq(&reference.frame, frame))
+        self.list
+            .iter()
+            .any(|reference| Arc::ptr_eq(&reference.frame, frame))
     }
 
     /// Reference list 0 of a P slice: initial order (8.2.4.2.1), then modification (8.2.4.3).
     ///
     /// Where the stream refers to a picture that is not there, the answer has None and the fault says so.
-    pub(crate) fn build_list(&self, sps: &Sps, header: &SliceHeader) -> (Vec<Option<Arc<Frame>>>, Result<(), Fault>) {
-        let picture_number = |reference: &Reference| self.picture_number(reference, sps, header.frame_num);
-        let mut short: Vec<_> = self.list.iter().filter(|r| r.usage == Usage::Short).collect();
+    pub(crate) fn build_list(
+        &self,
+        sps: &Sps,
+        header: &SliceHeader,
+    ) -> (Vec<Option<Arc<Frame>>>, Result<(), Fault>) {
+        let picture_number =
+            |reference: &Reference| self.picture_number(reference, sps, header.frame_num);
+        let mut short: Vec<_> = self
+            .list
+            .iter()
+            .filter(|r| r.usage == Usage::Short)
+            .collect();
         short.sort_by_key(|reference| std::cmp::Reverse(picture_number(reference)));
-        let mut long: Vec<_> = self.list.iter().filter(|r| r.usage != Usage::Short).collect();
+        let mut long: Vec<_> = self
+            .list
+            .iter()
+            .filter(|r| r.usage != Usage::Short)
+            .collect();
         long.sort_by_key(|reference| match reference.usage {
             Usage::Long(index) => index,
             Usage::Short => u32::MAX,
@@ -61,20 +76,31 @@ impl References {
         let length = header.num_ref_idx_active as usize;
         list.resize(length, None);
         let result = self.modify(&mut list, sps, header);
-        let frames: Vec<_> = list.into_iter().map(|entry| entry.map(|r| Arc::clone(&r.frame))).collect();
+        let frames: Vec<_> = list
+            .into_iter()
+            .map(|entry| entry.map(|r| Arc::clone(&r.frame)))
+            .collect();
         let complete = frames.iter().all(Option::is_some);
-        let missing = Err(Fault::Syntax("the reference list has no picture at some index"));
+        let missing = Err(Fault::Syntax(
+            "the reference list has no picture at some index",
+        ));
         (frames, result.and(if complete { Ok(()) } else { missing }))
     }
 
     /// PicNum of a short-term picture (8.2.4.1); for frames it is FrameNumWrap.
     fn picture_number(&self, reference: &Reference, sps: &Sps, frame_num: u32) -> i64 {
-        let wrap = if reference.frame_num > frame_num { i64::from(sps.max_frame_num()) } else { 0 };
+        let wrap = if reference.frame_num > frame_num {
+            i64::from(sps.max_frame_num())
+        } else {
+            0
+        };
         i64::from(reference.frame_num) - wrap
     }
 
     fn find_short(&self, sps: &Sps, frame_num: u32, number: i64) -> Option<usize> {
-        self.list.iter().position(|r| r.usage == Usage::Short && self.picture_number(r, sps, frame_num) == number)
+        self.list.iter().position(|r| {
+            r.usage == Usage::Short && self.picture_number(r, sps, frame_num) == number
+        })
     }
 
     fn find_long(&self, index: u32) -> Option<usize> {
@@ -94,21 +120,33 @@ impl References {
             let found = match *modification {
                 Modification::LongTerm(number) => self.find_long(number),
                 Modification::Subtract(difference) | Modification::Add(difference) => {
-                    let sign = if matches!(modification, Modification::Add(_)) { 1 } else { -1 };
+                    let sign = if matches!(modification, Modification::Add(_)) {
+                        1
+                    } else {
+                        -1
+                    };
                     predicted = (predicted + sign * i64::from(difference)).rem_euclid(max);
-                    let wrap = if predicted > i64::from(header.frame_num) { max } else { 0 };
+                    let wrap = if predicted > i64::from(header.frame_num) {
+                        max
+                    } else {
+                        0
+                    };
                     self.find_short(sps, header.frame_num, predicted - wrap)
                 }
             };
             let Some(found) = found else {
-                result = Err(Fault::Syntax("modification of a reference list names a picture that is not there"));
+                result = Err(Fault::Syntax(
+                    "modification of a reference list names a picture that is not there",
+                ));
                 continue;
             };
             // Insert, then take out the later entry for the same picture (8-37, 8-38).
             let picture = &self.list[found];
             let length = list.len();
             list.insert(at, Some(picture));
-            let same = |entry: &Option<&Reference>| entry.is_some_and(|entry| std::ptr::eq(entry, picture));
+            let same = |entry: &Option<&Reference>| {
+                entry.is_some_and(|entry| std::ptr::eq(entry, picture))
+            };
             let later = list.iter().skip(at + 1).position(same);
             if let Some(later) = later {
                 list.remove(at + 1 + later);
@@ -132,7 +170,11 @@ impl References {
     /// Enters a frame for a picture that is missing in the stream (8.2.5.2).
     pub(crate) fn fill_gap(&mut self, sps: &Sps, frame_num: u32, frame: Arc<Frame>) {
         self.slide(sps, frame_num);
-        self.list.push(Reference { frame, frame_num, usage: Usage::Short });
+        self.list.push(Reference {
+            frame,
+            frame_num,
+            usage: Usage::Short,
+        });
     }
 
     /// The reference picture that was decoded last.
@@ -141,7 +183,12 @@ impl References {
     }
 
     /// Marks reference pictures after the current one is decoded (8.2.5.1), which must be a reference picture.
-    pub(crate) fn mark(&mut self, sps: &Sps, header: &SliceHeader, frame: &Arc<Frame>) -> Result<(), Fault> {
+    pub(crate) fn mark(
+        &mut self,
+        sps: &Sps,
+        header: &SliceHeader,
+        frame: &Arc<Frame>,
+    ) -> Result<(), Fault> {
         let mut result = Ok(());
         let mut usage = Usage::Short;
         let mut frame_num = header.frame_num;
@@ -159,52 +206,73 @@ impl References {
                     result = result.and(outcome);
                     match *operation {
                         Mmco::ForgetAll => frame_num = 0,
-                        Mmco::CurrentLong { long_term_frame_idx } if outcome.is_ok() => {
+                        Mmco::CurrentLong {
+                            long_term_frame_idx,
+                        } if outcome.is_ok() => {
                             usage = Usage::Long(long_term_frame_idx);
                         }
                         _ => {}
                     }
                 }
                 if self.list.len() >= sps.num_ref_frames.max(1) as usize {
-                    result = result.and(Err(Fault::Syntax("more reference pictures than max_num_ref_frames")));
+                    result = result.and(Err(Fault::Syntax(
+                        "more reference pictures than max_num_ref_frames",
+                    )));
                     self.slide(sps, frame_num);
                 }
             }
         }
-        self.list.push(Reference { frame: Arc::clone(frame), frame_num, usage });
+        self.list.push(Reference {
+            frame: Arc::clone(frame),
+            frame_num,
+            usage,
+        });
         result
     }
 
     /// 8.2.5.4.
     fn operate(&mut self, operation: &Mmco, sps: &Sps, header: &SliceHeader) -> Result<(), Fault> {
-        const ABSENT: Fault = Fault::Syntax("a memory management operation names a picture that is not there");
-        let number = |difference_minus1: u32| i64::from(header.frame_num) - i64::from(difference_minus1) - 1;
+        const ABSENT: Fault =
+            Fault::Syntax("a memory management operation names a picture that is not there");
+        let number =
+            |difference_minus1: u32| i64::from(header.frame_num) - i64::from(difference_minus1) - 1;
         match *operation {
             Mmco::ForgetShort { difference_minus1 } => {
-                let at = self.find_short(sps, header.frame_num, number(difference_minus1)).ok_or(ABSENT)?;
+                let at = self
+                    .find_short(sps, header.frame_num, number(difference_minus1))
+                    .ok_or(ABSENT)?;
                 self.list.remove(at);
             }
             Mmco::ForgetLong { long_term_pic_num } => {
                 let at = self.find_long(long_term_pic_num).ok_or(ABSENT)?;
                 self.list.remove(at);
             }
-            Mmco::MakeLong { difference_minus1, long_term_frame_idx } => {
+            Mmco::MakeLong {
+                difference_minus1,
+                long_term_frame_idx,
+            } => {
                 check_long(long_term_frame_idx)?;
-                let at = self.find_short(sps, header.frame_num, number(difference_minus1)).ok_or(ABSENT)?;
+                let at = self
+                    .find_short(sps, header.frame_num, number(difference_minus1))
+                    .ok_or(ABSENT)?;
                 self.list[at].usage = Usage::Long(long_term_frame_idx);
-                if let Some(old) = (0..self.list.len())
-                    .find(|&other| other != at && self.list[other].usage == Usage::Long(long_term_frame_idx))
-                {
+                if let Some(old) = (0..self.list.len()).find(|&other| {
+                    other != at && self.list[other].usage == Usage::Long(long_term_frame_idx)
+                }) {
                     self.list.remove(old);
                 }
             }
             Mmco::LimitLong { max_plus1 } => {
-                self.list.retain(|r| !matches!(r.usage, Usage::Long(index) if index >= max_plus1));
+                self.list
+                    .retain(|r| !matches!(r.usage, Usage::Long(index) if index >= max_plus1));
             }
             Mmco::ForgetAll => self.clear(),
-            Mmco::CurrentLong { long_term_frame_idx } => {
+            Mmco::CurrentLong {
+                long_term_frame_idx,
+            } => {
                 check_long(long_term_frame_idx)?;
-                self.list.retain(|r| r.usage != Usage::Long(long_term_frame_idx));
+                self.list
+                    .retain(|r| r.usage != Usage::Long(long_term_frame_idx));
             }
         }
         Ok(())
@@ -213,5 +281,156 @@ impl References {
 
 /// MaxLongTermFrameIdx is not enforced: some encoders forget to raise it, and the bound on all frames holds anyway.
 fn check_long(index: u32) -> Result<(), Fault> {
-    if index < 16 { Ok(()) } else { Err(Fault::Syntax("long_term_frame_idx is too large")) }
+    if index < 16 {
+        Ok(())
+    } else {
+        Err(Fault::Syntax("long_term_frame_idx is too large"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::tests::sps;
+    use crate::slice::tests::header;
+
+    /// Decodes reference pictures with these frame_nums; the number of a frame is its place in the list.
+    fn decoded(sps: &Sps, frame_nums: &[u32]) -> References {
+        let mut references = References::default();
+        for (number, &frame_num) in frame_nums.iter().enumerate() {
+            references
+                .mark(sps, &header(frame_num), &frame(number as u64))
+                .unwrap();
+        }
+        references
+    }
+
+    fn frame(number: u64) -> Arc<Frame> {
+        let mut frame = Frame::new(1, 1, 0);
+        frame.number = number;
+        Arc::new(frame)
+    }
+
+    fn numbers(list: &[Option<Arc<Frame>>]) -> Vec<Option<u64>> {
+        list.iter()
+            .map(|frame| frame.as_ref().map(|frame| frame.number))
+            .collect()
+    }
+
+    #[test]
+    fn the_initial_list_goes_back_in_time_and_wraps() {
+        let sps = sps(4);
+        let references = decoded(&sps, &[13, 14, 15, 0]);
+        let (list, result) = references.build_list(&sps, &header(1));
+        assert_eq!(
+            (numbers(&list), result),
+            (vec![Some(3), Some(2), Some(1)], Ok(()))
+        );
+    }
+
+    #[test]
+    fn the_oldest_picture_slides_out() {
+        let sps = sps(2);
+        let references = decoded(&sps, &[14, 15, 0]);
+        let (list, result) = references.build_list(&sps, &header(1));
+        assert_eq!(numbers(&list), [Some(2), Some(1), None]);
+        assert!(result.is_err());
+    }
+
+    #[test]
+    fn modifications_move_pictures_to_the_front() {
+        let sps = sps(4);
+        let references = decoded(&sps, &[14, 15, 0, 1]);
+        let mut slice = header(2);
+        // Picture number 2 - 3 = -1, that is frame_num 15; then back to 1.
+        slice.modifications = vec![Modification::Subtract(3), Modification::Add(2)];
+        let (list, result) = references.build_list(&sps, &slice);
+        assert_eq!(
+            (numbers(&list), result),
+            (vec![Some(1), Some(3), Some(2)], Ok(()))
+        );
+        slice.modifications = vec![Modification::Subtract(9)];
+        let (list, result) = references.build_list(&sps, &slice);
+        assert_eq!(numbers(&list), [Some(3), Some(2), Some(1)]);
+        assert!(result.is_err());
+    }
+
+    #[test]
+    fn long_term_pictures_stay_and_come_last() {
+        let sps = sps(3);
+        let mut references = decoded(&sps, &[0, 1]);
+        let mut slice = header(2);
+        slice.marking = Marking::Adaptive(vec![
+            Mmco::LimitLong { max_plus1: 1 },
+            Mmco::MakeLong {
+                difference_minus1: 1,
+                long_term_frame_idx: 0,
+            },
+        ]);
+        references.mark(&sps, &slice, &frame(2)).unwrap();
+        for number in 3..6 {
+            references
+                .mark(&sps, &header(number as u32), &frame(number))
+                .unwrap();
+        }
+        let mut slice = header(6);
+        assert_eq!(
+            numbers(&references.build_list(&sps, &slice).0),
+            [Some(5), Some(4), Some(0)]
+        );
+        slice.modifications = vec![Modification::LongTerm(0)];
+        assert_eq!(
+            numbers(&references.build_list(&sps, &slice).0),
+            [Some(0), Some(5), Some(4)]
+        );
+        slice.marking = Marking::Adaptive(vec![Mmco::ForgetLong {
+            long_term_pic_num: 0,
+        }]);
+        references.mark(&sps, &slice, &frame(6)).unwrap();
+        assert_eq!(
+            numbers(&references.build_list(&sps, &header(7)).0),
+            [Some(6), Some(5), Some(4)]
+        );
+    }
+
+    #[test]
+    fn operations_on_the_current_picture() {
+        let sps = sps(3);
+        let mut references = decoded(&sps, &[0, 1]);
+        let mut slice = header(2);
+        slice.marking = Marking::Adaptive(vec![
+            Mmco::ForgetAll,
+            Mmco::CurrentLong {
+                long_term_frame_idx: 1,
+            },
+        ]);
+        references.mark(&sps, &slice, &frame(2)).unwrap();
+        assert_eq!(references.len(), 1);
+        slice.marking = Marking::Adaptive(vec![Mmco::ForgetShort {
+            difference_minus1: 0,
+        }]);
+        assert!(references.mark(&sps, &slice, &frame(3)).is_err());
+        assert_eq!(
+            numbers(&references.build_list(&sps, &header(3)).0)[..2],
+            [Some(3), Some(2)]
+        );
+        references
+            .operate(&Mmco::LimitLong { max_plus1: 1 }, &sps, &slice)
+            .unwrap();
+        assert_eq!(references.len(), 1);
+    }
+
+    #[test]
+    fn a_gap_repeats_a_frame_under_the_missing_numbers() {
+        let sps = sps(3);
+        let mut references = decoded(&sps, &[0]);
+        let latest = references.latest().cloned().unwrap();
+        for frame_num in [1, 2] {
+            references.fill_gap(&sps, frame_num, Arc::clone(&latest));
+        }
+        let (list, result) = references.build_list(&sps, &header(3));
+        assert_eq!((numbers(&list), result), (vec![Some(0); 3], Ok(())));
+        references.fill_gap(&sps, 3, latest);
+        assert_eq!(references.len(), 3);
+    }
 }

@@ -25,7 +25,11 @@ impl Crop {
     /// made with it have the additional columns.
     pub fn with_aligned_left(self) -> Crop {
         let x = self.x & !63;
-        Crop { x, width: self.width + (self.x - x), ..self }
+        Crop {
+            x,
+            width: self.width + (self.x - x),
+            ..self
+        }
     }
 }
 
@@ -56,14 +60,23 @@ impl std::fmt::Debug for Frame {
 }
 
 impl Frame {
-    /// A black-and-green frame of that many macroblocks; `buffer` numbers it in the virtual layout.
+    /// A frame of zeros with that many macroblocks; `buffer` numbers it in the virtual layout.
     pub(crate) fn new(mb_width: u32, mb_height: u32, buffer: u32) -> Self {
         let (w, h) = (mb_width as usize, mb_height as usize);
         Frame {
-            planes: [Shared::new(w * 16, h * 16), Shared::new(w * 8, h * 8), Shared::new(w * 8, h * 8)],
+            planes: [
+                Shared::new(w * 16, h * 16),
+                Shared::new(w * 8, h * 8),
+                Shared::new(w * 8, h * 8),
+            ],
             mb_width,
             mb_height,
-            crop: Crop { x: 0, y: 0, width: mb_width * 16, height: mb_height * 16 },
+            crop: Crop {
+                x: 0,
+                y: 0,
+                width: mb_width * 16,
+                height: mb_height * 16,
+            },
             buffer,
             number: 0,
             poc: 0,
@@ -116,7 +129,12 @@ impl Frame {
     /// [`visit_rows`](Self::visit_rows) of another rectangle of the planes, whose members are even. Panics when it is not
     /// inside of them.
     pub fn visit_region(&self, region: Crop, mut f: impl FnMut(&[u8])) {
-        let Crop { x, y, width, height } = region;
+        let Crop {
+            x,
+            y,
+            width,
+            height,
+        } = region;
         for (index, plane) in self.planes.iter().enumerate() {
             let shift = u32::from(index > 0);
             let (x, w) = ((x >> shift) as usize, (width >> shift) as usize);

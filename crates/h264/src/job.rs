@@ -51,7 +51,11 @@ impl Stage {
         Stage::ChromaReconstruction,
     ];
     /// The deblocking stages.
-    pub const REAR: [Stage; 3] = [Stage::LumaDeblocking, Stage::CbDeblocking, Stage::CrDeblocking];
+    pub const REAR: [Stage; 3] = [
+        Stage::LumaDeblocking,
+        Stage::CbDeblocking,
+        Stage::CrDeblocking,
+    ];
 }
 
 /// A motion vector in quarter luma samples.
@@ -274,15 +278,15 @@ impl Job {
         &self.references
     }
 
-    /// Whether macroblock `mb` is intra coded: then its prediction reads the reconstruction of its neighbours. Panics when `mb` is not
-    /// in the picture.
-    pub fn is_intra(&self, mb: u32) -> bool {
-        self.mbs[mb as usize].is_intra()
-    }
-
     /// How many macroblocks were lost and are concealed from the previous picture.
     pub fn concealed(&self) -> u32 {
         self.concealed
+    }
+
+    /// Whether macroblock `mb` is predicted from its neighbours (or is I_PCM) and not from other pictures. Panics when `mb` is
+    /// not in the picture.
+    pub fn is_intra(&self, mb: u32) -> bool {
+        self.mbs[mb as usize].is_intra()
     }
 
     /// False where `stage` would do nothing for macroblock `mb`: then it need not run. Panics when `mb` is not in the picture.
@@ -292,7 +296,9 @@ impl Job {
     pub fn needs(&self, mb: u32, stage: Stage) -> bool {
         let mb = &self.mbs[mb as usize];
         let luma = mb.coded & 0xffff != 0;
-        let chroma_edges = |mb: &Mb| mb.bs_vertical[0] | mb.bs_vertical[2] | mb.bs_horizontal[0] | mb.bs_horizontal[2] != 0;
+        let chroma_edges = |mb: &Mb| {
+            mb.bs_vertical[0] | mb.bs_vertical[2] | mb.bs_horizontal[0] | mb.bs_horizontal[2] != 0
+        };
         match stage {
             Stage::LumaResidual => luma,
             Stage::LumaPrediction | Stage::ChromaPrediction => true,
@@ -330,12 +336,16 @@ impl Job {
         for y in 0..=self.mb_height {
             if y < self.mb_height {
                 for mb in row(y) {
-                    Stage::FRONT.into_iter().for_each(|stage| self.run_stage_with(stage, mb, probe));
+                    Stage::FRONT
+                        .into_iter()
+                        .for_each(|stage| self.run_stage_with(stage, mb, probe));
                 }
             }
             if y > 0 {
                 for mb in row(y - 1) {
-                    Stage::REAR.into_iter().for_each(|stage| self.run_stage_with(stage, mb, probe));
+                    Stage::REAR
+                        .into_iter()
+                        .for_each(|stage| self.run_stage_with(stage, mb, probe));
                 }
             }
         }

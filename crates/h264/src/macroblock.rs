@@ -4,8 +4,8 @@ use crate::bits::BitReader;
 use crate::cavlc;
 use crate::error::Fault;
 use crate::job::{
-    AVAILABLE_LEFT, AVAILABLE_TOP, AVAILABLE_TOP_LEFT, AVAILABLE_TOP_RIGHT, Job, Kind, Mb, Mv, NO_SLICE, NO_SLOT,
-    Shape, SubShape,
+    AVAILABLE_LEFT, AVAILABLE_TOP, AVAILABLE_TOP_LEFT, AVAILABLE_TOP_RIGHT, Job, Kind, Mb, Mv,
+    NO_SLICE, NO_SLOT, Shape, SubShape,
 };
 use crate::mvpred::{INTRA, MotionGrid, Neighbour, median_prediction, skip_prediction};
 use crate::params::Pps;
@@ -17,13 +17,13 @@ pub(crate) type Totals = [u8; 24];
 
 /// Table 9-4: coded_block_pattern of each code number, for intra 4x4 macroblocks.
 const CODED_BLOCK_PATTERN_INTRA: [u8; 48] = [
-    47, 31, 15, 0, 23, 27, 29, 30, 7, 11, 13, 14, 39, 43, 45, 46, 16, 3, 5, 10, 12, 19, 21, 26, 28, 35, 37, 42, 44, 1, 2,
-    4, 8, 17, 18, 20, 24, 6, 9, 22, 25, 32, 33, 34, 36, 40, 38, 41,
+    47, 31, 15, 0, 23, 27, 29, 30, 7, 11, 13, 14, 39, 43, 45, 46, 16, 3, 5, 10, 12, 19, 21, 26, 28,
+    35, 37, 42, 44, 1, 2, 4, 8, 17, 18, 20, 24, 6, 9, 22, 25, 32, 33, 34, 36, 40, 38, 41,
 ];
 /// Table 9-4: the same for inter macroblocks.
 const CODED_BLOCK_PATTERN_INTER: [u8; 48] = [
-    0, 16, 1, 2, 4, 8, 32, 3, 5, 10, 12, 15, 47, 7, 11, 13, 14, 6, 9, 31, 35, 37, 42, 44, 33, 34, 36, 40, 39, 43, 45, 46,
-    17, 18, 20, 24, 19, 21, 26, 28, 23, 27, 29, 30, 22, 25, 38, 41,
+    0, 16, 1, 2, 4, 8, 32, 3, 5, 10, 12, 15, 47, 7, 11, 13, 14, 6, 9, 31, 35, 37, 42, 44, 33, 34,
+    36, 40, 39, 43, 45, 46, 17, 18, 20, 24, 19, 21, 26, 28, 23, 27, 29, 30, 22, 25, 38, 41,
 ];
 /// Figure 6-10: raster position of each luma4x4BlkIdx.
 pub(crate) const RASTER: [u8; 16] = [0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15];
@@ -122,7 +122,11 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         let slice = self.slice;
         let mbs = &self.job.mbs;
         let same = |condition: bool, distance: usize| {
-            if condition && at >= distance && mbs[at - distance].slice == slice { Some(at - distance) } else { None }
+            if condition && at >= distance && mbs[at - distance].slice == slice {
+                Some(at - distance)
+            } else {
+                None
+            }
         };
         self.left = same(x > 0, 1);
         self.top = same(true, width);
@@ -155,7 +159,11 @@ impl<'a, 'r> SliceParser<'a, 'r> {
     fn skip(&mut self) {
         let corner = |mb: Option<usize>, block: usize| self.motion_of(mb, block);
         let (a, b) = (corner(self.left, 3), corner(self.top, 12));
-        let c = if self.top_right.is_some() { corner(self.top_right, 12) } else { corner(self.top_left, 15) };
+        let c = if self.top_right.is_some() {
+            corner(self.top_right, 12)
+        } else {
+            corner(self.top_left, 15)
+        };
         let mv = skip_prediction(a, b, c);
         let mut mb = self.blank();
         mb.kind = Kind::Inter;
@@ -198,20 +206,35 @@ impl<'a, 'r> SliceParser<'a, 'r> {
             (self.top_left, AVAILABLE_TOP_LEFT),
         ]
         .into_iter()
-        .map(|(neighbour, flag)| if self.intra_usable(neighbour) { flag } else { 0 })
+        .map(|(neighbour, flag)| {
+            if self.intra_usable(neighbour) {
+                flag
+            } else {
+                0
+            }
+        })
         .sum()
     }
 
     fn intra_chroma_mode(&mut self, mb: &mut Mb) -> Result<(), Fault> {
         mb.chroma_mode = self.reader.ue_max(3, "intra_chroma_pred_mode")? as u8;
-        let (left, top) = (mb.available & AVAILABLE_LEFT != 0, mb.available & AVAILABLE_TOP != 0);
+        let (left, top) = (
+            mb.available & AVAILABLE_LEFT != 0,
+            mb.available & AVAILABLE_TOP != 0,
+        );
         let possible = match mb.chroma_mode {
             0 => true,
             1 => left,
             2 => top,
             _ => left && top && mb.available & AVAILABLE_TOP_LEFT != 0,
         };
-        if possible { Ok(()) } else { Err(Fault::Syntax("intra chroma prediction from outside the slice")) }
+        if possible {
+            Ok(())
+        } else {
+            Err(Fault::Syntax(
+                "intra chroma prediction from outside the slice",
+            ))
+        }
     }
 
     /// The Intra4x4PredMode of the neighbouring block, 2 for other kinds, None where DC prediction is inferred (8.3.1.1).
@@ -228,11 +251,18 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         let mut mb = self.blank();
         mb.available = self.intra_available();
         let mut modes = [0u8; 16];
-        for index in 0..16 {
-            let block = usize::from(RASTER[index]);
+        for block in RASTER.map(usize::from) {
             let (x, y) = (block % 4, block / 4);
-            let a = if x > 0 { Some(modes[block - 1]) } else { self.neighbour_mode(self.left, block + 3) };
-            let b = if y > 0 { Some(modes[block - 4]) } else { self.neighbour_mode(self.top, block + 12) };
+            let a = if x > 0 {
+                Some(modes[block - 1])
+            } else {
+                self.neighbour_mode(self.left, block + 3)
+            };
+            let b = if y > 0 {
+                Some(modes[block - 4])
+            } else {
+                self.neighbour_mode(self.top, block + 12)
+            };
             let predicted = match (a, b) {
                 (Some(a), Some(b)) => a.min(b),
                 _ => 2,
@@ -262,7 +292,10 @@ impl<'a, 'r> SliceParser<'a, 'r> {
                 return Err(Fault::Syntax("intra 4x4 prediction from outside the slice"));
             }
         }
-        mb.modes = modes.iter().rev().fold(0, |all, &mode| all << 4 | u64::from(mode));
+        mb.modes = modes
+            .iter()
+            .rev()
+            .fold(0, |all, &mode| all << 4 | u64::from(mode));
         self.intra_chroma_mode(&mut mb)?;
         let code = self.reader.ue_max(47, "coded_block_pattern")?;
         let pattern = CODED_BLOCK_PATTERN_INTRA[code as usize];
@@ -274,7 +307,10 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         mb.kind = Kind::Intra16x16;
         mb.available = self.intra_available();
         mb.luma_mode = (index % 4) as u8;
-        let (left, top) = (mb.available & AVAILABLE_LEFT != 0, mb.available & AVAILABLE_TOP != 0);
+        let (left, top) = (
+            mb.available & AVAILABLE_LEFT != 0,
+            mb.available & AVAILABLE_TOP != 0,
+        );
         let possible = match mb.luma_mode {
             0 => top,
             1 => left,
@@ -282,7 +318,9 @@ impl<'a, 'r> SliceParser<'a, 'r> {
             _ => left && top && mb.available & AVAILABLE_TOP_LEFT != 0,
         };
         if !possible {
-            return Err(Fault::Syntax("intra 16x16 prediction from outside the slice"));
+            return Err(Fault::Syntax(
+                "intra 16x16 prediction from outside the slice",
+            ));
         }
         self.intra_chroma_mode(&mut mb)?;
         let chroma = (index / 4 % 3) as u8;
@@ -295,7 +333,10 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         mb.kind = Kind::Pcm;
         mb.filter_qp = self.quantisers(0);
         self.reader.align();
-        let samples = self.reader.bytes(384).ok_or(Fault::Syntax("data ends in an I_PCM macroblock"))?;
+        let samples = self
+            .reader
+            .bytes(384)
+            .ok_or(Fault::Syntax("data ends in an I_PCM macroblock"))?;
         for (to, &from) in self.job.coefficients.grow(384).iter_mut().zip(samples) {
             *to = i16::from(from);
         }
@@ -334,12 +375,19 @@ impl<'a, 'r> SliceParser<'a, 'r> {
             return Ok(0);
         }
         let index = self.reader.te(count - 1);
-        if index >= count { Err(Fault::Syntax("ref_idx_l0 is too large")) } else { Ok(index as i8) }
+        if index >= count {
+            Err(Fault::Syntax("ref_idx_l0 is too large"))
+        } else {
+            Ok(index as i8)
+        }
     }
 
     fn vector(&mut self, prediction: Mv) -> Mv {
         let (x, y) = (self.reader.se(), self.reader.se());
-        Mv { x: prediction.x.wrapping_add(x as i16), y: prediction.y.wrapping_add(y as i16) }
+        Mv {
+            x: prediction.x.wrapping_add(x as i16),
+            y: prediction.y.wrapping_add(y as i16),
+        }
     }
 
     fn inter_macroblock(&mut self, mb_type: u32) -> Result<(), Fault> {
@@ -376,7 +424,13 @@ impl<'a, 'r> SliceParser<'a, 'r> {
 
     /// Predicts and reads the vector of one partition; `preferred` is the neighbour that 16x8 and 8x16 partitions take
     /// when it has the same reference (8.4.1.3).
-    fn partition(&mut self, grid: &mut MotionGrid, reference: i8, [x, y, w, h]: [usize; 4], preferred: Option<usize>) {
+    fn partition(
+        &mut self,
+        grid: &mut MotionGrid,
+        reference: i8,
+        [x, y, w, h]: [usize; 4],
+        preferred: Option<usize>,
+    ) {
         let neighbours = grid.neighbours(x, y, w);
         let [a, b, c] = neighbours;
         let prediction = match preferred.map(|index| neighbours[index]) {
@@ -387,7 +441,12 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         grid.fill(x, y, w, h, Neighbour { reference, mv });
     }
 
-    fn quarters(&mut self, mb: &mut Mb, grid: &mut MotionGrid, first_reference_only: bool) -> Result<(), Fault> {
+    fn quarters(
+        &mut self,
+        mb: &mut Mb,
+        grid: &mut MotionGrid,
+        first_reference_only: bool,
+    ) -> Result<(), Fault> {
         mb.shape = Shape::Quarters;
         for sub in &mut mb.sub {
             *sub = match self.reader.ue_max(3, "sub_mb_type")? {
@@ -398,7 +457,11 @@ impl<'a, 'r> SliceParser<'a, 'r> {
             };
         }
         for index in &mut mb.ref_idx {
-            *index = if first_reference_only { 0 } else { self.reference_index()? };
+            *index = if first_reference_only {
+                0
+            } else {
+                self.reference_index()?
+            };
         }
         for quarter in 0..4 {
             let (x, y, reference) = (quarter % 2 * 2, quarter / 2 * 2, mb.ref_idx[quarter]);
@@ -436,7 +499,11 @@ impl<'a, 'r> SliceParser<'a, 'r> {
     /// nC (9.2.1) of the block at (x, y) in a plane of `width` by `width` blocks whose totals begin at `base`.
     fn context(&self, totals: &Totals, base: usize, width: usize, x: usize, y: usize) -> u8 {
         let at = base + y * width + x;
-        let a = if x > 0 { Some(totals[at - 1]) } else { self.left.map(|mb| self.totals[mb][at + width - 1]) };
+        let a = if x > 0 {
+            Some(totals[at - 1])
+        } else {
+            self.left.map(|mb| self.totals[mb][at + width - 1])
+        };
         let b = if y > 0 {
             Some(totals[at - width])
         } else {
@@ -454,12 +521,18 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         let token = cavlc::coeff_token(self.reader, context)?;
         if token.total > 0 {
             let present = mb.coded & 1 << bit != 0;
-            let offset = if present { mb.block_offset(bit as u32) } else { self.job.coefficients.len() };
+            let offset = if present {
+                mb.block_offset(bit as u32)
+            } else {
+                self.job.coefficients.len()
+            };
             if !present {
                 self.job.coefficients.grow(16);
                 mb.coded |= 1 << bit;
             }
-            let Some(block) = self.job.coefficients.as_mut_slice()[offset..].first_chunk_mut::<16>() else {
+            let Some(block) =
+                self.job.coefficients.as_mut_slice()[offset..].first_chunk_mut::<16>()
+            else {
                 return Err(Fault::Syntax("a block without room"));
             };
             if cavlc::coefficients(self.reader, token, start, block)? {
@@ -469,7 +542,12 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         Ok(token.total)
     }
 
-    fn residual_luma(&mut self, mb: &mut Mb, pattern: u8, totals: &mut Totals) -> Result<(), Fault> {
+    fn residual_luma(
+        &mut self,
+        mb: &mut Mb,
+        pattern: u8,
+        totals: &mut Totals,
+    ) -> Result<(), Fault> {
         let whole = mb.kind == Kind::Intra16x16;
         if whole {
             self.luma_dc(mb, totals)?;
@@ -497,11 +575,19 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         Ok(())
     }
 
-    fn residual_chroma(&mut self, mb: &mut Mb, pattern: u8, totals: &mut Totals) -> Result<(), Fault> {
+    fn residual_chroma(
+        &mut self,
+        mb: &mut Mb,
+        pattern: u8,
+        totals: &mut Totals,
+    ) -> Result<(), Fault> {
         if pattern == 0 {
             return Ok(());
         }
-        let dc = [cavlc::chroma_dc(self.reader)?, cavlc::chroma_dc(self.reader)?];
+        let dc = [
+            cavlc::chroma_dc(self.reader)?,
+            cavlc::chroma_dc(self.reader)?,
+        ];
         for (plane, (levels, any)) in dc.into_iter().enumerate() {
             let base = 16 + 4 * plane;
             if any {
@@ -532,12 +618,22 @@ mod tests {
         for table in [CODED_BLOCK_PATTERN_INTRA, CODED_BLOCK_PATTERN_INTER] {
             let mut sorted = table;
             sorted.sort_unstable();
-            assert!(sorted.iter().enumerate().all(|(i, &pattern)| usize::from(pattern) == i));
+            assert!(
+                sorted
+                    .iter()
+                    .enumerate()
+                    .all(|(i, &pattern)| usize::from(pattern) == i)
+            );
         }
         for table in [RASTER, ZIGZAG] {
             let mut sorted = table;
             sorted.sort_unstable();
-            assert!(sorted.iter().enumerate().all(|(i, &at)| usize::from(at) == i));
+            assert!(
+                sorted
+                    .iter()
+                    .enumerate()
+                    .all(|(i, &at)| usize::from(at) == i)
+            );
         }
     }
 }

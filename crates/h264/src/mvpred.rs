@@ -15,7 +15,10 @@ pub(crate) struct Neighbour {
 }
 
 impl Neighbour {
-    pub(crate) const UNAVAILABLE: Neighbour = Neighbour { reference: UNAVAILABLE, mv: Mv { x: 0, y: 0 } };
+    pub(crate) const UNAVAILABLE: Neighbour = Neighbour {
+        reference: UNAVAILABLE,
+        mv: Mv { x: 0, y: 0 },
+    };
 }
 
 fn median(a: i16, b: i16, c: i16) -> i16 {
@@ -24,7 +27,12 @@ fn median(a: i16, b: i16, c: i16) -> i16 {
 
 /// Median prediction (8.4.1.3.1) from the left, upper and upper right neighbour; `c` is already replaced by the upper
 /// left one where it is unavailable.
-pub(crate) fn median_prediction(reference: i8, a: Neighbour, mut b: Neighbour, mut c: Neighbour) -> Mv {
+pub(crate) fn median_prediction(
+    reference: i8,
+    a: Neighbour,
+    mut b: Neighbour,
+    mut c: Neighbour,
+) -> Mv {
     if b.reference == UNAVAILABLE && c.reference == UNAVAILABLE && a.reference != UNAVAILABLE {
         (b, c) = (a, a);
     }
@@ -33,7 +41,10 @@ pub(crate) fn median_prediction(reference: i8, a: Neighbour, mut b: Neighbour, m
         [true, false, false] => a.mv,
         [false, true, false] => b.mv,
         [false, false, true] => c.mv,
-        _ => Mv { x: median(a.mv.x, b.mv.x, c.mv.x), y: median(a.mv.y, b.mv.y, c.mv.y) },
+        _ => Mv {
+            x: median(a.mv.x, b.mv.x, c.mv.x),
+            y: median(a.mv.y, b.mv.y, c.mv.y),
+        },
     }
 }
 
@@ -59,7 +70,9 @@ impl MotionGrid {
 
     /// A grid in which nothing is available.
     pub(crate) fn new() -> Self {
-        MotionGrid { cells: [Neighbour::UNAVAILABLE; 30] }
+        MotionGrid {
+            cells: [Neighbour::UNAVAILABLE; 30],
+        }
     }
 
     fn index(x: i32, y: i32) -> usize {
@@ -83,13 +96,19 @@ impl MotionGrid {
     pub(crate) fn neighbours(&self, x: usize, y: usize, w: usize) -> [Neighbour; 3] {
         let at = Self::index(x as i32, y as i32);
         let above_right = self.cells[at - Self::STRIDE + w];
-        let c = if above_right.reference == UNAVAILABLE { self.cells[at - Self::STRIDE - 1] } else { above_right };
+        let c = if above_right.reference == UNAVAILABLE {
+            self.cells[at - Self::STRIDE - 1]
+        } else {
+            above_right
+        };
         [self.cells[at - 1], self.cells[at - Self::STRIDE], c]
     }
 
     /// The motion vectors of the macroblock itself.
     pub(crate) fn motion_vectors(&self) -> [Mv; 16] {
-        std::array::from_fn(|block| self.cells[Self::index((block % 4) as i32, (block / 4) as i32)].mv)
+        std::array::from_fn(|block| {
+            self.cells[Self::index((block % 4) as i32, (block / 4) as i32)].mv
+        })
     }
 }
 
@@ -98,14 +117,20 @@ mod tests {
     use super::*;
 
     fn motion(reference: i8, x: i16, y: i16) -> Neighbour {
-        Neighbour { reference, mv: Mv { x, y } }
+        Neighbour {
+            reference,
+            mv: Mv { x, y },
+        }
     }
 
     #[test]
     fn the_median_is_taken_component_by_component() {
         let (a, b, c) = (motion(0, 1, 9), motion(0, 5, -3), motion(0, 3, 4));
         assert_eq!(median_prediction(0, a, b, c), Mv { x: 3, y: 4 });
-        assert_eq!(median_prediction(1, a, motion(1, 5, -3), c), Mv { x: 5, y: -3 });
+        assert_eq!(
+            median_prediction(1, a, motion(1, 5, -3), c),
+            Mv { x: 5, y: -3 }
+        );
         assert_eq!(median_prediction(2, a, b, c), Mv { x: 3, y: 4 });
         let gone = Neighbour::UNAVAILABLE;
         assert_eq!(median_prediction(3, a, gone, gone), a.mv);

@@ -37,9 +37,16 @@ impl<'a> NalStream<'a> {
             };
             self.next = next;
             // trailing_zero_8bits and the zero_byte of the next start code are no part of the unit.
-            let zeros = self.data[start..end].iter().rev().take_while(|&&byte| byte == 0).count();
+            let zeros = self.data[start..end]
+                .iter()
+                .rev()
+                .take_while(|&&byte| byte == 0)
+                .count();
             if start < end - zeros {
-                return Some(NalUnit { offset: start, bytes: &self.data[start..end - zeros] });
+                return Some(NalUnit {
+                    offset: start,
+                    bytes: &self.data[start..end - zeros],
+                });
             }
         }
         None
@@ -93,7 +100,12 @@ impl Rbsp {
         }
         self.bytes.extend_from_slice(&payload[copied..]);
         // cabac_zero_words and a last 03 leave zeros, which are no payload.
-        let zeros = self.bytes.iter().rev().take_while(|&&byte| byte == 0).count();
+        let zeros = self
+            .bytes
+            .iter()
+            .rev()
+            .take_while(|&&byte| byte == 0)
+            .count();
         self.length = self.bytes.len() - zeros;
         self.bytes.truncate(self.length);
         self.bytes.resize(self.length + PADDING, 0);
@@ -121,13 +133,23 @@ mod tests {
 
     fn units(data: &[u8]) -> Vec<(usize, Vec<u8>)> {
         let mut stream = NalStream::new(data);
-        std::iter::from_fn(|| stream.next_unit().map(|unit| (unit.offset, unit.bytes.to_vec()))).collect()
+        std::iter::from_fn(|| {
+            stream
+                .next_unit()
+                .map(|unit| (unit.offset, unit.bytes.to_vec()))
+        })
+        .collect()
     }
 
     #[test]
     fn units_lie_between_start_codes() {
-        let data = [9, 0, 0, 1, 0x67, 5, 0, 0, 0, 1, 0x68, 0, 0, 1, 0, 0, 1, 0x65];
-        assert_eq!(units(&data), [(4, vec![0x67, 5]), (10, vec![0x68]), (17, vec![0x65])]);
+        let data = [
+            9, 0, 0, 1, 0x67, 5, 0, 0, 0, 1, 0x68, 0, 0, 1, 0, 0, 1, 0x65,
+        ];
+        assert_eq!(
+            units(&data),
+            [(4, vec![0x67, 5]), (10, vec![0x68]), (17, vec![0x65])]
+        );
         assert_eq!(units(&[]), []);
         assert_eq!(units(&[0, 0, 1]), []);
         assert_eq!(units(&[0, 0, 0, 0, 1, 7]), [(5, vec![7])]);
@@ -137,7 +159,10 @@ mod tests {
     fn emulation_prevention_is_removed_and_positions_map_back() {
         let mut rbsp = Rbsp::default();
         rbsp.load(&[1, 0, 0, 3, 1, 0, 0, 3, 0, 0, 3, 2, 0x80, 0, 0, 3]);
-        assert_eq!(&rbsp.padded()[..rbsp.len()], [1, 0, 0, 1, 0, 0, 0, 0, 2, 0x80]);
+        assert_eq!(
+            &rbsp.padded()[..rbsp.len()],
+            [1, 0, 0, 1, 0, 0, 0, 0, 2, 0x80]
+        );
         assert_eq!(rbsp.original_position(2), 2);
         assert_eq!(rbsp.original_position(3), 4);
         assert_eq!(rbsp.original_position(8), 11);

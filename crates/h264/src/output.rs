@@ -48,3 +48,37 @@ impl Output {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(output: &mut Output) -> Vec<i32> {
+        std::iter::from_fn(|| output.next())
+            .map(|frame| frame.poc)
+            .collect()
+    }
+
+    fn frame(poc: i32) -> Arc<Frame> {
+        let mut frame = Frame::new(1, 1, 0);
+        frame.poc = poc;
+        Arc::new(frame)
+    }
+
+    #[test]
+    fn pictures_wait_for_earlier_ones() {
+        let mut output = Output::default();
+        for poc in [0, 8, 4, 2, 6] {
+            output.add(frame(poc), 1);
+        }
+        assert_eq!(shown(&mut output), [0, 4, 2, 6]);
+        output.flush();
+        assert_eq!(shown(&mut output), [8]);
+        let mut output = Output::default();
+        for poc in [0, 8, 4, 2, 6] {
+            output.add(frame(poc), 2);
+        }
+        output.flush();
+        assert_eq!(shown(&mut output), [0, 2, 4, 6, 8]);
+    }
+}

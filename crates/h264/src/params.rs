@@ -10,7 +10,12 @@ pub(crate) enum PocType {
     /// Type 0.
     Lsb { log2_max: u32 },
     /// Type 1.
-    Cycle { delta_always_zero: bool, offset_for_non_ref_pic: i32, offsets: Vec<i32> },
+    Cycle {
+        delta_always_zero: bool,
+        offset_for_non_ref_pic: i32,
+        offset_for_top_to_bottom_field: i32,
+        offsets: Vec<i32>,
+    },
     /// Type 2.
     DecodingOrder,
 }
@@ -82,10 +87,32 @@ impl Sps {
 
     /// How many frames the decoded picture buffer holds (A.3.1, E.2.1).
     pub(crate) fn dpb_frames(&self) -> usize {
-        let level_1b = self.level == 11 && self.constraints & 0x10 != 0 && matches!(self.profile, 66 | 77 | 88);
-        let by_level = (max_dpb_macroblocks(self.level, level_1b) / (self.mb_width * self.mb_height)).min(16);
-        let frames = self.restriction.map_or(by_level, |restriction| restriction.max_dec_frame_buffering);
+        let level_1b = self.level == 11
+            && self.constraints & 0x10 != 0
+            && matches!(self.profile, 66 | 77 | 88);
+        let macroblocks = self.mb_width * self.mb_height;
+        let by_level = (max_dpb_macroblocks(self.level, level_1b) / macroblocks).min(16);
+        // What the stream says of itself must not go beyond the highest level.
+        let highest = max_dpb_macroblocks(62, false) / macroblocks;
+        let frames = self.restriction.map_or(by_level, |restriction| {
+            restriction.max_dec_frame_buffering.min(highest)
+        });
         frames.max(self.num_ref_frames).max(1) as usize
+    }
+
+    /// Whether pictures of one coded video sequence may refer to both: all that matters between pictures is the same.
+    pub(crate) fn continues(&self, other: &Sps) -> bool {
+        let key = |sps: &Sps| {
+            (
+                sps.mb_width,
+                sps.mb_height,
+                sps.log2_max_frame_num,
+                sps.num_ref_frames,
+                sps.gaps_allowed,
+                sps.crop,
+            )
+        };
+        key(self) == key(other) && self.poc_type == other.poc_type
     }
 
     /// How many frames may precede any frame in decoding order and follow it in output order.
@@ -99,11 +126,17 @@ impl Sps {
 
     /// 7.3.2.1.1. `max_macroblocks` bounds the size of a picture. On a fault the id is given, too, when it could be read, so
     /// that the set of that id can be marked as unusable.
-    pub(crate) fn parse(r: &mut BitReader<'_>, max_macroblocks: u32) -> Result<Self, (Option<u8>, Fault)> {
+    pub(crate) fn parse(
+        r: &mut BitReader<'_>,
+        max_macroblocks: u32,
+    ) -> Result<Self, (Option<u8>, Fault)> {
         let [profile, constraints, level] = [(); 3].map(|()| r.bits(8) as u8);
-        let id = r.ue_max(31, "seq_parameter_set_id").map_err(|fault| (None, fault))? as u8;
+        let id = r
+            .ue_max(31, "seq_parameter_set_id")
+            .map_err(|fault| (None, fault))? as u8;
         r.check().map_err(|fault| (None, fault))?;
-        Self::parse_rest(r, max_macroblocks, [profile, constraints, level, id]).map_err(|fault| (Some(id), fault))
+        Self::parse_rest(r, max_macroblocks, [profile, constraints, level, id])
+            .map_err(|fault| (Some(id), fault))
     }
 
     fn parse_rest(
@@ -111,7 +144,10 @@ impl Sps {
         max_macroblocks: u32,
         [profile, constraints, level, id]: [u8; 4],
     ) -> Result<Self, Fault> {
-        if matches!(profile, 100 | 110 | 122 | 244 | 44 | 83 | 86 | 118 | 128 | 138 | 139 | 134 | 135) {
+        if matches!(
+            profile,
+            100 | 110 | 122 | 244 | 44 | 83 | 86 | 118 | 128 | 138 | 139 | 134 | 135
+        ) {
             parse_high_profile(r)?;
         }
         let log2_max_frame_num = 4 + r.ue_max(12, "log2_max_frame_num_minus4")?;
@@ -130,7 +166,9 @@ impl Sps {
         if macroblocks > u64::from(max_macroblocks) || square > 8 * u64::from(max_macroblocks) {
             return Err(Fault::Limit("picture size"));
         }
-        if macroblocks * u64::from(num_ref_frames) > 5 * u64::from(max_macroblocks) && num_ref_frames > 1 {
+        if macroblocks * u64::from(num_ref_frames) > 5 * u64::from(max_macroblocks)
+            && num_ref_frames > 1
+        {
             return Err(Fault::Limit("size of all reference frames"));
         }
         let _direct_8x8_inference = r.flag();
@@ -172,14 +210,21 @@ fn parse_high_profile(r: &mut BitReader<'_>) -> Result<(), Fault> {
 
 fn parse_poc_type(r: &mut BitReader<'_>) -> Result<PocType, Fault> {
     Ok(match r.ue_max(2, "pic_order_cnt_type")? {
-        0 => PocType::Lsb { log2_max: 4 + r.ue_max(12, "log2_max_pic_order_cnt_lsb_minus4")? },
+        0 => PocType::Lsb {
+            log2_max: 4 + r.ue_max(12, "log2_max_pic_order_cnt_lsb_minus4")?,
+        },
         1 => {
             let delta_always_zero = r.flag();
             let offset_for_non_ref_pic = r.se();
-            let _offset_for_top_to_bottom_field = r.se();
+            let offset_for_top_to_bottom_field = r.se();
             let count = r.ue_max(255, "num_ref_frames_in_pic_order_cnt_cycle")?;
             let offsets = (0..count).map(|_| r.se()).collect();
-            PocType::Cycle { delta_always_zero, offset_for_non_ref_pic, offsets }
+            PocType::Cycle {
+                delta_always_zero,
+                offset_for_non_ref_pic,
+                offset_for_top_to_bottom_field,
+                offsets,
+            }
         }
         _ => PocType::DecodingOrder,
     })
@@ -187,7 +232,12 @@ fn parse_poc_type(r: &mut BitReader<'_>) -> Result<PocType, Fault> {
 
 fn parse_crop(r: &mut BitReader<'_>, width: u32, height: u32) -> Result<Crop, Fault> {
     if !r.flag() {
-        return Ok(Crop { x: 0, y: 0, width, height });
+        return Ok(Crop {
+            x: 0,
+            y: 0,
+            width,
+            height,
+        });
     }
     // The unit of cropping is two luma samples in 4:2:0.
     let [left, right, top, bottom] = [(); 4].map(|()| u64::from(r.ue()) * 2);
@@ -251,7 +301,10 @@ fn parse_vui(r: &mut BitReader<'_>) -> Result<Option<Restriction>, Fault> {
     if r.overrun() || max_dec_frame_buffering > 16 || num_reorder_frames > max_dec_frame_buffering {
         return Ok(None);
     }
-    Ok(Some(Restriction { num_reorder_frames, max_dec_frame_buffering }))
+    Ok(Some(Restriction {
+        num_reorder_frames,
+        max_dec_frame_buffering,
+    }))
 }
 
 /// E.1.2.
@@ -270,7 +323,9 @@ fn skip_hrd(r: &mut BitReader<'_>) -> Result<(), Fault> {
 impl Pps {
     /// 7.3.2.2. A fault comes with the id as in [`Sps::parse`].
     pub(crate) fn parse(r: &mut BitReader<'_>) -> Result<Self, (Option<u8>, Fault)> {
-        let id = r.ue_max(255, "pic_parameter_set_id").map_err(|fault| (None, fault))? as u8;
+        let id = r
+            .ue_max(255, "pic_parameter_set_id")
+            .map_err(|fault| (None, fault))? as u8;
         Self::parse_rest(r, id).map_err(|fault| (Some(id), fault))
     }
 
@@ -317,5 +372,127 @@ impl Pps {
             constrained_intra_pred,
             redundant_pic_cnt_present,
         })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::nal::Rbsp;
+
+    /// 64x48 with that many reference frames, frame_num up to 15 and output in decoding order.
+    pub(crate) fn sps(num_ref_frames: u32) -> Sps {
+        Sps {
+            id: 0,
+            profile: 66,
+            constraints: 0,
+            level: 10,
+            log2_max_frame_num: 4,
+            poc_type: PocType::DecodingOrder,
+            num_ref_frames,
+            gaps_allowed: false,
+            mb_width: 4,
+            mb_height: 3,
+            crop: Crop {
+                x: 0,
+                y: 0,
+                width: 64,
+                height: 48,
+            },
+            restriction: None,
+        }
+    }
+
+    pub(crate) fn pps() -> Pps {
+        Pps {
+            id: 0,
+            sps_id: 0,
+            pic_order_present: false,
+            num_ref_idx_active: 1,
+            weighted_pred: false,
+            init_qp: 26,
+            chroma_qp_offset: [0; 2],
+            deblocking_control_present: true,
+            constrained_intra_pred: false,
+            redundant_pic_cnt_present: false,
+        }
+    }
+
+    /// A sequence parameter set from three bytes and bits.
+    fn parse(head: [u8; 3], bits: &str) -> Result<Sps, Fault> {
+        let mut bits = format!("{}1", bits.replace(' ', ""));
+        while !bits.len().is_multiple_of(8) {
+            bits.push('0');
+        }
+        let tail = bits
+            .as_bytes()
+            .chunks(8)
+            .map(|byte| byte.iter().fold(0, |b, bit| b << 1 | (bit - b'0')));
+        let bytes: Vec<u8> = head.into_iter().chain(tail).collect();
+        let mut rbsp = Rbsp::default();
+        rbsp.load(&bytes);
+        Sps::parse(&mut BitReader::new(&rbsp), 99).map_err(|(_, fault)| fault)
+    }
+
+    #[test]
+    fn a_sequence_parameter_set_with_cropping() {
+        // id 0, log2_max_frame_num 4, type 2, 1 reference, no gaps, 4 by 3 macroblocks, frames only, crop right 1, bottom 2.
+        let set = parse([66, 0, 10], "1 1 011 010 0 00100 011 1 1 1 1 010 1 011 0").unwrap();
+        assert_eq!(
+            set,
+            Sps {
+                crop: Crop {
+                    x: 0,
+                    y: 0,
+                    width: 62,
+                    height: 44
+                },
+                ..sps(1)
+            }
+        );
+        assert_eq!((set.dpb_frames(), set.reorder_frames()), (16, 0));
+    }
+
+    #[test]
+    fn what_is_not_supported_or_too_large_is_named() {
+        assert_eq!(
+            parse([66, 0, 10], "1 1 011 010 0 00100 011 0 1"),
+            Err(Fault::Unsupported(Feature::Interlace))
+        );
+        assert_eq!(
+            parse([100, 0, 10], "1 1 1 1"),
+            Err(Fault::Unsupported(Feature::ChromaFormat))
+        );
+        assert_eq!(
+            parse([100, 0, 10], "1 010 010 1"),
+            Err(Fault::Unsupported(Feature::BitDepth))
+        );
+        assert_eq!(
+            parse([100, 0, 10], "1 010 1 1 0 1"),
+            Err(Fault::Unsupported(Feature::ScalingMatrices))
+        );
+        // 16 by 16 macroblocks with a limit of 99.
+        let large = "1 1 011 010 0 000010000 000010000 1 1 0 0";
+        assert_eq!(parse([66, 0, 10], large), Err(Fault::Limit("picture size")));
+        assert!(matches!(parse([66, 0, 10], "1 1"), Err(Fault::Syntax(_))));
+    }
+
+    #[test]
+    fn frames_in_the_buffer_follow_table_a_1() {
+        let with = |level, constraints, size: [u32; 2]| {
+            Sps {
+                level,
+                constraints,
+                mb_width: size[0],
+                mb_height: size[1],
+                ..sps(1)
+            }
+            .dpb_frames()
+        };
+        assert_eq!(with(10, 0, [11, 9]), 4);
+        assert_eq!(with(11, 0, [11, 9]), 9);
+        assert_eq!(with(11, 0x10, [11, 9]), 4);
+        assert_eq!(with(31, 0, [80, 45]), 5);
+        assert_eq!(with(40, 0, [120, 68]), 4);
     }
 }

@@ -39,8 +39,14 @@ struct Held {
 impl Held {
     #[cfg(debug_assertions)]
     fn acquire(&self, rect: Rect, mutable: bool) {
-        let mut list = self.list.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let clash = list.iter().find(|(other, other_mutable)| (mutable || *other_mutable) && other.overlaps(&rect)).copied();
+        let mut list = self
+            .list
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let clash = list
+            .iter()
+            .find(|(other, other_mutable)| (mutable || *other_mutable) && other.overlaps(&rect))
+            .copied();
         if let Some(other) = clash {
             drop(list);
             panic!("{rect:?} (mutable: {mutable}) overlaps {other:?}, which is held");
@@ -50,7 +56,10 @@ impl Held {
 
     #[cfg(debug_assertions)]
     fn release(&self, rect: Rect, mutable: bool) {
-        let mut list = self.list.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut list = self
+            .list
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(index) = list.iter().position(|held| *held == (rect, mutable)) {
             list.swap_remove(index);
         }
@@ -81,7 +90,11 @@ impl<T: Copy + Default> Shared<T> {
     pub(crate) fn new(stride: usize, rows: usize) -> Self {
         let mut cells = Vec::new();
         cells.resize_with(stride * rows, || UnsafeCell::new(T::default()));
-        Shared { cells, stride, held: Held::default() }
+        Shared {
+            cells,
+            stride,
+            held: Held::default(),
+        }
     }
 
     /// Distance between two rows, in elements.
@@ -97,13 +110,16 @@ impl<T: Copy + Default> Shared<T> {
     /// All elements; exclusive access proves that no guard is held.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
         // SAFETY: `UnsafeCell<T>` has the layout of `T`, and `&mut self` excludes every other access.
-        unsafe { std::slice::from_raw_parts_mut(self.cells.as_mut_ptr().cast::<T>(), self.cells.len()) }
+        unsafe {
+            std::slice::from_raw_parts_mut(self.cells.as_mut_ptr().cast::<T>(), self.cells.len())
+        }
     }
 
     /// Appends `n` default elements and returns them.
     pub(crate) fn grow(&mut self, n: usize) -> &mut [T] {
         let old = self.cells.len();
-        self.cells.resize_with(old + n, || UnsafeCell::new(T::default()));
+        self.cells
+            .resize_with(old + n, || UnsafeCell::new(T::default()));
         &mut self.as_mut_slice()[old..]
     }
 
@@ -114,8 +130,14 @@ impl<T: Copy + Default> Shared<T> {
 
     fn check(&self, rect: Rect) -> *mut T {
         let start = rect.y * self.stride + rect.x;
-        assert!(rect.w > 0 && rect.h > 0 && rect.x + rect.w <= self.stride, "rectangle outside the plane");
-        assert!(start + (rect.h - 1) * self.stride + rect.w <= self.cells.len(), "rectangle outside the plane");
+        assert!(
+            rect.w > 0 && rect.h > 0 && rect.x + rect.w <= self.stride,
+            "rectangle outside the plane"
+        );
+        assert!(
+            start + (rect.h - 1) * self.stride + rect.w <= self.cells.len(),
+            "rectangle outside the plane"
+        );
         // A pointer from the whole slice, so that it may be used for every row of the rectangle.
         UnsafeCell::raw_get(self.cells.as_ptr()).wrapping_add(start)
     }
@@ -126,7 +148,11 @@ impl<T: Copy + Default> Shared<T> {
         let rect = Rect { x, y, w, h };
         let start = self.check(rect);
         self.held.acquire(rect, false);
-        Read { owner: self, start, rect }
+        Read {
+            owner: self,
+            start,
+            rect,
+        }
     }
 
     /// Holds a rectangle for writing. Panics when it is not inside.
@@ -135,7 +161,12 @@ impl<T: Copy + Default> Shared<T> {
         let rect = Rect { x, y, w, h };
         let start = self.check(rect);
         self.held.acquire(rect, true);
-        Write { owner: self, start, rect, exclusive: PhantomData }
+        Write {
+            owner: self,
+            start,
+            rect,
+            exclusive: PhantomData,
+        }
     }
 }
 
@@ -152,7 +183,9 @@ impl<T> Read<'_, T> {
     pub(crate) fn row(&self, y: usize) -> &[T] {
         assert!(y < self.rect.h);
         // SAFETY: `check` showed that all rows of the rectangle are inside; nobody writes to them while the guard lives.
-        unsafe { std::slice::from_raw_parts(self.start.wrapping_add(y * self.owner.stride), self.rect.w) }
+        unsafe {
+            std::slice::from_raw_parts(self.start.wrapping_add(y * self.owner.stride), self.rect.w)
+        }
     }
 
     /// All rows in one slice, `stride` apart; only for a rectangle of full width. Panics for any other.
@@ -186,7 +219,12 @@ impl<T> Write<'_, T> {
         assert!(y < self.rect.h);
         // SAFETY: `check` showed that all rows of the rectangle are inside; by the contract of the module nobody else
         // uses them while the guard lives, and `&mut self` lends out one row at a time.
-        unsafe { std::slice::from_raw_parts_mut(self.start.wrapping_add(y * self.owner.stride), self.rect.w) }
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.start.wrapping_add(y * self.owner.stride),
+                self.rect.w,
+            )
+        }
     }
 
     /// All rows in one slice, `stride` apart; only for a rectangle of full width. Panics for any other.

@@ -36,36 +36,54 @@ impl PocState {
     pub(crate) fn derive(&self, sps: &Sps, header: &SliceHeader) -> Poc {
         match &sps.poc_type {
             PocType::Lsb { log2_max } => self.derive_lsb(1 << log2_max, header),
-            PocType::Cycle { offset_for_non_ref_pic, offsets, .. } => {
+            PocType::Cycle {
+                offset_for_non_ref_pic,
+                offset_for_top_to_bottom_field,
+                offsets,
+                ..
+            } => {
                 let frame_num_offset = self.frame_num_offset(sps, header);
-                let mut number = if offsets.is_empty() { 0 } else { frame_num_offset + header.frame_num as i32 };
-                if header.nal_ref_idc == 0 && number > 0 {
-                    number -= 1;
-                }
-                let mut expected = 0i32;
-                if number > 0 {
-                    let (cycles, last) = ((number - 1) / offsets.len() as i32, (number - 1) as usize % offsets.len());
-                    let cycle = offsets.iter().fold(0i32, |sum, &offset| sum.wrapping_add(offset));
-                    expected = offsets[..=last].iter().fold(cycles.wrapping_mul(cycle), |sum, &o| sum.wrapping_add(o));
-                }
+                let mut expected = expected_count(offsets, frame_num_offset, header);
                 if header.nal_ref_idc == 0 {
                     expected = expected.wrapping_add(*offset_for_non_ref_pic);
                 }
                 let top = expected.wrapping_add(header.delta_poc[0]);
-                // offset_for_top_to_bottom_field matters for fields only as long as frames are compared with frames.
-                Poc { top, bottom: top, msb: 0, lsb: 0, frame_num_offset }
+                let bottom = top
+                    .wrapping_add(*offset_for_top_to_bottom_field)
+                    .wrapping_add(header.delta_poc[1]);
+                Poc {
+                    top,
+                    bottom,
+                    msb: 0,
+                    lsb: 0,
+                    frame_num_offset,
+                }
             }
             PocType::DecodingOrder => {
                 let frame_num_offset = self.frame_num_offset(sps, header);
                 let twice = 2 * (frame_num_offset + header.frame_num as i32);
-                let top = if header.nal_ref_idc == 0 { twice - 1 } else { twice };
-                Poc { top, bottom: top, msb: 0, lsb: 0, frame_num_offset }
+                let top = if header.nal_ref_idc == 0 {
+                    twice - 1
+                } else {
+                    twice
+                };
+                Poc {
+                    top,
+                    bottom: top,
+                    msb: 0,
+                    lsb: 0,
+                    frame_num_offset,
+                }
             }
         }
     }
 
     fn derive_lsb(&self, max_lsb: i32, header: &SliceHeader) -> Poc {
-        let (previous_msb, previous_lsb) = if header.idr { (0, 0) } else { (self.previous_msb, self.previous_lsb) };
+        let (previous_msb, previous_lsb) = if header.idr {
+            (0, 0)
+        } else {
+            (self.previous_msb, self.previous_lsb)
+        };
         let lsb = header.poc_lsb as i32;
         let msb = if lsb < previous_lsb && previous_lsb - lsb >= max_lsb / 2 {
             previous_msb.wrapping_add(max_lsb)
@@ -75,7 +93,13 @@ impl PocState {
             previous_msb
         };
         let top = msb.wrapping_add(lsb);
-        Poc { top, bottom: top.wrapping_add(header.delta_poc_bottom), msb, lsb, frame_num_offset: 0 }
+        Poc {
+            top,
+            bottom: top.wrapping_add(header.delta_poc_bottom),
+            msb,
+            lsb,
+            frame_num_offset: 0,
+        }
     }
 
     fn frame_num_offset(&self, sps: &Sps, header: &SliceHeader) -> i32 {
@@ -83,7 +107,9 @@ impl PocState {
             0
         } else if self.previous_frame_num > header.frame_num {
             // Wraps after 2^31 pictures, which only damaged streams without IDR pictures reach.
-            self.previous_frame_num_offset.wrapping_add(sps.max_frame_num() as i32) & 0x3fff_ffff
+            self.previous_frame_num_offset
+                .wrapping_add(sps.max_frame_num() as i32)
+                & 0x3fff_ffff
         } else {
             self.previous_frame_num_offset
         }
@@ -94,7 +120,10 @@ impl PocState {
     pub(crate) fn advance(&mut self, poc: &Poc, header: &SliceHeader, reset: bool) -> i32 {
         if reset {
             let top = poc.top.wrapping_sub(poc.value());
-            *self = PocState { previous_lsb: top, ..PocState::default() };
+            *self = PocState {
+                previous_lsb: top,
+                ..PocState::default()
+            };
             return 0;
         }
         if header.nal_ref_idc != 0 {
@@ -104,5 +133,127 @@ impl PocState {
         self.previous_frame_num = header.frame_num;
         self.previous_frame_num_offset = poc.frame_num_offset;
         poc.value()
+    }
+}
+
+/// The picture order count that the cycle of type 1 gives a reference picture (8.2.1.2).
+fn expected_count(offsets: &[i32], frame_num_offset: i32, header: &SliceHeader) -> i32 {
+    let mut number = if offsets.is_empty() {
+        0
+    } else {
+        frame_num_offset + header.frame_num as i32
+    };
+    if header.nal_ref_idc == 0 && number > 0 {
+        number -= 1;
+    }
+    if number == 0 {
+        return 0;
+    }
+    let (cycles, last) = (
+        (number - 1) / offsets.len() as i32,
+        (number - 1) as usize % offsets.len(),
+    );
+    let add = |sum: i32, &offset: &i32| sum.wrapping_add(offset);
+    let cycle = offsets.iter().fold(0, add);
+    offsets[..=last]
+        .iter()
+        .fold(cycles.wrapping_mul(cycle), add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::tests::sps;
+    use crate::slice::tests::header;
+
+    /// Counts of pictures given as (frame_num, nal_ref_idc, pic_order_cnt_lsb).
+    fn counts(poc_type: PocType, pictures: &[(u32, u8, u32)]) -> Vec<i32> {
+        let sps = Sps { poc_type, ..sps(1) };
+        let mut state = PocState::default();
+        let one = |&(frame_num, nal_ref_idc, poc_lsb): &(u32, u8, u32)| {
+            let header = SliceHeader {
+                nal_ref_idc,
+                poc_lsb,
+                ..header(frame_num)
+            };
+            let poc = state.derive(&sps, &header);
+            state.advance(&poc, &header, false)
+        };
+        pictures.iter().map(one).collect()
+    }
+
+    #[test]
+    fn type_0_wraps_both_ways() {
+        let pictures = [
+            (0, 1, 0),
+            (1, 1, 6),
+            (2, 1, 12),
+            (3, 0, 9),
+            (3, 1, 2),
+            (4, 0, 15),
+            (4, 1, 8),
+        ];
+        assert_eq!(
+            counts(PocType::Lsb { log2_max: 4 }, &pictures),
+            [0, 6, 12, 9, 18, 15, 24]
+        );
+    }
+
+    #[test]
+    fn type_1_adds_the_cycle() {
+        let poc_type = PocType::Cycle {
+            delta_always_zero: true,
+            offset_for_non_ref_pic: -1,
+            offset_for_top_to_bottom_field: 0,
+            offsets: vec![2, 4],
+        };
+        let pictures = [
+            (0, 1, 0),
+            (1, 1, 0),
+            (2, 1, 0),
+            (3, 0, 0),
+            (3, 1, 0),
+            (15, 1, 0),
+            (0, 1, 0),
+        ];
+        assert_eq!(counts(poc_type, &pictures), [0, 2, 6, 5, 8, 44, 48]);
+    }
+
+    #[test]
+    fn type_2_is_the_decoding_order() {
+        let pictures = [
+            (0, 1, 0),
+            (1, 0, 0),
+            (1, 1, 0),
+            (15, 1, 0),
+            (0, 1, 0),
+            (1, 0, 0),
+        ];
+        assert_eq!(
+            counts(PocType::DecodingOrder, &pictures),
+            [0, 1, 2, 30, 32, 33]
+        );
+    }
+
+    #[test]
+    fn operation_5_starts_again() {
+        let sps = Sps {
+            poc_type: PocType::Lsb { log2_max: 4 },
+            ..sps(1)
+        };
+        let mut state = PocState::default();
+        let first = SliceHeader {
+            poc_lsb: 14,
+            delta_poc_bottom: -2,
+            ..header(3)
+        };
+        let poc = state.derive(&sps, &first);
+        assert_eq!(poc.value(), -4);
+        assert_eq!(state.advance(&poc, &first, true), 0);
+        let next = SliceHeader {
+            poc_lsb: 5,
+            ..header(1)
+        };
+        assert_eq!(state.derive(&sps, &next).value(), 5);
     }
 }

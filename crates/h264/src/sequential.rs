@@ -4,6 +4,7 @@ use crate::decoder::{Decoder, Limits};
 use crate::error::Error;
 use crate::frame::Frame;
 use crate::nal::NalStream;
+use crate::probe::{NoProbe, Probe};
 
 /// What [`decode`] found in a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,14 +38,24 @@ impl Summary {
 ///
 /// Decoding goes on behind an error. Fails with the first error when no picture could be decoded at all; else errors are
 /// in the [`Summary`].
-pub fn decode(stream: &[u8], limits: Limits, mut sink: impl FnMut(&Frame)) -> Result<Summary, Error> {
+pub fn decode(stream: &[u8], limits: Limits, sink: impl FnMut(&Frame)) -> Result<Summary, Error> {
+    decode_with(stream, limits, &mut NoProbe, sink)
+}
+
+/// [`decode`] with a probe that sees what reconstruction computes, reads and writes.
+pub fn decode_with<P: Probe>(
+    stream: &[u8],
+    limits: Limits,
+    probe: &mut P,
+    mut sink: impl FnMut(&Frame),
+) -> Result<Summary, Error> {
     let mut summary = Summary::default();
     let mut decoder = Decoder::new(limits);
     let mut units = NalStream::new(stream);
     while let Some(picture) = decoder.next_picture(&mut units) {
         match picture {
             Ok(job) => {
-                job.reconstruct();
+                job.reconstruct_with(probe);
                 summary.pictures += 1;
                 summary.concealed += u64::from(job.concealed());
             }
@@ -61,7 +72,9 @@ pub fn decode(stream: &[u8], limits: Limits, mut sink: impl FnMut(&Frame)) -> Re
     }
     match summary.errors.first() {
         Some(&error) if summary.pictures == 0 => Err(error),
-        None if summary.pictures == 0 => Err(Error::NoPicture { offset: stream.len() as u64 }),
+        None if summary.pictures == 0 => Err(Error::NoPicture {
+            offset: stream.len() as u64,
+        }),
         _ => Ok(summary),
     }
 }

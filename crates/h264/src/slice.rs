@@ -24,7 +24,10 @@ pub(crate) enum Mmco {
     /// 2: the long-term picture becomes unused.
     ForgetLong { long_term_pic_num: u32 },
     /// 3: the short-term picture becomes a long-term one.
-    MakeLong { difference_minus1: u32, long_term_frame_idx: u32 },
+    MakeLong {
+        difference_minus1: u32,
+        long_term_frame_idx: u32,
+    },
     /// 4: only so many long-term indices remain.
     LimitLong { max_plus1: u32 },
     /// 5: all pictures become unused.
@@ -37,7 +40,9 @@ pub(crate) enum Mmco {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Marking {
     /// An IDR picture; whether it becomes a long-term one.
-    Idr { long_term: bool },
+    Idr {
+        long_term: bool,
+    },
     SlidingWindow,
     Adaptive(Vec<Mmco>),
 }
@@ -80,7 +85,11 @@ impl SliceStart {
         let slice_type = r.ue_max(9, "slice_type")?;
         let pps_id = r.ue_max(255, "pic_parameter_set_id")? as u8;
         r.check()?;
-        Ok(SliceStart { first_mb, slice_type, pps_id })
+        Ok(SliceStart {
+            first_mb,
+            slice_type,
+            pps_id,
+        })
     }
 }
 
@@ -111,50 +120,32 @@ impl SliceHeader {
         if idr && frame_num != 0 {
             return Err(Fault::Syntax("frame_num of an IDR picture is not 0"));
         }
-        let idr_pic_id = if idr { r.ue_max(65_535, "idr_pic_id")? } else { 0 };
-        let (mut poc_lsb, mut delta_poc_bottom, mut delta_poc) = (0, 0, [0; 2]);
-        match sps.poc_type {
-            PocType::Lsb { log2_max } => {
-                poc_lsb = r.bits(log2_max);
-                delta_poc_bottom = if pps.pic_order_present { r.se() } else { 0 };
-            }
-            PocType::Cycle { delta_always_zero: false, .. } => {
-                delta_poc[0] = r.se();
-                delta_poc[1] = if pps.pic_order_present { r.se() } else { 0 };
-            }
-            _ => {}
-        }
-        let redundant_pic_cnt =
-            if pps.redundant_pic_cnt_present { r.ue_max(127, "redundant_pic_cnt")? } else { 0 };
-        let mut num_ref_idx_active = 0;
-        let mut modifications = Vec::new();
-        let mut weights = None;
-        if predicted {
-            num_ref_idx_active = if r.flag() { r.ue().saturating_add(1) } else { pps.num_ref_idx_active };
-            // 7.4.3 allows 32 for fields only.
-            if num_ref_idx_active > 16 {
-                return Err(Fault::Syntax("num_ref_idx_l0_active_minus1 is too large"));
-            }
-            if r.flag() {
-                modifications = parse_modifications(r)?;
-            }
-            if pps.weighted_pred {
-                weights = Some(parse_weights(r, num_ref_idx_active)?);
-            }
-        }
-        let marking = if nal_ref_idc != 0 { parse_marking(r, idr)? } else { Marking::SlidingWindow };
+        let idr_pic_id = if idr {
+            r.ue_max(65_535, "idr_pic_id")?
+        } else {
+            0
+        };
+        let (poc_lsb, delta_poc_bottom, delta_poc) = parse_order_count(r, sps, pps);
+        let redundant_pic_cnt = if pps.redundant_pic_cnt_present {
+            r.ue_max(127, "redundant_pic_cnt")?
+        } else {
+            0
+        };
+        let (num_ref_idx_active, modifications, weights) = if predicted {
+            parse_references(r, pps)?
+        } else {
+            Default::default()
+        };
+        let marking = if nal_ref_idc != 0 {
+            parse_marking(r, idr)?
+        } else {
+            Marking::SlidingWindow
+        };
         let qp = pps.init_qp + r.se_in(-51..=51, "slice_qp_delta")?;
         if !(0..=51).contains(&qp) {
             return Err(Fault::Syntax("the quantiser of the slice is out of range"));
         }
-        let (mut deblocking, mut alpha_offset, mut beta_offset) = (0, 0, 0);
-        if pps.deblocking_control_present {
-            deblocking = r.ue_max(2, "disable_deblocking_filter_idc")? as u8;
-            if deblocking != 1 {
-                alpha_offset = 2 * r.se_in(-6..=6, "slice_alpha_c0_offset_div2")? as i8;
-                beta_offset = 2 * r.se_in(-6..=6, "slice_beta_offset_div2")? as i8;
-            }
-        }
+        let (deblocking, alpha_offset, beta_offset) = parse_deblocking(r, pps)?;
         r.check()?;
         Ok(SliceHeader {
             nal_ref_idc,
@@ -180,9 +171,11 @@ impl SliceHeader {
     }
 
     /// Whether this slice begins a new picture after one that `previous` belongs to (7.4.1.2.4).
+    ///
+    /// The standard also lists pic_parameter_set_id, but pictures always differ in something else, and some streams use
+    /// several picture parameter sets in one picture.
     pub(crate) fn begins_new_picture(&self, previous: &SliceHeader) -> bool {
         self.frame_num != previous.frame_num
-            || self.pps_id != previous.pps_id
             || (self.nal_ref_idc == 0) != (previous.nal_ref_idc == 0)
             || self.idr != previous.idr
             || self.idr_pic_id != previous.idr_pic_id
@@ -190,6 +183,60 @@ impl SliceHeader {
             || self.delta_poc_bottom != previous.delta_poc_bottom
             || self.delta_poc != previous.delta_poc
     }
+}
+
+/// pic_order_cnt_lsb, delta_pic_order_cnt_bottom and delta_pic_order_cnt.
+fn parse_order_count(r: &mut BitReader<'_>, sps: &Sps, pps: &Pps) -> (u32, i32, [i32; 2]) {
+    let delta_of = |present: bool, r: &mut BitReader<'_>| if present { r.se() } else { 0 };
+    match sps.poc_type {
+        PocType::Lsb { log2_max } => (r.bits(log2_max), delta_of(pps.pic_order_present, r), [0; 2]),
+        PocType::Cycle {
+            delta_always_zero: false,
+            ..
+        } => (0, 0, [r.se(), delta_of(pps.pic_order_present, r)]),
+        _ => (0, 0, [0; 2]),
+    }
+}
+
+/// What a P slice says of its references: how many, modifications of the list, weights.
+fn parse_references(
+    r: &mut BitReader<'_>,
+    pps: &Pps,
+) -> Result<(u32, Vec<Modification>, Option<Weights>), Fault> {
+    let count = if r.flag() {
+        r.ue().saturating_add(1)
+    } else {
+        pps.num_ref_idx_active
+    };
+    // 7.4.3 allows 32 for fields only.
+    if count > 16 {
+        return Err(Fault::Syntax("num_ref_idx_l0_active_minus1 is too large"));
+    }
+    let modifications = if r.flag() {
+        parse_modifications(r)?
+    } else {
+        Vec::new()
+    };
+    let weights = if pps.weighted_pred {
+        Some(parse_weights(r, count)?)
+    } else {
+        None
+    };
+    Ok((count, modifications, weights))
+}
+
+/// disable_deblocking_filter_idc and the offsets to the indices of the filter's tables.
+fn parse_deblocking(r: &mut BitReader<'_>, pps: &Pps) -> Result<(u8, i8, i8), Fault> {
+    if !pps.deblocking_control_present {
+        return Ok((0, 0, 0));
+    }
+    let deblocking = r.ue_max(2, "disable_deblocking_filter_idc")? as u8;
+    if deblocking == 1 {
+        return Ok((1, 0, 0));
+    }
+    let alpha = 2 * r.se_in(-6..=6, "slice_alpha_c0_offset_div2")? as i8;
+    let beta = 2 * r.se_in(-6..=6, "slice_beta_offset_div2")? as i8;
+    Ok((deblocking, alpha, beta))
 }
 
 /// 7.3.3.1.
@@ -214,7 +261,10 @@ fn parse_modifications(r: &mut BitReader<'_>) -> Result<Vec<Modification>, Fault
 fn parse_weights(r: &mut BitReader<'_>, count: u32) -> Result<Weights, Fault> {
     let luma = r.ue_max(7, "luma_log2_weight_denom")? as u8;
     let chroma = r.ue_max(7, "chroma_log2_weight_denom")? as u8;
-    let default = Weight { weight: [1 << luma, 1 << chroma, 1 << chroma], offset: [0; 3] };
+    let default = Weight {
+        weight: [1 << luma, 1 << chroma, 1 << chroma],
+        offset: [0; 3],
+    };
     let mut entries = vec![default; count as usize];
     for entry in &mut entries {
         let mut planes = 0..0;
@@ -230,7 +280,10 @@ fn parse_weights(r: &mut BitReader<'_>, count: u32) -> Result<Weights, Fault> {
         }
         r.check()?;
     }
-    Ok(Weights { log2_denominator: [luma, chroma, chroma], entries })
+    Ok(Weights {
+        log2_denominator: [luma, chroma, chroma],
+        entries,
+    })
 }
 
 /// 7.3.3.3.
@@ -238,7 +291,9 @@ fn parse_marking(r: &mut BitReader<'_>, idr: bool) -> Result<Marking, Fault> {
     if idr {
         // no_output_of_prior_pics_flag: every decoded picture is shown.
         r.flag();
-        return Ok(Marking::Idr { long_term: r.flag() });
+        return Ok(Marking::Idr {
+            long_term: r.flag(),
+        });
     }
     if !r.flag() {
         return Ok(Marking::SlidingWindow);
@@ -247,16 +302,126 @@ fn parse_marking(r: &mut BitReader<'_>, idr: bool) -> Result<Marking, Fault> {
     loop {
         list.push(match r.ue_max(6, "memory_management_control_operation")? {
             0 => return Ok(Marking::Adaptive(list)),
-            1 => Mmco::ForgetShort { difference_minus1: r.ue() },
-            2 => Mmco::ForgetLong { long_term_pic_num: r.ue() },
-            3 => Mmco::MakeLong { difference_minus1: r.ue(), long_term_frame_idx: r.ue() },
+            1 => Mmco::ForgetShort {
+                difference_minus1: r.ue(),
+            },
+            2 => Mmco::ForgetLong {
+                long_term_pic_num: r.ue(),
+            },
+            3 => Mmco::MakeLong {
+                difference_minus1: r.ue(),
+                long_term_frame_idx: r.ue(),
+            },
             4 => Mmco::LimitLong { max_plus1: r.ue() },
             5 => Mmco::ForgetAll,
-            _ => Mmco::CurrentLong { long_term_frame_idx: r.ue() },
+            _ => Mmco::CurrentLong {
+                long_term_frame_idx: r.ue(),
+            },
         });
         r.check()?;
         if list.len() > 66 {
-            return Err(Fault::Syntax("too many memory management control operations"));
+            return Err(Fault::Syntax(
+                "too many memory management control operations",
+            ));
         }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::nal::Rbsp;
+    use crate::params::tests::{pps, sps};
+
+    /// The header of a P slice of a reference picture.
+    pub(crate) fn header(frame_num: u32) -> SliceHeader {
+        SliceHeader {
+            nal_ref_idc: 1,
+            idr: false,
+            first_mb: 0,
+            predicted: true,
+            pps_id: 0,
+            frame_num,
+            idr_pic_id: 0,
+            poc_lsb: 0,
+            delta_poc_bottom: 0,
+            delta_poc: [0; 2],
+            redundant_pic_cnt: 0,
+            num_ref_idx_active: 3,
+            modifications: Vec::new(),
+            weights: None,
+            marking: Marking::SlidingWindow,
+            qp: 26,
+            deblocking: 0,
+            alpha_offset: 0,
+            beta_offset: 0,
+        }
+    }
+
+    /// Parses a header written as bits, in a NAL unit of a reference picture.
+    fn parse(bits: &str) -> Result<SliceHeader, Fault> {
+        let mut bits = format!("{}11", bits.replace(' ', ""));
+        while !bits.len().is_multiple_of(8) {
+            bits.push('0');
+        }
+        let bytes: Vec<u8> = bits
+            .as_bytes()
+            .chunks(8)
+            .map(|byte| byte.iter().fold(0, |b, bit| b << 1 | (bit - b'0')))
+            .collect();
+        let mut rbsp = Rbsp::default();
+        rbsp.load(&bytes);
+        let mut reader = BitReader::new(&rbsp);
+        let start = SliceStart::parse(&mut reader)?;
+        SliceHeader::parse(&mut reader, start, 0x21, &sps(3), &pps())
+    }
+
+    #[test]
+    fn a_header_with_modifications_and_operations() {
+        // first_mb 1, slice_type 0, pps 0, frame_num 5, override to 2 references, modifications 0:1, 2:0, end,
+        // adaptive marking: 1:0, 4:2, 3:(1, 0), 0; slice_qp_delta -1; deblocking 0, offsets 1 and -2.
+        let bits = "010 1 1 0101 1 010 1 1 010 011 1 00100 1 010 1 00101 011 00100 010 1 1 011 1 010 00101";
+        let header = parse(bits).unwrap();
+        assert_eq!(
+            (
+                header.first_mb,
+                header.frame_num,
+                header.num_ref_idx_active,
+                header.qp
+            ),
+            (1, 5, 2, 25)
+        );
+        assert_eq!(
+            header.modifications,
+            [Modification::Subtract(2), Modification::LongTerm(0)]
+        );
+        let operations = vec![
+            Mmco::ForgetShort {
+                difference_minus1: 0,
+            },
+            Mmco::LimitLong { max_plus1: 2 },
+            Mmco::MakeLong {
+                difference_minus1: 1,
+                long_term_frame_idx: 0,
+            },
+        ];
+        assert_eq!(header.marking, Marking::Adaptive(operations));
+        assert_eq!(
+            (header.deblocking, header.alpha_offset, header.beta_offset),
+            (0, 2, -4)
+        );
+    }
+
+    #[test]
+    fn other_slice_types_are_named() {
+        assert_eq!(
+            parse("1 010 1 0101"),
+            Err(Fault::Unsupported(Feature::BSlices))
+        );
+        assert_eq!(
+            parse("1 00100 1 0101"),
+            Err(Fault::Unsupported(Feature::SwitchingSlices))
+        );
+        assert!(matches!(parse("1 1"), Err(Fault::Syntax(_))));
     }
 }

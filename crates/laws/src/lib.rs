@@ -10,10 +10,13 @@
 //!
 //! This crate is for tests: it is built for being obviously right, not for speed.
 
+#![deny(unsafe_code)]
+
 mod conformance;
 mod graph;
 mod log;
 mod models;
+#[allow(unsafe_code)]
 pub mod toy;
 
 pub use conformance::{Case, conforms};

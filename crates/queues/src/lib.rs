@@ -20,8 +20,12 @@
 //!
 //! Whichever of the two writes comes first in the total order, the other side's load sees it.
 
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
 mod deque;
 mod fifo;
+#[allow(unsafe_code)]
 mod ready;
 pub mod sync;
 

@@ -50,7 +50,10 @@ impl fmt::Display for TaskNames {
 #[non_exhaustive]
 pub enum GraphError {
     /// Nothing runs, nobody who could resolve a dependency is left, and these tasks still wait.
-    #[error("{} task(s) were never resolved: {tasks}; resolve what each was registered to wait for, or register it with a lower count", tasks.total())]
+    #[error(
+        "{} task(s) were never resolved: {tasks}; resolve what each was registered to wait for, or register it with a lower count",
+        tasks.total()
+    )]
     Unresolved {
         /// The tasks that wait.
         tasks: TaskNames,

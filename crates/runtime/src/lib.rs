@@ -28,16 +28,23 @@
 //! A pool works in the process that made it. In a child of that process it answers [`GraphError::Forked`]; [`Pool::global`] makes a
 //! new pool there. Dropping an inherited pool does nothing.
 
+#![deny(unsafe_code)]
+
 mod bind;
 mod error;
+#[allow(unsafe_code)]
 mod fork;
+#[allow(unsafe_code)]
 mod graph;
 mod observer;
+#[allow(unsafe_code)]
 mod pool;
 mod recorder;
+#[allow(unsafe_code)]
 mod slab;
 #[doc(hidden)]
 pub mod sleep;
+#[allow(unsafe_code)]
 mod worker;
 
 pub use bind::Bind;

@@ -17,6 +17,11 @@ const LISTED: &[(&str, usize, &str)] = &[
         350,
         "handles of the toy engine's tasks",
     ),
+    (
+        "crates/laws/tests/many_threads.rs",
+        250,
+        "handles of tasks that real threads pass around",
+    ),
     ("crates/queues/src/deque.rs", 350, "the work-stealing deque"),
     ("crates/queues/src/ready.rs", 120, "handles from words"),
     (
@@ -66,6 +71,11 @@ const LISTED: &[(&str, usize, &str)] = &[
         "crates/runtime/tests/template_alloc.rs",
         100,
         "counting allocations",
+    ),
+    (
+        "crates/workloads/src/h264/slot.rs",
+        60,
+        "a picture's job, found without a reference count a task",
     ),
 ];
 

@@ -1,4 +1,6 @@
 //! Clause 8.7: the deblocking filter.
+// Kernels index several arrays of constant length at once, which the compiler makes vector code of.
+#![allow(clippy::needless_range_loop)]
 
 use super::Place;
 use crate::job::{Job, Mb, Mv, NO_SLICE, Shape};
@@ -6,20 +8,52 @@ use crate::probe::Probe;
 
 /// Table 8-16: alpha by indexA.
 const ALPHA: [u8; 52] = [
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 17, 20, 22, 25, 28, 32, 36, 40, 45,
-    50, 56, 63, 71, 80, 90, 101, 113, 127, 144, 162, 182, 203, 226, 255, 255,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 17, 20,
+    22, 25, 28, 32, 36, 40, 45, 50, 56, 63, 71, 80, 90, 101, 113, 127, 144, 162, 182, 203, 226,
+    255, 255,
 ];
 /// Table 8-16: beta by indexB.
 const BETA: [u8; 52] = [
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12,
-    12, 13, 13, 14, 14, 15, 15, 16, 16, 17, 17, 18, 18,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 6, 6, 7, 7, 8, 8,
+    9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15, 16, 16, 17, 17, 18, 18,
 ];
 /// Table 8-17: tC0 for bS of 1, 2 and 3, by indexA from 17 on; below, it is 0.
 const TC0: [[u8; 3]; 35] = [
-    [0, 0, 1], [0, 0, 1], [0, 0, 1], [0, 0, 1], [0, 1, 1], [0, 1, 1], [1, 1, 1], [1, 1, 1], [1, 1, 1], [1, 1, 1],
-    [1, 1, 2], [1, 1, 2], [1, 1, 2], [1, 1, 2], [1, 2, 3], [1, 2, 3], [2, 2, 3], [2, 2, 4], [2, 3, 4], [2, 3, 4],
-    [3, 3, 5], [3, 4, 6], [3, 4, 6], [4, 5, 7], [4, 5, 8], [4, 6, 9], [5, 7, 10], [6, 8, 11], [6, 8, 13], [7, 10, 14],
-    [8, 11, 16], [9, 12, 18], [10, 13, 20], [11, 15, 23], [13, 17, 25],
+    [0, 0, 1],
+    [0, 0, 1],
+    [0, 0, 1],
+    [0, 0, 1],
+    [0, 1, 1],
+    [0, 1, 1],
+    [1, 1, 1],
+    [1, 1, 1],
+    [1, 1, 1],
+    [1, 1, 1],
+    [1, 1, 2],
+    [1, 1, 2],
+    [1, 1, 2],
+    [1, 1, 2],
+    [1, 2, 3],
+    [1, 2, 3],
+    [2, 2, 3],
+    [2, 2, 4],
+    [2, 3, 4],
+    [2, 3, 4],
+    [3, 3, 5],
+    [3, 4, 6],
+    [3, 4, 6],
+    [4, 5, 7],
+    [4, 5, 8],
+    [4, 6, 9],
+    [5, 7, 10],
+    [6, 8, 11],
+    [6, 8, 13],
+    [7, 10, 14],
+    [8, 11, 16],
+    [9, 12, 18],
+    [10, 13, 20],
+    [11, 15, 23],
+    [13, 17, 25],
 ];
 
 // ---- boundary strengths (8.7.2.1): part of entropy decoding, needs no pixel ----
@@ -39,7 +73,8 @@ fn filtered_neighbour(job: &Job, at: usize, exists: bool, distance: usize) -> Op
     let slice = job.mbs[at].slice;
     debug_assert_ne!(slice, NO_SLICE);
     let deblocking = job.slices[usize::from(slice)].deblocking;
-    let filtered = exists && (deblocking == 0 || deblocking == 2 && job.mbs[at - distance].slice == slice);
+    let filtered =
+        exists && (deblocking == 0 || deblocking == 2 && job.mbs[at - distance].slice == slice);
     filtered.then(|| at - distance)
 }
 
@@ -52,7 +87,10 @@ fn strengths(job: &Job, at: usize, width: usize) -> ([u16; 4], [u16; 4]) {
     let top = filtered_neighbour(job, at, at >= width, width);
     if mb.is_intra() {
         let outer = |neighbour: Option<usize>| if neighbour.is_some() { 0x4444 } else { 0 };
-        return ([outer(left), 0x3333, 0x3333, 0x3333], [outer(top), 0x3333, 0x3333, 0x3333]);
+        return (
+            [outer(left), 0x3333, 0x3333, 0x3333],
+            [outer(top), 0x3333, 0x3333, 0x3333],
+        );
     }
     let blocks = Blocks::new(job, at);
     let (mut vertical, mut horizontal) = ([0; 4], [0; 4]);
@@ -87,7 +125,11 @@ impl<'a> Blocks<'a> {
             let bits = (mb.coded >> (4 * quarter)) as u16 & 15;
             all | (bits & 3 | (bits & 12) << 2) << (quarter % 2 * 2 + quarter / 2 * 8)
         });
-        Blocks { mb, mvs: &job.mvs[at], coded }
+        Blocks {
+            mb,
+            mvs: &job.mvs[at],
+            coded,
+        }
     }
 
     fn slot(&self, block: usize) -> u8 {
@@ -107,7 +149,13 @@ fn strength(a: &Blocks<'_>, p: usize, b: &Blocks<'_>, q: usize) -> u16 {
 
 /// Four bS of the inner edge `edge`; `across` is the distance of blocks across it, `along` that along it. With `same_motion`
 /// no motion boundary crosses edges of this direction.
-fn inner_edge(blocks: &Blocks<'_>, edge: usize, across: usize, along: usize, same_motion: bool) -> u16 {
+fn inner_edge(
+    blocks: &Blocks<'_>,
+    edge: usize,
+    across: usize,
+    along: usize,
+    same_motion: bool,
+) -> u16 {
     if same_motion && blocks.coded == 0 {
         return 0;
     }
@@ -126,7 +174,9 @@ fn outer_edge(here: &Blocks<'_>, there: &Blocks<'_>, [q, p]: [usize; 2], along: 
     if whole && here.coded | there.coded == 0 {
         return strength(there, p, here, q) * 0x1111;
     }
-    (0..4).fold(0, |all, i| all | strength(there, p + i * along, here, q + i * along) << (4 * i))
+    (0..4).fold(0, |all, i| {
+        all | strength(there, p + i * along, here, q + i * along) << (4 * i)
+    })
 }
 
 // ---- filtering (8.7.2.2 to 8.7.2.4) ----
@@ -143,10 +193,15 @@ impl Thresholds {
     /// For an edge of `place` in plane `plane` with the neighbour `other` on its far side; None where nothing passes them.
     fn new(place: &Place<'_>, plane: usize, other: &Mb) -> Option<Self> {
         let slice = &place.job.slices[usize::from(place.mb.slice)];
-        let qp = (i32::from(place.mb.filter_qp[plane]) + i32::from(other.filter_qp[plane]) + 1) >> 1;
+        let qp =
+            (i32::from(place.mb.filter_qp[plane]) + i32::from(other.filter_qp[plane]) + 1) >> 1;
         let index_a = (qp + i32::from(slice.alpha_offset)).clamp(0, 51) as usize;
         let index_b = (qp + i32::from(slice.beta_offset)).clamp(0, 51) as usize;
-        let tc0 = if index_a < 17 { [0; 3] } else { TC0[index_a - 17] };
+        let tc0 = if index_a < 17 {
+            [0; 3]
+        } else {
+            TC0[index_a - 17]
+        };
         let (alpha, beta) = (i16::from(ALPHA[index_a]), i16::from(BETA[index_b]));
         (alpha != 0 && beta != 0).then_some(Thresholds { alpha, beta, tc0 })
     }
@@ -205,19 +260,37 @@ fn luma_normal(lines: &mut LumaLines, tc0: &[i16; 16], thresholds: &Thresholds) 
 fn luma_strong(lines: &mut LumaLines, thresholds: &Thresholds) {
     let (alpha, beta) = (thresholds.alpha, thresholds.beta);
     for i in 0..16 {
-        let (p3, p2, p1, p0) = (wide(lines[0][i]), wide(lines[1][i]), wide(lines[2][i]), wide(lines[3][i]));
-        let (q0, q1, q2, q3) = (wide(lines[4][i]), wide(lines[5][i]), wide(lines[6][i]), wide(lines[7][i]));
+        let (p3, p2, p1, p0) = (
+            wide(lines[0][i]),
+            wide(lines[1][i]),
+            wide(lines[2][i]),
+            wide(lines[3][i]),
+        );
+        let (q0, q1, q2, q3) = (
+            wide(lines[4][i]),
+            wide(lines[5][i]),
+            wide(lines[6][i]),
+            wide(lines[7][i]),
+        );
         let on = near(p1, p0, q0, q1, alpha, beta);
         let close = (p0 - q0).abs() < (alpha >> 2) + 2;
         let ap = on & close & ((p2 - p0).abs() < beta);
         let aq = on & close & ((q2 - q0).abs() < beta);
         let p = if ap {
-            [(2 * p3 + 3 * p2 + p1 + p0 + q0 + 4) >> 3, (p2 + p1 + p0 + q0 + 2) >> 2, (p2 + 2 * p1 + 2 * p0 + 2 * q0 + q1 + 4) >> 3]
+            [
+                (2 * p3 + 3 * p2 + p1 + p0 + q0 + 4) >> 3,
+                (p2 + p1 + p0 + q0 + 2) >> 2,
+                (p2 + 2 * p1 + 2 * p0 + 2 * q0 + q1 + 4) >> 3,
+            ]
         } else {
             [p2, p1, if on { (2 * p1 + p0 + q1 + 2) >> 2 } else { p0 }]
         };
         let q = if aq {
-            [(p1 + 2 * p0 + 2 * q0 + 2 * q1 + q2 + 4) >> 3, (p0 + q0 + q1 + q2 + 2) >> 2, (2 * q3 + 3 * q2 + q1 + q0 + p0 + 4) >> 3]
+            [
+                (p1 + 2 * p0 + 2 * q0 + 2 * q1 + q2 + 4) >> 3,
+                (p0 + q0 + q1 + q2 + 2) >> 2,
+                (2 * q3 + 3 * q2 + q1 + q0 + p0 + 4) >> 3,
+            ]
         } else {
             [if on { (2 * q1 + q0 + p1 + 2) >> 2 } else { q0 }, q1, q2]
         };
@@ -231,7 +304,11 @@ fn luma_strong(lines: &mut LumaLines, thresholds: &Thresholds) {
 /// Filters one luma edge with strengths `bs`.
 fn luma_edge(lines: &mut LumaLines, bs: u16, thresholds: &Thresholds) {
     // bS 4 is that of a whole edge of a frame macroblock, never of a part of it.
-    if bs == 0x4444 { luma_strong(lines, thresholds) } else { luma_normal(lines, &thresholds.tc0_along(bs), thresholds) }
+    if bs == 0x4444 {
+        luma_strong(lines, thresholds)
+    } else {
+        luma_normal(lines, &thresholds.tc0_along(bs), thresholds)
+    }
 }
 
 /// Filters one chroma edge with strengths `bs` of the luma edge in its place.
@@ -240,12 +317,21 @@ fn chroma_edge(lines: &mut ChromaLines, bs: u16, thresholds: &Thresholds) {
     let strong = bs == 0x4444;
     let tc0: [i16; 8] = thresholds.tc0_along(bs);
     for i in 0..8 {
-        let (p1, p0, q0, q1) = (wide(lines[0][i]), wide(lines[1][i]), wide(lines[2][i]), wide(lines[3][i]));
+        let (p1, p0, q0, q1) = (
+            wide(lines[0][i]),
+            wide(lines[1][i]),
+            wide(lines[2][i]),
+            wide(lines[3][i]),
+        );
         let on = near(p1, p0, q0, q1, alpha, beta) & (tc0[i] >= 0);
         let tc = tc0[i] + 1;
         let delta = (((q0 - p0) * 4 + (p1 - q1) + 4) >> 3).clamp(-tc, tc);
         let normal = [(p0 + delta).clamp(0, 255), (q0 - delta).clamp(0, 255)];
-        let [p, q] = if strong { [(2 * p1 + p0 + q1 + 2) >> 2, (2 * q1 + q0 + p1 + 2) >> 2] } else { normal };
+        let [p, q] = if strong {
+            [(2 * p1 + p0 + q1 + 2) >> 2, (2 * q1 + q0 + p1 + 2) >> 2]
+        } else {
+            normal
+        };
         lines[1][i] = if on { p } else { p0 } as u8;
         lines[2][i] = if on { q } else { q0 } as u8;
     }
@@ -281,7 +367,12 @@ pub(super) fn luma<P: Probe>(place: &Place<'_>, probe: &mut P) {
 }
 
 /// Thresholds of the four edges of one direction; `distance` leads to the macroblock on the far side of the outer one.
-fn edge_thresholds(place: &Place<'_>, plane: usize, bs: &[u16; 4], distance: usize) -> [Option<Thresholds>; 4] {
+fn edge_thresholds(
+    place: &Place<'_>,
+    plane: usize,
+    bs: &[u16; 4],
+    distance: usize,
+) -> [Option<Thresholds>; 4] {
     let mut thresholds = [None; 4];
     if bs[0] != 0 {
         thresholds[0] = Thresholds::new(place, plane, &place.job.mbs[place.index - distance]);
@@ -330,9 +421,16 @@ fn luma_vertical<P: Probe>(place: &Place<'_>, probe: &mut P) {
     place.probe_write(probe, 0, area);
 }
 
-fn filter_lines<P: Probe>(lines: &mut [[u8; 16]; 20], bs: &[u16; 4], thresholds: &[Option<Thresholds>; 4], probe: &mut P) {
+fn filter_lines<P: Probe>(
+    lines: &mut [[u8; 16]; 20],
+    bs: &[u16; 4],
+    thresholds: &[Option<Thresholds>; 4],
+    probe: &mut P,
+) {
     for (edge, thresholds) in thresholds.iter().enumerate() {
-        if let (Some(thresholds), Some(lines)) = (thresholds, lines[4 * edge..].first_chunk_mut::<8>()) {
+        if let (Some(thresholds), Some(lines)) =
+            (thresholds, lines[4 * edge..].first_chunk_mut::<8>())
+        {
             luma_edge(lines, bs[edge], thresholds);
             probe.computation(16 * 24);
         }
@@ -381,7 +479,9 @@ pub(super) fn chroma<P: Probe>(place: &Place<'_>, plane: usize, probe: &mut P) {
     let (x, y, _) = place.area(plane);
     let vertical = edge_thresholds(place, plane, &place.mb.bs_vertical, 1);
     for (edge, thresholds) in vertical.iter().enumerate().step_by(2) {
-        let Some(thresholds) = thresholds else { continue };
+        let Some(thresholds) = thresholds else {
+            continue;
+        };
         let area = [x + 2 * edge - 2, y, 4, 8];
         let mut guard = samples.write(area[0], area[1], area[2], area[3]);
         let mut lines: ChromaLines = [[0; 8]; 4];
@@ -399,9 +499,16 @@ pub(super) fn chroma<P: Probe>(place: &Place<'_>, plane: usize, probe: &mut P) {
         place.probe_write(probe, plane, [area[0] + 1, y, 2, 8]);
         probe.computation(8 * 16);
     }
-    let horizontal = edge_thresholds(place, plane, &place.mb.bs_horizontal, place.job.mb_width as usize);
+    let horizontal = edge_thresholds(
+        place,
+        plane,
+        &place.mb.bs_horizontal,
+        place.job.mb_width as usize,
+    );
     for (edge, thresholds) in horizontal.iter().enumerate().step_by(2) {
-        let Some(thresholds) = thresholds else { continue };
+        let Some(thresholds) = thresholds else {
+            continue;
+        };
         let edge_y = y + 2 * edge;
         let mut lines: ChromaLines = [[0; 8]; 4];
         let mut guard = samples.write(x, edge_y - 1, 8, 2);

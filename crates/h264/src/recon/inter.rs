@@ -1,4 +1,6 @@
 //! Clause 8.4.2: motion compensation.
+// Kernels index several arrays of constant length at once, which the compiler makes vector code of.
+#![allow(clippy::needless_range_loop)]
 
 use super::Place;
 use crate::frame::Frame;
@@ -25,7 +27,15 @@ fn partitions(mb: &Mb, mvs: &[Mv; 16], mut f: impl FnMut(Partition)) {
     let mut part = |x: usize, y: usize, w: usize, h: usize| {
         let quarter = y / 8 * 2 + x / 8;
         let (slot, index) = (mb.ref_slot[quarter], mb.ref_idx[quarter]);
-        f(Partition { x, y, w, h, mv: mvs[y / 4 * 4 + x / 4], slot, index });
+        f(Partition {
+            x,
+            y,
+            w,
+            h,
+            mv: mvs[y / 4 * 4 + x / 4],
+            slot,
+            index,
+        });
     };
     match mb.shape {
         Shape::Whole => part(0, 0, 16, 16),
@@ -39,7 +49,9 @@ fn partitions(mb: &Mb, mvs: &[Mv; 16], mut f: impl FnMut(Partition)) {
                     SubShape::Rows => [0, 4].into_iter().for_each(|dy| part(x, y + dy, 8, 4)),
                     SubShape::Columns => [0, 4].into_iter().for_each(|dx| part(x + dx, y, 4, 8)),
                     SubShape::Quarters => {
-                        [[0, 0], [4, 0], [0, 4], [4, 4]].into_iter().for_each(|[dx, dy]| part(x + dx, y + dy, 4, 4));
+                        [[0, 0], [4, 0], [0, 4], [4, 4]]
+                            .into_iter()
+                            .for_each(|[dx, dy]| part(x + dx, y + dy, 4, 4));
                     }
                 }
             }
@@ -76,7 +88,11 @@ impl Source {
 
     /// First sample and number of samples that are read of a row or column of `n`, when the block begins at `at`.
     fn span(&self, at: i32, fraction: usize, n: usize) -> (i32, usize) {
-        if fraction == 0 { (at, n) } else { (at - self.before as i32, n + self.before + self.after) }
+        if fraction == 0 {
+            (at, n)
+        } else {
+            (at - self.before as i32, n + self.before + self.after)
+        }
     }
 }
 
@@ -90,17 +106,29 @@ pub(super) fn predict<P: Probe>(place: &Place<'_>, plane: usize, probe: &mut P) 
     let shift = usize::from(plane > 0);
     partitions(place.mb, &place.job.mvs[place.index], |part| {
         let [x, y, w, h] = [part.x, part.y, part.w, part.h].map(|v| v >> shift);
-        let block = Block { to: &mut to, plane, x, y, h };
+        let block = Block {
+            to: &mut to,
+            plane,
+            x,
+            y,
+            h,
+        };
         match w {
             16 => block.compensate::<16, P>(place, &part, probe),
             8 => block.compensate::<8, P>(place, &part, probe),
             4 => block.compensate::<4, P>(place, &part, probe),
             _ => block.compensate::<2, P>(place, &part, probe),
         }
-        let weights = place.job.slices[usize::from(place.mb.slice)].weights.as_ref();
+        let weights = place.job.slices[usize::from(place.mb.slice)]
+            .weights
+            .as_ref();
         if let Some(weights) = weights {
             let entry = &weights.entries[part.index as usize];
-            let weighting = (weights.log2_denominator[plane], entry.weight[plane], entry.offset[plane]);
+            let weighting = (
+                weights.log2_denominator[plane],
+                entry.weight[plane],
+                entry.offset[plane],
+            );
             for row in y..y + h {
                 weight(&mut to.row(row)[x..x + w], weighting);
             }
@@ -110,10 +138,15 @@ pub(super) fn predict<P: Probe>(place: &Place<'_>, plane: usize, probe: &mut P) 
 
 /// Explicit weighted prediction (8-298, 8-299).
 fn weight(row: &mut [u8], (log2_denominator, weight, offset): (u8, i16, i16)) {
-    let (shift, weight, offset) = (u32::from(log2_denominator), i32::from(weight), i32::from(offset));
+    let (shift, weight, offset) = (
+        u32::from(log2_denominator),
+        i32::from(weight),
+        i32::from(offset),
+    );
     let rounding = if shift > 0 { 1 << (shift - 1) } else { 0 };
     for sample in row {
-        *sample = (((i32::from(*sample) * weight + rounding) >> shift) + offset).clamp(0, 255) as u8;
+        *sample =
+            (((i32::from(*sample) * weight + rounding) >> shift) + offset).clamp(0, 255) as u8;
     }
 }
 
@@ -128,7 +161,12 @@ struct Block<'a, 'p> {
 }
 
 impl Block<'_, '_> {
-    fn compensate<const W: usize, P: Probe>(mut self, place: &Place<'_>, part: &Partition, probe: &mut P) {
+    fn compensate<const W: usize, P: Probe>(
+        mut self,
+        place: &Place<'_>,
+        part: &Partition,
+        probe: &mut P,
+    ) {
         let reference: &Frame = &place.job.references[usize::from(part.slot)];
         let samples = &reference.planes[self.plane];
         let (width, height) = (samples.stride(), samples.len() / samples.stride());
@@ -157,16 +195,30 @@ impl Block<'_, '_> {
             }
             self.filter::<W>(&copy, EDGE_STRIDE, (0, 0), &source);
         }
-        let taps = [1, 6, 6, 42][usize::from(source.fraction_x > 0) + 2 * usize::from(source.fraction_y > 0)];
+        let taps = [1, 6, 6, 42]
+            [usize::from(source.fraction_x > 0) + 2 * usize::from(source.fraction_y > 0)];
+        let (left_most, right_most) = (clamp(x, width), clamp(x + w as i32 - 1, width));
+        let read = [
+            left_most,
+            first,
+            right_most + 1 - left_most,
+            last + 1 - first,
+        ];
+        place.probe_read(probe, reference, self.plane, read);
         let (x, y) = (self.x, self.y);
-        place.probe_read(probe, reference, self.plane, [clamp(source.x, width), first, w.min(width), last + 1 - first]);
         place.probe_write(probe, self.plane, [left + x, top + y, W, self.h]);
         probe.computation(taps * (W * self.h) as u64);
     }
 
     /// Filters the block, whose first sample that is read lies at `at` of `from`.
     #[inline(always)]
-    fn filter<const W: usize>(&mut self, from: &[u8], stride: usize, at: (usize, usize), source: &Source) {
+    fn filter<const W: usize>(
+        &mut self,
+        from: &[u8],
+        stride: usize,
+        at: (usize, usize),
+        source: &Source,
+    ) {
         let (fx, fy) = (source.fraction_x, source.fraction_y);
         let before = |fraction: usize| if fraction == 0 { 0 } else { source.before };
         let origin = at.0 + before(fx) + (at.1 + before(fy)) * stride;
@@ -199,7 +251,14 @@ fn filter_row<const W: usize>(from: &[u8], at: usize) -> [i16; W] {
     let s = &from[at - 2..at + W + 3];
     let mut out = [0; W];
     for i in 0..W {
-        out[i] = tap6(wide(s[i]), wide(s[i + 1]), wide(s[i + 2]), wide(s[i + 3]), wide(s[i + 4]), wide(s[i + 5]));
+        out[i] = tap6(
+            wide(s[i]),
+            wide(s[i + 1]),
+            wide(s[i + 2]),
+            wide(s[i + 3]),
+            wide(s[i + 4]),
+            wide(s[i + 5]),
+        );
     }
     out
 }
@@ -222,7 +281,14 @@ fn half_vertical<const W: usize>(from: &[u8], stride: usize, at: usize) -> [u8; 
     let (a, b, c, d, e, f) = (row(0), row(1), row(2), row(3), row(4), row(5));
     let mut out = [0; W];
     for i in 0..W {
-        let sum = tap6(wide(a[i]), wide(b[i]), wide(c[i]), wide(d[i]), wide(e[i]), wide(f[i]));
+        let sum = tap6(
+            wide(a[i]),
+            wide(b[i]),
+            wide(c[i]),
+            wide(d[i]),
+            wide(e[i]),
+            wide(f[i]),
+        );
         out[i] = ((sum + 16) >> 5).clamp(0, 255) as u8;
     }
     out
@@ -294,18 +360,28 @@ fn luma<const W: usize>(
     match (fx, fy) {
         (0, 0) => each_row(to, area, origin, stride, |_, at| whole(at)),
         (2, 0) => each_row(to, area, origin, stride, |_, at| horizontal(at)),
-        (_, 0) => each_row(to, area, origin, stride, |_, at| average(horizontal(at), whole(at + right))),
+        (_, 0) => each_row(to, area, origin, stride, |_, at| {
+            average(horizontal(at), whole(at + right))
+        }),
         (0, 2) => each_row(to, area, origin, stride, |_, at| vertical(at)),
-        (0, _) => each_row(to, area, origin, stride, |_, at| average(vertical(at), whole(at + below))),
+        (0, _) => each_row(to, area, origin, stride, |_, at| {
+            average(vertical(at), whole(at + below))
+        }),
         (2, _) | (_, 2) => {
             let j = middle::<W>(from, stride, origin, area[2]);
             match (fx, fy) {
                 (2, 2) => each_row(to, area, origin, stride, |row, _| j[row]),
-                (2, _) => each_row(to, area, origin, stride, |row, at| average(j[row], horizontal(at + below))),
-                _ => each_row(to, area, origin, stride, |row, at| average(j[row], vertical(at + right))),
+                (2, _) => each_row(to, area, origin, stride, |row, at| {
+                    average(j[row], horizontal(at + below))
+                }),
+                _ => each_row(to, area, origin, stride, |row, at| {
+                    average(j[row], vertical(at + right))
+                }),
             }
         }
-        _ => each_row(to, area, origin, stride, |_, at| average(horizontal(at + below), vertical(at + right))),
+        _ => each_row(to, area, origin, stride, |_, at| {
+            average(horizontal(at + below), vertical(at + right))
+        }),
     }
 }
 
@@ -328,10 +404,18 @@ fn chroma<const W: usize>(
     let (a, b, c, d) = ((8 - fx) * (8 - fy), fx * (8 - fy), (8 - fx) * fy, fx * fy);
     each_row(to, [x, y, h], origin, stride, |_, at| {
         let row = |at: usize| &from[at..at + W];
-        let (s, t, u, v) = (row(at), row(at + right), row(at + below), row(at + below + right));
+        let (s, t, u, v) = (
+            row(at),
+            row(at + right),
+            row(at + below),
+            row(at + below + right),
+        );
         let mut out = [0; W];
         for i in 0..W {
-            let sum = u16::from(s[i]) * a + u16::from(t[i]) * b + u16::from(u[i]) * c + u16::from(v[i]) * d;
+            let sum = u16::from(s[i]) * a
+                + u16::from(t[i]) * b
+                + u16::from(u[i]) * c
+                + u16::from(v[i]) * d;
             out[i] = ((sum + 32) >> 6) as u8;
         }
         out
@@ -371,7 +455,11 @@ mod tests {
         let mut next = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             // Extreme values make the clipping matter.
-            if state & 0x300 == 0 { 255 * (state >> 31) as u8 } else { (state >> 24) as u8 }
+            if state & 0x300 == 0 {
+                255 * (state >> 31) as u8
+            } else {
+                (state >> 24) as u8
+            }
         };
         (0..SIZE * SIZE).map(|_| next()).collect()
     }
@@ -414,11 +502,22 @@ mod tests {
         let plane = noise();
         for (fy, fx) in (0..4).flat_map(|fy| (0..4).map(move |fx| (fy, fx))) {
             let out = Shared::<u8>::new(16, 16);
-            luma::<16>(&mut out.write(0, 0, 16, 16), [0, 0, 16], &plane, SIZE, 5 * SIZE + 4, [fx, fy]);
+            luma::<16>(
+                &mut out.write(0, 0, 16, 16),
+                [0, 0, 16],
+                &plane,
+                SIZE,
+                5 * SIZE + 4,
+                [fx, fy],
+            );
             let got = out.read(0, 0, 16, 16);
             for (y, x) in (0..16).flat_map(|y| (0..16).map(move |x| (y, x))) {
                 let want = luma_formula(&plane, 4 * (4 + x) + fx, 4 * (5 + y) + fy);
-                assert_eq!(i32::from(got.row(y)[x]), want, "fraction {fx}, {fy} at {x}, {y}");
+                assert_eq!(
+                    i32::from(got.row(y)[x]),
+                    want,
+                    "fraction {fx}, {fy} at {x}, {y}"
+                );
             }
         }
     }
@@ -428,12 +527,22 @@ mod tests {
         let plane = noise();
         for (fy, fx) in (0..8).flat_map(|fy| (0..8).map(move |fx| (fy, fx))) {
             let out = Shared::<u8>::new(8, 8);
-            chroma::<8>(&mut out.write(0, 0, 8, 8), [0, 0, 8], &plane, SIZE, 3 * SIZE + 2, [fx, fy]);
+            chroma::<8>(
+                &mut out.write(0, 0, 8, 8),
+                [0, 0, 8],
+                &plane,
+                SIZE,
+                3 * SIZE + 2,
+                [fx, fy],
+            );
             let got = out.read(0, 0, 8, 8);
             for (y, x) in (0..8).flat_map(|y| (0..8).map(move |x| (y, x))) {
                 let g = |dx: usize, dy: usize| u32::from(plane[(3 + y + dy) * SIZE + 2 + x + dx]);
                 let (fx, fy) = (fx as u32, fy as u32);
-                let sum = (8 - fx) * (8 - fy) * g(0, 0) + fx * (8 - fy) * g(1, 0) + (8 - fx) * fy * g(0, 1) + fx * fy * g(1, 1);
+                let sum = (8 - fx) * (8 - fy) * g(0, 0)
+                    + fx * (8 - fy) * g(1, 0)
+                    + (8 - fx) * fy * g(0, 1)
+                    + fx * fy * g(1, 1);
                 assert_eq!(u32::from(got.row(y)[x]), (sum + 32) >> 6);
             }
         }
@@ -451,12 +560,23 @@ mod tests {
 
     #[test]
     fn partitions_cover_the_macroblock_once() {
-        let subs = [SubShape::Whole, SubShape::Rows, SubShape::Columns, SubShape::Quarters];
+        let subs = [
+            SubShape::Whole,
+            SubShape::Rows,
+            SubShape::Columns,
+            SubShape::Quarters,
+        ];
         for shape in [Shape::Whole, Shape::Rows, Shape::Columns, Shape::Quarters] {
-            let mb = Mb { shape, sub: subs, ..Mb::default() };
+            let mb = Mb {
+                shape,
+                sub: subs,
+                ..Mb::default()
+            };
             let mut covered = [0; 256];
             partitions(&mb, &[Mv::default(); 16], |part| {
-                for (y, x) in (part.y..part.y + part.h).flat_map(|y| (part.x..part.x + part.w).map(move |x| (y, x))) {
+                for (y, x) in (part.y..part.y + part.h)
+                    .flat_map(|y| (part.x..part.x + part.w).map(move |x| (y, x)))
+                {
                     covered[16 * y + x] += 1;
                 }
             });

@@ -39,7 +39,13 @@ fn predict_4x4(mode: u8, e: &[u8; 13], dc: u8) -> [[u8; 4]; 4] {
         1 => each(&|_, y| e[3 - y]),
         2 => each(&|_, _| dc),
         // Diagonal down left.
-        3 => each(&|x, y| if x + y == 6 { average3(e[11], e[12], e[12]) } else { smooth(6 + x + y) }),
+        3 => each(&|x, y| {
+            if x + y == 6 {
+                average3(e[11], e[12], e[12])
+            } else {
+                smooth(6 + x + y)
+            }
+        }),
         // Diagonal down right.
         4 => each(&|x, y| smooth(4 + x - y)),
         // Vertical right.
@@ -59,7 +65,11 @@ fn predict_4x4(mode: u8, e: &[u8; 13], dc: u8) -> [[u8; 4]; 4] {
         // Vertical left.
         7 => each(&|x, y| {
             let i = 5 + x + y / 2;
-            if y % 2 == 0 { average2(e[i], e[i + 1]) } else { smooth(i + 1) }
+            if y % 2 == 0 {
+                average2(e[i], e[i + 1])
+            } else {
+                smooth(i + 1)
+            }
         }),
         // Horizontal up.
         _ => each(&|x, y| match (x + 2 * y, y + x / 2) {
@@ -74,7 +84,14 @@ fn predict_4x4(mode: u8, e: &[u8; 13], dc: u8) -> [[u8; 4]; 4] {
 
 /// Sum of `samples`, and how many of them there are; nothing when they are not available.
 fn sum(samples: &[u8], available: bool) -> (u32, u32) {
-    if available { (samples.iter().map(|&s| u32::from(s)).sum(), samples.len() as u32) } else { (0, 0) }
+    if available {
+        (
+            samples.iter().map(|&s| u32::from(s)).sum(),
+            samples.len() as u32,
+        )
+    } else {
+        (0, 0)
+    }
 }
 
 /// The rounded mean of two groups, 128 when both are empty. Groups have the same length, a power of two.
@@ -100,8 +117,16 @@ fn load_window<P: Probe>(place: &Place<'_>, window: &mut Window, probe: &mut P) 
         }
     };
     load(AVAILABLE_TOP, LEFT, [x, y.wrapping_sub(1), 16, 1]);
-    load(AVAILABLE_TOP_RIGHT, LEFT + 16, [x + 16, y.wrapping_sub(1), 4, 1]);
-    load(AVAILABLE_TOP_LEFT, LEFT - 1, [x.wrapping_sub(1), y.wrapping_sub(1), 1, 1]);
+    load(
+        AVAILABLE_TOP_RIGHT,
+        LEFT + 16,
+        [x + 16, y.wrapping_sub(1), 4, 1],
+    );
+    load(
+        AVAILABLE_TOP_LEFT,
+        LEFT - 1,
+        [x.wrapping_sub(1), y.wrapping_sub(1), 1, 1],
+    );
     load(AVAILABLE_LEFT, LEFT - 1, [x.wrapping_sub(1), y, 1, 16]);
 }
 
@@ -112,8 +137,15 @@ pub(super) fn reconstruct_4x4<P: Probe>(place: &Place<'_>, probe: &mut P) {
     load_window(place, &mut window, probe);
     let coded = mb.coded & 0xffff;
     let start = mb.coefficients as usize;
-    let guard = (coded != 0).then(|| place.job.coefficients.read(0, start, 1, 16 * coded.count_ones() as usize));
-    let residuals = guard.as_ref().map_or(&[][..], |guard| guard.contiguous().as_chunks::<16>().0);
+    let guard = (coded != 0).then(|| {
+        place
+            .job
+            .coefficients
+            .read(0, start, 1, 16 * coded.count_ones() as usize)
+    });
+    let residuals = guard
+        .as_ref()
+        .map_or(&[][..], |guard| guard.contiguous().as_chunks::<16>().0);
     let mut next = residuals.iter();
     for (index, &block) in RASTER.iter().enumerate() {
         let (bx, by) = (usize::from(block) % 4, usize::from(block) / 4);
@@ -137,14 +169,17 @@ pub(super) fn reconstruct_4x4<P: Probe>(place: &Place<'_>, probe: &mut P) {
         let dc = mean(sum(&e[5..9], top), sum(&e[..4], left));
         let mut out = predict_4x4(mb.mode(usize::from(block)), &e, dc);
         probe.computation(48);
-        if coded & 1 << index != 0 {
-            if let Some(residual) = next.next() {
-                for (row, residual) in out.iter_mut().zip(residual.chunks_exact(4)) {
-                    add_row(row, residual);
-                }
-                probe.read(place.job.coefficient_address(mb.block_offset(index as u32)), 32);
-                probe.computation(32);
+        if coded & 1 << index != 0
+            && let Some(residual) = next.next()
+        {
+            for (row, residual) in out.iter_mut().zip(residual.chunks_exact(4)) {
+                add_row(row, residual);
             }
+            probe.read(
+                place.job.coefficient_address(mb.block_offset(index as u32)),
+                32,
+            );
+            probe.computation(32);
         }
         for (row, out) in out.iter().enumerate() {
             window[y + row][x..x + 4].copy_from_slice(out);
@@ -223,7 +258,12 @@ impl<const N: usize> Border<N> {
     }
 }
 
-fn store<const N: usize, P: Probe>(place: &Place<'_>, plane: usize, samples: &[[u8; N]; N], probe: &mut P) {
+fn store<const N: usize, P: Probe>(
+    place: &Place<'_>,
+    plane: usize,
+    samples: &[[u8; N]; N],
+    probe: &mut P,
+) {
     let mut to = place.write(plane);
     for (row, from) in samples.iter().enumerate() {
         to.row(row).copy_from_slice(from);
@@ -239,7 +279,12 @@ pub(super) fn predict_16x16<P: Probe>(place: &Place<'_>, probe: &mut P) {
     let samples = match place.mb.luma_mode {
         0 => border.vertical(),
         1 => border.horizontal(),
-        2 => [[mean(sum(&border.top[1..], border.has_top), sum(&border.left[1..], border.has_left)); 16]; 16],
+        2 => {
+            [[mean(
+                sum(&border.top[1..], border.has_top),
+                sum(&border.left[1..], border.has_left),
+            ); 16]; 16]
+        }
         _ => border.plane(),
     };
     store(place, 0, &samples, probe);
@@ -282,7 +327,11 @@ mod tests {
 
     /// Neighbours p[x, -1] and p[-1, y] as the standard writes them.
     fn p(e: &[u8; 13], x: i32, y: i32) -> i32 {
-        i32::from(if x < 0 { e[(3 - y) as usize] } else { e[(5 + x) as usize] })
+        i32::from(if x < 0 {
+            e[(3 - y) as usize]
+        } else {
+            e[(5 + x) as usize]
+        })
     }
 
     /// Prediction with the formulas of 8.3.1.2.4 to 8.3.1.2.9, written out.
@@ -297,21 +346,42 @@ mod tests {
             4 => corner,
             5 => match 2 * x - y {
                 0 | 2 | 4 | 6 => (p(x - (y >> 1) - 1, -1) + p(x - (y >> 1), -1) + 1) >> 1,
-                1 | 3 | 5 => (p(x - (y >> 1) - 2, -1) + 2 * p(x - (y >> 1) - 1, -1) + p(x - (y >> 1), -1) + 2) >> 2,
+                1 | 3 | 5 => {
+                    (p(x - (y >> 1) - 2, -1)
+                        + 2 * p(x - (y >> 1) - 1, -1)
+                        + p(x - (y >> 1), -1)
+                        + 2)
+                        >> 2
+                }
                 -1 => corner,
                 _ => (p(-1, y - 1) + 2 * p(-1, y - 2) + p(-1, y - 3) + 2) >> 2,
             },
             6 => match 2 * y - x {
                 0 | 2 | 4 | 6 => (p(-1, y - (x >> 1) - 1) + p(-1, y - (x >> 1)) + 1) >> 1,
-                1 | 3 | 5 => (p(-1, y - (x >> 1) - 2) + 2 * p(-1, y - (x >> 1) - 1) + p(-1, y - (x >> 1)) + 2) >> 2,
+                1 | 3 | 5 => {
+                    (p(-1, y - (x >> 1) - 2)
+                        + 2 * p(-1, y - (x >> 1) - 1)
+                        + p(-1, y - (x >> 1))
+                        + 2)
+                        >> 2
+                }
                 -1 => corner,
                 _ => (p(x - 1, -1) + 2 * p(x - 2, -1) + p(x - 3, -1) + 2) >> 2,
             },
             7 if y % 2 == 0 => (p(x + (y >> 1), -1) + p(x + (y >> 1) + 1, -1) + 1) >> 1,
-            7 => (p(x + (y >> 1), -1) + 2 * p(x + (y >> 1) + 1, -1) + p(x + (y >> 1) + 2, -1) + 2) >> 2,
+            7 => {
+                (p(x + (y >> 1), -1) + 2 * p(x + (y >> 1) + 1, -1) + p(x + (y >> 1) + 2, -1) + 2)
+                    >> 2
+            }
             _ => match x + 2 * y {
                 0 | 2 | 4 => (p(-1, y + (x >> 1)) + p(-1, y + (x >> 1) + 1) + 1) >> 1,
-                1 | 3 => (p(-1, y + (x >> 1)) + 2 * p(-1, y + (x >> 1) + 1) + p(-1, y + (x >> 1) + 2) + 2) >> 2,
+                1 | 3 => {
+                    (p(-1, y + (x >> 1))
+                        + 2 * p(-1, y + (x >> 1) + 1)
+                        + p(-1, y + (x >> 1) + 2)
+                        + 2)
+                        >> 2
+                }
                 5 => (p(-1, 2) + 3 * p(-1, 3) + 2) >> 2,
                 _ => p(-1, 3),
             },
@@ -330,7 +400,11 @@ mod tests {
                 let got = predict_4x4(mode, &e, 0);
                 for (at, &sample) in got.as_flattened().iter().enumerate() {
                     let (x, y) = (at as i32 % 4, at as i32 / 4);
-                    assert_eq!(i32::from(sample), formula(mode, &e, x, y), "mode {mode} at {x}, {y}");
+                    assert_eq!(
+                        i32::from(sample),
+                        formula(mode, &e, x, y),
+                        "mode {mode} at {x}, {y}"
+                    );
                 }
             }
         }
@@ -339,16 +413,34 @@ mod tests {
     #[test]
     fn plane_prediction_continues_a_ramp() {
         let ramp = std::array::from_fn(|i| 40 + 4 * i as u8);
-        let border = Border::<16> { top: ramp, left: ramp, has_top: true, has_left: true };
+        let border = Border::<16> {
+            top: ramp,
+            left: ramp,
+            has_top: true,
+            has_left: true,
+        };
         let samples = border.plane();
-        assert_eq!((samples[0][0], samples[15][0], samples[7][9]), (48, 108, 112));
-        let border = Border::<8> { top: ramp, left: ramp, has_top: true, has_left: true };
+        assert_eq!(
+            (samples[0][0], samples[15][0], samples[7][9]),
+            (48, 108, 112)
+        );
+        let border = Border::<8> {
+            top: ramp,
+            left: ramp,
+            has_top: true,
+            has_left: true,
+        };
         assert_eq!(border.plane()[3][2], 40 + 4 * 7);
     }
 
     #[test]
     fn chroma_dc_prefers_one_side_off_the_diagonal() {
-        let mut border = Border::<8> { top: [10; 17], left: [30; 17], has_top: true, has_left: true };
+        let mut border = Border::<8> {
+            top: [10; 17],
+            left: [30; 17],
+            has_top: true,
+            has_left: true,
+        };
         let blocks = |border: &Border<8>| {
             let out = chroma_dc(border);
             [out[0][0], out[0][7], out[7][0], out[7][7]]

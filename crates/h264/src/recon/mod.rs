@@ -46,12 +46,18 @@ use crate::probe::Probe;
 pub(crate) use deblock::boundary_strengths;
 
 /// Table 8-15 for qPI of 30 and more.
-const CHROMA_QP: [u8; 22] = [29, 30, 31, 32, 32, 33, 34, 34, 35, 35, 36, 36, 37, 37, 37, 38, 38, 38, 39, 39, 39, 39];
+const CHROMA_QP: [u8; 22] = [
+    29, 30, 31, 32, 32, 33, 34, 34, 35, 35, 36, 36, 37, 37, 37, 38, 38, 38, 39, 39, 39, 39,
+];
 
 /// QPC of a luma quantiser plus chroma_qp_index_offset (8.5.8).
 pub(crate) fn chroma_qp(index: i32) -> u8 {
     let index = index.clamp(0, 51) as u8;
-    if index < 30 { index } else { CHROMA_QP[usize::from(index) - 30] }
+    if index < 30 {
+        index
+    } else {
+        CHROMA_QP[usize::from(index) - 30]
+    }
 }
 
 /// Where a stage works: a macroblock of a job.
@@ -67,12 +73,22 @@ struct Place<'a> {
 impl<'a> Place<'a> {
     fn new(job: &'a Job, index: usize) -> Self {
         let width = job.mb_width as usize;
-        Place { job, index, mb: &job.mbs[index], x: index % width * 16, y: index / width * 16 }
+        Place {
+            job,
+            index,
+            mb: &job.mbs[index],
+            x: index % width * 16,
+            y: index / width * 16,
+        }
     }
 
     /// Position and width of the macroblock in plane `plane`, in samples.
     fn area(&self, plane: usize) -> (usize, usize, usize) {
-        if plane == 0 { (self.x, self.y, 16) } else { (self.x / 2, self.y / 2, 8) }
+        if plane == 0 {
+            (self.x, self.y, 16)
+        } else {
+            (self.x / 2, self.y / 2, 8)
+        }
     }
 
     /// The macroblock's samples in plane `plane`, for writing.
@@ -82,7 +98,13 @@ impl<'a> Place<'a> {
     }
 
     /// Tells the probe of `h` rows of `w` samples that are read from `frame`.
-    fn probe_read<P: Probe>(&self, probe: &mut P, frame: &Frame, plane: usize, [x, y, w, h]: [usize; 4]) {
+    fn probe_read<P: Probe>(
+        &self,
+        probe: &mut P,
+        frame: &Frame,
+        plane: usize,
+        [x, y, w, h]: [usize; 4],
+    ) {
         for row in y..y + h {
             probe.read(frame.address(plane, x, row), w as u32);
         }
@@ -142,7 +164,10 @@ fn copy_samples<P: Probe>(place: &Place<'_>, plane: usize, first: usize, probe: 
             *to = from as u8;
         }
     }
-    probe.read(place.job.coefficient_address(start), (size * size * 2) as u32);
+    probe.read(
+        place.job.coefficient_address(start),
+        (size * size * 2) as u32,
+    );
     place.probe_write(probe, plane, [x, y, size, size]);
 }
 

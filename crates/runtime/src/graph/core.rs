@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 use tanada_policy::{Origin, Ready};
@@ -64,7 +64,10 @@ pub(crate) struct GraphCore {
     open: Box<[OwnLine]>,
     /// Set: bodies are dropped instead of run.
     stopped: AtomicBool,
+    /// Keeps what `cancelled` points to.
     cancel: Mutex<Option<Cancel>>,
+    /// The flag of the run's cancel handle, or null: read once a task, so without a lock.
+    cancelled: AtomicPtr<AtomicBool>,
     failure: Mutex<Option<Failure>>,
     pub(super) nested: Nested,
     waiter: Mutex<Option<Thread>>,
@@ -82,6 +85,7 @@ impl GraphCore {
             open: (0..=workers).map(|_| OwnLine::default()).collect(),
             stopped: AtomicBool::new(false),
             cancel: Mutex::new(None),
+            cancelled: AtomicPtr::default(),
             failure: Mutex::new(None),
             nested: Nested::default(),
             waiter: Mutex::new(None),
@@ -100,6 +104,8 @@ impl GraphCore {
         for count in &self.open {
             count.0.store(0, Ordering::Relaxed);
         }
+        let flag = cancel.map_or(std::ptr::null(), |cancel| Arc::as_ptr(&cancel.0));
+        self.cancelled.store(flag.cast_mut(), Ordering::Relaxed);
         *self.cancel.lock() = cancel.cloned();
         *self.failure.lock() = None;
         *self.waiter.lock() = Some(std::thread::current());
@@ -116,12 +122,9 @@ impl GraphCore {
         if self.stopped.load(Ordering::Relaxed) {
             return true;
         }
-        // A lock that nobody else takes for long: some nanoseconds.
-        let cancelled = self
-            .cancel
-            .lock()
-            .as_ref()
-            .is_some_and(Cancel::is_cancelled);
+        let flag = self.cancelled.load(Ordering::Relaxed);
+        // SAFETY: `self.cancel` keeps the flag until the next run begins, and only tasks of this run and its waiter ask.
+        let cancelled = unsafe { flag.as_ref() }.is_some_and(|flag| flag.load(Ordering::Relaxed));
         if cancelled {
             self.fail(GraphError::Cancelled);
         }
@@ -287,14 +290,9 @@ impl GraphCore {
 
     /// What the run came to, once it is over. Resumes a task's panic.
     pub(super) fn outcome(&self, pool: &PoolShared) -> Result<(), GraphError> {
-        if self
-            .cancel
-            .lock()
-            .as_ref()
-            .is_some_and(Cancel::is_cancelled)
-            && self.left() != 0
-        {
-            self.fail(GraphError::Cancelled);
+        if self.left() != 0 {
+            // What never became ready was perhaps only waiting for tasks that were dropped.
+            self.must_skip();
         }
         let mut failure = self.failure.lock().take();
         if self.left() != 0 {

@@ -1,14 +1,14 @@
 //! Registers the reconstruction tasks of a picture with their dependencies.
 //!
-//! The rules are those of [`tanada_h264::recon`], for units instead of macroblocks. Within a picture a task waits for
+//! The rules are those of [`tanada_h264::recon`], for units instead of macroblocks. Within a picture these tasks of unit (u, y) wait for:
 //!
-//! | task of unit (u, y) | waits for |
-//! |---|---|
-//! | luma residual | nothing |
-//! | luma prediction | rows of reference pictures; in a unit with intra macroblocks also its residual, and the reconstruction of (u-1, y), (u-1, y-1), (u, y-1), (u+1, y-1) |
-//! | luma reconstruction | residual and prediction of (u, y) |
-//! | chroma prediction, reconstruction | the same with chroma |
-//! | deblocking of a plane | reconstruction of (u, y); deblocking of (u-1, y), (u, y-1), (u+1, y-1); reconstruction of (u+1, y), (u-1, y+1), (u, y+1), (u+1, y+1) where they have intra macroblocks, which read their neighbours before these are deblocked |
+//! - luma residual: nothing;
+//! - luma prediction: rows of reference pictures; in a unit with intra macroblocks also its residual, and the luma reconstruction of
+//!   (u-1, y), (u-1, y-1), (u, y-1) and (u+1, y-1);
+//! - luma reconstruction: residual and prediction of (u, y);
+//! - chroma prediction and reconstruction: the same with chroma;
+//! - deblocking of a plane: reconstruction of (u, y); deblocking of (u-1, y), (u, y-1) and (u+1, y-1); and reconstruction of (u+1, y),
+//!   (u-1, y+1), (u, y+1) and (u+1, y+1) where they have intra macroblocks, which read their neighbours before these are deblocked.
 //!
 //! So the deblocking of the last unit of a row ends after everything in that row and in all rows above it: that is the task that a
 //! later picture's prediction waits for.
