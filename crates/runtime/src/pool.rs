@@ -11,7 +11,7 @@ use crate::worker::{NativeEnv, Wakes, Worker};
 use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use tanada_policy::registry::{self, Entry, Visitor};
@@ -39,6 +39,8 @@ pub(crate) struct PoolShared {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Set when the pool can no longer run anything.
     poison: Mutex<Option<GraphError>>,
+    /// Tickets of nested graphs (see `graph::nested`) that the policy holds. Nobody waits for them.
+    tickets: AtomicUsize,
     oversubscribed: bool,
     this: Weak<PoolShared>,
 }
@@ -106,7 +108,7 @@ impl PoolShared {
     pub(crate) fn take_graph(&self) -> &GraphCore {
         let mut graphs = self.graphs.lock();
         let core = graphs.free.pop().unwrap_or_else(|| {
-            let core = GraphCore::new(usize::from(self.placement.workers()));
+            let core = GraphCore::new(self, usize::from(self.placement.workers()));
             let core = NonNull::new(Box::into_raw(Box::new(core))).expect("a box is not null");
             graphs.all.push(core);
             core
@@ -133,9 +135,33 @@ impl PoolShared {
         }
     }
 
+    pub(crate) fn add_ticket(&self) {
+        self.tickets.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn drop_ticket(&self) {
+        self.tickets.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Why the pool can no longer run anything, if so.
+    pub(crate) fn poisoned(&self) -> Option<GraphError> {
+        self.poison.lock().clone()
+    }
+
     /// From now on the pool answers `why`.
     pub(crate) fn poison(&self, why: GraphError) {
         self.poison.lock().get_or_insert(why);
+    }
+}
+
+impl Drop for PoolShared {
+    fn drop(&mut self) {
+        // Tasks that never came back from the policy: it may have kept them, so that somebody could still look at them. Then their
+        // memory stays.
+        if self.poison.get_mut().is_some() || *self.tickets.get_mut() > 0 {
+            std::mem::forget(std::mem::take(&mut self.slab));
+            std::mem::forget(std::mem::take(&mut *self.graphs.get_mut()));
+        }
     }
 }
 
@@ -229,10 +255,7 @@ impl Pool {
         if pool.born != fork::generation() {
             return Err(GraphError::Forked);
         }
-        match &*pool.poison.lock() {
-            Some(why) => Err(why.clone()),
-            None => Ok(pool),
-        }
+        pool.poisoned().map_or(Ok(pool), Err)
     }
 
     /// How many workers it has.
@@ -392,6 +415,7 @@ impl<O: Observer> PoolBuilder<O> {
             gate: OnceLock::new(),
             threads: Mutex::default(),
             poison: Mutex::default(),
+            tickets: AtomicUsize::new(0),
             oversubscribed: usize::from(workers) > topology.usable().len(),
             this: Weak::clone(this),
         });

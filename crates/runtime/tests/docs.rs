@@ -18,7 +18,8 @@ fn read(path: &Path) -> String {
 
 /// The example as it is quoted.
 fn quoted(text: &str) -> String {
-    let header = |line: &&str| line.is_empty() || line.starts_with("//!") || line.starts_with("#![");
+    let header =
+        |line: &&str| line.is_empty() || line.starts_with("//!") || line.starts_with("#![");
     let body: Vec<&str> = text.lines().skip_while(header).collect();
     body.join("\n") + "\n"
 }
@@ -72,7 +73,10 @@ fn documents_quote_the_examples() {
             );
         }
     }
-    assert!(found >= 4, "the tutorial quotes at least four examples, not {found}");
+    assert!(
+        found >= 4,
+        "the tutorial quotes at least four examples, not {found}"
+    );
 }
 
 #[test]

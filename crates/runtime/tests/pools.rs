@@ -1,9 +1,10 @@
 //! Pools: default, environment, idleness, many at once, the end of one, and what is left after `fork(2)`.
 
-use std::process::Command;
+use std::process::{Command, ExitStatus};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tanada_policy::registry;
+use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, WorkerId, registry};
 use tanada_runtime::{GraphError, Pool};
 
 fn count_on(pool: &Pool) -> usize {
@@ -31,8 +32,8 @@ fn cpu_time() -> Duration {
     of(usage.ru_utime) + of(usage.ru_stime)
 }
 
-/// Runs the test called `name`, which is marked `#[ignore]`, in a process of its own.
-fn in_own_process(name: &str, environment: &[(&str, &str)]) -> String {
+/// Runs the test called `name`, which is marked `#[ignore]`, in a process of its own, and gives what it wrote.
+fn run_in_own_process(name: &str, environment: &[(&str, &str)]) -> (ExitStatus, String) {
     let output = Command::new(std::env::current_exe().expect("this program"))
         .args(["--ignored", "--exact", name, "--nocapture"])
         .envs(environment.iter().copied())
@@ -43,9 +44,13 @@ fn in_own_process(name: &str, environment: &[(&str, &str)]) -> String {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    assert!(output.status.success(), "{text}");
-    assert!(text.contains("1 passed"), "{text}");
-    text
+    (output.status, text)
+}
+
+/// As [`run_in_own_process`], where the test is to pass.
+fn in_own_process(name: &str, environment: &[(&str, &str)]) {
+    let (status, text) = run_in_own_process(name, environment);
+    assert!(status.success() && text.contains("1 passed"), "{text}");
 }
 
 #[test]
@@ -161,4 +166,63 @@ fn child_forks() {
         "the child failed: {status}"
     );
     assert_eq!(count_on(&pool), 1000);
+}
+
+/// Keeps tasks where the workers of every pool find them.
+struct Smuggler;
+
+static SMUGGLED: Mutex<Option<Ready>> = Mutex::new(None);
+
+impl Dispatcher for Smuggler {
+    type Local = ();
+    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
+        (Smuggler, vec![(); usize::from(site.placement.workers())])
+    }
+    fn inject<E: Env>(&self, _env: &mut E, task: Ready) {
+        *SMUGGLED.lock().expect("no panic") = Some(task);
+    }
+    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
+        self.inject(env, task);
+    }
+    fn next<E: Env>(&self, _local: &mut (), env: &mut E) -> Option<(Ready, Origin)> {
+        let task = SMUGGLED
+            .lock()
+            .expect("no panic")
+            .take_if(|_| env.workers() == 2);
+        Some((task?, Origin::Pool))
+    }
+    fn may_have(&self, _worker: WorkerId) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_policy_that_hands_a_task_to_another_pool_ends_the_process() {
+    let (status, text) = run_in_own_process("child_smuggles", &[]);
+    assert!(!status.success(), "{text}");
+    assert!(text.contains("a task of another pool"), "{text}");
+}
+
+#[test]
+#[ignore = "run by `a_policy_that_hands_a_task_to_another_pool_ends_the_process`"]
+fn child_smuggles() {
+    let source = Pool::builder()
+        .workers(1)
+        .build_with::<Smuggler>("smuggler")
+        .expect("a pool");
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            source.scope(|s| {
+                s.task("smuggled").register(|_| ());
+            })
+        });
+        // Its workers look around when they start.
+        loop {
+            let _pool = Pool::builder()
+                .workers(2)
+                .build_with::<Smuggler>("smuggler")
+                .expect("a pool");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
 }

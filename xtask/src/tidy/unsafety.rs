@@ -63,11 +63,6 @@ const LISTED: &[(&str, usize, &str)] = &[
         "processor time of the process",
     ),
     (
-        "crates/runtime/tests/scope.rs",
-        350,
-        "a borrow that outlives its scope, to test the guard",
-    ),
-    (
         "crates/runtime/tests/template_alloc.rs",
         100,
         "counting allocations",

@@ -53,6 +53,8 @@ enum Failure {
 
 /// The running state of one graph. Owned by its pool, used again and again.
 pub(crate) struct GraphCore {
+    /// The pool that owns it and whose workers alone may run its tasks; only compared.
+    home: *const PoolShared,
     /// Which of all runs of the process this is; tokens carry it.
     run: AtomicU64,
     /// Whatever can still make a task ready or end one: the body of the scope, live resolvers, ready and running tasks. At zero the
@@ -74,11 +76,17 @@ pub(crate) struct GraphCore {
     done: AtomicBool,
 }
 
+// SAFETY: `home` is never followed; all else may be shared between threads.
+unsafe impl Send for GraphCore {}
+// SAFETY: as above.
+unsafe impl Sync for GraphCore {}
+
 static RUNS: AtomicU64 = AtomicU64::new(1);
 
 impl GraphCore {
-    pub(crate) fn new(workers: usize) -> Self {
+    pub(crate) fn new(home: *const PoolShared, workers: usize) -> Self {
         GraphCore {
+            home,
             run: AtomicU64::new(0),
             active: AtomicUsize::new(0),
             resolvers: AtomicUsize::new(0),
@@ -110,6 +118,15 @@ impl GraphCore {
         *self.failure.lock() = None;
         *self.waiter.lock() = Some(std::thread::current());
         self.nested.begin(run, nested);
+    }
+
+    /// Sees to it that workers of `pool` may run tasks of this graph. A policy that keeps a task and hands it to another pool is
+    /// stopped here: it is safe code, so it must not be able to do worse than end the process.
+    #[inline]
+    pub(super) fn check_pool(&self, pool: *const PoolShared) {
+        if !std::ptr::eq(self.home, pool) {
+            foreign_task();
+        }
     }
 
     pub(super) fn run(&self) -> u64 {
@@ -265,13 +282,13 @@ impl GraphCore {
             if suspicious == 3 {
                 // Only when no worker is left may the tasks' borrows end while the tasks have not.
                 pool.retire();
+                let lost = self.active.load(Ordering::Relaxed);
+                let policy = pool.policy.clone();
+                pool.poison(GraphError::PolicyLost { policy, lost });
+            }
+            if let Some(why) = pool.poisoned() {
                 if !self.done.load(Ordering::Acquire) {
-                    let error = GraphError::PolicyLost {
-                        policy: pool.policy.clone(),
-                        lost: self.active.load(Ordering::Relaxed),
-                    };
-                    pool.poison(error.clone());
-                    self.fail(error);
+                    self.fail(why);
                 }
                 return;
             }
@@ -308,6 +325,15 @@ impl GraphCore {
             None => Ok(()),
         }
     }
+}
+
+/// Ends the process: a task would end on a pool that does not own it, and nobody who waits for it could be told.
+#[cold]
+pub(super) fn foreign_task() -> ! {
+    eprintln!(
+        "tanada: a policy gave a worker a task of another pool, or one that it had lost before; the process cannot go on"
+    );
+    std::process::abort();
 }
 
 /// Why these tasks of a graph whose run is over never became ready.

@@ -57,6 +57,7 @@ impl Nested {
     ) {
         // SAFETY: the task is ready and has not run, so its header lives.
         let hints = unsafe { Header::of(&task).as_ref() }.hints;
+        pool.add_ticket();
         // The ticket is made before the task can be claimed: once it is, the run may end at any moment.
         let node = worker::take_node(pool, worker);
         let (run, number) = {
@@ -65,8 +66,11 @@ impl Nested {
             (list.run, list.base + list.entries.len() as u64 - 1)
         };
         let home = GraphPtr(NonNull::from(graph));
-        let body =
-            ErasedBody::new(move |claim: &Claim| claim.0.set(home.get().nested.take(run, number)));
+        let body = ErasedBody::new(move |claim: &Claim| {
+            let graph = home.get();
+            graph.check_pool(claim.pool);
+            claim.task.set(graph.nested.take(run, number));
+        });
         let header = Header {
             kind: &TICKET,
             name: "ticket",
@@ -110,8 +114,12 @@ impl Nested {
     }
 }
 
-/// What a ticket claimed.
-struct Claim(Cell<Option<Ready>>);
+/// What a ticket claims.
+struct Claim {
+    /// The pool whose worker claims; only compared.
+    pool: *const PoolShared,
+    task: Cell<Option<Ready>>,
+}
 
 #[derive(Clone, Copy)]
 struct GraphPtr(NonNull<GraphCore>);
@@ -134,10 +142,13 @@ static TICKET: Kind = Kind {
 
 /// Safety: see [`Kind::run`].
 unsafe fn run(header: NonNull<Header>, worker: &dyn WorkerCore) {
-    let claim = Claim(Cell::new(None));
+    let claim = Claim {
+        pool: worker.shared(),
+        task: Cell::new(None),
+    };
     // SAFETY: the header is a ticket's node, this is its only run, and its body was erased with `Claim`.
     unsafe { NodeRef::from_header(header).take_body().call(&claim) };
-    if let Some(task) = claim.0.take() {
+    if let Some(task) = claim.task.take() {
         worker.execute(task, Origin::Pool);
     }
 }
@@ -146,6 +157,7 @@ unsafe fn run(header: NonNull<Header>, worker: &dyn WorkerCore) {
 unsafe fn finish(header: NonNull<Header>, worker: &dyn WorkerCore) {
     // SAFETY: the header is a ticket's node.
     let node = unsafe { NodeRef::from_header(header) };
+    worker.shared().drop_ticket();
     node.end(&mut Default::default());
     worker::free_node(worker, node);
 }

@@ -1,5 +1,6 @@
 //! Dynamic graphs: tasks that are registered while the graph runs (paper 1's `register` and `resolve`).
 
+use super::core::foreign_task;
 use super::{Cancel, GraphCore};
 use crate::error::GraphError;
 use crate::pool::{Pool, PoolShared};
@@ -131,12 +132,11 @@ impl<'scope> Scope<'scope> {
     }
 
     /// A handle by which other threads resolve tasks of this graph. While one lives the graph does not end.
-    pub fn resolver(&self) -> Resolver<'scope> {
+    pub fn resolver(&self) -> Resolver {
         self.graph().add_resolver();
         Resolver {
             graph: NonNull::from(self.graph()),
             pool: self.pool().shared(),
-            marker: PhantomData,
         }
     }
 
@@ -324,22 +324,19 @@ fn surplus_name(task: Token) -> String {
     }
 }
 
-/// Resolves tasks of one graph from any thread. The graph does not end while one lives.
-///
-/// # Errors
-/// See [`Resolver::resolve`].
-pub struct Resolver<'scope> {
+/// Resolves tasks of one graph from any thread. The graph does not end while one lives, so whoever keeps one keeps [`Pool::scope`]
+/// waiting.
+pub struct Resolver {
     graph: NonNull<GraphCore>,
     pool: Arc<PoolShared>,
-    marker: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
 // SAFETY: graph cores are shared between threads by design; the pool keeps this one.
-unsafe impl Send for Resolver<'_> {}
+unsafe impl Send for Resolver {}
 // SAFETY: as above.
-unsafe impl Sync for Resolver<'_> {}
+unsafe impl Sync for Resolver {}
 
-impl Resolver<'_> {
+impl Resolver {
     fn graph(&self) -> &GraphCore {
         // SAFETY: cores live as long as their pool, which `self.pool` keeps.
         unsafe { self.graph.as_ref() }
@@ -354,24 +351,23 @@ impl Resolver<'_> {
     }
 }
 
-impl Clone for Resolver<'_> {
+impl Clone for Resolver {
     fn clone(&self) -> Self {
         self.graph().add_resolver();
         Resolver {
             graph: self.graph,
             pool: Arc::clone(&self.pool),
-            marker: PhantomData,
         }
     }
 }
 
-impl Drop for Resolver<'_> {
+impl Drop for Resolver {
     fn drop(&mut self) {
         self.graph().drop_resolver();
     }
 }
 
-impl std::fmt::Debug for Resolver<'_> {
+impl std::fmt::Debug for Resolver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Resolver")
     }
@@ -385,11 +381,13 @@ static TASK: Kind = Kind {
 
 /// Safety: see [`Kind::run`].
 unsafe fn run(header: NonNull<Header>, worker: &dyn WorkerCore) {
-    // SAFETY: the header is the node's of a dynamic graph, whose core lives as long as the pool.
-    let (node, graph) = unsafe {
-        let node = NodeRef::from_header(header);
-        (node, &*node.graph())
+    // SAFETY: the header is the node's of a dynamic graph.
+    let node = unsafe { NodeRef::from_header(header) };
+    // SAFETY: a graph's core lives as long as its nodes' memory; a task that was lost and then discarded has none.
+    let Some(graph) = (unsafe { node.graph().as_ref() }) else {
+        foreign_task()
     };
+    graph.check_pool(worker.shared());
     // SAFETY: this is the task's only run.
     let body = unsafe { node.take_body() };
     // SAFETY: all three outlive this call.

@@ -3,6 +3,7 @@
 //! A [`Template`] holds the tasks, an [`Instance`] the counts of one run at a time. A run allocates nothing: each node sets its own
 //! dependency count back when it starts, and only tasks without successors touch a counter that the run shares.
 
+use super::core::foreign_task;
 use super::scope::name_of;
 use super::{Cancel, GraphCore, S, T, order};
 use crate::error::{GraphError, TaskNames};
@@ -234,6 +235,7 @@ impl<'env, A> Template<'env, A> {
             first,
             len,
             run,
+            lost: false,
         }
     }
 }
@@ -268,8 +270,9 @@ impl<'env, A> Node<'env, A> {
     }
 
     fn graph(&self) -> &GraphCore {
-        // SAFETY: set for the length of the run, during which nodes run.
-        unsafe { &*self.run().graph.load(Ordering::Relaxed) }
+        // SAFETY: null or the core of the run that goes on, which lives as long as its pool.
+        let graph = unsafe { self.run().graph.load(Ordering::Relaxed).as_ref() };
+        graph.unwrap_or_else(|| foreign_task())
     }
 
     fn sibling(&self, at: u32) -> NonNull<Node<'env, A>> {
@@ -284,6 +287,8 @@ pub struct Instance<'env, A> {
     first: NonNull<Node<'env, A>>,
     len: usize,
     run: NonNull<Run<A>>,
+    /// A policy lost tasks of this instance: it may still hold them, so their memory must stay.
+    lost: bool,
 }
 
 // SAFETY: the nodes are this instance's own; bodies are `Send + Sync`, the argument is shared only if it is `Sync` (see `run`).
@@ -291,6 +296,10 @@ unsafe impl<A> Send for Instance<'_, A> {}
 
 impl<A> Drop for Instance<'_, A> {
     fn drop(&mut self) {
+        if self.lost {
+            std::mem::forget(self.template.clone());
+            return;
+        }
         // SAFETY: from `Box::into_raw`; no run is going on, because `run` borrows the instance until its end.
         unsafe {
             drop(Box::from_raw(
@@ -364,6 +373,8 @@ impl<A: Sync> Instance<'_, A> {
             }
             graph.wait(pool, worker);
             let outcome = catch_unwind(AssertUnwindSafe(|| graph.outcome(pool)));
+            run.graph.store(std::ptr::null_mut(), Ordering::Relaxed);
+            self.lost |= matches!(outcome, Ok(Err(GraphError::PolicyLost { .. })));
             pool.give_graph(graph);
             outcome.unwrap_or_else(|payload| std::panic::resume_unwind(payload))
         })
@@ -383,10 +394,11 @@ impl<A> NodeKind<A> {
     unsafe fn run(header: NonNull<Header>, worker: &dyn WorkerCore) {
         // SAFETY: the header is the first field of a node whose instance waits for its run.
         let node = unsafe { header.cast::<Node<'_, A>>().as_ref() };
+        let graph = node.graph();
+        graph.check_pool(worker.shared());
         // For the next run: in this one nobody resolves this node any more.
         node.unresolved
             .store(node.task().predecessors, Ordering::Relaxed);
-        let graph = node.graph();
         if graph.must_skip() {
             return;
         }
