@@ -15,8 +15,8 @@ use tanada_report::{to_html, to_json, to_perfetto, to_table};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  tanada compare\n  tanada compare video.264 --policy fcfs,ts --groups a --tasks mb --workers 4 -o page.html\n\n\
-    fps is that of the shortest round. Tasks, costs and utilisation are those of one more decoding with a recorder, which costs two\n\
-    readings of the clock a task."
+    fps is that of the shortest round. Tasks, costs and utilisation are those of further decodings with a recorder, which\n\
+    costs two readings of the clock a task."
 )]
 pub(crate) struct Args {
     /// H.264 byte stream (Annex B) [default: an embedded demo]
