@@ -57,3 +57,8 @@ pub use observer::{Observer, TaskView, WorkerObserver};
 pub use pool::{MAX_WORKERS, Pool, PoolBuilder};
 pub use recorder::{Recorded, Recorder, Totals};
 pub use tanada_policy::{Hints, WorkerId};
+
+/// The README's program, compiled and run as a doc test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeDoctests;

@@ -122,6 +122,9 @@ fn words(package: &Package, target: &[&str]) -> Vec<String> {
         .collect()
 }
 
+/// Streams that fuzzing starts from.
+const FUZZ_SEEDS: &str = "crates/h264/tests/data";
+
 /// Builds and runs every fuzz target: 20 seconds each, ten minutes with `--full`.
 pub(super) fn fuzz(runner: &Runner) -> Outcome {
     if !runner.has_file("fuzz/Cargo.toml") {
@@ -156,6 +159,11 @@ pub(super) fn fuzz(runner: &Runner) -> Outcome {
     let seconds = if runner.full { 600 } else { 20 };
     let mut wrong = String::new();
     for target in &targets {
+        // What the fuzzer finds goes into the first folder; from the second it learns what a real stream looks like.
+        let corpus = format!("fuzz/corpus/{target}");
+        if let Err(error) = std::fs::create_dir_all(runner.root.join(&corpus)) {
+            return Outcome::Failed(format!("cannot make {corpus}: {error}"));
+        }
         let time = format!("-max_total_time={seconds}");
         let words = [
             "rustup",
@@ -165,6 +173,8 @@ pub(super) fn fuzz(runner: &Runner) -> Outcome {
             "fuzz",
             "run",
             target,
+            &corpus,
+            FUZZ_SEEDS,
             "--",
             &time,
             "-rss_limit_mb=2048",

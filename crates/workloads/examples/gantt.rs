@@ -1,0 +1,81 @@
+//! Draws which worker ran which task of one picture, under `fcfs` and under the cache groups of `ts`, on one time scale:
+//! `gantt [IN.264 [OUT.svg]]`. Without arguments it takes the demo stream and writes to standard output.
+//!
+//! The cut and the groups are those of paper 1 (`paper`, pattern A). One picture is on its way at a time, so that the chart shows
+//! nothing else. Each policy decodes the stream several times; the shortest run of the picture is drawn. Grey is the build task,
+//! which registers all others while they run already.
+
+use tanada_report::{ColourBy, Event, Timeline, to_svg_gantts};
+use tanada_runtime::{Cancel, Pool, Recorder};
+use tanada_workloads::h264::{Cut, Groups, Options, decode, picture_of};
+
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/terraces_wvga.264");
+const POLICIES: [&str; 2] = ["fcfs", "ts"];
+/// Which picture, in decoding order: in the demo stream one that refers to others.
+const PICTURE: u64 = 70;
+const WORKERS: u32 = 2;
+const REPEATS: u32 = 10;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> Result<()> {
+    let mut args = std::env::args_os().skip(1);
+    let stream = std::fs::read(args.next().unwrap_or_else(|| DEMO.into()))?;
+    let charts: Vec<Timeline> = POLICIES
+        .iter()
+        .map(|policy| shortest(policy, &stream))
+        .collect::<Result<_>>()?;
+    let svg = to_svg_gantts(&charts.iter().collect::<Vec<_>>(), ColourBy::TGroup);
+    match args.next() {
+        Some(file) => std::fs::write(file, svg)?,
+        None => print!("{svg}"),
+    }
+    Ok(())
+}
+
+/// The shortest way of the picture through the workers.
+fn shortest(policy: &str, stream: &[u8]) -> Result<Timeline> {
+    let length = |chart: &Timeline| chart.span().map_or(0, |(start, end)| end - start);
+    let charts: Vec<Timeline> = (0..REPEATS)
+        .map(|_| chart(policy, stream))
+        .collect::<Result<_>>()?;
+    let shortest = charts.into_iter().min_by_key(length);
+    Ok(shortest.expect("more than 0 repeats"))
+}
+
+fn chart(policy: &str, stream: &[u8]) -> Result<Timeline> {
+    let recorder = Recorder::keep(|task| picture_of(task.index) == PICTURE);
+    let pool = Pool::builder()
+        .workers(WORKERS)
+        .policy(policy)
+        .observer(recorder.clone())
+        .build()?;
+    let options = Options {
+        cut: Cut::Paper,
+        groups: Groups::A,
+        ahead: 1,
+        ..Options::default()
+    };
+    decode(&pool, stream, &options, &Cancel::new(), |_| ())?;
+    let label = format!("{policy}, picture {PICTURE}");
+    let mut chart = recorder.take(&label, policy, pool.workers()).timeline;
+    let name = |event: &Event| chart.names[event.name as usize].as_str();
+    let reconstruction = |event: &Event| !["entropy", "build", "output"].contains(&name(event));
+    let first = chart
+        .events
+        .iter()
+        .filter(reconstruction)
+        .map(|event| event.t);
+    let first = first.min().ok_or("the stream is too short")?;
+    // T groups of all pictures are numbered on: let this picture's begin at 1, so that its colours use the whole scale.
+    let shown = chart.events.iter().filter_map(|event| match name(&event) {
+        "entropy" | "output" => None,
+        "build" => Some(Event { t: 0, ..event }),
+        _ => Some(Event {
+            t: event.t - first + 1,
+            ..event
+        }),
+    });
+    chart.events = shown.collect();
+    Ok(chart)
+}
