@@ -89,8 +89,13 @@ fn write_events(out: &mut String, first: &mut bool, pid: usize, timeline: &Timel
         };
         let _ = write!(
             out,
-            r#"{{"ph":"X","pid":{pid},"tid":{},"name":{name},"cat":"{origin}","ts":{start},"dur":{length},"args":{{"task":{},"T":{},"S":{},"origin":"{origin}""#,
-            event.worker, event.task, event.t, event.s
+            r#"{{"ph":"X","pid":{pid},"tid":{},"name":{name},"cat":"{origin}","ts":{start},"dur":{length},"#,
+            event.worker
+        );
+        let _ = write!(
+            out,
+            r#""args":{{"task":{},"T":{},"S":{},"origin":"{origin}""#,
+            event.task, event.t, event.s
         );
         if let Origin::Stolen(victim) = event.origin {
             let _ = write!(out, r#","victim":{victim}"#);

@@ -37,7 +37,8 @@ enum Workload {
 /// told on standard error, and the command ends with 1.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tanada run h264 video.264 --md5 --policy ts --groups a\n  tanada run h264 video.264 -o - | ffplay -f rawvideo -video_size 800x480 -"
+    after_help = "Examples:\n  tanada run h264 video.264 --md5 --policy ts --groups a\n  \
+    tanada run h264 video.264 -o - | ffplay -f rawvideo -video_size 800x480 -"
 )]
 struct H264 {
     /// H.264 byte stream (Annex B)
