@@ -1,13 +1,14 @@
 //! The harness behind `tanada compare`: one stream under many policies, every frame checked.
 //!
-//! [`run`] decodes the stream three times over:
+//! [`run`] decodes the stream for three purposes:
 //!
 //! 1. once by the sequential decoder, whose frames are kept as the reference;
-//! 2. once under each [`Candidate`] with a recorder, which counts and times the tasks; every frame is compared with the reference;
+//! 2. three times under each [`Candidate`] with a recorder, which counts and times the tasks; every frame is compared with the
+//!    reference;
 //! 3. [`Options::repeat`] rounds without recorder, in each of which the sequential decoder and all candidates take their turn, so
 //!    that whatever else the machine does meets all of them alike.
 //!
-//! Frames a second come from the shortest round of 3, everything that is said of tasks from 2.
+//! Frames a second come from the shortest round of 3, everything that is said of tasks from the shortest decoding of 2.
 
 mod reference;
 mod window;
@@ -19,9 +20,14 @@ use std::time::{Duration, Instant};
 use tanada_policy::Dispatcher;
 use tanada_policy::registry::{self, UnknownPolicy};
 use tanada_report::{OriginCounts, Report, RunResult, SEQUENTIAL, Seconds, Timeline};
-use tanada_runtime::{Bind, BuildError, Cancel, GraphError, Pool, PoolBuilder, Recorder, Totals};
+use tanada_runtime::{
+    Bind, BuildError, Cancel, GraphError, Pool, PoolBuilder, Recorded, Recorder, Totals,
+};
 use tanada_topology::Topology;
 use tanada_workloads::h264::{self, DecodeError, StreamError, Summary};
+
+/// So often each candidate decodes under a recorder.
+const RECORDED: u32 = 3;
 
 type Make = dyn Fn(PoolBuilder, Option<Recorder>) -> Result<Pool, BuildError>;
 
@@ -217,7 +223,7 @@ pub fn run_with_progress(
             .unwrap_or_else(|| topology.default_workers()),
         topology,
         done: 0,
-        of: 1 + candidates.len() as u32 + options.repeat * (1 + candidates.len() as u32),
+        of: 1 + RECORDED * candidates.len() as u32 + options.repeat * (1 + candidates.len() as u32),
         progress,
     };
     let reference = harness.reference()?;
@@ -300,23 +306,35 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         }
     }
 
-    /// Decodes once under a recorder and compares every frame.
+    /// Decodes a few times under a recorder and compares every frame; the fastest of them is the one to look at.
     fn check(&mut self, candidate: &Candidate, reference: &Reference) -> Result<Checked, Error> {
-        self.step(&candidate.name, "compares every frame");
         let (shown, around) = (reference.shown, u64::from(self.options.decode.ahead));
         let recorder =
             Recorder::keep(move |task| h264::picture_of(task.index).abs_diff(shown) <= around);
         let pool = self.pool(candidate, Some(recorder.clone()))?;
-        let mut comparison = reference.comparison();
-        let (summary, wall) = self.decode(candidate, &pool, |frame| comparison.see(frame))?;
-        let label = format!("{}, picture {shown}", candidate.name);
-        let recorded = recorder.take(&label, &candidate.name, pool.workers());
+        let label = format!(
+            "{}, picture {shown} and what runs beside it",
+            candidate.name
+        );
+        let mut best: Option<(Duration, Recorded)> = None;
+        let mut difference = None;
+        for _ in 0..RECORDED {
+            self.step(&candidate.name, "compares every frame");
+            let mut comparison = reference.comparison();
+            let (summary, wall) = self.decode(candidate, &pool, |frame| comparison.see(frame))?;
+            let recorded = recorder.take(&label, &candidate.name, pool.workers());
+            difference = difference.or(comparison.end(&summary));
+            if best.as_ref().is_none_or(|(shortest, _)| wall < *shortest) {
+                best = Some((wall, recorded));
+            }
+        }
+        let (wall, Recorded { totals, timeline }) = best.expect("at least one was recorded");
         Ok(Checked {
-            totals: recorded.totals,
-            timeline: window::of_picture(&recorded.timeline, shown),
+            totals,
+            timeline: window::of_picture(&timeline, shown),
             wall,
             workers: pool.workers(),
-            difference: comparison.end(&summary),
+            difference,
         })
     }
 

@@ -92,7 +92,8 @@ pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
     if io::stdout().is_terminal() {
         table
             .load_style(presets::UTF8_FULL_CONDENSED)
-            .set_content_arrangement(ContentArrangement::Dynamic);
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(u16::try_from(columns()).unwrap_or(u16::MAX));
     } else {
         table
             .load_style(presets::NOTHING)

@@ -289,7 +289,7 @@ fn a_damaged_stream_gives_its_good_pictures_and_ends_with_1() {
         );
         let frames = std::fs::read(folder.path().join("out.yuv")).expect("the frames were kept");
         assert!(
-            !frames.is_empty() && frames.len() % (800 * 480 * 3 / 2) == 0,
+            !frames.is_empty() && frames.len().is_multiple_of(800 * 480 * 3 / 2),
             "{}",
             said.err
         );

@@ -24,8 +24,8 @@ pub enum ReportError {
     NoSchema,
     /// The report is of another version.
     #[error(
-        "this report is of schema `{found}`, and this program reads `{SCHEMA}`; make the report again, \
-         or use the version of the program that wrote it"
+        "this report is of schema `{found}`, and this program reads `{SCHEMA}`; \
+         make the report again, or use the version of the program that wrote it"
     )]
     Version {
         /// The version that was found.

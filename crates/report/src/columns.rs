@@ -19,6 +19,22 @@ pub(crate) struct Column {
 }
 
 impl Column {
+    /// What stands in a row.
+    pub(crate) fn text(&self, row: usize) -> &str {
+        self.cells[row]
+            .as_ref()
+            .map_or("-", |cell| cell.text.as_str())
+    }
+
+    /// Characters of the widest cell, the heading among them.
+    pub(crate) fn width(&self) -> usize {
+        let cells = (0..self.cells.len()).map(|row| self.text(row).chars().count());
+        cells
+            .chain([self.heading.chars().count()])
+            .max()
+            .unwrap_or(0)
+    }
+
     /// Whether all cells are numbers, and so belong to the right.
     pub(crate) fn is_numeric(&self) -> bool {
         self.cells

@@ -2,39 +2,77 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use crate::columns::{columns, shared_settings};
+use crate::columns::{Column, columns, shared_settings};
 use crate::headline::headlines;
 use crate::schema::Report;
 
 /// The comparison as text: what all runs share, the table, and what it comes down to in a sentence.
 ///
-/// On a terminal the table has lines and adapts to the width; elsewhere (a pipe, a file) it is plain columns that
-/// other programs can cut. What no run measured has no column.
+/// On a terminal the table has lines, and where it is too wide it becomes several; elsewhere (a pipe, a file) it is
+/// plain columns that other programs can cut. What no run measured has no column.
 pub fn to_table(report: &Report) -> String {
     use std::io::IsTerminal as _;
-    render(report, std::io::stdout().is_terminal())
+    let width = || {
+        let width = Table::new().width().filter(|&width| width > 0);
+        usize::from(width.unwrap_or(100))
+    };
+    render(report, std::io::stdout().is_terminal().then(width))
 }
 
-fn render(report: &Report, terminal: bool) -> String {
-    let mut table = Table::new();
-    if terminal {
-        table
-            .load_style(presets::UTF8_FULL_CONDENSED)
-            .set_content_arrangement(ContentArrangement::Dynamic);
-    } else {
-        table
-            .load_style(presets::NOTHING)
-            .force_no_tty()
-            .set_content_arrangement(ContentArrangement::Disabled);
-    }
+/// `width`: of the terminal; `None`: no terminal.
+fn render(report: &Report, width: Option<usize>) -> String {
     let columns = columns(report);
+    let mut out = shared_settings(report);
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    for part in parts(&columns, width) {
+        out.push_str(&table(&part, report.runs.len(), width.is_some()));
+    }
+    for headline in headlines(report) {
+        out.push_str(&headline.text);
+        out.push('\n');
+    }
+    out
+}
+
+/// The columns in sets that are narrow enough, each with the first column, which says what a row is.
+fn parts(columns: &[Column], width: Option<usize>) -> Vec<Vec<&Column>> {
+    let (Some(first), Some(width)) = (columns.first(), width) else {
+        return vec![columns.iter().collect()];
+    };
+    // A line and two spaces each, and the last line.
+    let drawn = |column: &Column| column.width() + 3;
+    let mut parts = Vec::new();
+    let mut part = vec![first];
+    let mut taken = drawn(first) + 1;
+    for column in &columns[1..] {
+        if part.len() > 1 && taken + drawn(column) > width {
+            parts.push(std::mem::replace(&mut part, vec![first]));
+            taken = drawn(first) + 1;
+        }
+        taken += drawn(column);
+        part.push(column);
+    }
+    parts.push(part);
+    parts
+}
+
+fn table(columns: &[&Column], rows: usize, lines: bool) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(if lines {
+            presets::UTF8_FULL_CONDENSED
+        } else {
+            presets::NOTHING
+        })
+        .set_content_arrangement(ContentArrangement::Disabled);
+    if !lines {
+        table.force_no_tty();
+    }
     table.set_header(columns.iter().map(|column| column.heading.as_str()));
-    for row in 0..report.runs.len() {
-        table.add_row(columns.iter().map(|column| {
-            column.cells[row]
-                .as_ref()
-                .map_or("-", |cell| cell.text.as_str())
-        }));
+    for row in 0..rows {
+        table.add_row(columns.iter().map(|column| column.text(row)));
     }
     for (index, column) in columns.iter().enumerate() {
         if column.is_numeric()
@@ -43,19 +81,7 @@ fn render(report: &Report, terminal: bool) -> String {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let settings = shared_settings(report);
-    let mut out = String::new();
-    if !settings.is_empty() {
-        out.push_str(&settings);
-        out.push('\n');
-    }
-    out.push_str(&table.trim_fmt());
-    out.push('\n');
-    for headline in headlines(report) {
-        out.push_str(&headline.text);
-        out.push('\n');
-    }
-    out
+    format!("{}\n", table.trim_fmt())
 }
 
 #[cfg(test)]
@@ -77,7 +103,7 @@ mod tests {
 
     #[test]
     fn plain_table_has_no_lines_and_no_empty_columns() {
-        let text = render(&report(), false);
+        let text = render(&report(), None);
         assert!(
             text.contains("125.0") && text.contains("1.250") && text.contains("2 workers"),
             "{text}"
@@ -90,6 +116,25 @@ mod tests {
 
     #[test]
     fn table_on_a_terminal_has_lines() {
-        assert!(render(&report(), true).contains('│'));
+        assert!(render(&report(), Some(100)).contains('│'));
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_several_tables_with_whole_words() {
+        let wide = render(&report(), Some(100));
+        assert_eq!(wide.matches("│ policy").count(), 1, "{wide}");
+        let narrow = render(&report(), Some(24));
+        let tables = narrow.lines().filter(|line| line.starts_with('│'));
+        assert!(
+            tables.clone().all(|line| line.chars().count() <= 24),
+            "{narrow}"
+        );
+        assert!(
+            tables.filter(|line| line.contains("policy")).count() > 1,
+            "{narrow}"
+        );
+        for word in ["125.0", "1.250", "identical"] {
+            assert!(narrow.contains(word), "{narrow}");
+        }
     }
 }

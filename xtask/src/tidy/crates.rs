@@ -76,6 +76,7 @@ const TABLE: &[Allowed] = &[
         &["tanada-policy", "tanada-topology", "tanada-report"],
     ),
     allowed("tanada", EVERYTHING, EVERYTHING),
+    allowed("tanada-examples", EVERYTHING, EVERYTHING),
     allowed("tanada-openmp", &["tanada-runtime"], &[]),
     allowed("tanada-capi", &["tanada-runtime"], &[]),
     allowed("tanada-python", &["tanada-runtime"], &[]),

@@ -144,8 +144,16 @@ impl Comparison<'_> {
             return Some(format!("{} frames came out instead of {wanted}", self.seen));
         }
         (*summary != self.reference.summary).then(|| {
-            let Summary { pictures, concealed, error_count, .. } = summary;
-            format!("the frames are the same, but not what was found: {pictures} pictures, {concealed} concealed macroblocks, {error_count} errors")
+            let Summary {
+                pictures,
+                concealed,
+                error_count,
+                ..
+            } = summary;
+            format!(
+                "the frames are the same, but not what was found: {pictures} pictures, \
+                 {concealed} concealed macroblocks, {error_count} errors"
+            )
         })
     }
 }

@@ -3,16 +3,21 @@
 use tanada_report::{Event, Timeline};
 use tanada_workloads::h264::picture_of;
 
+/// The number of a task within its picture.
+fn number_of(task: u64) -> u32 {
+    (task & u64::from(u32::MAX)) as u32
+}
+
 /// Tasks that lie around a picture's reconstruction and may be far from it in time.
 const AROUND: [&str; 3] = ["entropy", "build", "output"];
 
 /// What tasks of other pictures are called.
 const OTHERS: &str = "other pictures";
 
-/// The stretch of time in which `picture` is reconstructed, from 0 on.
+/// The stretch of time in which `picture` is reconstructed, from 0 on, with all tasks that ran in it.
 ///
-/// Its own tasks are all there. Several pictures are on their way at once; tasks of the others are there without their groups and
-/// under one name, so that a gap in the chart is a worker without a task.
+/// Several pictures are on their way at once. Tasks of the others keep their groups, which mean the same in every picture, and share
+/// one name. Tasks are numbered within their pictures.
 pub(super) fn of_picture(recorded: &Timeline, picture: u64) -> Timeline {
     let Timeline {
         label,
@@ -38,16 +43,13 @@ pub(super) fn of_picture(recorded: &Timeline, picture: u64) -> Timeline {
 
     let inside = |event: &Event| event.end > begin && event.start < end;
     for event in recorded.events.iter().filter(inside) {
-        let (name, t, s) = match own(&event) {
-            true => (name(&event), event.t, event.s),
-            false => (OTHERS, 0, 0),
-        };
+        let name = if own(&event) { name(&event) } else { OTHERS };
         let name = shown.intern(name);
         let (start, end) = (event.start.max(begin) - begin, event.end.min(end) - begin);
+        let task = u64::from(number_of(event.task));
         shown.events.push(Event {
+            task,
             name,
-            t,
-            s,
             start,
             end,
             ..event
@@ -65,7 +67,7 @@ mod tests {
         let mut timeline = Timeline::new("fcfs, picture 5", "fcfs", Unit::Ns, 2);
         for &(worker, picture, name, start, end) in tasks {
             let name = timeline.intern(name);
-            let task = picture << 32;
+            let task = (picture << 32) | 7;
             timeline.events.push(Event {
                 worker,
                 task,
@@ -81,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn others_have_no_groups_and_what_lies_outside_is_cut_off() {
+    fn others_share_a_name_and_what_lies_outside_is_cut_off() {
         let timeline = recorded(&[
             (0, 5, "entropy", 0, 500),
             (0, 4, "rear", 900, 1_200),
@@ -108,17 +110,18 @@ mod tests {
             })
             .collect();
         let wanted = [
-            (0, OTHERS, 0, 0, 200),
+            (0, OTHERS, 3, 0, 200),
             (0, "front", 3, 200, 1_000),
             (1, "front", 3, 0, 400),
-            (1, OTHERS, 0, 400, 600),
-            (1, OTHERS, 0, 610, 700),
-            (1, OTHERS, 0, 8_000, 8_100),
+            (1, OTHERS, 3, 400, 600),
+            (1, OTHERS, 3, 610, 700),
+            (1, OTHERS, 3, 8_000, 8_100),
             (1, "rear", 3, 8_100, 8_200),
-            (0, OTHERS, 0, 8_150, 8_200),
+            (0, OTHERS, 3, 8_150, 8_200),
         ];
         assert_eq!(lines, wanted);
         assert_eq!(shown.picture, Some(5));
+        assert!(shown.events.iter().all(|event| event.task == 7));
     }
 
     #[test]

@@ -13,11 +13,10 @@ use tanada_report::{to_html, to_json, to_perfetto, to_table};
 /// Decodes the stream with the sequential decoder and as tasks under each dispatcher, checks that every frame is the same, and shows
 /// frames a second, ratio to fcfs, tasks, scheduling cost and utilisation as a table and as a page with a chart of one picture.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  tanada compare\n  tanada compare video.264 --policy fcfs,ts --groups a --tasks mb --workers 4 -o page.html\n\n\
-    fps is that of the shortest round. Tasks, costs and utilisation are those of one more decoding with a recorder, which costs two\n\
-    readings of the clock a task."
-)]
+#[command(after_help = "Examples:\n  tanada compare\n  \
+    tanada compare video.264 --policy fcfs,ts --groups a --tasks mb --workers 4 -o page.html\n\n\
+    fps is that of the shortest round. Tasks, costs and utilisation are those of further decodings with a recorder, which\n\
+    costs two readings of the clock a task.")]
 pub(crate) struct Args {
     /// H.264 byte stream (Annex B) [default: an embedded demo]
     #[arg(value_name = "INPUT.264", value_hint = ValueHint::FilePath)]

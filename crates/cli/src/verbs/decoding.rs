@@ -23,12 +23,17 @@ pub(crate) struct Decoding {
     pub(crate) groups: Groups,
 
     /// How workers are bound to hardware threads
-    #[arg(long, default_value = "auto", value_parser = PossibleValuesParser::new(["auto", "cpu", "domain", "off"]).map(|name| name.parse::<Bind>().expect("one of the names")))]
+    #[arg(long, default_value = "auto", value_parser = binds())]
     pub(crate) bind: Bind,
 
     /// Seed of the policies' random numbers
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
+}
+
+fn binds() -> impl clap::builder::TypedValueParser<Value = Bind> {
+    PossibleValuesParser::new(["auto", "cpu", "domain", "off"])
+        .map(|name| name.parse().expect("one of the names"))
 }
 
 fn cuts() -> impl clap::builder::TypedValueParser<Value = Cut> {

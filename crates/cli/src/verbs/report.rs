@@ -9,7 +9,9 @@ use tanada_report::{Report, from_json, to_html, to_json, to_perfetto, to_table};
 /// Reads what `compare --json` and `run --json` print and makes one table and one page of them.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  tanada compare --groups a --json > a.json\n  tanada compare --groups b --json > b.json\n  tanada report a.json b.json -o both.html"
+    after_help = "Example:\n  tanada compare --groups a --json > a.json\n  \
+    tanada compare --groups b --json > b.json\n  \
+    tanada report a.json b.json -o both.html"
 )]
 pub(crate) struct Args {
     /// Results, as `--json` prints them

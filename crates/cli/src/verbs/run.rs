@@ -38,7 +38,7 @@ enum Workload {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  tanada run h264 video.264 --md5 --policy ts --groups a\n  \
-        tanada run h264 video.264 -o - | ffplay -f rawvideo -video_size 800x480 -"
+    tanada run h264 video.264 -o - | ffplay -f rawvideo -video_size 800x480 -"
 )]
 struct H264 {
     /// H.264 byte stream (Annex B)
