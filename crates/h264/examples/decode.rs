@@ -1,4 +1,5 @@
-//! Decodes an H.264 file: `decode IN [OUT.yuv]`; prints frames a second, MD5 of all frames as I420, and errors.
+//! Decodes an H.264 file: `decode [IN [OUT.yuv]]`; prints frames a second, MD5 of all frames as I420, and errors.
+//! Without a name it decodes the small stream of the tests.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -8,7 +9,9 @@ use md5::{Digest, Md5};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args_os().skip(1);
-    let input = arguments.next().ok_or("usage: decode IN [OUT.yuv]")?;
+    let input = arguments
+        .next()
+        .unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/pattern.264").into());
     let mut output = arguments
         .next()
         .map(File::create)

@@ -25,6 +25,12 @@ const SYSTEM: &[SystemTool] = &[
         required: true,
     },
     SystemTool {
+        programs: &["c++", "g++", "clang++"],
+        package: "g++",
+        needed_for: "openh264, which the decoder is compared with",
+        required: true,
+    },
+    SystemTool {
         programs: &[
             "chromium",
             "chromium-browser",
