@@ -1,8 +1,9 @@
 //! Which hardware threads a worker may run on.
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::str::FromStr;
 use tanada_policy::{Placement, WorkerId};
+use tanada_topology::{Kind, Topology};
 
 /// How workers are bound to hardware threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -36,10 +37,10 @@ impl FromStr for Bind {
 }
 
 impl Bind {
-    /// Binds this thread as worker `me`. A system that refuses is obeyed: the worker then runs where the system puts it.
+    /// Binds this thread as worker `me`, once `Auto` is resolved. A system that refuses is obeyed: the worker then runs where the system puts it.
     pub(crate) fn apply(self, me: WorkerId, placement: &Placement) {
         let own = placement.hardware_thread(me);
-        let cpus: &[u32] = match self.resolve(placement) {
+        let cpus: &[u32] = match self {
             Bind::Off | Bind::Auto => return,
             Bind::Cpu => &[own],
             Bind::Domain => placement.domain(me),
@@ -56,38 +57,18 @@ impl Bind {
         }
     }
 
-    fn resolve(self, placement: &Placement) -> Bind {
+    /// What `Auto` means for so many workers on this machine; the others mean themselves.
+    pub(crate) fn resolve(self, workers: u16, topology: &Topology) -> Bind {
         if self != Bind::Auto {
             return self;
         }
-        let mut used: Vec<u32> = placement
-            .ids()
-            .map(|id| placement.hardware_thread(id))
-            .collect();
-        used.sort_unstable();
-        used.dedup();
-        if used.len() < usize::from(placement.workers()) {
+        let usable = topology.usable().len();
+        if usable < usize::from(workers) {
             return Bind::Off;
         }
-        let narrowed = sched_getaffinity(None).is_ok_and(|mask| {
-            let online =
-                std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-            online_count(&online).is_some_and(|online| (mask.count() as usize) < online)
-        });
+        let narrowed = usable < topology.root().count(Kind::HardwareThread);
         if narrowed { Bind::Cpu } else { Bind::Domain }
     }
-}
-
-/// How many hardware threads a list such as `0-3,8` names.
-fn online_count(list: &str) -> Option<usize> {
-    list.trim()
-        .split(',')
-        .map(|part| {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-            Some(last.checked_sub(first)? + 1)
-        })
-        .sum()
 }
 
 #[cfg(test)]
@@ -95,10 +76,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_online_lists() {
-        assert_eq!(online_count("0-3,8\n"), Some(5));
-        assert_eq!(online_count("0"), Some(1));
-        assert_eq!(online_count(""), None);
+    fn auto_looks_at_the_mask_and_at_the_number_of_workers() {
+        let resolve =
+            |text: &str, workers| Bind::Auto.resolve(workers, &text.parse().expect("a machine"));
+        assert_eq!(resolve("l3:1 core:4", 4), Bind::Domain);
+        assert_eq!(resolve("l3:1 core:4 allowed=0-1", 2), Bind::Cpu);
+        assert_eq!(resolve("l3:1 core:4", 5), Bind::Off);
+        assert_eq!(
+            Bind::Cpu.resolve(5, &"core:4".parse().expect("a machine")),
+            Bind::Cpu
+        );
     }
 
     #[test]

@@ -107,7 +107,7 @@ pub enum BuildError {
         /// The largest number that can be had.
         max: u16,
     },
-    /// `TANADA_WORKERS` or `TANADA_POLICY` holds something else than it should.
+    /// An environment variable holds something else than it should.
     #[error("{variable}={value} is not {wanted}")]
     Environment {
         /// The variable.

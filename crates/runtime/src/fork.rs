@@ -13,7 +13,7 @@ extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Sees to it that later forks are counted. Costs one system call in the life of the process.
+/// Sees to it that later forks are counted. Costs something only at its first call.
 pub(crate) fn watch() {
     INSTALL.call_once(|| {
         // SAFETY: `in_child` only touches an atomic, which is allowed after a fork in a program with threads.

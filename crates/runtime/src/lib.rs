@@ -22,7 +22,8 @@
 //!
 //! # Errors and panics
 //! A panic in a task is resumed on the thread that waits for its graph. A program error (a task never resolved, a cycle, a resolve too
-//! many) is a [`GraphError`], never a hang. A panic in a policy or an observer ends the process, because the tasks in its hands are lost.
+//! many) is a [`GraphError`], never a hang. A panic of a policy or an
+//! observer on a worker ends the process, because the tasks in its hands are lost.
 //!
 //! # After `fork(2)`
 //! A pool works in the process that made it. In a child of that process it answers [`GraphError::Forked`]; [`Pool::global`] makes a
@@ -54,7 +55,7 @@ pub use graph::{
     TemplateTask, Token, TooLate,
 };
 pub use observer::{Observer, TaskView, WorkerObserver};
-pub use pool::{MAX_WORKERS, Pool, PoolBuilder};
+pub use pool::{DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder};
 pub use recorder::{Recorded, Recorder, Totals};
 pub use tanada_policy::{Hints, WorkerId};
 

@@ -22,7 +22,7 @@ use tanada_topology::Topology;
 pub const MAX_WORKERS: u16 = 1024;
 
 /// The policy of a pool that was not told one.
-const DEFAULT_POLICY: &str = "random-steal";
+pub const DEFAULT_POLICY: &str = "random-steal";
 
 /// What all threads of a pool share, whatever its policy.
 pub(crate) struct PoolShared {
@@ -310,7 +310,8 @@ impl<O: Observer> PoolBuilder<O> {
         self
     }
 
-    /// Takes this topology for the machine's.
+    /// Takes this topology for the machine's. Workers are then bound to the hardware threads that it names, unless
+    /// [`PoolBuilder::bind`] says otherwise.
     pub fn topology(mut self, topology: Topology) -> Self {
         self.topology = Some(topology);
         self
@@ -380,6 +381,9 @@ impl<O: Observer> PoolBuilder<O> {
     ///
     /// # Errors
     /// As [`PoolBuilder::build`].
+    ///
+    /// # Panics
+    /// Where `D::build` makes another number of local states than there are workers.
     pub fn build_with<D: Dispatcher>(self, name: &str) -> Result<Pool, BuildError> {
         let topology = match self.topology {
             Some(topology) => topology,
@@ -428,7 +432,7 @@ impl<O: Observer> PoolBuilder<O> {
         for (id, local) in pool.placement.ids().zip(locals) {
             let worker = Start {
                 id,
-                bind: self.bind,
+                bind: self.bind.resolve(workers, &topology),
                 local,
                 observer: self.observer.worker(id),
             };

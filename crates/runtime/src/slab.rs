@@ -150,10 +150,14 @@ impl State {
 
     /// One more edge, unless the task has become ready. Returns whether it was added.
     pub(crate) fn try_add_edge(&self, generation: u32) -> bool {
-        self.update(generation, |counts| {
-            (counts != 0 && counts & (MANUAL - 1) < u64::from(MAX_COUNT)).then_some(EDGE as i64)
-        })
-        .is_some()
+        let add = |counts: u64| {
+            assert!(
+                counts & (MANUAL - 1) < u64::from(MAX_COUNT),
+                "a task has at most {MAX_COUNT} dependencies"
+            );
+            (counts != 0).then_some(EDGE as i64)
+        };
+        self.update(generation, add).is_some()
     }
 
     /// Takes one edge (or the guard) away. Returns whether the task is ready now.

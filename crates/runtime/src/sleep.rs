@@ -154,7 +154,7 @@ impl Sleep {
         if self.asleep[whom / BITS].fetch_and(!bit, SeqCst) & bit == 0 {
             // Somebody else was faster. Between the two lines a waker may have relied on this count: so pass its wish on.
             if self.searching.fetch_sub(1, SeqCst) == 1 {
-                self.claim_again();
+                self.wake_anyone();
             }
             return false;
         }
@@ -164,11 +164,6 @@ impl Sleep {
             .expect("only a worker that entered sleeps")
             .unpark();
         true
-    }
-
-    #[cold]
-    fn claim_again(&self) {
-        self.wake_anyone();
     }
 
     /// Whether every worker is asleep. A hint for diagnosis: by the time it is read it may be otherwise.

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, WorkerId, registry};
-use tanada_runtime::{BuildError, Cancel, GraphError, Pool, TemplateBuilder};
+use tanada_runtime::{BuildError, Cancel, GraphError, Pool, TemplateBuilder, TooLate};
 
 fn within_a_second<R>(work: impl FnOnce() -> R) -> R {
     let start = Instant::now();
@@ -289,6 +289,99 @@ fn a_policy_that_loses_tasks_is_found_out() {
         "{error}"
     );
     assert_eq!(pool.scope(|_| ()).unwrap_err(), error);
+}
+
+#[test]
+fn a_template_whose_tasks_were_lost_does_not_run_again() {
+    let mut builder = TemplateBuilder::<()>::new();
+    let first = builder.task("first", 0, |(), _| ());
+    let second = builder.task("second", 0, |(), _| ());
+    builder.edge(first, second);
+    let mut instance = builder.build().unwrap().instance();
+    let lossy = Pool::builder()
+        .workers(1)
+        .build_with::<Lossy>("lossy")
+        .unwrap();
+    let error = within_a_second(|| instance.run(&lossy, &()).unwrap_err());
+    assert!(matches!(error, GraphError::PolicyLost { .. }), "{error}");
+    let good = Pool::builder().workers(1).build().unwrap();
+    assert_eq!(instance.run(&good, &()), Err(error));
+}
+
+#[test]
+fn a_token_of_a_pool_that_is_gone_is_a_surplus_resolve() {
+    let gone = Pool::builder().workers(1).build().unwrap();
+    let token = gone.scope(|s| s.task("gone").register(|_| ())).unwrap();
+    drop(gone);
+    let pool = Pool::builder().workers(1).build().unwrap();
+    let error = pool.scope(|s| s.resolve(token).unwrap_err()).unwrap_err();
+    assert!(error.to_string().contains("of another graph"), "{error}");
+}
+
+#[test]
+fn a_count_too_large_is_refused_before_anything_is_registered() {
+    let pool = Pool::builder().workers(1).build().unwrap();
+    let dropped = AtomicUsize::new(0);
+    struct Counted<'a>(&'a AtomicUsize);
+    impl Drop for Counted<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let counted = Counted(&dropped);
+    let refused = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|s| {
+            s.task("too many")
+                .count(u32::MAX)
+                .register(move |_| drop(counted));
+        })
+    }));
+    assert!(refused.is_err());
+    assert_eq!(dropped.load(Ordering::Relaxed), 1);
+    // Nothing of it is left for a later graph to stumble on.
+    let error = pool
+        .scope(|s| {
+            s.task("waits").count(1).register(|_| ());
+        })
+        .unwrap_err();
+    assert!(
+        matches!(&error, GraphError::Unresolved { tasks } if tasks.total() == 1),
+        "{error}"
+    );
+    assert_eq!(dropped.into_inner(), 1);
+}
+
+#[test]
+fn it_is_too_late_to_wait_once_ready() {
+    let pool = Pool::builder().workers(1).build().unwrap();
+    pool.scope(|s| {
+        let ready = s.task("ready").register(|_| ());
+        let other = s.task("other").count(1).register(|_| ());
+        assert_eq!(s.depend(ready, other), Err(TooLate));
+        s.resolve(other).unwrap();
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_unresolved_nested_graph_is_the_task_s_error() {
+    let pool = Pool::builder().workers(2).build().unwrap();
+    let inner = &pool;
+    let error = AtomicUsize::new(0);
+    pool.scope(|s| {
+        s.task("outer").register(|_| {
+            let result = inner.scope(|s| {
+                s.task("inner").count(1).register(|_| ());
+            });
+            assert!(
+                matches!(result, Err(GraphError::Unresolved { .. })),
+                "{result:?}"
+            );
+            error.fetch_add(1, Ordering::Relaxed);
+        });
+    })
+    .unwrap();
+    assert_eq!(error.into_inner(), 1);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::core::foreign_task;
 use super::{Cancel, GraphCore};
 use crate::error::GraphError;
 use crate::pool::{Pool, PoolShared};
-use crate::slab::{ErasedBody, Header, Kind, NodeRef, task_name};
+use crate::slab::{ErasedBody, Header, Kind, MAX_COUNT, NodeRef};
 use crate::worker::{self, WorkerCore};
 use smallvec::SmallVec;
 use std::marker::PhantomData;
@@ -117,7 +117,7 @@ impl<'scope> Scope<'scope> {
     /// [`TooLate`] where `task` is ready already.
     ///
     /// # Panics
-    /// Where a token is of another graph.
+    /// Where a token is of another graph, or `task` has more than 2^20 - 2 dependencies.
     pub fn depend(&self, task: Token, other: Token) -> Result<(), TooLate> {
         self.own(task);
         self.own(other);
@@ -131,7 +131,8 @@ impl<'scope> Scope<'scope> {
         Ok(())
     }
 
-    /// A handle by which other threads resolve tasks of this graph. While one lives the graph does not end.
+    /// A handle by which other threads resolve tasks of this graph. While one lives the graph does not end: so the body must not give
+    /// it back as its result, and whoever forgets one makes [`Pool::scope`] wait for ever.
     pub fn resolver(&self) -> Resolver {
         self.graph().add_resolver();
         Resolver {
@@ -228,13 +229,19 @@ impl<'scope> TaskBuilder<'_, 'scope> {
     /// dependency.
     ///
     /// # Panics
-    /// Where a token is of another graph, or the task has more than a million dependencies.
+    /// Where a token is of another graph, or the task has more than 2^20 - 2 dependencies or counts.
     pub fn register<F>(self, entry: F) -> Token
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
         let scope = self.scope;
         let (graph, worker) = (scope.graph(), scope.worker_core());
+        // All that can go wrong goes wrong before the node is filled: a filled node must become a task.
+        let most = MAX_COUNT as usize;
+        assert!(
+            self.count as usize <= most && self.after.len() <= most,
+            "a task waits for at most {most} others and for at most {most} resolves"
+        );
         for &token in &self.after {
             scope.own(token);
         }
@@ -305,7 +312,7 @@ fn resolve(
         }
         None => {
             let error = GraphError::SurplusResolve {
-                task: surplus_name(task),
+                task: surplus_name(graph, task),
             };
             graph.fail(error.clone());
             Err(error)
@@ -313,8 +320,12 @@ fn resolve(
     }
 }
 
-/// The name of a task that was resolved once too often, if it still waits for something else.
-fn surplus_name(task: Token) -> String {
+/// The name of a task that was resolved once too often, as far as it can be told.
+fn surplus_name(graph: &GraphCore, task: Token) -> String {
+    if task.run != graph.run() {
+        // Its node is not to be touched: its pool may be gone.
+        return "of another graph".to_owned();
+    }
     let successors = task.node.get().successors();
     if successors.generation == task.generation {
         // SAFETY: the lock keeps the task from ending, so it is filled and stays so; headers are written before tokens exist.
@@ -517,9 +528,4 @@ impl Pool {
             }
         })
     }
-}
-
-/// How messages name the task `index` of `name`.
-pub(super) fn name_of(name: &str, index: u64) -> String {
-    task_name(name, index)
 }

@@ -4,11 +4,10 @@
 //! dependency count back when it starts, and only tasks without successors touch a counter that the run shares.
 
 use super::core::foreign_task;
-use super::scope::name_of;
 use super::{Cancel, GraphCore, S, T, order};
 use crate::error::{GraphError, TaskNames};
 use crate::pool::Pool;
-use crate::slab::{Header, Kind};
+use crate::slab::{Header, Kind, task_name};
 use crate::worker::{self, WorkerCore};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -65,7 +64,7 @@ impl<'env, A> TemplateBuilder<'env, A> {
         Self::default()
     }
 
-    /// Adds a task. `index` says which of the tasks of this name it is.
+    /// Adds a task. Costs an allocation. `index` says which of the tasks of this name it is.
     pub fn task(
         &mut self,
         name: &'static str,
@@ -85,6 +84,9 @@ impl<'env, A> TemplateBuilder<'env, A> {
     }
 
     /// Puts a task into groups.
+    ///
+    /// # Panics
+    /// Where the template that is being built has no such task. (A [`NodeId`] of another builder is not noticed otherwise.)
     pub fn groups(&mut self, task: NodeId, t: T, s: S) -> &mut Self {
         let hints = &mut self.tasks[task.0 as usize].hints;
         (hints.t, hints.s) = (t.0, s.0);
@@ -92,19 +94,25 @@ impl<'env, A> TemplateBuilder<'env, A> {
     }
 
     /// Sets the whole hint of a task.
+    ///
+    /// # Panics
+    /// Where the template that is being built has no such task. (A [`NodeId`] of another builder is not noticed otherwise.)
     pub fn hints(&mut self, task: NodeId, hints: Hints) -> &mut Self {
         self.tasks[task.0 as usize].hints = hints;
         self
     }
 
     /// `later` waits for `earlier`.
+    ///
+    /// # Panics
+    /// Where the template that is being built has no such task. (A [`NodeId`] of another builder is not noticed otherwise.)
     pub fn edge(&mut self, earlier: NodeId, later: NodeId) -> &mut Self {
         self.tasks[earlier.0 as usize].successors.push(later.0);
         self.tasks[later.0 as usize].predecessors += 1;
         self
     }
 
-    /// Checks the graph and fixes it. Groups are renumbered densely: their order stays, 0 stays 0.
+    /// Checks the graph and fixes it, in time linear in tasks and dependencies. Groups are renumbered densely: their order stays, 0 stays 0.
     ///
     /// # Errors
     /// [`GraphError::Cycle`] where tasks wait for each other.
@@ -115,7 +123,7 @@ impl<'env, A> TemplateBuilder<'env, A> {
             .map(|task| task.successors.iter().map(|&next| next as usize).collect())
             .collect();
         if let Some(cycle) = order::cycle(&successors) {
-            let name = |at: usize| name_of(self.tasks[at].name, self.tasks[at].index);
+            let name = |at: usize| task_name(self.tasks[at].name, self.tasks[at].index);
             return Err(GraphError::Cycle {
                 tasks: TaskNames::collect(cycle.into_iter().map(name)),
             });
@@ -197,7 +205,7 @@ impl<'env, A> Template<'env, A> {
         self.tasks.iter().map(|task| task.successors.len()).sum()
     }
 
-    /// Makes room for one run at a time. Several instances can run at once.
+    /// Makes room for one run at a time: two allocations, about 120 bytes a task. Several instances can run at once.
     pub fn instance(&self) -> Instance<'env, A> {
         let run = Box::new(Run {
             arg: AtomicPtr::default(),
@@ -235,7 +243,7 @@ impl<'env, A> Template<'env, A> {
             first,
             len,
             run,
-            lost: false,
+            lost: None,
         }
     }
 }
@@ -287,8 +295,8 @@ pub struct Instance<'env, A> {
     first: NonNull<Node<'env, A>>,
     len: usize,
     run: NonNull<Run<A>>,
-    /// A policy lost tasks of this instance: it may still hold them, so their memory must stay.
-    lost: bool,
+    /// A policy lost tasks of this instance: it may still hold them, so the instance does not run again and its memory stays.
+    lost: Option<GraphError>,
 }
 
 // SAFETY: the nodes are this instance's own; bodies are `Send + Sync`, the argument is shared only if it is `Sync` (see `run`).
@@ -296,7 +304,7 @@ unsafe impl<A> Send for Instance<'_, A> {}
 
 impl<A> Drop for Instance<'_, A> {
     fn drop(&mut self) {
-        if self.lost {
+        if self.lost.is_some() {
             std::mem::forget(self.template.clone());
             return;
         }
@@ -319,11 +327,11 @@ impl<A> std::fmt::Debug for Instance<'_, A> {
 }
 
 impl<A: Sync> Instance<'_, A> {
-    /// Runs the template once with `arg`, on `pool`; returns when all tasks have ended. Allocates nothing once the pool has run a
-    /// graph before (except on a worker of that pool, where the run is nested).
+    /// Runs the template once with `arg`, on `pool`; returns when all tasks have ended. Allocates nothing once the policy's queues have
+    /// grown to what the template needs (except on a worker of that pool, where the run is nested).
     ///
     /// # Errors
-    /// [`GraphError::Forked`] and [`GraphError::PolicyLost`].
+    /// [`GraphError::Forked`], and [`GraphError::PolicyLost`], after which the instance does not run again.
     ///
     /// # Panics
     /// With the payload of the first task that panicked; tasks that had not started by then are skipped.
@@ -345,6 +353,9 @@ impl<A: Sync> Instance<'_, A> {
     }
 
     fn start(&mut self, pool: &Pool, arg: &A, cancel: Option<&Cancel>) -> Result<(), GraphError> {
+        if let Some(error) = &self.lost {
+            return Err(error.clone());
+        }
         let pool = pool.usable()?;
         worker::with_current(pool, |worker| {
             let graph = pool.take_graph();
@@ -374,7 +385,9 @@ impl<A: Sync> Instance<'_, A> {
             graph.wait(pool, worker);
             let outcome = catch_unwind(AssertUnwindSafe(|| graph.outcome(pool)));
             run.graph.store(std::ptr::null_mut(), Ordering::Relaxed);
-            self.lost |= matches!(outcome, Ok(Err(GraphError::PolicyLost { .. })));
+            if let Ok(Err(error @ GraphError::PolicyLost { .. })) = &outcome {
+                self.lost = Some(error.clone());
+            }
             pool.give_graph(graph);
             outcome.unwrap_or_else(|payload| std::panic::resume_unwind(payload))
         })
