@@ -312,8 +312,9 @@ impl Job {
     /// Runs one stage of one macroblock.
     ///
     /// May be called for different (stage, macroblock) pairs at once, as long as the order that [`recon`] documents is kept
-    /// with a happens-before between threads; each pair runs at most once. Where the order is not kept, pixels are undefined
-    /// and debug builds may panic. Panics when `mb` is not in the picture.
+    /// with a happens-before between threads; each pair runs at most once. **Where the order is not kept, debug builds panic, and in
+    /// release builds two threads may touch the same pixels at once, which is undefined behaviour**: hold your graph to the order by
+    /// running it in a debug build. Panics when `mb` is not in the picture.
     pub fn run_stage(&self, stage: Stage, mb: u32) {
         self.run_stage_with(stage, mb, &mut NoProbe);
     }
