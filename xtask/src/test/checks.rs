@@ -86,7 +86,7 @@ pub(super) fn examples(runner: &Runner) -> Outcome {
     let build = runner.run_words(
         &["cargo", "build", "--release", "--workspace", "--examples"],
         &[],
-        Duration::from_secs(600),
+        Duration::from_secs(1800),
     );
     if !build.success {
         return Outcome::Failed(build.output);
@@ -180,7 +180,7 @@ pub(super) fn fuzz(runner: &Runner) -> Outcome {
             "-rss_limit_mb=2048",
             "-timeout=10",
         ];
-        let ending = runner.run_words(&words, &[], Duration::from_secs(600 + seconds));
+        let ending = runner.run_words(&words, &[], Duration::from_secs(1200 + seconds));
         if !ending.success {
             wrong += &ending.output;
         }

@@ -99,7 +99,7 @@ pub(super) const STEPS: &[Step] = &[
         "unit, property, integration and doc tests of every crate",
         Action::Commands(&[CARGO
             .args(&["test", "--workspace", "--no-fail-fast"])
-            .minutes(10)]),
+            .minutes(30)]),
     )),
     // Each is its own build of everything, in its own folder.
     step(
@@ -116,7 +116,7 @@ pub(super) const STEPS: &[Step] = &[
             ])
             .env("RUSTFLAGS", "--cfg loom")
             .env("CARGO_TARGET_DIR", "target/loom")
-            .minutes(10)
+            .minutes(30)
             .when("crates/queues/tests/loom")]),
     ),
     step(
@@ -133,7 +133,7 @@ pub(super) const STEPS: &[Step] = &[
             ])
             .env("RUSTFLAGS", "--cfg shuttle")
             .env("CARGO_TARGET_DIR", "target/shuttle")
-            .minutes(10)
+            .minutes(30)
             .when("crates/runtime/tests/model")]),
     ),
     step(
@@ -142,11 +142,11 @@ pub(super) const STEPS: &[Step] = &[
         Action::Commands(&[
             CARGO
                 .args(&["test", "--release", "-p", "tanada-workloads", "--test", "*"])
-                .minutes(15)
+                .minutes(30)
                 .when("crates/workloads/tests/"),
             CARGO
                 .args(&["test", "--release", "-p", "tanada", "--test", "*"])
-                .minutes(15)
+                .minutes(30)
                 .when("crates/cli/tests/"),
         ]),
     ),
