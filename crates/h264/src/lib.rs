@@ -63,7 +63,7 @@ pub use frame::{Crop, Frame};
 pub use job::{Job, Stage};
 pub use nal::NalStream;
 pub use probe::{NoProbe, Probe};
-pub use sequential::{Summary, decode, decode_with};
+pub use sequential::{Step, Summary, decode, decode_steps, decode_with};
 
 /// Doors for the fuzz targets; no part of the interface.
 #[doc(hidden)]

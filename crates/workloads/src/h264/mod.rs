@@ -105,14 +105,7 @@ pub fn decode(
     };
     pool.scope_with_cancel(cancel, |s| session.register_entropy(s, 0, None))?;
     let summary = session.parser.into_inner().summary;
-    match summary.errors.first() {
-        Some(&error) if summary.pictures == 0 => Err(error.into()),
-        None if summary.pictures == 0 => Err(StreamError::NoPicture {
-            offset: stream.len() as u64,
-        }
-        .into()),
-        _ => Ok(summary),
-    }
+    Ok(summary.into_result(stream.len())?)
 }
 
 /// What the tasks of one decoding share.
