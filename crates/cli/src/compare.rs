@@ -18,15 +18,12 @@ use reference::Reference;
 use std::time::{Duration, Instant};
 use tanada_policy::Dispatcher;
 use tanada_policy::registry::{self, UnknownPolicy};
-use tanada_report::{Report, RunResult, SEQUENTIAL, Seconds, Timeline};
+use tanada_report::{BASELINE, Report, RunResult, SEQUENTIAL, Seconds, Timeline};
 use tanada_runtime::{
     Bind, BuildError, Cancel, GraphError, Pool, PoolBuilder, Recorded, Recorder, Totals,
 };
 use tanada_topology::Topology;
 use tanada_workloads::h264::{self, DecodeError, StreamError, Summary};
-
-/// The registered policy to which the report's ratios are: the one queue that anybody would write first, and paper 1's baseline.
-const BASELINE: &str = "fcfs";
 
 /// So often each candidate decodes under a recorder.
 const RECORDED: u32 = 3;
@@ -51,14 +48,18 @@ impl Candidate {
     /// # Errors
     /// When there is none; the error's text lists the right names.
     pub fn registered(name: &str) -> Result<Candidate, UnknownPolicy> {
-        let name = registry::find(name)?.name;
-        Ok(Candidate {
+        registry::find(name).map(Candidate::listed)
+    }
+
+    fn listed(entry: &'static registry::Entry) -> Candidate {
+        let name = entry.name;
+        Candidate {
             name: name.to_owned(),
             make: Box::new(move |builder, recorder| match recorder {
                 Some(recorder) => builder.observer(recorder).policy(name).build(),
                 None => builder.policy(name).build(),
             }),
-        })
+        }
     }
 
     /// A policy of your own, which the report calls `name`.
@@ -75,9 +76,7 @@ impl Candidate {
 
     /// All registered policies, in the registry's order.
     pub fn all() -> Vec<Candidate> {
-        let registered =
-            |entry: &registry::Entry| Candidate::registered(entry.name).expect("it is registered");
-        registry::all().iter().map(registered).collect()
+        registry::all().iter().map(Candidate::listed).collect()
     }
 
     /// What the report calls it.
@@ -397,13 +396,10 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
                 what,
             }));
         }
-        let fcfs = report
-            .runs
-            .iter()
-            .find(|run| run.policy == BASELINE)
-            .and_then(|run| run.fps);
+        let of_baseline = |run: &&RunResult| run.policy == BASELINE;
+        let baseline = report.runs.iter().find(of_baseline).and_then(|run| run.fps);
         for run in &mut report.runs {
-            run.ratio_to_fcfs = run.fps.zip(fcfs).map(|(fps, fcfs)| fps / fcfs);
+            run.ratio_to_fcfs = run.fps.zip(baseline).map(|(fps, of)| fps / of);
         }
         Found {
             report,

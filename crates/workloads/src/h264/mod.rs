@@ -34,7 +34,8 @@ pub struct Options {
     pub cut: Cut,
     /// How tasks are put into T and S groups.
     pub groups: Groups,
-    /// So many pictures may be on their way at once; at least 1.
+    /// So many pictures may be on their way at once; at least 1. There is no upper bound but memory: each takes up to about 1.3 KiB a
+    /// macroblock (2 MB at 800 x 480) for its frame and for what was parsed, and its tasks, as long as it is on its way.
     pub ahead: u32,
     /// Bounds on what a stream may ask for.
     pub limits: Limits,
