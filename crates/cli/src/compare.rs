@@ -13,13 +13,12 @@
 mod reference;
 mod window;
 
-use crate::machine;
-use crate::sequential::{self, Stop};
+use crate::{counted, host, sequential};
 use reference::Reference;
 use std::time::{Duration, Instant};
 use tanada_policy::Dispatcher;
 use tanada_policy::registry::{self, UnknownPolicy};
-use tanada_report::{OriginCounts, Report, RunResult, SEQUENTIAL, Seconds, Timeline};
+use tanada_report::{BASELINE, Report, RunResult, SEQUENTIAL, Seconds, Timeline};
 use tanada_runtime::{
     Bind, BuildError, Cancel, GraphError, Pool, PoolBuilder, Recorded, Recorder, Totals,
 };
@@ -49,14 +48,18 @@ impl Candidate {
     /// # Errors
     /// When there is none; the error's text lists the right names.
     pub fn registered(name: &str) -> Result<Candidate, UnknownPolicy> {
-        let name = registry::find(name)?.name;
-        Ok(Candidate {
+        registry::find(name).map(Candidate::listed)
+    }
+
+    fn listed(entry: &'static registry::Entry) -> Candidate {
+        let name = entry.name;
+        Candidate {
             name: name.to_owned(),
             make: Box::new(move |builder, recorder| match recorder {
                 Some(recorder) => builder.observer(recorder).policy(name).build(),
                 None => builder.policy(name).build(),
             }),
-        })
+        }
     }
 
     /// A policy of your own, which the report calls `name`.
@@ -73,9 +76,7 @@ impl Candidate {
 
     /// All registered policies, in the registry's order.
     pub fn all() -> Vec<Candidate> {
-        let registered =
-            |entry: &registry::Entry| Candidate::registered(entry.name).expect("it is registered");
-        registry::all().iter().map(registered).collect()
+        registry::all().iter().map(Candidate::listed).collect()
     }
 
     /// What the report calls it.
@@ -187,11 +188,17 @@ pub enum Error {
     Topology(#[from] tanada_topology::Error),
 }
 
-impl From<Stop> for Error {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::Cancelled => Error::Cancelled,
-            Stop::Stream(error) => Error::Stream(error),
+impl Error {
+    /// What a decoding under `policy` failed with.
+    fn of(policy: &str, error: DecodeError) -> Error {
+        match error {
+            DecodeError::Stream(error) => Error::Stream(error),
+            DecodeError::Graph(GraphError::Cancelled) => Error::Cancelled,
+            DecodeError::Graph(source) => Error::Graph {
+                policy: policy.to_owned(),
+                source,
+            },
+            _ => unreachable!("every kind of decoding error is handled above"),
         }
     }
 }
@@ -267,11 +274,9 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
 
     fn reference(&mut self) -> Result<Reference, Error> {
         self.step(SEQUENTIAL, "keeps the frames");
-        Ok(Reference::decode(
-            self.input.stream,
-            &self.options.decode,
-            &self.options.cancel,
-        )?)
+        let Options { decode, cancel, .. } = self.options;
+        Reference::decode(self.input.stream, decode, cancel)
+            .map_err(|error| Error::of(SEQUENTIAL, error))
     }
 
     fn pool(&self, candidate: &Candidate, recorder: Option<Recorder>) -> Result<Pool, Error> {
@@ -294,16 +299,9 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
     ) -> Result<(Summary, Duration), Error> {
         let Options { decode, cancel, .. } = self.options;
         let start = Instant::now();
-        match h264::decode(pool, self.input.stream, decode, cancel, sink) {
-            Ok(summary) => Ok((summary, start.elapsed())),
-            Err(DecodeError::Stream(error)) => Err(Error::Stream(error)),
-            Err(DecodeError::Graph(GraphError::Cancelled)) => Err(Error::Cancelled),
-            Err(DecodeError::Graph(source)) => Err(Error::Graph {
-                policy: candidate.name.clone(),
-                source,
-            }),
-            Err(_) => unreachable!("every kind of decoding error is handled above"),
-        }
+        let summary = h264::decode(pool, self.input.stream, decode, cancel, sink)
+            .map_err(|error| Error::of(&candidate.name, error))?;
+        Ok((summary, start.elapsed()))
     }
 
     /// Decodes a few times under a recorder and compares every frame; the fastest of them is the one to look at.
@@ -353,7 +351,8 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
             self.step(SEQUENTIAL, &purpose);
             let start = Instant::now();
             let Options { decode, cancel, .. } = self.options;
-            sequential::decode(self.input.stream, decode.limits, cancel, |_| (), |_| ())?;
+            sequential::decode(self.input.stream, decode.limits, cancel, |_| ())
+                .map_err(|error| Error::of(SEQUENTIAL, error))?;
             times[0].push(start.elapsed().as_secs_f64());
             for ((candidate, pool), times) in candidates.iter().zip(&pools).zip(&mut times[1..]) {
                 self.step(&candidate.name, &purpose);
@@ -372,11 +371,11 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         times: &[Vec<f64>],
     ) -> Found {
         let mut report = Report::new(&format!("H.264 decoding as tasks: {}", self.input.name));
-        report.machine = machine::summary(&self.topology);
+        report.machine = host::summary(&self.topology);
         let frames = reference.summary.frames;
         let run = |policy: &str, workers: u16, times: &[f64]| {
             let mut run = RunResult::new("h264", self.input.name, policy, workers);
-            run.machine = machine::processor();
+            run.machine = host::processor();
             run.frames = Some(frames);
             run.seconds = Seconds::of(times);
             run.fps = run.seconds.map(|seconds| frames as f64 / seconds.min);
@@ -388,7 +387,8 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
             let mut run = run(&candidate.name, checked.workers, times);
             run.groups = self.options.decode.groups.to_string();
             run.tasks_mode = self.options.decode.cut.to_string();
-            checked.describe(&mut run);
+            counted::describe(&mut run, &checked.totals, checked.wall, checked.workers);
+            run.identical = Some(checked.difference.is_none());
             report.runs.push(run);
             report.timelines.push(checked.timeline);
             differences.extend(checked.difference.map(|what| Difference {
@@ -396,52 +396,15 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
                 what,
             }));
         }
-        let fcfs = report
-            .runs
-            .iter()
-            .find(|run| run.policy == "fcfs")
-            .and_then(|run| run.fps);
+        let of_baseline = |run: &&RunResult| run.policy == BASELINE;
+        let baseline = report.runs.iter().find(of_baseline).and_then(|run| run.fps);
         for run in &mut report.runs {
-            run.ratio_to_fcfs = run.fps.zip(fcfs).map(|(fps, fcfs)| fps / fcfs);
+            run.ratio_to_fcfs = run.fps.zip(baseline).map(|(fps, of)| fps / of);
         }
         Found {
             report,
             differences,
             summary: reference.summary,
         }
-    }
-}
-
-impl Checked {
-    /// Writes what the recorder counted into the run's row.
-    fn describe(&self, run: &mut RunResult) {
-        let Totals {
-            tasks,
-            busy_ns,
-            scheduling_ns,
-            turns,
-            handed,
-            own,
-            pool,
-            mailbox,
-            stolen,
-        } = self.totals;
-        let ratio = |a: u64, b: f64| (b > 0.0).then(|| a as f64 / b);
-        run.tasks = Some(tasks);
-        run.mean_task_ns = ratio(busy_ns, tasks as f64);
-        run.scheduling_ns_per_task = ratio(scheduling_ns, turns as f64);
-        run.utilisation = ratio(
-            busy_ns,
-            self.wall.as_nanos() as f64 * f64::from(self.workers),
-        );
-        run.steals = Some(stolen);
-        run.origins = Some(OriginCounts {
-            handed,
-            own,
-            pool,
-            mailbox,
-            stolen,
-        });
-        run.identical = Some(self.difference.is_none());
     }
 }

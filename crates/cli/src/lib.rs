@@ -19,7 +19,8 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
-mod machine;
+mod counted;
+mod host;
 mod sequential;
 mod ui;
 mod verbs;

@@ -1,60 +1,27 @@
-//! The decoder without tasks, in a form that can be stopped.
+//! The decoder without tasks, stopped as one with tasks is.
 
-use tanada_h264::{Decoder, Job, Limits, NalStream};
-use tanada_runtime::Cancel;
-use tanada_workloads::h264::{Frame, StreamError, Summary};
+use std::ops::ControlFlow;
+use tanada_h264::{Limits, NoProbe, Step, decode_steps};
+use tanada_runtime::{Cancel, GraphError};
+use tanada_workloads::h264::{DecodeError, Summary};
 
-/// Why a stream was not decoded.
-pub(crate) enum Stop {
-    Cancelled,
-    /// Not one picture could be decoded.
-    Stream(StreamError),
-}
-
-/// As [`tanada_h264::decode`], until `cancel` says stop; `picture` sees every picture once it is reconstructed, in decoding order.
+/// Decodes on this thread until `cancel` says stop, which is then the error that the tasks' graph would give.
 pub(crate) fn decode(
     stream: &[u8],
     limits: Limits,
     cancel: &Cancel,
-    mut picture: impl FnMut(&Job),
-    mut sink: impl FnMut(&Frame),
-) -> Result<Summary, Stop> {
-    let mut summary = Summary::default();
-    let mut decoder = Decoder::new(limits);
-    let mut units = NalStream::new(stream);
-    loop {
-        let next = decoder.next_picture(&mut units);
-        let ended = next.is_none();
-        match next {
-            Some(Ok(job)) => {
-                job.reconstruct();
-                picture(&job);
-                summary.pictures += 1;
-                summary.concealed += u64::from(job.concealed());
-            }
-            Some(Err(error)) => summary.note(error),
-            None => {}
-        }
-        while let Some(frame) = decoder.next_output() {
-            summary.frames += 1;
-            sink(&frame);
-        }
+    mut visit: impl FnMut(Step<'_>),
+) -> Result<Summary, DecodeError> {
+    let decoded = decode_steps(stream, limits, &mut NoProbe, |step| {
+        visit(step);
         if cancel.is_cancelled() {
-            return Err(Stop::Cancelled);
+            ControlFlow::Break(GraphError::Cancelled)
+        } else {
+            ControlFlow::Continue(())
         }
-        if ended {
-            break;
-        }
+    });
+    match decoded {
+        ControlFlow::Continue(result) => Ok(result?),
+        ControlFlow::Break(cancelled) => Err(cancelled.into()),
     }
-    if summary.pictures > 0 {
-        return Ok(summary);
-    }
-    let offset = stream.len() as u64;
-    Err(Stop::Stream(
-        summary
-            .errors
-            .first()
-            .cloned()
-            .unwrap_or(StreamError::NoPicture { offset }),
-    ))
 }

@@ -550,31 +550,3 @@ fn slot(job: &mut Job, frame: &Arc<Frame>) -> u8 {
         });
     at as u8
 }
-
-/// Parses `data` as parameter sets and slice headers, by the type in the first byte of each NAL unit.
-pub fn parse_headers(data: &[u8]) {
-    let mut rbsp = Rbsp::default();
-    let (mut sps, mut pps) = (None, None);
-    let mut stream = NalStream::new(data);
-    while let Some(unit) = stream.next_unit() {
-        rbsp.load(&unit.bytes[1..]);
-        let mut reader = BitReader::new(&rbsp);
-        match (unit.bytes[0] & 31, &sps, &pps) {
-            (7, ..) => {
-                sps = Sps::parse(&mut reader, Limits::default().max_macroblocks)
-                    .ok()
-                    .or(sps)
-            }
-            (8, ..) => pps = Pps::parse(&mut reader).ok().or(pps),
-            (_, Some(sps), Some(pps)) => {
-                if let Ok(start) = SliceStart::parse(&mut reader) {
-                    let header = SliceHeader::parse(&mut reader, start, unit.bytes[0], sps, pps);
-                    if let Ok(header) = header {
-                        std::hint::black_box(PocState::default().derive(sps, &header));
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-}

@@ -126,8 +126,10 @@ impl Frame {
         self.visit_region(self.crop, f);
     }
 
-    /// [`visit_rows`](Self::visit_rows) of another rectangle of the planes, whose members are even. Panics when it is not
-    /// inside of them.
+    /// [`visit_rows`](Self::visit_rows) of another rectangle of the planes, whose members are even.
+    ///
+    /// # Panics
+    /// When it is not inside of them.
     pub fn visit_region(&self, region: Crop, mut f: impl FnMut(&[u8])) {
         let Crop {
             x,
@@ -144,7 +146,10 @@ impl Frame {
         }
     }
 
-    /// Writes the shown picture as I420. Fails when `out` does.
+    /// Writes the shown picture as I420.
+    ///
+    /// # Errors
+    /// When `out` fails; the rest of the picture is then not written.
     pub fn write_i420(&self, out: &mut impl Write) -> io::Result<()> {
         let mut result = Ok(());
         self.visit_rows(|row| {

@@ -283,16 +283,21 @@ impl Job {
         self.concealed
     }
 
-    /// Whether macroblock `mb` is predicted from its neighbours (or is I_PCM) and not from other pictures. Panics when `mb` is
-    /// not in the picture.
+    /// Whether macroblock `mb` is predicted from its neighbours (or is I_PCM) and not from other pictures.
+    ///
+    /// # Panics
+    /// When `mb` is not in the picture.
     pub fn is_intra(&self, mb: u32) -> bool {
         self.mbs[mb as usize].is_intra()
     }
 
-    /// False where `stage` would do nothing for macroblock `mb`: then it need not run. Panics when `mb` is not in the picture.
+    /// False where `stage` would do nothing for macroblock `mb`: then it need not run.
     ///
     /// A stage that need not run still counts as ended when the stages that it would have waited for have ended: see
     /// the rules in [`recon`].
+    ///
+    /// # Panics
+    /// When `mb` is not in the picture.
     pub fn needs(&self, mb: u32, stage: Stage) -> bool {
         let mb = &self.mbs[mb as usize];
         let luma = mb.coded & 0xffff != 0;
@@ -314,12 +319,18 @@ impl Job {
     /// May be called for different (stage, macroblock) pairs at once, as long as the order that [`recon`] documents is kept
     /// with a happens-before between threads; each pair runs at most once. **Where the order is not kept, debug builds panic, and in
     /// release builds two threads may touch the same pixels at once, which is undefined behaviour**: hold your graph to the order by
-    /// running it in a debug build. Panics when `mb` is not in the picture.
+    /// running it in a debug build.
+    ///
+    /// # Panics
+    /// When `mb` is not in the picture; in debug builds also where the order is not kept.
     pub fn run_stage(&self, stage: Stage, mb: u32) {
         self.run_stage_with(stage, mb, &mut NoProbe);
     }
 
     /// [`run_stage`](Self::run_stage) with a probe that sees what it computes, reads and writes.
+    ///
+    /// # Panics
+    /// As [`run_stage`](Self::run_stage).
     pub fn run_stage_with<P: Probe>(&self, stage: Stage, mb: u32, probe: &mut P) {
         if self.needs(mb, stage) {
             recon::run(self, stage, mb as usize, probe);

@@ -43,6 +43,8 @@ mod decoder;
 mod dpb;
 mod error;
 mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod job;
 mod macroblock;
 mod mvpred;
@@ -63,10 +65,4 @@ pub use frame::{Crop, Frame};
 pub use job::{Job, Stage};
 pub use nal::NalStream;
 pub use probe::{NoProbe, Probe};
-pub use sequential::{Summary, decode, decode_with};
-
-/// Doors for the fuzz targets; no part of the interface.
-#[doc(hidden)]
-pub mod fuzzing {
-    pub use crate::decoder::parse_headers;
-}
+pub use sequential::{Step, Summary, decode, decode_steps, decode_with};

@@ -142,7 +142,10 @@ impl<T: Copy + Default> Shared<T> {
         UnsafeCell::raw_get(self.cells.as_ptr()).wrapping_add(start)
     }
 
-    /// Holds a rectangle for reading. Panics when it is not inside.
+    /// Holds a rectangle for reading.
+    ///
+    /// # Panics
+    /// When it is not inside; in debug builds also when it is held in a way that forbids this.
     #[inline]
     pub(crate) fn read(&self, x: usize, y: usize, w: usize, h: usize) -> Read<'_, T> {
         let rect = Rect { x, y, w, h };
@@ -155,7 +158,10 @@ impl<T: Copy + Default> Shared<T> {
         }
     }
 
-    /// Holds a rectangle for writing. Panics when it is not inside.
+    /// Holds a rectangle for writing.
+    ///
+    /// # Panics
+    /// When it is not inside; in debug builds also when it is held in a way that forbids this.
     #[inline]
     pub(crate) fn write(&self, x: usize, y: usize, w: usize, h: usize) -> Write<'_, T> {
         let rect = Rect { x, y, w, h };

@@ -3,8 +3,11 @@
 use crate::decoder::{Decoder, Limits};
 use crate::error::Error;
 use crate::frame::Frame;
+use crate::job::Job;
 use crate::nal::NalStream;
 use crate::probe::{NoProbe, Probe};
+use std::convert::Infallible;
+use std::ops::ControlFlow;
 
 /// What [`decode`] found in a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,49 +35,97 @@ impl Summary {
             self.errors.push(error);
         }
     }
+
+    /// What a decoding that ended comes to: itself, if any picture could be decoded.
+    ///
+    /// # Errors
+    /// Where none could: the first error, or [`Error::NoPicture`] at `length`, the stream's length in bytes.
+    pub fn into_result(self, length: usize) -> Result<Summary, Error> {
+        if self.pictures > 0 {
+            return Ok(self);
+        }
+        let nothing = Error::NoPicture {
+            offset: length as u64,
+        };
+        Err(self.errors.first().copied().unwrap_or(nothing))
+    }
+}
+
+/// What [`decode_steps`] comes by.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Step<'a> {
+    /// A picture is reconstructed; they come in decoding order.
+    Picture(&'a Job),
+    /// An error was found, behind which decoding goes on.
+    Error(&'a Error),
+    /// A frame is shown; they come in output order.
+    Frame(&'a Frame),
 }
 
 /// Decodes an Annex B stream on this thread and gives each shown frame to `sink`, in output order.
 ///
-/// Decoding goes on behind an error. Fails with the first error when no picture could be decoded at all; else errors are
-/// in the [`Summary`].
+/// Decoding goes on behind an error, which is then in the [`Summary`].
+///
+/// # Errors
+/// The first error, when no picture could be decoded at all; see [`Summary::into_result`].
 pub fn decode(stream: &[u8], limits: Limits, sink: impl FnMut(&Frame)) -> Result<Summary, Error> {
     decode_with(stream, limits, &mut NoProbe, sink)
 }
 
 /// [`decode`] with a probe that sees what reconstruction computes, reads and writes.
+///
+/// # Errors
+/// As [`decode`].
 pub fn decode_with<P: Probe>(
     stream: &[u8],
     limits: Limits,
     probe: &mut P,
     mut sink: impl FnMut(&Frame),
 ) -> Result<Summary, Error> {
+    let ControlFlow::Continue(result) = decode_steps(stream, limits, probe, |step| {
+        if let Step::Frame(frame) = step {
+            sink(frame);
+        }
+        ControlFlow::<Infallible>::Continue(())
+    });
+    result
+}
+
+/// [`decode_with`], one step after the other until `visit` breaks: for who wants to see more than frames, or to stop early.
+///
+/// `Break` holds what `visit` broke with; `Continue`, when it never did, the result of [`decode`].
+pub fn decode_steps<P: Probe, B>(
+    stream: &[u8],
+    limits: Limits,
+    probe: &mut P,
+    mut visit: impl FnMut(Step<'_>) -> ControlFlow<B>,
+) -> ControlFlow<B, Result<Summary, Error>> {
     let mut summary = Summary::default();
     let mut decoder = Decoder::new(limits);
     let mut units = NalStream::new(stream);
-    while let Some(picture) = decoder.next_picture(&mut units) {
-        match picture {
-            Ok(job) => {
+    loop {
+        let next = decoder.next_picture(&mut units);
+        let ended = next.is_none();
+        match next {
+            Some(Ok(job)) => {
                 job.reconstruct_with(probe);
                 summary.pictures += 1;
                 summary.concealed += u64::from(job.concealed());
+                visit(Step::Picture(&job))?;
             }
-            Err(error) => summary.note(error),
+            Some(Err(error)) => {
+                summary.note(error);
+                visit(Step::Error(&error))?;
+            }
+            None => {}
         }
         while let Some(frame) = decoder.next_output() {
             summary.frames += 1;
-            sink(&frame);
+            visit(Step::Frame(&frame))?;
         }
-    }
-    while let Some(frame) = decoder.next_output() {
-        summary.frames += 1;
-        sink(&frame);
-    }
-    match summary.errors.first() {
-        Some(&error) if summary.pictures == 0 => Err(error),
-        None if summary.pictures == 0 => Err(Error::NoPicture {
-            offset: stream.len() as u64,
-        }),
-        _ => Ok(summary),
+        if ended {
+            return ControlFlow::Continue(summary.into_result(stream.len()));
+        }
     }
 }

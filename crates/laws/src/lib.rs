@@ -5,7 +5,7 @@
 //! - [`check`]: the laws. Every task runs once and after all that it waits for, none is lost, no greedy policy lets a worker idle while
 //!   a task is ready, the wake-ups that a policy asks for suffice. An engine that writes a [`Log`] can be held to them.
 //! - [`model()`] and [`replay`]: each policy's rule a second time, as a scan over a plain list, and the comparison with a log.
-//! - [`toy`]: the smallest deterministic engine, which drives any dispatcher in the order of the simulator's uniform model.
+//! - [`toy`]: the smallest deterministic engine, which drives any dispatcher in one fixed order of events.
 //! - [`conforms`]: all of it for one policy and one graph.
 //!
 //! This crate is for tests: it is built for being obviously right, not for speed.

@@ -1,6 +1,6 @@
 //! The smallest deterministic engine: workers in virtual time, one event at a time.
 //!
-//! The order of events is that of the simulator's uniform model: every task without dependencies is injected in declaration order; each
+//! The order of events is fixed, so a run can be repeated: every task without dependencies is injected in declaration order; each
 //! worker, in index order, asks for a task; then, again and again, the busy worker whose task ends first (of equals, the one with the
 //! lowest index) ends it, the dependency counts of its successors fall in declaration order, the released ones and the worker's next
 //! task are one `turn`, and then the other idle workers ask in index order.
@@ -25,6 +25,9 @@ pub enum Idleness {
 ///
 /// # Errors
 /// Where the policy breaks a law that makes it impossible or meaningless to go on. (The others are found by [`check`](crate::check).)
+///
+/// # Panics
+/// Where `D` makes another number of local states than there are workers, or its `turn` leaves some of what was released.
 pub fn run<D: Dispatcher>(
     graph: &Graph,
     placement: &Placement,

@@ -167,13 +167,8 @@ fn every_policy_runs_everything_once() {
             let placement = Placement::flat(WORKERS);
             let (dispatcher, locals) = D::build(&Site::new(&placement, SEED));
             let log = run(self.0, &dispatcher, locals, &placement);
-            if let Err(violation) = check(
-                self.0,
-                &log,
-                Promises {
-                    greedy: entry.greedy,
-                },
-            ) {
+            // Threads that run at once cannot say in one order when one idles (see `Log`), so no promise of greed can be tested here.
+            if let Err(violation) = check(self.0, &log, Promises { greedy: false }) {
                 panic!("{}: {violation}", entry.name);
             }
         }

@@ -1,7 +1,8 @@
 //! Every scheduling policy, written once for all engines.
 //!
 //! A policy is pure: it has no clock, no thread, no I/O, no global state and no randomness but what its [`Env`] hands to it, so the
-//! same object decides natively, in the simulator and in tests. Three traits are the seam between policies and engines:
+//! same object decides natively and in the virtual time of tests, and will in any engine to come. Three traits are the seam between
+//! policies and engines:
 //!
 //! - [`Dispatcher`] decides which ready task an idle worker takes next;
 //! - [`Governor`] decides how many cores, and hardware threads of each, work during the next interval or region;

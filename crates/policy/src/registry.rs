@@ -22,7 +22,7 @@ pub struct Entry {
     /// What it does, in one line.
     pub summary: &'static str,
     /// Whether its rule holds exactly with many workers at once, because every turn is one critical section. Otherwise the rule is
-    /// exact only while calls come one at a time, as in the simulator.
+    /// exact only while calls come one at a time, as in the toy engine of the laws crate.
     pub exact: bool,
     /// As [`Dispatcher::GREEDY`].
     pub greedy: bool,
@@ -126,6 +126,9 @@ pub fn find(name: &str) -> Result<&'static Entry, UnknownPolicy> {
 }
 
 /// Does something with every dispatcher, in order.
+///
+/// # Panics
+/// Where the visitor does.
 pub fn for_each<V: Visitor + Clone>(visitor: V) -> Vec<V::Out> {
     ALL.iter()
         .map(|entry| with(entry.name, visitor.clone()).expect("the name is registered"))

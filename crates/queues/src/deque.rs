@@ -258,13 +258,6 @@ impl Stealer {
         }
     }
 
-    /// The digest of what was the oldest task at some moment during the call: may be out of date when it returns.
-    #[inline]
-    pub fn peek_digest(&self) -> Option<u16> {
-        let top = self.shared.top.0.load(Ordering::SeqCst);
-        self.word_at(top).and_then(NonZeroU64::new).map(digest_of)
-    }
-
     /// The word in the slot of index `top`, which was just read, if there is a task at that index. It is that task's word unless `top`
     /// moved meanwhile; then it can be any, also zero (a newer buffer has no task at an index that was taken before it was made).
     #[inline]

@@ -11,8 +11,7 @@ pub const HANDLE_BITS: u32 = 48;
 /// engine gave to it, so no policy, however wrong, can run a task twice or run one that does not exist. (It can lose one by dropping
 /// it; engines report that as an error.)
 ///
-/// The digest is what a thief may see of a task before it owns it: T mod 2^16 of a task with groups, else its depth, or what the
-/// user's own hint type gives.
+/// The digest is what a thief may see of a task before it owns it: T mod 2^16 of a task with groups, else its depth.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "dropping a Ready loses its task"]
 pub struct Ready(NonZeroU64);

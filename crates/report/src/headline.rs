@@ -1,7 +1,7 @@
 //! What a comparison comes down to, in a sentence.
 
 use crate::columns::engine;
-use crate::schema::{Report, RunResult, SEQUENTIAL};
+use crate::schema::{BASELINE, Report, RunResult, SEQUENTIAL};
 
 /// One sentence or two about runs that can be compared with one another.
 pub(crate) struct Headline {
@@ -97,7 +97,7 @@ fn fastest(set: &[&RunResult]) -> String {
         Some(format!("{ratio:.2} times {words}"))
     };
     let against: Vec<String> = [
-        times("fcfs", "fcfs"),
+        times(BASELINE, BASELINE),
         times(SEQUENTIAL, "the sequential program"),
     ]
     .into_iter()

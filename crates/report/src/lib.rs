@@ -49,8 +49,8 @@ pub use classes::ColourBy;
 pub use html::to_html;
 pub use perfetto::to_perfetto;
 pub use schema::{
-    Engine, Event, Events, Origin, OriginCounts, Report, RunResult, SCHEMA, SEQUENTIAL, Seconds,
-    Timeline, Unit,
+    BASELINE, Engine, Event, Events, Origin, OriginCounts, Report, RunResult, SCHEMA, SEQUENTIAL,
+    Seconds, Timeline, Unit,
 };
 #[cfg(feature = "render")]
 pub use svg::{to_svg_gantt, to_svg_gantts};

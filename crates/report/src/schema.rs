@@ -10,6 +10,9 @@ pub const SCHEMA: &str = "tanada-report 1";
 /// The policy of a row that is the plain program without tasks, on one thread: what the others are held against.
 pub const SEQUENTIAL: &str = "sequential";
 
+/// The policy to which ratios are: one queue for all, which anybody would write first, and paper 1's baseline.
+pub const BASELINE: &str = "fcfs";
+
 /// What drove the workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -270,6 +273,9 @@ impl Timeline {
 
     /// The index of `name` in [`Timeline::names`], which it joins if it is new. Costs a search through all names:
     /// call it once a stage, not once a task.
+    ///
+    /// # Panics
+    /// Where there are 2^32 names already.
     pub fn intern(&mut self, name: &str) -> u32 {
         let index = self
             .names
@@ -367,7 +373,7 @@ pub struct RunResult {
     pub input: String,
     /// Which engine ran it.
     pub engine: Engine,
-    /// CPU model, or name of the simulated machine.
+    /// Name of the machine: natively the host's CPU model, else that of the simulated machine.
     pub machine: String,
     /// Name of the dispatcher.
     pub policy: String,
@@ -390,7 +396,7 @@ pub struct RunResult {
     /// Frames a second, by the shortest time: the one that the rest of the machine disturbed least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fps: Option<f64>,
-    /// Speed relative to `fcfs` with the same settings: 1.5 is half as fast again.
+    /// Speed relative to [`BASELINE`] with the same settings: 1.5 is half as fast again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio_to_fcfs: Option<f64>,
     /// Tasks that one repeat ran.
@@ -454,7 +460,7 @@ pub struct Report {
     pub title: String,
     /// The command line that made the report, so that a reader can repeat it.
     pub command: String,
-    /// Summary of the machine and its topology.
+    /// Summary of the machine and its topology; natively that is the host.
     pub machine: String,
     /// One result a policy (and engine).
     pub runs: Vec<RunResult>,

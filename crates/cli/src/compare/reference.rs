@@ -1,9 +1,10 @@
 //! The frames of the sequential decoder, and whether others are the same.
 
-use crate::sequential::{self, Stop};
+use crate::sequential;
 use md5::{Digest, Md5};
+use tanada_h264::Step;
 use tanada_runtime::Cancel;
-use tanada_workloads::h264::{Frame, Options, Summary};
+use tanada_workloads::h264::{DecodeError, Frame, Options, Summary};
 
 /// So many bytes of frames are kept as they are; of further ones only the MD5 is kept.
 const KEPT_BYTES: usize = 512 << 20;
@@ -71,19 +72,17 @@ impl Reference {
         stream: &[u8],
         options: &Options,
         cancel: &Cancel,
-    ) -> Result<Reference, Stop> {
+    ) -> Result<Reference, DecodeError> {
         let (mut frames, mut bytes) = (Vec::new(), 0);
         let mut refers = Vec::new();
-        let summary = sequential::decode(
-            stream,
-            options.limits,
-            cancel,
-            |job| refers.push(!job.references().is_empty()),
-            |frame| {
+        let summary = sequential::decode(stream, options.limits, cancel, |step| match step {
+            Step::Picture(job) => refers.push(!job.references().is_empty()),
+            Step::Frame(frame) => {
                 bytes += frame.i420_len();
                 frames.push(Known::of(frame, bytes <= KEPT_BYTES));
-            },
-        )?;
+            }
+            _ => {}
+        })?;
         Ok(Reference {
             frames,
             summary,
@@ -163,10 +162,8 @@ mod tests {
     use super::*;
 
     fn reference() -> Reference {
-        match Reference::decode(crate::DEMO, &Options::default(), &Cancel::new()) {
-            Ok(reference) => reference,
-            Err(_) => panic!("the demo stream decodes"),
-        }
+        Reference::decode(crate::DEMO, &Options::default(), &Cancel::new())
+            .expect("the demo stream decodes")
     }
 
     #[test]

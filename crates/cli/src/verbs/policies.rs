@@ -47,7 +47,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         rows,
     ))?;
     ui::print(
-        "\nexact: the rule holds natively with any number of workers, not only in the simulator\n\
+        "\nexact: the rule holds with any number of workers at once, not only while they ask one at a time\n\
          greedy: no worker idles while a task is ready\n",
     )
 }

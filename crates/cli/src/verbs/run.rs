@@ -1,18 +1,16 @@
 //! `tanada run`.
 
 use super::decoding::{self, Decoding, damage};
-use crate::machine;
-use crate::sequential::{self, Stop};
 use crate::ui::{self, Failure, Outcome, OutputFile, Progress, at_fault};
+use crate::{counted, host, sequential};
 use clap::{Subcommand, ValueEnum};
 use md5::{Digest as _, Md5};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
-use tanada_report::{
-    OriginCounts, Report, RunResult, SEQUENTIAL, Seconds, to_json, to_perfetto, to_table,
-};
-use tanada_runtime::{Cancel, GraphError, Pool, Recorded, Recorder};
+use std::time::{Duration, Instant};
+use tanada_h264::Step;
+use tanada_report::{Report, RunResult, SEQUENTIAL, Seconds, to_json, to_perfetto, to_table};
+use tanada_runtime::{Cancel, DEFAULT_POLICY, GraphError, Pool, Recorded, Recorder};
 use tanada_topology::Topology;
 use tanada_workloads::h264::{self, DecodeError, Frame, Summary};
 
@@ -54,7 +52,7 @@ struct H264 {
     md5: bool,
 
     /// The dispatcher
-    #[arg(long, value_name = "NAME", default_value = "random-steal", value_parser = decoding::policies())]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_POLICY, value_parser = decoding::policies())]
     policy: String,
 
     #[command(flatten)]
@@ -209,17 +207,16 @@ impl Engine {
         &self,
         stream: &[u8],
         cancel: &Cancel,
-        sink: impl FnMut(&Frame) + Send,
+        mut sink: impl FnMut(&Frame) + Send,
     ) -> Result<Summary, DecodeError> {
         match self {
             Engine::Tasks(pool, options) => h264::decode(pool, stream, options, cancel, sink),
             Engine::Sequential => {
-                sequential::decode(stream, h264::Limits::default(), cancel, |_| (), sink).map_err(
-                    |stop| match stop {
-                        Stop::Cancelled => GraphError::Cancelled.into(),
-                        Stop::Stream(error) => error.into(),
-                    },
-                )
+                sequential::decode(stream, h264::Limits::default(), cancel, |step| {
+                    if let Step::Frame(frame) = step {
+                        sink(frame);
+                    }
+                })
             }
         }
     }
@@ -333,7 +330,7 @@ fn report(
         &args.policy
     };
     let mut run = RunResult::new("h264", &input, policy, engine.workers());
-    run.machine = machine::processor();
+    run.machine = host::processor();
     run.frames = Some(summary.frames);
     run.seconds = Seconds::of(times);
     run.fps = run
@@ -346,7 +343,7 @@ fn report(
     let mut report = Report::new(&format!("H.264 decoding: {input}"));
     report.command = ui::command_line();
     report.machine = Topology::detect()
-        .map(|topology| machine::summary(&topology))
+        .map(|topology| host::summary(&topology))
         .unwrap_or_default();
     if let Some(md5) = md5 {
         run.extra.insert("md5".to_owned(), md5.into());
@@ -358,19 +355,8 @@ fn report(
             .insert("concealed".to_owned(), summary.concealed.into());
     }
     if let Some(Recorded { totals, timeline }) = recorded {
-        run.tasks = Some(totals.tasks);
-        run.steals = Some(totals.stolen);
-        run.mean_task_ns = Some(totals.busy_ns as f64 / totals.tasks.max(1) as f64);
-        run.scheduling_ns_per_task = Some(totals.scheduling_ns as f64 / totals.turns.max(1) as f64);
-        let wall = times.last().copied().unwrap_or_default() * 1e9 * f64::from(engine.workers());
-        run.utilisation = (wall > 0.0).then(|| totals.busy_ns as f64 / wall);
-        run.origins = Some(OriginCounts {
-            handed: totals.handed,
-            own: totals.own,
-            pool: totals.pool,
-            mailbox: totals.mailbox,
-            stolen: totals.stolen,
-        });
+        let wall = Duration::from_secs_f64(times.last().copied().unwrap_or_default());
+        counted::describe(&mut run, &totals, wall, engine.workers());
         report.timelines.push(timeline);
     }
     report.runs.push(run);

@@ -2,7 +2,7 @@
 
 use crate::ui::{self, Outcome};
 use serde::Serialize;
-use tanada_workloads::h264::{Cut, Groups};
+use tanada_workloads::{Choice, Entry};
 
 /// List the workloads and their options
 #[derive(Debug, clap::Args)]
@@ -17,37 +17,29 @@ pub(crate) struct Args {
 struct Line {
     name: &'static str,
     summary: &'static str,
-    options: Vec<Choice>,
+    options: Vec<Choices>,
 }
 
 /// An option of a workload with its values.
 #[derive(Serialize)]
-struct Choice {
+struct Choices {
     flag: &'static str,
-    values: Vec<&'static str>,
+    values: &'static [&'static str],
 }
 
-fn choices(workload: &str) -> Vec<Choice> {
-    match workload {
-        "h264" => vec![
-            Choice {
-                flag: "--tasks",
-                values: Cut::ALL.map(Cut::name).to_vec(),
-            },
-            Choice {
-                flag: "--groups",
-                values: Groups::ALL.map(Groups::name).to_vec(),
-            },
-        ],
-        _ => Vec::new(),
-    }
+fn options(entry: &Entry) -> Vec<Choices> {
+    let option = |choice: &Choice| Choices {
+        flag: choice.flag,
+        values: choice.values,
+    };
+    entry.choices.iter().map(option).collect()
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
     let lines = tanada_workloads::all().iter().map(|entry| Line {
         name: entry.name,
         summary: entry.summary,
-        options: choices(entry.name),
+        options: options(entry),
     });
     if args.json {
         return ui::print(&ui::json(&lines.collect::<Vec<_>>()));

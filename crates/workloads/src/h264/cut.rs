@@ -16,7 +16,8 @@ pub enum Cut {
     Mb,
     /// One row of macroblocks x one stage, every stage present.
     Row,
-    /// Half a row or less x all front stages, a row x all rear stages; stages that a macroblock does not need are left out.
+    /// Half a row or less, but at least five macroblocks, x all front stages; a row x all rear stages; stages that a macroblock does
+    /// not need are left out.
     Own,
 }
 
@@ -24,8 +25,14 @@ impl Cut {
     /// All cuts.
     pub const ALL: [Cut; 4] = [Cut::Paper, Cut::Mb, Cut::Row, Cut::Own];
 
+    /// Their names, in the same order.
+    pub const NAMES: [&'static str; 4] = {
+        let [a, b, c, d] = Cut::ALL;
+        [a.name(), b.name(), c.name(), d.name()]
+    };
+
     /// The name that `--tasks` knows.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Cut::Paper => "paper",
             Cut::Mb => "mb",

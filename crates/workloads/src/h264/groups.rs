@@ -41,8 +41,14 @@ impl Groups {
     /// All patterns.
     pub const ALL: [Groups; 4] = [Groups::A, Groups::B, Groups::Own, Groups::None];
 
+    /// Their names, in the same order.
+    pub const NAMES: [&'static str; 4] = {
+        let [a, b, c, d] = Groups::ALL;
+        [a.name(), b.name(), c.name(), d.name()]
+    };
+
     /// The name that `--groups` knows.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Groups::A => "a",
             Groups::B => "b",
@@ -88,7 +94,8 @@ impl Groups {
 /// Numbers from here on are serial tasks' in pattern A.
 const SERIAL: u32 = 1 << 31;
 
-/// T group number `which` of the `groups` of a picture. Wraps after some hundred thousand pictures, when the old groups are long empty.
+/// T group number `which` of the `groups` of a picture. Wraps after 2^31 - 1 groups (tens of millions of pictures in pattern A,
+/// more in the others), when the old groups are long empty.
 fn number(picture: u64, groups: u32, which: u32) -> T {
     T(1 + ((picture * u64::from(groups) + u64::from(which)) % u64::from(SERIAL - 1)) as u32)
 }

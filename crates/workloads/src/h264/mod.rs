@@ -34,7 +34,8 @@ pub struct Options {
     pub cut: Cut,
     /// How tasks are put into T and S groups.
     pub groups: Groups,
-    /// So many pictures may be on their way at once; at least 1.
+    /// So many pictures may be on their way at once; at least 1. There is no upper bound but memory: each takes up to about 1.3 KiB a
+    /// macroblock (2 MB at 800 x 480) for its frame and for what was parsed, and its tasks, as long as it is on its way.
     pub ahead: u32,
     /// Bounds on what a stream may ask for.
     pub limits: Limits,
@@ -105,14 +106,7 @@ pub fn decode(
     };
     pool.scope_with_cancel(cancel, |s| session.register_entropy(s, 0, None))?;
     let summary = session.parser.into_inner().summary;
-    match summary.errors.first() {
-        Some(&error) if summary.pictures == 0 => Err(error.into()),
-        None if summary.pictures == 0 => Err(StreamError::NoPicture {
-            offset: stream.len() as u64,
-        }
-        .into()),
-        _ => Ok(summary),
-    }
+    Ok(summary.into_result(stream.len())?)
 }
 
 /// What the tasks of one decoding share.

@@ -1,4 +1,4 @@
-//! What reports say of this machine.
+//! What reports say of the host: the machine on which this runs natively.
 
 use tanada_topology::Topology;
 
