@@ -85,26 +85,6 @@ pub(crate) fn columns() -> usize {
     }
 }
 
-/// A table for people: with lines on a terminal, plain columns elsewhere.
-pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    use comfy_table::{ContentArrangement, Table, presets};
-    let mut table = Table::new();
-    if io::stdout().is_terminal() {
-        table
-            .load_style(presets::UTF8_FULL_CONDENSED)
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(u16::try_from(columns()).unwrap_or(u16::MAX));
-    } else {
-        table
-            .load_style(presets::NOTHING)
-            .force_no_tty()
-            .set_content_arrangement(ContentArrangement::Disabled);
-    }
-    table.set_header(header.iter().copied());
-    table.add_rows(rows);
-    format!("{}\n", table.trim_fmt())
-}
-
 /// A handle that Ctrl-C cancels. A second Ctrl-C ends the program at once.
 pub(crate) fn interruptible() -> Cancel {
     let cancel = Cancel::new();

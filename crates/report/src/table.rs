@@ -11,12 +11,45 @@ use crate::schema::Report;
 /// On a terminal the table has lines, and where it is too wide it becomes several; elsewhere (a pipe, a file) it is
 /// plain columns that other programs can cut. What no run measured has no column.
 pub fn to_table(report: &Report) -> String {
+    render(report, terminal_width().map(usize::from))
+}
+
+/// Any rows under a header, in the style of [`to_table`]. On a terminal words wrap where a row is too wide.
+pub fn to_list(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let width = terminal_width();
+    let mut list = empty(width.is_some());
+    if let Some(width) = width {
+        list.set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width);
+    }
+    list.set_header(header.iter().copied());
+    list.add_rows(rows);
+    text(&list)
+}
+
+/// Columns of the terminal that standard output is; `None`: it is none.
+fn terminal_width() -> Option<u16> {
     use std::io::IsTerminal as _;
-    let width = || {
-        let width = Table::new().width().filter(|&width| width > 0);
-        usize::from(width.unwrap_or(100))
-    };
-    render(report, std::io::stdout().is_terminal().then(width))
+    let width = || Table::new().width().filter(|&width| width > 0);
+    std::io::stdout()
+        .is_terminal()
+        .then(|| width().unwrap_or(100))
+}
+
+/// A table in our style, with lines or without.
+fn empty(lines: bool) -> Table {
+    let mut table = Table::new();
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    if lines {
+        table.load_style(presets::UTF8_FULL_CONDENSED);
+    } else {
+        table.load_style(presets::NOTHING).force_no_tty();
+    }
+    table
+}
+
+fn text(table: &Table) -> String {
+    format!("{}\n", table.trim_fmt())
 }
 
 /// `width`: of the terminal; `None`: no terminal.
@@ -59,17 +92,7 @@ fn parts(columns: &[Column], width: Option<usize>) -> Vec<Vec<&Column>> {
 }
 
 fn table(columns: &[&Column], rows: usize, lines: bool) -> String {
-    let mut table = Table::new();
-    table
-        .load_style(if lines {
-            presets::UTF8_FULL_CONDENSED
-        } else {
-            presets::NOTHING
-        })
-        .set_content_arrangement(ContentArrangement::Disabled);
-    if !lines {
-        table.force_no_tty();
-    }
+    let mut table = empty(lines);
     table.set_header(columns.iter().map(|column| column.heading.as_str()));
     for row in 0..rows {
         table.add_row(columns.iter().map(|column| column.text(row)));
@@ -81,7 +104,7 @@ fn table(columns: &[&Column], rows: usize, lines: bool) -> String {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    format!("{}\n", table.trim_fmt())
+    text(&table)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! `tanada compare`.
 
 use super::decoding::{self, Decoding};
+use super::outputs::Outputs;
 use crate::compare::{self, Candidate, Error, Found, Input, Options};
-use crate::ui::{self, Failure, Outcome, OutputFile, Progress};
+use crate::ui::{self, Failure, Outcome, Progress};
 use clap::ValueHint;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use tanada_report::{to_html, to_json, to_perfetto, to_table};
 
 /// Decode a video under each dispatcher, check every frame, and compare
 ///
@@ -33,26 +33,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeat: u32,
 
-    /// Where the page goes
-    #[arg(
-        short = 'o',
-        long = "html",
-        value_name = "FILE",
-        default_value = "tanada-report.html"
-    )]
-    html: PathBuf,
-
-    /// Write the charts' events for Perfetto or chrome://tracing
-    #[arg(long, value_name = "FILE")]
-    trace_events: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: Outputs,
 
     /// Open the page in a browser afterwards
     #[arg(long, value_name = "yes|no", default_value = "no", value_parser = ["yes", "no"])]
     open: String,
-
-    /// Print the whole report as JSON instead of a table
-    #[arg(long)]
-    json: bool,
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
@@ -65,29 +51,11 @@ pub(crate) fn run(args: Args) -> Outcome {
         name: &name,
         stream: file.as_deref().unwrap_or(crate::DEMO),
     };
-    let page = OutputFile::open(&args.html)?;
-    let events = args
-        .trace_events
-        .as_deref()
-        .map(OutputFile::open)
-        .transpose()?;
-
+    let outputs = args.outputs.open()?;
     let found = compare(&args, &input)?;
-    let report = &found.report;
-    if let Some(events) = events {
-        events.finish(to_perfetto(report).as_bytes())?;
-    }
-    let text = to_html(report).map_err(|error| ui::at_fault("the report", error))?;
-    page.finish(text.as_bytes())?;
-    if args.json {
-        let text = to_json(report).map_err(|error| ui::at_fault("the report", error))?;
-        ui::print(&format!("{text}\n"))?;
-    } else {
-        ui::print(&to_table(report))?;
-    }
-    ui::note(&format!("The page is {}", shown_path(&args.html)));
+    outputs.write(&found.report)?;
     if args.open == "yes" {
-        open(&args.html);
+        open(&args.outputs.html);
     }
     verdict(&found, &name)
 }
@@ -153,12 +121,6 @@ fn file_name(path: &Path) -> String {
         .unwrap_or(path.as_os_str())
         .to_string_lossy()
         .into_owned()
-}
-
-/// The path as a terminal makes it a link.
-fn shown_path(path: &Path) -> String {
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    format!("file://{}", path.display())
 }
 
 /// Hands the page to the desktop; without one the note above says where it is.

@@ -2,6 +2,7 @@
 
 mod compare;
 mod decoding;
+mod outputs;
 mod policies;
 mod report;
 mod run;

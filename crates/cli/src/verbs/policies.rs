@@ -3,6 +3,7 @@
 use crate::ui::{self, Outcome};
 use serde::Serialize;
 use tanada_policy::registry;
+use tanada_report::to_list;
 
 /// List the dispatchers that every command knows
 #[derive(Debug, clap::Args)]
@@ -42,10 +43,7 @@ pub(crate) fn run(args: Args) -> Outcome {
             word(line.greedy),
         ]
     });
-    ui::print(&ui::table(
-        &["policy", "takes next", "exact", "greedy"],
-        rows,
-    ))?;
+    ui::print(&to_list(&["policy", "takes next", "exact", "greedy"], rows))?;
     ui::print(
         "\nexact: the rule holds with any number of workers at once, not only while they ask one at a time\n\
          greedy: no worker idles while a task is ready\n",

@@ -1,8 +1,9 @@
 //! `tanada report`.
 
-use crate::ui::{self, Outcome, OutputFile, at_fault};
+use super::outputs::Outputs;
+use crate::ui::{Outcome, at_fault};
 use std::path::{Path, PathBuf};
-use tanada_report::{Report, from_json, to_html, to_json, to_perfetto, to_table};
+use tanada_report::{Report, from_json};
 
 /// Merge results into one page
 ///
@@ -18,22 +19,8 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "RESULT.json")]
     results: Vec<PathBuf>,
 
-    /// Where the page goes
-    #[arg(
-        short = 'o',
-        long = "html",
-        value_name = "FILE",
-        default_value = "tanada-report.html"
-    )]
-    html: PathBuf,
-
-    /// Write all timelines for Perfetto or chrome://tracing
-    #[arg(long, value_name = "FILE")]
-    trace_events: Option<PathBuf>,
-
-    /// Print the merged report as JSON instead of a table
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    outputs: Outputs,
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
@@ -42,20 +29,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         .iter()
         .map(|path| read(path))
         .collect::<Outcome<Vec<_>>>()?;
-    let report = merged(reports);
-    let broken = |error| at_fault("the merged report", error);
-    let page = OutputFile::open(&args.html)?;
-    if let Some(path) = &args.trace_events {
-        OutputFile::open(path)?.finish(to_perfetto(&report).as_bytes())?;
-    }
-    page.finish(to_html(&report).map_err(broken)?.as_bytes())?;
-    if args.json {
-        ui::print(&format!("{}\n", to_json(&report).map_err(broken)?))?;
-    } else {
-        ui::print(&to_table(&report))?;
-    }
-    ui::note(&format!("The page is {}", args.html.display()));
-    Ok(())
+    let outputs = args.outputs.open()?;
+    outputs.write(&merged(reports))
 }
 
 fn read(path: &Path) -> Outcome<Report> {

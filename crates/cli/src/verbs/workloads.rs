@@ -2,6 +2,7 @@
 
 use crate::ui::{self, Outcome};
 use serde::Serialize;
+use tanada_report::to_list;
 use tanada_workloads::{Choice, Entry};
 
 /// List the workloads and their options
@@ -55,6 +56,6 @@ pub(crate) fn run(args: Args) -> Outcome {
             options.collect::<Vec<_>>().join(" "),
         ]
     });
-    ui::print(&ui::table(&["workload", "does", "options"], rows))?;
+    ui::print(&to_list(&["workload", "does", "options"], rows))?;
     ui::print("\n`tanada run WORKLOAD --help` explains the options\n")
 }

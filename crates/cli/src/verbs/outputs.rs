@@ -1,0 +1,70 @@
+//! What the verbs share that end in a report: where it goes.
+
+use crate::ui::{self, Outcome, OutputFile, at_fault};
+use std::path::{Path, PathBuf};
+use tanada_report::{Report, to_html, to_json, to_perfetto, to_table};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Outputs {
+    /// Where the page goes
+    #[arg(
+        short = 'o',
+        long = "html",
+        value_name = "FILE",
+        default_value = "tanada-report.html"
+    )]
+    pub(crate) html: PathBuf,
+
+    /// Write the charts' events for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    trace_events: Option<PathBuf>,
+
+    /// Print the whole report as JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// [`Outputs`] whose files are open.
+pub(crate) struct Open<'a> {
+    outputs: &'a Outputs,
+    page: OutputFile,
+    events: Option<OutputFile>,
+}
+
+impl Outputs {
+    /// Opens the files: before the work, so that it is not in vain where one cannot be written.
+    pub(crate) fn open(&self) -> Outcome<Open<'_>> {
+        let page = OutputFile::open(&self.html)?;
+        let events = self.trace_events.as_deref().map(OutputFile::open);
+        Ok(Open {
+            outputs: self,
+            page,
+            events: events.transpose()?,
+        })
+    }
+}
+
+impl Open<'_> {
+    /// Writes the files, prints the report and says where the page is.
+    pub(crate) fn write(self, report: &Report) -> Outcome {
+        let broken = |error| at_fault("the report", error);
+        if let Some(events) = self.events {
+            events.finish(to_perfetto(report).as_bytes())?;
+        }
+        let text = to_html(report).map_err(broken)?;
+        self.page.finish(text.as_bytes())?;
+        if self.outputs.json {
+            ui::print(&format!("{}\n", to_json(report).map_err(broken)?))?;
+        } else {
+            ui::print(&to_table(report))?;
+        }
+        ui::note(&format!("The page is {}", shown(&self.outputs.html)));
+        Ok(())
+    }
+}
+
+/// The path as a terminal makes it a link.
+fn shown(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    format!("file://{}", path.display())
+}
