@@ -37,7 +37,8 @@ impl FromStr for Bind {
 }
 
 impl Bind {
-    /// Binds this thread as worker `me`, once `Auto` is resolved. A system that refuses is obeyed: the worker then runs where the system puts it.
+    /// Binds this thread as worker `me`, once `Auto` is resolved. A system that refuses is obeyed: the worker then
+    /// runs where the system puts it.
     pub(crate) fn apply(self, me: WorkerId, placement: &Placement) {
         let own = placement.hardware_thread(me);
         let cpus: &[u32] = match self {

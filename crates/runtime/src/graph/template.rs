@@ -112,7 +112,8 @@ impl<'env, A> TemplateBuilder<'env, A> {
         self
     }
 
-    /// Checks the graph and fixes it, in time linear in tasks and dependencies. Groups are renumbered densely: their order stays, 0 stays 0.
+    /// Checks the graph and fixes it, in time linear in tasks and dependencies. Groups are renumbered densely: their
+    /// order stays, 0 stays 0.
     ///
     /// # Errors
     /// [`GraphError::Cycle`] where tasks wait for each other.
