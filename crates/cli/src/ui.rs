@@ -1,12 +1,14 @@
 //! What all verbs share: how they fail, write, show progress and stop.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, IsTerminal as _, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tanada_runtime::Cancel;
+use tempfile::NamedTempFile;
 
 /// Why a verb did not do what it was asked for.
 #[derive(Debug)]
@@ -37,7 +39,7 @@ pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
             ExitCode::from(2)
         }
         Err(Failure::Interrupted) => {
-            note("tanada: stopped; unfinished files were removed");
+            note("tanada: stopped; nothing unfinished was left behind");
             ExitCode::from(130)
         }
     }
@@ -147,76 +149,90 @@ impl Drop for Progress {
     }
 }
 
-/// A file that is written as a whole or not at all.
+/// A file that is written as a whole or not at all: what is there under its name stays until the new content is complete.
 ///
-/// Opening it at the start finds out whether it can be written before hours of work, and leaves what it holds. Unless
-/// [`OutputFile::keep`] is called, a file that was begun (or that was not there before) is removed in the end.
+/// Opening it at the start finds out whether it can be written, before hours of work. Devices and pipes are written directly.
 pub(crate) struct OutputFile {
-    path: PathBuf,
-    file: File,
-    remove: bool,
-    begun: bool,
+    target: Target,
+}
+
+enum Target {
+    Direct(File),
+    Whole {
+        content: NamedTempFile,
+        path: PathBuf,
+    },
 }
 
 impl OutputFile {
     pub(crate) fn open(path: &Path) -> Outcome<OutputFile> {
-        let existed = path.exists();
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path);
-        let file = file.map_err(|error| at_fault(path.display(), error))?;
-        Ok(OutputFile {
-            path: path.to_owned(),
-            file,
-            remove: !existed,
-            begun: false,
-        })
+        let target = Target::open(path).map_err(|error| at_fault(path.display(), error))?;
+        Ok(OutputFile { target })
     }
 
     /// The whole content at once.
     pub(crate) fn finish(mut self, content: &[u8]) -> Outcome {
-        let path = self.path.clone();
+        let name = match &self.target {
+            Target::Direct(_) => "the output".to_owned(),
+            Target::Whole { path, .. } => path.display().to_string(),
+        };
         self.write_all(content)
             .and_then(|()| self.keep())
-            .map_err(|error| at_fault(path.display(), error))
+            .map_err(|error| at_fault(name, error))
     }
 
     /// The content is complete.
-    pub(crate) fn keep(mut self) -> io::Result<()> {
-        self.begin()?;
-        self.remove = false;
-        Ok(())
-    }
-
-    /// Removes what was there before, if it is a file.
-    fn begin(&mut self) -> io::Result<()> {
-        if !self.begun && self.file.metadata()?.is_file() {
-            self.file.set_len(0)?;
-            self.remove = true;
+    pub(crate) fn keep(self) -> io::Result<()> {
+        match self.target {
+            Target::Direct(mut file) => file.flush(),
+            Target::Whole { content, path } => {
+                content.persist(path).map(drop).map_err(io::Error::from)
+            }
         }
-        self.begun = true;
-        Ok(())
+    }
+}
+
+impl Target {
+    fn open(path: &Path) -> io::Result<Target> {
+        let there = std::fs::metadata(path).ok();
+        if there.as_ref().is_some_and(|data| !data.is_file()) {
+            return Ok(Target::Direct(OpenOptions::new().write(true).open(path)?));
+        }
+        // Through a link to the file itself, which is to be replaced, and not the link.
+        let path = match there {
+            Some(_) => path.canonicalize()?,
+            None => path.to_owned(),
+        };
+        let permissions = match &there {
+            Some(data) => {
+                OpenOptions::new().write(true).open(&path)?;
+                data.permissions()
+            }
+            None => Permissions::from_mode(0o666),
+        };
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let content = tempfile::Builder::new()
+            .prefix(".tanada-")
+            .permissions(permissions)
+            .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        Ok(Target::Whole { content, path })
     }
 }
 
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.begin()?;
-        self.file.write(bytes)
+        match &mut self.target {
+            Target::Direct(file) => file.write(bytes),
+            Target::Whole { content, .. } => content.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Drop for OutputFile {
-    fn drop(&mut self) {
-        // Never a device or a pipe.
-        if self.remove && self.file.metadata().is_ok_and(|data| data.is_file()) {
-            let _ = std::fs::remove_file(&self.path);
+        match &mut self.target {
+            Target::Direct(file) => file.flush(),
+            Target::Whole { content, .. } => content.flush(),
         }
     }
 }
@@ -253,14 +269,17 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_file_is_removed_and_an_untouched_one_stays() {
+    fn an_unfinished_file_leaves_what_was_there() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("out");
         drop(OutputFile::open(&path).expect("it can be made"));
-        assert!(!path.exists(), "nothing was written");
+        let left = || std::fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(left(), 0, "nothing was finished");
 
         std::fs::write(&path, "old and long").expect("it can be written");
-        drop(OutputFile::open(&path).expect("it can be opened"));
+        let mut file = OutputFile::open(&path).expect("it can be opened");
+        file.write_all(b"half").expect("it can be written");
+        drop(file);
         assert_eq!(
             std::fs::read_to_string(&path).expect("it is there"),
             "old and long"
@@ -272,9 +291,6 @@ mod tests {
             .expect("it can be written");
         assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "new");
 
-        let mut file = OutputFile::open(&path).expect("it can be opened");
-        file.write_all(b"half").expect("it can be written");
-        drop(file);
-        assert!(!path.exists(), "half of a file is none");
+        assert_eq!(left(), 1, "nothing else stays");
     }
 }

@@ -152,8 +152,8 @@ impl Decoder {
         }
     }
 
-    /// The next frame in output order, if it is known by now; ask after each [`next_picture`](Self::next_picture) until
-    /// it gives `None`. The frame's pixels are there only once its job has been run.
+    /// The next frame in output order, if it is known by now; ask after each picture (or the end) that
+    /// [`next_picture`](Self::next_picture) gives, not after an error, until it gives `None`. The frame's pixels are there only once its job has been run.
     pub fn next_output(&mut self) -> Option<Arc<Frame>> {
         self.output.next()
     }
@@ -438,6 +438,11 @@ impl Decoder {
         if job.mbs.iter().any(|mb| mb.slice == NO_SLICE) {
             let slot = self.previous.as_ref().map(|previous| slot(job, previous));
             conceal(job, slot);
+            let macroblocks = job.concealed;
+            self.errors.push_back(Error::Lost {
+                macroblocks,
+                offset,
+            });
         }
         recon::boundary_strengths(job);
         let (sps, header) = (&picture.sps, &picture.header);

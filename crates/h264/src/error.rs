@@ -77,6 +77,14 @@ pub enum Error {
         /// Byte offset in the stream.
         offset: u64,
     },
+    /// A picture's slices do not cover it: these macroblocks were lost, and are shown as they were in the picture before.
+    #[error("byte {offset}: {macroblocks} macroblocks of the picture that ends here are missing")]
+    Lost {
+        /// How many.
+        macroblocks: u32,
+        /// Byte offset in the stream of the picture's end.
+        offset: u64,
+    },
     /// The stream ended without a picture that could be decoded, and without any other error.
     #[error("byte {offset}: the stream holds no picture")]
     NoPicture {
@@ -92,6 +100,7 @@ impl Error {
             Error::Unsupported { offset, .. }
             | Error::Syntax { offset, .. }
             | Error::Limit { offset, .. }
+            | Error::Lost { offset, .. }
             | Error::NoPicture { offset } => offset,
         }
     }

@@ -117,6 +117,8 @@ pub fn decode_steps<P: Probe, B>(
             Some(Err(error)) => {
                 summary.note(error);
                 visit(Step::Error(&error))?;
+                // Errors come before the picture that they were found in: a frame that waits may be that picture's, still without pixels.
+                continue;
             }
             None => {}
         }

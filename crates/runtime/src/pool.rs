@@ -135,6 +135,11 @@ impl PoolShared {
         }
     }
 
+    /// Whether the pool belongs to the parent of this process.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.born != fork::generation()
+    }
+
     pub(crate) fn add_ticket(&self) {
         self.tickets.fetch_add(1, Ordering::Relaxed);
     }
@@ -168,7 +173,10 @@ impl Drop for PoolShared {
 /// Workers that run task graphs under one policy.
 ///
 /// Pools are independent of each other: a program may have several, and a task of one may run a graph on another, which blocks its
-/// worker meanwhile. Cloning a `Pool` gives another handle to the same workers, which end with the last handle.
+/// worker meanwhile. So pools must not wait for each other in a circle: where tasks of A run graphs on B whose tasks run graphs on A, all
+/// workers of both can come to wait, and then they wait for ever.
+///
+/// Cloning a `Pool` gives another handle to the same workers, which end with the last handle.
 #[derive(Clone)]
 pub struct Pool(Arc<Handle>);
 
@@ -252,7 +260,7 @@ impl Pool {
     /// The pool, if it can run something in this process.
     pub(crate) fn usable(&self) -> Result<&PoolShared, GraphError> {
         let pool = self.shared();
-        if pool.born != fork::generation() {
+        if pool.is_forked() {
             return Err(GraphError::Forked);
         }
         pool.poisoned().map_or(Ok(pool), Err)

@@ -36,7 +36,10 @@
 //! The model test at `tests/model_sleep.rs` runs this file under shuttle, whose memory is sequentially consistent: what the proof
 //! assumes.
 
-use tanada_queues::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use tanada_queues::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 use tanada_queues::sync::thread;
 
 const BITS: usize = u64::BITS as usize;
@@ -47,6 +50,8 @@ pub struct Sleep {
     asleep: Box<[AtomicU64]>,
     searching: AtomicUsize,
     threads: Box<[Parker]>,
+    /// How often a worker found nothing and was told that there may be something: for diagnosis.
+    disappointed: AtomicU64,
     closing: AtomicBool,
 }
 
@@ -73,6 +78,7 @@ impl Sleep {
             searching: AtomicUsize::new(0),
             threads: (0..workers).map(|_| Parker::default()).collect(),
             closing: AtomicBool::new(false),
+            disappointed: AtomicU64::new(0),
         }
     }
 
@@ -106,6 +112,7 @@ impl Sleep {
                 self.searching.fetch_add(1, SeqCst);
             }
             // Else a waker claimed the bit and counted this worker as searching.
+            self.disappointed.fetch_add(1, Relaxed);
         } else {
             while word.load(SeqCst) & bit != 0 {
                 thread::park();
@@ -166,7 +173,19 @@ impl Sleep {
         true
     }
 
-    /// Whether every worker is asleep. A hint for diagnosis: by the time it is read it may be otherwise.
+    /// Whether no worker runs a task, as far as one look can tell: `None` where one does; else how often a search has ended in vain so
+    /// far, while the policy said that there may be a task.
+    pub fn nobody_works(&self) -> Option<u64> {
+        let asleep: u32 = self
+            .asleep
+            .iter()
+            .map(|word| word.load(SeqCst).count_ones())
+            .sum();
+        let idle = asleep as usize + self.searching.load(SeqCst);
+        (idle >= self.threads.len()).then(|| self.disappointed.load(Relaxed))
+    }
+
+    /// Whether every worker is asleep, as far as one look can tell.
     pub fn all_asleep(&self) -> bool {
         let asleep: u32 = self
             .asleep

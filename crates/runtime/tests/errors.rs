@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use tanada_policy::central::{Central, Rule};
 use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, WorkerId, registry};
 use tanada_runtime::{BuildError, Cancel, GraphError, Pool, TemplateBuilder, TooLate};
 
@@ -289,6 +290,43 @@ fn a_policy_that_loses_tasks_is_found_out() {
         "{error}"
     );
     assert_eq!(pool.scope(|_| ()).unwrap_err(), error);
+}
+
+/// Takes tasks in and gives none out, and the pool around it goes on to say that it may have some.
+struct Hoarder(Vec<Ready>);
+
+impl Rule for Hoarder {
+    fn build(_site: &Site<'_>) -> Self {
+        Hoarder(Vec::new())
+    }
+    fn ready(&mut self, _age: u64, task: Ready, _hints: tanada_runtime::Hints) {
+        self.0.push(task);
+    }
+    fn next(&mut self, _worker: WorkerId) -> Option<Ready> {
+        None
+    }
+}
+
+#[test]
+fn a_policy_that_keeps_its_workers_searching_is_found_out() {
+    for workers in [1, 4, 64] {
+        let pool = Pool::builder()
+            .workers(workers)
+            .build_with::<Central<Hoarder>>("hoarder")
+            .unwrap();
+        let start = Instant::now();
+        let error = pool
+            .scope(|s| {
+                s.task("kept").register(|_| ());
+            })
+            .unwrap_err();
+        assert!(matches!(error, GraphError::PolicyLost { .. }), "{error}");
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "{workers} workers took {:?}",
+            start.elapsed()
+        );
+    }
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn compare(args: &Args, input: &Input<'_>) -> Outcome<Found> {
         candidates = Candidate::all();
     }
     let options = Options {
-        workers: args.decoding.workers,
+        workers: args.decoding.workers()?,
         bind: args.decoding.bind,
         seed: args.decoding.seed,
         repeat: args.repeat,

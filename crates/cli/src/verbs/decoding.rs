@@ -1,6 +1,6 @@
 //! The options of every verb that decodes video as tasks.
 
-use crate::ui::{Outcome, at_fault, note};
+use crate::ui::{Failure, Outcome, at_fault, note};
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tanada_workloads::h264::{Cut, Groups, Options, Summary};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Decoding {
-    /// Workers [default: the hardware threads that this process may use]
+    /// Workers [default: TANADA_WORKERS, else the hardware threads that this process may use]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_WORKERS)))]
     pub(crate) workers: Option<u16>,
 
@@ -52,6 +52,21 @@ pub(crate) fn policies() -> PossibleValuesParser {
 }
 
 impl Decoding {
+    /// How many workers were asked for: by `--workers`, else by `TANADA_WORKERS`, as for every pool of the runtime.
+    pub(crate) fn workers(&self) -> Outcome<Option<u16>> {
+        const VARIABLE: &str = "TANADA_WORKERS";
+        let Some(value) = std::env::var_os(VARIABLE).filter(|_| self.workers.is_none()) else {
+            return Ok(self.workers);
+        };
+        let value = value.to_string_lossy();
+        match value.trim().parse() {
+            Ok(workers @ 1..=MAX_WORKERS) => Ok(Some(workers)),
+            _ => Err(Failure::Usage(format!(
+                "{VARIABLE}={value} is not a number of workers from 1 to {MAX_WORKERS}"
+            ))),
+        }
+    }
+
     pub(crate) fn options(&self) -> Options {
         Options {
             cut: self.tasks,

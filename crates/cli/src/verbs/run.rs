@@ -178,14 +178,9 @@ impl Engine {
         if args.sequential {
             return Ok(Engine::Sequential);
         }
-        let Decoding {
-            workers,
-            bind,
-            seed,
-            ..
-        } = args.decoding;
+        let Decoding { bind, seed, .. } = args.decoding;
         let mut builder = Pool::builder().policy(&args.policy).bind(bind).seed(seed);
-        if let Some(workers) = workers {
+        if let Some(workers) = args.decoding.workers()? {
             builder = builder.workers(u32::from(workers));
         }
         let pool = match recorder {

@@ -267,19 +267,18 @@ impl GraphCore {
         }
     }
 
-    /// Waits on a thread that is no worker of the pool.
+    /// Waits on a thread that is no worker of the pool, and finds out when the policy has lost tasks.
     fn wait_outside(&self, pool: &PoolShared) {
-        let mut suspicious = 0;
+        let mut suspicion = Suspicion::default();
         while !self.done.load(Ordering::Acquire) {
             std::thread::park_timeout(LOST_CHECK);
-            let lost = pool.sleep.all_asleep() && self.resolvers.load(Ordering::Relaxed) == 0;
-            suspicious = if lost && !self.done.load(Ordering::Acquire) {
-                suspicious + 1
-            } else {
-                0
-            };
-            // Several looks in a row, because a worker that was just woken may not have run yet.
-            if suspicious == 3 {
+            if pool.is_forked() {
+                // The child of a fork in the body: the workers that could end the graph are in the parent.
+                self.fail(GraphError::Forked);
+                return;
+            }
+            let lost = self.resolvers.load(Ordering::Relaxed) == 0 && suspicion.grows(pool);
+            if lost && !self.done.load(Ordering::Acquire) {
                 // Only when no worker is left may the tasks' borrows end while the tasks have not.
                 pool.retire();
                 let lost = self.active.load(Ordering::Relaxed);
@@ -324,6 +323,35 @@ impl GraphCore {
             Some(Failure::Error(error)) => Err(error),
             None => Ok(()),
         }
+    }
+}
+
+/// Looks, one after the other, at a pool whose graph does not end.
+#[derive(Default)]
+struct Suspicion {
+    /// Looks in a row at which nobody worked.
+    looks: u32,
+    /// Searches in vain at the first of them.
+    vain: u64,
+}
+
+impl Suspicion {
+    /// One more look. Says yes when the policy must have lost tasks: at several looks in a row nobody worked, and meanwhile either all
+    /// slept (a worker that was just woken may not have run yet, hence several), or every worker could search in vain many times (on a
+    /// busy machine a worker may not run for long, hence many).
+    fn grows(&mut self, pool: &PoolShared) -> bool {
+        let Some(vain) = pool.sleep.nobody_works() else {
+            *self = Suspicion::default();
+            return false;
+        };
+        if self.looks == 0 {
+            self.vain = vain;
+        }
+        self.looks += 1;
+        let many = 100 * u64::from(pool.placement.workers());
+        self.looks >= 3
+            && ((vain == self.vain && pool.sleep.all_asleep())
+                || (self.looks >= 6 && vain - self.vain >= many))
     }
 }
 

@@ -356,8 +356,12 @@ impl Resolver {
     /// Resolves one of the counts that `task` was registered with.
     ///
     /// # Errors
+    /// [`GraphError::Forked`] in a child process;
     /// [`GraphError::SurplusResolve`] where the task has no unresolved count. The whole graph then fails with that error, too.
     pub fn resolve(&self, task: Token) -> Result<(), GraphError> {
+        if self.pool.is_forked() {
+            return Err(GraphError::Forked);
+        }
         resolve(self.graph(), &self.pool, None, task)
     }
 }
