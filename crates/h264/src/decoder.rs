@@ -153,7 +153,8 @@ impl Decoder {
     }
 
     /// The next frame in output order, if it is known by now; ask after each picture (or the end) that
-    /// [`next_picture`](Self::next_picture) gives, not after an error, until it gives `None`. The frame's pixels are there only once its job has been run.
+    /// [`next_picture`](Self::next_picture) gives, not after an error, until it gives `None`.
+    /// The frame's pixels are there only once its job has been run.
     pub fn next_output(&mut self) -> Option<Arc<Frame>> {
         self.output.next()
     }
