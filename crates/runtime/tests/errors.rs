@@ -402,6 +402,22 @@ fn it_is_too_late_to_wait_once_ready() {
 }
 
 #[test]
+fn the_first_of_several_errors_is_told() {
+    let pool = Pool::builder().workers(1).build().unwrap();
+    let error = pool
+        .scope(|s| {
+            let task = s.task("once").register(|_| ());
+            assert!(s.resolve(task).is_err());
+            s.cancel();
+        })
+        .unwrap_err();
+    assert!(
+        matches!(error, GraphError::SurplusResolve { .. }),
+        "{error}"
+    );
+}
+
+#[test]
 fn an_unresolved_nested_graph_is_the_task_s_error() {
     let pool = Pool::builder().workers(2).build().unwrap();
     let inner = &pool;

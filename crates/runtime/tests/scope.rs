@@ -266,3 +266,25 @@ fn an_observer_sees_every_task_once() {
         assert_eq!(recorder.take("none", entry.name, 4).totals.tasks, 0);
     }
 }
+
+#[test]
+fn a_recorder_times_what_lies_between_tasks() {
+    let recorder = Recorder::sums();
+    let pool = Pool::builder()
+        .workers(1)
+        .observer(recorder.clone())
+        .build()
+        .unwrap();
+    pool.scope(|s| {
+        // All wait for the first, so that the worker goes from task to task without searching.
+        let first = s.task("first").count(1).register(|_| ());
+        for _ in 0..100 {
+            s.task("next").after([first]).register(|_| ());
+        }
+        s.resolve(first).unwrap();
+    })
+    .unwrap();
+    let totals = recorder.take("sums", "any", 1).totals;
+    assert_eq!((totals.tasks, totals.turns), (101, 100));
+    assert!(totals.scheduling_ns > 0);
+}

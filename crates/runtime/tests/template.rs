@@ -3,7 +3,7 @@
 mod wavefront;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use tanada_runtime::{Pool, TemplateBuilder};
+use tanada_runtime::{Pool, Recorder, S, T, TemplateBuilder};
 use wavefront::{COLUMNS, Grid, ROWS, expected, wavefront};
 
 #[test]
@@ -61,4 +61,33 @@ fn an_empty_template_ends_at_once() {
         .instance()
         .run(&pool, &())
         .expect("a run that ends");
+}
+
+#[test]
+fn groups_are_renumbered_densely_and_keep_their_order() {
+    let mut builder = TemplateBuilder::<()>::new();
+    for (index, (t, s)) in [(30, 9), (0, 0), (7, 500), (30, 500)]
+        .into_iter()
+        .enumerate()
+    {
+        let id = builder.task("task", index as u64, |(), _| ());
+        builder.groups(id, T(t), S(s));
+    }
+    let mut instance = builder.build().expect("no cycle").instance();
+    let recorder = Recorder::all();
+    let pool = Pool::builder()
+        .workers(1)
+        .observer(recorder.clone())
+        .build()
+        .expect("a pool");
+    instance.run(&pool, &()).expect("a run that ends");
+    let recorded = recorder.take("groups", "any", 1);
+    let mut groups: Vec<_> = recorded
+        .timeline
+        .events
+        .iter()
+        .map(|event| (event.task, event.t, event.s))
+        .collect();
+    groups.sort_unstable();
+    assert_eq!(groups, [(0, 2, 1), (1, 0, 0), (2, 1, 2), (3, 2, 2)]);
 }
