@@ -3,6 +3,7 @@
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use support::{folder, said, tanada};
@@ -32,33 +33,42 @@ fn interrupted(mut command: std::process::Command, begun: impl Fn() -> bool) -> 
     said(output)
 }
 
+/// Bytes of the output that is being written and does not have its name yet; `None` where there is none.
+fn unfinished(folder: &Path) -> Option<u64> {
+    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+    let mut hidden =
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(".tanada-"));
+    Some(hidden.next()?.metadata().ok()?.len())
+}
+
 #[test]
-fn unfinished_files_are_removed_and_the_code_is_130() {
+fn what_was_there_stays_nothing_else_is_left_and_the_code_is_130() {
     let folder = folder();
     let stream = folder.path().join("demo.264");
     std::fs::write(&stream, tanada::DEMO.repeat(40)).expect("the folder can be written to");
-    let (frames, page) = (
-        folder.path().join("out.yuv"),
-        folder.path().join("page.html"),
-    );
+    let frames = folder.path().join("out.yuv");
+    std::fs::write(&frames, "old").expect("the folder can be written to");
     for more in [&["--policy", "random-steal"][..], &["--sequential"]] {
         let arguments = [&["run", "h264", "demo.264", "-o", "out.yuv"], more].concat();
-        let grows = || std::fs::metadata(&frames).is_ok_and(|data| data.len() > 0);
+        let grows = || unfinished(folder.path()).is_some_and(|bytes| bytes > 0);
         let said = interrupted(tanada(folder.path(), &arguments), grows);
         assert_eq!(said.code, Some(130), "{}", said.err);
-        assert!(
-            said.err.contains("stopped") && !frames.exists(),
-            "{}",
-            said.err
-        );
+        assert!(said.err.contains("stopped"), "{}", said.err);
+        assert_eq!(std::fs::read(&frames).expect("it is there"), b"old");
+        assert_eq!(unfinished(folder.path()), None, "{}", said.err);
     }
     let said = interrupted(
         tanada(
             folder.path(),
             &["compare", "-o", "page.html", "--repeat", "1000"],
         ),
-        || page.exists(),
+        || unfinished(folder.path()).is_some(),
     );
     assert_eq!(said.code, Some(130), "{}", said.err);
-    assert!(!page.exists(), "{}", said.err);
+    let page = folder.path().join("page.html");
+    assert!(
+        !page.exists() && unfinished(folder.path()).is_none(),
+        "{}",
+        said.err
+    );
 }
