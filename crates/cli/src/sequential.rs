@@ -1,7 +1,7 @@
 //! The decoder without tasks, stopped as one with tasks is.
 
 use std::ops::ControlFlow;
-use tanada_h264::{Limits, NoProbe, Step, decode_steps};
+use tanada_h264::{Job, Limits, Step, decode_steps};
 use tanada_runtime::{Cancel, GraphError};
 use tanada_workloads::h264::{DecodeError, Summary};
 
@@ -12,7 +12,7 @@ pub(crate) fn decode(
     cancel: &Cancel,
     mut visit: impl FnMut(Step<'_>),
 ) -> Result<Summary, DecodeError> {
-    let decoded = decode_steps(stream, limits, &mut NoProbe, |step| {
+    let decoded = decode_steps(stream, limits, Job::reconstruct, |step| {
         visit(step);
         if cancel.is_cancelled() {
             ControlFlow::Break(GraphError::Cancelled)

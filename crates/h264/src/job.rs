@@ -338,6 +338,7 @@ impl Job {
     }
 
     /// Runs every stage of every macroblock on this thread, in raster order, deblocking one row behind.
+    #[inline(never)]
     pub fn reconstruct(&self) {
         self.reconstruct_with(&mut NoProbe);
     }

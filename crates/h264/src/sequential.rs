@@ -83,22 +83,27 @@ pub fn decode_with<P: Probe>(
     probe: &mut P,
     mut sink: impl FnMut(&Frame),
 ) -> Result<Summary, Error> {
-    let ControlFlow::Continue(result) = decode_steps(stream, limits, probe, |step| {
-        if let Step::Frame(frame) = step {
-            sink(frame);
-        }
-        ControlFlow::<Infallible>::Continue(())
-    });
+    let ControlFlow::Continue(result) = decode_steps(
+        stream,
+        limits,
+        |job| job.reconstruct_with(probe),
+        |step| {
+            if let Step::Frame(frame) = step {
+                sink(frame);
+            }
+            ControlFlow::<Infallible>::Continue(())
+        },
+    );
     result
 }
 
 /// [`decode_with`], one step after the other until `visit` breaks: for who wants to see more than frames, or to stop early.
 ///
-/// `Break` holds what `visit` broke with; `Continue`, when it never did, the result of [`decode`].
-pub fn decode_steps<P: Probe, B>(
+/// `reconstruct` runs a picture's stages: [`Job::reconstruct`], or the same with a probe. `Break` holds what `visit` broke with; `Continue`, when it never did, the result of [`decode`].
+pub fn decode_steps<B>(
     stream: &[u8],
     limits: Limits,
-    probe: &mut P,
+    mut reconstruct: impl FnMut(&Job),
     mut visit: impl FnMut(Step<'_>) -> ControlFlow<B>,
 ) -> ControlFlow<B, Result<Summary, Error>> {
     let mut summary = Summary::default();
@@ -109,7 +114,7 @@ pub fn decode_steps<P: Probe, B>(
         let ended = next.is_none();
         match next {
             Some(Ok(job)) => {
-                job.reconstruct_with(probe);
+                reconstruct(&job);
                 summary.pictures += 1;
                 summary.concealed += u64::from(job.concealed());
                 visit(Step::Picture(&job))?;
