@@ -99,7 +99,8 @@ pub fn decode_with<P: Probe>(
 
 /// [`decode_with`], one step after the other until `visit` breaks: for who wants to see more than frames, or to stop early.
 ///
-/// `reconstruct` runs a picture's stages: [`Job::reconstruct`], or the same with a probe. `Break` holds what `visit` broke with; `Continue`, when it never did, the result of [`decode`].
+/// `reconstruct` runs a picture's stages: [`Job::reconstruct`], or the same with a probe. `Break` holds what `visit` broke with;
+/// `Continue`, when it never did, the result of [`decode`].
 pub fn decode_steps<B>(
     stream: &[u8],
     limits: Limits,
