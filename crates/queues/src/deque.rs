@@ -24,20 +24,16 @@ use std::marker::PhantomData;
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
 
-use crate::Ready;
 use crate::ready::digest_of;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, total_order};
+use crate::{Padded, Ready};
 
 /// Slots of the first buffer; every next one has twice as many. loom explores growth with few operations.
 const FIRST_CAPACITY: usize = if cfg!(loom) { 2 } else { 32 };
 
 /// How often a buffer can grow: the last one would have 2^30 slots.
 const BUFFERS: usize = 26;
-
-/// Keeps what thieves write and what the owner writes on cache lines (pairs of lines, as prefetched) of their own.
-#[repr(align(128))]
-struct Padded<T>(T);
 
 struct Shared {
     /// Index of the oldest task. Only grows.

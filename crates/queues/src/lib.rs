@@ -8,6 +8,7 @@
 //! | [`deque`](deque()) | its [`Owner`] | its [`Owner`] | newest first |
 //! | | | any [`Stealer`] | oldest first |
 //! | [`Injector`], [`Mailbox`] | anyone | anyone | oldest first |
+//! | [`Slot`] | anyone, while it is empty | anyone | holds one |
 //!
 //! # What every queue promises to a worker that wants to sleep
 //!
@@ -25,10 +26,15 @@
 #[allow(unsafe_code)]
 mod deque;
 mod fifo;
+mod padded;
 #[allow(unsafe_code)]
 mod ready;
+#[allow(unsafe_code)]
+mod slot;
 pub mod sync;
 
 pub use deque::{Owner, Steal, Stealer, deque};
 pub use fifo::{Fifo, Injector, Mailbox};
+pub use padded::Padded;
 pub use ready::{HANDLE_BITS, Ready};
+pub use slot::Slot;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
-use common::task;
+use common::{join, task};
 use proptest::prelude::*;
 use tanada_queues::{Owner, Steal, Stealer, deque};
 
@@ -109,7 +109,7 @@ fn stampede() {
     (1..=MANY).for_each(|n| owner.push(task(n)));
     let taken = AtomicU64::new(0);
     thread::scope(|scope| {
-        for _ in 0..THIEVES {
+        let thieves = [(); THIEVES].map(|()| {
             let (stealer, taken) = (stealer.clone(), &taken);
             scope.spawn(move || {
                 let mut last = 0;
@@ -120,14 +120,15 @@ fn stampede() {
                         taken.fetch_add(1, Ordering::Relaxed);
                     }
                 }
-            });
-        }
+            })
+        });
         let mut last = MANY + 1;
         while let Some(n) = pop(&mut owner) {
             assert!(n < last, "{n} after {last}");
             last = n;
             taken.fetch_add(1, Ordering::Relaxed);
         }
+        join(thieves);
     });
     assert_eq!(taken.into_inner(), MANY);
     assert!(stealer.is_empty());
@@ -147,7 +148,7 @@ fn stress() {
         );
     };
     thread::scope(|scope| {
-        for parity in [None, Some(0), Some(1)] {
+        let thieves = [None, Some(0), Some(1)].map(|parity| {
             let (stealer, done) = (&stealer, &done);
             scope.spawn(move || {
                 loop {
@@ -166,8 +167,8 @@ fn stress() {
                         _ => std::hint::spin_loop(),
                     }
                 }
-            });
-        }
+            })
+        });
         let mut n = 0;
         let mut burst = 1;
         while n < MANY {
@@ -186,6 +187,7 @@ fn stress() {
             count(n);
         }
         done.store(true, Ordering::Release);
+        join(thieves);
     });
     assert!(
         times[1..]
@@ -201,7 +203,7 @@ fn no_starvation() {
     let (mut owner, stealer) = deque();
     let stolen = AtomicU64::new(0);
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let thief = scope.spawn(|| {
             while stolen.load(Ordering::Relaxed) < 50 {
                 if steal(&stealer).is_some() {
                     stolen.fetch_add(1, Ordering::Relaxed);
@@ -213,6 +215,7 @@ fn no_starvation() {
             while pop(&mut owner).is_some() {}
             thread::yield_now();
         }
+        join([thief]);
     });
 }
 

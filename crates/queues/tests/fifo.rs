@@ -3,10 +3,10 @@
 
 mod common;
 
-use std::sync::Mutex;
 use std::thread;
 
-use common::task;
+use common::{join, task};
+use parking_lot::Mutex;
 use tanada_queues::{Injector, Mailbox};
 
 const MANY: u64 = if cfg!(miri) { 200 } else { 50_000 };
@@ -28,18 +28,19 @@ fn stress() {
     let queue = Injector::new();
     let received = Mutex::new(Vec::new());
     thread::scope(|scope| {
-        for sender in 0..SENDERS {
+        let senders = (0..SENDERS).map(|sender| {
             let queue = &queue;
-            scope.spawn(move || (1..=MANY).for_each(|n| queue.push(task(sender << 32 | n))));
-        }
-        for _ in 0..2 {
+            scope.spawn(move || (1..=MANY).for_each(|n| queue.push(task(sender << 32 | n))))
+        });
+        let senders: Vec<_> = senders.collect();
+        let receivers = [(); 2].map(|()| {
             scope.spawn(|| {
                 let mut last = [0; SENDERS as usize];
                 let mut mine = Vec::new();
-                while mine.len() as u64 + received.lock().unwrap().len() as u64 != SENDERS * MANY {
+                while mine.len() as u64 + received.lock().len() as u64 != SENDERS * MANY {
                     let Some(task) = queue.pop() else {
                         // What I have may be what the other one waits for.
-                        received.lock().unwrap().append(&mut mine);
+                        received.lock().append(&mut mine);
                         thread::yield_now();
                         continue;
                     };
@@ -50,11 +51,13 @@ fn stress() {
                     );
                     mine.push(task.handle());
                 }
-                received.lock().unwrap().append(&mut mine);
-            });
-        }
+                received.lock().append(&mut mine);
+            })
+        });
+        join(senders);
+        join(receivers);
     });
-    let mut received = received.into_inner().unwrap();
+    let mut received = received.into_inner();
     received.sort_unstable();
     let sent: Vec<u64> = (0..SENDERS)
         .flat_map(|sender| (1..=MANY).map(move |n| sender << 32 | n))

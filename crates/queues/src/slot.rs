@@ -1,0 +1,72 @@
+//! A queue of one task in one word.
+
+use std::num::NonZeroU64;
+
+use crate::Ready;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::total_order;
+
+/// Room for one task, on a cache line of its own: anyone may put one in while it is empty, anyone may take it out.
+///
+/// Handing a task to another core costs one transfer of this line, where a locked queue costs one for the lock and more for what it
+/// protects. Both directions are one exchange of one word: there is nothing that could be seen half done.
+#[repr(align(128))]
+#[derive(Debug)]
+pub struct Slot(AtomicU64);
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Slot {
+    /// An empty slot.
+    pub fn new() -> Self {
+        Slot(AtomicU64::new(0))
+    }
+
+    /// Puts a task in.
+    ///
+    /// The task is visible to every `is_empty` that follows in the total order of `SeqCst` operations.
+    ///
+    /// # Errors
+    /// Gives the task back where the slot is full.
+    #[inline]
+    pub fn put(&self, task: Ready) -> Result<(), Ready> {
+        let word = task.into_word();
+        let put = self
+            .0
+            .compare_exchange(0, word.get(), Ordering::SeqCst, Ordering::Relaxed);
+        total_order();
+        match put {
+            Ok(_) => Ok(()),
+            // SAFETY: the word was made above and did not get into the slot, so it is turned back here and nowhere else.
+            Err(_) => Err(unsafe { Ready::from_word(word) }),
+        }
+    }
+
+    /// Takes the task out. Writes nothing when there is none.
+    #[inline]
+    pub fn take(&self) -> Option<Ready> {
+        if self.is_empty() {
+            return None;
+        }
+        let word = NonZeroU64::new(self.0.swap(0, Ordering::SeqCst))?;
+        // SAFETY: words that are not 0 are put in by `put` only, from `into_word`; the swap took it out, so nobody else gets it.
+        Some(unsafe { Ready::from_word(word) })
+    }
+
+    /// The digest of the task inside, if there is one: of a task that somebody else may be taking.
+    #[inline]
+    pub fn digest(&self) -> Option<u16> {
+        total_order();
+        NonZeroU64::new(self.0.load(Ordering::SeqCst)).map(crate::ready::digest_of)
+    }
+
+    /// Whether there was no task at some moment during the call. `SeqCst`: see the crate's promise to sleepers.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.digest().is_none()
+    }
+}
