@@ -21,6 +21,18 @@ pub trait Rule: Send + 'static {
     /// Whether [`Rule::ready`] looks at the hints. Where it does not they are not read.
     const READS_HINTS: bool = false;
 
+    /// As [`Dispatcher::READS_GROUPS`].
+    const READS_GROUPS: bool = false;
+
+    /// As [`Dispatcher::NEEDS_PREPARED`].
+    const NEEDS_PREPARED: bool = false;
+
+    /// What [`Rule::ready`] looks at, of the hints. What is left out is not read from memory: it lies on a cache line of its own.
+    #[inline]
+    fn looks_at(hints: Hints) -> Hints {
+        hints
+    }
+
     /// The state before anything is ready.
     fn build(site: &Site<'_>) -> Self;
 
@@ -165,7 +177,7 @@ fn ask_for<R: Rule>(more: usize, env: &mut impl Env) {
 #[inline]
 fn hints_for<R: Rule>(env: &impl Env, task: &Ready) -> Hints {
     if R::READS_HINTS {
-        env.hints(task)
+        R::looks_at(env.hints(task))
     } else {
         Hints::default()
     }
@@ -176,6 +188,8 @@ impl<R: Rule, L: Recorder> Dispatcher for Central<R, L> {
     type Local = Vec<(Ready, Hints)>;
 
     const GREEDY: bool = R::GREEDY;
+    const READS_GROUPS: bool = R::READS_GROUPS;
+    const NEEDS_PREPARED: bool = R::NEEDS_PREPARED;
 
     fn build(site: &Site<'_>) -> (Self, Vec<Self::Local>) {
         let state = State {

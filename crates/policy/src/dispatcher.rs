@@ -1,6 +1,6 @@
 //! The first policy: which ready task an idle worker takes next.
 
-use crate::{Hints, Placement, Ready, WorkerId};
+use crate::{Hints, Placement, Prepared, Ready, WorkerId};
 
 /// What an engine offers a dispatcher during one call. Natively it costs nothing.
 pub trait Env {
@@ -14,8 +14,15 @@ pub trait Env {
     fn hints(&self, task: &Ready) -> Hints;
     /// The next random number: SplitMix64 of (seed, worker, calls so far by this worker).
     fn random(&mut self) -> u64;
-    /// Asks that a sleeping worker be woken once this call has returned. May be asked several times in one call.
+    /// Asks that a sleeping worker be woken once this call has returned. May be asked several times in one call. Several
+    /// [`Wake::Anyone`] of one call may be delivered as one, since a worker that is woken and finds a task wakes the next.
     fn wake(&mut self, whom: Wake);
+    /// Waits a moment, some tens of nanoseconds, inside a call, for what others are about to do.
+    #[inline]
+    fn pause(&mut self) {
+        tanada_queues::sync::spin_loop();
+    }
+
     /// Tells of queue traffic, so that a simulated machine can make it cost.
     #[inline]
     fn charge(&mut self, _op: Op) {}
@@ -83,12 +90,27 @@ pub struct Site<'a> {
     pub placement: &'a Placement,
     /// Seed of whatever the policy draws at random while it is built.
     pub seed: u64,
+    /// What is known of the whole graph before it runs. Engines that know nothing give nothing, and do not offer what
+    /// [`Dispatcher::NEEDS_PREPARED`].
+    pub prepared: Option<&'a Prepared>,
 }
 
 impl<'a> Site<'a> {
     /// A site without further knowledge of the program.
     pub fn new(placement: &'a Placement, seed: u64) -> Self {
-        Site { placement, seed }
+        Site {
+            placement,
+            seed,
+            prepared: None,
+        }
+    }
+
+    /// The same site, of a program whose graph is known.
+    pub fn knowing(self, prepared: &'a Prepared) -> Self {
+        Site {
+            prepared: Some(prepared),
+            ..self
+        }
     }
 }
 
@@ -106,7 +128,21 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
     /// Whether no worker idles while a task is ready. Tests hold a policy to what it says here.
     const GREEDY: bool = true;
 
+    /// Whether it looks at the T or S groups of tasks. Where not, groups change nothing under it.
+    const READS_GROUPS: bool = false;
+
+    /// Whether, of several tasks that one task released, it takes the one that became ready last first. An engine that is free in the
+    /// order in which they become ready then begins with the last declared, so that the first declared runs next: program order.
+    const NEWEST_FIRST: bool = false;
+
+    /// Whether it looks at the graph before it runs ([`Site::prepared`]). The native engine does not offer such a policy: it does not know
+    /// a graph before it ran.
+    const NEEDS_PREPARED: bool = false;
+
     /// Makes the shared state and one local state a worker, in the order of the workers.
+    ///
+    /// # Panics
+    /// Where it [needs](Dispatcher::NEEDS_PREPARED) what the site does not have.
     fn build(site: &Site<'_>) -> (Self, Vec<Self::Local>);
 
     /// A task became ready outside any worker.

@@ -15,6 +15,9 @@ pub struct Hints {
     pub priority: i32,
     /// Bytes that the task is going to touch; 0 where nobody knows.
     pub footprint: u64,
+    /// What identifies the task's code: tasks that run the same instructions have the same value, whatever it is (an address, say). 0:
+    /// nobody says; then the engine fills in what stands for the task's name.
+    pub code: u64,
     /// A value whose meaning is between the user and the user's own policy.
     pub user: u64,
 }
@@ -28,6 +31,7 @@ impl Hints {
             depth: 0,
             priority: 0,
             footprint: 0,
+            code: 0,
             user: 0,
         }
     }

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod central;
+pub mod critical_path;
 mod delivery;
 mod dispatcher;
 pub mod fcfs;
@@ -20,17 +21,24 @@ mod hints;
 pub mod lcfs;
 pub mod locality_steal;
 pub mod near_steal;
+mod owners;
+mod prepared;
 mod random;
 pub mod random_steal;
 pub mod registry;
 pub mod serial;
+pub mod slifo;
 pub mod stealing;
+pub mod sticky;
 pub mod ts;
+pub mod ts_local;
+pub mod ts_sticky;
 
 pub use delivery::{ChannelState, Delivery, Notice};
 pub use dispatcher::{Dispatcher, Env, Fork, Op, Origin, Site, Wake};
 pub use governor::{Event, Governor, Observation, Plan};
 pub use hints::Hints;
+pub use prepared::Prepared;
 pub use random::draw;
 pub use tanada_queues::Ready;
 pub use tanada_topology::{Placement, WorkerId};

@@ -20,6 +20,7 @@ pub struct Locality;
 
 impl Family for Locality {
     const MAILS: bool = true;
+    const READS_GROUPS: bool = true;
 
     /// The digest of the task that was taken last, of those that are not 0; 0 at first.
     type Memory = u16;

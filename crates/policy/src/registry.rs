@@ -4,14 +4,21 @@
 
 use crate::Dispatcher;
 use crate::central::{Central, Rule};
+use crate::critical_path::CriticalPath;
 use crate::fcfs::Fcfs;
 use crate::lcfs::Lcfs;
 use crate::locality_steal::Locality;
 use crate::near_steal::Near;
 use crate::random_steal::Random;
 use crate::serial::Serial;
+use crate::slifo::Slifo;
 use crate::stealing::Stealing;
 use crate::ts::Ts;
+use crate::ts_local::TsLocal;
+use crate::ts_sticky::TsSticky;
+
+/// The dispatcher that is taken natively where a user asks for groups and names none.
+pub const GROUPED_POLICY: &str = "ts-local";
 
 /// What the registry says of a dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +33,10 @@ pub struct Entry {
     pub exact: bool,
     /// As [`Dispatcher::GREEDY`].
     pub greedy: bool,
+    /// As [`Dispatcher::READS_GROUPS`].
+    pub groups: bool,
+    /// As [`Dispatcher::NEEDS_PREPARED`]: only the simulated engine has it.
+    pub needs_prepared: bool,
 }
 
 /// No dispatcher has this name.
@@ -39,13 +50,51 @@ impl std::fmt::Display for UnknownPolicy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "unknown policy \"{}\"; the policies are", self.name)?;
         for (i, entry) in all().iter().enumerate() {
-            write!(f, "{} {}", if i == 0 { "" } else { "," }, entry.name)?;
+            let simulated = if entry.needs_prepared {
+                " (simulated only)"
+            } else {
+                ""
+            };
+            write!(
+                f,
+                "{} {}{simulated}",
+                if i == 0 { "" } else { "," },
+                entry.name
+            )?;
         }
         Ok(())
     }
 }
 
 impl std::error::Error for UnknownPolicy {}
+
+/// The dispatcher [needs](Dispatcher::NEEDS_PREPARED) the graph beforehand, which the native engine does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotNative {
+    name: String,
+}
+
+impl NotNative {
+    /// Of the dispatcher called `name`.
+    pub fn named(name: &str) -> Self {
+        NotNative {
+            name: name.to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for NotNative {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let NotNative { name } = self;
+        write!(
+            f,
+            "policy \"{name}\" must know the whole graph before it runs, so it works in the simulator only: \
+             `tanada sim TRACE --machine M --policy {name}`"
+        )
+    }
+}
+
+impl std::error::Error for NotNative {}
 
 /// Something generic over dispatchers that is to be done with one that is known by name only.
 pub trait Visitor {
@@ -63,12 +112,23 @@ pub trait RuleVisitor {
     fn visit<R: Rule>(self, entry: &'static Entry) -> Self::Out;
 }
 
+const fn entry<D: Dispatcher>(name: &'static str, summary: &'static str, exact: bool) -> Entry {
+    Entry {
+        name,
+        summary,
+        exact,
+        greedy: D::GREEDY,
+        groups: D::READS_GROUPS,
+        needs_prepared: D::NEEDS_PREPARED,
+    }
+}
+
 /// `central` lines name a [`Rule`], whose dispatcher is `Central<rule>`; `other` lines name a dispatcher.
 macro_rules! registry {
     ($(central $central:literal = $rule:ty: $about_central:literal;)* $(other $other:literal = $type:ty: $about_other:literal;)*) => {
         static ALL: &[Entry] = &[
-            $(Entry { name: $central, summary: $about_central, exact: true, greedy: <Central<$rule> as Dispatcher>::GREEDY },)*
-            $(Entry { name: $other, summary: $about_other, exact: false, greedy: <$type as Dispatcher>::GREEDY },)*
+            $(entry::<Central<$rule>>($central, $about_central, true),)*
+            $(entry::<$type>($other, $about_other, false),)*
         ];
 
         /// Does something with the dispatcher called `name`.
@@ -103,6 +163,10 @@ registry! {
     central "fcfs" = Fcfs: "the oldest ready task";
     central "lcfs" = Lcfs: "the newest ready task";
     central "ts" = Ts: "cache groups: one T group at a time, each S group on one worker";
+    central "ts-sticky" = TsSticky: "cache groups: stay in the S group, lowest T group first, take over the longest cell";
+    central "slifo" = Slifo: "stay with the same code, newest first; take over the code with the most tasks";
+    central "critical-path" = CriticalPath: "the task with the longest way to the end of the graph (simulated only)";
+    other "ts-local" = TsLocal: "cache groups with the cells at the S groups' workers: nothing shared moves per task";
     other "random-steal" = Stealing<Random>: "own newest task, else the oldest of a random victim";
     other "near-steal" = Stealing<Near>: "own newest task, else the oldest of the nearest victim";
     other "locality-steal" = Stealing<Locality>: "S groups by mail, thieves prefer the T group that they ran last";
@@ -111,6 +175,11 @@ registry! {
 /// All dispatchers, in the order in which tables show them.
 pub fn all() -> &'static [Entry] {
     ALL
+}
+
+/// The dispatchers that the native engine offers, in the same order: all that need not know the graph before it runs.
+pub fn native() -> Vec<&'static Entry> {
+    ALL.iter().filter(|entry| !entry.needs_prepared).collect()
 }
 
 /// The entry of the dispatcher called `name`.
@@ -149,6 +218,18 @@ mod tests {
                 entry.name
             );
         }
+    }
+
+    #[test]
+    fn the_default_for_groups_is_registered_and_native() {
+        assert!(find(GROUPED_POLICY).is_ok_and(|entry| !entry.needs_prepared));
+    }
+
+    #[test]
+    fn what_needs_the_graph_is_not_native_and_everything_else_is() {
+        assert!(native().iter().all(|entry| !entry.needs_prepared));
+        let others = all().iter().filter(|entry| entry.needs_prepared).count();
+        assert!(others > 0 && native().len() + others == all().len());
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub trait Family: Send + Sync + Sized + 'static {
     /// Whether tasks are ever mailed. Where not, mailboxes are not looked at.
     const MAILS: bool = false;
 
+    /// As [`Dispatcher::READS_GROUPS`].
+    const READS_GROUPS: bool = false;
+
     /// What one worker remembers.
     type Memory: Default + Send + 'static;
 
@@ -182,6 +185,27 @@ impl<F: Family> Stealing<F> {
         Some((task, Origin::Own))
     }
 
+    /// Out of line, so that the loop in which nearly all tasks are handed over stays small.
+    #[inline(never)]
+    fn push_all<E: Env>(deque: &mut Owner, env: &mut E, tasks: &mut Vec<Ready>) {
+        for task in tasks.drain(..) {
+            Self::push_own(deque, env, task);
+        }
+    }
+
+    /// As [`Stealing::push_all`]. The origin comes apart from the task, so that both travel in registers.
+    #[inline(never)]
+    fn next_out_of_line<E: Env>(
+        &self,
+        own: &mut Own<F::Memory>,
+        env: &mut E,
+        origin: &mut Origin,
+    ) -> Option<Ready> {
+        let (task, from) = self.next(own, env)?;
+        *origin = from;
+        Some(task)
+    }
+
     fn pop_mail<E: Env>(&self, env: &mut E, of: WorkerId) -> Option<Ready> {
         let task = self.seats.seats[of.index()].mailbox.pop()?;
         env.charge(if of == env.me() {
@@ -264,6 +288,9 @@ impl<F: Family> Stealing<F> {
 impl<F: Family> Dispatcher for Stealing<F> {
     type Local = Own<F::Memory>;
 
+    const READS_GROUPS: bool = F::READS_GROUPS;
+    const NEWEST_FIRST: bool = true;
+
     fn build(site: &Site<'_>) -> (Self, Vec<Self::Local>) {
         let (locals, seats) = site
             .placement
@@ -335,13 +362,21 @@ impl<F: Family> Dispatcher for Stealing<F> {
         env: &mut E,
         released: &mut Vec<Ready>,
     ) -> Option<(Ready, Origin)> {
-        let kept = if released.is_empty() {
-            None
-        } else {
+        let kept = if F::MAILS && !released.is_empty() {
             self.keep_one(own, env, released)
+        } else {
+            // The last of them is what `next` would take.
+            released.pop().map(|newest| {
+                if !released.is_empty() {
+                    Self::push_all(&mut own.deque, env, released);
+                }
+                (newest, Origin::Handed)
+            })
         };
         let Some(kept) = kept else {
-            return self.next(own, env);
+            let mut origin = Origin::Own;
+            let task = self.next_out_of_line(own, env, &mut origin)?;
+            return Some((task, origin));
         };
         F::takes(&mut own.memory, &kept.0);
         Some(kept)

@@ -26,6 +26,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::central::Rule;
+use crate::owners::Owners;
 use crate::{Hints, Ready, Site, WorkerId};
 
 /// A FIFO of tasks with their ages; never empty while it is in the matrix.
@@ -56,21 +57,6 @@ impl Heads {
     fn remove(&mut self, head: u64, owner: WorkerId) {
         self.all.remove(&head);
         self.own[owner.index()].remove(&head);
-    }
-}
-
-/// Which worker each S group but S0 is associated with.
-#[derive(Debug)]
-struct Owners {
-    workers: u16,
-    /// S group -> worker, of those groups that were associated anew.
-    moved: BTreeMap<u32, WorkerId>,
-}
-
-impl Owners {
-    fn of(&self, s: u32) -> WorkerId {
-        let at_first = || WorkerId(((s - 1) % u32::from(self.workers)) as u16);
-        self.moved.get(&s).copied().unwrap_or_else(at_first)
     }
 }
 
@@ -142,7 +128,7 @@ impl Ts {
             heads.remove(head, owner);
             heads.add(head, s, worker);
         }
-        self.owners.moved.insert(s, worker);
+        self.owners.associate(s, worker);
     }
 
     /// Takes the head of a cell that is not empty.
@@ -182,6 +168,12 @@ impl Ts {
 
 impl Rule for Ts {
     const READS_HINTS: bool = true;
+    const READS_GROUPS: bool = true;
+
+    #[inline]
+    fn looks_at(Hints { t, s, .. }: Hints) -> Hints {
+        Hints::groups(t, s)
+    }
 
     fn build(site: &Site<'_>) -> Self {
         let workers = site.placement.workers();
@@ -191,10 +183,7 @@ impl Rule for Ts {
             running_heads: Heads::new(workers),
             exception_heads: Heads::new(workers),
             waiting: BTreeMap::new(),
-            owners: Owners {
-                workers,
-                moved: BTreeMap::new(),
-            },
+            owners: Owners::new(workers),
             spare: Vec::new(),
         }
     }

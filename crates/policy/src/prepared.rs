@@ -1,0 +1,97 @@
+//! What can be known of a whole graph before it runs.
+
+/// What a policy that looks at the graph is built from. An engine that knows the graph beforehand computes it and hands it over in
+/// [`Site::prepared`](crate::Site::prepared).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prepared {
+    first_handle: u64,
+    bottom_levels: Vec<u64>,
+}
+
+impl Prepared {
+    /// Of a graph whose tasks have the consecutive handles `first_handle`, `first_handle` + 1, ...
+    ///
+    /// `least_work` says of each task how long it runs at least (in the simulator: its dispatch, its computation, and `hit_cycles` a line
+    /// touch); `successors` who waits for it. Tasks are numbered from 0. Linear in tasks and dependencies.
+    ///
+    /// # Panics
+    /// Where tasks wait for each other, or `successors` names a task that there is not.
+    pub fn of_graph<I: IntoIterator<Item = usize>>(
+        first_handle: u64,
+        least_work: &[u64],
+        successors: impl Fn(usize) -> I,
+    ) -> Self {
+        let tasks = least_work.len();
+        let mut waits = vec![0_u32; tasks];
+        for task in 0..tasks {
+            successors(task).into_iter().for_each(|to| waits[to] += 1);
+        }
+        let mut order: Vec<usize> = (0..tasks).filter(|&task| waits[task] == 0).collect();
+        let mut next = 0;
+        while let Some(&task) = order.get(next) {
+            next += 1;
+            for to in successors(task) {
+                waits[to] -= 1;
+                if waits[to] == 0 {
+                    order.push(to);
+                }
+            }
+        }
+        assert_eq!(order.len(), tasks, "tasks wait for each other");
+        let mut bottom_levels = vec![0_u64; tasks];
+        for &task in order.iter().rev() {
+            let behind = successors(task).into_iter().map(|to| bottom_levels[to]);
+            let behind = behind.max().unwrap_or(0);
+            bottom_levels[task] = least_work[task].saturating_add(behind);
+        }
+        Prepared {
+            first_handle,
+            bottom_levels,
+        }
+    }
+
+    /// The bottom level of a task: the most work on a way from its start to the end of the graph, its own included (at most 2^64 - 1).
+    ///
+    /// # Panics
+    /// Where no task of the graph has this handle.
+    #[inline]
+    pub fn bottom_level(&self, handle: u64) -> u64 {
+        self.bottom_levels[(handle - self.first_handle) as usize]
+    }
+
+    /// The longest way through the graph: no run is shorter.
+    pub fn critical_path(&self) -> u64 {
+        self.bottom_levels.iter().copied().max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Prepared;
+
+    #[test]
+    fn a_bottom_level_is_the_longest_way_to_the_end() {
+        // 0 -> 1 -> 3, 0 -> 2 -> 3; 4 stands alone; 5 -> 0 leads backwards.
+        let successors: [&[usize]; 6] = [&[1, 2], &[3], &[3], &[], &[], &[0]];
+        let prepared = Prepared::of_graph(10, &[1, 20, 3, 4, 50, 6], |task| {
+            successors[task].iter().copied()
+        });
+        let levels = (10..16).map(|handle| prepared.bottom_level(handle));
+        assert_eq!(levels.collect::<Vec<_>>(), [25, 24, 7, 4, 50, 31]);
+        assert_eq!(prepared.critical_path(), 50);
+    }
+
+    #[test]
+    fn work_beyond_all_numbers_is_the_largest_number() {
+        let prepared =
+            Prepared::of_graph(1, &[u64::MAX, u64::MAX], |task| (task == 0).then_some(1));
+        assert_eq!(prepared.critical_path(), u64::MAX);
+        assert_eq!(Prepared::of_graph(1, &[], |_| None).critical_path(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "tasks wait for each other")]
+    fn a_circle_is_refused() {
+        Prepared::of_graph(1, &[1, 1], |task| [1 - task]);
+    }
+}
