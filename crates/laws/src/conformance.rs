@@ -42,7 +42,7 @@ pub fn conforms<D: Dispatcher>(entry: &Entry, case: Case<'_>) -> Result<(), Stri
     let explain = |what: String| blame(format!("{what}\n{:#?}", log.events));
     check(graph, &log, Promises { greedy: D::GREEDY })
         .map_err(|violation| explain(violation.to_string()))?;
-    let mut model = model(entry.name, placement, seed).ok_or_else(|| {
+    let mut model = model(entry.name, graph, placement, seed).ok_or_else(|| {
         blame("no model; every registered policy has one in the laws crate".to_owned())
     })?;
     replay(graph, &log, model.as_mut()).map_err(explain)

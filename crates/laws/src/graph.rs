@@ -1,7 +1,7 @@
 //! Task graphs to be run: all small ones, random ones.
 
 use proptest::prelude::*;
-use tanada_policy::{Hints, WorkerId, draw};
+use tanada_policy::{Hints, Prepared, WorkerId, draw};
 
 /// One task of a [`Graph`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +76,12 @@ impl Graph {
         self.tasks.is_empty()
     }
 
+    /// What a policy that looks at the graph is built from; handles are numbers plus one, as in [`toy`](crate::toy).
+    pub fn prepared(&self) -> Prepared {
+        let work: Vec<u64> = self.tasks.iter().map(|task| task.duration).collect();
+        Prepared::of_graph(1, &work, |task| self.tasks[task].successors.iter().copied())
+    }
+
     /// The dependency count of every task before anything ran.
     pub fn dependency_counts(&self) -> Vec<usize> {
         let mut counts = vec![0; self.tasks.len()];
@@ -97,13 +103,20 @@ enum Shape {
     Mesh(u32),
 }
 
-/// Random graphs of up to `tasks` tasks, from chains to wide trees, with few or many groups (also far apart numbers), durations 0 to 9.
+/// Random graphs of up to `tasks` tasks, from chains to wide trees, with few or many groups (also far apart numbers), durations 0 to 9,
+/// few codes.
 pub fn any_graph(tasks: usize) -> impl Strategy<Value = Graph> {
     let some_group =
         prop_oneof![4 => 0..4u32, 1 => 0..40u32, 1 => Just(u32::MAX), 1 => Just(0x0001_0002)];
     let t = some_group.clone();
     let s = prop_oneof![1 => Just(0), 1 => some_group];
-    let task = (t, s, 0..6u32, 0..10u64);
+    let task = (
+        t,
+        s,
+        0..6u32,
+        0..10u64,
+        prop_oneof![0..4u64, Just(u64::MAX)],
+    );
     let shape = prop_oneof![
         (1..40u32).prop_map(Shape::Pairs),
         (1..40u32).prop_map(Shape::Tree),
@@ -112,10 +125,11 @@ pub fn any_graph(tasks: usize) -> impl Strategy<Value = Graph> {
     (prop::collection::vec(task, 0..=tasks), shape, any::<u64>()).prop_map(
         |(tasks, shape, seed)| {
             let mut graph = Graph::default();
-            for (t, s, depth, duration) in tasks {
+            for (t, s, depth, duration, code) in tasks {
                 graph.add(
                     Hints {
                         depth,
+                        code,
                         ..Hints::groups(t, s)
                     },
                     duration,

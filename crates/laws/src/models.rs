@@ -15,9 +15,20 @@ pub trait Model {
     fn next(&mut self, worker: WorkerId) -> Option<u64>;
 }
 
-/// The model of the policy called `name`; `None` where there is none.
-pub fn model(name: &str, placement: &Placement, seed: u64) -> Option<Box<dyn Model>> {
+/// The model of the policy called `name`; `None` where there is none. `graph` is for policies that look at it before it runs: their models
+/// take the number of a task in it for the task.
+pub fn model(
+    name: &str,
+    graph: &Graph,
+    placement: &Placement,
+    seed: u64,
+) -> Option<Box<dyn Model>> {
     let workers = placement.workers();
+    let name = match name {
+        // With one worker nothing is left of its relaxations.
+        "ts-local" if workers == 1 => "ts",
+        _ => name,
+    };
     let stealing = |order: VictimOrder| -> Box<dyn Model> {
         let last = vec![0; usize::from(workers)];
         let calls = vec![0; usize::from(workers)];
@@ -54,6 +65,27 @@ pub fn model(name: &str, placement: &Placement, seed: u64) -> Option<Box<dyn Mod
             running: None,
             owners: Vec::new(),
             workers,
+        }),
+        "ts-sticky" => Box::new(StickyModel::new(workers)),
+        "slifo" => Box::new(SlifoModel {
+            codes: Vec::new(),
+            sticky: StickyModel {
+                newest_first: true,
+                ..StickyModel::new(workers)
+            },
+        }),
+        "critical-path" => Box::new(CriticalPathModel {
+            list: Vec::new(),
+            ways: longest_ways(graph),
+        }),
+        "ts-local" => Box::new(TsLocalModel {
+            list: Vec::new(),
+            placement: placement.clone(),
+            owners: Vec::new(),
+            opened: 0,
+            running: vec![0; usize::from(workers)],
+            current: vec![0; usize::from(workers)],
+            injected: 0,
         }),
         "random-steal" => stealing(VictimOrder::Random),
         "near-steal" => stealing(VictimOrder::Near),
@@ -133,6 +165,306 @@ impl Model for TsModel {
             return self.take_in(t, worker);
         }
         self.take_in(0, worker)
+    }
+}
+
+/// ts-sticky: the rule in its module's documentation, line by line.
+struct StickyModel {
+    /// (T, S, task), oldest first.
+    list: Vec<(u32, u32, u64)>,
+    newest_first: bool,
+    /// T'.
+    running: Option<u32>,
+    /// (S, worker), the last entry of an S counts.
+    owners: Vec<(u32, u16)>,
+    /// (worker, S) of all that was taken.
+    taken: Vec<(u16, u32)>,
+    workers: u16,
+}
+
+impl StickyModel {
+    fn new(workers: u16) -> Self {
+        StickyModel {
+            list: Vec::new(),
+            newest_first: false,
+            running: None,
+            owners: Vec::new(),
+            taken: Vec::new(),
+            workers,
+        }
+    }
+
+    fn owner(&self, s: u32) -> u16 {
+        let moved = self.owners.iter().rev().find(|&&(group, _)| group == s);
+        moved.map_or(((s - 1) % u32::from(self.workers)) as u16, |&(_, w)| w)
+    }
+
+    fn has(&self, t: u32) -> bool {
+        self.list.iter().any(|&(group, ..)| group == t)
+    }
+
+    fn length(&self, t: u32, s: u32) -> usize {
+        let here = |task: &&(u32, u32, u64)| (task.0, task.1) == (t, s);
+        self.list.iter().filter(here).count()
+    }
+
+    /// The S groups of `t` that have tasks, the lowest first.
+    fn groups(&self, t: u32) -> Vec<u32> {
+        let here = self.list.iter().filter(|&&(group, ..)| group == t);
+        let mut groups: Vec<u32> = here.map(|&(_, s, _)| s).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    }
+
+    /// The T group that is taken from.
+    fn group(&mut self) -> Option<u32> {
+        if let Some(t) = self.running
+            && self.has(t)
+        {
+            return Some(t);
+        }
+        let lowest = self.list.iter().map(|&(t, ..)| t).filter(|&t| t != 0).min();
+        if lowest.is_some() {
+            self.running = lowest;
+            return lowest;
+        }
+        self.has(0).then_some(0)
+    }
+
+    /// The S group that `me` takes from.
+    fn choose(&mut self, t: u32, me: u16) -> u32 {
+        let groups = self.groups(t);
+        let last = self.taken.iter().rev().find(|&&(worker, _)| worker == me);
+        if let Some(&(_, last)) = last
+            && last != 0
+            && groups.contains(&last)
+        {
+            return last;
+        }
+        if let Some(&own) = groups.iter().find(|&&s| s != 0 && self.owner(s) == me) {
+            return own;
+        }
+        if groups.contains(&0) {
+            return 0;
+        }
+        let mut longest = groups[0];
+        for &s in &groups {
+            if self.length(t, s) > self.length(t, longest) {
+                longest = s;
+            }
+        }
+        self.owners.push((longest, me));
+        longest
+    }
+}
+
+impl Model for StickyModel {
+    fn ready(&mut self, _on: WorkerId, task: u64, hints: Hints) {
+        self.list.push((hints.t, hints.s, task));
+    }
+
+    fn next(&mut self, worker: WorkerId) -> Option<u64> {
+        let t = self.group()?;
+        let s = self.choose(t, worker.0);
+        self.taken.push((worker.0, s));
+        let here = |task: &(u32, u32, u64)| (task.0, task.1) == (t, s);
+        let place = if self.newest_first {
+            self.list.iter().rposition(here)
+        } else {
+            self.list.iter().position(here)
+        };
+        place.map(|place| self.list.remove(place).2)
+    }
+}
+
+/// slifo: ts-sticky with one T group, cells last in, first out, and an S group a code, numbered as they come up.
+struct SlifoModel {
+    codes: Vec<u64>,
+    sticky: StickyModel,
+}
+
+impl Model for SlifoModel {
+    fn ready(&mut self, on: WorkerId, task: u64, hints: Hints) {
+        if !self.codes.contains(&hints.code) {
+            self.codes.push(hints.code);
+        }
+        let rank = self.codes.iter().position(|&code| code == hints.code);
+        let s = 1 + rank.expect("it is there by now") as u32;
+        self.sticky.ready(on, task, Hints::groups(1, s));
+    }
+
+    fn next(&mut self, worker: WorkerId) -> Option<u64> {
+        self.sticky.next(worker)
+    }
+}
+
+/// critical-path: the longest way of all that start at the task.
+struct CriticalPathModel {
+    /// (length of the longest way, task), oldest first.
+    list: Vec<(u64, u64)>,
+    /// The longest way from each task.
+    ways: Vec<u64>,
+}
+
+/// The longest way from each task. Edges lead to higher numbers.
+fn longest_ways(graph: &Graph) -> Vec<u64> {
+    let mut ways = vec![0; graph.len()];
+    for (number, task) in graph.tasks().iter().enumerate().rev() {
+        for &to in &task.successors {
+            ways[number] = ways[number].max(ways[to]);
+        }
+        ways[number] += task.duration;
+    }
+    ways
+}
+
+impl Model for CriticalPathModel {
+    fn ready(&mut self, _on: WorkerId, task: u64, _hints: Hints) {
+        self.list.push((self.ways[task as usize], task));
+    }
+
+    fn next(&mut self, _worker: WorkerId) -> Option<u64> {
+        let longest = self.list.iter().map(|&(way, _)| way).max()?;
+        let place = self.list.iter().position(|&(way, _)| way == longest);
+        place.map(|place| self.list.remove(place).1)
+    }
+}
+
+/// A ready task under ts-local.
+#[derive(Clone, Copy)]
+struct Seated {
+    seat: WorkerId,
+    t: u32,
+    s: u32,
+    task: u64,
+    /// Released by the task that this worker has just ended.
+    fresh_on: Option<WorkerId>,
+}
+
+/// ts-local with several workers: the rule in its module's documentation, line by line.
+struct TsLocalModel {
+    /// Oldest first.
+    list: Vec<Seated>,
+    placement: Placement,
+    /// (S mod 1024, worker), the last entry counts.
+    owners: Vec<(u32, WorkerId)>,
+    opened: u32,
+    /// T' of each worker.
+    running: Vec<u32>,
+    /// T of what each worker took last.
+    current: Vec<u32>,
+    injected: u32,
+}
+
+impl TsLocalModel {
+    fn owner(&self, s: u32) -> WorkerId {
+        let group = (s - 1) % 1024;
+        let at_first = WorkerId((group % u32::from(self.placement.workers())) as u16);
+        let moved = self.owners.iter().rev().find(|&&(moved, _)| moved == group);
+        moved.map_or(at_first, |&(_, owner)| owner)
+    }
+
+    /// What was released in the T group of the task that ended, and has its seat here.
+    fn released(&self, me: WorkerId) -> Option<usize> {
+        let t = self.current[me.index()];
+        let mine = |task: &&Seated| task.seat == me;
+        if t == 0 && self.list.iter().filter(mine).any(|task| task.t != 0) {
+            return None;
+        }
+        let find = |spatial: bool| {
+            self.list.iter().position(|task| {
+                task.fresh_on == Some(me)
+                    && task.seat == me
+                    && task.t == t
+                    && (task.s != 0) == spatial
+            })
+        };
+        find(true).or_else(|| find(false))
+    }
+
+    fn take_in(&self, me: WorkerId, seat: WorkerId, t: u32) -> Option<usize> {
+        let find = |spatial: bool| {
+            self.list
+                .iter()
+                .position(|task| task.seat == seat && task.t == t && (task.s != 0) == spatial)
+        };
+        let spatial_first = seat == me;
+        find(spatial_first).or_else(|| find(!spatial_first))
+    }
+
+    fn seats(&self, me: WorkerId) -> Vec<WorkerId> {
+        let workers = self.placement.workers();
+        let mut others: Vec<WorkerId> = (1..workers)
+            .map(|i| WorkerId((me.0 + i) % workers))
+            .collect();
+        others.sort_by_key(|&other| self.placement.distance(me, other));
+        std::iter::once(me).chain(others).collect()
+    }
+
+    fn take_anywhere(&self, me: WorkerId, t: u32) -> Option<usize> {
+        self.seats(me)
+            .into_iter()
+            .find_map(|seat| self.take_in(me, seat, t))
+    }
+
+    fn find(&mut self, me: WorkerId) -> Option<usize> {
+        for t in [self.running[me.index()], self.opened] {
+            if t != 0
+                && let Some(found) = self.take_anywhere(me, t)
+            {
+                self.running[me.index()] = t;
+                return Some(found);
+            }
+        }
+        self.running[me.index()] = self.opened;
+        for seat in self.seats(me) {
+            let mut here = self.list.iter().filter(|task| task.seat == seat);
+            if let Some(&Seated { t, .. }) = here.find(|task| task.t != 0) {
+                self.running[me.index()] = t;
+                self.opened = t;
+                return self.take_in(me, seat, t);
+            }
+        }
+        self.take_anywhere(me, 0)
+    }
+}
+
+impl Model for TsLocalModel {
+    fn ready(&mut self, on: WorkerId, task: u64, Hints { t, s, .. }: Hints) {
+        let seat = if s != 0 {
+            self.owner(s)
+        } else if on == WorkerId::NONE {
+            self.injected += 1;
+            WorkerId(((self.injected - 1) % self.running.len() as u32) as u16)
+        } else {
+            on
+        };
+        self.list.push(Seated {
+            seat,
+            t,
+            s,
+            task,
+            fresh_on: Some(on),
+        });
+    }
+
+    fn next(&mut self, me: WorkerId) -> Option<u64> {
+        let released = self.released(me);
+        let fresh = self
+            .list
+            .iter_mut()
+            .filter(|task| task.fresh_on == Some(me));
+        fresh.for_each(|task| task.fresh_on = None);
+        let found = released.or_else(|| self.find(me));
+        let Seated {
+            seat, t, s, task, ..
+        } = self.list.remove(found?);
+        self.current[me.index()] = t;
+        if s != 0 && seat != me {
+            self.owners.push(((s - 1) % 1024, me));
+        }
+        Some(task)
     }
 }
 

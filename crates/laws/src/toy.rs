@@ -34,7 +34,8 @@ pub fn run<D: Dispatcher>(
     seed: u64,
     idleness: Idleness,
 ) -> Result<Log, Violation> {
-    let (dispatcher, locals) = D::build(&Site::new(placement, seed));
+    let prepared = graph.prepared();
+    let (dispatcher, locals) = D::build(&Site::new(placement, seed).knowing(&prepared));
     let workers = placement.ids().len();
     assert_eq!(
         locals.len(),

@@ -1,4 +1,4 @@
-//! Where the work-stealing policies get tasks from: what they would take anyway goes through no queue.
+//! Where the policies without a shared pool get tasks from: what they would take anyway goes through no queue.
 
 use tanada_laws::toy::{self, Idleness};
 use tanada_laws::{Event, Graph};
@@ -73,4 +73,62 @@ fn mail_reaches_its_worker_and_the_rest_is_stolen() {
         (2, Origin::Stolen(WorkerId(1))),
     ];
     assert_eq!(origins("locality-steal", &graph, 3), right);
+}
+
+#[test]
+fn with_cells_at_workers_the_first_of_the_same_groups_is_handed_over() {
+    // Worker 0 runs the root, worker 1 a long task. S group 3 is worker 0's too; T group 2 has to wait.
+    let mut graph = Graph::default();
+    let root = graph.add(Hints::groups(1, 1), 1);
+    graph.add(Hints::groups(1, 2), 100);
+    for hints in [(2, 1), (1, 3), (1, 1)] {
+        let task = graph.add(Hints::groups(hints.0, hints.1), 1);
+        graph.edge(root, task);
+    }
+    let right = [
+        (0, Origin::Own),
+        (1, Origin::Own),
+        (3, Origin::Handed),
+        (4, Origin::Own),
+        (2, Origin::Own),
+    ];
+    assert_eq!(origins("ts-local", &graph, 2), right);
+}
+
+#[test]
+fn with_cells_at_workers_a_task_goes_to_its_s_group_s_worker() {
+    let mut graph = Graph::default();
+    let root = graph.add(Hints::groups(1, 1), 1);
+    for (s, duration) in [(2, 1), (2, 1), (1, 10)] {
+        let task = graph.add(Hints::groups(1, s), duration);
+        graph.edge(root, task);
+    }
+    let right = [
+        (0, Origin::Own),
+        (3, Origin::Handed),
+        (1, Origin::Own),
+        (2, Origin::Own),
+    ];
+    assert_eq!(origins("ts-local", &graph, 2), right);
+}
+
+#[test]
+fn an_s_group_that_was_taken_over_stays_with_its_thief() {
+    // Worker 0 releases two tasks of its S group 1. Worker 1 has none and steals the second; what that one releases is of S group 1
+    // too, and now worker 1's own.
+    let mut graph = Graph::default();
+    let root = graph.add(Hints::groups(1, 1), 1);
+    for _ in 0..2 {
+        let task = graph.add(Hints::groups(1, 1), 5);
+        graph.edge(root, task);
+    }
+    let last = graph.add(Hints::groups(1, 1), 1);
+    graph.edge(2, last);
+    let right = [
+        (0, Origin::Own),
+        (1, Origin::Handed),
+        (2, Origin::Stolen(WorkerId(0))),
+        (3, Origin::Handed),
+    ];
+    assert_eq!(origins("ts-local", &graph, 2), right);
 }
