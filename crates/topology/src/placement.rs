@@ -16,6 +16,9 @@ const SAME_CACHE: usize = 3;
 const SAME_NUMA: usize = 4;
 const SAME_PACKAGE: usize = 5;
 
+/// See [`Placement::own_cache_bytes`].
+const LARGE_L2: u64 = 1 << 20;
+
 /// One hardware thread as seen from the root of the tree.
 #[derive(Clone, Debug)]
 pub(crate) struct Spot {
@@ -134,7 +137,7 @@ impl Placement {
 
     /// How far apart two workers are:
     /// 0 same hardware thread (or the same worker), 1 same core, 2 same level-2 cache, 3 same cache domain (the last-level cache),
-    /// 4 same NUMA node, 5 same package, 6 further, or one of them is outside any worker.
+    /// 4 same NUMA node (where none is known the package), 5 same package, 6 further, or one of them is outside any worker.
     ///
     /// Symmetric. Cost: at most six comparisons.
     #[inline]
@@ -173,6 +176,28 @@ impl Placement {
     /// Bytes of the smallest level-2 cache of these workers, where known. A cache counts in full, however many cores share it.
     pub fn l2_bytes(&self) -> Option<u64> {
         self.0.spots.iter().filter_map(|s| s.l2).min()
+    }
+
+    /// Bytes of cache that each of these workers can count on for itself, where known: what a working set is to fit in.
+    ///
+    /// That is its share of the level-2 cache (the cache's size over the number of these workers that it serves) if the share is at
+    /// least 1 MiB, and otherwise the larger of that and its share of the last-level cache; of all workers the smallest. A level-2 cache
+    /// of that size is preferred to a share of a larger cache further away because it is faster, and because what a virtual machine
+    /// says of the last level is often the whole of a cache that other machines use too.
+    ///
+    /// Cost: compares all pairs of workers.
+    pub fn own_cache_bytes(&self) -> Option<u64> {
+        let own = |me: &Spot| {
+            let share = |bytes: Option<u64>, of: &[usize]| {
+                let same = |other: &&Spot| of.iter().any(|&at| other.shared[at] == me.shared[at]);
+                bytes.map(|bytes| bytes / self.0.spots.iter().filter(same).count() as u64)
+            };
+            let l2 = share(me.l2, &[SAME_CORE, SAME_L2]);
+            let last = || share(me.last, &[SAME_CORE, SAME_L2, SAME_CACHE]);
+            l2.filter(|&bytes| bytes >= LARGE_L2)
+                .or_else(|| l2.max(last()))
+        };
+        self.0.spots.iter().filter_map(own).min()
     }
 
     /// Bytes of the smallest level-1 data cache of these workers, where known.
@@ -277,7 +302,13 @@ impl Walk {
         down.path.push(me);
         match object.kind {
             Kind::Machine => {}
-            Kind::Package => down.package = me,
+            Kind::Package => {
+                // Where no NUMA node is known the package stands for it: two packages are not as near as two cores of one.
+                if down.numa == down.package {
+                    down.numa = me;
+                }
+                down.package = me;
+            }
             Kind::Numa => {
                 down.numa = me;
                 down.domain = down.below_shared_cache.then_some(me);

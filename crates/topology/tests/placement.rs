@@ -195,3 +195,30 @@ fn a_large_machine_is_drawn_in_few_lines() {
         assert!(picture.contains(part), "{part}\n{picture}");
     }
 }
+
+#[test]
+fn a_worker_counts_on_its_share_of_a_cache() {
+    let own = |text: &str, workers: u16| {
+        let machine = Topology::parse(text).expect("a topology");
+        machine.place(workers).own_cache_bytes()
+    };
+    let server = "package:1 l3:1(size=300M) l2:4(size=2M) core:1 pu:2";
+    assert_eq!(own(server, 1), Some(2 << 20));
+    assert_eq!(own(server, 4), Some(2 << 20), "one worker a core");
+    assert_eq!(own(server, 8), Some(1 << 20), "two hardware threads a core");
+    let desktop = "package:1 l3:1(size=8M) l2:4(size=256K) core:1 pu:1";
+    assert_eq!(
+        own(desktop, 4),
+        Some(2 << 20),
+        "a quarter of the last level"
+    );
+    assert_eq!(own(desktop, 1), Some(8 << 20), "all of it");
+    let clusters = "package:1 l2:2(size=12M) core:4 pu:1";
+    assert_eq!(own(clusters, 8), Some(3 << 20));
+    assert_eq!(own("package:1 core:4 pu:1", 4), None);
+    assert_eq!(
+        own(server, 16),
+        Some(512 << 10).max(Some((300 << 20) / 16)),
+        "more workers than hardware threads"
+    );
+}
