@@ -9,7 +9,8 @@ use tanada_topology::{Kind, Topology};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Bind {
     /// To the hardware threads that share a cache with the worker's own; to its own hardware thread where the process may not use the
-    /// whole machine (its mask then says where it belongs); not at all where there are more workers than hardware threads.
+    /// whole machine (its mask then says where it belongs) and there are as many workers as it may use hardware threads (with fewer, two
+    /// such processes would meet on the first of them while others idle); not at all where there are more workers than that.
     #[default]
     Auto,
     /// Each worker to one hardware thread.
@@ -68,7 +69,11 @@ impl Bind {
             return Bind::Off;
         }
         let narrowed = usable < topology.root().count(Kind::HardwareThread);
-        if narrowed { Bind::Cpu } else { Bind::Domain }
+        if narrowed && usable == usize::from(workers) {
+            Bind::Cpu
+        } else {
+            Bind::Domain
+        }
     }
 }
 
@@ -82,6 +87,8 @@ mod tests {
             |text: &str, workers| Bind::Auto.resolve(workers, &text.parse().expect("a machine"));
         assert_eq!(resolve("l3:1 core:4", 4), Bind::Domain);
         assert_eq!(resolve("l3:1 core:4 allowed=0-1", 2), Bind::Cpu);
+        // Two processes with one worker each would both run on hardware thread 0.
+        assert_eq!(resolve("l3:1 core:4 allowed=0-1", 1), Bind::Domain);
         assert_eq!(resolve("l3:1 core:4", 5), Bind::Off);
         assert_eq!(
             Bind::Cpu.resolve(5, &"core:4".parse().expect("a machine")),

@@ -99,6 +99,9 @@ pub enum BuildError {
     /// No registered policy has this name.
     #[error(transparent)]
     UnknownPolicy(#[from] tanada_policy::registry::UnknownPolicy),
+    /// The policy cannot run natively.
+    #[error(transparent)]
+    NotNative(#[from] tanada_policy::registry::NotNative),
     /// The number of workers makes no sense.
     #[error("a pool has 1 to {max} workers, not {asked}")]
     Workers {

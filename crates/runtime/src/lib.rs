@@ -22,8 +22,12 @@
 //!
 //! # Errors and panics
 //! A panic in a task is resumed on the thread that waits for its graph. A program error (a task never resolved, a cycle, a resolve too
-//! many) is a [`GraphError`], never a hang. A panic of a policy or an
-//! observer on a worker ends the process, because the tasks in its hands are lost.
+//! many) is a [`GraphError`], never a hang. A panic of a policy, or of an
+//! observer on a worker, ends the process, because the tasks in its hands are lost.
+//!
+//! # Recordings
+//! `tanada record -- PROGRAM` runs a program under Valgrind with `TANADA_MARKS=1` in its environment. There, and nowhere else, every pool
+//! has one worker and the policy `serial`, whatever its builder was told, and tells Valgrind of its tasks.
 //!
 //! # After `fork(2)`
 //! A pool works in the process that made it. In a child of that process it answers [`GraphError::Forked`]; [`Pool::global`] makes a
@@ -37,6 +41,7 @@ mod error;
 mod fork;
 #[allow(unsafe_code)]
 mod graph;
+mod marks;
 mod observer;
 #[allow(unsafe_code)]
 mod pool;
@@ -57,7 +62,7 @@ pub use graph::{
 pub use observer::{Observer, TaskView, WorkerObserver};
 pub use pool::{DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder};
 pub use recorder::{Recorded, Recorder, Totals};
-pub use tanada_policy::{Hints, WorkerId};
+pub use tanada_policy::{Hints, WorkerId, registry as policies};
 
 /// The README's program, compiled and run as a doc test.
 #[cfg(doctest)]

@@ -24,6 +24,13 @@ pub trait Observer: Send + Sync + 'static {
 
 /// Watches one worker; called on its thread. Both calls are on the hot path.
 pub trait WorkerObserver: Send + 'static {
+    /// Whether it wants to be called at all. Where not, a task's description is never put together.
+    const WATCHES: bool = true;
+
+    /// Whether the engine writes marks around tasks. For the engine's own use.
+    #[doc(hidden)]
+    const MARKS: bool = false;
+
     /// A task's body is about to start.
     fn start(&mut self, task: &TaskView, origin: Origin);
 
@@ -42,6 +49,8 @@ impl Observer for () {
 }
 
 impl WorkerObserver for () {
+    const WATCHES: bool = false;
+
     #[inline]
     fn start(&mut self, _task: &TaskView, _origin: Origin) {}
 

@@ -4,17 +4,17 @@ use crate::bind::Bind;
 use crate::error::{BuildError, GraphError};
 use crate::fork;
 use crate::graph::GraphCore;
+use crate::marks::{self, Marked};
 use crate::observer::Observer;
 use crate::slab::Slab;
 use crate::sleep::Sleep;
-use crate::worker::{NativeEnv, Wakes, Worker};
+use crate::worker::{EndOnPanic, NativeEnv, Wakes, Worker, WorkerCore};
 use parking_lot::Mutex;
-use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
-use tanada_policy::registry::{self, Entry, Visitor};
+use tanada_policy::registry::{self, Entry, NotNative, Visitor};
 use tanada_policy::{Dispatcher, Placement, Ready, Site, WorkerId};
 use tanada_topology::Topology;
 
@@ -78,15 +78,16 @@ struct DispatcherGate<D> {
 impl<D: Dispatcher> Gate for DispatcherGate<D> {
     fn inject(&self, pool: &PoolShared, task: Ready) {
         let mut wakes = Wakes::default();
-        let calls = Cell::new(self.calls.load(Ordering::Relaxed));
+        // Two threads at once may draw the same numbers.
+        let mut calls = self.calls.load(Ordering::Relaxed);
         let mut env = NativeEnv {
             me: WorkerId::NONE,
             pool,
-            calls: &calls,
+            calls: &mut calls,
             wakes: &mut wakes,
         };
-        self.dispatcher.inject(&mut env, task);
-        self.calls.fetch_max(calls.get(), Ordering::Relaxed);
+        EndOnPanic::around(|| self.dispatcher.inject(&mut env, task));
+        self.calls.fetch_max(calls, Ordering::Relaxed);
         wakes.deliver(pool);
     }
 }
@@ -121,9 +122,9 @@ impl PoolShared {
         self.graphs.lock().free.push(NonNull::from(graph));
     }
 
-    /// How long an idle worker searches: less where others wait for its processor.
-    pub(crate) fn search_rounds(&self, rounds: u32) -> u32 {
-        if self.oversubscribed { 2 } else { rounds }
+    /// Whether there are more workers than hardware threads, so that others wait for the processor of an idle one.
+    pub(crate) fn is_oversubscribed(&self) -> bool {
+        self.oversubscribed
     }
 
     /// Ends the workers; returns when the last has ended its task.
@@ -327,13 +328,17 @@ impl<O: Observer> PoolBuilder<O> {
 
     /// Lets `observer` watch the workers.
     pub fn observer<P: Observer>(self, observer: P) -> PoolBuilder<P> {
+        self.map_observer(|_| observer)
+    }
+
+    fn map_observer<P: Observer>(self, map: impl FnOnce(O) -> P) -> PoolBuilder<P> {
         let PoolBuilder {
             workers,
             policy,
             seed,
             bind,
             topology,
-            ..
+            observer,
         } = self;
         PoolBuilder {
             workers,
@@ -341,7 +346,7 @@ impl<O: Observer> PoolBuilder<O> {
             seed,
             bind,
             topology,
-            observer,
+            observer: map(observer),
         }
     }
 
@@ -369,7 +374,8 @@ impl<O: Observer> PoolBuilder<O> {
     /// Makes the pool with the registered policy that was named.
     ///
     /// # Errors
-    /// Where no policy has that name, the number of workers is out of range, or the system gives no threads.
+    /// Where no policy has that name, the policy [needs](Dispatcher::NEEDS_PREPARED) the graph beforehand, the number of workers is out of
+    /// range, or the system gives no threads.
     pub fn build(mut self) -> Result<Pool, BuildError> {
         struct Build<O>(PoolBuilder<O>);
         impl<O: Observer> Visitor for Build<O> {
@@ -393,6 +399,17 @@ impl<O: Observer> PoolBuilder<O> {
     /// # Panics
     /// Where `D::build` makes another number of local states than there are workers.
     pub fn build_with<D: Dispatcher>(self, name: &str) -> Result<Pool, BuildError> {
+        if D::NEEDS_PREPARED {
+            return Err(NotNative::named(name).into());
+        }
+        if marks::wanted() {
+            let marked = self.workers(1).map_observer(Marked);
+            return marked.make::<marks::Reference>(marks::REFERENCE);
+        }
+        self.make::<D>(name)
+    }
+
+    fn make<D: Dispatcher>(self, name: &str) -> Result<Pool, BuildError> {
         let topology = match self.topology {
             Some(topology) => topology,
             None => Topology::detect().map_err(|error| BuildError::Topology(error.to_string()))?,
@@ -479,18 +496,8 @@ impl<L: Send + 'static, W: Send + 'static> Start<L, W> {
             .name(format!("tanada-{}", self.id.0))
             .spawn(move || {
                 self.bind.apply(self.id, &pool.placement);
-                let worker = Worker::<D, O> {
-                    id: self.id,
-                    pool,
-                    dispatcher,
-                    local: RefCell::new(self.local),
-                    observer: RefCell::new(self.observer),
-                    calls: Cell::new(0),
-                    wakes: RefCell::default(),
-                    released: RefCell::default(),
-                    nodes: RefCell::default(),
-                };
-                worker.work();
+                let core = WorkerCore::new(self.id, pool);
+                Worker::<D, O>::new(core, dispatcher, self.local, self.observer).work();
             })
     }
 }

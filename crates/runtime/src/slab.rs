@@ -5,13 +5,14 @@
 //! allocates nothing after its first round.
 
 use crate::graph::GraphCore;
+use crate::observer::TaskView;
 use crate::worker::WorkerCore;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::cell::UnsafeCell;
 use std::mem::{MaybeUninit, align_of, size_of};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use tanada_policy::{Hints, Ready};
 
 /// Nodes that are allocated at once.
@@ -20,31 +21,82 @@ const CHUNK: usize = 256;
 /// Words of a node that hold its body; a larger closure goes into a box.
 const BODY_WORDS: usize = 8;
 
-/// What every executable thing begins with: a [`Ready`]'s handle is a pointer to it.
+/// What every executable thing begins with: a [`Ready`]'s handle is a pointer to it. What a worker and a policy need of every task; the
+/// rest of its description is the [`Cold`] that stands [`COLD_AT`] bytes behind the header's first.
 #[repr(C)]
 pub(crate) struct Header {
     /// How to run and how to end it.
     pub(crate) kind: &'static Kind,
+    t: u32,
+    s: u32,
+    digest: u16,
+    /// Two numbers for the kind's own use.
+    pub(crate) short: u16,
+    pub(crate) long: u32,
+}
+
+/// Where an executable thing has its [`Cold`]: on the cache line behind the header's.
+pub(crate) const COLD_AT: usize = 64;
+
+/// The part of a task's description that is seldom read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cold {
     pub(crate) name: &'static str,
     pub(crate) index: u64,
     pub(crate) hints: Hints,
 }
 
-/// The two steps of an executable thing, compiled once a type.
-pub(crate) struct Kind {
+/// A type of executable things, as the graph layer writes it down.
+///
+/// Safety of both: the pointer is the live header of a thing of this type, ready, and this is its only run; `finish` comes once, when
+/// `run` has returned.
+pub(crate) trait Executable {
     /// Whether observers are told of it.
-    pub(crate) observed: bool,
+    const OBSERVED: bool;
+
     /// Runs the body.
-    ///
-    /// Safety: the pointer is the live header of this kind, ready, and this is its only run.
-    pub(crate) run: unsafe fn(NonNull<Header>, &dyn WorkerCore),
+    unsafe fn run(header: NonNull<Header>, worker: &WorkerCore);
+
     /// Releases what waits for it. Afterwards the header may be gone.
-    ///
-    /// Safety: as `run`, which has returned.
-    pub(crate) finish: unsafe fn(NonNull<Header>, &dyn WorkerCore),
+    unsafe fn finish(header: NonNull<Header>, worker: &WorkerCore);
+
+    /// The table that headers of this type point to.
+    const KIND: Kind = Kind {
+        observed: Self::OBSERVED,
+        step: |header, worker| {
+            // SAFETY: passed on.
+            unsafe {
+                Self::run(header, worker);
+                Self::finish(header, worker);
+            }
+        },
+        run: Self::run,
+        finish: Self::finish,
+    };
+}
+
+/// What a worker can do with an executable thing: an [`Executable`] as a table.
+pub(crate) struct Kind {
+    pub(crate) observed: bool,
+    /// `run`, then `finish`: the hot path, where nobody watches.
+    pub(crate) step: unsafe fn(NonNull<Header>, &WorkerCore),
+    pub(crate) run: unsafe fn(NonNull<Header>, &WorkerCore),
+    pub(crate) finish: unsafe fn(NonNull<Header>, &WorkerCore),
 }
 
 impl Header {
+    /// A header for a task with this hint.
+    pub(crate) fn new(kind: &'static Kind, hints: Hints, short: u16, long: u32) -> Self {
+        Header {
+            kind,
+            t: hints.t,
+            s: hints.s,
+            digest: hints.digest(),
+            short,
+            long,
+        }
+    }
+
     /// The right to run the thing with this header.
     ///
     /// # Safety
@@ -52,7 +104,7 @@ impl Header {
     #[inline]
     pub(crate) unsafe fn ready(this: NonNull<Header>) -> Ready {
         // SAFETY: the caller vouches for `this`, which is alive.
-        let digest = unsafe { this.as_ref() }.hints.digest();
+        let digest = unsafe { this.as_ref() }.digest;
         // SAFETY: as the caller says; a pointer to user memory fits into 48 bits (checked by `Ready::new`).
         unsafe { Ready::new(this.as_ptr() as u64, digest) }
     }
@@ -61,6 +113,43 @@ impl Header {
     #[inline]
     pub(crate) fn of(ready: &Ready) -> NonNull<Header> {
         NonNull::new(ready.handle() as *mut Header).expect("a handle is never 0")
+    }
+
+    /// The full hint; what stands for the code is the task's name, where the task says nothing else. The groups come from the header
+    /// itself, so a caller that needs no more touches no further cache line.
+    ///
+    /// # Safety
+    /// `this` is the live header of an executable thing, got from a pointer to the whole of it.
+    #[inline]
+    pub(crate) unsafe fn hints(this: NonNull<Header>) -> Hints {
+        // SAFETY: passed on.
+        let (header, cold) = unsafe { (this.as_ref(), Header::cold(this)) };
+        Hints {
+            t: header.t,
+            s: header.s,
+            code: match cold.hints.code {
+                0 => code_of(cold.name),
+                code => code,
+            },
+            ..cold.hints
+        }
+    }
+
+    /// What observers and messages say of it.
+    ///
+    /// # Safety
+    /// As [`Header::hints`].
+    pub(crate) unsafe fn view(this: NonNull<Header>) -> TaskView {
+        // SAFETY: passed on.
+        let Cold { name, index, hints } = *unsafe { Header::cold(this) };
+        TaskView { name, index, hints }
+    }
+
+    /// Safety: as [`Header::hints`].
+    #[inline]
+    unsafe fn cold<'a>(this: NonNull<Header>) -> &'a Cold {
+        // SAFETY: every executable thing has it there (each asserts so), written when it became one.
+        unsafe { this.byte_add(COLD_AT).cast().as_ref() }
     }
 }
 
@@ -72,17 +161,27 @@ pub(crate) struct BodyTable {
 
 /// A task of a dynamic graph.
 ///
-/// `header`, `body` and `table` are written by the registering thread before the node's first unresolved dependency is given up, and
-/// read by the one worker that runs it; the dependency count's release and acquire order the two.
+/// `header`, `cold`, `body` and `table` are written by the registering thread before the node's first unresolved dependency is given up,
+/// and read by whoever holds its [`Ready`], which the dependency count's release and acquire order behind; `header` and `cold` also by
+/// messages, under the lock of `successors` or after the run.
 #[repr(C, align(64))]
 pub(crate) struct Node {
     header: UnsafeCell<MaybeUninit<Header>>,
     pub(crate) state: State,
     graph: AtomicPtr<GraphCore>,
-    successors: Mutex<Successors>,
+    /// Rises when the task ends: then nobody can begin to wait for it any more. Changed under the lock of `successors`.
+    generation: AtomicU32,
     table: UnsafeCell<Option<&'static BodyTable>>,
+    cold: Aligned<UnsafeCell<MaybeUninit<Cold>>>,
     body: UnsafeCell<[MaybeUninit<u64>; BODY_WORDS]>,
+    successors: Mutex<Successors>,
 }
+
+/// On a cache line of its own.
+#[repr(align(64))]
+struct Aligned<T>(T);
+
+const _: () = assert!(std::mem::offset_of!(Node, cold) == COLD_AT && size_of::<Node>() == 256);
 
 // SAFETY: the `UnsafeCell`s are handed from the registering thread to the running one as the type's comment says; bodies are `Send`.
 unsafe impl Send for Node {}
@@ -98,12 +197,8 @@ unsafe impl Send for NodeRef {}
 // SAFETY: as above.
 unsafe impl Sync for NodeRef {}
 
-/// Who waits for a task. The generation rises when the task ends: then nobody can begin to wait for it any more.
-#[derive(Default)]
-pub(crate) struct Successors {
-    pub(crate) generation: u32,
-    pub(crate) list: SmallVec<[NodeRef; 4]>,
-}
+/// Who waits for a task. As many are kept in place as fill the node's last cache line.
+pub(crate) type Successors = SmallVec<[NodeRef; 6]>;
 
 const EDGE_BITS: u32 = 20;
 const MANUAL_BITS: u32 = 20;
@@ -114,7 +209,8 @@ const COUNTS: u64 = (1 << (EDGE_BITS + MANUAL_BITS)) - 1;
 pub(crate) const MAX_COUNT: u32 = (1 << EDGE_BITS) - 2;
 
 /// Dependency count and generation in one word: 20 bits of unresolved edges (and the registration's own guard), 20 bits of unresolved
-/// `resolve`s, 24 bits of generation. One word, so that a `resolve` that comes too late or once too often cannot hit a node's next task.
+/// `resolve`s, 24 bits of generation. One word, so that a `resolve` that comes too late or once too often cannot hit the
+/// node's next tasks, until 2^24 have lived in it.
 pub(crate) struct State(AtomicU64);
 
 impl State {
@@ -122,14 +218,16 @@ impl State {
         u64::from(generation) << (EDGE_BITS + MANUAL_BITS)
     }
 
-    /// Starts with `manual` unresolved counts and the registration's guard.
-    fn open(&self, generation: u32, manual: u32) {
+    /// Starts with `manual` unresolved counts, `edges` unresolved edges and the registration's guard.
+    #[inline]
+    fn open(&self, generation: u32, edges: u32, manual: u32) {
         assert!(
-            manual <= MAX_COUNT,
+            manual <= MAX_COUNT && edges <= MAX_COUNT,
             "a task has at most {MAX_COUNT} unresolved dependencies"
         );
+        let counts = u64::from(manual) * MANUAL + (u64::from(edges) + 1) * EDGE;
         self.0.store(
-            Self::generation_bits(generation) | (u64::from(manual) * MANUAL) | EDGE,
+            Self::generation_bits(generation) | counts,
             Ordering::Release,
         );
     }
@@ -137,15 +235,6 @@ impl State {
     fn close(&self, generation: u32) {
         self.0
             .store(Self::generation_bits(generation), Ordering::Release);
-    }
-
-    /// One more edge, by somebody who holds a count of this task.
-    pub(crate) fn add_edge(&self) {
-        let before = self.0.fetch_add(EDGE, Ordering::Relaxed);
-        assert!(
-            before & (MANUAL - 1) < u64::from(MAX_COUNT),
-            "a task has at most {MAX_COUNT} dependencies"
-        );
     }
 
     /// One more edge, unless the task has become ready. Returns whether it was added.
@@ -160,10 +249,11 @@ impl State {
         self.update(generation, add).is_some()
     }
 
-    /// Takes one edge (or the guard) away. Returns whether the task is ready now.
+    /// Takes so many edges (the guard counts as one) away. Returns whether the task is ready now.
     #[inline]
-    pub(crate) fn drop_edge(&self) -> bool {
-        self.0.fetch_sub(EDGE, Ordering::AcqRel) & COUNTS == EDGE
+    pub(crate) fn drop_edges(&self, number: u32) -> bool {
+        let edges = u64::from(number) * EDGE;
+        self.0.fetch_sub(edges, Ordering::AcqRel) & COUNTS == edges
     }
 
     /// Takes one manual count away. `None`: there was none; else whether the task is ready now.
@@ -215,27 +305,31 @@ impl NodeRef {
         NodeRef(header.cast())
     }
 
-    /// Makes a task of a free node. It becomes ready when `manual` counts are resolved, its edges are dropped and the guard is, too.
+    /// Makes a task of a free node. It becomes ready when `manual` counts are resolved, and `edges` edges and the guard dropped.
     ///
     /// # Safety
     /// The node is free and this thread alone holds it. `graph` outlives the task. What the body borrows outlives the graph's run.
     pub(crate) unsafe fn fill(
         &self,
         graph: *mut GraphCore,
-        header: Header,
+        kind: &'static Kind,
+        cold: Cold,
+        edges: u32,
         manual: u32,
         body: ErasedBody,
     ) -> u32 {
         let node = self.get();
-        // SAFETY: nobody else holds the node (caller).
+        // SAFETY: nobody else holds the node (caller), so nobody reads the old header or what it points to.
         unsafe {
-            (*node.header.get()).write(header);
+            (*node.cold.0.get()).write(cold);
+            (*node.header.get()).write(Header::new(kind, cold.hints, 0, 0));
             *node.table.get() = Some(body.table);
             *node.body.get() = body.words;
         }
         node.graph.store(graph, Ordering::Release);
-        let generation = node.successors.lock().generation;
-        node.state.open(generation, manual);
+        // Only whoever holds a free node changes its generation.
+        let generation = node.generation.load(Ordering::Relaxed);
+        node.state.open(generation, edges, manual);
         generation
     }
 
@@ -264,15 +358,17 @@ impl NodeRef {
         }
     }
 
-    /// Ends the task: from now on its tokens are stale. Moves whoever waits for it into `waiting`.
-    pub(crate) fn end(&self, waiting: &mut SmallVec<[NodeRef; 4]>) {
+    /// Ends the task: from now on its tokens are stale. Gives who waits for it.
+    #[inline]
+    pub(crate) fn end(&self) -> Successors {
         let node = self.get();
         let mut successors = node.successors.lock();
-        successors.generation = successors.generation.wrapping_add(1);
-        node.state.close(successors.generation);
-        waiting.clear();
-        std::mem::swap(waiting, &mut successors.list);
+        let generation = node.generation.load(Ordering::Relaxed).wrapping_add(1);
+        // Release: who finds the task ended sees what it did.
+        node.generation.store(generation, Ordering::Release);
+        node.state.close(generation);
         node.graph.store(std::ptr::null_mut(), Ordering::Release);
+        std::mem::take(&mut successors)
     }
 
     /// Name of the task, as far as it has one.
@@ -280,10 +376,16 @@ impl NodeRef {
     /// # Safety
     /// The node is filled and no thread fills or ends it meanwhile.
     pub(crate) unsafe fn name(&self) -> String {
-        // SAFETY: filled, so the header is initialised (caller).
-        let header = unsafe { (*self.get().header.get()).assume_init_ref() };
-        task_name(header.name, header.index)
+        // SAFETY: filled, so both parts of the description are there (caller).
+        let TaskView { name, index, .. } = unsafe { Header::view(self.header()) };
+        task_name(name, index)
     }
+}
+
+/// What stands for the code of the tasks of this name: where the name is and how long. Equal names in different places of a program may
+/// differ.
+fn code_of(name: &'static str) -> u64 {
+    name.as_ptr() as u64 ^ (name.len() as u64) << 48
 }
 
 /// How messages name a task.
@@ -298,14 +400,22 @@ impl Node {
             state: State(AtomicU64::new(0)),
             graph: AtomicPtr::new(std::ptr::null_mut()),
             successors: Mutex::new(Successors::default()),
+            generation: AtomicU32::new(0),
             table: UnsafeCell::new(None),
             body: UnsafeCell::new([MaybeUninit::uninit(); BODY_WORDS]),
+            cold: Aligned(UnsafeCell::new(MaybeUninit::uninit())),
         }
     }
 
     /// Who waits for this task.
     pub(crate) fn successors(&self) -> parking_lot::MutexGuard<'_, Successors> {
         self.successors.lock()
+    }
+
+    /// Which of the tasks that lived here the one of today is. Stays while the lock of [`Node::successors`] is held.
+    #[inline]
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
     }
 }
 
@@ -317,6 +427,7 @@ pub(crate) struct ErasedBody {
 
 impl ErasedBody {
     /// Erases `body`, which will be called with a pointer to a `C`.
+    #[inline]
     pub(crate) fn new<C, F: FnOnce(&C) + Send>(body: F) -> Self {
         let mut words = [MaybeUninit::uninit(); BODY_WORDS];
         if size_of::<F>() <= size_of::<[u64; BODY_WORDS]>() && align_of::<F>() <= align_of::<u64>()

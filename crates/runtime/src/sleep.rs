@@ -50,7 +50,7 @@ pub struct Sleep {
     asleep: Box<[AtomicU64]>,
     searching: AtomicUsize,
     threads: Box<[Parker]>,
-    /// How often a worker found nothing and was told that there may be something: for diagnosis.
+    /// How often a worker found nothing and was told that there may be something: many of these while nobody works show lost tasks.
     disappointed: AtomicU64,
     closing: AtomicBool,
 }
@@ -175,7 +175,7 @@ impl Sleep {
 
     /// Whether no worker runs a task, as far as one look can tell: `None` where one does; else how often a search has ended in vain so
     /// far, while the policy said that there may be a task.
-    pub fn nobody_works(&self) -> Option<u64> {
+    pub fn vain_searches_if_idle(&self) -> Option<u64> {
         let asleep: u32 = self
             .asleep
             .iter()

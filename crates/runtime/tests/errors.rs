@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tanada_policy::central::{Central, Rule};
-use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, WorkerId, registry};
+use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId, registry};
 use tanada_runtime::{BuildError, Cancel, GraphError, Pool, TemplateBuilder, TooLate};
 
 fn within_a_second<R>(work: impl FnOnce() -> R) -> R {
@@ -19,7 +19,7 @@ fn within_a_second<R>(work: impl FnOnce() -> R) -> R {
 }
 
 fn for_all(check: impl Fn(&Pool)) {
-    for entry in registry::all() {
+    for entry in registry::native() {
         for workers in [1, 64] {
             let pool = Pool::builder()
                 .workers(workers)
@@ -230,7 +230,7 @@ fn a_template_passes_panics_on_and_runs_again() {
     builder.edge(first, second);
     let template = builder.build().unwrap();
     let mut instance = template.instance();
-    for entry in registry::all() {
+    for entry in registry::native() {
         let pool = Pool::builder()
             .workers(3)
             .policy(entry.name)
@@ -346,6 +346,91 @@ fn a_template_whose_tasks_were_lost_does_not_run_again() {
     assert_eq!(instance.run(&good, &()), Err(error));
 }
 
+/// Takes the oldest task, and loses those of T groups.
+struct LosesGroups(parking_lot::Mutex<std::collections::VecDeque<Ready>>);
+
+impl Dispatcher for LosesGroups {
+    type Local = ();
+    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
+        let locals = vec![(); usize::from(site.placement.workers())];
+        (LosesGroups(Default::default()), locals)
+    }
+    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
+        if env.hints(&task).t == 0 {
+            self.0.lock().push_back(task);
+            env.wake(Wake::Anyone);
+        }
+    }
+    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
+        self.inject(env, task);
+    }
+    fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
+        Some((self.0.lock().pop_front()?, Origin::Pool))
+    }
+    fn may_have(&self, _worker: WorkerId) -> bool {
+        !self.0.lock().is_empty()
+    }
+}
+
+#[test]
+fn a_run_that_failed_and_lost_tasks_as_well_does_not_run_again_either() {
+    for panics in [true, false] {
+        let cancel = Cancel::new();
+        let stop = cancel.clone();
+        let mut builder = TemplateBuilder::<()>::new();
+        let bad = builder.task("bad", 0, move |(), _| {
+            assert!(!panics, "out of rice");
+            stop.cancel();
+        });
+        let kept = builder.task("kept", 0, |(), _| ());
+        builder.groups(kept, tanada_runtime::T(1), tanada_runtime::S(1));
+        for earlier in [bad, kept] {
+            let last = builder.task("last", 0, |(), _| ());
+            builder.edge(earlier, last);
+        }
+        let mut instance = builder.build().unwrap().instance();
+        let pool = Pool::builder()
+            .workers(1)
+            .build_with::<LosesGroups>("loses groups")
+            .unwrap();
+        let first = AssertUnwindSafe(|| instance.run_with_cancel(&pool, &(), &cancel));
+        match catch_unwind(first) {
+            Ok(outcome) => assert_eq!(outcome, Err(GraphError::Cancelled)),
+            Err(payload) => assert_eq!(payload.downcast_ref(), Some(&"out of rice")),
+        }
+        let good = Pool::builder().workers(1).build().unwrap();
+        let error = instance.run(&good, &()).unwrap_err();
+        assert!(matches!(error, GraphError::PolicyLost { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_second_panic_whose_payload_panics_when_it_is_dropped_is_borne() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("in drop");
+        }
+    }
+    let pool = Pool::builder().workers(2).build().unwrap();
+    let both = std::sync::Barrier::new(2);
+    let run = AssertUnwindSafe(|| {
+        pool.scope(|s| {
+            for _ in 0..2 {
+                s.task("bomb").register(|_| {
+                    both.wait();
+                    std::panic::panic_any(Bomb);
+                });
+            }
+        })
+    });
+    std::mem::forget(catch_unwind(run).unwrap_err());
+    pool.scope(|s| {
+        s.task("after").register(|_| ());
+    })
+    .unwrap();
+}
+
 #[test]
 fn a_token_of_a_pool_that_is_gone_is_a_surplus_resolve() {
     let gone = Pool::builder().workers(1).build().unwrap();
@@ -447,12 +532,23 @@ fn a_token_of_another_graph_is_refused() {
 }
 
 #[test]
+fn a_policy_that_must_know_the_graph_is_refused_with_the_place_where_it_works() {
+    let simulated = registry::all().iter().filter(|entry| entry.needs_prepared);
+    for entry in simulated {
+        let error = Pool::builder().policy(entry.name).build().unwrap_err();
+        assert!(matches!(error, BuildError::NotNative(_)), "{error:?}");
+        let place = format!("tanada sim TRACE --machine M --policy {}", entry.name);
+        assert!(error.to_string().contains(&place), "{error}");
+    }
+}
+
+#[test]
 fn a_pool_that_makes_no_sense_is_refused_with_advice() {
     let refuse = |builder: tanada_runtime::PoolBuilder| builder.build().unwrap_err().to_string();
     assert!(refuse(Pool::builder().workers(0)).contains("1 to 1024"));
     assert!(refuse(Pool::builder().workers(100_000)).contains("1 to 1024"));
     let error = refuse(Pool::builder().policy("fastest"));
-    for entry in registry::all() {
+    for entry in registry::native() {
         assert!(error.contains(entry.name), "{error}");
     }
     assert!(matches!(

@@ -1,11 +1,12 @@
 //! Pools: default, environment, idleness, many at once, the end of one, and what is left after `fork(2)`.
 
+use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::process::{Command, ExitStatus};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, WorkerId, registry};
-use tanada_runtime::{GraphError, Pool};
+use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId, registry};
+use tanada_runtime::{GraphError, Pool, TemplateBuilder};
 
 fn count_on(pool: &Pool) -> usize {
     let ran = AtomicUsize::new(0);
@@ -85,8 +86,8 @@ fn an_idle_pool_uses_no_processor() {
 #[test]
 #[ignore = "run by `an_idle_pool_uses_no_processor`"]
 fn child_idle() {
-    let pools: Vec<Pool> = registry::all()
-        .iter()
+    let pools: Vec<Pool> = registry::native()
+        .into_iter()
         .map(|entry| {
             Pool::builder()
                 .workers(4)
@@ -131,8 +132,11 @@ fn a_pool_ends_with_its_last_handle_even_in_a_task() {
 fn threads_share_a_pool() {
     let pool = Pool::builder().workers(2).build().expect("a pool");
     std::thread::scope(|threads| {
-        for _ in 0..8 {
-            threads.spawn(|| (0..20).for_each(|_| assert_eq!(count_on(&pool), 1000)));
+        let users = [(); 8]
+            .map(|()| threads.spawn(|| (0..20).for_each(|_| assert_eq!(count_on(&pool), 1000))));
+        // One by one: how a scope of threads waits for all of them ThreadSanitizer does not see.
+        for user in users {
+            user.join().expect("no panic");
         }
     });
 }
@@ -179,16 +183,13 @@ impl Dispatcher for Smuggler {
         (Smuggler, vec![(); usize::from(site.placement.workers())])
     }
     fn inject<E: Env>(&self, _env: &mut E, task: Ready) {
-        *SMUGGLED.lock().expect("no panic") = Some(task);
+        *SMUGGLED.lock() = Some(task);
     }
     fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
         self.inject(env, task);
     }
     fn next<E: Env>(&self, _local: &mut (), env: &mut E) -> Option<(Ready, Origin)> {
-        let task = SMUGGLED
-            .lock()
-            .expect("no panic")
-            .take_if(|_| env.workers() == 2);
+        let task = SMUGGLED.lock().take_if(|_| env.workers() == 2);
         Some((task?, Origin::Pool))
     }
     fn may_have(&self, _worker: WorkerId) -> bool {
@@ -225,4 +226,90 @@ fn child_smuggles() {
             std::thread::sleep(Duration::from_millis(5));
         }
     });
+}
+
+/// Panics when it gets the second task: outside any worker, or on one.
+struct Touchy {
+    taken: AtomicU32,
+    kept: Mutex<VecDeque<Ready>>,
+}
+
+impl Touchy {
+    fn take(&self, task: Ready) {
+        self.kept.lock().push_back(task);
+        assert!(self.taken.fetch_add(1, Ordering::Relaxed) < 1, "enough");
+    }
+}
+
+impl Dispatcher for Touchy {
+    type Local = ();
+
+    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
+        let touchy = Touchy {
+            taken: AtomicU32::new(0),
+            kept: Mutex::default(),
+        };
+        (touchy, vec![(); usize::from(site.placement.workers())])
+    }
+
+    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
+        self.take(task);
+        env.wake(Wake::Anyone);
+    }
+
+    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
+        self.inject(env, task);
+    }
+
+    fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
+        Some((self.kept.lock().pop_front()?, Origin::Pool))
+    }
+
+    fn may_have(&self, _worker: WorkerId) -> bool {
+        !self.kept.lock().is_empty()
+    }
+}
+
+#[test]
+fn a_policy_that_panics_ends_the_process_wherever_it_was_called() {
+    for child in ["child_panics_outside", "child_panics_in_a_task"] {
+        let (status, text) = run_in_own_process(child, &[]);
+        assert!(!status.success(), "{child}: {text}");
+        assert!(text.contains("a policy, an observer or"), "{child}: {text}");
+    }
+}
+
+#[test]
+#[ignore = "run by `a_policy_that_panics_ends_the_process_wherever_it_was_called`"]
+fn child_panics_outside() {
+    let pool = Pool::builder()
+        .workers(1)
+        .build_with::<Touchy>("touchy")
+        .expect("a pool");
+    let mut builder = TemplateBuilder::<()>::new();
+    for index in 0..2 {
+        builder.task("root", index, |(), _| ());
+    }
+    let mut instance = builder.build().expect("no cycle").instance();
+    let run = || instance.run(&pool, &());
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    println!("came back: {caught:?}");
+}
+
+#[test]
+#[ignore = "run by `a_policy_that_panics_ends_the_process_wherever_it_was_called`"]
+fn child_panics_in_a_task() {
+    let pool = Pool::builder()
+        .workers(1)
+        .build_with::<Touchy>("touchy")
+        .expect("a pool");
+    let run = || {
+        pool.scope(|s| {
+            s.task("first").register(|s| {
+                s.task("second").register(|_| ());
+            });
+        })
+    };
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    println!("came back: {caught:?}");
 }

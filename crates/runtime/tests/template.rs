@@ -2,6 +2,7 @@
 
 mod wavefront;
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tanada_runtime::{Pool, Recorder, S, T, TemplateBuilder};
 use wavefront::{COLUMNS, Grid, ROWS, expected, wavefront};
@@ -16,7 +17,7 @@ fn instances_run_at_the_same_time() {
         .build()
         .expect("a pool");
     std::thread::scope(|threads| {
-        for _ in 0..4 {
+        let runs = [(); 4].map(|()| {
             threads.spawn(|| {
                 let mut instance = template.instance();
                 for _ in 0..10 {
@@ -28,7 +29,11 @@ fn instances_run_at_the_same_time() {
                             .all(|(cell, &sum)| cell.load(Ordering::Relaxed) == sum)
                     );
                 }
-            });
+            })
+        });
+        // One by one: how a scope of threads waits for all of them ThreadSanitizer does not see.
+        for run in runs {
+            run.join().expect("no panic");
         }
     });
 }
@@ -90,4 +95,224 @@ fn groups_are_renumbered_densely_and_keep_their_order() {
         .collect();
     groups.sort_unstable();
     assert_eq!(groups, [(0, 2, 1), (1, 0, 0), (2, 1, 2), (3, 2, 2)]);
+}
+
+fn grids(number: usize) -> Vec<Grid> {
+    let grid = |_| (0..ROWS * COLUMNS).map(|_| AtomicU64::new(0)).collect();
+    (0..number).map(grid).collect()
+}
+
+#[test]
+fn every_argument_gets_one_run_whatever_the_policy_and_the_room() {
+    let template = wavefront();
+    let expected = expected();
+    for entry in tanada_policy::registry::native() {
+        for (workers, rooms, runs) in [(1, 1, 5), (2, 2, 0), (2, 2, 1), (3, 2, 9), (4, 7, 20)] {
+            let pool = Pool::builder()
+                .workers(workers)
+                .policy(entry.name)
+                .build()
+                .expect("a pool");
+            let mut instance = template.instances(rooms);
+            for _ in 0..3 {
+                let grids = grids(runs);
+                instance.run_each(&pool, &grids).expect("runs that end");
+                for grid in &grids {
+                    let right = (grid.iter().zip(&expected))
+                        .all(|(cell, &sum)| cell.load(Ordering::Relaxed) == sum);
+                    assert!(right, "{} with {rooms} rooms", entry.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn runs_in_one_room_keep_the_order_of_their_arguments() {
+    let seen = Mutex::new(Vec::new());
+    let mut builder = TemplateBuilder::<usize>::new();
+    let first = builder.task("first", 0, |&run, _| seen.lock().push(run));
+    for index in 0..10 {
+        let next = builder.task("next", index, |&run, _| {
+            seen.lock().push(run);
+        });
+        builder.edge(first, next);
+    }
+    let pool = Pool::builder().workers(4).build().expect("a pool");
+    let args: Vec<usize> = (0..50).collect();
+    let template = builder.build().expect("no cycle");
+    template
+        .instance()
+        .run_each(&pool, &args)
+        .expect("runs that end");
+    let expected: Vec<usize> = args.iter().flat_map(|&run| [run; 11]).collect();
+    assert_eq!(*seen.lock(), expected);
+}
+
+#[test]
+fn a_panic_leaves_out_the_runs_that_had_not_begun() {
+    let ran = AtomicU64::new(0);
+    let mut builder = TemplateBuilder::<usize>::new();
+    let body = |&run: &usize, _| {
+        assert!(run != 3, "run three");
+        ran.fetch_add(1, Ordering::Relaxed);
+    };
+    builder.task("task", 0, body);
+    let template = builder.build().expect("no cycle");
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    let mut instance = template.instance();
+    let args: Vec<usize> = (0..10).collect();
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        instance.run_each(&pool, &args)
+    }));
+    let payload = outcome.expect_err("the panic of the task");
+    assert_eq!(payload.downcast_ref::<&str>(), Some(&"run three"));
+    assert_eq!(ran.load(Ordering::Relaxed), 3);
+    // Nothing of the failed call is left.
+    instance.run_each(&pool, &args[..3]).expect("runs that end");
+    assert_eq!(ran.load(Ordering::Relaxed), 6);
+}
+
+#[test]
+fn bodies_are_dropped_once_with_the_last_of_template_and_instances() {
+    let body = std::sync::Arc::new(());
+    let mut builder = TemplateBuilder::<()>::new();
+    for index in 0..100 {
+        let body = std::sync::Arc::clone(&body);
+        builder.task("task", index, move |(), _| {
+            std::hint::black_box(&body);
+        });
+    }
+    let template = builder.build().expect("no cycle");
+    let mut instance = template.instances(2);
+    drop(template);
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    instance.run_each(&pool, &[(); 5]).expect("runs that end");
+    assert_eq!(std::sync::Arc::strong_count(&body), 101);
+    drop(instance);
+    assert_eq!(std::sync::Arc::strong_count(&body), 1);
+}
+
+#[test]
+fn a_task_with_many_successors_and_implied_dependencies_releases_each_once() {
+    for fan in [1, 3, 4, 40] {
+        let mut builder = TemplateBuilder::<AtomicU64>::new();
+        let first = builder.task("first", 0, |sum, _| sum.store(1, Ordering::Relaxed));
+        let middle: Vec<_> = (0..fan)
+            .map(|index| {
+                let body = |sum: &AtomicU64, _| {
+                    assert!(sum.fetch_add(1, Ordering::Relaxed) > 0, "too early");
+                };
+                builder.task("middle", index, body)
+            })
+            .collect();
+        let last = builder.task("last", 0, move |sum, _| {
+            assert_eq!(sum.fetch_add(1, Ordering::Relaxed), 1 + fan, "too early");
+        });
+        for &middle in &middle {
+            builder.edge(first, middle).edge(middle, last);
+        }
+        // Implied by the way through the middle, and one of them twice.
+        builder.edge(first, last).edge(first, last);
+        let template = builder.build().expect("no cycle");
+        assert_eq!(template.edges() as u64, 2 * fan + 2);
+        let pool = Pool::builder().workers(3).build().expect("a pool");
+        let mut instance = template.instance();
+        for _ in 0..20 {
+            let sum = AtomicU64::new(0);
+            instance.run(&pool, &sum).expect("a run that ends");
+            assert_eq!(sum.into_inner(), fan + 2);
+        }
+    }
+}
+
+#[test]
+fn as_many_runs_go_on_at_a_time_as_there_is_room_for() {
+    let barrier = std::sync::Barrier::new(2);
+    let mut builder = TemplateBuilder::<()>::new();
+    builder.task("meets the other run's", 0, |(), _| {
+        barrier.wait();
+    });
+    let template = builder.build().expect("no cycle");
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    let mut instance = template.instances(2);
+    instance.run_each(&pool, &[(); 6]).expect("runs that end");
+}
+
+#[test]
+fn of_what_one_task_releases_the_first_declared_runs_first() {
+    for entry in tanada_policy::registry::native() {
+        let seen = Mutex::new(Vec::new());
+        let mut builder = TemplateBuilder::<()>::new();
+        let first = builder.task("first", 0, |(), _| ());
+        for index in 1..=4 {
+            let seen = &seen;
+            let body = move |&(): &(), _| seen.lock().push(index);
+            let id = builder.task("next", index, body);
+            builder.edge(first, id);
+        }
+        let pool = Pool::builder()
+            .workers(1)
+            .policy(entry.name)
+            .build()
+            .expect("a pool");
+        let mut instance = builder.build().expect("no cycle").instance();
+        instance.run(&pool, &()).expect("a run that ends");
+        let mut expected = vec![1, 2, 3, 4];
+        if ["lcfs", "slifo"].contains(&entry.name) {
+            expected.reverse(); // their rule: the newest
+        }
+        assert_eq!(*seen.lock(), expected, "{}", entry.name);
+    }
+}
+
+#[test]
+fn counts_are_right_again_after_a_run_that_failed_half_way() {
+    let failing = std::sync::atomic::AtomicBool::new(true);
+    let mut builder = TemplateBuilder::<AtomicU64>::new();
+    let mut before = builder.task("task", 0, |ran: &AtomicU64, _| {
+        ran.fetch_add(1, Ordering::Relaxed);
+    });
+    for index in 1..40 {
+        let failing = &failing;
+        let next = builder.task("task", index, move |ran: &AtomicU64, _| {
+            assert!(index != 20 || !failing.load(Ordering::Relaxed), "half way");
+            ran.fetch_add(1, Ordering::Relaxed);
+        });
+        let side = builder.task("side", index, |_, _| ());
+        builder
+            .edge(before, next)
+            .edge(before, side)
+            .edge(side, next);
+        before = next;
+    }
+    let template = builder.build().expect("no cycle");
+    let pool = Pool::builder().workers(3).build().expect("a pool");
+    let mut instance = template.instance();
+    for _ in 0..10 {
+        failing.store(true, Ordering::Relaxed);
+        let ran = AtomicU64::new(0);
+        let run = std::panic::AssertUnwindSafe(|| instance.run(&pool, &ran));
+        assert!(std::panic::catch_unwind(run).is_err());
+        assert_eq!(ran.load(Ordering::Relaxed), 20);
+        failing.store(false, Ordering::Relaxed);
+        instance.run(&pool, &ran).expect("a run that ends");
+        assert_eq!(ran.into_inner(), 60);
+    }
+}
+
+#[test]
+fn runs_stop_when_they_are_cancelled() {
+    let mut builder = TemplateBuilder::<tanada_runtime::Cancel>::new();
+    builder.task("stops all", 0, |cancel: &tanada_runtime::Cancel, _| {
+        cancel.cancel()
+    });
+    let template = builder.build().expect("no cycle");
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    let cancel = tanada_runtime::Cancel::new();
+    let args = vec![cancel.clone(); 1000];
+    let outcome = template
+        .instance()
+        .run_each_with_cancel(&pool, &args, &cancel);
+    assert_eq!(outcome, Err(tanada_runtime::GraphError::Cancelled));
 }

@@ -1,14 +1,17 @@
 //! The running state of one graph: what still runs, how it failed, who waits for it.
 
+use super::edges::Edges;
 use super::nested::Nested;
 use super::{order, scope};
 use crate::error::{GraphError, TaskNames};
+use crate::marks;
 use crate::pool::PoolShared;
 use crate::slab::NodeRef;
 use crate::worker::WorkerCore;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
@@ -74,6 +77,8 @@ pub(crate) struct GraphCore {
     pub(super) nested: Nested,
     waiter: Mutex<Option<Thread>>,
     done: AtomicBool,
+    /// See [`crate::marks`].
+    pub(super) marked: bool,
 }
 
 // SAFETY: `home` is never followed; all else may be shared between threads.
@@ -98,11 +103,12 @@ impl GraphCore {
             nested: Nested::default(),
             waiter: Mutex::new(None),
             done: AtomicBool::new(false),
+            marked: marks::wanted(),
         }
     }
 
     /// Starts a run whose only activity is the caller's.
-    pub(super) fn begin(&self, cancel: Option<&Cancel>, nested: bool) {
+    pub(super) fn begin(&self, pool: &PoolShared, cancel: Option<&Cancel>, nested: bool) {
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         self.run.store(run, Ordering::Relaxed);
         self.active.store(1, Ordering::Relaxed);
@@ -118,6 +124,9 @@ impl GraphCore {
         *self.failure.lock() = None;
         *self.waiter.lock() = Some(std::thread::current());
         self.nested.begin(run, nested);
+        if self.marked && !nested {
+            marks::held::begin(run, pool);
+        }
     }
 
     /// Sees to it that workers of `pool` may run tasks of this graph. A policy that keeps a task and hands it to another pool is
@@ -156,20 +165,26 @@ impl GraphCore {
 
     /// A task panicked: whoever waits for the graph gets the first panic.
     pub(super) fn panicked(&self, payload: Box<dyn Any + Send>) {
+        self.stopped.store(true, Ordering::Relaxed);
         let mut failure = self.failure.lock();
         if !matches!(*failure, Some(Failure::Panic(_))) {
             *failure = Some(Failure::Panic(payload));
+            return;
         }
-        self.stopped.store(true, Ordering::Relaxed);
+        drop(failure);
+        // Nobody will see this one. Dropping it is the user's code, which may panic again: that one is leaked.
+        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(again);
+        }
     }
 
     /// Counts tasks in (1) and out (-1), by `worker` or from outside.
     #[inline]
-    pub(super) fn count_open(&self, worker: Option<&dyn WorkerCore>, change: i64) {
+    pub(super) fn count_open(&self, worker: Option<&WorkerCore>, change: i64) {
         match worker {
             // One writer: a plain load and store is enough.
             Some(worker) => {
-                let count = &self.open[worker.id().index()].0;
+                let count = &self.open[worker.id.index()].0;
                 count.store(count.load(Ordering::Relaxed) + change, Ordering::Relaxed);
             }
             None => {
@@ -232,12 +247,7 @@ impl GraphCore {
 
     /// A task of this graph became ready: on `worker`, or outside.
     #[inline]
-    pub(super) fn make_ready(
-        &self,
-        pool: &PoolShared,
-        worker: Option<&dyn WorkerCore>,
-        task: Ready,
-    ) {
+    pub(super) fn make_ready(&self, pool: &PoolShared, worker: Option<&WorkerCore>, task: Ready) {
         if self.nested.is_on() {
             let waiter = self.waiter.lock().clone();
             self.nested.offer(self, pool, worker, task);
@@ -248,6 +258,7 @@ impl GraphCore {
         } else {
             match worker {
                 Some(worker) => worker.make_ready(task),
+                None if self.marked => marks::held::inject(self.run(), pool, task),
                 None => pool.inject(task),
             }
         }
@@ -260,11 +271,15 @@ impl GraphCore {
     }
 
     /// Waits for the end of the run.
-    pub(super) fn wait(&self, pool: &PoolShared, worker: Option<&dyn WorkerCore>) {
-        match worker {
+    pub(super) fn wait(&self, pool: &PoolShared, worker: Option<&WorkerCore>) {
+        let wait = || match worker {
             Some(worker) => self.wait_nested(worker),
             None => self.wait_outside(pool),
+        };
+        if self.marked {
+            return marks::waiting(self.run(), wait);
         }
+        wait();
     }
 
     /// Waits on a thread that is no worker of the pool, and finds out when the policy has lost tasks.
@@ -295,13 +310,18 @@ impl GraphCore {
     }
 
     /// Waits on a worker of the pool: it runs ready tasks of this graph only.
-    fn wait_nested(&self, worker: &dyn WorkerCore) {
+    fn wait_nested(&self, worker: &WorkerCore) {
         while !self.done.load(Ordering::Acquire) {
             match self.nested.pop() {
                 Some(task) => worker.execute(task, Origin::Own),
                 None => std::thread::park(),
             }
         }
+    }
+
+    /// Whether the run is over. Where [`GraphCore::wait`] returned before, the policy may still hold tasks of it.
+    pub(super) fn has_ended(&self) -> bool {
+        self.done.load(Ordering::Acquire)
     }
 
     /// What the run came to, once it is over. Resumes a task's panic.
@@ -340,7 +360,7 @@ impl Suspicion {
     /// slept (a worker that was just woken may not have run yet, hence several), or every worker could search in vain many times (on a
     /// busy machine a worker may not run for long, hence many).
     fn grows(&mut self, pool: &PoolShared) -> bool {
-        let Some(vain) = pool.sleep.nobody_works() else {
+        let Some(vain) = pool.sleep.vain_searches_if_idle() else {
             *self = Suspicion::default();
             return false;
         };
@@ -385,16 +405,14 @@ fn find_cycle(nodes: &[NodeRef]) -> Option<Vec<NodeRef>> {
         .enumerate()
         .map(|(at, node)| (node.address(), at))
         .collect();
-    let edges: Vec<Vec<usize>> = nodes
-        .iter()
-        .map(|node| {
-            node.get()
-                .successors()
-                .list
-                .iter()
-                .filter_map(|next| places.get(&next.address()).copied())
-                .collect()
-        })
-        .collect();
+    let mut pairs = Vec::new();
+    for (at, node) in nodes.iter().enumerate() {
+        let waiting = node.get().successors();
+        let waiting = waiting
+            .iter()
+            .filter_map(|next| places.get(&next.address()));
+        pairs.extend(waiting.map(|&next| (at as u32, next as u32)));
+    }
+    let edges = Edges::new(nodes.len(), &pairs);
     order::cycle(&edges).map(|cycle| cycle.into_iter().map(|at| nodes[at]).collect())
 }

@@ -7,7 +7,7 @@
 
 use super::GraphCore;
 use crate::pool::PoolShared;
-use crate::slab::{ErasedBody, Header, Kind, NodeRef};
+use crate::slab::{Cold, ErasedBody, Executable, Header, NodeRef};
 use crate::worker::{self, WorkerCore};
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -52,11 +52,11 @@ impl Nested {
         &self,
         graph: &GraphCore,
         pool: &PoolShared,
-        worker: Option<&dyn WorkerCore>,
+        worker: Option<&WorkerCore>,
         task: Ready,
     ) {
         // SAFETY: the task is ready and has not run, so its header lives.
-        let hints = unsafe { Header::of(&task).as_ref() }.hints;
+        let hints = unsafe { Header::hints(Header::of(&task)) };
         pool.add_ticket();
         // The ticket is made before the task can be claimed: once it is, the run may end at any moment.
         let node = worker::take_node(pool, worker);
@@ -71,16 +71,15 @@ impl Nested {
             graph.check_pool(claim.pool);
             claim.task.set(graph.nested.take(run, number));
         });
-        let header = Header {
-            kind: &TICKET,
+        let cold = Cold {
             name: "ticket",
             index: number,
             hints,
         };
         // SAFETY: `node` is free and ours; the core of a graph lives as long as its pool; the body borrows nothing else.
         let ticket = unsafe {
-            node.fill(std::ptr::null_mut(), header, 0, body);
-            node.get().state.drop_edge();
+            node.fill(std::ptr::null_mut(), &Ticket::KIND, cold, 0, 0, body);
+            node.get().state.drop_edges(1);
             Header::ready(node.header())
         };
         match worker {
@@ -134,30 +133,29 @@ impl GraphPtr {
     }
 }
 
-static TICKET: Kind = Kind {
-    observed: false,
-    run,
-    finish,
-};
+/// The right to claim a task of a nested graph.
+struct Ticket;
 
-/// Safety: see [`Kind::run`].
-unsafe fn run(header: NonNull<Header>, worker: &dyn WorkerCore) {
-    let claim = Claim {
-        pool: worker.shared(),
-        task: Cell::new(None),
-    };
-    // SAFETY: the header is a ticket's node, this is its only run, and its body was erased with `Claim`.
-    unsafe { NodeRef::from_header(header).take_body().call(&claim) };
-    if let Some(task) = claim.task.take() {
-        worker.execute(task, Origin::Pool);
+impl Executable for Ticket {
+    const OBSERVED: bool = false;
+
+    unsafe fn run(header: NonNull<Header>, worker: &WorkerCore) {
+        let claim = Claim {
+            pool: worker.pool(),
+            task: Cell::new(None),
+        };
+        // SAFETY: the header is a ticket's node, this is its only run, and its body was erased with `Claim`.
+        unsafe { NodeRef::from_header(header).take_body().call(&claim) };
+        if let Some(task) = claim.task.take() {
+            worker.execute(task, Origin::Pool);
+        }
     }
-}
 
-/// Safety: see [`Kind::finish`].
-unsafe fn finish(header: NonNull<Header>, worker: &dyn WorkerCore) {
-    // SAFETY: the header is a ticket's node.
-    let node = unsafe { NodeRef::from_header(header) };
-    worker.shared().drop_ticket();
-    node.end(&mut Default::default());
-    worker::free_node(worker, node);
+    unsafe fn finish(header: NonNull<Header>, worker: &WorkerCore) {
+        // SAFETY: the header is a ticket's node.
+        let node = unsafe { NodeRef::from_header(header) };
+        worker.pool().drop_ticket();
+        drop(node.end());
+        worker::free_node(worker, node);
+    }
 }

@@ -1,4 +1,6 @@
-//! Cycles of graphs given as lists of successors.
+//! Cycles of graphs.
+
+use super::edges::Edges;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Mark {
@@ -8,11 +10,11 @@ enum Mark {
 }
 
 /// The nodes of one cycle, in order, if there is one. Linear in nodes and edges; no recursion.
-pub(super) fn cycle(successors: &[Vec<usize>]) -> Option<Vec<usize>> {
-    let mut marks = vec![Mark::New; successors.len()];
-    for start in 0..successors.len() {
+pub(super) fn cycle(edges: &Edges) -> Option<Vec<usize>> {
+    let mut marks = vec![Mark::New; edges.nodes()];
+    for start in 0..edges.nodes() {
         if marks[start] == Mark::New
-            && let Some(found) = cycle_from(start, successors, &mut marks)
+            && let Some(found) = cycle_from(start, edges, &mut marks)
         {
             return Some(found);
         }
@@ -20,16 +22,17 @@ pub(super) fn cycle(successors: &[Vec<usize>]) -> Option<Vec<usize>> {
     None
 }
 
-fn cycle_from(start: usize, successors: &[Vec<usize>], marks: &mut [Mark]) -> Option<Vec<usize>> {
+fn cycle_from(start: usize, edges: &Edges, marks: &mut [Mark]) -> Option<Vec<usize>> {
     let mut path = vec![(start, 0)];
     marks[start] = Mark::Open;
     while let Some((node, next)) = path.last_mut() {
-        let Some(&successor) = successors[*node].get(*next) else {
+        let Some(&successor) = edges.of(*node).get(*next) else {
             marks[*node] = Mark::Closed;
             path.pop();
             continue;
         };
         *next += 1;
+        let successor = successor as usize;
         match marks[successor] {
             Mark::Closed => {}
             Mark::New => {
@@ -50,15 +53,16 @@ fn cycle_from(start: usize, successors: &[Vec<usize>], marks: &mut [Mark]) -> Op
 
 #[cfg(test)]
 mod tests {
-    use super::cycle;
+    use super::{Edges, cycle};
 
     #[test]
     fn finds_a_cycle_and_only_a_cycle() {
-        assert_eq!(cycle(&[vec![1, 2], vec![3], vec![3], vec![]]), None);
+        let of = |nodes, pairs: &[_]| cycle(&Edges::new(nodes, pairs));
+        assert_eq!(of(4, &[(0, 1), (0, 2), (1, 3), (2, 3)]), None);
         assert_eq!(
-            cycle(&[vec![1], vec![2], vec![3], vec![1]]),
+            of(4, &[(0, 1), (1, 2), (2, 3), (3, 1)]),
             Some(vec![1, 2, 3])
         );
-        assert_eq!(cycle(&[vec![0]]), Some(vec![0]));
+        assert_eq!(of(1, &[(0, 0)]), Some(vec![0]));
     }
 }

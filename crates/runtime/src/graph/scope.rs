@@ -3,8 +3,10 @@
 use super::core::foreign_task;
 use super::{Cancel, GraphCore};
 use crate::error::GraphError;
+use crate::marks;
+use crate::observer::TaskView;
 use crate::pool::{Pool, PoolShared};
-use crate::slab::{ErasedBody, Header, Kind, MAX_COUNT, NodeRef};
+use crate::slab::{Cold, ErasedBody, Executable, Header, MAX_COUNT, NodeRef};
 use crate::worker::{self, WorkerCore};
 use smallvec::SmallVec;
 use std::marker::PhantomData;
@@ -44,24 +46,19 @@ pub struct TooLate;
 pub struct Scope<'scope> {
     graph: *const GraphCore,
     pool: *const PoolShared,
-    worker: Option<NonNull<dyn WorkerCore>>,
+    worker: Option<NonNull<WorkerCore>>,
     /// Invariant in `'scope`: else a shorter borrow could be smuggled in.
     marker: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
 impl<'scope> Scope<'scope> {
     /// Safety: all three outlive the scope; the worker is the one that this thread is.
-    unsafe fn new(graph: &GraphCore, pool: &PoolShared, worker: Option<&dyn WorkerCore>) -> Self {
-        // SAFETY: only the lifetime of the trait object is erased; the caller keeps the worker alive.
-        let worker = worker.map(|worker| unsafe {
-            std::mem::transmute::<NonNull<dyn WorkerCore + '_>, NonNull<dyn WorkerCore>>(
-                NonNull::from(worker),
-            )
-        });
+    #[inline]
+    unsafe fn new(graph: &GraphCore, pool: &PoolShared, worker: Option<&WorkerCore>) -> Self {
         Scope {
             graph,
             pool,
-            worker,
+            worker: worker.map(NonNull::from),
             marker: PhantomData,
         }
     }
@@ -76,12 +73,13 @@ impl<'scope> Scope<'scope> {
         unsafe { &*self.pool }
     }
 
-    fn worker_core(&self) -> Option<&dyn WorkerCore> {
+    fn worker_core(&self) -> Option<&WorkerCore> {
         // SAFETY: see `new`.
         self.worker.map(|worker| unsafe { &*worker.as_ptr() })
     }
 
     /// Begins a task called `name`; [`TaskBuilder::register`] ends it. The name is for messages, traces and pictures.
+    #[inline]
     pub fn task(&self, name: &'static str) -> TaskBuilder<'_, 'scope> {
         TaskBuilder {
             scope: self,
@@ -125,7 +123,13 @@ impl<'scope> Scope<'scope> {
         if !node.state.try_add_edge(task.generation) {
             return Err(TooLate);
         }
-        if !wait_for(task.node, other) && node.state.drop_edge() {
+        if self.graph().marked {
+            let run = task.run;
+            let [task, other] = [task, other].map(|of| (of.node.address(), of.generation));
+            marks::resolved(run, task);
+            marks::edge(run, other, task);
+        }
+        if !wait_for(task.node, other.node, other.generation) && node.state.drop_edges(1) {
             self.make_ready(task.node);
         }
         Ok(())
@@ -153,7 +157,7 @@ impl<'scope> Scope<'scope> {
 
     /// The worker that runs this task; `None` in the body of the scope on a thread outside the pool.
     pub fn worker(&self) -> Option<WorkerId> {
-        self.worker_core().map(|worker| worker.id())
+        self.worker_core().map(|worker| worker.id)
     }
 
     fn own(&self, token: Token) {
@@ -189,47 +193,59 @@ pub struct TaskBuilder<'a, 'scope> {
     index: u64,
     hints: Hints,
     count: u32,
-    after: SmallVec<[Token; 8]>,
+    /// Node and generation of each task that it waits for.
+    after: SmallVec<[(NodeRef, u32); 8]>,
 }
 
 impl<'scope> TaskBuilder<'_, 'scope> {
     /// Which of the tasks of this name it is.
+    #[inline]
     pub fn index(mut self, index: u64) -> Self {
         self.index = index;
         self
     }
 
     /// Puts the task into a temporal and a spatial group.
+    #[inline]
     pub fn groups(mut self, t: T, s: S) -> Self {
         (self.hints.t, self.hints.s) = (t.0, s.0);
         self
     }
 
     /// Sets the whole hint.
+    #[inline]
     pub fn hints(mut self, hints: Hints) -> Self {
         self.hints = hints;
         self
     }
 
     /// The task waits for `count` calls of [`Scope::resolve`], too.
+    #[inline]
     pub fn count(mut self, count: u32) -> Self {
         self.count = count;
         self
     }
 
     /// The task waits for these, too. Those that have ended already count for nothing.
+    ///
+    /// # Panics
+    /// Where a token is of another graph.
+    #[inline]
     pub fn after(mut self, tasks: impl IntoIterator<Item = Token>) -> Self {
-        self.after.extend(tasks);
+        self.after.extend(tasks.into_iter().map(|token| {
+            self.scope.own(token);
+            (token.node, token.generation)
+        }));
         self
     }
 
     /// Registers the task. It may run before this returns.
     ///
-    /// Costs one node of the pool (reused, so nothing is allocated in the long run; a closure above 64 bytes is boxed) and a lock a
-    /// dependency.
+    /// Costs one node of the pool and a lock a dependency. Nodes are reused, so nothing is allocated in the long run, but for a closure
+    /// above 64 bytes, a ninth dependency and the seventh task that waits for one.
     ///
     /// # Panics
-    /// Where a token is of another graph, or the task has more than 2^20 - 2 dependencies or counts.
+    /// Where the task has more than 2^20 - 2 dependencies or counts.
     pub fn register<F>(self, entry: F) -> Token
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
@@ -242,12 +258,8 @@ impl<'scope> TaskBuilder<'_, 'scope> {
             self.count as usize <= most && self.after.len() <= most,
             "a task waits for at most {most} others and for at most {most} resolves"
         );
-        for &token in &self.after {
-            scope.own(token);
-        }
         let node = worker::take_node(scope.pool(), worker);
-        let header = Header {
-            kind: &TASK,
+        let cold = Cold {
             name: self.name,
             index: self.index,
             hints: self.hints,
@@ -257,19 +269,23 @@ impl<'scope> TaskBuilder<'_, 'scope> {
         let generation = unsafe {
             node.fill(
                 std::ptr::from_ref(graph).cast_mut(),
-                header,
+                &Task::KIND,
+                cold,
+                self.after.len() as u32,
                 self.count,
                 body,
             )
         };
         graph.count_open(worker, 1);
-        for token in self.after {
-            node.get().state.add_edge();
-            if !wait_for(node, token) {
-                node.get().state.drop_edge();
-            }
+        if graph.marked {
+            mark(graph.run(), (node, generation), &cold, &self.after);
         }
-        if node.get().state.drop_edge() {
+        // The guard, and what has ended already.
+        let mut dropped = 1;
+        for &(other, generation) in &self.after {
+            dropped += u32::from(!wait_for(node, other, generation));
+        }
+        if node.get().state.drop_edges(dropped) {
             scope.make_ready(node);
         }
         Token {
@@ -280,12 +296,39 @@ impl<'scope> TaskBuilder<'_, 'scope> {
     }
 }
 
+/// Tells of a registered task and what it waits for; see [`marks`].
+#[cold]
+fn mark(run: u64, task: (NodeRef, u32), cold: &Cold, after: &[(NodeRef, u32)]) {
+    let name = |(node, generation): (NodeRef, u32)| (node.address(), generation);
+    let Cold {
+        name: word,
+        index,
+        hints,
+    } = *cold;
+    let view = TaskView {
+        name: word,
+        index,
+        hints,
+    };
+    marks::registered(run, name(task), &view);
+    for &other in after {
+        marks::edge(run, name(other), name(task));
+    }
+}
+
 /// Puts `node` among those that wait for `other`, unless that has ended.
-fn wait_for(node: NodeRef, other: Token) -> bool {
-    let mut successors = other.node.get().successors();
-    let waits = successors.generation == other.generation;
+#[inline]
+fn wait_for(node: NodeRef, other: NodeRef, generation: u32) -> bool {
+    let other = other.get();
+    // A generation comes back only after 2^32 tasks in one node: until then another one means that the task has ended, and the Acquire of
+    // `generation` makes visible what it did. No lock is needed to know that.
+    if other.generation() != generation {
+        return false;
+    }
+    let mut successors = other.successors();
+    let waits = other.generation() == generation;
     if waits {
-        successors.list.push(node);
+        successors.push(node);
     }
     waits
 }
@@ -293,9 +336,12 @@ fn wait_for(node: NodeRef, other: Token) -> bool {
 fn resolve(
     graph: &GraphCore,
     pool: &PoolShared,
-    worker: Option<&dyn WorkerCore>,
+    worker: Option<&WorkerCore>,
     task: Token,
 ) -> Result<(), GraphError> {
+    if graph.marked {
+        marks::resolved(task.run, (task.node.address(), task.generation));
+    }
     let resolved = if task.run == graph.run() {
         task.node.get().state.resolve(task.generation)
     } else {
@@ -326,8 +372,9 @@ fn surplus_name(graph: &GraphCore, task: Token) -> String {
         // Its node is not to be touched: its pool may be gone.
         return "of another graph".to_owned();
     }
-    let successors = task.node.get().successors();
-    if successors.generation == task.generation {
+    let node = task.node.get();
+    let _ends_later = node.successors();
+    if node.generation() == task.generation {
         // SAFETY: the lock keeps the task from ending, so it is filled and stays so; headers are written before tokens exist.
         unsafe { task.node.name() }
     } else {
@@ -388,59 +435,57 @@ impl std::fmt::Debug for Resolver {
     }
 }
 
-static TASK: Kind = Kind {
-    observed: true,
-    run,
-    finish,
-};
+/// A task of a dynamic graph.
+struct Task;
 
-/// Safety: see [`Kind::run`].
-unsafe fn run(header: NonNull<Header>, worker: &dyn WorkerCore) {
-    // SAFETY: the header is the node's of a dynamic graph.
-    let node = unsafe { NodeRef::from_header(header) };
-    // SAFETY: a graph's core lives as long as its nodes' memory; a task that was lost and then discarded has none.
-    let Some(graph) = (unsafe { node.graph().as_ref() }) else {
-        foreign_task()
-    };
-    graph.check_pool(worker.shared());
-    // SAFETY: this is the task's only run.
-    let body = unsafe { node.take_body() };
-    // SAFETY: all three outlive this call.
-    let scope = unsafe { Scope::new(graph, worker.shared(), Some(worker)) };
-    // SAFETY: the body was erased with `Scope<'scope>`, which differs only in its lifetime; the run is not over, so borrows live.
-    let work = || unsafe {
-        if graph.must_skip() {
-            body.discard()
-        } else {
-            body.call(&scope)
+impl Executable for Task {
+    const OBSERVED: bool = true;
+
+    unsafe fn run(header: NonNull<Header>, worker: &WorkerCore) {
+        // SAFETY: the header is the node's of a dynamic graph.
+        let node = unsafe { NodeRef::from_header(header) };
+        // SAFETY: a graph's core lives as long as its nodes' memory; a task that was lost and then discarded has none.
+        let Some(graph) = (unsafe { node.graph().as_ref() }) else {
+            foreign_task()
+        };
+        graph.check_pool(worker.pool());
+        // SAFETY: this is the task's only run.
+        let body = unsafe { node.take_body() };
+        // SAFETY: all three outlive this call.
+        let scope = unsafe { Scope::new(graph, worker.pool(), Some(worker)) };
+        // SAFETY: the body was erased with `Scope<'scope>`, which differs only in its lifetime; the run is not over, so borrows live.
+        let work = || unsafe {
+            if graph.must_skip() {
+                body.discard()
+            } else {
+                body.call(&scope)
+            }
+        };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+            graph.panicked(payload);
         }
-    };
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
-        graph.panicked(payload);
     }
-}
 
-/// Safety: see [`Kind::finish`].
-unsafe fn finish(header: NonNull<Header>, worker: &dyn WorkerCore) {
-    // SAFETY: as in `run`.
-    let (node, graph) = unsafe {
-        let node = NodeRef::from_header(header);
-        (node, &*node.graph())
-    };
-    let mut waiting = SmallVec::new();
-    node.end(&mut waiting);
-    worker::free_node(worker, node);
-    graph.count_open(Some(worker), -1);
-    waiting.retain(|next| next.get().state.drop_edge());
-    graph.exchange(waiting.len());
-    // SAFETY: each of these lost its last dependency just now, to this thread.
-    let ready = waiting
-        .into_iter()
-        .map(|next| unsafe { Header::ready(next.header()) });
-    if graph.releases_by_turn() {
-        worker.released().borrow_mut().extend(ready);
-    } else {
-        ready.for_each(|task| graph.make_ready(worker.shared(), Some(worker), task));
+    unsafe fn finish(header: NonNull<Header>, worker: &WorkerCore) {
+        // SAFETY: as in `run`.
+        let (node, graph) = unsafe {
+            let node = NodeRef::from_header(header);
+            (node, &*node.graph())
+        };
+        let mut waiting = node.end();
+        worker::free_node(worker, node);
+        graph.count_open(Some(worker), -1);
+        waiting.retain(|next| next.get().state.drop_edges(1));
+        graph.exchange(waiting.len());
+        // SAFETY: each of these lost its last dependency just now, to this thread.
+        let ready = waiting
+            .into_iter()
+            .map(|next| unsafe { Header::ready(next.header()) });
+        if graph.releases_by_turn() {
+            worker.released.borrow_mut().extend(ready);
+        } else {
+            ready.for_each(|task| graph.make_ready(worker.pool(), Some(worker), task));
+        }
     }
 }
 
@@ -456,7 +501,7 @@ pub(super) fn discard(pool: &PoolShared, nodes: &[NodeRef]) {
         if dropped.is_err() {
             eprintln!("tanada: a task that was never run panicked while it was dropped");
         }
-        node.end(&mut SmallVec::new());
+        drop(node.end());
         free.push(*node);
     }
     pool.slab.give_back(&mut free, 0);
@@ -515,7 +560,7 @@ impl Pool {
         let pool = self.usable()?;
         worker::with_current(pool, |worker| {
             let graph = pool.take_graph();
-            graph.begin(cancel, worker.is_some());
+            graph.begin(pool, cancel, worker.is_some());
             // SAFETY: all three outlive this closure, and with it the scope, which the body cannot keep.
             let scope = unsafe { Scope::new(graph, pool, worker) };
             let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
