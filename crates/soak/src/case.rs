@@ -1,0 +1,229 @@
+//! What a seed stands for: some pools, and threads that run graphs on them.
+
+use crate::decoding::decoding;
+use crate::graphs::{self, Done, World, text_of};
+use crate::plan::{Plan, Size, magnitude};
+use crate::post::Post;
+use fastrand::Rng;
+use std::time::Duration;
+use tanada_policy::registry;
+use tanada_runtime::{Bind, Pool};
+
+/// Bounds that the caller sets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) workers: u32,
+    pub(crate) jobs: usize,
+    /// Instead of a random mixture.
+    pub(crate) only: Option<Kind>,
+}
+
+/// What a thread does in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// Graphs that are registered while they run
+    Graphs,
+    /// Graphs that are built once
+    Templates,
+    /// A small H.264 stream
+    Decoding,
+}
+
+impl Kind {
+    fn draw(rng: &mut Rng) -> Kind {
+        match rng.u8(0..32) {
+            0 => Kind::Decoding,
+            1..8 => Kind::Templates,
+            _ => Kind::Graphs,
+        }
+    }
+}
+
+/// A pool before it is made.
+#[derive(Clone, Debug)]
+struct PoolPlan {
+    workers: u32,
+    policy: &'static str,
+    bind: Bind,
+    seed: u64,
+}
+
+/// Everything that happens between two moments at which nothing is alive.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pools: Vec<PoolPlan>,
+    /// Seeds of the threads that run graphs.
+    drivers: Vec<u64>,
+    rounds: usize,
+    size: Size,
+    /// The pools end in a task of another pool instead of here.
+    end_in_task: bool,
+    only: Option<Kind>,
+}
+
+impl Case {
+    /// The case of a seed.
+    pub(crate) fn of(seed: u64, bounds: Bounds) -> Case {
+        let mut rng = Rng::with_seed(seed);
+        let rng = &mut rng;
+        let policies = registry::native();
+        let pools = (0..[1, 1, 1, 2, 3][rng.usize(0..5)])
+            .map(|_| PoolPlan {
+                workers: magnitude(rng, bounds.workers as usize) as u32,
+                policy: policies[rng.usize(0..policies.len())].name,
+                bind: [Bind::Auto, Bind::Off, Bind::Cpu, Bind::Domain][rng.usize(0..4)],
+                seed: rng.u64(..),
+            })
+            .collect();
+        Case {
+            pools,
+            drivers: (0..[1, 1, 2, 4][rng.usize(0..4)])
+                .map(|_| rng.u64(..))
+                .collect(),
+            rounds: rng.usize(1..=8),
+            size: Size {
+                most_jobs: magnitude(rng, bounds.jobs),
+                depth: rng.u32(0..=3),
+            },
+            end_in_task: rng.u8(0..4) == 0,
+            only: bounds.only,
+        }
+    }
+
+    /// The policies and numbers of workers, for messages.
+    pub(crate) fn about(&self) -> String {
+        let pools = self
+            .pools
+            .iter()
+            .map(|pool| format!("{} x {}", pool.policy, pool.workers));
+        pools.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Runs it; gives what is wrong.
+    pub(crate) fn run(&self, done: &Done) -> Vec<String> {
+        let made: Result<Vec<Pool>, _> = self
+            .pools
+            .iter()
+            .map(|plan| {
+                Pool::builder()
+                    .workers(plan.workers)
+                    .policy(plan.policy)
+                    .bind(plan.bind)
+                    .seed(plan.seed)
+                    .build()
+            })
+            .collect();
+        let pools = match made {
+            Ok(pools) => pools,
+            Err(error) => return vec![format!("a pool cannot be made: {error}")],
+        };
+        let post = Post::default();
+        let world = World {
+            pools: &pools,
+            post: &post,
+            done,
+        };
+        let mut findings = Vec::new();
+        // Joined by hand, see `graphs::template`.
+        std::thread::scope(|threads| {
+            let postman = threads.spawn(|| post.serve());
+            let world = &world;
+            let drivers: Vec<_> = self
+                .drivers
+                .iter()
+                .map(|&seed| threads.spawn(move || self.drive(world, seed)))
+                .collect();
+            let mut join = |thread: std::thread::ScopedJoinHandle<'_, Vec<String>>| {
+                let result = thread.join();
+                findings.extend(result.unwrap_or_else(|payload| vec![text_of(&*payload)]));
+            };
+            drivers.into_iter().for_each(&mut join);
+            post.close();
+            join(postman);
+        });
+        findings.extend(self.end(pools));
+        findings
+    }
+
+    /// What one thread does.
+    fn drive(&self, world: &World<'_>, seed: u64) -> Vec<String> {
+        let mut rng = Rng::with_seed(seed);
+        let mut findings = Vec::new();
+        for _ in 0..self.rounds {
+            let pool = rng.usize(0..world.pools.len());
+            let drawn = Kind::draw(&mut rng);
+            findings.extend(match self.only.unwrap_or(drawn) {
+                Kind::Decoding => Vec::from_iter(decoding(world, pool, &mut rng)),
+                Kind::Templates => {
+                    let plan = Plan::fixed(&mut rng, self.size);
+                    let runs = (rng.usize(1..=3), rng.usize(1..=12));
+                    graphs::template(world, &plan, pool, runs, &mut rng)
+                }
+                Kind::Graphs => {
+                    let plan = Plan::dynamic(&mut rng, self.size);
+                    graphs::dynamic(world, &plan, pool, rng.u64(..))
+                }
+            });
+            // Long enough for workers to fall asleep.
+            if rng.u8(0..4) == 0 {
+                std::thread::sleep(Duration::from_micros(rng.u64(0..1500)));
+            }
+        }
+        findings
+    }
+
+    /// Drops the pools.
+    fn end(&self, pools: Vec<Pool>) -> Option<String> {
+        if !self.end_in_task {
+            return None;
+        }
+        let last = match Pool::builder().workers(1).build() {
+            Ok(pool) => pool,
+            Err(error) => return Some(format!("a pool cannot be made: {error}")),
+        };
+        let result = last.scope(|s| {
+            s.task("drops the pools").register(move |_| drop(pools));
+        });
+        result
+            .err()
+            .map(|error| format!("dropping pools in a task: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const BOUNDS: Bounds = Bounds {
+        workers: 64,
+        jobs: 400,
+        only: None,
+    };
+
+    #[test]
+    fn cases_differ_and_meet_every_policy_and_numbers_of_workers_from_1_to_64() {
+        let cases: Vec<Case> = (0..2000).map(|seed| Case::of(seed, BOUNDS)).collect();
+        let pools = || cases.iter().flat_map(|case| &case.pools);
+        let policies: BTreeSet<_> = pools().map(|pool| pool.policy).collect();
+        assert_eq!(policies.len(), registry::native().len());
+        let workers: BTreeSet<_> = pools().map(|pool| pool.workers).collect();
+        assert!(workers.contains(&1) && workers.last() == Some(&64) && workers.len() > 40);
+        let again = format!("{:?}", Case::of(77, BOUNDS));
+        assert_eq!(again, format!("{:?}", cases[77]));
+    }
+
+    #[test]
+    fn some_cases_end_without_a_finding() {
+        let done = Done::default();
+        let bounds = Bounds {
+            workers: 4,
+            jobs: 60,
+            only: None,
+        };
+        for seed in 0..20 {
+            assert_eq!(Case::of(seed, bounds).run(&done), [""; 0], "seed {seed}");
+        }
+        assert!(done.tasks.into_inner() > 100);
+    }
+}

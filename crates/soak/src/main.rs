@@ -1,0 +1,383 @@
+//! Runs random task graphs on random pools for as long as wanted, and checks every task of them.
+//!
+//! What a case does (how many pools, workers, policies, graphs, panics, cancellations) is a function of its seed. What the threads make
+//! of it is not: so a finding may take several runs of the same seed to come again (`--repeat`).
+
+#![deny(unsafe_code)]
+
+mod case;
+mod decoding;
+mod graphs;
+#[allow(unsafe_code)]
+mod ledger;
+mod plan;
+mod post;
+mod watch;
+
+use case::{Bounds, Case, Kind};
+use clap::{Parser, ValueEnum};
+use graphs::Done;
+use ledger::Ledger;
+use serde::Serialize;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tanada_runtime::Pool;
+use watch::{Memory, Watchdog};
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo run --release -p tanada-soak -- --minutes 30
+  cargo run --release -p tanada-soak -- --duration 20s --json
+  cargo run --release -p tanada-soak -- --seed 17 --repeat 1000    again what was found with seed 17
+
+Exit codes: 0 nothing found, 1 something found, 2 wrong usage, 130 stopped by Ctrl-C.";
+
+/// Runs random task graphs and checks that every task ran once, in order, and was dropped once.
+#[derive(Parser)]
+#[command(name = "tanada-soak", version, after_help = EXAMPLES)]
+struct Arguments {
+    /// Runs for so long, at most 30 days [default: 1 minute]
+    #[arg(long, conflicts_with = "duration", value_parser = minutes)]
+    minutes: Option<Duration>,
+    /// Runs for so long, such as 20s or 5m
+    #[arg(long, value_parser = duration)]
+    duration: Option<Duration>,
+    /// Runs the case of this seed, and no other
+    #[arg(long)]
+    seed: Option<u64>,
+    /// With --seed: runs the case so often
+    #[arg(long, default_value_t = 1, requires = "seed", value_parser = clap::value_parser!(u64).range(1..))]
+    repeat: u64,
+    /// The seed of the first case, from which the others follow [default: the time]
+    #[arg(long, conflicts_with = "seed")]
+    first_seed: Option<u64>,
+    /// The most workers of a pool
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    workers: u32,
+    /// The most tasks of a graph
+    #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..))]
+    tasks: u32,
+    /// Only this, instead of a random mixture
+    #[arg(long)]
+    only: Option<Kind>,
+    /// Seconds without any progress after which the process ends with a report
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    patience: u64,
+    /// Names the seed of every case
+    #[arg(long, short)]
+    verbose: bool,
+    /// The summary as JSON
+    #[arg(long)]
+    json: bool,
+    /// Does something wrong on purpose, to show that a sanitizer finds it
+    #[arg(long)]
+    fault: Option<Fault>,
+}
+
+/// What sanitizers must find.
+#[derive(Clone, Copy, ValueEnum)]
+enum Fault {
+    /// Two tasks write one place, and neither waits for the other
+    Race,
+    /// Memory is read after it was given back
+    UseAfterFree,
+    /// Memory is read behind its end
+    InvalidRead,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("\"{text}\" is no duration such as 20s or 5m");
+    let (number, unit) = match (text.strip_suffix('s'), text.strip_suffix('m')) {
+        (Some(seconds), _) => (seconds, 1.0),
+        (_, Some(minutes)) => (minutes, 60.0),
+        _ => return Err(wrong()),
+    };
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    bounded(number * unit)
+}
+
+fn minutes(text: &str) -> Result<Duration, String> {
+    let number: f64 = text
+        .parse()
+        .map_err(|_| format!("\"{text}\" is no number of minutes such as 0.5 or 30"))?;
+    bounded(number * 60.0)
+}
+
+/// A time that is neither nothing nor longer than anybody waits.
+fn bounded(seconds: f64) -> Result<Duration, String> {
+    const MOST: f64 = 30.0 * 24.0 * 3600.0;
+    match seconds {
+        _ if seconds.is_finite() && (0.001..=MOST).contains(&seconds) => {
+            Ok(Duration::from_secs_f64(seconds))
+        }
+        _ => Err("a soak lasts from a millisecond to 30 days".to_owned()),
+    }
+}
+
+/// What a run came to.
+#[derive(Serialize)]
+struct Summary {
+    first_seed: u64,
+    /// Whether Ctrl-C ended it.
+    interrupted: bool,
+    seconds: f64,
+    cases: u64,
+    tasks: u64,
+    graphs: u64,
+    nested_graphs: u64,
+    template_runs: u64,
+    decoded_frames: u64,
+    panics: u64,
+    cancelled: u64,
+    errors: u64,
+    /// Resident memory: the most in the first third of the cases, the least in the last.
+    memory_kib: Option<(u64, u64)>,
+    findings: Vec<Finding>,
+}
+
+#[derive(Serialize)]
+struct Finding {
+    seed: u64,
+    replay: String,
+    text: String,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(fault) = arguments.fault {
+        return commit(fault);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    if let Err(error) = ctrlc::set_handler(move || flag.store(true, Relaxed)) {
+        eprintln!("tanada-soak: Ctrl-C will end it without a summary: {error}");
+    }
+    let patience = Duration::from_secs(arguments.patience);
+    let summary = match Watchdog::start(patience) {
+        Ok(watchdog) => soak(&arguments, &watchdog, &stop),
+        Err(error) => {
+            eprintln!("tanada-soak: no thread for the watchdog: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    report(&summary, arguments.json);
+    match &summary {
+        Summary { findings, .. } if !findings.is_empty() => ExitCode::FAILURE,
+        Summary { interrupted, .. } if *interrupted => ExitCode::from(130),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Runs cases until the time is over, something is found or somebody stops it.
+fn soak(arguments: &Arguments, watchdog: &Watchdog, stop: &AtomicBool) -> Summary {
+    let start = Instant::now();
+    let limit = arguments.minutes.or(arguments.duration);
+    let limit = limit.unwrap_or(Duration::from_secs(60));
+    let bounds = Bounds {
+        workers: arguments.workers,
+        jobs: arguments.tasks as usize,
+        only: arguments.only,
+    };
+    let first_seed = arguments
+        .seed
+        .or(arguments.first_seed)
+        .unwrap_or_else(|| fastrand::u64(..));
+    eprintln!("tanada-soak: first seed {first_seed}");
+    // The seed of the case after the first is drawn from the first, and so on: `--first-seed` repeats a whole run.
+    let mut seeds = fastrand::Rng::with_seed(first_seed);
+    let (mut seed, mut cases) = (first_seed, 0);
+    let (done, mut memory, mut findings) = (Done::default(), Memory::default(), Vec::new());
+    let base = watch::base_threads();
+    let (mut said, terminal) = (Instant::now(), std::io::stderr().is_terminal());
+    let over = |cases| {
+        let enough = match arguments.seed {
+            Some(_) => cases >= arguments.repeat,
+            None => start.elapsed() >= limit,
+        };
+        enough || stop.load(Relaxed)
+    };
+    while !over(cases) && findings.is_empty() {
+        let case = Case::of(seed, bounds);
+        let replay = replay(arguments, seed);
+        watchdog.case(&replay);
+        if arguments.verbose {
+            eprintln!("seed {seed}: {}", case.about());
+        } else if said.elapsed() > Duration::from_secs(if terminal { 1 } else { 30 }) {
+            said = Instant::now();
+            let (seconds, tasks) = (start.elapsed().as_secs(), done.tasks.load(Relaxed));
+            let (cases, tasks) = (counted(cases, "case"), counted(tasks, "task"));
+            eprintln!("{seconds:6} s: {cases}, {tasks}, now seed {seed}");
+        }
+        let mut texts = case.run(&done);
+        texts.extend(watch::threads_left(base));
+        cases += 1;
+        memory.look();
+        findings.extend(texts.into_iter().map(|text| Finding {
+            seed,
+            replay: replay.clone(),
+            text,
+        }));
+        if arguments.seed.is_none() {
+            seed = seeds.u64(..);
+        }
+    }
+    if let Some(text) = memory.finding(start.elapsed()) {
+        findings.push(Finding {
+            seed: first_seed,
+            replay: format!("tanada-soak --first-seed {first_seed}"),
+            text,
+        });
+    }
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Relaxed);
+    Summary {
+        first_seed,
+        interrupted: stop.load(Relaxed),
+        seconds: start.elapsed().as_secs_f64(),
+        cases,
+        tasks: count(&done.tasks),
+        graphs: count(&done.graphs),
+        nested_graphs: count(&done.nested),
+        template_runs: count(&done.template_runs),
+        decoded_frames: count(&done.decoded),
+        panics: count(&done.panics),
+        cancelled: count(&done.cancelled),
+        errors: count(&done.errors),
+        memory_kib: memory.growth(),
+        findings,
+    }
+}
+
+/// The command that runs a case again.
+fn replay(arguments: &Arguments, seed: u64) -> String {
+    let (workers, tasks) = (arguments.workers, arguments.tasks);
+    let only = arguments.only.and_then(|kind| kind.to_possible_value());
+    let only = only.map_or_else(String::new, |kind| format!(" --only {}", kind.get_name()));
+    format!("tanada-soak --seed {seed} --repeat 100 --workers {workers} --tasks {tasks}{only}")
+}
+
+fn report(summary: &Summary, json: bool) {
+    for finding in &summary.findings {
+        eprintln!(
+            "FOUND with seed {}: {}\n  again: {}",
+            finding.seed, finding.text, finding.replay
+        );
+    }
+    if json {
+        match serde_json::to_string(summary) {
+            Ok(text) => println!("{text}"),
+            Err(error) => eprintln!("tanada-soak: the summary cannot be written: {error}"),
+        }
+        return;
+    }
+    let memory = summary
+        .memory_kib
+        .map_or_else(String::new, |(first, last)| {
+            format!("; memory {first} KiB, at the end {last}")
+        });
+    println!(
+        "{} in {:.1} s: {}, {} in {} ({} of them nested) and {} of templates, {}; {}, {} cancelled, {}, all on purpose{memory}",
+        counted(summary.findings.len() as u64, "finding"),
+        summary.seconds,
+        counted(summary.cases, "case"),
+        counted(summary.tasks, "task"),
+        counted(summary.graphs, "graph"),
+        summary.nested_graphs,
+        counted(summary.template_runs, "run"),
+        counted(summary.decoded_frames, "decoded frame"),
+        counted(summary.panics, "panic"),
+        summary.cancelled,
+        counted(summary.errors, "error"),
+    );
+}
+
+/// A number of things.
+fn counted(number: u64, thing: &str) -> String {
+    match number {
+        1 => format!("1 {thing}"),
+        _ => format!("{number} {thing}s"),
+    }
+}
+
+/// Does what a sanitizer must find, and ends well where none looks.
+fn commit(fault: Fault) -> ExitCode {
+    match fault {
+        Fault::Race => {
+            if let Err(error) = race() {
+                eprintln!("tanada-soak: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+        Fault::UseAfterFree => println!("read {}", ledger::use_after_free()),
+        Fault::InvalidRead => println!("read {}", ledger::invalid_read()),
+    }
+    println!("the fault was made, and nobody ended the process");
+    ExitCode::SUCCESS
+}
+
+/// Two tasks that run at the same time and write the same place.
+fn race() -> Result<(), Box<dyn std::error::Error>> {
+    let pool = Pool::builder().workers(2).build()?;
+    for _ in 0..20 {
+        let ledger = Ledger::new(1, 0);
+        let here = [AtomicBool::new(false), AtomicBool::new(false)];
+        pool.scope(|s| {
+            for me in 0..2 {
+                let (here, ledger) = (&here, &ledger);
+                s.task("races").register(move |_| {
+                    here[me].store(true, Relaxed);
+                    // Both at once, where the other comes soon.
+                    let start = Instant::now();
+                    while !here[1 - me].load(Relaxed)
+                        && start.elapsed() < Duration::from_millis(100)
+                    {
+                        std::hint::spin_loop();
+                    }
+                    ledger.race(0);
+                });
+            }
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parser_is_sound_and_absurd_numbers_are_refused() {
+        <Arguments as clap::CommandFactory>::command().debug_assert();
+        let refused = [
+            ["--patience", "0"],
+            ["--duration", "0s"],
+            ["--duration", "nans"],
+            ["--duration", "5"],
+            ["--minutes", "0"],
+            ["--minutes", "inf"],
+            ["--minutes", "1e30"],
+            ["--tasks", "0"],
+        ];
+        for words in refused {
+            let parsed = Arguments::try_parse_from(["soak"].into_iter().chain(words));
+            assert!(parsed.is_err(), "{words:?}");
+        }
+        let parsed = Arguments::try_parse_from(["soak", "--minutes", "0.5"]).expect("it is right");
+        assert_eq!(parsed.minutes, Some(Duration::from_secs(30)));
+        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+    }
+
+    #[test]
+    fn one_is_not_plural() {
+        assert_eq!(
+            (counted(0, "case"), counted(1, "case"), counted(2, "case")),
+            (
+                "0 cases".to_owned(),
+                "1 case".to_owned(),
+                "2 cases".to_owned()
+            )
+        );
+    }
+}

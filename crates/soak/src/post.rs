@@ -1,0 +1,79 @@
+//! A thread that is no worker: it resolves and cancels what it is sent.
+
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tanada_runtime::{Cancel, Resolver, Token};
+
+enum Letter {
+    Resolve(Resolver, Token),
+    Cancel(Cancel, Duration),
+}
+
+#[derive(Default)]
+struct Letters {
+    queue: VecDeque<Letter>,
+    closed: bool,
+    findings: Vec<String>,
+}
+
+/// Where letters are put.
+#[derive(Default)]
+pub(crate) struct Post {
+    letters: Mutex<Letters>,
+    news: Condvar,
+}
+
+impl Post {
+    /// Resolves one count of the task soon.
+    pub(crate) fn resolve(&self, resolver: Resolver, token: Token) {
+        self.send(Letter::Resolve(resolver, token));
+    }
+
+    /// Cancels after a time that is drawn from `seed`.
+    pub(crate) fn cancel(&self, cancel: &Cancel, seed: u64) {
+        let pause = Duration::from_micros(1 << (seed % 10));
+        self.send(Letter::Cancel(cancel.clone(), pause));
+    }
+
+    fn send(&self, letter: Letter) {
+        self.letters.lock().queue.push_back(letter);
+        self.news.notify_one();
+    }
+
+    /// No more letters will come.
+    pub(crate) fn close(&self) {
+        self.letters.lock().closed = true;
+        self.news.notify_one();
+    }
+
+    /// Serves letters until the post is closed; gives what went wrong.
+    pub(crate) fn serve(&self) -> Vec<String> {
+        loop {
+            let letter = {
+                let mut letters = self.letters.lock();
+                loop {
+                    if let Some(letter) = letters.queue.pop_front() {
+                        break letter;
+                    }
+                    if letters.closed {
+                        return std::mem::take(&mut letters.findings);
+                    }
+                    self.news.wait(&mut letters);
+                }
+            };
+            match letter {
+                Letter::Resolve(resolver, token) => {
+                    if let Err(error) = resolver.resolve(token) {
+                        let text = format!("resolving from outside: {error}");
+                        self.letters.lock().findings.push(text);
+                    }
+                }
+                Letter::Cancel(cancel, pause) => {
+                    std::thread::sleep(pause);
+                    cancel.cancel();
+                }
+            }
+        }
+    }
+}

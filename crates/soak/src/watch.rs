@@ -1,0 +1,187 @@
+//! Looks at the process from outside of its work: progress, threads, memory.
+
+use crate::ledger::PROGRESS;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What the watchdog knows of the case that runs.
+#[derive(Default)]
+struct Watched {
+    /// How to run the case again.
+    replay: String,
+    /// How many cases began.
+    case: u64,
+    stop: bool,
+}
+
+/// Ends the process when nothing has happened for too long.
+pub(crate) struct Watchdog {
+    watched: Arc<(Mutex<Watched>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watchdog {
+    /// Watches from now on. No body that begins and no case that begins for `limit`: the process ends.
+    pub(crate) fn start(limit: Duration) -> std::io::Result<Watchdog> {
+        let watched: Arc<(Mutex<Watched>, Condvar)> = Arc::default();
+        let seen = Arc::clone(&watched);
+        let thread = std::thread::Builder::new()
+            .name("watchdog".to_owned())
+            .spawn(move || watch(&seen.0, &seen.1, limit))?;
+        Ok(Watchdog {
+            watched,
+            thread: Some(thread),
+        })
+    }
+
+    /// A case begins.
+    pub(crate) fn case(&self, replay: &str) {
+        let mut watched = self.watched.0.lock();
+        watched.replay = replay.to_owned();
+        watched.case += 1;
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.watched.0.lock().stop = true;
+        self.watched.1.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn watch(watched: &Mutex<Watched>, stopped: &Condvar, limit: Duration) {
+    let (mut seen, mut since) = ((0, 0), Instant::now());
+    let mut state = watched.lock();
+    while !state.stop {
+        stopped.wait_for(&mut state, Duration::from_millis(500));
+        let now = (state.case, PROGRESS.load(Relaxed));
+        if now != seen {
+            (seen, since) = (now, Instant::now());
+        } else if since.elapsed() > limit && state.case > 0 {
+            eprintln!(
+                "tanada-soak: HANGS: nothing happened for {} s; again: {}\n{}",
+                limit.as_secs(),
+                state.replay,
+                threads()
+            );
+            std::process::abort();
+        }
+    }
+}
+
+/// Name, state and place in the kernel of every thread of this process.
+fn threads() -> String {
+    let folder = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    let threads = folder.flatten().map(|entry| {
+        let read = |name: &str| {
+            let text = std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+            text.trim().to_owned()
+        };
+        let stat = read("stat");
+        let state = stat.rsplit_once(") ").map_or("?", |(_, rest)| &rest[..1]);
+        let number = entry.file_name().to_string_lossy().into_owned();
+        format!(
+            "  thread {number} {}: {state} {}\n",
+            read("comm"),
+            read("wchan")
+        )
+    });
+    threads.collect()
+}
+
+/// How many threads this process has; `None` where the system does not say.
+fn count_threads() -> Option<usize> {
+    Some(std::fs::read_dir("/proc/self/task").ok()?.count())
+}
+
+/// Waits until there are at most `most` threads; gives what is wrong where that takes too long. (A thread that was joined, or a worker
+/// whose pool ended on itself, is still seen for a moment.)
+pub(crate) fn threads_left(most: usize) -> Option<String> {
+    let start = Instant::now();
+    while let Some(now) = count_threads().filter(|&now| now > most) {
+        if start.elapsed() > Duration::from_secs(20) {
+            return Some(format!(
+                "{now} threads are left where {most} were before:\n{}",
+                threads()
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    None
+}
+
+/// The number of threads now, as a base for [`threads_left`].
+pub(crate) fn base_threads() -> usize {
+    count_threads().unwrap_or(usize::MAX)
+}
+
+/// Resident memory of this process in KiB; `None` where the system does not say.
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// Resident memory after each case.
+#[derive(Default)]
+pub(crate) struct Memory(Vec<u64>);
+
+/// Before that nothing is said of memory: the allocator, or a sanitizer, has not seen everything yet.
+const WARM: Duration = Duration::from_secs(60);
+
+impl Memory {
+    pub(crate) fn look(&mut self) {
+        self.0.extend(resident());
+    }
+
+    /// The most in the first third and the least in the last, in KiB: in between the allocator has seen everything.
+    pub(crate) fn growth(&self) -> Option<(u64, u64)> {
+        let third = self.0.len() / 3;
+        let first = self.0[..third].iter().max()?;
+        let last = self.0[self.0.len() - third..].iter().min()?;
+        Some((*first, *last))
+    }
+
+    /// What is wrong with the growth: the least of the end is far above the most of the beginning.
+    pub(crate) fn finding(&self, took: Duration) -> Option<String> {
+        let (first, last) = self.growth().filter(|_| took >= WARM)?;
+        let most = first + first / 4 + (16 << 10);
+        (last > most).then(|| {
+            format!("memory grows: at most {first} KiB in the first third, at least {last} KiB in the last")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_without_end_is_found_and_settled_growth_is_not() {
+        let leaks = Memory((0..1000).map(|case| 100_000 + case * 1000).collect());
+        assert!(leaks.finding(WARM).is_some());
+        let settles = Memory(
+            (0..1000)
+                .map(|case| 20_000 + 90_000 * case.min(200) / 200)
+                .collect(),
+        );
+        assert_eq!(settles.finding(WARM), None);
+        assert_eq!(leaks.finding(Duration::from_secs(20)), None);
+    }
+
+    #[test]
+    fn the_system_says_what_is_watched() {
+        assert!(resident().is_some_and(|kib| kib > 100));
+        assert!(base_threads() >= 1);
+        assert!(threads().contains(": "));
+        assert_eq!(threads_left(usize::MAX), None);
+    }
+}
