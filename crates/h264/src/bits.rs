@@ -4,17 +4,27 @@ use crate::error::Fault;
 use crate::nal::Rbsp;
 
 /// Reads the bits of a payload from the first on. Behind the end it reads zeros; [`BitReader::overrun`] tells.
-#[derive(Debug, Clone)]
+///
+/// The next bits stand in a word that is filled eight bytes at a time. It is small and `Copy`, so that inner loops can keep a copy in
+/// registers and write it back.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct BitReader<'a> {
     /// The payload and eight bytes of padding.
     data: &'a [u8],
-    /// Bits read so far.
-    position: usize,
+    /// The next bits, the first in the highest place.
+    word: u64,
+    /// So many bits of `word` are there.
+    valid: u32,
+    /// Position of the bit behind those in `word`.
+    loaded: usize,
     /// Position of the rbsp_stop_one_bit.
     end: usize,
 }
 
 impl<'a> BitReader<'a> {
+    /// After a refill at least so many bits can be peeked at.
+    const FILLED: u32 = 57;
+
     pub(crate) fn new(rbsp: &'a Rbsp) -> Self {
         let data = rbsp.padded();
         // The payload has no zero bytes at its end, so its last byte holds the stop bit.
@@ -24,24 +34,52 @@ impl<'a> BitReader<'a> {
         };
         BitReader {
             data,
-            position: 0,
+            word: 0,
+            valid: 0,
+            loaded: 0,
             end,
         }
     }
 
+    /// Bits read so far.
+    #[inline(always)]
+    fn position(&self) -> usize {
+        self.loaded - self.valid as usize
+    }
+
+    /// Goes to bit `position`.
+    #[inline(always)]
+    fn seek(&mut self, position: usize) {
+        let byte = position >> 3;
+        let bytes = self.data.get(byte..).and_then(|rest| rest.first_chunk());
+        self.word = bytes.map_or(0, |bytes| u64::from_be_bytes(*bytes)) << (position & 7);
+        self.loaded = (byte + 8) << 3;
+        self.valid = 64 - (position & 7) as u32;
+    }
+
+    /// Makes sure that `n` bits, at most [`Self::FILLED`], can be peeked at and skipped.
+    #[inline(always)]
+    pub(crate) fn need(&mut self, n: u32) {
+        debug_assert!(n <= Self::FILLED);
+        if self.valid < n {
+            self.seek(self.position());
+        }
+    }
+
     /// Whether bits in front of the stop bit are left (`more_rbsp_data`).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn more_data(&self) -> bool {
-        self.position < self.end
+        self.position() < self.end
     }
 
     /// Whether more bits were read than there are.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn overrun(&self) -> bool {
-        self.position > self.end
+        self.position() > self.end
     }
 
     /// Fails when more bits were read than there are.
+    #[inline(always)]
     pub(crate) fn check(&self) -> Result<(), Fault> {
         if self.overrun() {
             Err(Fault::Syntax("data ends too early"))
@@ -52,33 +90,34 @@ impl<'a> BitReader<'a> {
 
     /// Payload byte that is read next.
     pub(crate) fn byte_position(&self) -> usize {
-        self.position.min(self.end) / 8
+        self.position().min(self.end) / 8
     }
 
-    /// The next 32 bits, without reading them.
+    /// The next bits from the highest place of a word on; as many are there as were last [`need`](Self::need)ed, less those skipped.
     #[inline(always)]
-    pub(crate) fn peek32(&self) -> u32 {
-        let at = self.position >> 3;
-        match self.data.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-            Some(bytes) => ((u64::from_be_bytes(*bytes) << (self.position & 7)) >> 32) as u32,
-            None => 0,
-        }
+    pub(crate) fn word(&self) -> u64 {
+        self.word
     }
 
-    /// The next `n` bits, without reading them; 1 <= n <= 32.
+    /// The next `n` bits, without reading them; 1 <= n, and so many must have been [`need`](Self::need)ed.
     #[inline(always)]
     pub(crate) fn peek(&self, n: u32) -> u32 {
-        self.peek32() >> (32 - n)
+        debug_assert!(n <= self.valid);
+        (self.word >> (64 - n)) as u32
     }
 
+    /// Reads `n` bits, which must have been [`need`](Self::need)ed.
     #[inline(always)]
     pub(crate) fn skip(&mut self, n: u32) {
-        self.position += n as usize;
+        debug_assert!(n <= self.valid && n < 64);
+        self.word <<= n;
+        self.valid -= n;
     }
 
     /// u(n), 1 <= n <= 32.
     #[inline(always)]
     pub(crate) fn bits(&mut self, n: u32) -> u32 {
+        self.need(n);
         let value = self.peek(n);
         self.skip(n);
         value
@@ -93,23 +132,27 @@ impl<'a> BitReader<'a> {
     /// ue(v). A code of more than 32 bits gives at least 2^16 - 1 and, with more than 63 bits, fails by overrun.
     #[inline(always)]
     pub(crate) fn ue(&mut self) -> u32 {
-        let word = self.peek32();
-        let zeros = word.leading_zeros();
+        self.need(32);
+        let zeros = self.word.leading_zeros();
         if zeros < 16 {
-            self.skip(2 * zeros + 1);
-            return (word >> (31 - 2 * zeros)) - 1;
+            let length = 2 * zeros + 1;
+            let value = self.peek(length) - 1;
+            self.skip(length);
+            return value;
         }
-        self.long_ue(zeros)
+        self.long_ue()
     }
 
     #[cold]
-    fn long_ue(&mut self, zeros: u32) -> u32 {
+    #[inline(never)]
+    fn long_ue(&mut self) -> u32 {
+        let zeros = self.peek(32).leading_zeros();
         if zeros >= 32 {
             // No syntax element needs it: treated as the end of the data.
-            self.position = self.end + 1;
+            self.seek(self.end + 1);
             return u32::MAX;
         }
-        self.skip(zeros + 1);
+        self.bits(zeros + 1);
         let rest = self.bits(zeros);
         ((1u32 << zeros) - 1).wrapping_add(rest)
     }
@@ -158,14 +201,14 @@ impl<'a> BitReader<'a> {
 
     /// Goes to the next whole byte.
     pub(crate) fn align(&mut self) {
-        self.position = self.position.next_multiple_of(8);
+        self.seek(self.position().next_multiple_of(8));
     }
 
     /// The next `n` whole bytes; the position must be aligned. None when there are not so many.
     pub(crate) fn bytes(&mut self, n: usize) -> Option<&'a [u8]> {
-        let at = self.position / 8;
+        let at = self.position() / 8;
         let bytes = self.data.get(at..at + n)?;
-        self.position += n * 8;
+        self.seek((at + n) * 8);
         if self.overrun() { None } else { Some(bytes) }
     }
 }

@@ -1,13 +1,14 @@
 //! What stands for lost macroblocks: a copy of the previous picture.
 
-use crate::job::{Job, Kind, Mb, Mv, NO_SLICE, NO_SLOT, Slice};
+use crate::job::{Job, Kind, Mb, NO_SLOT, Slice};
+use crate::neighbours::Brought;
 
 /// Quantiser that concealed macroblocks count with when their neighbours are deblocked.
 const QP: [u8; 3] = [0; 3];
 
-/// Makes ordinary macroblocks of those that no slice brought: still copies from reference `slot` of the job, or grey
+/// Makes ordinary macroblocks of those that no slice `brought`: still copies from reference `slot` of the job, or grey
 /// where there is no previous picture. Counts them in `job.concealed`.
-pub(crate) fn conceal(job: &mut Job, slot: Option<u8>) {
+pub(crate) fn conceal(job: &mut Job, brought: &Brought, slot: Option<u8>) {
     let slice = job.slices.len() as u16;
     // Not deblocked themselves: what is copied was deblocked before.
     job.slices.push(Slice {
@@ -17,7 +18,6 @@ pub(crate) fn conceal(job: &mut Job, slot: Option<u8>) {
     let mut mb = Mb {
         slice,
         qp: QP,
-        filter_qp: QP,
         ..Mb::default()
     };
     match slot {
@@ -32,14 +32,11 @@ pub(crate) fn conceal(job: &mut Job, slot: Option<u8>) {
             mb.ref_slot = [NO_SLOT; 4];
         }
     }
-    for (target, mvs) in job
-        .mbs
-        .iter_mut()
-        .zip(&mut job.mvs)
-        .filter(|(target, _)| target.slice == NO_SLICE)
-    {
-        job.concealed += 1;
-        *target = mb;
-        *mvs = [Mv::default(); 16];
+    mb.stages = mb.needed_stages();
+    for (at, target) in job.mbs.iter_mut().enumerate() {
+        if !brought.contains(at) {
+            job.concealed += 1;
+            *target = mb;
+        }
     }
 }

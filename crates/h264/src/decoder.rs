@@ -3,19 +3,22 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::bits::BitReader;
 use crate::conceal::conceal;
 use crate::dpb::References;
 use crate::error::{Error, Fault, Feature};
 use crate::frame::Frame;
-use crate::job::{Job, NO_SLICE, Slice};
-use crate::macroblock::{SliceParser, Totals};
+use crate::job::{Job, Slice};
+use crate::macroblock::SliceParser;
 use crate::nal::{NalStream, NalUnit, Rbsp};
+use crate::neighbours::Context;
 use crate::output::Output;
 use crate::params::{Pps, Sps};
 use crate::poc::{Poc, PocState};
-use crate::recon;
 use crate::slice::{Marking, Mmco, SliceHeader, SliceStart};
+use crate::strength;
 
 /// Bounds on what a stream may ask for, checked before memory is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +82,7 @@ pub struct Decoder {
     rbsp: Rbsp,
     /// The payload in `rbsp` belongs to a slice of the next picture.
     pending: Option<Loaded>,
-    totals: Vec<Totals>,
+    context: Context,
     frames: Vec<Arc<Frame>>,
     jobs: Vec<Arc<Job>>,
     /// Stands in idle jobs for a frame.
@@ -116,7 +119,7 @@ impl Decoder {
             errors: VecDeque::new(),
             rbsp: Rbsp::default(),
             pending: None,
-            totals: Vec::new(),
+            context: Context::default(),
             frames: Vec::new(),
             jobs: Vec::new(),
             nothing: Arc::new(Frame::new(0, 0, 0)),
@@ -188,12 +191,27 @@ impl Decoder {
         offset + 1 + rbsp.original_position(reader.byte_position()) as u64
     }
 
+    /// Keeps a parameter set. Streams repeat them, often in front of each picture: so nothing is allocated where the memory of the last
+    /// one can be used again, or it says the same.
+    fn receive<T: PartialEq>(place: &mut Option<Received<T>>, set: T) {
+        if let Some(Received::Usable(old)) = place {
+            if let Some(old) = Arc::get_mut(old) {
+                *old = set;
+                return;
+            }
+            if **old == set {
+                return;
+            }
+        }
+        *place = Some(Received::Usable(Arc::new(set)));
+    }
+
     fn sequence_parameter_set(&mut self, offset: u64) {
         let mut reader = BitReader::new(&self.rbsp);
         match Sps::parse(&mut reader, self.limits.max_macroblocks) {
             Ok(sps) => {
                 let id = usize::from(sps.id);
-                self.sps[id] = Some(Received::Usable(Arc::new(sps)));
+                Self::receive(&mut self.sps[id], sps);
             }
             Err((id, fault)) => {
                 let error = fault.at(Self::place(&self.rbsp, &reader, offset));
@@ -210,7 +228,7 @@ impl Decoder {
         match Pps::parse(&mut reader) {
             Ok(pps) => {
                 let id = usize::from(pps.id);
-                self.pps[id] = Some(Received::Usable(Arc::new(pps)));
+                Self::receive(&mut self.pps[id], pps);
             }
             Err((id, fault)) => {
                 let error = fault.at(Self::place(&self.rbsp, &reader, offset));
@@ -310,18 +328,19 @@ impl Decoder {
         let Some(job) = Arc::get_mut(&mut picture.job) else {
             return Ok(());
         };
-        if job.slices.len() >= usize::from(NO_SLICE) - 1 {
+        // One number more is for concealed macroblocks.
+        if job.slices.len() >= usize::from(u16::MAX) {
             return Err(Fault::Limit("number of slices"));
         }
-        let mut list = Vec::new();
+        let mut list = SmallVec::<[u8; 32]>::new();
         let mut complete = Ok(());
         if header.predicted {
-            let (frames, result) = self.references.build_list(&picture.sps, header);
+            let (references, result) = self.references.build_list(&picture.sps, header);
             complete = result;
             let fallback = self.references.latest().or(self.previous.as_ref());
-            for frame in frames {
-                let frame = frame
-                    .as_ref()
+            for reference in references {
+                let frame = reference
+                    .map(|reference| &reference.frame)
                     .or(fallback)
                     .ok_or(Fault::Syntax("there is no reference picture"))?;
                 list.push(slot(job, frame));
@@ -334,8 +353,15 @@ impl Decoder {
             weights: header.weights.clone(),
         });
         let slice = (job.slices.len() - 1) as u16;
-        let parsed =
-            SliceParser::new(reader, job, &mut self.totals, slice, header, pps, &list).parse();
+        let context = &mut self.context;
+        let mut parser = SliceParser::new(*reader, job, context, slice, header, pps, &list);
+        let parsed = parser.parse();
+        *reader = parser.reader();
+        let end = parser.address() as u32;
+        context.brought.add(header.first_mb as usize..end as usize);
+        if header.first_mb > 0 {
+            context.seams.push((header.first_mb, end));
+        }
         complete.and(parsed)
     }
 
@@ -373,8 +399,8 @@ impl Decoder {
         if let Some(job) = Arc::get_mut(&mut job) {
             job.reset(frame);
         }
-        self.totals
-            .resize((sps.mb_width * sps.mb_height) as usize, [0; 24]);
+        self.context
+            .begin_picture((sps.mb_width * sps.mb_height) as usize);
         self.current = Some(Picture {
             job,
             sps: Arc::clone(sps),
@@ -433,19 +459,23 @@ impl Decoder {
         let Some(job) = Arc::get_mut(&mut picture.job) else {
             return;
         };
-        if job.mbs.iter().all(|mb| mb.slice == NO_SLICE) {
+        let context = &self.context;
+        let brought = context.brought.len();
+        if brought == 0 {
             return;
         }
-        if job.mbs.iter().any(|mb| mb.slice == NO_SLICE) {
+        if brought < job.mbs.len() {
             let slot = self.previous.as_ref().map(|previous| slot(job, previous));
-            conceal(job, slot);
+            conceal(job, &context.brought, slot);
             let macroblocks = job.concealed;
             self.errors.push_back(Error::Lost {
                 macroblocks,
                 offset,
             });
         }
-        recon::boundary_strengths(job);
+        for &seam in &context.seams {
+            strength::across_slices(job, seam);
+        }
         let (sps, header) = (&picture.sps, &picture.header);
         let frame = Arc::clone(&job.frame);
         let reset = resets(header);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::error::Fault;
 use crate::frame::Frame;
 use crate::params::Sps;
@@ -23,6 +25,9 @@ pub(crate) struct Reference {
     pub(crate) frame_num: u32,
     pub(crate) usage: Usage,
 }
+
+/// A reference list; without memory of its own, since it has at most 32 entries, and one more while it is modified.
+pub(crate) type List<'a> = SmallVec<[Option<&'a Reference>; 33]>;
 
 /// The reference pictures, in decoding order.
 #[derive(Debug, Default)]
@@ -54,37 +59,25 @@ impl References {
         &self,
         sps: &Sps,
         header: &SliceHeader,
-    ) -> (Vec<Option<Arc<Frame>>>, Result<(), Fault>) {
-        let picture_number =
-            |reference: &Reference| self.picture_number(reference, sps, header.frame_num);
-        let mut short: Vec<_> = self
-            .list
-            .iter()
-            .filter(|r| r.usage == Usage::Short)
-            .collect();
-        short.sort_by_key(|reference| std::cmp::Reverse(picture_number(reference)));
-        let mut long: Vec<_> = self
-            .list
-            .iter()
-            .filter(|r| r.usage != Usage::Short)
-            .collect();
-        long.sort_by_key(|reference| match reference.usage {
-            Usage::Long(index) => index,
-            Usage::Short => u32::MAX,
+    ) -> (List<'_>, Result<(), Fault>) {
+        // Short-term pictures with falling picture numbers, then long-term ones with rising indices.
+        let order = |reference: &Reference| match reference.usage {
+            Usage::Short => (0, -self.picture_number(reference, sps, header.frame_num)),
+            Usage::Long(index) => (1, i64::from(index)),
+        };
+        let mut list: List<'_> = self.list.iter().map(Some).collect();
+        list.sort_unstable_by_key(|reference| {
+            // Damaged streams may have two with the same number: then the earlier comes first.
+            reference.map(|reference| (order(reference), std::ptr::from_ref(reference)))
         });
-        let mut list: Vec<Option<&Reference>> = short.into_iter().chain(long).map(Some).collect();
         let length = header.num_ref_idx_active as usize;
         list.resize(length, None);
         let result = self.modify(&mut list, sps, header);
-        let frames: Vec<_> = list
-            .into_iter()
-            .map(|entry| entry.map(|r| Arc::clone(&r.frame)))
-            .collect();
-        let complete = frames.iter().all(Option::is_some);
+        let complete = list.iter().all(Option::is_some);
         let missing = Err(Fault::Syntax(
             "the reference list has no picture at some index",
         ));
-        (frames, result.and(if complete { Ok(()) } else { missing }))
+        (list, result.and(if complete { Ok(()) } else { missing }))
     }
 
     /// PicNum of a short-term picture (8.2.4.1); for frames it is FrameNumWrap.
@@ -109,7 +102,7 @@ impl References {
 
     fn modify<'a>(
         &'a self,
-        list: &mut Vec<Option<&'a Reference>>,
+        list: &mut List<'a>,
         sps: &Sps,
         header: &SliceHeader,
     ) -> Result<(), Fault> {
@@ -293,6 +286,7 @@ mod tests {
     use super::*;
     use crate::params::tests::sps;
     use crate::slice::tests::header;
+    use smallvec::smallvec;
 
     /// Decodes reference pictures with these frame_nums; the number of a frame is its place in the list.
     fn decoded(sps: &Sps, frame_nums: &[u32]) -> References {
@@ -311,9 +305,9 @@ mod tests {
         Arc::new(frame)
     }
 
-    fn numbers(list: &[Option<Arc<Frame>>]) -> Vec<Option<u64>> {
+    fn numbers(list: &[Option<&Reference>]) -> Vec<Option<u64>> {
         list.iter()
-            .map(|frame| frame.as_ref().map(|frame| frame.number))
+            .map(|entry| entry.map(|reference| reference.frame.number))
             .collect()
     }
 
@@ -343,13 +337,13 @@ mod tests {
         let references = decoded(&sps, &[14, 15, 0, 1]);
         let mut slice = header(2);
         // Picture number 2 - 3 = -1, that is frame_num 15; then back to 1.
-        slice.modifications = vec![Modification::Subtract(3), Modification::Add(2)];
+        slice.modifications = smallvec![Modification::Subtract(3), Modification::Add(2)];
         let (list, result) = references.build_list(&sps, &slice);
         assert_eq!(
             (numbers(&list), result),
             (vec![Some(1), Some(3), Some(2)], Ok(()))
         );
-        slice.modifications = vec![Modification::Subtract(9)];
+        slice.modifications = smallvec![Modification::Subtract(9)];
         let (list, result) = references.build_list(&sps, &slice);
         assert_eq!(numbers(&list), [Some(3), Some(2), Some(1)]);
         assert!(result.is_err());
@@ -360,7 +354,7 @@ mod tests {
         let sps = sps(3);
         let mut references = decoded(&sps, &[0, 1]);
         let mut slice = header(2);
-        slice.marking = Marking::Adaptive(vec![
+        slice.marking = Marking::Adaptive(smallvec![
             Mmco::LimitLong { max_plus1: 1 },
             Mmco::MakeLong {
                 difference_minus1: 1,
@@ -378,12 +372,12 @@ mod tests {
             numbers(&references.build_list(&sps, &slice).0),
             [Some(5), Some(4), Some(0)]
         );
-        slice.modifications = vec![Modification::LongTerm(0)];
+        slice.modifications = smallvec![Modification::LongTerm(0)];
         assert_eq!(
             numbers(&references.build_list(&sps, &slice).0),
             [Some(0), Some(5), Some(4)]
         );
-        slice.marking = Marking::Adaptive(vec![Mmco::ForgetLong {
+        slice.marking = Marking::Adaptive(smallvec![Mmco::ForgetLong {
             long_term_pic_num: 0,
         }]);
         references.mark(&sps, &slice, &frame(6)).unwrap();
@@ -398,7 +392,7 @@ mod tests {
         let sps = sps(3);
         let mut references = decoded(&sps, &[0, 1]);
         let mut slice = header(2);
-        slice.marking = Marking::Adaptive(vec![
+        slice.marking = Marking::Adaptive(smallvec![
             Mmco::ForgetAll,
             Mmco::CurrentLong {
                 long_term_frame_idx: 1,
@@ -406,7 +400,7 @@ mod tests {
         ]);
         references.mark(&sps, &slice, &frame(2)).unwrap();
         assert_eq!(references.len(), 1);
-        slice.marking = Marking::Adaptive(vec![Mmco::ForgetShort {
+        slice.marking = Marking::Adaptive(smallvec![Mmco::ForgetShort {
             difference_minus1: 0,
         }]);
         assert!(references.mark(&sps, &slice, &frame(3)).is_err());
@@ -428,8 +422,10 @@ mod tests {
         for frame_num in [1, 2] {
             references.fill_gap(&sps, frame_num, Arc::clone(&latest));
         }
-        let (list, result) = references.build_list(&sps, &header(3));
+        let slice = header(3);
+        let (list, result) = references.build_list(&sps, &slice);
         assert_eq!((numbers(&list), result), (vec![Some(0); 3], Ok(())));
+        drop(list);
         references.fill_gap(&sps, 3, latest);
         assert_eq!(references.len(), 3);
     }

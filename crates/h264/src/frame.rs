@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::plane::Shared;
-use crate::probe::frame_base;
+use crate::probe::{Region, frame_base};
 
 /// The rectangle of the luma plane that is shown (7.4.2.1.1, `frame_crop_*`), in luma samples; all even.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -114,8 +114,15 @@ impl Frame {
         (self.crop.width * self.crop.height / 2 * 3) as usize
     }
 
+    /// Its buffer in the virtual layout that a [`Probe`](crate::Probe) sees, and the bytes of all its samples.
+    pub fn buffer(&self) -> (Region, u64) {
+        let bytes = self.planes.iter().map(|plane| plane.len() as u64).sum();
+        (Region::Frame(self.buffer), bytes)
+    }
+
     /// Address of a sample in the virtual layout that a [`Probe`](crate::Probe) sees: frames lie 2^28 bytes apart, a
     /// frame holds Y, Cb and Cr one after the other, without gaps. `plane` is 0, 1 or 2.
+    #[inline]
     pub fn address(&self, plane: usize, x: usize, y: usize) -> u64 {
         let before: usize = self.planes[..plane].iter().map(Shared::len).sum();
         frame_base(self.buffer) + (before + y * self.planes[plane].stride() + x) as u64

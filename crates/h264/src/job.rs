@@ -3,9 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::frame::Frame;
 use crate::plane::Shared;
-use crate::probe::{NoProbe, Probe, job_base};
+use crate::probe::{NoProbe, Probe, Region, job_base};
 use crate::recon;
 
 /// One of the eight steps in which a macroblock is reconstructed (paper 1, "stages").
@@ -50,6 +52,10 @@ impl Stage {
         Stage::ChromaPrediction,
         Stage::ChromaReconstruction,
     ];
+    /// The bits of the deblocking stages in `Mb::stages`.
+    pub(crate) const DEBLOCKING: u8 = 1 << Stage::LumaDeblocking as u8
+        | 1 << Stage::CbDeblocking as u8
+        | 1 << Stage::CrDeblocking as u8;
     /// The deblocking stages.
     pub const REAR: [Stage; 3] = [
         Stage::LumaDeblocking,
@@ -105,13 +111,12 @@ pub(crate) const AVAILABLE_TOP: u8 = 2;
 pub(crate) const AVAILABLE_TOP_RIGHT: u8 = 4;
 pub(crate) const AVAILABLE_TOP_LEFT: u8 = 8;
 
-/// `Mb::slice` of a macroblock that no slice has brought yet.
-pub(crate) const NO_SLICE: u16 = u16::MAX;
 /// `Mb::ref_slot` of an intra quarter.
 pub(crate) const NO_SLOT: u8 = u8::MAX;
 
-/// The syntax of one macroblock. Motion vectors are apart, since intra pictures have none.
+/// The syntax of one macroblock: a cache line. The motion vectors of those with several are apart, since few have.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
 pub(crate) struct Mb {
     pub(crate) kind: Kind,
     pub(crate) shape: Shape,
@@ -120,16 +125,18 @@ pub(crate) struct Mb {
     pub(crate) ref_idx: [i8; 4],
     /// Index into `Job::references` of each quarter.
     pub(crate) ref_slot: [u8; 4],
-    /// Quantisers of Y, Cb and Cr for the residual.
+    /// Quantisers of Y, Cb and Cr; 0 for I_PCM, which has no residual, as deblocking wants it.
     pub(crate) qp: [u8; 3],
-    /// The same for deblocking, where I_PCM counts as 0.
-    pub(crate) filter_qp: [u8; 3],
     /// Intra16x16 prediction mode.
     pub(crate) luma_mode: u8,
     /// Intra chroma prediction mode.
     pub(crate) chroma_mode: u8,
     /// `AVAILABLE_*` flags for intra prediction.
     pub(crate) available: u8,
+    /// A bit for each [`Stage`] that has anything to do.
+    pub(crate) stages: u8,
+    /// The motion vector where `shape` is `Whole`; others are in `Job::mvs`.
+    pub(crate) mv: Mv,
     /// Intra4x4 prediction modes by raster position, four bits each.
     pub(crate) modes: u64,
     /// Which 4x4 blocks have room in `Job::coefficients`: bits 0..16 luma by luma4x4BlkIdx, 16..20 Cb, 20..24 Cr.
@@ -156,6 +163,36 @@ impl Mb {
         (self.modes >> (4 * block)) as u8 & 15
     }
 
+    /// What `stages` has to be, by all the rest.
+    #[inline(always)]
+    pub(crate) fn needed_stages(&self) -> u8 {
+        let [luma, chroma] = [self.coded & 0xffff != 0, self.coded >> 16 != 0];
+        let (v, h) = (&self.bs_vertical, &self.bs_horizontal);
+        let chroma_edges = v[0] | v[2] | h[0] | h[2] != 0;
+        let edges = chroma_edges || v[1] | v[3] | h[1] | h[3] != 0;
+        let needed = |stage: Stage, condition: bool| u8::from(condition) << stage as u8;
+        needed(Stage::LumaResidual, luma)
+            | needed(Stage::LumaPrediction, true)
+            | needed(
+                Stage::LumaReconstruction,
+                luma && self.kind != Kind::Intra4x4,
+            )
+            | needed(Stage::LumaDeblocking, edges)
+            | needed(Stage::ChromaPrediction, true)
+            | needed(Stage::ChromaReconstruction, chroma)
+            | needed(Stage::CbDeblocking, chroma_edges)
+            | needed(Stage::CrDeblocking, chroma_edges)
+    }
+
+    /// Which luma blocks have room in `Job::coefficients`, by raster position.
+    #[inline(always)]
+    pub(crate) fn coded_raster(&self) -> u16 {
+        // luma4x4BlkIdx and raster position differ in the order of their two middle bits.
+        let coded = self.coded as u16;
+        let swapped = (coded >> 2 ^ coded) & 0x0c0c;
+        coded ^ swapped ^ swapped << 2
+    }
+
     /// Where the coefficients of block `bit` (as in `coded`) lie in `Job::coefficients`.
     pub(crate) fn block_offset(&self, bit: u32) -> usize {
         self.coefficients as usize + 16 * (self.coded & ((1 << bit) - 1)).count_ones() as usize
@@ -173,7 +210,8 @@ pub(crate) struct Weight {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Weights {
     pub(crate) log2_denominator: [u8; 3],
-    pub(crate) entries: Vec<Weight>,
+    /// One for each entry of the reference list, of which there are at most 16.
+    pub(crate) entries: SmallVec<[Weight; 16]>,
 }
 
 /// What reconstruction needs of a slice.
@@ -197,8 +235,11 @@ pub struct Job {
     pub(crate) frame: Arc<Frame>,
     pub(crate) references: Vec<Arc<Frame>>,
     pub(crate) mbs: Vec<Mb>,
+    /// By raster position of 4x4 blocks; only those of inter macroblocks whose shape is not `Whole` are valid.
     pub(crate) mvs: Vec<[Mv; 16]>,
+    /// Levels, and later residuals; behind the first `used` is room that is not cleared.
     pub(crate) coefficients: Shared<i16>,
+    pub(crate) used: usize,
     pub(crate) slices: Vec<Slice>,
     pub(crate) concealed: u32,
     pub(crate) buffer: u32,
@@ -228,6 +269,7 @@ impl Job {
             mbs: Vec::new(),
             mvs: Vec::new(),
             coefficients: Shared::new(1, 0),
+            used: 0,
             slices: Vec::new(),
             concealed: 0,
             buffer,
@@ -244,11 +286,8 @@ impl Job {
         self.frame = frame;
         self.references.clear();
         self.mbs.resize(count, Mb::default());
-        for mb in &mut self.mbs {
-            mb.slice = NO_SLICE;
-        }
         self.mvs.resize(count, [Mv::default(); 16]);
-        self.coefficients.truncate(0);
+        self.used = 0;
         self.slices.clear();
         self.concealed = 0;
     }
@@ -299,19 +338,7 @@ impl Job {
     /// # Panics
     /// When `mb` is not in the picture.
     pub fn needs(&self, mb: u32, stage: Stage) -> bool {
-        let mb = &self.mbs[mb as usize];
-        let luma = mb.coded & 0xffff != 0;
-        let chroma_edges = |mb: &Mb| {
-            mb.bs_vertical[0] | mb.bs_vertical[2] | mb.bs_horizontal[0] | mb.bs_horizontal[2] != 0
-        };
-        match stage {
-            Stage::LumaResidual => luma,
-            Stage::LumaPrediction | Stage::ChromaPrediction => true,
-            Stage::LumaReconstruction => luma && mb.kind != Kind::Intra4x4,
-            Stage::LumaDeblocking => mb.bs_vertical != [0; 4] || mb.bs_horizontal != [0; 4],
-            Stage::ChromaReconstruction => mb.coded >> 16 != 0,
-            Stage::CbDeblocking | Stage::CrDeblocking => chroma_edges(mb),
-        }
+        self.mbs[mb as usize].stages & 1 << stage as u8 != 0
     }
 
     /// Runs one stage of one macroblock.
@@ -332,9 +359,23 @@ impl Job {
     /// # Panics
     /// As [`run_stage`](Self::run_stage).
     pub fn run_stage_with<P: Probe>(&self, stage: Stage, mb: u32, probe: &mut P) {
+        probe.read(self.mb_address(mb as usize), size_of::<Mb>() as u32);
         if self.needs(mb, stage) {
-            recon::run(self, stage, mb as usize, probe);
+            recon::run(self, stage, mb, probe);
+        } else {
+            probe.skipped(stage, mb);
         }
+    }
+
+    /// Tells `probe` what `stage` would read and write of macroblock `mb`, which does not need it, in a decoder that passes over every
+    /// macroblock: its syntax, the residual that is zero, and the samples that stay as they are. Changes nothing.
+    ///
+    /// For recordings of such decoders. A residual that is zero lies where it would if every macroblock had one.
+    ///
+    /// # Panics
+    /// When `mb` is not in the picture.
+    pub fn pass_with<P: Probe>(&self, stage: Stage, mb: u32, probe: &mut P) {
+        recon::pass(self, stage, mb, probe);
     }
 
     /// Runs every stage of every macroblock on this thread, in raster order, deblocking one row behind.
@@ -345,23 +386,66 @@ impl Job {
 
     /// [`reconstruct`](Self::reconstruct) with a probe.
     pub fn reconstruct_with<P: Probe>(&self, probe: &mut P) {
-        let row = |y: u32| y * self.mb_width..(y + 1) * self.mb_width;
-        for y in 0..=self.mb_height {
-            if y < self.mb_height {
-                for mb in row(y) {
-                    Stage::FRONT
-                        .into_iter()
-                        .for_each(|stage| self.run_stage_with(stage, mb, probe));
-                }
-            }
+        let row = 0..self.mb_width;
+        for y in 0..self.mb_height {
+            recon::run_front(self, y, row.clone(), probe);
             if y > 0 {
-                for mb in row(y - 1) {
-                    Stage::REAR
-                        .into_iter()
-                        .for_each(|stage| self.run_stage_with(stage, mb, probe));
-                }
+                recon::run_rear(self, y - 1, row.clone(), probe);
             }
         }
+        if self.mb_height > 0 {
+            recon::run_rear(self, self.mb_height - 1, row, probe);
+        }
+    }
+
+    /// Runs the stages before deblocking of these macroblocks of one row, one macroblock after the other: faster than
+    /// [`run_stage`](Self::run_stage) for each, and bound to the same order.
+    ///
+    /// # Panics
+    /// Where `mbs` are not neighbours in one row of the picture; in debug builds also where the order is not kept.
+    #[inline(never)]
+    pub fn run_front(&self, mbs: Range<u32>) {
+        self.run_front_with(mbs, &mut NoProbe);
+    }
+
+    /// [`run_front`](Self::run_front) with a probe.
+    ///
+    /// # Panics
+    /// As [`run_front`](Self::run_front).
+    #[inline(always)]
+    pub fn run_front_with<P: Probe>(&self, mbs: Range<u32>, probe: &mut P) {
+        let (y, xs) = self.in_row(mbs);
+        recon::run_front(self, y, xs, probe);
+    }
+
+    /// Runs the deblocking stages of these macroblocks of one row; otherwise as [`run_front`](Self::run_front).
+    ///
+    /// # Panics
+    /// As [`run_front`](Self::run_front).
+    #[inline(never)]
+    pub fn run_rear(&self, mbs: Range<u32>) {
+        self.run_rear_with(mbs, &mut NoProbe);
+    }
+
+    /// [`run_rear`](Self::run_rear) with a probe.
+    ///
+    /// # Panics
+    /// As [`run_front`](Self::run_front).
+    #[inline(always)]
+    pub fn run_rear_with<P: Probe>(&self, mbs: Range<u32>, probe: &mut P) {
+        let (y, xs) = self.in_row(mbs);
+        recon::run_rear(self, y, xs, probe);
+    }
+
+    /// Row and columns of neighbouring macroblocks.
+    fn in_row(&self, mbs: Range<u32>) -> (u32, Range<u32>) {
+        let (y, x) = (mbs.start / self.mb_width, mbs.start % self.mb_width);
+        let end = x + (mbs.end - mbs.start);
+        assert!(
+            mbs.start <= mbs.end && y < self.mb_height && end <= self.mb_width,
+            "{mbs:?} are not macroblocks of one row"
+        );
+        (y, x..end)
     }
 
     /// Which rows of which reference pictures the prediction of the macroblock rows `mb_rows` reads: calls `f` once for
@@ -384,8 +468,32 @@ impl Job {
         job_base(self.buffer) + (self.mbs.len() * size_of::<Mb>() + mb * 64) as u64
     }
 
+    /// The same for slice `slice`, of which we say that it takes a line of 64 bytes.
+    pub(crate) fn slice_address(&self, slice: u16) -> u64 {
+        let before = self.mbs.len() * (size_of::<Mb>() + 64);
+        job_base(self.buffer) + (before + 64 * usize::from(slice)) as u64
+    }
+
     /// The same for coefficient `index`.
     pub(crate) fn coefficient_address(&self, index: usize) -> u64 {
-        job_base(self.buffer) + (self.mbs.len() * (size_of::<Mb>() + 64) + index * 2) as u64
+        let before = self.mbs.len() * (size_of::<Mb>() + 64) + 64 * self.slices.len();
+        job_base(self.buffer) + (before + index * 2) as u64
+    }
+
+    /// The same for the first of a macroblock's 384 coefficients, if each macroblock had all of them.
+    pub(crate) fn whole_residual_address(&self, mb: usize) -> u64 {
+        self.coefficient_address(384 * mb)
+    }
+
+    /// The buffer of what was parsed of this picture, in the virtual layout that a [`Probe`] sees, and how many bytes one for pictures of
+    /// this size takes.
+    pub fn buffer(&self) -> (Region, u64) {
+        const SLICE: u64 = 64;
+        const COEFFICIENTS: u64 = 2 * 384;
+        let macroblock = size_of::<Mb>() as u64 + 64 + SLICE + COEFFICIENTS;
+        (
+            Region::Job(self.buffer),
+            u64::from(self.mb_count()) * macroblock,
+        )
     }
 }

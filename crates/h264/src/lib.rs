@@ -24,11 +24,13 @@
 //! | 7.3.2, Annex E parameter sets | `params` |
 //! | 7.3.3 slice header | `slice` |
 //! | 7.3.4, 7.3.5 slice data and macroblock layer | `macroblock` |
+//! | 6.4.9 to 6.4.11 neighbours | `neighbours` |
 //! | 9.2 CAVLC | `cavlc` |
 //! | 8.4.1 motion vector prediction | `mvpred` |
 //! | 8.2.1 picture order count | `poc` |
 //! | 8.2.4, 8.2.5 reference lists and marking | `dpb` |
 //! | C.4 output order | `output` |
+//! | 8.7.2.1 boundary strengths | `strength` |
 //! | 8.3, 8.4.2, 8.5, 8.7 reconstruction | [`recon`] |
 //!
 //! Supported is what the constrained baseline profile uses, and explicit weighted prediction of P slices; everything
@@ -49,6 +51,7 @@ mod job;
 mod macroblock;
 mod mvpred;
 mod nal;
+mod neighbours;
 mod output;
 mod params;
 #[allow(unsafe_code)]
@@ -58,11 +61,12 @@ mod probe;
 pub mod recon;
 mod sequential;
 mod slice;
+mod strength;
 
 pub use decoder::{Decoder, Limits};
 pub use error::{Error, Feature};
 pub use frame::{Crop, Frame};
 pub use job::{Job, Stage};
 pub use nal::NalStream;
-pub use probe::{NoProbe, Probe};
+pub use probe::{NoProbe, Operation, Probe, Region, locate};
 pub use sequential::{Step, Summary, decode, decode_steps, decode_with};

@@ -1,6 +1,7 @@
 //! Clause 8.4.1: prediction of motion vectors.
 
 use crate::job::Mv;
+use crate::neighbours::Edge;
 
 /// `Neighbour::reference` of a block outside the slice, or one that is decoded later.
 pub(crate) const UNAVAILABLE: i8 = -2;
@@ -19,14 +20,27 @@ impl Neighbour {
         reference: UNAVAILABLE,
         mv: Mv { x: 0, y: 0 },
     };
+
+    #[inline(always)]
+    pub(crate) fn is_available(&self) -> bool {
+        self.reference != UNAVAILABLE
+    }
+
+    /// This, or `other` where this is not available.
+    #[inline(always)]
+    pub(crate) fn or(self, other: Neighbour) -> Neighbour {
+        if self.is_available() { self } else { other }
+    }
 }
 
+#[inline(always)]
 fn median(a: i16, b: i16, c: i16) -> i16 {
     a.max(b).min(a.min(b).max(c))
 }
 
 /// Median prediction (8.4.1.3.1) from the left, upper and upper right neighbour; `c` is already replaced by the upper
 /// left one where it is unavailable.
+#[inline(always)]
 pub(crate) fn median_prediction(
     reference: i8,
     a: Neighbour,
@@ -49,6 +63,7 @@ pub(crate) fn median_prediction(
 }
 
 /// The motion vector of a P_Skip macroblock (8.4.1.1).
+#[inline(always)]
 pub(crate) fn skip_prediction(a: Neighbour, b: Neighbour, c: Neighbour) -> Mv {
     let still = |n: Neighbour| n.reference == 0 && n.mv == Mv::default();
     if a.reference == UNAVAILABLE || b.reference == UNAVAILABLE || still(a) || still(b) {
@@ -75,26 +90,33 @@ impl MotionGrid {
         }
     }
 
-    fn index(x: i32, y: i32) -> usize {
-        ((y + 1) * Self::STRIDE as i32 + x + 1) as usize
+    fn index(x: usize, y: usize) -> usize {
+        (y + 1) * Self::STRIDE + x + 1
     }
 
-    /// Sets the motion of the block in column `x` and row `y`, both from -1 on.
-    pub(crate) fn set(&mut self, x: i32, y: i32, neighbour: Neighbour) {
-        self.cells[Self::index(x, y)] = neighbour;
+    /// A grid of a macroblock between these edges: the left one, and those above to the left, above, and above to the right.
+    pub(crate) fn between(left: &Edge, [above_left, above, above_right]: &[Edge; 3]) -> Self {
+        let mut grid = Self::new();
+        for i in 0..4 {
+            grid.cells[Self::STRIDE * (i + 1)] = left.motion(i);
+            grid.cells[i + 1] = above.motion(i);
+        }
+        grid.cells[0] = above_left.motion(3);
+        grid.cells[Self::STRIDE - 1] = above_right.motion(0);
+        grid
     }
 
     /// Sets the motion of a rectangle of blocks.
     pub(crate) fn fill(&mut self, x: usize, y: usize, w: usize, h: usize, neighbour: Neighbour) {
         for row in y..y + h {
-            let start = Self::index(x as i32, row as i32);
+            let start = Self::index(x, row);
             self.cells[start..start + w].fill(neighbour);
         }
     }
 
     /// Neighbours A, B and C (or D where C is unavailable) of the partition at (x, y) that is `w` blocks wide.
     pub(crate) fn neighbours(&self, x: usize, y: usize, w: usize) -> [Neighbour; 3] {
-        let at = Self::index(x as i32, y as i32);
+        let at = Self::index(x, y);
         let above_right = self.cells[at - Self::STRIDE + w];
         let c = if above_right.reference == UNAVAILABLE {
             self.cells[at - Self::STRIDE - 1]
@@ -106,9 +128,7 @@ impl MotionGrid {
 
     /// The motion vectors of the macroblock itself.
     pub(crate) fn motion_vectors(&self) -> [Mv; 16] {
-        std::array::from_fn(|block| {
-            self.cells[Self::index((block % 4) as i32, (block / 4) as i32)].mv
-        })
+        std::array::from_fn(|block| self.cells[Self::index(block % 4, block / 4)].mv)
     }
 }
 

@@ -1,9 +1,14 @@
-//! The only `unsafe` code of the crate: memory whose disjoint rectangles are read and written by several threads.
+//! Memory whose disjoint rectangles several threads read and write. (The other unsafe code is in `recon/kernels.rs` and `lanes.rs`.)
 //!
 //! A [`Shared`] hands out guards of rectangles through `&self`. The caller promises that a rectangle that is held for
 //! writing overlaps no other rectangle that is held at the same time; the dependencies between stages (see
 //! [`recon`](crate::recon)) keep the promise. Builds with debug assertions check it at every guard and panic when it is
 //! broken; release builds pay nothing. Bounds are checked in every build.
+//!
+//! `field.rs` of `tanada-workloads` keeps the same contract for fields of numbers. It is not the same code, because this crate knows no
+//! task and no one else of the workspace, and because what is checked in the innermost loops differs: here guards of some samples, whose
+//! parts have a length that is known when they are compiled, in planes with an edge that is written as well; there guards of whole tiles,
+//! with aligned rows and memory that belongs to nobody until it is written.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -123,11 +128,6 @@ impl<T: Copy + Default> Shared<T> {
         &mut self.as_mut_slice()[old..]
     }
 
-    /// Drops all elements behind the first `n`; keeps the memory.
-    pub(crate) fn truncate(&mut self, n: usize) {
-        self.cells.truncate(n);
-    }
-
     fn check(&self, rect: Rect) -> *mut T {
         let start = rect.y * self.stride + rect.x;
         assert!(
@@ -194,6 +194,16 @@ impl<T> Read<'_, T> {
         }
     }
 
+    /// N elements of row `y` of the rectangle, from column `x` on.
+    #[inline(always)]
+    pub(crate) fn chunk<const N: usize>(&self, x: usize, y: usize) -> &[T; N] {
+        if y >= self.rect.h || N > self.rect.w || x > self.rect.w - N {
+            outside();
+        }
+        // SAFETY: as for `row`, and the elements are inside of it.
+        unsafe { &*self.start.wrapping_add(y * self.owner.stride + x).cast() }
+    }
+
     /// All rows in one slice, `stride` apart; only for a rectangle of full width. Panics for any other.
     #[inline(always)]
     pub(crate) fn contiguous(&self) -> &[T] {
@@ -233,6 +243,21 @@ impl<T> Write<'_, T> {
         }
     }
 
+    /// A smaller rectangle of it: columns `x..x + w` of rows `y..y + h` of this one.
+    #[inline(always)]
+    pub(crate) fn part(&mut self, x: usize, y: usize, w: usize, h: usize) -> Part<'_, T> {
+        assert!(w <= self.rect.w && x <= self.rect.w - w);
+        assert!(h <= self.rect.h && y <= self.rect.h - h);
+        let stride = self.owner.stride;
+        Part {
+            start: self.start.wrapping_add(y * stride + x),
+            stride,
+            w,
+            h,
+            borrowed: PhantomData,
+        }
+    }
+
     /// All rows in one slice, `stride` apart; only for a rectangle of full width. Panics for any other.
     #[inline(always)]
     pub(crate) fn contiguous(&mut self) -> &mut [T] {
@@ -241,6 +266,39 @@ impl<T> Write<'_, T> {
         // whose only borrow this is.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.rect.w * self.rect.h) }
     }
+}
+
+/// A part of a rectangle that is held for writing. It is small and has no destructor, so that inner loops keep it in registers.
+pub(crate) struct Part<'a, T> {
+    start: *mut T,
+    stride: usize,
+    w: usize,
+    h: usize,
+    borrowed: PhantomData<&'a mut T>,
+}
+
+impl<T> Part<'_, T> {
+    /// Number of rows.
+    #[inline(always)]
+    pub(crate) fn height(&self) -> usize {
+        self.h
+    }
+
+    /// The first N elements of row `y`.
+    #[inline(always)]
+    pub(crate) fn row<const N: usize>(&mut self, y: usize) -> &mut [T; N] {
+        if N > self.w || y >= self.h {
+            outside();
+        }
+        // SAFETY: the part lies inside of the rectangle of a guard that it borrows, and `&mut self` lends out one row at a time.
+        unsafe { &mut *self.start.wrapping_add(y * self.stride).cast() }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn outside() -> ! {
+    panic!("outside of the rectangle");
 }
 
 impl<T> Drop for Write<'_, T> {
@@ -288,5 +346,35 @@ mod tests {
         let a = plane.read(0, 0, 16, 4);
         let b = plane.read(0, 0, 16, 4);
         assert_eq!(a.contiguous(), b.contiguous());
+    }
+
+    #[test]
+    fn chunks_are_parts_of_rows() {
+        let plane = Shared::<u8>::new(16, 4);
+        let mut guard = plane.write(2, 1, 8, 2);
+        guard.part(4, 0, 4, 2).row::<4>(1).fill(7);
+        drop(guard);
+        assert_eq!(plane.read(4, 0, 8, 4).chunk::<6>(1, 2), &[0, 7, 7, 7, 7, 0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside of the rectangle")]
+    fn chunks_outside_of_the_rectangle_are_refused() {
+        let plane = Shared::<u8>::new(16, 4);
+        let _ = plane.read(4, 0, 8, 4).chunk::<6>(3, 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "assertion failed")]
+    fn parts_outside_of_the_rectangle_are_refused() {
+        let plane = Shared::<u8>::new(16, 4);
+        let _ = plane.write(4, 0, 8, 4).part(3, 2, 2, 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside of the rectangle")]
+    fn rows_outside_of_a_part_are_refused() {
+        let plane = Shared::<u8>::new(16, 4);
+        let _ = plane.write(4, 0, 8, 4).part(3, 1, 2, 2).row::<2>(2);
     }
 }

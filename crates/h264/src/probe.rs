@@ -5,16 +5,20 @@ use crate::job::Stage;
 /// Sees what the reconstruction stages compute, and which memory they read and write.
 ///
 /// Every stage function is generic over its probe, so that [`NoProbe`] costs nothing. Addresses are those of a fixed
-/// virtual layout (see [`Frame::address`](crate::Frame::address)), not of this process: the same stream gives the same
-/// addresses in every run.
+/// virtual layout (see [`locate`]), not of this process: the same stream gives the same addresses in every run.
 pub trait Probe {
-    /// `operations` arithmetic operations on single samples, without a memory access.
-    fn computation(&mut self, operations: u64) {
-        let _ = operations;
+    /// The code of `stage` begins to run for macroblock `mb`.
+    fn code(&mut self, stage: Stage, mb: u32) {
+        let _ = (stage, mb);
     }
-    /// The code of `stage` begins to run.
-    fn code(&mut self, stage: Stage) {
-        let _ = stage;
+    /// `stage` has nothing to do for macroblock `mb` (see [`Job::needs`](crate::Job::needs)).
+    fn skipped(&mut self, stage: Stage, mb: u32) {
+        let _ = (stage, mb);
+    }
+    /// The running stage carries out an operation on `units` units; see [`Operation`] for what a unit is. One call is one entry into
+    /// the operation's code.
+    fn operation(&mut self, operation: Operation, units: u32) {
+        let _ = (operation, units);
     }
     /// `size` bytes are read at `address`.
     fn read(&mut self, address: u64, size: u32) {
@@ -32,12 +36,114 @@ pub struct NoProbe;
 
 impl Probe for NoProbe {}
 
+macro_rules! operations {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// What a stage computes, as far as its cost differs. The names are those of cost tables.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Operation {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl Operation {
+            /// All of them, in the order of their numbers.
+            pub const ALL: &'static [Operation] = &[$(Operation::$variant,)+];
+
+            /// The name that cost tables use.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Operation::$variant => $name,)+
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    /// Hadamard transform and scaling of DC levels (8.5.10, 8.5.11). Unit: a level.
+    DcTransform = "dc-transform",
+    /// Scaling and inverse transform of a 4x4 block (8.5.12). Unit: a block.
+    Transform = "transform",
+    /// The same of a block that has no coefficient but DC. Unit: a block.
+    TransformDc = "transform-dc",
+    /// Adding a residual to the prediction (8.5.14). Unit: a 4x4 block.
+    Add = "add",
+    /// Intra 4x4 prediction, vertical, horizontal or DC (8.3.1.2.1 to 8.3.1.2.3). Unit: a block.
+    Intra4x4 = "intra-4x4",
+    /// Intra 4x4 prediction along a diagonal (8.3.1.2.4 to 8.3.1.2.9). Unit: a block.
+    Intra4x4Diagonal = "intra-4x4-diagonal",
+    /// Intra 16x16 or chroma prediction, vertical, horizontal or DC (8.3.3, 8.3.4). Unit: a sample.
+    IntraFlat = "intra-flat",
+    /// Intra 16x16 or chroma plane prediction (8.3.3.4, 8.3.4.4). Unit: a sample.
+    IntraPlane = "intra-plane",
+    /// Copying I_PCM samples. Unit: a sample.
+    Pcm = "pcm",
+    /// Finding the source of a partition in one plane (8.4.2.1, 8.4.2.2). Unit: a partition.
+    Partition = "partition",
+    /// Clamping coordinates where a source lies partly outside of the picture. Unit: a sample of the source.
+    Border = "border",
+    /// Luma at a whole position: a copy. Unit: a sample.
+    LumaWhole = "luma-whole",
+    /// Luma by one six-tap filter (8.4.2.2.1: b, h). Unit: a sample.
+    LumaHalf = "luma-half",
+    /// Luma by one six-tap filter and a mean (a, c, d, n). Unit: a sample.
+    LumaQuarter = "luma-quarter",
+    /// Luma by two six-tap filters, one after the other (j). Unit: a sample.
+    LumaMiddle = "luma-middle",
+    /// The same, another six-tap filter, and a mean (f, i, k, q). Unit: a sample.
+    LumaMiddleQuarter = "luma-middle-quarter",
+    /// Luma by two six-tap filters beside each other and a mean (e, g, p, r). Unit: a sample.
+    LumaDiagonal = "luma-diagonal",
+    /// Chroma at a whole position: a copy. Unit: a sample.
+    ChromaWhole = "chroma-whole",
+    /// Chroma between two samples (8.4.2.2.2). Unit: a sample.
+    ChromaLinear = "chroma-linear",
+    /// Chroma between four samples. Unit: a sample.
+    ChromaBilinear = "chroma-bilinear",
+    /// Explicit weighted prediction (8.4.2.3.2). Unit: a sample.
+    Weight = "weight",
+    /// Thresholds of an edge of the deblocking filter (8.7.2.2). Unit: an edge whose thresholds are looked up.
+    Thresholds = "thresholds",
+    /// Deblocking across a luma edge with a strength below 4 (8.7.2.3). Unit: a line of samples across the edge.
+    LumaEdge = "luma-edge",
+    /// The same with strength 4 (8.7.2.4).
+    LumaEdgeStrong = "luma-edge-strong",
+    /// Deblocking across a chroma edge with a strength below 4. Unit: a line of samples across the edge.
+    ChromaEdge = "chroma-edge",
+    /// The same with strength 4.
+    ChromaEdgeStrong = "chroma-edge-strong",
+}
+
 /// Where the virtual layout puts the buffers of frame number 0; see `frame_base`.
 const FRAMES: u64 = 1 << 36;
+/// Where the virtual layout puts the tables.
+const TABLES: u64 = 1 << 32;
 /// Where the virtual layout puts the syntax of job number 0.
 const JOBS: u64 = 1 << 44;
 /// Each frame and each job has this much room, more than the largest picture of level 6.2 needs.
 const ROOM: u64 = 1 << 28;
+
+/// What lies at an address of the virtual layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Region {
+    /// The constant tables of reconstruction.
+    Tables,
+    /// The samples of the frame buffer with this number: Y, Cb and Cr one after the other, without gaps.
+    Frame(u32),
+    /// What was parsed of the picture that uses the job buffer with this number: 64 bytes a macroblock, then 64 bytes of motion vectors a
+    /// macroblock, 64 bytes a slice, and 32 bytes a coded 4x4 block.
+    Job(u32),
+}
+
+/// What lies at `address`, and the offset in it. Addresses that no probe is told of give something, too.
+pub fn locate(address: u64) -> (Region, u64) {
+    let buffer = |base: u64| ((address - base) / ROOM) as u32;
+    match address {
+        JOBS.. => (Region::Job(buffer(JOBS)), (address - JOBS) % ROOM),
+        FRAMES.. => (Region::Frame(buffer(FRAMES)), (address - FRAMES) % ROOM),
+        _ => (Region::Tables, address.saturating_sub(TABLES)),
+    }
+}
 
 /// Virtual address of the first byte of the frame buffer with this number.
 pub(crate) fn frame_base(buffer: u32) -> u64 {
@@ -47,4 +153,36 @@ pub(crate) fn frame_base(buffer: u32) -> u64 {
 /// Virtual address of the first byte of the macroblock syntax of the job with this number.
 pub(crate) fn job_base(buffer: u32) -> u64 {
     JOBS + u64::from(buffer) * ROOM
+}
+
+/// The constant tables of reconstruction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Table {
+    /// Scaling factors by quantiser: 52 x 32 bytes.
+    Scale,
+    /// Those for blocks whose DC coefficient is coded apart: 52 x 32 bytes.
+    ScaleApart,
+    /// Raster positions of luma blocks: 16 bytes.
+    Raster,
+    /// Alpha by index: 52 bytes.
+    Alpha,
+    /// Beta by index: 52 bytes.
+    Beta,
+    /// tC0 by index: 35 x 3 bytes.
+    Tc0,
+}
+
+impl Table {
+    /// Virtual address of a byte of it. Each table begins a line of 64 bytes.
+    pub(crate) fn address(self, offset: usize) -> u64 {
+        let base = match self {
+            Table::Scale => 0,
+            Table::ScaleApart => 0x680,
+            Table::Raster => 0xd00,
+            Table::Alpha => 0xd40,
+            Table::Beta => 0xd80,
+            Table::Tc0 => 0xdc0,
+        };
+        TABLES + base + offset as u64
+    }
 }

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::frame::Frame;
 use crate::job::Job;
 use crate::nal::NalStream;
-use crate::probe::{NoProbe, Probe};
+use crate::probe::Probe;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
@@ -70,7 +70,8 @@ pub enum Step<'a> {
 /// # Errors
 /// The first error, when no picture could be decoded at all; see [`Summary::into_result`].
 pub fn decode(stream: &[u8], limits: Limits, sink: impl FnMut(&Frame)) -> Result<Summary, Error> {
-    decode_with(stream, limits, &mut NoProbe, sink)
+    // Not `decode_with` and a probe of nothing: that would compile the kernels once more, in the caller's crate and half as fast.
+    decode_frames(stream, limits, Job::reconstruct, sink)
 }
 
 /// [`decode`] with a probe that sees what reconstruction computes, reads and writes.
@@ -81,19 +82,23 @@ pub fn decode_with<P: Probe>(
     stream: &[u8],
     limits: Limits,
     probe: &mut P,
+    sink: impl FnMut(&Frame),
+) -> Result<Summary, Error> {
+    decode_frames(stream, limits, |job| job.reconstruct_with(probe), sink)
+}
+
+fn decode_frames(
+    stream: &[u8],
+    limits: Limits,
+    reconstruct: impl FnMut(&Job),
     mut sink: impl FnMut(&Frame),
 ) -> Result<Summary, Error> {
-    let ControlFlow::Continue(result) = decode_steps(
-        stream,
-        limits,
-        |job| job.reconstruct_with(probe),
-        |step| {
-            if let Step::Frame(frame) = step {
-                sink(frame);
-            }
-            ControlFlow::<Infallible>::Continue(())
-        },
-    );
+    let ControlFlow::Continue(result) = decode_steps(stream, limits, reconstruct, |step| {
+        if let Step::Frame(frame) = step {
+            sink(frame);
+        }
+        ControlFlow::<Infallible>::Continue(())
+    });
     result
 }
 

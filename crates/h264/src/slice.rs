@@ -1,9 +1,16 @@
 //! Clauses 7.3.3 and 7.4.3: the slice header.
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::bits::BitReader;
 use crate::error::{Fault, Feature};
 use crate::job::{Weight, Weights};
 use crate::params::{PocType, Pps, Sps};
+
+/// Steps of reference list modification: one for each entry of the list is allowed, and a list has at most 32.
+pub(crate) type Modifications = SmallVec<[Modification; 32]>;
+/// Memory management control operations: more are no use, since there are at most 16 frames with two operations each and the general ones.
+pub(crate) type Operations = SmallVec<[Mmco; 66]>;
 
 /// One step of reference list modification (7.3.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +44,10 @@ pub(crate) enum Mmco {
 }
 
 /// `dec_ref_pic_marking`.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation a picture"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Marking {
     /// An IDR picture; whether it becomes a long-term one.
@@ -44,7 +55,7 @@ pub(crate) enum Marking {
         long_term: bool,
     },
     SlidingWindow,
-    Adaptive(Vec<Mmco>),
+    Adaptive(Operations),
 }
 
 /// A slice header.
@@ -63,7 +74,7 @@ pub(crate) struct SliceHeader {
     pub(crate) delta_poc: [i32; 2],
     pub(crate) redundant_pic_cnt: u32,
     pub(crate) num_ref_idx_active: u32,
-    pub(crate) modifications: Vec<Modification>,
+    pub(crate) modifications: Modifications,
     pub(crate) weights: Option<Weights>,
     pub(crate) marking: Marking,
     pub(crate) qp: i32,
@@ -202,7 +213,7 @@ fn parse_order_count(r: &mut BitReader<'_>, sps: &Sps, pps: &Pps) -> (u32, i32, 
 fn parse_references(
     r: &mut BitReader<'_>,
     pps: &Pps,
-) -> Result<(u32, Vec<Modification>, Option<Weights>), Fault> {
+) -> Result<(u32, Modifications, Option<Weights>), Fault> {
     let count = if r.flag() {
         r.ue().saturating_add(1)
     } else {
@@ -215,7 +226,7 @@ fn parse_references(
     let modifications = if r.flag() {
         parse_modifications(r)?
     } else {
-        Vec::new()
+        Modifications::new()
     };
     let weights = if pps.weighted_pred {
         Some(parse_weights(r, count)?)
@@ -240,20 +251,20 @@ fn parse_deblocking(r: &mut BitReader<'_>, pps: &Pps) -> Result<(u8, i8, i8), Fa
 }
 
 /// 7.3.3.1.
-fn parse_modifications(r: &mut BitReader<'_>) -> Result<Vec<Modification>, Fault> {
-    let mut list = Vec::new();
+fn parse_modifications(r: &mut BitReader<'_>) -> Result<Modifications, Fault> {
+    let mut list = Modifications::new();
     loop {
-        list.push(match r.ue_max(3, "modification_of_pic_nums_idc")? {
+        let modification = match r.ue_max(3, "modification_of_pic_nums_idc")? {
             0 => Modification::Subtract(r.ue().saturating_add(1)),
             1 => Modification::Add(r.ue().saturating_add(1)),
             2 => Modification::LongTerm(r.ue()),
             _ => return Ok(list),
-        });
+        };
         r.check()?;
-        // One for each entry of the list is allowed; a list has at most 32.
-        if list.len() > 32 {
+        if list.len() == list.inline_size() {
             return Err(Fault::Syntax("too many reference list modifications"));
         }
+        list.push(modification);
     }
 }
 
@@ -265,7 +276,7 @@ fn parse_weights(r: &mut BitReader<'_>, count: u32) -> Result<Weights, Fault> {
         weight: [1 << luma, 1 << chroma, 1 << chroma],
         offset: [0; 3],
     };
-    let mut entries = vec![default; count as usize];
+    let mut entries: SmallVec<[Weight; 16]> = smallvec![default; count as usize];
     for entry in &mut entries {
         let mut planes = 0..0;
         for part in [0..1, 1..3] {
@@ -298,9 +309,9 @@ fn parse_marking(r: &mut BitReader<'_>, idr: bool) -> Result<Marking, Fault> {
     if !r.flag() {
         return Ok(Marking::SlidingWindow);
     }
-    let mut list = Vec::new();
+    let mut list = Operations::new();
     loop {
-        list.push(match r.ue_max(6, "memory_management_control_operation")? {
+        let operation = match r.ue_max(6, "memory_management_control_operation")? {
             0 => return Ok(Marking::Adaptive(list)),
             1 => Mmco::ForgetShort {
                 difference_minus1: r.ue(),
@@ -317,13 +328,14 @@ fn parse_marking(r: &mut BitReader<'_>, idr: bool) -> Result<Marking, Fault> {
             _ => Mmco::CurrentLong {
                 long_term_frame_idx: r.ue(),
             },
-        });
+        };
         r.check()?;
-        if list.len() > 66 {
+        if list.len() == list.inline_size() {
             return Err(Fault::Syntax(
                 "too many memory management control operations",
             ));
         }
+        list.push(operation);
     }
 }
 
@@ -348,7 +360,7 @@ pub(crate) mod tests {
             delta_poc: [0; 2],
             redundant_pic_cnt: 0,
             num_ref_idx_active: 3,
-            modifications: Vec::new(),
+            modifications: Modifications::new(),
             weights: None,
             marking: Marking::SlidingWindow,
             qp: 26,
@@ -392,10 +404,10 @@ pub(crate) mod tests {
             (1, 5, 2, 25)
         );
         assert_eq!(
-            header.modifications,
+            header.modifications[..],
             [Modification::Subtract(2), Modification::LongTerm(0)]
         );
-        let operations = vec![
+        let operations = smallvec![
             Mmco::ForgetShort {
                 difference_minus1: 0,
             },

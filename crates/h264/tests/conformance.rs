@@ -81,3 +81,18 @@ fn slices_may_come_in_any_order() {
         );
     }
 }
+
+#[test]
+fn portable_kernels_decode_to_the_same_md5() {
+    // The choice is made once in a process, so the tests run again in another one.
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["decodes_to_its_md5", "--test-threads=2"])
+        .env("TANADA_H264_KERNELS", "portable")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("2 passed"),
+        "{text}"
+    );
+}

@@ -3,21 +3,21 @@
 mod common;
 
 use common::PATTERN;
-use tanada_h264::{Limits, Probe, Stage, decode_with};
+use tanada_h264::{Limits, Operation, Probe, Stage, decode_with};
 
 #[derive(Default, PartialEq, Debug)]
 struct Recorder {
-    operations: u64,
+    operations: Vec<(Operation, u32)>,
     stages: [u64; 8],
     read: Vec<(u64, u32)>,
     written: Vec<(u64, u32)>,
 }
 
 impl Probe for Recorder {
-    fn computation(&mut self, operations: u64) {
-        self.operations += operations;
+    fn operation(&mut self, operation: Operation, units: u32) {
+        self.operations.push((operation, units));
     }
-    fn code(&mut self, stage: Stage) {
+    fn code(&mut self, stage: Stage, _: u32) {
         self.stages[stage as usize] += 1;
     }
     fn read(&mut self, address: u64, size: u32) {
@@ -57,7 +57,36 @@ fn recordings_are_complete_and_repeatable() {
         recorder.stages
     );
     assert_eq!(recorder.stages[Stage::LumaPrediction as usize], pictures);
-    assert!(recorder.operations > 0);
+    // Every sample of luma is predicted by one of these.
+    let predicted: u32 = recorder
+        .operations
+        .iter()
+        .map(|&(operation, units)| match operation {
+            Operation::Intra4x4 | Operation::Intra4x4Diagonal => 16 * units,
+            Operation::LumaWhole
+            | Operation::LumaHalf
+            | Operation::LumaQuarter
+            | Operation::LumaMiddle
+            | Operation::LumaMiddleQuarter
+            | Operation::LumaDiagonal => units,
+            _ => 0,
+        })
+        .sum();
+    assert!(
+        predicted <= 24 * 80 * 64 && predicted > 23 * 80 * 64 / 2,
+        "{predicted}"
+    );
+    let unseen: Vec<&str> = Operation::ALL
+        .iter()
+        .filter(|operation| {
+            !recorder
+                .operations
+                .iter()
+                .any(|(seen, _)| seen == *operation)
+        })
+        .map(|operation| operation.name())
+        .collect();
+    eprintln!("operations that the stream does not have: {unseen:?}");
     let in_frames = |list: &[(u64, u32)]| -> u64 {
         list.iter()
             .filter(|(at, size)| frames.start <= *at && at + u64::from(*size) <= frames.end)

@@ -3,8 +3,10 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::Place;
-use crate::job::{Job, Mb, Mv, NO_SLICE, Shape};
-use crate::probe::Probe;
+use super::kernels::Kernels;
+use crate::job::Mb;
+use crate::plane::Part;
+use crate::probe::{Operation, Probe, Table};
 
 /// Table 8-16: alpha by indexA.
 const ALPHA: [u8; 52] = [
@@ -56,154 +58,56 @@ const TC0: [[u8; 3]; 35] = [
     [13, 17, 25],
 ];
 
-// ---- boundary strengths (8.7.2.1): part of entropy decoding, needs no pixel ----
-
-/// Finds bS of all edges of the picture.
-pub(crate) fn boundary_strengths(job: &mut Job) {
-    let width = job.mb_width as usize;
-    for at in 0..job.mbs.len() {
-        let (vertical, horizontal) = strengths(job, at, width);
-        job.mbs[at].bs_vertical = vertical;
-        job.mbs[at].bs_horizontal = horizontal;
-    }
-}
-
-/// The macroblock on the other side of an outer edge, if that edge is filtered.
-fn filtered_neighbour(job: &Job, at: usize, exists: bool, distance: usize) -> Option<usize> {
-    let slice = job.mbs[at].slice;
-    debug_assert_ne!(slice, NO_SLICE);
-    let deblocking = job.slices[usize::from(slice)].deblocking;
-    let filtered =
-        exists && (deblocking == 0 || deblocking == 2 && job.mbs[at - distance].slice == slice);
-    filtered.then(|| at - distance)
-}
-
-fn strengths(job: &Job, at: usize, width: usize) -> ([u16; 4], [u16; 4]) {
-    let mb = &job.mbs[at];
-    if job.slices[usize::from(mb.slice)].deblocking == 1 {
-        return ([0; 4], [0; 4]);
-    }
-    let left = filtered_neighbour(job, at, !at.is_multiple_of(width), 1);
-    let top = filtered_neighbour(job, at, at >= width, width);
-    if mb.is_intra() {
-        let outer = |neighbour: Option<usize>| if neighbour.is_some() { 0x4444 } else { 0 };
-        return (
-            [outer(left), 0x3333, 0x3333, 0x3333],
-            [outer(top), 0x3333, 0x3333, 0x3333],
-        );
-    }
-    let blocks = Blocks::new(job, at);
-    let (mut vertical, mut horizontal) = ([0; 4], [0; 4]);
-    if blocks.coded != 0 || mb.shape != Shape::Whole {
-        for edge in 1..4 {
-            vertical[edge] = inner_edge(&blocks, edge, 1, 4, mb.shape == Shape::Rows);
-            horizontal[edge] = inner_edge(&blocks, edge, 4, 1, mb.shape == Shape::Columns);
-        }
-    }
-    if let Some(left) = left {
-        vertical[0] = outer_edge(&blocks, &Blocks::new(job, left), [0, 3], 4);
-    }
-    if let Some(top) = top {
-        horizontal[0] = outer_edge(&blocks, &Blocks::new(job, top), [0, 12], 1);
-    }
-    (vertical, horizontal)
-}
-
-/// What boundary strengths need of a macroblock, by raster position of its 4x4 blocks.
-struct Blocks<'a> {
-    mb: &'a Mb,
-    mvs: &'a [Mv; 16],
-    /// A bit for each block with coefficients.
-    coded: u16,
-}
-
-impl<'a> Blocks<'a> {
-    fn new(job: &'a Job, at: usize) -> Self {
-        let mb = &job.mbs[at];
-        // From luma4x4BlkIdx to raster position: each quarter has two bits in each of two rows.
-        let coded = (0..4).fold(0, |all, quarter| {
-            let bits = (mb.coded >> (4 * quarter)) as u16 & 15;
-            all | (bits & 3 | (bits & 12) << 2) << (quarter % 2 * 2 + quarter / 2 * 8)
-        });
-        Blocks {
-            mb,
-            mvs: &job.mvs[at],
-            coded,
-        }
-    }
-
-    fn slot(&self, block: usize) -> u8 {
-        self.mb.ref_slot[block / 8 * 2 + block % 4 / 2]
-    }
-}
-
-/// bS between block `p` of one inter macroblock and block `q` of another or the same.
-fn strength(a: &Blocks<'_>, p: usize, b: &Blocks<'_>, q: usize) -> u16 {
-    if (a.coded >> p | b.coded >> q) & 1 != 0 {
-        return 2;
-    }
-    let (m, n) = (a.mvs[p], b.mvs[q]);
-    let far = |m: i16, n: i16| (i32::from(m) - i32::from(n)).abs() >= 4;
-    u16::from(a.slot(p) != b.slot(q) || far(m.x, n.x) || far(m.y, n.y))
-}
-
-/// Four bS of the inner edge `edge`; `across` is the distance of blocks across it, `along` that along it. With `same_motion`
-/// no motion boundary crosses edges of this direction.
-fn inner_edge(
-    blocks: &Blocks<'_>,
-    edge: usize,
-    across: usize,
-    along: usize,
-    same_motion: bool,
-) -> u16 {
-    if same_motion && blocks.coded == 0 {
-        return 0;
-    }
-    (0..4).fold(0, |all, i| {
-        let q = edge * across + i * along;
-        all | strength(blocks, q - across, blocks, q) << (4 * i)
-    })
-}
-
-/// Four bS of an outer edge between `here`, whose first block is `q`, and `there`, whose first block is `p`.
-fn outer_edge(here: &Blocks<'_>, there: &Blocks<'_>, [q, p]: [usize; 2], along: usize) -> u16 {
-    if there.mb.is_intra() {
-        return 0x4444;
-    }
-    let whole = here.mb.shape == Shape::Whole && there.mb.shape == Shape::Whole;
-    if whole && here.coded | there.coded == 0 {
-        return strength(there, p, here, q) * 0x1111;
-    }
-    (0..4).fold(0, |all, i| {
-        all | strength(there, p + i * along, here, q + i * along) << (4 * i)
-    })
-}
-
 // ---- filtering (8.7.2.2 to 8.7.2.4) ----
 
-/// Thresholds of one edge.
+/// Thresholds of one edge. With an alpha of 0 no sample passes them.
 #[derive(Debug, Clone, Copy)]
-struct Thresholds {
-    alpha: i16,
-    beta: i16,
-    tc0: [u8; 3],
+#[repr(align(8))]
+pub(super) struct Thresholds {
+    pub(super) alpha: i16,
+    pub(super) beta: i16,
+    /// By bS; that of 0 does not count.
+    pub(super) tc0: [u8; 4],
 }
 
+/// bS of the four groups of an edge that is filtered strongly. That is so for a whole edge of a frame macroblock, never for a part of it.
+pub(super) const STRONG: u16 = 0x4444;
+
 impl Thresholds {
-    /// For an edge of `place` in plane `plane` with the neighbour `other` on its far side; None where nothing passes them.
-    fn new(place: &Place<'_>, plane: usize, other: &Mb) -> Option<Self> {
+    const NOTHING_PASSES: Thresholds = Thresholds {
+        alpha: 0,
+        beta: 0,
+        tc0: [0; 4],
+    };
+
+    fn can_pass(&self) -> bool {
+        self.alpha != 0
+    }
+
+    /// For an edge of `place` in plane `plane` with the neighbour `other` on its far side.
+    #[inline(always)]
+    fn new<P: Probe>(place: &Place<'_>, plane: usize, other: &Mb, probe: &mut P) -> Self {
         let slice = &place.job.slices[usize::from(place.mb.slice)];
-        let qp =
-            (i32::from(place.mb.filter_qp[plane]) + i32::from(other.filter_qp[plane]) + 1) >> 1;
+        let qp = (i32::from(place.mb.qp[plane]) + i32::from(other.qp[plane]) + 1) >> 1;
         let index_a = (qp + i32::from(slice.alpha_offset)).clamp(0, 51) as usize;
         let index_b = (qp + i32::from(slice.beta_offset)).clamp(0, 51) as usize;
-        let tc0 = if index_a < 17 {
+        let [one, two, three] = if index_a < 17 {
             [0; 3]
         } else {
             TC0[index_a - 17]
         };
+        probe.read(place.job.slice_address(place.mb.slice), 4);
+        probe.read(Table::Alpha.address(index_a), 1);
+        probe.read(Table::Beta.address(index_b), 1);
+        if index_a >= 17 {
+            probe.read(Table::Tc0.address(3 * (index_a - 17)), 3);
+        }
+        probe.operation(Operation::Thresholds, 1);
+        let tc0 = [0, one, two, three];
         let (alpha, beta) = (i16::from(ALPHA[index_a]), i16::from(BETA[index_b]));
-        (alpha != 0 && beta != 0).then_some(Thresholds { alpha, beta, tc0 })
+        // Without a beta nothing passes either.
+        let alpha = if beta == 0 { 0 } else { alpha };
+        Thresholds { alpha, beta, tc0 }
     }
 
     /// tC0 of each of N samples along an edge with strengths `bs`; -1 where the edge is not filtered.
@@ -211,7 +115,7 @@ impl Thresholds {
         let mut along = [-1; N];
         for (group, along) in along.chunks_exact_mut(N / 4).enumerate() {
             if let bs @ 1.. = bs >> (4 * group) & 15 {
-                along.fill(i16::from(self.tc0[usize::from(bs.min(3)) - 1]));
+                along.fill(i16::from(self.tc0[usize::from(bs.min(3))]));
             }
         }
         along
@@ -219,8 +123,8 @@ impl Thresholds {
 }
 
 /// Lines of samples parallel to an edge: p3, p2, p1, p0, q0, q1, q2, q3 for luma, p1, p0, q0, q1 for chroma.
-type LumaLines = [[u8; 16]; 8];
-type ChromaLines = [[u8; 8]; 4];
+pub(super) type LumaLines = [[u8; 16]; 8];
+pub(super) type ChromaLines = [[u8; 8]; 4];
 
 #[inline(always)]
 fn wide(sample: u8) -> i16 {
@@ -301,20 +205,20 @@ fn luma_strong(lines: &mut LumaLines, thresholds: &Thresholds) {
     }
 }
 
-/// Filters one luma edge with strengths `bs`.
-fn luma_edge(lines: &mut LumaLines, bs: u16, thresholds: &Thresholds) {
-    // bS 4 is that of a whole edge of a frame macroblock, never of a part of it.
-    if bs == 0x4444 {
-        luma_strong(lines, thresholds)
+/// Filters one luma edge with strengths `bs`; says whether it may have changed anything.
+pub(super) fn luma_edge(lines: &mut LumaLines, bs: u16, thresholds: &Thresholds) -> bool {
+    if bs == STRONG {
+        luma_strong(lines, thresholds);
     } else {
-        luma_normal(lines, &thresholds.tc0_along(bs), thresholds)
+        luma_normal(lines, &thresholds.tc0_along(bs), thresholds);
     }
+    true
 }
 
-/// Filters one chroma edge with strengths `bs` of the luma edge in its place.
-fn chroma_edge(lines: &mut ChromaLines, bs: u16, thresholds: &Thresholds) {
+/// Filters one chroma edge with strengths `bs` of the luma edge in its place; says whether it may have changed anything.
+pub(super) fn chroma_edge(lines: &mut ChromaLines, bs: u16, thresholds: &Thresholds) -> bool {
     let (alpha, beta) = (thresholds.alpha, thresholds.beta);
-    let strong = bs == 0x4444;
+    let strong = bs == STRONG;
     let tc0: [i16; 8] = thresholds.tc0_along(bs);
     for i in 0..8 {
         let (p1, p0, q0, q1) = (
@@ -335,192 +239,267 @@ fn chroma_edge(lines: &mut ChromaLines, bs: u16, thresholds: &Thresholds) {
         lines[1][i] = if on { p } else { p0 } as u8;
         lines[2][i] = if on { q } else { q0 } as u8;
     }
+    true
 }
 
-/// Transposes 16 lines of 16 samples: four rounds of interleaving the two halves.
+/// One element of the first half, one of the second, and so on.
 #[inline(always)]
-fn transpose(mut lines: [[u8; 16]; 16]) -> [[u8; 16]; 16] {
-    for _ in 0..4 {
-        let mut next = [[0; 16]; 16];
-        for i in 0..8 {
-            let (a, b) = (lines[i], lines[i + 8]);
-            for k in 0..8 {
-                next[2 * i][2 * k] = a[k];
-                next[2 * i][2 * k + 1] = b[k];
-                next[2 * i + 1][2 * k] = a[k + 8];
-                next[2 * i + 1][2 * k + 1] = b[k + 8];
+fn interleave<const N: usize>(from: [u8; N]) -> [u8; N] {
+    let mut to = [0; N];
+    for (i, to) in to.chunks_exact_mut(2).enumerate() {
+        to[0] = from[i];
+        to[1] = from[i + N / 2];
+    }
+    to
+}
+
+/// Columns 0 to 7 of 16 rows as lines.
+pub(super) fn luma_columns(part: &mut Part<'_, u8>, lines: &mut LumaLines) {
+    let mut flat = [0; 128];
+    for (row, to) in flat.chunks_exact_mut(8).enumerate() {
+        to.copy_from_slice(part.row::<8>(row));
+    }
+    // Each round moves the highest bit of an element's number to the lowest place, from bits yyyyxxx to xxxyyyy.
+    let flat = interleave(interleave(interleave(interleave(flat))));
+    lines.as_flattened_mut().copy_from_slice(&flat);
+}
+
+/// The inverse of [`luma_columns`].
+pub(super) fn set_luma_columns(part: &mut Part<'_, u8>, lines: &LumaLines) {
+    let mut flat = [0; 128];
+    flat.copy_from_slice(lines.as_flattened());
+    let flat = interleave(interleave(interleave(flat)));
+    for (row, from) in flat.chunks_exact(8).enumerate() {
+        part.row::<8>(row).copy_from_slice(from);
+    }
+}
+
+/// Filters the edge in the middle of eight columns of luma.
+pub(super) fn luma_column_edge(part: &mut Part<'_, u8>, bs: u16, thresholds: &Thresholds) {
+    let mut lines = [[0; 16]; 8];
+    luma_columns(part, &mut lines);
+    luma_edge(&mut lines, bs, thresholds);
+    set_luma_columns(part, &lines);
+}
+
+/// Filters the edge in the middle of four columns of chroma.
+pub(super) fn chroma_column_edge(part: &mut Part<'_, u8>, bs: u16, thresholds: &Thresholds) {
+    let mut flat = [0; 32];
+    for (row, to) in flat.chunks_exact_mut(4).enumerate() {
+        to.copy_from_slice(part.row::<4>(row));
+    }
+    let mut lines = [[0; 8]; 4];
+    let columns = interleave(interleave(interleave(flat)));
+    lines.as_flattened_mut().copy_from_slice(&columns);
+    chroma_edge(&mut lines, bs, thresholds);
+    flat.copy_from_slice(lines.as_flattened());
+    for (row, from) in interleave(interleave(flat)).chunks_exact(4).enumerate() {
+        part.row::<4>(row).copy_from_slice(from);
+    }
+}
+
+// ---- stages ----
+
+/// Thresholds of the outer edge and of the inner edges of one direction, where they have any strength.
+struct Edges<'a> {
+    bs: &'a [u16; 4],
+    outer: Thresholds,
+    inner: Thresholds,
+}
+
+impl<'a> Edges<'a> {
+    // Inlined, since what is put together in memory is slow to be copied.
+    /// Edges with strengths `bs`; `distance` leads to the macroblock on the far side of the outer one. None where no sample changes.
+    #[inline(always)]
+    fn new<P: Probe>(
+        place: &Place<'_>,
+        plane: usize,
+        bs: &'a [u16; 4],
+        distance: usize,
+        probe: &mut P,
+    ) -> Option<Self> {
+        let outer = if bs[0] != 0 {
+            let other = place.index - distance;
+            // Its quantisers.
+            probe.read(place.job.mb_address(other), 4);
+            Thresholds::new(place, plane, &place.job.mbs[other], probe)
+        } else {
+            Thresholds::NOTHING_PASSES
+        };
+        let inner = if bs[1] | bs[2] | bs[3] != 0 {
+            Thresholds::new(place, plane, place.mb, probe)
+        } else {
+            Thresholds::NOTHING_PASSES
+        };
+        (outer.can_pass() || inner.can_pass()).then_some(Edges { bs, outer, inner })
+    }
+
+    /// Calls `f` with each edge's number and strengths.
+    #[inline(always)]
+    fn each(&self, mut f: impl FnMut(usize, u16, &Thresholds)) {
+        if self.outer.can_pass() {
+            f(0, self.bs[0], &self.outer);
+        }
+        if self.inner.can_pass() {
+            for edge in (1..4).filter(|&edge| self.bs[edge] != 0) {
+                f(edge, self.bs[edge], &self.inner);
             }
         }
-        lines = next;
     }
-    lines
 }
 
 /// Stage 3.
 pub(super) fn luma<P: Probe>(place: &Place<'_>, probe: &mut P) {
-    if place.mb.bs_vertical != [0; 4] {
-        luma_vertical(place, probe);
+    let mb = place.mb;
+    if let Some(edges) = Edges::new(place, 0, &mb.bs_vertical, 1, probe) {
+        luma_vertical(place, &edges, probe);
     }
-    if place.mb.bs_horizontal != [0; 4] {
-        luma_horizontal(place, probe);
+    let width = place.job.mb_width as usize;
+    if let Some(edges) = Edges::new(place, 0, &mb.bs_horizontal, width, probe) {
+        luma_horizontal(place, &edges, probe);
     }
 }
 
-/// Thresholds of the four edges of one direction; `distance` leads to the macroblock on the far side of the outer one.
-fn edge_thresholds(
-    place: &Place<'_>,
-    plane: usize,
-    bs: &[u16; 4],
-    distance: usize,
-) -> [Option<Thresholds>; 4] {
-    let mut thresholds = [None; 4];
-    if bs[0] != 0 {
-        thresholds[0] = Thresholds::new(place, plane, &place.job.mbs[place.index - distance]);
-    }
-    if bs[1] | bs[2] | bs[3] != 0 {
-        let inner = Thresholds::new(place, plane, place.mb);
-        for (thresholds, &bs) in thresholds.iter_mut().zip(bs).skip(1) {
-            *thresholds = if bs != 0 { inner } else { None };
-        }
-    }
-    thresholds
-}
-
-fn luma_vertical<P: Probe>(place: &Place<'_>, probe: &mut P) {
-    let bs = &place.mb.bs_vertical;
-    let thresholds = edge_thresholds(place, 0, bs, 1);
-    if thresholds.iter().all(Option::is_none) {
-        return;
-    }
+fn luma_vertical<P: Probe>(place: &Place<'_>, edges: &Edges<'_>, probe: &mut P) {
+    let kernels = Kernels::chosen();
     // Columns of samples as lines: four of the left macroblock, 16 of this one.
-    let outer = if bs[0] != 0 { 4 } else { 0 };
-    let area = [place.x - outer, place.y, 16 + outer, 16];
+    let outer = if edges.outer.can_pass() { 4 } else { 0 };
+    let width = outer + if edges.inner.can_pass() { 16 } else { 4 };
+    let area = [place.x - outer, place.y, width, 16];
     let mut samples = place.job.frame.planes[0].write(area[0], area[1], area[2], area[3]);
-    let mut own = [[0; 16]; 16];
-    let mut lines = [[0; 16]; 20];
-    for (y, own) in own.iter_mut().enumerate() {
-        let row = samples.row(y);
-        own.copy_from_slice(&row[outer..]);
-        for (line, &sample) in lines.iter_mut().zip(&row[..outer]) {
-            line[y] = sample;
+    if width == 8 {
+        edges.each(|_, bs, thresholds| {
+            let mut part = samples.part(0, 0, 8, 16);
+            kernels.luma_column_edge(&mut part, bs, thresholds);
+        });
+    } else {
+        let mut lines = [[0; 16]; 20];
+        // Eight columns at a time; where there are 20, the last ones overlap.
+        let starts = [0, 8, width - 8];
+        for x in starts {
+            let mut part = samples.part(x, 0, 8, 16);
+            kernels.luma_columns(&mut part, eight(&mut lines, x + 4 - outer));
         }
-    }
-    lines[4..].copy_from_slice(&transpose(own));
-    filter_lines(&mut lines, bs, &thresholds, probe);
-    if let Some(columns) = lines.last_chunk::<16>() {
-        own = transpose(*columns);
-    }
-    for (y, own) in own.iter().enumerate() {
-        let row = samples.row(y);
-        row[outer..].copy_from_slice(own);
-        for (line, sample) in lines.iter().zip(&mut row[..outer]) {
-            *sample = line[y];
+        edges.each(|edge, bs, thresholds| {
+            kernels.luma_edge(eight(&mut lines, 4 * edge), bs, thresholds);
+        });
+        for x in starts {
+            let mut part = samples.part(x, 0, 8, 16);
+            kernels.set_luma_columns(&mut part, eight(&mut lines, x + 4 - outer));
         }
     }
     place.probe_read(probe, &place.job.frame, 0, area);
+    edges.each(|_, bs, _| luma_operation(bs, probe));
     place.probe_write(probe, 0, area);
 }
 
-fn filter_lines<P: Probe>(
-    lines: &mut [[u8; 16]; 20],
-    bs: &[u16; 4],
-    thresholds: &[Option<Thresholds>; 4],
-    probe: &mut P,
-) {
-    for (edge, thresholds) in thresholds.iter().enumerate() {
-        if let (Some(thresholds), Some(lines)) =
-            (thresholds, lines[4 * edge..].first_chunk_mut::<8>())
-        {
-            luma_edge(lines, bs[edge], thresholds);
-            probe.computation(16 * 24);
-        }
-    }
+/// Eight of the lines from `first` on.
+fn eight(lines: &mut [[u8; 16]; 20], first: usize) -> &mut LumaLines {
+    let Some(eight) = lines[first..].first_chunk_mut() else {
+        unreachable!("the lines of an edge lie in the macroblock")
+    };
+    eight
 }
 
-fn luma_horizontal<P: Probe>(place: &Place<'_>, probe: &mut P) {
-    let bs = &place.mb.bs_horizontal;
-    let thresholds = edge_thresholds(place, 0, bs, place.job.mb_width as usize);
-    if thresholds.iter().all(Option::is_none) {
-        return;
-    }
+fn luma_horizontal<P: Probe>(place: &Place<'_>, edges: &Edges<'_>, probe: &mut P) {
+    let kernels = Kernels::chosen();
     let plane = &place.job.frame.planes[0];
     let (x, y) = (place.x, place.y);
     let mut own = plane.write(x, y, 16, 16);
-    let mut lines = [[0; 16]; 20];
-    for (row, line) in lines[4..].iter_mut().enumerate() {
-        line.copy_from_slice(own.row(row));
-    }
     // The fourth row above is only read: a later picture may already predict from it.
-    let mut above = thresholds[0].map(|_| plane.write(x, y - 3, 16, 3));
-    if let Some(above) = &mut above {
-        lines[0].copy_from_slice(plane.read(x, y - 4, 16, 1).row(0));
-        for row in 0..3 {
-            lines[1 + row].copy_from_slice(above.row(row));
+    if edges.outer.can_pass() {
+        let mut above = plane.write(x, y - 3, 16, 3);
+        let mut lines = [[0; 16]; 8];
+        lines[0] = *plane.read(x, y - 4, 16, 1).chunk(0, 0);
+        let (mut above, mut own) = (above.part(0, 0, 16, 3), own.part(0, 0, 16, 4));
+        (0..3).for_each(|i| lines[1 + i] = *above.row(i));
+        (0..4).for_each(|i| lines[4 + i] = *own.row(i));
+        if kernels.luma_edge(&mut lines, edges.bs[0], &edges.outer) {
+            (0..3).for_each(|i| *above.row(i) = lines[1 + i]);
+            (0..3).for_each(|i| *own.row(i) = lines[4 + i]);
         }
         place.probe_read(probe, &place.job.frame, 0, [x, y - 4, 16, 4]);
         place.probe_write(probe, 0, [x, y - 3, 16, 3]);
     }
-    filter_lines(&mut lines, bs, &thresholds, probe);
-    for (row, line) in lines[4..].iter().enumerate() {
-        own.row(row).copy_from_slice(line);
-    }
-    if let Some(above) = &mut above {
-        for row in 0..3 {
-            above.row(row).copy_from_slice(&lines[1 + row]);
+    edges.each(|edge, bs, thresholds| {
+        if edge > 0 {
+            let mut rows = own.part(0, 4 * edge - 4, 16, 8);
+            let mut lines: LumaLines = std::array::from_fn(|i| *rows.row(i));
+            if kernels.luma_edge(&mut lines, bs, thresholds) {
+                (1..7).for_each(|i| *rows.row(i) = lines[i]);
+            }
         }
-    }
+    });
     place.probe_read(probe, &place.job.frame, 0, [x, y, 16, 16]);
+    edges.each(|_, bs, _| luma_operation(bs, probe));
     place.probe_write(probe, 0, [x, y, 16, 16]);
+}
+
+/// Tells the probe of an edge with strengths `bs`: only its groups that have one are filtered.
+#[inline(always)]
+fn luma_operation<P: Probe>(bs: u16, probe: &mut P) {
+    let operation = match bs {
+        STRONG => Operation::LumaEdgeStrong,
+        _ => Operation::LumaEdge,
+    };
+    probe.operation(operation, 4 * filtered_groups(bs));
+}
+
+/// The same for chroma, whose groups have half as many lines.
+#[inline(always)]
+fn chroma_operation<P: Probe>(bs: u16, probe: &mut P) {
+    let operation = match bs {
+        STRONG => Operation::ChromaEdgeStrong,
+        _ => Operation::ChromaEdge,
+    };
+    probe.operation(operation, 2 * filtered_groups(bs));
+}
+
+/// How many of the four groups of an edge with strengths `bs` are filtered.
+fn filtered_groups(bs: u16) -> u32 {
+    (0..4)
+        .map(|group| u32::from(bs >> (4 * group) & 15 != 0))
+        .sum()
 }
 
 /// Stages 6 and 7. Chroma has edges at 0 and 4, with the strengths of luma edges 0 and 8.
 pub(super) fn chroma<P: Probe>(place: &Place<'_>, plane: usize, probe: &mut P) {
-    let samples = &place.job.frame.planes[plane];
+    let kernels = Kernels::chosen();
+    let (mb, frame) = (place.mb, &place.job.frame);
+    let samples = &frame.planes[plane];
     let (x, y, _) = place.area(plane);
-    let vertical = edge_thresholds(place, plane, &place.mb.bs_vertical, 1);
-    for (edge, thresholds) in vertical.iter().enumerate().step_by(2) {
-        let Some(thresholds) = thresholds else {
-            continue;
-        };
-        let area = [x + 2 * edge - 2, y, 4, 8];
-        let mut guard = samples.write(area[0], area[1], area[2], area[3]);
-        let mut lines: ChromaLines = [[0; 8]; 4];
-        for row in 0..8 {
-            let from = guard.row(row);
-            for k in 0..4 {
-                lines[k][row] = from[k];
-            }
-        }
-        chroma_edge(&mut lines, place.mb.bs_vertical[edge], thresholds);
-        for row in 0..8 {
-            guard.row(row)[1..3].copy_from_slice(&[lines[1][row], lines[2][row]]);
-        }
-        place.probe_read(probe, &place.job.frame, plane, area);
-        place.probe_write(probe, plane, [area[0] + 1, y, 2, 8]);
-        probe.computation(8 * 16);
+    let of_chroma = |bs: &[u16; 4]| [bs[0], 0, bs[2], 0];
+    let vertical = of_chroma(&mb.bs_vertical);
+    if let Some(edges) = Edges::new(place, plane, &vertical, 1, probe) {
+        edges.each(|edge, bs, thresholds| {
+            let area = [x + 2 * edge - 2, y, 4, 8];
+            let mut guard = samples.write(area[0], area[1], area[2], area[3]);
+            kernels.chroma_column_edge(&mut guard.part(0, 0, 4, 8), bs, thresholds);
+            place.probe_read(probe, frame, plane, area);
+            chroma_operation(bs, probe);
+            place.probe_write(probe, plane, [area[0] + 1, y, 2, 8]);
+        });
     }
-    let horizontal = edge_thresholds(
-        place,
-        plane,
-        &place.mb.bs_horizontal,
-        place.job.mb_width as usize,
-    );
-    for (edge, thresholds) in horizontal.iter().enumerate().step_by(2) {
-        let Some(thresholds) = thresholds else {
-            continue;
-        };
-        let edge_y = y + 2 * edge;
-        let mut lines: ChromaLines = [[0; 8]; 4];
-        let mut guard = samples.write(x, edge_y - 1, 8, 2);
-        lines[0].copy_from_slice(samples.read(x, edge_y - 2, 8, 1).row(0));
-        lines[1].copy_from_slice(guard.row(0));
-        lines[2].copy_from_slice(guard.row(1));
-        lines[3].copy_from_slice(samples.read(x, edge_y + 1, 8, 1).row(0));
-        chroma_edge(&mut lines, place.mb.bs_horizontal[edge], thresholds);
-        guard.row(0).copy_from_slice(&lines[1]);
-        guard.row(1).copy_from_slice(&lines[2]);
-        place.probe_read(probe, &place.job.frame, plane, [x, edge_y - 2, 8, 4]);
-        place.probe_write(probe, plane, [x, edge_y - 1, 8, 2]);
-        probe.computation(8 * 16);
+    let horizontal = of_chroma(&mb.bs_horizontal);
+    let width = place.job.mb_width as usize;
+    if let Some(edges) = Edges::new(place, plane, &horizontal, width, probe) {
+        edges.each(|edge, bs, thresholds| {
+            let top = y + 2 * edge - 2;
+            let mut guard = samples.write(x, top + 1, 8, 2);
+            let mut inner = guard.part(0, 0, 8, 2);
+            let mut lines = [
+                *samples.read(x, top, 8, 1).chunk(0, 0),
+                *inner.row(0),
+                *inner.row(1),
+                *samples.read(x, top + 3, 8, 1).chunk(0, 0),
+            ];
+            if kernels.chroma_edge(&mut lines, bs, thresholds) {
+                *inner.row(0) = lines[1];
+                *inner.row(1) = lines[2];
+            }
+            place.probe_read(probe, frame, plane, [x, top, 8, 4]);
+            chroma_operation(bs, probe);
+            place.probe_write(probe, plane, [x, top + 1, 8, 2]);
+        });
     }
 }

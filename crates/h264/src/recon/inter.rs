@@ -3,10 +3,11 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::Place;
+use super::kernels::Kernels;
 use crate::frame::Frame;
-use crate::job::{Mb, Mv, Shape, SubShape};
-use crate::plane::Write;
-use crate::probe::Probe;
+use crate::job::{Mb, Mv, Shape, SubShape, Weights};
+use crate::plane::{Part, Shared, Write};
+use crate::probe::{Operation, Probe};
 
 /// A rectangle of luma that has one motion vector and one reference, in luma samples from the macroblock's corner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,22 @@ struct Partition {
     slot: u8,
     /// Index into the slice's reference list.
     index: i8,
+}
+
+impl Partition {
+    /// The only one of a macroblock that has but one.
+    #[inline(always)]
+    fn whole(mb: &Mb) -> Self {
+        Partition {
+            x: 0,
+            y: 0,
+            w: 16,
+            h: 16,
+            mv: mb.mv,
+            slot: mb.ref_slot[0],
+            index: mb.ref_idx[0],
+        }
+    }
 }
 
 /// Calls `f` with each partition of a macroblock.
@@ -38,7 +55,7 @@ fn partitions(mb: &Mb, mvs: &[Mv; 16], mut f: impl FnMut(Partition)) {
         });
     };
     match mb.shape {
-        Shape::Whole => part(0, 0, 16, 16),
+        Shape::Whole => f(Partition::whole(mb)),
         Shape::Rows => [0, 8].into_iter().for_each(|y| part(0, y, 16, 8)),
         Shape::Columns => [0, 8].into_iter().for_each(|x| part(x, 0, 8, 16)),
         Shape::Quarters => {
@@ -59,85 +76,372 @@ fn partitions(mb: &Mb, mvs: &[Mv; 16], mut f: impl FnMut(Partition)) {
     }
 }
 
-/// Where a block of samples comes from: whole samples and the fraction, and the margins that its filter reads.
+/// Where a block of samples comes from: the rectangle that its filter reads of the reference's plane, parts of which may lie outside of
+/// the picture, and the fraction. For one plane of luma or both of chroma.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Source {
     x: i32,
     y: i32,
+    w: usize,
+    h: usize,
+    /// The block's first sample in this rectangle.
+    inner_x: usize,
+    inner_y: usize,
     fraction_x: usize,
     fraction_y: usize,
-    /// Samples before and after the block that the filter reads where the fraction is not 0.
-    before: usize,
-    after: usize,
 }
 
 impl Source {
-    /// The source in plane `plane` of the block at (x, y) of the plane.
-    fn new(plane: usize, x: usize, y: usize, mv: Mv) -> Self {
-        let (bits, before, after) = if plane == 0 { (2, 2, 3) } else { (3, 0, 1) };
-        let (mv_x, mv_y) = (i32::from(mv.x), i32::from(mv.y));
+    /// The source of the block with `area` in its plane.
+    #[inline(always)]
+    fn new<const CHROMA: bool>([x, y, w, h]: [usize; 4], mv: Mv) -> Self {
+        let (bits, before, after) = if CHROMA { (3, 0, 1) } else { (2, 2, 3) };
+        // First sample and number of samples that are read of a row or column, the offset of the block in it, and the fraction.
+        let span = |at: usize, n: usize, mv: i16| {
+            let (at, fraction) = (
+                at as i32 + (i32::from(mv) >> bits),
+                mv as usize & ((1 << bits) - 1),
+            );
+            if fraction == 0 {
+                (at, n, 0, 0)
+            } else {
+                (at - before as i32, n + before + after, before, fraction)
+            }
+        };
+        let (x, w, inner_x, fraction_x) = span(x, w, mv.x);
+        let (y, h, inner_y, fraction_y) = span(y, h, mv.y);
         Source {
-            x: x as i32 + (mv_x >> bits),
-            y: y as i32 + (mv_y >> bits),
-            fraction_x: mv_x as usize & ((1 << bits) - 1),
-            fraction_y: mv_y as usize & ((1 << bits) - 1),
-            before,
-            after,
-        }
-    }
-
-    /// First sample and number of samples that are read of a row or column of `n`, when the block begins at `at`.
-    fn span(&self, at: i32, fraction: usize, n: usize) -> (i32, usize) {
-        if fraction == 0 {
-            (at, n)
-        } else {
-            (at - self.before as i32, n + self.before + self.after)
+            x,
+            y,
+            w,
+            h,
+            inner_x,
+            inner_y,
+            fraction_x,
+            fraction_y,
         }
     }
 }
 
 /// Width of the copy of a block at the border of a picture: 16 samples, and 5 more for the filter.
 const EDGE_STRIDE: usize = 24;
+/// So many samples of a row can be read by horizontal filters of less than 16 columns, which need fewer.
+const READ_AHEAD: usize = 16;
 
-/// Stage 1, and the prediction part of stage 4: motion compensation of all partitions in one plane.
-pub(super) fn predict<P: Probe>(place: &Place<'_>, plane: usize, probe: &mut P) {
-    let mut to = place.write(plane);
-    probe.read(place.job.mv_address(place.index), 64);
-    let shift = usize::from(plane > 0);
-    partitions(place.mb, &place.job.mvs[place.index], |part| {
-        let [x, y, w, h] = [part.x, part.y, part.w, part.h].map(|v| v >> shift);
-        let block = Block {
-            to: &mut to,
-            plane,
-            x,
-            y,
-            h,
-        };
-        match w {
-            16 => block.compensate::<16, P>(place, &part, probe),
-            8 => block.compensate::<8, P>(place, &part, probe),
-            4 => block.compensate::<4, P>(place, &part, probe),
-            _ => block.compensate::<2, P>(place, &part, probe),
-        }
-        let weights = place.job.slices[usize::from(place.mb.slice)]
-            .weights
-            .as_ref();
-        if let Some(weights) = weights {
-            let entry = &weights.entries[part.index as usize];
-            let weighting = (
-                weights.log2_denominator[plane],
-                entry.weight[plane],
-                entry.offset[plane],
-            );
-            for row in y..y + h {
-                weight(&mut to.row(row)[x..x + w], weighting);
-            }
-        }
-    });
+/// Where samples come from: the first whole sample of the block lies at `origin` of `from`, rows are `stride` apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Samples<'a> {
+    pub(super) from: &'a [u8],
+    pub(super) stride: usize,
+    pub(super) origin: usize,
 }
 
-/// Explicit weighted prediction (8-298, 8-299).
-fn weight(row: &mut [u8], (log2_denominator, weight, offset): (u8, i16, i16)) {
+/// Stage 1: motion compensation of all partitions in luma.
+pub(super) fn predict_luma<P: Probe>(place: &Place<'_>, probe: &mut P) {
+    let job = place.job;
+    let weights = job.slices[usize::from(place.mb.slice)].weights.as_ref();
+    if place.mb.shape != Shape::Whole {
+        probe.read(job.mv_address(place.index), 64);
+    }
+    let mut target = place.write(0);
+    if place.mb.shape == Shape::Whole {
+        luma_part(
+            place,
+            &mut target,
+            weights,
+            &Partition::whole(place.mb),
+            probe,
+        );
+    } else {
+        partitions(place.mb, &job.mvs[place.index], |part| {
+            luma_part(place, &mut target, weights, &part, probe);
+        });
+    }
+}
+
+// Inlined twice: for a whole macroblock, the most frequent, everything is constant but the vector.
+#[inline(always)]
+fn luma_part<P: Probe>(
+    place: &Place<'_>,
+    target: &mut Write<'_, u8>,
+    weights: Option<&Weights>,
+    part: &Partition,
+    probe: &mut P,
+) {
+    let &Partition { x, y, w, h, .. } = part;
+    let source = Source::new::<false>([place.x + x, place.y + y, w, h], part.mv);
+    let reference = &*place.job.references[usize::from(part.slot)];
+    let mut to = target.part(x, y, w, h);
+    compensate_luma(&mut to, w, reference, &source);
+    if let Some(weights) = weights {
+        weight_part(to, w, weights, 0, part.index);
+    }
+    report(place, probe, reference, 0, &source, part);
+}
+
+/// The prediction part of stage 4: motion compensation of all partitions in both planes of chroma.
+pub(super) fn predict_chroma<P: Probe>(place: &Place<'_>, probe: &mut P) {
+    let job = place.job;
+    let weights = job.slices[usize::from(place.mb.slice)].weights.as_ref();
+    if place.mb.shape != Shape::Whole {
+        (1..3).for_each(|_| probe.read(job.mv_address(place.index), 64));
+    }
+    let mut targets = (place.write(1), place.write(2));
+    if place.mb.shape == Shape::Whole {
+        chroma_part(
+            place,
+            &mut targets,
+            weights,
+            &Partition::whole(place.mb),
+            probe,
+        );
+    } else {
+        partitions(place.mb, &job.mvs[place.index], |part| {
+            chroma_part(place, &mut targets, weights, &part, probe);
+        });
+    }
+}
+
+#[inline(always)]
+fn chroma_part<P: Probe>(
+    place: &Place<'_>,
+    (cb, cr): &mut (Write<'_, u8>, Write<'_, u8>),
+    weights: Option<&Weights>,
+    part: &Partition,
+    probe: &mut P,
+) {
+    let (x, y, w, h) = (part.x / 2, part.y / 2, part.w / 2, part.h / 2);
+    let source = Source::new::<true>([place.x / 2 + x, place.y / 2 + y, w, h], part.mv);
+    let reference = &*place.job.references[usize::from(part.slot)];
+    let (mut cb, mut cr) = (cb.part(x, y, w, h), cr.part(x, y, w, h));
+    compensate_chroma(&mut cb, &mut cr, w, reference, &source);
+    if let Some(weights) = weights {
+        weight_part(cb, w, weights, 1, part.index);
+        weight_part(cr, w, weights, 2, part.index);
+    }
+    (1..3).for_each(|plane| report(place, probe, reference, plane, &source, part));
+}
+
+/// Tells the probe of a partition in one plane.
+#[inline(always)]
+fn report<P: Probe>(
+    place: &Place<'_>,
+    probe: &mut P,
+    reference: &Frame,
+    plane: usize,
+    source: &Source,
+    part: &Partition,
+) {
+    let [x, y, w, h] = [part.x, part.y, part.w, part.h].map(|v| v >> u32::from(plane > 0));
+    let (left, top, size) = place.area(plane);
+    let read = source.inside(
+        reference.mb_width as usize * size,
+        reference.mb_height as usize * size,
+    );
+    probe.operation(Operation::Partition, 1);
+    place.probe_read(probe, reference, plane, read);
+    if [read[2], read[3]] != [source.w, source.h] {
+        probe.operation(Operation::Border, (source.w * source.h) as u32);
+    }
+    probe.operation(source.operation(plane > 0), (w * h) as u32);
+    if place.job.slices[usize::from(place.mb.slice)]
+        .weights
+        .is_some()
+    {
+        probe.operation(Operation::Weight, (w * h) as u32);
+    }
+    place.probe_write(probe, plane, [left + x, top + y, w, h]);
+}
+
+/// Predicts one block of width `w` in luma.
+#[inline(always)]
+fn compensate_luma(to: &mut Part<'_, u8>, w: usize, reference: &Frame, source: &Source) {
+    let interpolate = |to: &mut Part<'_, u8>, from: Samples<'_>| {
+        // Not as an array: the processor waits long for a load that needs two stores.
+        let (fx, fy) = (source.fraction_x, source.fraction_y);
+        let kernels = Kernels::chosen();
+        match w {
+            16 => kernels.luma::<16>(to, from, fx, fy),
+            8 => kernels.luma::<8>(to, from, fx, fy),
+            _ => kernels.luma::<4>(to, from, fx, fy),
+        }
+    };
+    let loaded = if source.fraction_x > 0 {
+        source.w.max(READ_AHEAD)
+    } else {
+        source.w
+    };
+    let plane = &reference.planes[0];
+    let height = reference.mb_height as usize * 16;
+    if let Some((x, y)) = source.lies_inside(plane.stride(), height, loaded) {
+        let guard = plane.read(0, y, plane.stride(), source.h);
+        interpolate(to, source.samples(guard.contiguous(), plane.stride(), x));
+    } else {
+        let mut copy = [[0; EDGE_STRIDE]; 16 + 5];
+        copy_clamped(&mut copy, plane, height, source, loaded);
+        interpolate(to, source.samples(copy.as_flattened(), EDGE_STRIDE, 0));
+    }
+}
+
+/// Predicts one block of width `w` in both planes of chroma, which have the same size.
+#[inline(always)]
+fn compensate_chroma(
+    cb: &mut Part<'_, u8>,
+    cr: &mut Part<'_, u8>,
+    w: usize,
+    reference: &Frame,
+    source: &Source,
+) {
+    let mut interpolate = |from_cb: Samples<'_>, from_cr: Samples<'_>| {
+        let (fx, fy) = (source.fraction_x, source.fraction_y);
+        let kernels = Kernels::chosen();
+        match w {
+            8 => kernels.chroma::<8>(cb, cr, from_cb, from_cr, fx, fy),
+            4 => kernels.chroma::<4>(cb, cr, from_cb, from_cr, fx, fy),
+            _ => kernels.chroma::<2>(cb, cr, from_cb, from_cr, fx, fy),
+        }
+    };
+    let [_, plane_cb, plane_cr] = &reference.planes;
+    let width = plane_cb.stride();
+    let height = reference.mb_height as usize * 8;
+    if let Some((x, y)) = source.lies_inside(width, height, source.w) {
+        let guard_cb = plane_cb.read(0, y, width, source.h);
+        let guard_cr = plane_cr.read(0, y, width, source.h);
+        interpolate(
+            source.samples(guard_cb.contiguous(), width, x),
+            source.samples(guard_cr.contiguous(), width, x),
+        );
+    } else {
+        let (mut copy_cb, mut copy_cr) = ([[0; EDGE_STRIDE]; 8 + 1], [[0; EDGE_STRIDE]; 8 + 1]);
+        copy_clamped(&mut copy_cb, plane_cb, height, source, source.w);
+        copy_clamped(&mut copy_cr, plane_cr, height, source, source.w);
+        interpolate(
+            source.samples(copy_cb.as_flattened(), EDGE_STRIDE, 0),
+            source.samples(copy_cr.as_flattened(), EDGE_STRIDE, 0),
+        );
+    }
+}
+
+impl Source {
+    /// Its column and row, if all of it and `loaded` columns lie in a plane of that size.
+    #[inline(always)]
+    fn lies_inside(&self, width: usize, height: usize, loaded: usize) -> Option<(usize, usize)> {
+        // Negative coordinates become too large ones.
+        let (x, y) = (self.x as usize, self.y as usize);
+        let ends = (x.wrapping_add(loaded), y.wrapping_add(self.h));
+        (x < width && ends.0 <= width && y < height && ends.1 <= height).then_some((x, y))
+    }
+
+    /// The block in `from`, whose first row is the source's first and whose column `x` is its first column.
+    #[inline(always)]
+    fn samples<'a>(&self, from: &'a [u8], stride: usize, x: usize) -> Samples<'a> {
+        Samples {
+            from,
+            stride,
+            origin: x + self.inner_x + self.inner_y * stride,
+        }
+    }
+
+    /// What interpolation from it is.
+    #[inline(always)]
+    fn operation(&self, chroma: bool) -> Operation {
+        let (fx, fy) = (self.fraction_x, self.fraction_y);
+        match (chroma, fx, fy) {
+            (true, 0, 0) => Operation::ChromaWhole,
+            (true, 0, _) | (true, _, 0) => Operation::ChromaLinear,
+            (true, _, _) => Operation::ChromaBilinear,
+            (false, 0, 0) => Operation::LumaWhole,
+            (false, 0, 2) | (false, 2, 0) => Operation::LumaHalf,
+            (false, 0, _) | (false, _, 0) => Operation::LumaQuarter,
+            (false, 2, 2) => Operation::LumaMiddle,
+            (false, 2, _) | (false, _, 2) => Operation::LumaMiddleQuarter,
+            (false, _, _) => Operation::LumaDiagonal,
+        }
+    }
+
+    /// The part of it that lies in a plane of that size: column, row, width and height.
+    #[inline(always)]
+    fn inside(&self, width: usize, height: usize) -> [usize; 4] {
+        let part = |at: i32, n: usize, size: usize| {
+            let first = at.clamp(0, size as i32 - 1) as usize;
+            let last = (at + n as i32 - 1).clamp(0, size as i32 - 1) as usize;
+            (first, last + 1 - first)
+        };
+        let (x, w) = part(self.x, self.w, width);
+        let (y, h) = part(self.y, self.h, height);
+        [x, y, w, h]
+    }
+}
+
+/// 8.4.2.2.1: coordinates outside the picture are clamped. `loaded` samples of each row are copied.
+#[inline(never)]
+fn copy_clamped(
+    copy: &mut [[u8; EDGE_STRIDE]],
+    reference: &Shared<u8>,
+    height: usize,
+    source: &Source,
+    loaded: usize,
+) {
+    let width = reference.stride();
+    let [_, first, _, rows] = source.inside(width, height);
+    let guard = reference.read(0, first, width, rows);
+    let clamp = |v: i32, size: usize| v.clamp(0, size as i32 - 1) as usize;
+    // Columns of the copy that lie left of the picture, and up to its end.
+    let before = (-source.x).clamp(0, loaded as i32) as usize;
+    let inside = (width as i32 - source.x).clamp(before as i32, loaded as i32) as usize;
+    let x = clamp(source.x, width);
+    for (row, copy) in copy.iter_mut().take(source.h).enumerate() {
+        let from = guard.row(clamp(source.y + row as i32, height) - first);
+        copy_short(&mut copy[before..inside], &from[x..x + inside - before]);
+        if inside - before < loaded {
+            copy[..before].fill(from[0]);
+            copy[inside..].fill(from[width - 1]);
+        }
+    }
+}
+
+/// Copies up to 32 samples by two copies of constant length, which may overlap.
+#[inline(always)]
+fn copy_short(to: &mut [u8], from: &[u8]) {
+    #[inline(always)]
+    fn ends<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
+        if let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) {
+            let (first, last) = (*first, *last);
+            let n = to.len();
+            to[..N].copy_from_slice(&first);
+            to[n - N..].copy_from_slice(&last);
+            true
+        } else {
+            false
+        }
+    }
+    if !(ends::<16>(to, from) || ends::<8>(to, from) || ends::<4>(to, from)) {
+        for (to, &from) in to.iter_mut().zip(from) {
+            *to = from;
+        }
+    }
+}
+
+/// Explicit weighted prediction of a block of width `w` (8-298, 8-299); `index` is that into the reference list.
+#[cold]
+fn weight_part(mut to: Part<'_, u8>, w: usize, weights: &Weights, plane: usize, index: i8) {
+    let entry = &weights.entries[index as usize];
+    let weighting = (
+        weights.log2_denominator[plane],
+        entry.weight[plane],
+        entry.offset[plane],
+    );
+    for row in 0..to.height() {
+        match w {
+            16 => weight(to.row::<16>(row), weighting),
+            8 => weight(to.row::<8>(row), weighting),
+            4 => weight(to.row::<4>(row), weighting),
+            _ => weight(to.row::<2>(row), weighting),
+        }
+    }
+}
+
+fn weight<const W: usize>(row: &mut [u8; W], (log2_denominator, weight, offset): (u8, i16, i16)) {
     let (shift, weight, offset) = (
         u32::from(log2_denominator),
         i32::from(weight),
@@ -147,87 +451,6 @@ fn weight(row: &mut [u8], (log2_denominator, weight, offset): (u8, i16, i16)) {
     for sample in row {
         *sample =
             (((i32::from(*sample) * weight + rounding) >> shift) + offset).clamp(0, 255) as u8;
-    }
-}
-
-/// One block of prediction in one plane.
-struct Block<'a, 'p> {
-    to: &'a mut Write<'p, u8>,
-    plane: usize,
-    /// In samples of the plane, from the macroblock's corner.
-    x: usize,
-    y: usize,
-    h: usize,
-}
-
-impl Block<'_, '_> {
-    fn compensate<const W: usize, P: Probe>(
-        mut self,
-        place: &Place<'_>,
-        part: &Partition,
-        probe: &mut P,
-    ) {
-        let reference: &Frame = &place.job.references[usize::from(part.slot)];
-        let samples = &reference.planes[self.plane];
-        let (width, height) = (samples.stride(), samples.len() / samples.stride());
-        let (left, top, _) = place.area(self.plane);
-        let source = Source::new(self.plane, left + self.x, top + self.y, part.mv);
-        let (x, w) = source.span(source.x, source.fraction_x, W);
-        let (y, h) = source.span(source.y, source.fraction_y, self.h);
-        let clamp = |v: i32, size: usize| v.clamp(0, size as i32 - 1) as usize;
-        let (first, last) = (clamp(y, height), clamp(y + h as i32 - 1, height));
-        let guard = samples.read(0, first, width, last + 1 - first);
-        let inside = x >= 0 && x as usize + w <= width && y >= 0 && y as usize + h <= height;
-        if inside {
-            self.filter::<W>(guard.contiguous(), width, (x as usize, 0), &source);
-        } else {
-            // 8.4.2.2.1: coordinates outside the picture are clamped.
-            let mut copy = [0; EDGE_STRIDE * 21];
-            let mut columns = [0; EDGE_STRIDE];
-            for (i, column) in columns.iter_mut().enumerate() {
-                *column = clamp(x + i as i32, width);
-            }
-            for (row, copy) in copy.chunks_exact_mut(EDGE_STRIDE).take(h).enumerate() {
-                let from = guard.row(clamp(y + row as i32, height) - first);
-                for (to, &column) in copy[..w].iter_mut().zip(&columns) {
-                    *to = from[column];
-                }
-            }
-            self.filter::<W>(&copy, EDGE_STRIDE, (0, 0), &source);
-        }
-        let taps = [1, 6, 6, 42]
-            [usize::from(source.fraction_x > 0) + 2 * usize::from(source.fraction_y > 0)];
-        let (left_most, right_most) = (clamp(x, width), clamp(x + w as i32 - 1, width));
-        let read = [
-            left_most,
-            first,
-            right_most + 1 - left_most,
-            last + 1 - first,
-        ];
-        place.probe_read(probe, reference, self.plane, read);
-        let (x, y) = (self.x, self.y);
-        place.probe_write(probe, self.plane, [left + x, top + y, W, self.h]);
-        probe.computation(taps * (W * self.h) as u64);
-    }
-
-    /// Filters the block, whose first sample that is read lies at `at` of `from`.
-    #[inline(always)]
-    fn filter<const W: usize>(
-        &mut self,
-        from: &[u8],
-        stride: usize,
-        at: (usize, usize),
-        source: &Source,
-    ) {
-        let (fx, fy) = (source.fraction_x, source.fraction_y);
-        let before = |fraction: usize| if fraction == 0 { 0 } else { source.before };
-        let origin = at.0 + before(fx) + (at.1 + before(fy)) * stride;
-        let area = [self.x, self.y, self.h];
-        if self.plane == 0 {
-            luma::<W>(self.to, area, from, stride, origin, [fx, fy]);
-        } else {
-            chroma::<W>(self.to, area, from, stride, origin, [fx, fy]);
-        }
     }
 }
 
@@ -331,78 +554,89 @@ fn middle<const W: usize>(from: &[u8], stride: usize, at: usize, h: usize) -> [[
 /// Calls `make` for each of the rows to write with its number and its place in the source, and writes what it gives.
 #[inline(always)]
 fn each_row<const W: usize>(
-    to: &mut Write<'_, u8>,
-    [x, y, h]: [usize; 3],
+    to: &mut Part<'_, u8>,
     origin: usize,
     stride: usize,
     make: impl Fn(usize, usize) -> [u8; W],
 ) {
-    for row in 0..h {
-        to.row(y + row)[x..x + W].copy_from_slice(&make(row, origin + row * stride));
+    for row in 0..to.height() {
+        *to.row::<W>(row) = make(row, origin + row * stride);
     }
 }
 
-/// Luma sample interpolation (8.4.2.2.1) of W columns; `area` is the first column, the first row and the number of rows to
-/// write.
-fn luma<const W: usize>(
-    to: &mut Write<'_, u8>,
-    area: [usize; 3],
-    from: &[u8],
-    stride: usize,
-    origin: usize,
-    [fx, fy]: [usize; 2],
+/// Luma sample interpolation (8.4.2.2.1) of W columns.
+pub(super) fn luma<const W: usize>(
+    to: &mut Part<'_, u8>,
+    samples: Samples<'_>,
+    fx: usize,
+    fy: usize,
 ) {
+    let Samples {
+        from,
+        stride,
+        origin,
+    } = samples;
     let horizontal = |at| half_horizontal::<W>(from, at);
     let vertical = |at| half_vertical::<W>(from, stride, at);
     let whole = |at| whole::<W>(from, at);
     // The nearest whole or half sample to the right and below.
     let (right, below) = (fx / 2, fy / 2 * stride);
     match (fx, fy) {
-        (0, 0) => each_row(to, area, origin, stride, |_, at| whole(at)),
-        (2, 0) => each_row(to, area, origin, stride, |_, at| horizontal(at)),
-        (_, 0) => each_row(to, area, origin, stride, |_, at| {
+        (0, 0) => each_row(to, origin, stride, |_, at| whole(at)),
+        (2, 0) => each_row(to, origin, stride, |_, at| horizontal(at)),
+        (_, 0) => each_row(to, origin, stride, |_, at| {
             average(horizontal(at), whole(at + right))
         }),
-        (0, 2) => each_row(to, area, origin, stride, |_, at| vertical(at)),
-        (0, _) => each_row(to, area, origin, stride, |_, at| {
+        (0, 2) => each_row(to, origin, stride, |_, at| vertical(at)),
+        (0, _) => each_row(to, origin, stride, |_, at| {
             average(vertical(at), whole(at + below))
         }),
         (2, _) | (_, 2) => {
-            let j = middle::<W>(from, stride, origin, area[2]);
+            let j = middle::<W>(from, stride, origin, to.height());
             match (fx, fy) {
-                (2, 2) => each_row(to, area, origin, stride, |row, _| j[row]),
-                (2, _) => each_row(to, area, origin, stride, |row, at| {
+                (2, 2) => each_row(to, origin, stride, |row, _| j[row]),
+                (2, _) => each_row(to, origin, stride, |row, at| {
                     average(j[row], horizontal(at + below))
                 }),
-                _ => each_row(to, area, origin, stride, |row, at| {
+                _ => each_row(to, origin, stride, |row, at| {
                     average(j[row], vertical(at + right))
                 }),
             }
         }
-        _ => each_row(to, area, origin, stride, |_, at| {
+        _ => each_row(to, origin, stride, |_, at| {
             average(horizontal(at + below), vertical(at + right))
         }),
     }
 }
 
-/// Chroma sample interpolation (8.4.2.2.2).
-#[inline(always)]
-fn chroma<const W: usize>(
-    to: &mut Write<'_, u8>,
-    [x, y, h]: [usize; 3],
-    from: &[u8],
-    stride: usize,
-    origin: usize,
-    [fx, fy]: [usize; 2],
+/// Chroma sample interpolation (8.4.2.2.2) of both planes.
+pub(super) fn chroma<const W: usize>(
+    cb: &mut Part<'_, u8>,
+    cr: &mut Part<'_, u8>,
+    from_cb: Samples<'_>,
+    from_cr: Samples<'_>,
+    fx: usize,
+    fy: usize,
 ) {
+    chroma_plane::<W>(cb, from_cb, fx, fy);
+    chroma_plane::<W>(cr, from_cr, fx, fy);
+}
+
+/// The same of one plane.
+fn chroma_plane<const W: usize>(to: &mut Part<'_, u8>, samples: Samples<'_>, fx: usize, fy: usize) {
+    let Samples {
+        from,
+        stride,
+        origin,
+    } = samples;
     if fx == 0 && fy == 0 {
-        return each_row(to, [x, y, h], origin, stride, |_, at| whole::<W>(from, at));
+        return each_row(to, origin, stride, |_, at| whole::<W>(from, at));
     }
     // Samples with weight 0 are not read: they may lie outside what the caller holds.
     let (right, below) = (usize::from(fx > 0), if fy > 0 { stride } else { 0 });
     let (fx, fy) = (fx as u16, fy as u16);
     let (a, b, c, d) = ((8 - fx) * (8 - fy), fx * (8 - fy), (8 - fx) * fy, fx * fy);
-    each_row(to, [x, y, h], origin, stride, |_, at| {
+    each_row(to, origin, stride, |_, at| {
         let row = |at: usize| &from[at..at + W];
         let (s, t, u, v) = (
             row(at),
@@ -429,12 +663,16 @@ pub(super) fn reach(place: &Place<'_>, reach: &mut [Option<u32>; 256]) {
     }
     let rows = place.job.mb_height as i32;
     partitions(place.mb, &place.job.mvs[place.index], |part| {
-        for (plane, mb_rows, changed) in [(0, 16, 3), (1, 8, 1)] {
-            let shift = usize::from(plane > 0);
-            let (_, top, _) = place.area(plane);
-            let source = Source::new(plane, 0, top + (part.y >> shift), part.mv);
-            let (y, h) = source.span(source.y, source.fraction_y, part.h >> shift);
-            let last = (y + h as i32 - 1).clamp(0, rows * mb_rows - 1);
+        for (chroma, mb_rows, changed) in [(false, 16, 3), (true, 8, 1)] {
+            let (_, top, _) = place.area(usize::from(chroma));
+            let [y, h] = [part.y, part.h].map(|v| v >> u32::from(chroma));
+            let area = [0, top + y, 2, h];
+            let source = if chroma {
+                Source::new::<true>(area, part.mv)
+            } else {
+                Source::new::<false>(area, part.mv)
+            };
+            let last = (source.y + source.h as i32 - 1).clamp(0, rows * mb_rows - 1);
             // The row of macroblocks below still changes so many rows of samples when it is deblocked.
             let row = ((last + changed) / mb_rows).min(rows - 1) as u32;
             let slot = &mut reach[usize::from(part.slot)];
@@ -446,7 +684,6 @@ pub(super) fn reach(place: &Place<'_>, reach: &mut [Option<u32>; 256]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plane::Shared;
 
     const SIZE: usize = 32;
 
@@ -503,12 +740,14 @@ mod tests {
         for (fy, fx) in (0..4).flat_map(|fy| (0..4).map(move |fx| (fy, fx))) {
             let out = Shared::<u8>::new(16, 16);
             luma::<16>(
-                &mut out.write(0, 0, 16, 16),
-                [0, 0, 16],
-                &plane,
-                SIZE,
-                5 * SIZE + 4,
-                [fx, fy],
+                &mut out.write(0, 0, 16, 16).part(0, 0, 16, 16),
+                Samples {
+                    from: &plane,
+                    stride: SIZE,
+                    origin: 5 * SIZE + 4,
+                },
+                fx,
+                fy,
             );
             let got = out.read(0, 0, 16, 16);
             for (y, x) in (0..16).flat_map(|y| (0..16).map(move |x| (y, x))) {
@@ -527,13 +766,15 @@ mod tests {
         let plane = noise();
         for (fy, fx) in (0..8).flat_map(|fy| (0..8).map(move |fx| (fy, fx))) {
             let out = Shared::<u8>::new(8, 8);
-            chroma::<8>(
-                &mut out.write(0, 0, 8, 8),
-                [0, 0, 8],
-                &plane,
-                SIZE,
-                3 * SIZE + 2,
-                [fx, fy],
+            chroma_plane::<8>(
+                &mut out.write(0, 0, 8, 8).part(0, 0, 8, 8),
+                Samples {
+                    from: &plane,
+                    stride: SIZE,
+                    origin: 3 * SIZE + 2,
+                },
+                fx,
+                fy,
             );
             let got = out.read(0, 0, 8, 8);
             for (y, x) in (0..8).flat_map(|y| (0..8).map(move |x| (y, x))) {

@@ -4,7 +4,7 @@ use super::Place;
 use super::transform::add_row;
 use crate::job::{AVAILABLE_LEFT, AVAILABLE_TOP, AVAILABLE_TOP_LEFT, AVAILABLE_TOP_RIGHT};
 use crate::macroblock::RASTER;
-use crate::probe::Probe;
+use crate::probe::{Operation, Probe, Table};
 
 /// Samples around and in a macroblock of luma: row 0 lies above it, column 7 left of it.
 type Window = [[u8; 32]; 17];
@@ -147,6 +147,7 @@ pub(super) fn reconstruct_4x4<P: Probe>(place: &Place<'_>, probe: &mut P) {
         .as_ref()
         .map_or(&[][..], |guard| guard.contiguous().as_chunks::<16>().0);
     let mut next = residuals.iter();
+    probe.read(Table::Raster.address(0), 16);
     for (index, &block) in RASTER.iter().enumerate() {
         let (bx, by) = (usize::from(block) % 4, usize::from(block) / 4);
         let (x, y) = (LEFT + 4 * bx, 1 + 4 * by);
@@ -167,8 +168,13 @@ pub(super) fn reconstruct_4x4<P: Probe>(place: &Place<'_>, probe: &mut P) {
             e[9..].fill(last);
         }
         let dc = mean(sum(&e[5..9], top), sum(&e[..4], left));
-        let mut out = predict_4x4(mb.mode(usize::from(block)), &e, dc);
-        probe.computation(48);
+        let mode = mb.mode(usize::from(block));
+        let mut out = predict_4x4(mode, &e, dc);
+        let operation = match mode {
+            0..=2 => Operation::Intra4x4,
+            _ => Operation::Intra4x4Diagonal,
+        };
+        probe.operation(operation, 1);
         if coded & 1 << index != 0
             && let Some(residual) = next.next()
         {
@@ -179,7 +185,7 @@ pub(super) fn reconstruct_4x4<P: Probe>(place: &Place<'_>, probe: &mut P) {
                 place.job.coefficient_address(mb.block_offset(index as u32)),
                 32,
             );
-            probe.computation(32);
+            probe.operation(Operation::Add, 1);
         }
         for (row, out) in out.iter().enumerate() {
             window[y + row][x..x + 4].copy_from_slice(out);
@@ -262,6 +268,7 @@ fn store<const N: usize, P: Probe>(
     place: &Place<'_>,
     plane: usize,
     samples: &[[u8; N]; N],
+    operation: Operation,
     probe: &mut P,
 ) {
     let mut to = place.write(plane);
@@ -269,8 +276,16 @@ fn store<const N: usize, P: Probe>(
         to.row(row).copy_from_slice(from);
     }
     let (x, y, size) = place.area(plane);
+    probe.operation(operation, (N * N) as u32);
     place.probe_write(probe, plane, [x, y, size, size]);
-    probe.computation(2 * (N * N) as u64);
+}
+
+/// What a mode of Intra16x16 or chroma costs: the last of the four is plane prediction in both.
+fn flat_or_plane(mode: u8) -> Operation {
+    match mode {
+        0..=2 => Operation::IntraFlat,
+        _ => Operation::IntraPlane,
+    }
 }
 
 /// Stage 1 of Intra16x16.
@@ -287,7 +302,7 @@ pub(super) fn predict_16x16<P: Probe>(place: &Place<'_>, probe: &mut P) {
         }
         _ => border.plane(),
     };
-    store(place, 0, &samples, probe);
+    store(place, 0, &samples, flat_or_plane(place.mb.luma_mode), probe);
 }
 
 /// The prediction part of stage 4 of an intra macroblock.
@@ -299,7 +314,8 @@ pub(super) fn predict_chroma<P: Probe>(place: &Place<'_>, plane: usize, probe: &
         2 => border.vertical(),
         _ => border.plane(),
     };
-    store(place, plane, &samples, probe);
+    let operation = flat_or_plane(place.mb.chroma_mode);
+    store(place, plane, &samples, operation, probe);
 }
 
 /// 8.3.4.1 to 8.3.4.3: a mean for each 4x4 block; off the diagonal one side goes first.

@@ -30,10 +30,20 @@
 //! (x, y) reads. Waiting for the front of (x+1, y+1) and, by way of (x-1, y), of all to its left makes the front of the row
 //! below complete up to that column.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 mod deblock;
 mod inter;
 mod intra;
+#[allow(unsafe_code)]
+mod kernels;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod lanes;
+mod pass;
 mod transform;
+
+pub(crate) use pass::pass;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,9 +51,7 @@ use std::sync::Arc;
 use crate::frame::Frame;
 use crate::job::{Job, Kind, Mb, Stage};
 use crate::plane::Write;
-use crate::probe::Probe;
-
-pub(crate) use deblock::boundary_strengths;
+use crate::probe::{Operation, Probe};
 
 /// Table 8-15 for qPI of 30 and more.
 const CHROMA_QP: [u8; 22] = [
@@ -72,13 +80,20 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn new(job: &'a Job, index: usize) -> Self {
-        let width = job.mb_width as usize;
+        let (index, width) = (index as u32, job.mb_width);
+        Place::at(job, index % width, index / width)
+    }
+
+    /// The macroblock in column `x` of row `y`.
+    #[inline(always)]
+    fn at(job: &'a Job, x: u32, y: u32) -> Self {
+        let index = (y * job.mb_width + x) as usize;
         Place {
             job,
             index,
             mb: &job.mbs[index],
-            x: index % width * 16,
-            y: index / width * 16,
+            x: x as usize * 16,
+            y: y as usize * 16,
         }
     }
 
@@ -119,37 +134,79 @@ impl<'a> Place<'a> {
 }
 
 /// Runs a stage that [`Job::needs`] says is needed.
-pub(crate) fn run<P: Probe>(job: &Job, stage: Stage, mb: usize, probe: &mut P) {
-    let place = Place::new(job, mb);
-    probe.code(stage);
-    probe.read(job.mb_address(mb), size_of::<Mb>() as u32);
+pub(crate) fn run<P: Probe>(job: &Job, stage: Stage, mb: u32, probe: &mut P) {
+    run_at(&Place::new(job, mb as usize), stage, probe);
+}
+
+/// Runs the stages before deblocking that are needed, of the macroblocks `xs` of row `y`.
+pub(crate) fn run_front<P: Probe>(job: &Job, y: u32, xs: Range<u32>, probe: &mut P) {
+    for x in xs {
+        let place = &Place::at(job, x, y);
+        // Stage by stage, not in a loop: what a constant stage is not needs no code, and branches can be predicted.
+        run_needed(place, Stage::LumaResidual, probe);
+        run_needed(place, Stage::LumaPrediction, probe);
+        run_needed(place, Stage::LumaReconstruction, probe);
+        run_needed(place, Stage::ChromaPrediction, probe);
+        run_needed(place, Stage::ChromaReconstruction, probe);
+    }
+}
+
+/// Runs the deblocking stages that are needed, of the macroblocks `xs` of row `y`.
+pub(crate) fn run_rear<P: Probe>(job: &Job, y: u32, xs: Range<u32>, probe: &mut P) {
+    for x in xs {
+        let place = &Place::at(job, x, y);
+        if place.mb.stages & Stage::DEBLOCKING != 0 {
+            run_needed(place, Stage::LumaDeblocking, probe);
+            run_needed(place, Stage::CbDeblocking, probe);
+            run_needed(place, Stage::CrDeblocking, probe);
+        } else {
+            Stage::REAR
+                .into_iter()
+                .for_each(|stage| probe.skipped(stage, place.index as u32));
+        }
+    }
+}
+
+#[inline(always)]
+fn run_needed<P: Probe>(place: &Place<'_>, stage: Stage, probe: &mut P) {
+    probe.read(place.job.mb_address(place.index), size_of::<Mb>() as u32);
+    if place.mb.stages & 1 << stage as u8 != 0 {
+        run_at(place, stage, probe);
+    } else {
+        probe.skipped(stage, place.index as u32);
+    }
+}
+
+#[inline(always)]
+fn run_at<P: Probe>(place: &Place<'_>, stage: Stage, probe: &mut P) {
+    probe.code(stage, place.index as u32);
     match (stage, place.mb.kind) {
-        (Stage::LumaResidual, _) => transform::luma_residual(&place, probe),
-        (Stage::LumaPrediction, Kind::Inter) => inter::predict(&place, 0, probe),
-        (Stage::LumaPrediction, Kind::Intra4x4) => intra::reconstruct_4x4(&place, probe),
-        (Stage::LumaPrediction, Kind::Intra16x16) => intra::predict_16x16(&place, probe),
-        (Stage::LumaPrediction, Kind::Pcm) => copy_samples(&place, 0, 0, probe),
-        (Stage::LumaReconstruction, _) => transform::add_residual(&place, 0, probe),
-        (Stage::LumaDeblocking, _) => deblock::luma(&place, probe),
+        (Stage::LumaResidual, _) => transform::luma_residual(place, probe),
+        (Stage::LumaPrediction, Kind::Inter) => inter::predict_luma(place, probe),
+        (Stage::LumaPrediction, Kind::Intra4x4) => intra::reconstruct_4x4(place, probe),
+        (Stage::LumaPrediction, Kind::Intra16x16) => intra::predict_16x16(place, probe),
+        (Stage::LumaPrediction, Kind::Pcm) => copy_samples(place, 0, 0, probe),
+        (Stage::LumaReconstruction, _) => transform::add_residual(place, 0, probe),
+        (Stage::LumaDeblocking, _) => deblock::luma(place, probe),
         (Stage::ChromaPrediction, Kind::Pcm) => {
-            copy_samples(&place, 1, 256, probe);
-            copy_samples(&place, 2, 320, probe);
+            copy_samples(place, 1, 256, probe);
+            copy_samples(place, 2, 320, probe);
         }
         (Stage::ChromaPrediction, kind) => {
-            for plane in 1..3 {
-                transform::chroma_residual(&place, plane, probe);
-                match kind {
-                    Kind::Inter => inter::predict(&place, plane, probe),
-                    _ => intra::predict_chroma(&place, plane, probe),
-                }
+            if place.mb.coded >> 16 != 0 {
+                (1..3).for_each(|plane| transform::chroma_residual(place, plane, probe));
+            }
+            match kind {
+                Kind::Inter => inter::predict_chroma(place, probe),
+                _ => (1..3).for_each(|plane| intra::predict_chroma(place, plane, probe)),
             }
         }
         (Stage::ChromaReconstruction, _) => {
-            transform::add_residual(&place, 1, probe);
-            transform::add_residual(&place, 2, probe);
+            transform::add_residual(place, 1, probe);
+            transform::add_residual(place, 2, probe);
         }
-        (Stage::CbDeblocking, _) => deblock::chroma(&place, 1, probe),
-        (Stage::CrDeblocking, _) => deblock::chroma(&place, 2, probe),
+        (Stage::CbDeblocking, _) => deblock::chroma(place, 1, probe),
+        (Stage::CrDeblocking, _) => deblock::chroma(place, 2, probe),
     }
 }
 
@@ -168,6 +225,7 @@ fn copy_samples<P: Probe>(place: &Place<'_>, plane: usize, first: usize, probe: 
         place.job.coefficient_address(start),
         (size * size * 2) as u32,
     );
+    probe.operation(Operation::Pcm, (size * size) as u32);
     place.probe_write(probe, plane, [x, y, size, size]);
 }
 

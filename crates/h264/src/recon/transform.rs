@@ -1,9 +1,11 @@
 //! Clause 8.5: inverse quantisation and transform of residuals, in place in the job, and adding them to the prediction.
 
 use super::Place;
+use super::kernels::Kernels;
 use crate::job::Kind;
 use crate::macroblock::RASTER;
-use crate::probe::Probe;
+use crate::plane::Part;
+use crate::probe::{Operation, Probe, Table};
 
 /// normAdjust4x4 (8-315) by qP % 6: for positions with both coordinates even, both odd, and others.
 const NORM_ADJUST: [[i32; 3]; 6] = [
@@ -15,12 +17,12 @@ const NORM_ADJUST: [[i32; 3]; 6] = [
     [18, 29, 23],
 ];
 
-/// [`NORM_ADJUST`] by raster position.
-static SCALE: [[i32; 16]; 6] = {
-    let mut scale = [[0; 16]; 6];
+/// LevelScale(qP % 6) << (qP / 6) by qP and raster position.
+static SCALE: [[i16; 16]; 52] = {
+    let mut scale = [[0; 16]; 52];
     let mut i = 0;
-    while i < 96 {
-        let (x, y) = (i % 4, i / 4 % 4);
+    while i < 16 * 52 {
+        let (qp, x, y) = (i / 16, i % 4, i / 4 % 4);
         let class = if x % 2 == 0 && y % 2 == 0 {
             0
         } else if x % 2 == 1 && y % 2 == 1 {
@@ -28,22 +30,47 @@ static SCALE: [[i32; 16]; 6] = {
         } else {
             2
         };
-        scale[i / 16][i % 16] = NORM_ADJUST[i / 16][class];
+        scale[qp][i % 16] = (NORM_ADJUST[qp % 6][class] << (qp / 6)) as i16;
         i += 1;
     }
     scale
 };
 
+/// The same for blocks whose DC coefficient is coded apart and scaled already.
+static SCALE_AC: [[i16; 16]; 52] = {
+    let mut scale = SCALE;
+    let mut qp = 0;
+    while qp < 52 {
+        scale[qp][0] = 1;
+        qp += 1;
+    }
+    scale
+};
+
+/// The factors of a block's levels, with or without that of a DC coefficient coded apart.
+pub(super) fn scale(dc_apart: bool, qp: u8) -> &'static [i16; 16] {
+    let scale = if dc_apart { &SCALE_AC } else { &SCALE };
+    &scale[usize::from(qp)]
+}
+
+// Conforming streams keep all that follows in 16 bits (8.5.12); others wrap, in every form of it.
+
 /// The one-dimensional transform of 8.5.12.2.
 #[inline(always)]
-fn butterfly([a, b, c, d]: [i32; 4]) -> [i32; 4] {
-    let (e, f, g, h) = (a + c, a - c, (b >> 1) - d, b + (d >> 1));
-    [e + h, f + g, f - g, e - h]
+fn butterfly([a, b, c, d]: [i16; 4]) -> [i16; 4] {
+    let (e, f) = (a.wrapping_add(c), a.wrapping_sub(c));
+    let (g, h) = ((b >> 1).wrapping_sub(d), b.wrapping_add(d >> 1));
+    [
+        e.wrapping_add(h),
+        f.wrapping_add(g),
+        f.wrapping_sub(g),
+        e.wrapping_sub(h),
+    ]
 }
 
 /// Inverse transform of scaled coefficients, with rounding.
 #[inline(always)]
-fn inverse_transform(d: &[i32; 16]) -> [i16; 16] {
+fn inverse_transform(d: &[i16; 16]) -> [i16; 16] {
     let mut rows = [[0; 4]; 4];
     for (row, d) in rows.iter_mut().zip(d.chunks_exact(4)) {
         *row = butterfly([d[0], d[1], d[2], d[3]]);
@@ -52,29 +79,25 @@ fn inverse_transform(d: &[i32; 16]) -> [i16; 16] {
     for x in 0..4 {
         let column = butterfly([rows[0][x], rows[1][x], rows[2][x], rows[3][x]]);
         for (y, value) in column.into_iter().enumerate() {
-            out[4 * y + x] = ((value + 32) >> 6) as i16;
+            out[4 * y + x] = value.wrapping_add(32) >> 6;
         }
     }
     out
 }
 
-/// Makes the residual of a block of levels. `dc` is the scaled DC coefficient where that is coded apart; without `ac` the
-/// block has no other.
-fn block(levels: &mut [i16; 16], qp: u8, dc: Option<i32>, ac: bool) {
-    let (scale, shift) = (&SCALE[usize::from(qp % 6)], qp / 6);
-    // Conforming streams keep scaled coefficients in 16 bits (8.5.12); others wrap instead of growing.
-    let wrapped = |value: i32| i32::from(value as i16);
-    let dc = wrapped(dc.unwrap_or((i32::from(levels[0]) * scale[0]) << shift));
-    if !ac {
-        *levels = [((dc + 32) >> 6) as i16; 16];
-        return;
+/// Makes residuals of levels, in place, with factors `scale`. Blocks whose bit is not set in `ac` have no coefficient but DC.
+pub(super) fn residuals(blocks: &mut [[i16; 16]], scale: &[i16; 16], ac: u32) {
+    for (at, levels) in blocks.iter_mut().enumerate() {
+        if ac & 1 << at == 0 {
+            let dc = levels[0].wrapping_mul(scale[0]);
+            *levels = [dc.wrapping_add(32) >> 6; 16];
+            continue;
+        }
+        for (level, &scale) in levels.iter_mut().zip(scale) {
+            *level = level.wrapping_mul(scale);
+        }
+        *levels = inverse_transform(levels);
     }
-    let mut scaled = [0; 16];
-    for ((scaled, &level), &scale) in scaled.iter_mut().zip(levels.iter()).zip(scale) {
-        *scaled = wrapped((i32::from(level) * scale) << shift);
-    }
-    scaled[0] = dc;
-    *levels = inverse_transform(&scaled);
 }
 
 /// Hadamard transform and scaling of the DC levels of an Intra16x16 macroblock (8.5.10), by raster position of the blocks.
@@ -85,7 +108,7 @@ fn luma_dc(levels: &[i32; 16], qp: u8) -> [i32; 16] {
     for (row, d) in rows.iter_mut().zip(levels.chunks_exact(4)) {
         *row = hadamard([d[0], d[1], d[2], d[3]]);
     }
-    let scale = 16 * SCALE[usize::from(qp % 6)][0];
+    let scale = 16 * NORM_ADJUST[usize::from(qp % 6)][0];
     let mut out = [0; 16];
     for x in 0..4 {
         let column = hadamard([rows[0][x], rows[1][x], rows[2][x], rows[3][x]]);
@@ -104,7 +127,7 @@ fn luma_dc(levels: &[i32; 16], qp: u8) -> [i32; 16] {
 
 /// The same for chroma (8.5.11).
 fn chroma_dc([a, b, c, d]: [i32; 4], qp: u8) -> [i32; 4] {
-    let scale = 16 * SCALE[usize::from(qp % 6)][0];
+    let scale = 16 * NORM_ADJUST[usize::from(qp % 6)][0];
     [a + b + c + d, a - b + c - d, a + b - c - d, a - b - c + d]
         .map(|f| (f.wrapping_mul(scale) << (qp / 6)) >> 5)
 }
@@ -127,21 +150,40 @@ fn residual<P: Probe>(
     let start = place.mb.block_offset(first);
     let mut guard = place.job.coefficients.write(0, start, 1, 16 * blocks);
     let (levels, _) = guard.contiguous().as_chunks_mut::<16>();
-    let mut dcs = [0; 16];
     // With a DC apart, either all blocks are there or none has a DC coefficient.
     if dc_apart && blocks == count as usize {
+        let mut dcs = [0; 16];
         for (dc, levels) in dcs.iter_mut().zip(levels.iter()) {
             *dc = i32::from(levels[0]);
         }
         dc(&mut dcs);
+        probe.operation(Operation::DcTransform, count);
+        for (levels, dc) in levels.iter_mut().zip(dcs) {
+            levels[0] = dc as i16;
+        }
     }
+    let mut ac = 0;
     for (at, bit) in (0..count).filter(|bit| coded & 1 << bit != 0).enumerate() {
-        let ac = place.mb.ac & 1 << (first + bit) != 0;
-        block(&mut levels[at], qp, dc_apart.then(|| dcs[bit as usize]), ac);
+        ac |= (place.mb.ac >> (first + bit) & 1) << at;
     }
-    probe.read(place.job.coefficient_address(start), 32 * blocks as u32);
-    probe.write(place.job.coefficient_address(start), 32 * blocks as u32);
-    probe.computation(80 * blocks as u64);
+    Kernels::chosen().residuals(levels, scale(dc_apart, qp), ac);
+    let table = if dc_apart {
+        Table::ScaleApart
+    } else {
+        Table::Scale
+    };
+    probe.read(table.address(32 * usize::from(qp)), 32);
+    for at in 0..blocks {
+        let address = place.job.coefficient_address(start + 16 * at);
+        // Of a block with a DC coefficient only, nothing else is read.
+        let (operation, size) = match ac & 1 << at {
+            0 => (Operation::TransformDc, 2),
+            _ => (Operation::Transform, 32),
+        };
+        probe.read(address, size);
+        probe.operation(operation, 1);
+        probe.write(address, 32);
+    }
 }
 
 /// Stage 0.
@@ -181,7 +223,14 @@ pub(super) fn chroma_residual<P: Probe>(place: &Place<'_>, plane: usize, probe: 
 #[inline(always)]
 pub(super) fn add_row(to: &mut [u8; 4], residual: &[i16]) {
     for (to, &residual) in to.iter_mut().zip(residual) {
-        *to = (i16::from(*to).wrapping_add(residual)).clamp(0, 255) as u8;
+        *to = (i16::from(*to).saturating_add(residual)).clamp(0, 255) as u8;
+    }
+}
+
+/// Adds the residual of a block to a part of four by four samples.
+pub(super) fn add_block(part: &mut Part<'_, u8>, residual: &[i16; 16]) {
+    for (row, residual) in residual.chunks_exact(4).enumerate() {
+        add_row(part.row(row), residual);
     }
 }
 
@@ -201,7 +250,11 @@ pub(super) fn add_residual<P: Probe>(place: &Place<'_>, plane: usize, probe: &mu
     let guard = place.job.coefficients.read(0, start, 1, 16 * blocks);
     let (residuals, _) = guard.contiguous().as_chunks::<16>();
     let (left, top, _) = place.area(plane);
+    let kernels = Kernels::chosen();
     let mut to = place.write(plane);
+    if plane == 0 {
+        probe.read(Table::Raster.address(0), 16);
+    }
     for (at, bit) in (0..count).filter(|bit| coded & 1 << bit != 0).enumerate() {
         let block = if plane == 0 {
             usize::from(RASTER[bit as usize])
@@ -210,15 +263,11 @@ pub(super) fn add_residual<P: Probe>(place: &Place<'_>, plane: usize, probe: &mu
         };
         let width = if plane == 0 { 4 } else { 2 };
         let (x, y) = (block % width * 4, block / width * 4);
-        for (row, residual) in residuals[at].chunks_exact(4).enumerate() {
-            if let Some(to) = to.row(y + row)[x..].first_chunk_mut::<4>() {
-                add_row(to, residual);
-            }
-        }
+        kernels.add_block(&mut to.part(x, y, 4, 4), &residuals[at]);
         probe.read(place.job.coefficient_address(start + 16 * at), 32);
         place.probe_read(probe, &place.job.frame, plane, [left + x, top + y, 4, 4]);
         place.probe_write(probe, plane, [left + x, top + y, 4, 4]);
-        probe.computation(32);
+        probe.operation(Operation::Add, 1);
     }
 }
 
@@ -227,7 +276,7 @@ mod tests {
     use super::*;
 
     /// The transform as a product of matrices in floating point: C^T D C / 64 with the halves of the standard.
-    fn by_matrices(d: &[i32; 16]) -> [f64; 16] {
+    fn by_matrices(d: &[i16; 16]) -> [f64; 16] {
         let c = [
             [1.0, 1.0, 1.0, 1.0],
             [1.0, 0.5, -0.5, -1.0],
@@ -251,7 +300,7 @@ mod tests {
                 state = state
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1_442_695_040_888_963_407);
-                (state >> 52) as i32 - 2048
+                (state >> 52) as i16 - 2048
             });
             let exact = by_matrices(&d);
             for (got, want) in inverse_transform(&d).iter().zip(exact) {
@@ -266,13 +315,13 @@ mod tests {
 
     #[test]
     fn dc_alone_equals_the_whole_transform() {
-        for qp in 0..52 {
+        for scale in &SCALE {
             for level in -40..=40 {
-                let mut fast = [0; 16];
-                fast[0] = level;
+                let mut fast = [[0; 16]];
+                fast[0][0] = level;
                 let mut slow = fast;
-                block(&mut fast, qp, None, false);
-                block(&mut slow, qp, None, true);
+                residuals(&mut fast, scale, 0);
+                residuals(&mut slow, scale, 1);
                 assert_eq!(fast, slow);
             }
         }
@@ -296,5 +345,7 @@ mod tests {
     fn scale_of_positions() {
         assert_eq!(&SCALE[0][..8], [10, 13, 10, 13, 13, 16, 13, 16]);
         assert_eq!(SCALE[5][15], 29);
+        assert_eq!(SCALE[51][15], 23 << 8);
+        assert_eq!(SCALE_AC[17][..2], [1, SCALE[17][1]]);
     }
 }
