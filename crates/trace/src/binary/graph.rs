@@ -1,0 +1,216 @@
+//! Reads the graph of the binary form, task by task.
+
+use super::Layout;
+use crate::blocks::Store;
+use crate::graph::{NONE, Words, unzigzag};
+use crate::sink::is_word;
+use crate::text::LONGEST_LINE;
+use crate::{Edge, Task, TraceError};
+
+/// One task with all that the file says of it; words are indices.
+#[derive(Debug, Default)]
+pub(crate) struct Entry {
+    pub(crate) task: Task,
+    /// (name, T, S).
+    pub(crate) groupings: Vec<(u32, u32, u32)>,
+    /// (name, value).
+    pub(crate) hints: Vec<(u32, u32)>,
+    pub(crate) edges: Vec<Edge>,
+}
+
+/// Reads the blocks of the graph as one stream.
+#[derive(Debug)]
+pub(crate) struct GraphReader<'a> {
+    store: &'a Store,
+    layout: &'a Layout,
+    next: usize,
+    block: Vec<u8>,
+    packed: Vec<u8>,
+    at: usize,
+    pub(crate) words: Words,
+    /// Of tasks that were read.
+    read: u64,
+    edges: u64,
+    records: (u32, u32),
+}
+
+impl<'a> GraphReader<'a> {
+    /// Reads the words.
+    pub(crate) fn new(store: &'a Store, layout: &'a Layout) -> Result<Self, TraceError> {
+        let (block, packed, words) = (Vec::new(), Vec::new(), Words::default());
+        let mut reader = Self {
+            store,
+            layout,
+            next: 0,
+            block,
+            packed,
+            at: 0,
+            words,
+            read: 0,
+            edges: 0,
+            records: (0, 0),
+        };
+        for place in 0..reader.varint()? {
+            let length = reader.varint()?;
+            if length > LONGEST_LINE as u64 {
+                return Err(nonsense("a word is too long"));
+            }
+            let mut bytes = Vec::new();
+            for _ in 0..length {
+                bytes.push(reader.byte()?);
+            }
+            let word = String::from_utf8(bytes)
+                .ok()
+                .filter(|word| is_word(word, true));
+            let index = reader
+                .words
+                .index(&word.ok_or_else(|| nonsense("a name is no word"))?);
+            if u64::from(index) != place {
+                return Err(nonsense("a word is there twice"));
+            }
+        }
+        Ok(reader)
+    }
+
+    fn byte(&mut self) -> Result<u8, TraceError> {
+        while self.at == self.block.len() {
+            let block = *self
+                .layout
+                .graph
+                .get(self.next)
+                .ok_or_else(|| nonsense("it ends too early"))?;
+            self.store
+                .block(block, &mut self.packed, &mut self.block, 0)?;
+            self.next += 1;
+            self.at = 0;
+        }
+        self.at += 1;
+        Ok(self.block[self.at - 1])
+    }
+
+    fn varint(&mut self) -> Result<u64, TraceError> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(nonsense("a number is too long"))
+    }
+
+    fn narrow(&mut self) -> Result<u32, TraceError> {
+        u32::try_from(self.varint()?).map_err(|_| nonsense("a number is too large"))
+    }
+
+    /// A number that is told as its distance from `last`.
+    fn near(&mut self, last: i64) -> Result<u32, TraceError> {
+        let value = last.checked_add(unzigzag(self.varint()?));
+        value
+            .and_then(|value| u32::try_from(value).ok())
+            .ok_or_else(|| nonsense("a number is out of range"))
+    }
+
+    fn word(&mut self) -> Result<u32, TraceError> {
+        let word = self.narrow()?;
+        if (word as usize) < self.words.list().len() {
+            Ok(word)
+        } else {
+            Err(nonsense("it names a word that is not there"))
+        }
+    }
+
+    /// Puts the next task into `entry`, whose last content must be that of the task before; false at the end.
+    pub(crate) fn next(&mut self, entry: &mut Entry) -> Result<bool, TraceError> {
+        if self.read == self.layout.counts.tasks {
+            let whole = self.edges == self.layout.counts.edges
+                && self.next == self.layout.graph.len()
+                && self.at == self.block.len();
+            return if whole {
+                Ok(false)
+            } else {
+                Err(nonsense("it goes on after its end"))
+            };
+        }
+        let last = &entry.task;
+        let (t, s, depth) = (last.t.into(), last.s.into(), last.depth.into());
+        let id = self.near(i64::from(last.id) + 1)?;
+        let (t, s, depth) = (self.near(t)?, self.near(s)?, self.near(depth)?);
+        let name = match self.narrow()? {
+            0 => NONE,
+            name if (name as usize) <= self.words.list().len() => name - 1,
+            _ => return Err(nonsense("a task has a name that is not there")),
+        };
+        let (block, offset) = self.place()?;
+        entry.task = Task {
+            id,
+            t,
+            s,
+            depth,
+            name,
+            waits: 0,
+            block,
+            offset,
+        };
+        entry.groupings.clear();
+        for _ in 0..self.narrow()? {
+            let grouping = (self.word()?, self.narrow()?, self.narrow()?);
+            entry.groupings.push(grouping);
+        }
+        entry.hints.clear();
+        for _ in 0..self.narrow()? {
+            let hint = (self.word()?, self.word()?);
+            entry.hints.push(hint);
+        }
+        entry.edges.clear();
+        for _ in 0..self.narrow()? {
+            let edge = unzigzag(self.varint()?);
+            let to = u32::try_from((edge >> 1) + self.read as i64)
+                .ok()
+                .filter(|&to| u64::from(to) < self.layout.counts.tasks);
+            entry.edges.push(Edge::new(
+                to.ok_or_else(|| nonsense("a dependency names a task that is not there"))?,
+                edge & 1 != 0,
+            ));
+        }
+        self.edges += entry.edges.len() as u64;
+        self.read += 1;
+        Ok(true)
+    }
+
+    /// Where the records of a task are.
+    fn place(&mut self) -> Result<(u32, u32), TraceError> {
+        let further = self.narrow()?;
+        if further == 0 {
+            return Ok((NONE, 0));
+        }
+        let (block, offset) = self.records;
+        let from = if further == 1 { offset } else { 0 };
+        let place = block
+            .checked_add(further - 1)
+            .zip(from.checked_add(self.narrow()?));
+        let good = |&(block, offset): &(u32, u32)| {
+            self.layout
+                .records
+                .get(block as usize)
+                .is_some_and(|block| (offset & 0xffff) + (offset >> 16) < block.length)
+        };
+        self.records = place
+            .filter(good)
+            .ok_or_else(|| nonsense("records of a task are where no records are"))?;
+        Ok(self.records)
+    }
+}
+
+#[cold]
+pub(crate) fn nonsense(why: &str) -> TraceError {
+    TraceError::content(
+        "",
+        format!("damaged: its task graph makes no sense: {why}; make or copy the file again"),
+    )
+}

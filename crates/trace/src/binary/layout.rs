@@ -1,0 +1,188 @@
+//! Header, index and footer.
+
+use std::io::Write;
+
+use crate::TraceError;
+use crate::blocks::{Block, BlockWriter, Store};
+use crate::codec::BLOCK;
+use crate::graph::{MOST_TASKS, NONE};
+
+/// The first bytes: no text, and damaged by whatever changes line ends.
+pub(crate) const MAGIC: [u8; 8] = *b"\x89TNB\r\n\x1a\n";
+
+const END_MAGIC: [u8; 8] = *b"TNBEND\r\n";
+const VERSION: u32 = 1;
+const HEADER: u64 = 16;
+const FOOTER: usize = 56;
+const INDEX_ENTRY: usize = 12;
+
+/// What the footer says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) tasks: u64,
+    pub(crate) edges: u64,
+    pub(crate) records: u64,
+}
+
+/// A binary trace, its graph not read yet.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(crate) counts: Counts,
+    pub(crate) records: Vec<Block>,
+    pub(crate) graph: Vec<Block>,
+}
+
+/// Writes the header; blocks follow.
+pub(crate) fn start_file<W: Write>(mut out: W) -> Result<BlockWriter<W>, TraceError> {
+    out.write_all(&MAGIC)?;
+    out.write_all(&VERSION.to_le_bytes())?;
+    out.write_all(&[0; 4])?;
+    Ok(BlockWriter::new(out, HEADER))
+}
+
+/// Writes index and footer behind the blocks, of which the first `records` are of records.
+pub(crate) fn finish_file<W: Write>(
+    mut blocks: BlockWriter<W>,
+    records: usize,
+    counts: Counts,
+) -> Result<W, TraceError> {
+    let mut bytes = Vec::with_capacity(blocks.index.len() * INDEX_ENTRY + FOOTER);
+    for block in &blocks.index {
+        for number in [block.stored, block.length, block.crc] {
+            bytes.extend(number.to_le_bytes());
+        }
+    }
+    let crc = crc32fast::hash(&bytes);
+    let begin = bytes.len();
+    for number in [
+        records as u64,
+        (blocks.index.len() - records) as u64,
+        counts.tasks,
+        counts.edges,
+        counts.records,
+    ] {
+        bytes.extend(number.to_le_bytes());
+    }
+    bytes.extend(crc.to_le_bytes());
+    bytes.extend(crc32fast::hash(&bytes[begin..]).to_le_bytes());
+    bytes.extend(END_MAGIC);
+    blocks.out.write_all(&bytes)?;
+    blocks.out.flush()?;
+    Ok(blocks.out)
+}
+
+impl Layout {
+    /// Reads header, footer and index of a file of `length` bytes; allocates no more than the file is long.
+    pub(crate) fn read(store: &Store, length: u64) -> Result<Self, TraceError> {
+        let fault = |what: &str| TraceError::content("", what);
+        let cut = || {
+            fault(
+                "not complete: it ends before its footer; copy it again, or record it again if its recording was stopped",
+            )
+        };
+        let mut header = [0; HEADER as usize];
+        if length < HEADER {
+            return Err(cut());
+        }
+        store.read(0, &mut header)?;
+        if header[..8] != MAGIC {
+            return Err(fault("no binary trace"));
+        }
+        let version = number(&header, 8);
+        if version != VERSION {
+            let text = format!(
+                "version {version} of the binary form is not known here, only {VERSION}; convert it with the program that wrote it"
+            );
+            return Err(fault(&text));
+        }
+        if number(&header, 12) != 0 {
+            return Err(fault("damaged: its header"));
+        }
+        let Some(footer_at) = length.checked_sub(FOOTER as u64).filter(|&at| at >= HEADER) else {
+            return Err(cut());
+        };
+        let mut footer = [0; FOOTER];
+        store.read(footer_at, &mut footer)?;
+        if footer[48..] != END_MAGIC {
+            return Err(cut());
+        }
+        if crc32fast::hash(&footer[..44]) != number(&footer, 44) {
+            return Err(fault(
+                "damaged: the checksum of its footer is wrong; make or copy the file again",
+            ));
+        }
+        let count = |i: usize| wide(&footer, i * 8);
+        let (records, graph) = (count(0), count(1));
+        let counts = Counts {
+            tasks: count(2),
+            edges: count(3),
+            records: count(4),
+        };
+        if counts.tasks > MOST_TASKS as u64
+            || counts.edges > u64::from(NONE)
+            || records > u64::from(NONE)
+        {
+            return Err(fault(
+                "damaged: its footer counts more than a trace may have",
+            ));
+        }
+        let bytes = records
+            .checked_add(graph)
+            .and_then(|blocks| blocks.checked_mul(INDEX_ENTRY as u64));
+        let begin = bytes
+            .and_then(|bytes| footer_at.checked_sub(bytes))
+            .filter(|&begin| begin >= HEADER);
+        let Some(begin) = begin else {
+            return Err(fault(
+                "damaged: its footer names more blocks than the file has bytes",
+            ));
+        };
+        let mut index = vec![0; (footer_at - begin) as usize];
+        store.read(begin, &mut index)?;
+        if crc32fast::hash(&index) != number(&footer, 40) {
+            return Err(fault(
+                "damaged: the checksum of its index is wrong; make or copy the file again",
+            ));
+        }
+        let mut offset = HEADER;
+        let mut blocks = Vec::with_capacity(index.len() / INDEX_ENTRY);
+        for entry in index.chunks_exact(INDEX_ENTRY) {
+            let block = Block {
+                offset,
+                stored: number(entry, 0),
+                length: number(entry, 4),
+                crc: number(entry, 8),
+            };
+            if block.stored > block.length || block.length as usize > BLOCK || block.length == 0 {
+                return Err(fault(
+                    "damaged: a block of its index is longer than blocks are",
+                ));
+            }
+            offset += u64::from(block.stored);
+            blocks.push(block);
+        }
+        if offset != begin {
+            return Err(fault(
+                "damaged: its blocks are not as long as its index says",
+            ));
+        }
+        let graph = blocks.split_off(records as usize);
+        Ok(Self {
+            counts,
+            records: blocks,
+            graph,
+        })
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..]
+        .first_chunk()
+        .map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+fn wide(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..]
+        .first_chunk()
+        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}

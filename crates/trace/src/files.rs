@@ -1,0 +1,264 @@
+//! Trace files of either form.
+
+use std::fs::{self, File, Permissions};
+use std::io::{BufWriter, Chain, Cursor, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::binary::{Entry, GraphReader, Layout, MAGIC};
+use crate::blocks::Store;
+use crate::graph::NONE;
+use crate::{
+    BinaryWriter, Grouping, Groups, NewTask, Record, Sink, TextWriter, Trace, TraceError, load,
+    read_text,
+};
+
+/// How much is written at once.
+const BUFFER: usize = 256 << 10;
+
+/// A file that is read.
+pub(crate) enum Input {
+    /// With its length.
+    Binary(Store, u64),
+    /// What was read to tell the forms apart comes first.
+    Text(Chain<Cursor<Vec<u8>>, File>),
+}
+
+impl Input {
+    /// Looks at the first bytes.
+    pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
+        let with_path = |error| TraceError::io(path, error);
+        let mut file = File::open(path).map_err(with_path)?;
+        let mut begin = Vec::new();
+        (&mut file)
+            .take(MAGIC.len() as u64)
+            .read_to_end(&mut begin)
+            .map_err(with_path)?;
+        if begin != MAGIC {
+            return Ok(Self::Text(Cursor::new(begin).chain(file)));
+        }
+        let about = file.metadata().map_err(with_path)?;
+        if !about.is_file() {
+            let text = "a binary trace is read from its end, so it must be a file and no pipe";
+            return Err(TraceError::content(&path.display().to_string(), text));
+        }
+        Ok(Self::Binary(Store::File(file), about.len()))
+    }
+}
+
+/// Reads a trace file of either form, told apart by the first bytes, into `sink`.
+///
+/// Linear time; of a text nothing is kept, of a binary trace what [`Trace::open`] keeps.
+///
+/// # Errors
+/// The file cannot be read or is no valid trace, or `sink` refuses an item. What a text has of unknown IDs and cycles, `sink` must find.
+pub fn read(path: &Path, sink: &mut impl Sink) -> Result<(), TraceError> {
+    let name = path.display().to_string();
+    match Input::open(path)? {
+        Input::Text(text) => read_text(text, &name, sink),
+        Input::Binary(store, length) => {
+            let trace = load::binary(store, length, &name, &Groups::Plain)?;
+            let layout =
+                Layout::read(&trace.store, length).map_err(|error| error.of_file(&name))?;
+            tell(&trace, &layout, sink).map_err(|error| error.of_file(&name))
+        }
+    }
+}
+
+/// Tells all that a binary trace holds.
+fn tell(trace: &Trace, layout: &Layout, sink: &mut impl Sink) -> Result<(), TraceError> {
+    let mut graph = GraphReader::new(&trace.store, layout)?;
+    let mut reader = trace.reader()?;
+    let mut entry = Entry::default();
+    let mut window: Vec<Record> = Vec::new();
+    let mut index = 0;
+    while graph.next(&mut entry)? {
+        let word = |index: u32| &*graph.words.list()[index as usize];
+        let task = &entry.task;
+        let groupings: Vec<_> = entry
+            .groupings
+            .iter()
+            .map(|&(name, t, s)| Grouping {
+                name: word(name),
+                t,
+                s,
+            })
+            .collect();
+        let hints: Vec<_> = entry
+            .hints
+            .iter()
+            .map(|&(name, value)| (word(name), word(value)))
+            .collect();
+        let name = (task.name != NONE).then(|| word(task.name));
+        sink.task(&NewTask {
+            id: task.id,
+            t: task.t,
+            s: task.s,
+            depth: task.depth,
+            name,
+            groupings: &groupings,
+            hints: &hints,
+        })?;
+        let mut cursor = reader.start(index);
+        loop {
+            reader.fill(&mut cursor, &mut window)?;
+            if window.is_empty() {
+                break;
+            }
+            for &record in &window {
+                sink.record(record)?;
+            }
+        }
+        for edge in trace.successors(index) {
+            sink.edge(
+                task.id,
+                trace.tasks()[edge.to() as usize].id,
+                edge.is_fork(),
+            )?;
+        }
+        index += 1;
+    }
+    Ok(())
+}
+
+/// Reads a trace file of either form and writes `to`: a text if its name ends in `.tnt`, otherwise the binary form.
+///
+/// # Errors
+/// As of [`read`] and [`FileSink::finish`].
+pub fn convert(from: &Path, to: &Path) -> Result<(), TraceError> {
+    let name = from.display().to_string();
+    let mut sink = FileSink::create(to)?;
+    read(from, &mut sink)?;
+    sink.finish().map_err(|error| error.of_file(&name))
+}
+
+/// A trace file that is being written.
+///
+/// It has its name only once it is complete, so whoever stops in between leaves nothing behind.
+#[derive(Debug)]
+pub struct FileSink {
+    form: Form,
+    path: PathBuf,
+}
+
+#[derive(Debug)]
+enum Form {
+    Text(TextWriter<BufWriter<Output>>),
+    Binary(Box<BinaryWriter<BufWriter<Output>>>),
+}
+
+/// A file that gets its name at the end, or something that is no file and has it already.
+#[derive(Debug)]
+enum Output {
+    New(NamedTempFile),
+    There(File),
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::New(file) => file.write(bytes),
+            Self::There(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::New(file) => file.flush(),
+            Self::There(file) => file.flush(),
+        }
+    }
+}
+
+impl FileSink {
+    /// Begins a text if the name ends in `.tnt`, otherwise the binary form.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn create(path: &Path) -> Result<Self, TraceError> {
+        let with_path = |error| TraceError::io(path, error);
+        let output = if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+            Output::There(File::options().write(true).open(path).map_err(with_path)?)
+        } else {
+            let folder = path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty())
+                .unwrap_or(Path::new("."));
+            let file = tempfile::Builder::new()
+                .prefix(".tanada-")
+                .permissions(Permissions::from_mode(0o666))
+                .tempfile_in(folder);
+            Output::New(file.map_err(with_path)?)
+        };
+        let out = BufWriter::with_capacity(BUFFER, output);
+        let form = if path.extension().is_some_and(|end| end == "tnt") {
+            Form::Text(TextWriter::new(out)?)
+        } else {
+            Form::Binary(Box::new(BinaryWriter::new(out)?))
+        };
+        Ok(Self {
+            form,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Completes the file.
+    ///
+    /// # Errors
+    /// As of [`BinaryWriter::finish`]; the file cannot be written.
+    pub fn finish(self) -> Result<(), TraceError> {
+        let name = self.path.display().to_string();
+        // Faults of the content are of the file that it comes from, if there is one: the caller knows.
+        let own = |error| {
+            if matches!(error, TraceError::Io { .. }) {
+                error.of_file(&name)
+            } else {
+                error
+            }
+        };
+        let out = match self.form {
+            Form::Text(writer) => writer.finish(),
+            Form::Binary(writer) => writer.finish(),
+        };
+        let output = out
+            .map_err(own)?
+            .into_inner()
+            .map_err(|error| own(error.into_error().into()))?;
+        if let Output::New(file) = output {
+            file.persist(&self.path)
+                .map_err(|error| TraceError::io(&self.path, error.error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for FileSink {
+    fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError> {
+        match &mut self.form {
+            Form::Text(writer) => writer.task(task),
+            Form::Binary(writer) => writer.task(task),
+        }
+    }
+
+    fn record(&mut self, record: Record) -> Result<(), TraceError> {
+        match &mut self.form {
+            Form::Text(writer) => writer.record(record),
+            Form::Binary(writer) => writer.record(record),
+        }
+    }
+
+    fn edge(&mut self, from: u32, to: u32, fork: bool) -> Result<(), TraceError> {
+        match &mut self.form {
+            Form::Text(writer) => writer.edge(from, to, fork),
+            Form::Binary(writer) => writer.edge(from, to, fork),
+        }
+    }
+
+    fn at_line(&mut self, line: u64) {
+        if let Form::Binary(writer) = &mut self.form {
+            writer.at_line(line);
+        }
+    }
+}

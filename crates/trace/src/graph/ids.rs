@@ -1,0 +1,69 @@
+//! From IDs to task indices.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use crate::Task;
+
+/// Finds tasks by ID.
+///
+/// While IDs ascend, as those of recordings do, the tasks themselves are the map; otherwise 6 to 12 bytes a task.
+#[derive(Debug, Default)]
+pub(crate) struct IdMap {
+    table: Option<HashTable<u32>>,
+    hasher: DefaultHashBuilder,
+}
+
+impl IdMap {
+    /// Adds the ID of the task that comes after `tasks`; false when it is there already. Amortised constant time.
+    pub(crate) fn insert(&mut self, id: u32, tasks: &[Task]) -> bool {
+        let hasher = &self.hasher;
+        let hash =
+            |&index: &u32| hasher.hash_one(tasks.get(index as usize).map_or(id, |task| task.id));
+        if self.table.is_none() {
+            if tasks.last().is_none_or(|last| last.id < id) {
+                return true;
+            }
+            let mut table = HashTable::with_capacity(tasks.len() + 1);
+            for index in 0..tasks.len() as u32 {
+                table.insert_unique(hash(&index), index, hash);
+            }
+            self.table = Some(table);
+        }
+        let Some(table) = &mut self.table else {
+            return true;
+        };
+        let code = hasher.hash_one(id);
+        if table
+            .find(code, |&index| tasks[index as usize].id == id)
+            .is_some()
+        {
+            return false;
+        }
+        table.insert_unique(code, tasks.len() as u32, hash);
+        true
+    }
+
+    /// The index of the task with this ID.
+    pub(crate) fn get(&self, id: u32, tasks: &[Task]) -> Option<u32> {
+        match &self.table {
+            Some(table) => table
+                .find(self.hasher.hash_one(id), |&index| {
+                    tasks[index as usize].id == id
+                })
+                .copied(),
+            None => {
+                // Mostly without a gap, where it is its distance from the first.
+                let guess = id.wrapping_sub(tasks.first()?.id) as usize;
+                if tasks.get(guess).is_some_and(|task| task.id == id) {
+                    return Some(guess as u32);
+                }
+                tasks
+                    .binary_search_by_key(&id, |task| task.id)
+                    .ok()
+                    .map(|index| index as u32)
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Each distinct word once.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+/// Words by index, in the order in which they came.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    list: Vec<String>,
+    table: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Words {
+    /// The index of `word`, which is added if it is new.
+    pub(crate) fn index(&mut self, word: &str) -> u32 {
+        // Neighbours mostly have equal names.
+        let code = self.hasher.hash_one(word);
+        if let Some(&index) = self
+            .table
+            .find(code, |&index| self.list[index as usize] == word)
+        {
+            return index;
+        }
+        let index = self.list.len() as u32;
+        self.list.push(word.to_owned());
+        self.table.insert_unique(code, index, |&index| {
+            self.hasher.hash_one(&*self.list[index as usize])
+        });
+        index
+    }
+
+    pub(crate) fn list(&self) -> &[String] {
+        &self.list
+    }
+
+    pub(crate) fn into_list(self) -> Vec<String> {
+        self.list
+    }
+}

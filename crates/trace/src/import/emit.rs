@@ -1,0 +1,166 @@
+//! From instructions and accesses to records.
+
+use super::{Fetches, Imported, Options, PAGE};
+use crate::{Kind, NewTask, Record, Sink, TraceError};
+use hashbrown::HashMap;
+
+/// An access whose end does not pass the last address: see [`access`].
+#[derive(Clone, Copy)]
+pub(super) struct Access {
+    address: u64,
+    /// The last byte.
+    last: u64,
+}
+
+/// Checks address and size of an access.
+pub(super) fn access(address: u64, size: u64) -> Result<Access, &'static str> {
+    if size == 0 || size > u64::from(u32::MAX) {
+        return Err("an access has a size from 1 to 4294967295 bytes");
+    }
+    match address.checked_add(size - 1) {
+        Some(last) => Ok(Access { address, last }),
+        None => Err("the access passes the last address, 2^64-1"),
+    }
+}
+
+/// Writes records of one task after the other.
+pub(super) struct Emitter<'a, S> {
+    sink: &'a mut S,
+    options: Options,
+    /// Computation that has not been written yet.
+    cycles: u64,
+    /// The block that the last instruction ended in.
+    block: Option<u64>,
+    /// Page to number.
+    pages: HashMap<u64, u64>,
+    /// What was looked up last, for instructions and for data.
+    recent: [Option<(u64, u64)>; 2],
+    pub(super) imported: Imported,
+}
+
+impl<'a, S: Sink> Emitter<'a, S> {
+    pub(super) fn new(sink: &'a mut S, options: Options) -> Self {
+        Emitter {
+            sink,
+            options,
+            cycles: 0,
+            block: None,
+            pages: HashMap::new(),
+            recent: [None; 2],
+            imported: Imported::default(),
+        }
+    }
+
+    /// What comes next is from this line.
+    pub(super) fn at_line(&mut self, line: u64) {
+        self.sink.at_line(line);
+    }
+
+    /// Begins a task; what was there before is over.
+    pub(super) fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError> {
+        self.end()?;
+        self.imported.tasks += 1;
+        self.sink.task(task)
+    }
+
+    /// The task is over.
+    pub(super) fn end(&mut self) -> Result<(), TraceError> {
+        self.block = None;
+        self.compute()
+    }
+
+    pub(super) fn edge(&mut self, from: u32, to: u32) -> Result<(), TraceError> {
+        self.imported.dependencies += 1;
+        self.sink.edge(from, to, false)
+    }
+
+    /// An instruction is executed.
+    #[inline]
+    pub(super) fn instruction(&mut self, code: Access) -> Result<(), TraceError> {
+        self.imported.instructions += 1;
+        match self.options.fetches {
+            Fetches::Each => self.touch(Kind::Fetch, code)?,
+            Fetches::Blocks(size) => {
+                let size = u64::from(size);
+                let (first, last) = (code.address / size, code.last / size);
+                let first = first + u64::from(self.block == Some(first));
+                if first <= last {
+                    let last = last * size + (size - 1);
+                    let address = first * size;
+                    self.touch(Kind::Fetch, Access { address, last })?;
+                }
+                self.block = Some(last);
+            }
+            Fetches::None => {}
+        }
+        // A clock that would pass 2^64-1 is the simulator's to refuse.
+        self.cycles = (self.cycles).saturating_add(self.options.cycles_per_instruction);
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn read(&mut self, data: Access) -> Result<(), TraceError> {
+        self.imported.reads += 1;
+        self.touch(Kind::Read, data)
+    }
+
+    #[inline]
+    pub(super) fn write(&mut self, data: Access) -> Result<(), TraceError> {
+        self.imported.writes += 1;
+        self.touch(Kind::Write, data)
+    }
+
+    /// Computation before what comes next.
+    fn compute(&mut self) -> Result<(), TraceError> {
+        match std::mem::take(&mut self.cycles) {
+            0 => Ok(()),
+            cycles => {
+                self.imported.records += 1;
+                self.sink.record(Record::compute(cycles))
+            }
+        }
+    }
+
+    fn touch(&mut self, kind: Kind, access: Access) -> Result<(), TraceError> {
+        self.compute()?;
+        let Access { mut address, last } = access;
+        if !self.options.renumber {
+            return self.record(kind, address, last);
+        }
+        loop {
+            let page = address / PAGE;
+            let end = last.min(page * PAGE + (PAGE - 1));
+            let base = self.number(kind, page) * PAGE;
+            self.record(kind, base + address % PAGE, base + end % PAGE)?;
+            if end == last {
+                return Ok(());
+            }
+            address = end + 1;
+        }
+    }
+
+    fn record(&mut self, kind: Kind, address: u64, last: u64) -> Result<(), TraceError> {
+        self.imported.records += 1;
+        self.sink.record(Record {
+            kind,
+            value: address,
+            size: (last - address + 1) as u32,
+        })
+    }
+
+    /// The number of a page: from 1, since programs do not use the first page either.
+    #[inline]
+    fn number(&mut self, kind: Kind, page: u64) -> u64 {
+        let recent = &mut self.recent[usize::from(kind == Kind::Fetch)];
+        match *recent {
+            Some((known, number)) if known == page => number,
+            _ => {
+                let next = self.pages.len() as u64 + 1;
+                let number = *self.pages.entry(page).or_insert(next);
+                *recent = Some((page, number));
+                self.imported.pages = self.pages.len() as u64;
+                number
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Valgrind's lackey: `valgrind --tool=lackey --trace-mem=yes`.
+
+use super::emit::{Access, Emitter, access};
+use super::lines::{self, show, take_decimal, take_hex};
+use super::marks::Weaver;
+use super::{Imported, Options};
+use crate::{NewTask, Sink, TraceError};
+use std::io::Read;
+
+/// Reads the log of `valgrind --tool=lackey --trace-mem=yes` into `sink`; `name` stands in messages.
+///
+/// `I` is an instruction (fetch and computation, see [`Options`]), `L` a read, `S` a write and `M` a read and then a write of the same
+/// bytes. Lines of Valgrind's own (`==1==`, `--1--`, `**1**`) are skipped; with [`Options::marks`] those among them are heeded that say
+/// which thread runs (`--trace-sched=yes`) and which task.
+///
+/// # Errors
+/// `from` cannot be read; a line is none of these; a mark that makes no sense; marks, although [`Options::marks`] is not set; or `sink`
+/// refuses. Where there should be marks and are none, [`Imported::marked`] is false, and the trace is empty.
+pub fn lackey(
+    from: impl Read,
+    name: &str,
+    options: Options,
+    sink: &mut impl Sink,
+) -> Result<Imported, TraceError> {
+    let mut import = Import {
+        emitter: Emitter::new(sink, options),
+        weaver: Weaver::default(),
+        keep: !options.marks,
+        marks: options.marks,
+        line: 0,
+    };
+    let read = || {
+        if !options.marks {
+            import.emitter.task(&NewTask::default())?;
+        }
+        lines::for_each(from, |number, line| import.line(number, line))?;
+        import.weaver.finish(&mut import.emitter)?;
+        import.emitter.end()?;
+        Ok(import.emitter.imported)
+    };
+    read().map_err(|error: TraceError| error.of_file(name))
+}
+
+struct Import<'a, S> {
+    emitter: Emitter<'a, S>,
+    weaver: Weaver,
+    /// Whether what comes belongs to a task.
+    keep: bool,
+    marks: bool,
+    line: u64,
+}
+
+impl<S: Sink> Import<'_, S> {
+    #[inline]
+    fn line(&mut self, number: u64, line: &[u8]) -> Result<(), TraceError> {
+        self.line = number;
+        let (kind, operands) = match line {
+            [b'I', b' ', b' ', rest @ ..] => (b'I', rest),
+            [b' ', kind @ (b'L' | b'S' | b'M'), b' ', rest @ ..] => (*kind, rest),
+            _ => return self.other(line),
+        };
+        let access = parse(operands).map_err(|what| self.fault(what, line))?;
+        let (instruction, accesses) = match kind {
+            b'I' => (1, 0),
+            b'M' => (0, 2),
+            _ => (0, 1),
+        };
+        if !self.keep {
+            self.emitter.imported.dropped_instructions += instruction;
+            self.emitter.imported.dropped_accesses += accesses;
+            return Ok(());
+        }
+        match kind {
+            b'I' => self.emitter.instruction(access),
+            b'L' => self.emitter.read(access),
+            b'S' => self.emitter.write(access),
+            _ => {
+                self.emitter.read(access)?;
+                self.emitter.write(access)
+            }
+        }
+    }
+
+    /// A line that is no access.
+    #[cold]
+    fn other(&mut self, line: &[u8]) -> Result<(), TraceError> {
+        let text = match line {
+            // The scheduler's, at the end of a thread that was stopped, have no process.
+            [] | [b'S', b'C', b'H', b'E', b'D', ..] => return Ok(()),
+            [a @ (b'=' | b'-' | b'*'), b, rest @ ..] if a == b => {
+                let mut rest = rest;
+                let pid = take_decimal(&mut rest);
+                match rest {
+                    [c, d, text @ ..] if pid.is_some() && c == a && d == a => text,
+                    _ => return Err(self.no_line(line)),
+                }
+            }
+            _ => return Err(self.no_line(line)),
+        };
+        let text = text.strip_prefix(b" ").unwrap_or(text);
+        match line[0] {
+            b'*' => {
+                let Some(mark) = text.strip_prefix(b"tanada ") else {
+                    return Ok(());
+                };
+                if !self.marks {
+                    let what = "a mark of a task, where everything is to be one task (`--marks` takes tasks from marks)";
+                    return Err(self.fault(what, line));
+                }
+                let mark = String::from_utf8_lossy(mark);
+                self.weaver.line = self.line;
+                self.emitter.at_line(self.line);
+                self.weaver.mark(&mark, &mut self.emitter)?;
+            }
+            b'-' if self.marks => self.weaver.schedule(&String::from_utf8_lossy(text)),
+            _ => return Ok(()),
+        }
+        self.keep = !self.marks || self.weaver.in_task();
+        Ok(())
+    }
+
+    #[cold]
+    fn no_line(&self, line: &[u8]) -> TraceError {
+        self.fault(
+            "not a line of lackey's memory trace (its log must not be mixed with the program's output: \
+            valgrind --tool=lackey --trace-mem=yes --log-file=FILE)",
+            line,
+        )
+    }
+
+    #[cold]
+    fn fault(&self, what: &str, line: &[u8]) -> TraceError {
+        TraceError::at(self.line, format!("{what}: {}", show(line)))
+    }
+}
+
+/// `ADDRESS,SIZE`.
+#[inline]
+fn parse(mut operands: &[u8]) -> Result<Access, &'static str> {
+    const FORM: &str = "the access is not `ADDRESS,SIZE`, hexadecimal and decimal";
+    let address = take_hex(&mut operands).ok_or(FORM)?;
+    operands = operands.strip_prefix(b",").ok_or(FORM)?;
+    let size = take_decimal(&mut operands).ok_or(FORM)?;
+    if !operands.is_empty() {
+        return Err(FORM);
+    }
+    access(address, size)
+}

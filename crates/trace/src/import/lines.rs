@@ -1,0 +1,95 @@
+//! Lines of a text.
+
+use crate::TraceError;
+use memchr::memchr;
+use std::io::{ErrorKind, Read};
+
+/// How much is read at once, and the longest line.
+const CHUNK: usize = 256 << 10;
+
+/// Calls `each` for every line, without its end.
+pub(super) fn for_each(
+    mut from: impl Read,
+    mut each: impl FnMut(u64, &[u8]) -> Result<(), TraceError>,
+) -> Result<(), TraceError> {
+    let mut buffer = vec![0; CHUNK];
+    let (mut have, mut number) = (0, 0);
+    loop {
+        let count = match from.read(&mut buffer[have..]) {
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let end = have + count;
+        // What was there before has no line end in it.
+        let (mut begin, mut search) = (0, have);
+        while let Some(length) = memchr(b'\n', &buffer[search..end]) {
+            number += 1;
+            each(number, &buffer[begin..search + length])?;
+            begin = search + length + 1;
+            search = begin;
+        }
+        if count == 0 {
+            return match end > begin {
+                true => each(number + 1, &buffer[begin..end]),
+                false => Ok(()),
+            };
+        }
+        buffer.copy_within(begin..end, 0);
+        have = end - begin;
+        if have == buffer.len() {
+            let what = format!("a line of more than {CHUNK} bytes; is this a memory trace?");
+            return Err(TraceError::at(number + 1, what));
+        }
+    }
+}
+
+/// Takes the hexadecimal number at the beginning of `text` off; `None` where there is none, or it passes 2^64-1.
+#[inline]
+pub(super) fn take_hex(text: &mut &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    let mut digits = 0;
+    for &byte in *text {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            _ => break,
+        };
+        if value >> 60 != 0 {
+            return None;
+        }
+        value = value << 4 | u64::from(digit);
+        digits += 1;
+    }
+    *text = &text[digits..];
+    (digits > 0).then_some(value)
+}
+
+/// Takes the decimal number at the beginning of `text` off; `None` where there is none, or it passes 2^64-1.
+#[inline]
+pub(super) fn take_decimal(text: &mut &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    let mut digits = 0;
+    for &byte in *text {
+        if !byte.is_ascii_digit() {
+            break;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?;
+        digits += 1;
+    }
+    *text = &text[digits..];
+    (digits > 0).then_some(value)
+}
+
+/// The beginning of a line, as a message can show it.
+#[cold]
+pub(super) fn show(line: &[u8]) -> String {
+    const MOST: usize = 60;
+    let begin = line[..line.len().min(MOST)].escape_ascii();
+    if line.len() > MOST {
+        format!("`{begin}...`")
+    } else {
+        format!("`{begin}`")
+    }
+}

@@ -1,0 +1,556 @@
+//! From marks to tasks and dependencies.
+//!
+//! The marks are those that the native engine writes when it runs on Valgrind (`crates/runtime/src/marks.rs` says which). What they tell is
+//! woven into a graph in which no task waits in the middle:
+//!
+//! - A task that waits for a graph of its own is cut there: its part behind waits for its part before and for the last tasks of that graph.
+//!   Both have the same name, groups and hints, and the later ones `h:part=2` and so on.
+//! - A task that registers another or resolves one of its counts comes before it, as a whole: for a trace has no middle of a task.
+//! - Graphs that a thread runs one after the other stay in that order. Where several tasks of the one come before several of the other, a
+//!   task `wait` without records stands in between. The same orders the runs of a template in one room.
+//!
+//! Memory: a few words a task that has not run, and 32 bytes a task of a graph that has not ended.
+
+use super::emit::Emitter;
+use crate::{NewTask, Sink, TraceError};
+use hashbrown::HashMap;
+use std::rc::Rc;
+
+/// The version of the marks.
+const VERSION: &str = "1";
+
+/// The name of tasks that only order others.
+const WAIT: &str = "wait";
+
+type Result<T = ()> = std::result::Result<T, TraceError>;
+
+/// What names a task: where it lives, and which of those that lived there it is.
+type Token = (u64, u32);
+
+/// A registered task that has not ended.
+struct Task {
+    about: Rc<About>,
+    run: u64,
+    token: Token,
+    room: Option<u64>,
+    /// What was before its registration, on the thread that registered it.
+    origin: Option<u32>,
+    /// Whether one of the tasks that it waits for has the same origin, so that it need not wait for it.
+    implied: bool,
+    /// Parts that it waits for, by ID.
+    after: Vec<u32>,
+    /// Tasks that wait for it, by slot.
+    waiters: Vec<u32>,
+}
+
+/// What the program says of a task.
+struct About {
+    t: u32,
+    s: u32,
+    depth: u32,
+    name: String,
+    hints: Vec<(&'static str, String)>,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    /// Slot.
+    Live(u32),
+    /// Its last part.
+    Ended(u32),
+}
+
+/// One run of a graph.
+#[derive(Default)]
+struct Run {
+    tasks: HashMap<Token, State>,
+    /// Parts for which nobody in the graph waits.
+    last: Vec<u32>,
+    /// The same for those that the latest run of a template in this room has.
+    rooms: HashMap<u64, Vec<u32>>,
+}
+
+#[derive(Default)]
+struct Thread {
+    /// What runs on it, the innermost last.
+    running: Vec<Running>,
+    /// What came before, outside of tasks.
+    before: Vec<u32>,
+    /// The room whose tasks are being told, its run, and what came before them.
+    room: Option<(u64, u64, Option<u32>)>,
+    /// Between two marks is the marks' own work.
+    paused: bool,
+}
+
+struct Running {
+    slot: u32,
+    /// The ID of the part that runs.
+    part: u32,
+    /// Which of its parts that is, from 1.
+    number: u32,
+    waits: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Weaver {
+    pub(super) line: u64,
+    slots: Vec<Option<Task>>,
+    free: Vec<u32>,
+    /// Which task lives at an address.
+    living: HashMap<u64, u32>,
+    runs: HashMap<u64, Run>,
+    threads: HashMap<u32, Thread>,
+    /// The thread that runs.
+    thread: u32,
+    /// The thread whose task the records belong to.
+    open: Option<u32>,
+    next: u32,
+    /// Tasks without records that are to be written when none is open.
+    waits: Vec<u32>,
+}
+
+impl Weaver {
+    /// Whether what is executed belongs to a task.
+    pub(super) fn in_task(&self) -> bool {
+        let thread = self.threads.get(&self.thread);
+        thread.is_some_and(|thread| {
+            !thread.paused && thread.running.last().is_some_and(|task| !task.waits)
+        })
+    }
+
+    /// A line of Valgrind about its scheduler: `SCHED[2]:  acquired lock (...)`.
+    pub(super) fn schedule(&mut self, text: &str) {
+        let parts = || {
+            let (thread, event) = text.trim_start().strip_prefix("SCHED[")?.split_once("]:")?;
+            let acquired = event.trim_start().starts_with("acquired lock");
+            acquired.then(|| thread.parse().ok()).flatten()
+        };
+        if let Some(thread) = parts() {
+            self.thread = thread;
+        }
+    }
+
+    /// A mark, without the word that all begin with.
+    pub(super) fn mark(&mut self, mark: &str, to: &mut Emitter<'_, impl Sink>) -> Result {
+        if !to.imported.marked && !mark.starts_with("hello ") {
+            return Err(self.fault("a mark before the first, which says their version"));
+        }
+        let (word, rest) = mark.split_once(' ').unwrap_or((mark, ""));
+        let mut words = Words {
+            rest,
+            line: self.line,
+            mark,
+        };
+        self.here().paused = word == "(";
+        match word {
+            "(" | ")" => {}
+            "hello" => {
+                let version = words.word()?;
+                if version != VERSION {
+                    let what = format!(
+                        "marks of version {version} are not known here, only {VERSION}; use the Tanada that the program was built with"
+                    );
+                    return Err(self.fault(what));
+                }
+                to.imported.marked = true;
+            }
+            "task" => self.registered(&mut words, to)?,
+            "edge" => {
+                let run = words.number()?;
+                let (earlier, later) = (words.token()?, words.token()?);
+                self.edge(run, earlier, later, &words)?;
+            }
+            "resolve" => {
+                let (run, token) = (words.number()?, words.token()?);
+                self.resolved(run, token, to)?;
+            }
+            "start" => {
+                let address = words.hex()?;
+                self.start(address, &words, to)?;
+            }
+            "end" => self.end(&words, to)?,
+            "wait" => self.wait(words.number()?, to)?,
+            "woke" => self.woke(words.number()?, &words, to)?,
+            "room" => {
+                let (room, run) = (words.hex()?, words.number()?);
+                self.room(room, run, to)?;
+            }
+            "roomed" => self.here().room = None,
+            _ => return Err(words.fault("an unknown mark")),
+        }
+        // A name at the end may have any words.
+        match words.rest.is_empty() || word == "task" {
+            true => Ok(()),
+            false => Err(words.fault("a mark with surplus words")),
+        }
+    }
+
+    /// The text is over.
+    pub(super) fn finish(&mut self, to: &mut Emitter<'_, impl Sink>) -> Result {
+        let running = |thread: &Thread| thread.running.last().map(|task| task.slot);
+        if let Some(slot) = self.threads.values().find_map(running) {
+            let about = Rc::clone(&self.task(slot).about);
+            let name = &about.name;
+            return Err(self.fault(format!(
+                "the trace ends inside of task `{name}`: the program did not come to its end"
+            )));
+        }
+        self.write_waits(to)
+    }
+
+    fn fault(&self, what: impl Into<String>) -> TraceError {
+        TraceError::at(self.line, what)
+    }
+
+    fn here(&mut self) -> &mut Thread {
+        self.threads.entry(self.thread).or_default()
+    }
+
+    fn task(&mut self, slot: u32) -> &mut Task {
+        self.slots[slot as usize].as_mut().expect("a live task")
+    }
+
+    fn id(&mut self) -> Result<u32> {
+        let id = self.next;
+        self.next = id
+            .checked_add(1)
+            .ok_or_else(|| self.fault("a trace has fewer than 2^32 tasks"))?;
+        Ok(id)
+    }
+
+    /// One task to wait for in the place of all of these.
+    fn joined(
+        &mut self,
+        mut before: Vec<u32>,
+        to: &mut Emitter<'_, impl Sink>,
+    ) -> Result<Option<u32>> {
+        before.sort_unstable();
+        before.dedup();
+        if before.len() < 2 {
+            return Ok(before.first().copied());
+        }
+        let id = self.id()?;
+        self.waits.push(id);
+        for from in before {
+            to.edge(from, id)?;
+        }
+        Ok(Some(id))
+    }
+
+    fn write_waits(&mut self, to: &mut Emitter<'_, impl Sink>) -> Result {
+        self.waits.drain(..).try_for_each(|id| {
+            to.task(&NewTask {
+                id,
+                name: Some(WAIT),
+                ..NewTask::default()
+            })
+        })
+    }
+
+    /// What this thread has done so far, as a task to wait for.
+    fn strand(&mut self, to: &mut Emitter<'_, impl Sink>) -> Result<Option<u32>> {
+        let thread = self.here();
+        if let Some(task) = thread.running.last() {
+            return Ok(Some(task.part));
+        }
+        let before = std::mem::take(&mut thread.before);
+        let joined = self.joined(before, to)?;
+        self.here().before.extend(joined);
+        Ok(joined)
+    }
+
+    fn registered(&mut self, words: &mut Words<'_>, to: &mut Emitter<'_, impl Sink>) -> Result {
+        let run = words.number()?;
+        let token = words.token()?;
+        let [t, s, depth] = [words.short()?, words.short()?, words.short()?];
+        let mut hints = Vec::new();
+        for hint in ["priority", "footprint", "user", "index"] {
+            let value = words.signed()?;
+            if value != 0 {
+                hints.push((hint, value.to_string()));
+            }
+        }
+        let about = About {
+            t,
+            s,
+            depth,
+            name: words.name(),
+            hints,
+        };
+        let (room, origin) = match self.here().room {
+            Some((room, of, origin)) if of == run => (Some(room), origin),
+            _ => (None, self.strand(to)?),
+        };
+        let task = Task {
+            about: Rc::new(about),
+            run,
+            token,
+            room,
+            origin,
+            implied: false,
+            after: Vec::new(),
+            waiters: Vec::new(),
+        };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as u32
+        });
+        self.slots[slot as usize] = Some(task);
+        let lived = self.living.insert(token.0, slot).is_some();
+        let run = self.runs.entry(run).or_default();
+        run.tasks.insert(token, State::Live(slot));
+        match lived {
+            true => Err(words.fault("a task where another lives that has not ended")),
+            false => Ok(()),
+        }
+    }
+
+    fn edge(&mut self, run: u64, earlier: Token, later: Token, words: &Words<'_>) -> Result {
+        let known = |token| Some(*self.runs.get(&run)?.tasks.get(token)?);
+        let (Some(from), Some(State::Live(waiter))) = (known(&earlier), known(&later)) else {
+            return Err(words.fault("a dependency of a task that was not registered, or has ended"));
+        };
+        match from {
+            State::Ended(part) => self.task(waiter).after.push(part),
+            State::Live(from) if from == waiter => {
+                return Err(words.fault("a task that waits for itself"));
+            }
+            State::Live(from) => {
+                let from = self.task(from);
+                from.waiters.push(waiter);
+                let origin = from.origin;
+                let waiter = self.task(waiter);
+                waiter.implied |= origin == waiter.origin;
+            }
+        }
+        Ok(())
+    }
+
+    fn resolved(&mut self, run: u64, token: Token, to: &mut Emitter<'_, impl Sink>) -> Result {
+        let Some(by) = self.strand(to)? else {
+            return Ok(());
+        };
+        // A resolve too many, or of another graph, is the program's error, which the runtime tells it of.
+        let known = self.runs.get(&run).and_then(|run| run.tasks.get(&token));
+        if let Some(&State::Live(slot)) = known
+            && !self.here().running.iter().any(|task| task.slot == slot)
+        {
+            self.task(slot).after.push(by);
+        }
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        address: u64,
+        words: &Words<'_>,
+        to: &mut Emitter<'_, impl Sink>,
+    ) -> Result {
+        let Some(&slot) = self.living.get(&address) else {
+            return Err(words.fault("the start of a task that was not registered"));
+        };
+        let thread = self.here();
+        if thread.running.last().is_some_and(|task| !task.waits) || self.open.is_some() {
+            return Err(words.fault("the start of a task inside of another that does not wait"));
+        }
+        if (self.threads.values()).any(|thread| thread.running.iter().any(|t| t.slot == slot)) {
+            return Err(words.fault("the start of a task that runs already"));
+        }
+        let task = self.task(slot);
+        let mut after = std::mem::take(&mut task.after);
+        after.extend(task.origin.filter(|_| !task.implied));
+        let part = self.part(slot, 1, after, to)?;
+        let thread = self.here();
+        thread.running.push(Running {
+            slot,
+            part,
+            number: 1,
+            waits: false,
+        });
+        self.open = Some(self.thread);
+        Ok(())
+    }
+
+    /// Begins a part of a task, which waits for these.
+    fn part(
+        &mut self,
+        slot: u32,
+        number: u32,
+        mut after: Vec<u32>,
+        to: &mut Emitter<'_, impl Sink>,
+    ) -> Result<u32> {
+        self.write_waits(to)?;
+        let id = self.id()?;
+        let about = Rc::clone(&self.task(slot).about);
+        let number = number.to_string();
+        let mut hints: Vec<(&str, &str)> = (about.hints.iter())
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        if number != "1" {
+            hints.push(("part", &number));
+        }
+        to.task(&NewTask {
+            id,
+            t: about.t,
+            s: about.s,
+            depth: about.depth,
+            name: Some(&about.name),
+            groupings: &[],
+            hints: &hints,
+        })?;
+        after.sort_unstable();
+        after.dedup();
+        after.into_iter().try_for_each(|from| to.edge(from, id))?;
+        Ok(id)
+    }
+
+    fn end(&mut self, words: &Words<'_>, to: &mut Emitter<'_, impl Sink>) -> Result {
+        let ended = self.here().running.pop().filter(|task| !task.waits);
+        let Some(Running { slot, part, .. }) = ended else {
+            return Err(words.fault("the end of a task where none runs"));
+        };
+        self.open = None;
+        to.end()?;
+        let task = self.forget(slot);
+        for &waiter in &task.waiters {
+            // Who was dropped with its graph waits no more.
+            if let Some(waiter) = &mut self.slots[waiter as usize] {
+                waiter.after.push(part);
+            }
+        }
+        let run = self.runs.entry(task.run).or_default();
+        run.tasks.insert(task.token, State::Ended(part));
+        if task.waiters.is_empty() {
+            match task.room {
+                Some(room) => run.rooms.entry(room).or_default().push(part),
+                None => run.last.push(part),
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, slot: u32) -> Task {
+        let task = self.slots[slot as usize].take().expect("a live task");
+        self.living.remove(&task.token.0);
+        self.free.push(slot);
+        task
+    }
+
+    fn wait(&mut self, run: u64, to: &mut Emitter<'_, impl Sink>) -> Result {
+        self.runs.entry(run).or_default();
+        if let Some(task) = self.here().running.last_mut()
+            && !task.waits
+        {
+            task.waits = true;
+            self.open = None;
+            to.end()?;
+        }
+        Ok(())
+    }
+
+    fn woke(&mut self, run: u64, words: &Words<'_>, to: &mut Emitter<'_, impl Sink>) -> Result {
+        let Some(run) = self.runs.remove(&run) else {
+            return Err(words.fault("the end of a graph that nobody waits for"));
+        };
+        for state in run.tasks.into_values() {
+            // Tasks of a graph that failed or was cancelled.
+            if let State::Live(slot) = state {
+                self.forget(slot);
+            }
+        }
+        let mut last = run.last;
+        last.extend(run.rooms.into_values().flatten());
+        let (me, open) = (self.thread, self.open);
+        let thread = self.here();
+        let Some(task) = thread.running.last_mut() else {
+            if !last.is_empty() {
+                thread.before = last;
+            }
+            return Ok(());
+        };
+        if open.is_some() {
+            return Err(words.fault("a task that goes on while another runs"));
+        }
+        task.waits = false;
+        task.number += 1;
+        last.push(task.part);
+        let (slot, number) = (task.slot, task.number);
+        self.open = Some(me);
+        let part = self.part(slot, number, last, to)?;
+        let task = self.here().running.last_mut().expect("it goes on");
+        task.part = part;
+        Ok(())
+    }
+
+    fn room(&mut self, room: u64, run: u64, to: &mut Emitter<'_, impl Sink>) -> Result {
+        let ended = self.runs.entry(run).or_default().rooms.remove(&room);
+        let before = match ended {
+            Some(last) => self.joined(last, to)?,
+            None => self.strand(to)?,
+        };
+        self.here().room = Some((room, run, before));
+        Ok(())
+    }
+}
+
+/// The words of a mark.
+struct Words<'a> {
+    rest: &'a str,
+    line: u64,
+    mark: &'a str,
+}
+
+impl<'a> Words<'a> {
+    fn fault(&self, what: &str) -> TraceError {
+        let mark = super::lines::show(self.mark.as_bytes());
+        TraceError::at(self.line, format!("{what}: mark {mark}"))
+    }
+
+    fn word(&mut self) -> Result<&'a str> {
+        let (word, rest) = self.rest.split_once(' ').unwrap_or((self.rest, ""));
+        if word.is_empty() {
+            return Err(self.fault("a mark that lacks a word"));
+        }
+        self.rest = rest;
+        Ok(word)
+    }
+
+    fn number(&mut self) -> Result<u64> {
+        let word = self.word()?;
+        word.parse()
+            .map_err(|_| self.fault("a mark with a word that is no number"))
+    }
+
+    /// A number of 64 bits, or a negative one of 32.
+    fn signed(&mut self) -> Result<i128> {
+        let word = self.word()?;
+        let value = word.parse::<i128>().ok();
+        value
+            .filter(|value| (i128::from(i32::MIN)..=i128::from(u64::MAX)).contains(value))
+            .ok_or_else(|| self.fault("a mark with a word that is no number"))
+    }
+
+    fn short(&mut self) -> Result<u32> {
+        let number = self.number()?;
+        u32::try_from(number).map_err(|_| self.fault("a mark with a number above 2^32-1"))
+    }
+
+    fn hex(&mut self) -> Result<u64> {
+        let word = self.word()?;
+        u64::from_str_radix(word, 16).map_err(|_| self.fault("a mark with a bad address"))
+    }
+
+    fn token(&mut self) -> Result<Token> {
+        Ok((self.hex()?, self.short()?))
+    }
+
+    /// All that is left, as one word.
+    fn name(&mut self) -> String {
+        let bad = |c: char| c.is_whitespace() || c.is_control() || c == '#';
+        let name = std::mem::take(&mut self.rest).trim();
+        match name.is_empty() {
+            true => "task".to_owned(),
+            false => name.replace(bad, "_"),
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! Imports of small texts.
+
+use super::{Fetches, Imported, Options, dinero, lackey};
+use crate::{TextWriter, TraceError};
+
+const EACH: Options = Options {
+    cycles_per_instruction: 0,
+    fetches: Fetches::Each,
+    renumber: false,
+    marks: false,
+};
+
+const MARKS: Options = Options {
+    marks: true,
+    ..EACH
+};
+
+type Importer = fn(&[u8], Options, &mut TextWriter<Vec<u8>>) -> Result<Imported, TraceError>;
+
+fn import(by: Importer, text: &str, options: Options) -> Result<(Imported, String), String> {
+    let mut writer = TextWriter::new(Vec::new()).expect("a vector can be written");
+    let imported = by(text.as_bytes(), options, &mut writer).map_err(|error| error.to_string())?;
+    let text = writer.finish().expect("a vector can be written");
+    let text = String::from_utf8(text).expect("a text trace is UTF-8");
+    let body = text.strip_prefix("tanada-trace 1\n").expect("the header");
+    Ok((imported, body.to_owned()))
+}
+
+fn from_lackey(text: &str, options: Options) -> Result<(Imported, String), String> {
+    import(
+        |text, options, to| lackey(text, "log", options, to),
+        text,
+        options,
+    )
+}
+
+fn from_dinero(text: &str) -> Result<(Imported, String), String> {
+    import(
+        |text, options, to| dinero(text, "a.din", options, to),
+        text,
+        EACH,
+    )
+}
+
+#[test]
+fn lackey_lines_become_records() {
+    let own = "==7== Lackey\n\n--7-- note\nSCHEDSETJMP(line 1211) tid 3, jumped=2\n==7== \n";
+    let log = &format!("I  0023c790,2\n L 1fff000768,8\n{own} S 10,4\n M 0421c7cc,16\n{own}");
+    let (imported, text) = from_lackey(log, EACH).expect("a good log");
+    let records = "i 0x23c790 2\nr 0x1fff000768 8\nw 0x10 4\nr 0x421c7cc 16\nw 0x421c7cc 16\n";
+    assert_eq!(text, format!("task 0\n{records}"));
+    let counts = [imported.tasks, imported.records, imported.instructions];
+    assert_eq!(counts, [1, 5, 1]);
+    assert_eq!([imported.reads, imported.writes], [2, 2]);
+}
+
+#[test]
+fn computation_is_summed_up_to_the_next_access() {
+    let options = Options {
+        cycles_per_instruction: 3,
+        fetches: Fetches::None,
+        ..EACH
+    };
+    let (_, text) = from_lackey("I  10,4\nI  14,4\n L 100,1\nI  18,4\n", options).expect("good");
+    assert_eq!(text, "task 0\nx 6\nr 0x100 1\nx 3\n");
+}
+
+#[test]
+fn blocks_are_fetched_once_in_a_row() {
+    let options = Options {
+        fetches: Fetches::Blocks(16),
+        ..EACH
+    };
+    // Two in one block, one that lies in two, one behind it, one after a jump back and one that lies in three.
+    let log = "I  100,4\nI  104,4\nI  10e,4\nI  112,4\n S 8,1\nI  116,2\nI  100,2\nI  10f,18\n";
+    let (_, text) = from_lackey(log, options).expect("good");
+    let records = "i 0x100 16\ni 0x110 16\nw 0x8 1\ni 0x100 16\ni 0x110 32\n";
+    assert_eq!(text, format!("task 0\n{records}"));
+}
+
+#[test]
+fn pages_are_numbered_by_first_touch_and_split_accesses() {
+    let options = Options {
+        renumber: true,
+        ..EACH
+    };
+    let log = " L 7fff5008,4\n S 1000,4\n L 7fff5ffe,4\n S ffffffffffffffff,1\nI  7fff6010,2\n";
+    let (imported, text) = from_lackey(log, options).expect("good");
+    let records = "r 0x1008 4\nw 0x2000 4\nr 0x1ffe 2\nr 0x3000 2\nw 0x4fff 1\ni 0x3010 2\n";
+    assert_eq!(text, format!("task 0\n{records}"));
+    assert_eq!((imported.pages, imported.reads), (4, 2));
+}
+
+#[test]
+fn bad_lines_of_lackey_are_named() {
+    for (line, why) in [
+        ("hello world", "not a line of lackey's memory trace"),
+        (" X 10,4", "not a line"),
+        ("I 10,4", "not a line"),
+        ("==x== hello", "not a line"),
+        (" L 10,", "ADDRESS,SIZE"),
+        (" L ,4", "ADDRESS,SIZE"),
+        (" L 10,4 ", "ADDRESS,SIZE"),
+        (" L 10;4", "ADDRESS,SIZE"),
+        (" L 0x10,4", "ADDRESS,SIZE"),
+        (" L 10,-4", "ADDRESS,SIZE"),
+        (" L 10,0", "from 1 to 4294967295"),
+        (" L 10,4294967296", "from 1 to 4294967295"),
+        (" L 10,99999999999999999999999", "ADDRESS,SIZE"),
+        (" L 11112222333344445,4", "ADDRESS,SIZE"),
+        (" L fffffffffffffffe,3", "2^64-1"),
+        ("**7** tanada hello 1", "--marks"),
+        ("\u{0}\u{1}\u{2}", "not a line"),
+    ] {
+        let error = from_lackey(&format!("I  10,4\n{line}\nI  14,4\n"), EACH).expect_err(line);
+        assert!(
+            error.starts_with("log:2: ") && error.contains(why),
+            "{error}"
+        );
+    }
+    let long = " L 10,4".repeat(100_000);
+    let error = from_lackey(&format!("I  10,4\n{long}"), EACH).expect_err("a long line");
+    assert!(error.starts_with("log:2: a line of more than"), "{error}");
+    assert!(error.len() < 200, "{error}");
+    // A trace that was cut off.
+    let error = from_lackey("I  10,4\n L 1", EACH).expect_err("cut off");
+    assert!(error.starts_with("log:2: "), "{error}");
+}
+
+#[test]
+fn both_of_dineros_formats_are_read() {
+    let din = "2 430d70 main\n0 7fff9b77\n1 0x7fff9b7C\n 3 10\nr 0x11 2 comment\nw 13 10\ni 20 4\nm 30 1\r\n";
+    let (imported, text) = from_dinero(din).expect("a good trace");
+    let records = "i 0x430d70 4\nr 0x7fff9b74 4\nw 0x7fff9b7c 4\nr 0x10 4\nr 0x11 2\nw 0x13 16\ni 0x20 4\nr 0x30 1\n";
+    assert_eq!(text, format!("task 0\n{records}"));
+    assert_eq!(
+        [imported.instructions, imported.reads, imported.writes],
+        [2, 4, 2]
+    );
+}
+
+#[test]
+fn bad_lines_of_dinero_are_named() {
+    for (line, why) in [
+        ("", "not a line of Dinero's"),
+        ("0", "not a line"),
+        ("0 ", "the address"),
+        ("7 10", "not a line"),
+        ("read 10 4", "not a line"),
+        ("00 10", "not a line"),
+        ("0 xyz", "the address"),
+        ("0 10z", "the address"),
+        ("0 10000000000000000", "the address"),
+        ("r 10", "the size"),
+        ("r 10 z", "the size"),
+        ("r 10 0", "from 1 to 4294967295"),
+        ("r 10 100000000", "from 1 to 4294967295"),
+        ("w ffffffffffffffff 2", "2^64-1"),
+        ("4 0", "copy-back"),
+        ("v 10 4", "copy-back"),
+    ] {
+        let error = from_dinero(&format!("0 10\n{line}\n0 20\n")).expect_err(line);
+        assert!(
+            error.starts_with("a.din:2: ") && error.contains(why),
+            "{error}"
+        );
+    }
+}
+
+/// A log whose lines are marks, but for those that are accesses, events of the scheduler and empty.
+fn log(lines: &str) -> String {
+    let line = |line: &str| match line.trim() {
+        access if access.starts_with("I ") => format!("I  {}\n", &access[2..]),
+        access if access.starts_with("L ") || access.starts_with("S ") => format!(" {access}\n"),
+        thread if thread.starts_with("on ") => {
+            format!("--7--   SCHED[{}]:  acquired lock (here)\n", &thread[3..])
+        }
+        mark => format!("**7** tanada {mark}\n"),
+    };
+    let lines = lines.lines().filter(|line| !line.trim().is_empty());
+    lines.map(line).collect()
+}
+
+/// What two threads make of a graph of three tasks, of which one waits for a graph of its own.
+const NESTED: &str = "
+    on 1
+    L 1,1
+    hello 1
+    task 1 a0 0 3 4 0 0 0 0 7 first
+    task 1 b0 0 0 0 1 0 0 0 0 second
+    (
+    L 2,1
+    edge 1 a0 0 b0 0
+    wait 1
+    on 2
+    L 3,1
+    start a0
+    L 4,1
+    on 1
+    L 5,1
+    on 2
+    (
+    S 6,1
+    task 2 c0 0 0 0 0 0 0 0 0 inner one
+    wait 2
+    L 7,1
+    start c0
+    L 8,1
+    end
+    L 9,1
+    woke 2
+    S a,1
+    end
+    start b0
+    end
+    on 1
+    woke 1
+    task 3 a0 1 0 0 0 0 0 0 0 third
+    wait 3
+    on 2
+    start a0
+    S b,1
+    end
+";
+
+#[test]
+fn marks_become_tasks_and_a_waiting_one_is_cut() {
+    let (imported, text) = from_lackey(&log(NESTED), MARKS).expect("a good log");
+    assert_eq!(
+        text,
+        "task 0 T=3 S=4 name=first h:index=7\nr 0x4 1\n\
+         task 1 name=inner_one\ndep 0 1\nr 0x8 1\n\
+         task 2 T=3 S=4 name=first h:index=7 h:part=2\ndep 0 2\ndep 1 2\nw 0xa 1\n\
+         task 3 depth=1 name=second\ndep 2 3\n\
+         task 4 name=third\ndep 3 4\nw 0xb 1\n"
+    );
+    assert!(imported.marked);
+    assert_eq!((imported.reads, imported.writes), (2, 2));
+    assert_eq!(imported.dropped_accesses, 7);
+}
+
+#[test]
+fn runs_of_a_template_follow_each_other() {
+    let run = "
+        room f00 1
+        task 1 a0 0 0 0 0 0 0 0 0 a
+        task 1 b0 0 0 0 0 0 0 0 1 a
+        roomed";
+    let both = "
+        start a0
+        end
+        start b0
+        end";
+    let lines =
+        format!("hello 1 {run}\nwait 1{both}{run}{both}\nwoke 1\ntask 2 a0 0 0 0 0 0 0 0 0 z");
+    let (_, text) = from_lackey(&log(&lines), MARKS).expect("a good log");
+    assert_eq!(
+        text,
+        "task 0 name=a\ntask 1 name=a h:index=1\ndep 0 2\ndep 1 2\ntask 2 name=wait\n\
+         task 3 name=a\ndep 2 3\ntask 4 name=a h:index=1\ndep 2 4\ndep 3 5\ndep 4 5\ntask 5 name=wait\n"
+    );
+}
+
+#[test]
+fn who_resolves_or_has_ended_comes_before() {
+    let lines = "
+        hello 1
+        task 1 a0 0 0 0 0 0 0 0 0 a
+        task 1 b0 0 0 0 0 0 0 0 0 b
+        wait 1
+        start a0
+        resolve 1 b0 0
+        task 1 c0 0 0 0 0 0 0 0 0 c
+        end
+        start b0
+        end
+        start c0
+        task 1 a0 1 0 0 0 0 0 0 0 d
+        edge 1 b0 0 a0 1
+        end
+        start a0
+        end
+        woke 1";
+    let (imported, text) = from_lackey(&log(lines), MARKS).expect("a good log");
+    assert_eq!(
+        text,
+        "task 0 name=a\ntask 1 name=b\ndep 0 1\ntask 2 name=c\ndep 0 2\ntask 3 name=d\ndep 1 3\ndep 2 3\n"
+    );
+    assert_eq!(imported.dependencies, 4);
+}
+
+#[test]
+fn marks_that_make_no_sense_are_named() {
+    let task = "task 1 a0 0 0 0 0 0 0 0 0 a\n";
+    for (lines, why) in [
+        ("start a0", "a mark before the first"),
+        ("hello 2", "version 2"),
+        ("hello 1\nstart a0", "not registered"),
+        ("hello 1\nend", "none runs"),
+        ("hello 1\nwoke 1", "nobody waits"),
+        ("hello 1\nedge 1 a0 0 b0 0", "a dependency of a task"),
+        ("hello 1\ngarbage", "unknown mark"),
+        ("hello 1\ntask 1 a0 0 0", "lacks a word"),
+        ("hello 1\ntask 1 a0 0 x 0 0 0 0 0 0 a", "no number"),
+        ("hello 1\ntask 1 a0 0 4294967296 0 0 0 0 0 0 a", "2^32-1"),
+        ("hello 1\ntask 1 a0 0 0 0 0 0 0 0 x a", "no number"),
+        (
+            "hello 1\ntask 1 a0 0 0 0 0 -2147483649 0 0 0 a",
+            "no number",
+        ),
+        ("hello 1\ntask 1 zz 0 0 0 0 0 0 0 0 a", "bad address"),
+        ("hello 1\nroomed of all", "surplus words"),
+        (&format!("hello 1\n{task}{task}"), "where another lives"),
+        (
+            &format!("hello 1\n{task}edge 1 a0 0 a0 0"),
+            "waits for itself",
+        ),
+        (
+            &format!("hello 1\n{task}start a0\nstart a0"),
+            "inside of another",
+        ),
+        (
+            &format!("hello 1\n{task}start a0\nwait 2\nstart a0"),
+            "runs already",
+        ),
+        (
+            &format!("hello 1\n{task}start a0\n"),
+            "ends inside of task `a`",
+        ),
+    ] {
+        let lines = lines.trim_end();
+        let error = from_lackey(&log(lines), MARKS).expect_err(lines);
+        let line = lines.lines().count();
+        assert!(
+            error.starts_with(&format!("log:{line}: ")),
+            "{lines}: {error}"
+        );
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn nothing_marked_is_said() {
+    let (imported, text) = from_lackey("I  10,4\n L 10,4\n", MARKS).expect("a good log");
+    assert!(!imported.marked && text.is_empty());
+    assert_eq!(
+        (imported.dropped_instructions, imported.dropped_accesses),
+        (1, 1)
+    );
+}

@@ -1,0 +1,90 @@
+//! One line of a task's trace.
+
+/// What a [`Record`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Kind {
+    /// Cycles of computation without a memory access.
+    Compute = 0,
+    /// Instruction fetch.
+    Fetch = 1,
+    /// Data read.
+    Read = 2,
+    /// Data write.
+    Write = 3,
+}
+
+impl Kind {
+    /// The word that stands for it in a text trace.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Compute => "x",
+            Self::Fetch => "i",
+            Self::Read => "r",
+            Self::Write => "w",
+        }
+    }
+}
+
+/// One thing that a task does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Record {
+    /// Cycles, when `kind` is [`Kind::Compute`]; otherwise the address of the first byte.
+    pub value: u64,
+    /// Bytes, 1 or more, and `value + size - 1` does not pass 2^64-1; 0 when `kind` is [`Kind::Compute`].
+    pub size: u32,
+    /// What is done.
+    pub kind: Kind,
+}
+
+impl Record {
+    /// Computation of `cycles` cycles.
+    #[must_use]
+    pub const fn compute(cycles: u64) -> Self {
+        Self {
+            value: cycles,
+            size: 0,
+            kind: Kind::Compute,
+        }
+    }
+
+    /// Instruction fetch of `size` bytes.
+    #[must_use]
+    pub const fn fetch(address: u64, size: u32) -> Self {
+        Self {
+            value: address,
+            size,
+            kind: Kind::Fetch,
+        }
+    }
+
+    /// Read of `size` bytes.
+    #[must_use]
+    pub const fn read(address: u64, size: u32) -> Self {
+        Self {
+            value: address,
+            size,
+            kind: Kind::Read,
+        }
+    }
+
+    /// Write of `size` bytes.
+    #[must_use]
+    pub const fn write(address: u64, size: u32) -> Self {
+        Self {
+            value: address,
+            size,
+            kind: Kind::Write,
+        }
+    }
+
+    /// Whether a trace may hold it: the sizes and the end of the address range as the fields say.
+    #[must_use]
+    pub const fn is_valid(self) -> bool {
+        match self.kind {
+            Kind::Compute => self.size == 0,
+            _ => self.size > 0 && self.value.checked_add(self.size as u64 - 1).is_some(),
+        }
+    }
+}

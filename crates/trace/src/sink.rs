@@ -1,0 +1,115 @@
+//! Where a trace is written to.
+
+use crate::{Record, TraceError};
+
+/// A further grouping of a task: `T:NAME=t S:NAME=s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grouping<'a> {
+    /// One word.
+    pub name: &'a str,
+    /// T group; 0 is the exception group.
+    pub t: u32,
+    /// S group; 0 is the exception group.
+    pub s: u32,
+}
+
+/// A task that is being written; its records follow.
+///
+/// Names are words: not empty, without spaces, ASCII control characters and `#`; names of groupings and hints also without `=`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NewTask<'a> {
+    /// Unique in the trace.
+    pub id: u32,
+    /// Plain T group.
+    pub t: u32,
+    /// Plain S group.
+    pub s: u32,
+    /// Depth in the tree of forks.
+    pub depth: u32,
+    /// What tasks of this kind are called: a stage, a kernel.
+    pub name: Option<&'a str>,
+    /// Further groupings of the same task, each name once.
+    pub groupings: &'a [Grouping<'a>],
+    /// Further hints as (name, value), each name once.
+    pub hints: &'a [(&'a str, &'a str)],
+}
+
+/// Takes a trace item by item: what recorders, importers and the text parser write into.
+///
+/// Records belong to the task that was named last. Dependencies may be told at any time, also of tasks that come later.
+pub trait Sink {
+    /// Begins a task.
+    ///
+    /// # Errors
+    /// The ID was there already, a name is no word, or the file cannot be written.
+    fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError>;
+
+    /// Adds a record to the task that was begun last.
+    ///
+    /// # Errors
+    /// There is no task yet, the record is not valid ([`Record::is_valid`]), or the file cannot be written.
+    fn record(&mut self, record: Record) -> Result<(), TraceError>;
+
+    /// Task `to` waits for task `from`, both by ID; `fork`: `to` is a child that is forked when `from` ends.
+    ///
+    /// # Errors
+    /// The file cannot be written. Unknown IDs and cycles are found at the end.
+    fn edge(&mut self, from: u32, to: u32, fork: bool) -> Result<(), TraceError>;
+
+    /// What is told next comes from this line of a text: for messages only.
+    fn at_line(&mut self, line: u64) {
+        let _ = line;
+    }
+}
+
+/// Whether `word` can stand in a line of text: a name (`equals` false: no `=` either) or a value.
+pub(crate) fn is_word(word: &str, equals: bool) -> bool {
+    !word.is_empty()
+        && word
+            .bytes()
+            .all(|b| b > b' ' && b != 0x7f && b != b'#' && (equals || b != b'='))
+}
+
+/// Refuses a task whose names could not be written as text.
+pub(crate) fn check_task(task: &NewTask<'_>, line: u64) -> Result<(), TraceError> {
+    let bad = |what: &str, word: &str| {
+        let text = format!(
+            "{what} `{}` of task {} is no word: no spaces, control characters or `#`, and not empty",
+            word.escape_debug(),
+            task.id
+        );
+        Err(TraceError::at(line, text))
+    };
+    if let Some(name) = task.name.filter(|name| !is_word(name, true)) {
+        return bad("the name", name);
+    }
+    for (i, grouping) in task.groupings.iter().enumerate() {
+        if !is_word(grouping.name, false) {
+            return bad("the grouping", grouping.name);
+        }
+        if task.groupings[..i].iter().any(|g| g.name == grouping.name) {
+            return Err(TraceError::at(
+                line,
+                format!(
+                    "task {} has the grouping `{}` twice",
+                    task.id, grouping.name
+                ),
+            ));
+        }
+    }
+    for (i, (name, value)) in task.hints.iter().enumerate() {
+        if !is_word(name, false) {
+            return bad("the hint", name);
+        }
+        if !is_word(value, true) {
+            return bad("the hint's value", value);
+        }
+        if task.hints[..i].iter().any(|hint| hint.0 == *name) {
+            return Err(TraceError::at(
+                line,
+                format!("task {} has the hint `{name}` twice", task.id),
+            ));
+        }
+    }
+    Ok(())
+}

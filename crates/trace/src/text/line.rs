@@ -1,0 +1,307 @@
+//! One line of text.
+
+use memchr::memchr;
+
+use super::LONGEST_LINE;
+use crate::{Grouping, Kind, NewTask, Record, Sink, TraceError};
+
+/// The words of a line.
+struct Words<'a>(&'a [u8]);
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let blank = |&b: &u8| b == b' ' || b == b'\t';
+        let begin = self.0.iter().position(|b| !blank(b))?;
+        let rest = &self.0[begin..];
+        let end = rest.iter().position(blank).unwrap_or(rest.len());
+        let (word, rest) = rest.split_at(end);
+        self.0 = rest;
+        Some(word)
+    }
+}
+
+/// Feeds a sink line by line.
+pub(super) struct Parser<'a, S> {
+    sink: &'a mut S,
+    line: u64,
+    header: bool,
+    task: bool,
+}
+
+/// What is wrong with a line.
+type Fault = String;
+
+impl<'a, S: Sink> Parser<'a, S> {
+    pub(super) const fn new(sink: &'a mut S) -> Self {
+        Self {
+            sink,
+            line: 0,
+            header: false,
+            task: false,
+        }
+    }
+
+    /// Takes the next line, without its end.
+    pub(super) fn line(&mut self, line: &[u8]) -> Result<(), TraceError> {
+        self.line += 1;
+        let line = memchr(b'#', line).map_or(line, |at| &line[..at]);
+        if line.len() > LONGEST_LINE {
+            return Err(self.fault(format!(
+                "a line of more than {LONGEST_LINE} bytes; is this a text trace?"
+            )));
+        }
+        let mut words = Words(line);
+        let Some(first) = words.next() else {
+            return Ok(());
+        };
+        if !self.header {
+            return self.header(first, words);
+        }
+        let item = match first {
+            b"x" => compute(words),
+            b"i" => access(Kind::Fetch, words),
+            b"r" => access(Kind::Read, words),
+            b"w" => access(Kind::Write, words),
+            b"task" => return self.begin(words),
+            b"dep" => return self.edge(words, false),
+            b"fork" => return self.edge(words, true),
+            _ => Err(format!(
+                "unknown word {}; a line begins with task, x, i, r, w, dep or fork",
+                show(first)
+            )),
+        };
+        let record = item.map_err(|what| self.fault(what))?;
+        if !self.task {
+            return Err(self.fault(
+                "a record before the first task; put a line `task ID` before it".to_owned(),
+            ));
+        }
+        self.sink.at_line(self.line);
+        self.sink.record(record)
+    }
+
+    /// The text is over.
+    pub(super) fn end(&self) -> Result<(), TraceError> {
+        if self.header {
+            return Ok(());
+        }
+        let what = "the text ends before the header; a trace begins with the line `tanada-trace 1`";
+        Err(TraceError::at(self.line.max(1), what))
+    }
+
+    fn fault(&self, what: Fault) -> TraceError {
+        TraceError::at(self.line, what)
+    }
+
+    fn header(&mut self, first: &[u8], mut words: Words<'_>) -> Result<(), TraceError> {
+        let what = match (first, words.next(), words.next()) {
+            (b"tanada-trace", Some(b"1"), None) => {
+                self.header = true;
+                return Ok(());
+            }
+            (b"tanada-trace", Some(b"1"), Some(word)) => surplus(word),
+            (b"tanada-trace", Some(version), _) => format!(
+                "version {} of the trace form is not known here, only 1",
+                show(version)
+            ),
+            (b"tanada-trace", None, _) => {
+                "the header lacks its version; write `tanada-trace 1`".to_owned()
+            }
+            _ => format!(
+                "not a trace: found {} where the header `tanada-trace 1` must stand",
+                show(first)
+            ),
+        };
+        Err(self.fault(what))
+    }
+
+    fn begin(&mut self, words: Words<'_>) -> Result<(), TraceError> {
+        let mut parts = Parts::default();
+        let task = parts
+            .parse(words)
+            .map_err(|what| TraceError::at(self.line, what))?;
+        self.sink.at_line(self.line);
+        self.task = true;
+        self.sink.task(&NewTask {
+            groupings: &parts.groupings,
+            hints: &parts.hints,
+            ..task
+        })
+    }
+
+    fn edge(&mut self, mut words: Words<'_>, fork: bool) -> Result<(), TraceError> {
+        let word = if fork { "fork" } else { "dep" };
+        let mut id = |which| {
+            narrow(
+                words.next().ok_or_else(|| {
+                    format!("`{word}` lacks the ID of {which}; write `{word} A B`")
+                })?,
+                "ID",
+            )
+        };
+        let pair = id("the task that ends").and_then(|from| Ok((from, id("the task that waits")?)));
+        let pair = pair.and_then(|pair| words.next().map_or(Ok(pair), |word| Err(surplus(word))));
+        let (from, to) = pair.map_err(|what| self.fault(what))?;
+        self.sink.at_line(self.line);
+        self.sink.edge(from, to, fork)
+    }
+}
+
+fn compute(mut words: Words<'_>) -> Result<Record, Fault> {
+    let cycles = number(
+        words.next().ok_or("`x` lacks its cycles; write `x N`")?,
+        "number of cycles",
+    )?;
+    words
+        .next()
+        .map_or(Ok(Record::compute(cycles)), |word| Err(surplus(word)))
+}
+
+fn access(kind: Kind, mut words: Words<'_>) -> Result<Record, Fault> {
+    let lacks = |what: &str| format!("`{0}` lacks its {what}; write `{0} ADDR SIZE`", kind.word());
+    let value = number(words.next().ok_or_else(|| lacks("address"))?, "address")?;
+    let word = words.next().ok_or_else(|| lacks("size"))?;
+    let size = narrow(word, "size")?;
+    if size == 0 {
+        return Err("size 0; a record touches 1 to 4294967295 bytes".to_owned());
+    }
+    let record = Record { value, size, kind };
+    if !record.is_valid() {
+        return Err(format!(
+            "{value:#x} and {size} bytes pass the last address, 2^64-1"
+        ));
+    }
+    words.next().map_or(Ok(record), |word| Err(surplus(word)))
+}
+
+/// What stands on a `task` line and is not a number.
+#[derive(Default)]
+struct Parts<'a> {
+    groupings: Vec<Grouping<'a>>,
+    hints: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Parts<'a> {
+    fn parse(&mut self, mut words: Words<'a>) -> Result<NewTask<'a>, Fault> {
+        let id = words.next().ok_or("`task` lacks its ID; write `task ID`")?;
+        let mut task = NewTask {
+            id: narrow(id, "ID")?,
+            ..NewTask::default()
+        };
+        // T, S and depth: which were given already; of groupings, by index.
+        let mut given = [false; 3];
+        let mut named: Vec<[bool; 2]> = Vec::new();
+        for word in words {
+            let text =
+                std::str::from_utf8(word).map_err(|_| format!("{} is not UTF-8", show(word)))?;
+            let twice = || format!("{} is given twice", show(word));
+            let mut once = |which: usize| {
+                if std::mem::replace(&mut given[which], true) {
+                    Err(twice())
+                } else {
+                    Ok(())
+                }
+            };
+            let Some((key, value)) = text.split_once('=') else {
+                return Err(surplus(word));
+            };
+            match key {
+                "T" => (task.t, ()) = (narrow(value.as_bytes(), "T group")?, once(0)?),
+                "S" => (task.s, ()) = (narrow(value.as_bytes(), "S group")?, once(1)?),
+                "depth" => (task.depth, ()) = (narrow(value.as_bytes(), "depth")?, once(2)?),
+                "name" if value.is_empty() => {
+                    return Err("an empty name; leave `name=` out".to_owned());
+                }
+                "name" if task.name.is_some() => return Err(twice()),
+                "name" => task.name = Some(value),
+                _ => match key.split_once(':') {
+                    Some((_, "")) => {
+                        return Err(format!("{} lacks a name between `:` and `=`", show(word)));
+                    }
+                    Some((letter @ ("T" | "S"), name)) => {
+                        let which = self.grouping(name);
+                        named.resize(self.groupings.len(), [false; 2]);
+                        let side = usize::from(letter == "S");
+                        if std::mem::replace(&mut named[which][side], true) {
+                            return Err(twice());
+                        }
+                        let number = narrow(value.as_bytes(), "group")?;
+                        let grouping = &mut self.groupings[which];
+                        *(if side == 0 {
+                            &mut grouping.t
+                        } else {
+                            &mut grouping.s
+                        }) = number;
+                    }
+                    Some(("h", _)) if value.is_empty() => {
+                        return Err(format!("{} lacks a value", show(word)));
+                    }
+                    Some(("h", name)) => self.hints.push((name, value)),
+                    _ => return Err(surplus(word)),
+                },
+            }
+        }
+        Ok(task)
+    }
+
+    fn grouping(&mut self, name: &'a str) -> usize {
+        self.groupings
+            .iter()
+            .position(|grouping| grouping.name == name)
+            .unwrap_or_else(|| {
+                self.groupings.push(Grouping { name, t: 0, s: 0 });
+                self.groupings.len() - 1
+            })
+    }
+}
+
+/// An unsigned number of 64 bits, decimal or 0x-hex, without a sign.
+fn number(word: &[u8], what: &str) -> Result<u64, Fault> {
+    let (digits, radix) = word
+        .strip_prefix(b"0x")
+        .map_or((word, 10), |digits| (digits, 16));
+    let digit = |b: u8| char::from(b).to_digit(radix);
+    if digits.is_empty() || digits.iter().any(|&b| digit(b).is_none()) {
+        return Err(format!(
+            "{} is no {what}; write decimal or 0x-hex digits without a sign",
+            show(word)
+        ));
+    }
+    digits
+        .iter()
+        .try_fold(0_u64, |value, &b| {
+            value
+                .checked_mul(u64::from(radix))?
+                .checked_add(u64::from(digit(b)?))
+        })
+        .ok_or_else(|| format!("the {what} {} passes 2^64-1", show(word)))
+}
+
+fn narrow(word: &[u8], what: &str) -> Result<u32, Fault> {
+    u32::try_from(number(word, what)?)
+        .map_err(|_| format!("the {what} {} passes 2^32-1", show(word)))
+}
+
+#[cold]
+fn surplus(word: &[u8]) -> Fault {
+    let cr = if word.contains(&b'\r') {
+        "; lines end with a line feed alone"
+    } else {
+        ""
+    };
+    format!("unknown or surplus word {}{cr}", show(word))
+}
+
+/// A word as it can be shown: escaped, and its beginning only.
+#[cold]
+fn show(word: &[u8]) -> String {
+    const MOST: usize = 40;
+    let begin = word[..word.len().min(MOST)].escape_ascii();
+    if word.len() > MOST {
+        format!("`{begin}...`")
+    } else {
+        format!("`{begin}`")
+    }
+}

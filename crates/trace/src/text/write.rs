@@ -1,0 +1,106 @@
+//! Writes the text form.
+
+use std::io::Write;
+
+use crate::sink::check_task;
+use crate::{Kind, NewTask, Record, Sink, TraceError};
+
+/// Writes a text trace as it is told, item by item; give it something buffered.
+///
+/// It keeps nothing, so duplicate IDs, unknown ones and cycles are found by who reads the text.
+#[derive(Debug)]
+pub struct TextWriter<W: Write> {
+    out: W,
+    any: bool,
+}
+
+impl<W: Write> TextWriter<W> {
+    /// Writes the header.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
+    pub fn new(mut out: W) -> Result<Self, TraceError> {
+        writeln!(out, "tanada-trace 1")?;
+        Ok(Self { out, any: false })
+    }
+
+    /// Writes what is buffered, and gives back where it was written to.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn finish(mut self) -> Result<W, TraceError> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+impl<W: Write> Sink for TextWriter<W> {
+    fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError> {
+        check_task(task, 0)?;
+        self.any = true;
+        let out = &mut self.out;
+        write!(out, "task {}", task.id)?;
+        for (key, value) in [("T", task.t), ("S", task.s), ("depth", task.depth)] {
+            if value != 0 {
+                write!(out, " {key}={value}")?;
+            }
+        }
+        if let Some(name) = task.name {
+            write!(out, " name={name}")?;
+        }
+        for grouping in task.groupings {
+            write!(
+                out,
+                " T:{0}={1} S:{0}={2}",
+                grouping.name, grouping.t, grouping.s
+            )?;
+        }
+        for (name, value) in task.hints {
+            write!(out, " h:{name}={value}")?;
+        }
+        writeln!(out)?;
+        Ok(())
+    }
+
+    fn record(&mut self, record: Record) -> Result<(), TraceError> {
+        check_record(record, self.any, 0)?;
+        match record.kind {
+            Kind::Compute => writeln!(self.out, "x {}", record.value)?,
+            kind => writeln!(
+                self.out,
+                "{} {:#x} {}",
+                kind.word(),
+                record.value,
+                record.size
+            )?,
+        }
+        Ok(())
+    }
+
+    fn edge(&mut self, from: u32, to: u32, fork: bool) -> Result<(), TraceError> {
+        let word = if fork { "fork" } else { "dep" };
+        writeln!(self.out, "{word} {from} {to}")?;
+        Ok(())
+    }
+}
+
+/// Refuses a record that no trace may hold.
+pub(crate) fn check_record(record: Record, any_task: bool, line: u64) -> Result<(), TraceError> {
+    if any_task && record.is_valid() {
+        return Ok(());
+    }
+    let what = if any_task {
+        "is not valid: size 0, or beyond the last address"
+    } else {
+        "comes before the first task"
+    };
+    Err(TraceError::at(
+        line,
+        format!(
+            "the record `{} {:#x} {}` {what}",
+            record.kind.word(),
+            record.value,
+            record.size
+        ),
+    ))
+}

@@ -1,0 +1,202 @@
+//! A trace in memory.
+
+use std::path::Path;
+
+use crate::binary::MAGIC;
+use crate::blocks::{Block, Store};
+use crate::files::Input;
+use crate::graph::Graph;
+use crate::{Reader, TraceError, load};
+
+/// One task of a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Task {
+    /// As the trace numbers it; unique, and not its index.
+    pub id: u32,
+    /// T group of the selected grouping; 0 is the exception group.
+    pub t: u32,
+    /// S group of the selected grouping; 0 is the exception group.
+    pub s: u32,
+    /// Depth in the tree of forks.
+    pub depth: u32,
+    /// Index into [`Trace::names`]; `u32::MAX` when it has none.
+    pub name: u32,
+    /// Its dependency count at the start.
+    pub waits: u32,
+    /// The block where its records begin.
+    pub(crate) block: u32,
+    /// Where in that block.
+    pub(crate) offset: u32,
+}
+
+/// A task that waits for another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Edge(u32);
+
+impl Edge {
+    pub(crate) const fn new(to: u32, fork: bool) -> Self {
+        Self(to << 1 | fork as u32)
+    }
+
+    /// The index of the task that waits.
+    #[must_use]
+    pub const fn to(self) -> u32 {
+        self.0 >> 1
+    }
+
+    /// Whether the task that waits is a child that is forked when the other ends.
+    #[must_use]
+    pub const fn is_fork(self) -> bool {
+        self.0 & 1 != 0
+    }
+}
+
+impl std::fmt::Debug for Edge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} {}",
+            if self.is_fork() { "fork" } else { "dep" },
+            self.to()
+        )
+    }
+}
+
+/// Which groups of a trace's tasks count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Groups {
+    /// Those of `T=` and `S=`.
+    #[default]
+    Plain,
+    /// Those of `T:NAME=` and `S:NAME=`; a task without them is in group 0.
+    Named(String),
+    /// All tasks are in group 0.
+    None,
+}
+
+/// A task graph in memory; records stay compressed.
+///
+/// At most 40 bytes a task and a dependency together, and 12 a hint; records are in a file, or in memory while they are few.
+#[derive(Debug, Default)]
+pub struct Trace {
+    pub(crate) name: String,
+    pub(crate) graph: Graph,
+    pub(crate) names: Vec<String>,
+    pub(crate) groupings: Vec<String>,
+    /// (task, name, value), by task; name and value are indices into `hint_words`.
+    pub(crate) hints: Vec<(u32, u32, u32)>,
+    pub(crate) hint_words: Vec<String>,
+    pub(crate) records: u64,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) store: Store,
+}
+
+impl Trace {
+    /// Reads a trace in either form, told apart by the first bytes.
+    ///
+    /// A text is compressed while it is read, some ten million records a second; of a binary trace only the graph is read, some ten million
+    /// tasks a second.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no valid trace, or no task has the grouping that was asked for.
+    pub fn open(path: &Path, groups: &Groups) -> Result<Self, TraceError> {
+        let name = path.display().to_string();
+        match Input::open(path)? {
+            Input::Binary(store, length) => load::binary(store, length, &name, groups),
+            Input::Text(text) => load::text(text, &name, groups),
+        }
+    }
+
+    /// Reads a trace of either form out of memory; `name` stands in messages.
+    ///
+    /// # Errors
+    /// It is no valid trace, or no task has the grouping that was asked for.
+    pub fn parse(bytes: &[u8], name: &str, groups: &Groups) -> Result<Self, TraceError> {
+        if bytes.starts_with(&MAGIC) {
+            load::binary(
+                Store::Memory(bytes.to_vec()),
+                bytes.len() as u64,
+                name,
+                groups,
+            )
+        } else {
+            load::text(bytes, name, groups)
+        }
+    }
+
+    /// The tasks in declaration order.
+    #[must_use]
+    pub fn tasks(&self) -> &[Task] {
+        &self.graph.tasks
+    }
+
+    /// How many tasks there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.graph.tasks.len()
+    }
+
+    /// Whether there are no tasks.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.graph.tasks.is_empty()
+    }
+
+    /// The distinct names of tasks.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The name of the task with this index; empty when it has none.
+    ///
+    /// # Panics
+    /// If there is no such task.
+    #[must_use]
+    pub fn name(&self, task: u32) -> &str {
+        self.names
+            .get(self.graph.tasks[task as usize].name as usize)
+            .map_or("", |name| name)
+    }
+
+    /// Who waits for the task with this index: in declaration order of the dependencies, each pair once, at the place of the first.
+    ///
+    /// # Panics
+    /// If there is no such task.
+    #[must_use]
+    pub fn successors(&self, task: u32) -> &[Edge] {
+        let first = &self.graph.first_edge[task as usize..];
+        &self.graph.edges[first[0] as usize..first[1] as usize]
+    }
+
+    /// Names of further groupings that some task has.
+    #[must_use]
+    pub fn groupings(&self) -> &[String] {
+        &self.groupings
+    }
+
+    /// What the task with this index has as `h:NAME=VALUE`. Logarithmic in the number of hints.
+    #[must_use]
+    pub fn hint(&self, task: u32, name: &str) -> Option<&str> {
+        let begin = self.hints.partition_point(|hint| hint.0 < task);
+        let of_task = self.hints[begin..].iter().take_while(|hint| hint.0 == task);
+        of_task
+            .copied()
+            .find(|hint| self.hint_words[hint.1 as usize] == name)
+            .map(|hint| &*self.hint_words[hint.2 as usize])
+    }
+
+    /// How many records there are.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// A reader of the records; each simulation has its own.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn reader(&self) -> Result<Reader<'_>, TraceError> {
+        Ok(Reader::new(self))
+    }
+}

@@ -1,0 +1,228 @@
+//! Binary traces that are cut, changed or made up: a clear error, never a panic, never other content.
+
+mod common;
+
+use proptest::prelude::*;
+use tanada_trace::{Groups, Kind, Record, Trace, TraceError, fuzzing::file_of};
+
+/// All that a file says, if it can be read to its end.
+fn read_all(bytes: &[u8]) -> Result<(Vec<tanada_trace::Task>, Vec<Record>), TraceError> {
+    let trace = Trace::parse(bytes, "in.tnb", &Groups::Plain)?;
+    let mut reader = trace.reader()?;
+    let (mut records, mut window) = (Vec::new(), Vec::new());
+    for task in 0..trace.len() as u32 {
+        let mut cursor = reader.start(task);
+        loop {
+            reader.fill(&mut cursor, &mut window)?;
+            if window.is_empty() {
+                break;
+            }
+            assert!(window.iter().all(|record| record.is_valid()));
+            records.extend_from_slice(&window);
+        }
+    }
+    Ok((trace.tasks().to_vec(), records))
+}
+
+fn sample() -> Vec<u8> {
+    let mut text = String::from("tanada-trace 1\n");
+    for id in 0..40 {
+        text.push_str(&format!(
+            "task {id} T={} name=n{} T:a=3 h:key=v{id}\n",
+            id / 4,
+            id % 3
+        ));
+        for i in 0..id {
+            text.push_str(&format!(
+                "i 0x400000 {}\nr {} 8\nw {} 4\nx {i}\n",
+                32 + i * i % 7,
+                0x1000 + i * id * 8,
+                0x90000 + i * 4
+            ));
+        }
+        if id > 0 {
+            text.push_str(&format!("dep {} {id}\n", id / 2));
+        }
+    }
+    common::text_to_binary(text.as_bytes())
+}
+
+#[test]
+fn every_cut_is_told() {
+    let bytes = sample();
+    for length in 0..bytes.len() {
+        let message = read_all(&bytes[..length]).unwrap_err().to_string();
+        let not_complete = "in.tnb: not complete: it ends before its footer; copy it again, or record \
+                            it again if its recording was stopped";
+        assert!(length < 8 || message == not_complete, "{length}: {message}");
+    }
+    let mut longer = bytes.clone();
+    longer.push(0);
+    assert!(read_all(&longer).is_err());
+}
+
+#[test]
+fn every_changed_bit_is_told() {
+    let bytes = sample();
+    let good = read_all(&bytes).unwrap();
+    assert!(good.1.len() > 3000);
+    for at in 0..bytes.len() * 8 {
+        let mut changed = bytes.clone();
+        changed[at / 8] ^= 1 << (at % 8);
+        let error = read_all(&changed)
+            .expect_err("a bit that nobody looks at")
+            .to_string();
+        assert!(error.starts_with("in.tnb:"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told() {
+    let bytes = sample();
+    let with = |at: usize, byte: u8| {
+        let mut changed = bytes.clone();
+        changed[at] = byte;
+        read_all(&changed).unwrap_err().to_string()
+    };
+    let version = "in.tnb: version 2 of the binary form is not known here, only 1; convert it with the program that wrote it";
+    assert_eq!(with(8, 2), version);
+    let block = with(20, !bytes[20]);
+    assert!(
+        block.starts_with("in.tnb: damaged: the block of ")
+            && block.contains(" bytes at byte 16: its checksum is wrong"),
+        "{block}"
+    );
+    let footer =
+        "in.tnb: damaged: the checksum of its footer is wrong; make or copy the file again";
+    assert_eq!(with(bytes.len() - 30, !bytes[bytes.len() - 30]), footer);
+}
+
+/// A short file that says it has 2^40 tasks or blocks.
+#[test]
+fn claims_are_not_believed() {
+    for tasks in [1, 1 << 20, (1 << 31) - 1, 1 << 40, u64::MAX] {
+        let error = read_all(&file_of(&[], &[0], tasks, tasks))
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("in.tnb: damaged: "), "{error}");
+    }
+    let mut bytes = file_of(&[1, 0, 0, 0, 0xe0], &[0], 0, 0);
+    let footer = bytes.len() - 56;
+    for blocks in [u32::MAX as u64, 1 << 40, u64::MAX] {
+        bytes[footer..footer + 8].copy_from_slice(&blocks.to_le_bytes());
+        let crc = crc32fast::hash(&bytes[footer..footer + 44]);
+        bytes[footer + 44..footer + 48].copy_from_slice(&crc.to_le_bytes());
+        let error = read_all(&bytes).unwrap_err().to_string();
+        assert!(error.starts_with("in.tnb: damaged: its footer "), "{error}");
+    }
+}
+
+/// A task graph of one task whose records begin at the begin of the first block.
+const ONE_TASK: [u8; 11] = [0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0];
+
+/// Operations and what stands apart of them, as a block.
+fn block(ops: &[u8], apart: &[u8]) -> Vec<u8> {
+    [&(ops.len() as u32).to_le_bytes(), ops, apart].concat()
+}
+
+#[test]
+fn operations_as_documented() {
+    let records = |ops: &[u8], apart: &[u8]| {
+        read_all(&file_of(&block(ops, apart), &ONE_TASK, 1, 0)).map(|read| read.1)
+    };
+    // Read of 8 bytes at 0x10; the same distance again; behind it; computation of 200 cycles; as many again, three times.
+    let read = Kind::Read as u8;
+    let ops = [
+        read | 3 << 2 | 2 << 5,
+        read | 1 << 2,
+        read,
+        3 << 2,
+        1 << 2 | 4 << 5,
+        0xe0,
+    ];
+    let expected = [
+        Record::read(0x10, 8),
+        Record::read(0x20, 8),
+        Record::read(0x28, 8),
+        Record::compute(200),
+        Record::compute(200),
+        Record::compute(200),
+        Record::compute(200),
+    ];
+    assert_eq!(records(&ops, &[0x90, 200, 3]).unwrap(), expected);
+    // A loop of two, of which five records come.
+    let ops = [
+        read | 3 << 2 | 2 << 5,
+        3 << 2,
+        read | 3 << 2,
+        3 << 2,
+        0xe8,
+        0xe0,
+    ];
+    let expected = [(0x10, 1), (0x14, 2), (0x18, 3), (0x1c, 4), (0x20, 5)];
+    let expected: Vec<_> = expected
+        .into_iter()
+        .flat_map(|(at, x)| [Record::read(at, 8), Record::compute(x)])
+        .take(9)
+        .collect();
+    assert_eq!(
+        records(&ops, &[0x90, 1, 0x84, 2, 2, 5, 0]).unwrap(),
+        expected
+    );
+
+    for (ops, apart, what) in [
+        (&[][..], &[][..], "no end"),
+        (&[0xe4], &[], "goes on in a block that is not there"),
+        (&[0xec], &[], "an operation that there is not"),
+        (&[0xfc], &[], "an operation that there is not"),
+        (&[0xe8, 0xe0], &[1, 1, 0], "a loop of one"),
+        (&[0xe8, 0xe0], &[2, 1, 0], "a loop of nothing"),
+        (&[0, 0, 0, 0, 0xe8, 0xe0], &[33, 1, 0], "too long a loop"),
+        (&[1 << 2 | 4 << 5, 0xe0], &[0], "a run of nothing"),
+        (
+            &[read | 7 << 2 | 2 << 5, 0xe0],
+            &[0xff; 8],
+            "beyond the last address",
+        ),
+        (
+            &[read | 7 << 2 | 7 << 5, 0xe0],
+            &[0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff],
+            "a size of 2^32",
+        ),
+        (
+            &[read | 3 << 2, read | 3 << 2 | 4 << 5, 0xe0],
+            &[0x80 + 100, 0x80 - 60, 2],
+            "a run below 0",
+        ),
+    ] {
+        let error = records(ops, apart).expect_err(what).to_string();
+        assert!(error.starts_with("in.tnb: damaged: "), "{what}: {error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 400 }))]
+
+    #[test]
+    fn any_operations(ops in proptest::collection::vec(any::<u8>(), 0..200), apart in proptest::collection::vec(any::<u8>(), 0..900)) {
+        let _ = read_all(&file_of(&block(&ops, &apart), &ONE_TASK, 1, 0));
+    }
+
+    #[test]
+    fn any_graph(graph in proptest::collection::vec(prop_oneof![0..4_u8, any::<u8>()], 0..300), tasks in 0..40_u64, edges in 0..40_u64) {
+        let _ = read_all(&file_of(&block(&[0xe0; 8], &[]), &graph, tasks, edges));
+    }
+
+    #[test]
+    fn several_changes(model in common::model(), changes in proptest::collection::vec((any::<u32>(), any::<u8>()), 1..4)) {
+        let good = common::to_binary(&model);
+        let mut changed = good.clone();
+        for (at, byte) in changes {
+            let at = at as usize % changed.len();
+            changed[at] = byte;
+        }
+        if changed != good {
+            prop_assert!(read_all(&changed).is_err());
+        }
+    }
+}
