@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use thiserror::Error;
 
+use crate::parts::{CacheUse, NameUse, Reuse};
 use crate::schema::{Events, Report, RunResult, SCHEMA, Timeline};
 
 /// Largest time in a timeline: what a page's script can still hold exactly.
@@ -72,7 +73,8 @@ pub fn to_json(report: &Report) -> Result<String, ReportError> {
 }
 
 /// Checks that a report is of this version and does not contradict itself: columns of one length, events that end
-/// after they start on workers that exist, names and victims that exist, numbers that are numbers.
+/// after they start on workers that exist, names and victims that exist, numbers that are numbers, parts that sum to
+/// their whole.
 ///
 /// # Errors
 /// The first contradiction, with the run or timeline where it is. Costs a pass over all events.
@@ -138,6 +140,96 @@ fn check_run(run: &RunResult) -> Result<(), String> {
         return Err(format!(
             "`steals` is {steals}, but `origins.stolen` is {}",
             origins.stolen
+        ));
+    }
+    check_limits(run)?;
+    check_stalls(run)?;
+    run.caches.iter().try_for_each(check_cache)?;
+    run.reuse.iter().try_for_each(check_reuse)
+}
+
+fn check_limits(run: &RunResult) -> Result<(), String> {
+    let Some(limits) = run.limits else {
+        return Ok(());
+    };
+    for (key, value) in [
+        ("limits.work", limits.work),
+        ("limits.critical_path", limits.critical_path),
+        ("limits.channels", limits.channels.unwrap_or(0.0)),
+    ] {
+        if !(value.is_finite() && value >= 0.0) {
+            return Err(format!("`{key}` is {value}, not a number of 0 or more"));
+        }
+        // A bound is rounded where it is counted in whole cycles.
+        if run.bound.is_none_or(|bound| bound + 1.0 < value) {
+            return Err(format!("`{key}` is {value}, above `bound`"));
+        }
+    }
+    Ok(())
+}
+
+fn check_stalls(run: &RunResult) -> Result<(), String> {
+    if !run.stalls.is_empty() && run.stalls.len() != usize::from(run.workers) {
+        return Err(format!(
+            "`stalls` is of {} workers, `workers` is {}",
+            run.stalls.len(),
+            run.workers
+        ));
+    }
+    for (worker, stalls) in run.stalls.iter().enumerate() {
+        let total = stalls.total();
+        if total.is_none() || run.cycles.is_some() && total != run.cycles {
+            let total = total.map_or("too large a sum".to_owned(), |total| total.to_string());
+            return Err(format!(
+                "the parts of `stalls` of worker {worker} make {total} and not the makespan"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_cache(cache: &CacheUse) -> Result<(), String> {
+    let name = &cache.cache;
+    if cache.misses > cache.accesses || cache.unavoidable.is_some_and(|some| some > cache.misses) {
+        return Err(format!(
+            "cache `{name}` has {} accesses, {} misses and {} unavoidable ones",
+            cache.accesses,
+            cache.misses,
+            cache.unavoidable.unwrap_or(0)
+        ));
+    }
+    if cache.by_name.is_empty() {
+        return Ok(());
+    }
+    let sum = |of: fn(&NameUse) -> u64| {
+        let mut counts = cache.by_name.iter().map(of);
+        counts.try_fold(0_u64, |sum, one| sum.checked_add(one))
+    };
+    if sum(|part| part.accesses) != Some(cache.accesses)
+        || sum(|part| part.misses) != Some(cache.misses)
+    {
+        return Err(format!(
+            "the names of cache `{name}` do not sum to its accesses and misses"
+        ));
+    }
+    Ok(())
+}
+
+fn check_reuse(reuse: &Reuse) -> Result<(), String> {
+    let mut counts = reuse.buckets.iter().chain([&reuse.first]);
+    let sum = counts.try_fold(0_u64, |sum, one| sum.checked_add(*one));
+    if reuse.buckets.len() > 65 || sum != Some(reuse.touches) {
+        return Err(format!(
+            "the {} buckets and the first touches of `reuse` do not sum to its {} touches",
+            reuse.buckets.len(),
+            reuse.touches
+        ));
+    }
+    let share = reuse.sampled > 0.0 && reuse.sampled <= 1.0;
+    if !(reuse.line.is_power_of_two() && share) {
+        return Err(format!(
+            "`reuse` has lines of {} bytes, sampled at {}",
+            reuse.line, reuse.sampled
         ));
     }
     Ok(())

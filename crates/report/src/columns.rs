@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::headline::{comparable_sets, workers_of};
 use crate::schema::{Engine, Report, RunResult};
 
 /// One cell: what is shown, and the number to sort by, where it is one.
@@ -96,7 +97,7 @@ const MEASURED: [(&str, &str, Read); 15] = [
         number(run.scheduling_cycles_per_task, cycles)
     }),
     ("utilisation", "time in tasks over workers x time", |run| {
-        number(run.utilisation, |v| format!("{:.1}%", v * 100.0))
+        number(run.utilisation, per_cent)
     }),
     ("steals", "tasks taken from another worker", |run| {
         count(run.steals)
@@ -135,20 +136,28 @@ pub(crate) fn engine(engine: Engine) -> &'static str {
 }
 
 /// Whether runs that have this setting have different ones.
-fn differs(runs: &[RunResult], read: Read) -> bool {
+fn differs(runs: &[&RunResult], read: Read) -> bool {
     let mut values = runs.iter().filter_map(|run| Some(read(run)?.text));
     values
         .next()
         .is_some_and(|first| values.any(|value| value != first))
 }
 
-/// The columns of a report: policy, the settings that differ, what was measured, and single values from `extra`.
-pub(crate) fn columns(report: &Report) -> Vec<Column> {
-    let runs = &report.runs;
+/// The tables of a report: one of all runs, or with both engines one a set of comparable runs, since they measure different things.
+pub(crate) fn tables(report: &Report) -> Vec<Vec<&RunResult>> {
+    let first = report.runs.first().map(|run| run.engine);
+    match report.runs.iter().all(|run| Some(run.engine) == first) {
+        true => vec![report.runs.iter().collect()],
+        false => comparable_sets(report),
+    }
+}
+
+/// The columns of a table: policy, the settings that differ, what was measured, and single values from `extra`.
+pub(crate) fn columns(runs: &[&RunResult]) -> Vec<Column> {
     let column = |heading: &str, meaning, read: Read| Column {
         heading: heading.to_owned(),
         meaning,
-        cells: runs.iter().map(read).collect(),
+        cells: runs.iter().map(|run| read(run)).collect(),
     };
     let mut columns = Vec::new();
     for (index, (heading, meaning, read)) in MEASURED.into_iter().enumerate() {
@@ -160,6 +169,12 @@ pub(crate) fn columns(report: &Report) -> Vec<Column> {
             columns.extend(settings.map(|(heading, read)| column(heading, "", read)));
         }
     }
+    columns.extend(cache_columns(runs));
+    columns.push(column(
+        "writebacks",
+        "lines written back, summed over all caches",
+        |run| count(run.writebacks),
+    ));
     let keys: BTreeSet<&String> = runs.iter().flat_map(|run| run.extra.keys()).collect();
     for key in keys {
         columns.push(Column {
@@ -170,6 +185,26 @@ pub(crate) fn columns(report: &Report) -> Vec<Column> {
     }
     columns.retain(|column| column.cells.iter().any(Option::is_some));
     columns
+}
+
+/// Misses of each level and kind of cache.
+fn cache_columns(runs: &[&RunResult]) -> Vec<Column> {
+    let mut names: Vec<&str> = Vec::new();
+    for cache in runs.iter().flat_map(|run| &run.caches) {
+        if !names.contains(&cache.cache.as_str()) {
+            names.push(&cache.cache);
+        }
+    }
+    let misses = |run: &RunResult, name: &str| {
+        let cache = run.caches.iter().find(|cache| cache.cache == name)?;
+        count(Some(cache.misses))
+    };
+    let columns = names.into_iter().map(|name| Column {
+        heading: format!("{name} misses"),
+        meaning: "touches that missed in this level, summed over its caches",
+        cells: runs.iter().map(|run| misses(run, name)).collect(),
+    });
+    columns.collect()
 }
 
 fn extra(value: &serde_json::Value) -> Option<Cell> {
@@ -185,15 +220,15 @@ fn extra(value: &serde_json::Value) -> Option<Cell> {
 }
 
 /// The settings that all runs share, for instance `native · h264 · demo.264 · 2 workers`.
-pub(crate) fn shared_settings(report: &Report) -> String {
+pub(crate) fn shared_settings(runs: &[&RunResult]) -> String {
     let shared = SETTINGS
         .into_iter()
-        .filter(|&(_, read)| !differs(&report.runs, read));
+        .filter(|&(_, read)| !differs(runs, read));
     let words = shared.filter_map(|(heading, read)| {
-        let value = report.runs.iter().find_map(read)?.text;
+        let run = runs.iter().find(|run| read(run).is_some())?;
+        let value = read(run)?.text;
         Some(match heading {
-            "workers" if value == "1" => "1 worker".to_owned(),
-            "workers" => format!("{value} workers"),
+            "workers" => workers_of(run),
             "groups" | "tasks as" => format!("{heading} {value}"),
             _ => value,
         })
@@ -226,7 +261,11 @@ fn cycles(value: f64) -> String {
     format!("{} cyc", thousands(value.round() as u64))
 }
 
-fn nanoseconds(value: f64) -> String {
+pub(crate) fn per_cent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+pub(crate) fn nanoseconds(value: f64) -> String {
     match value {
         v if v < 1e3 => format!("{v:.0} ns"),
         v if v < 1e5 => format!("{:.2} us", v / 1e3),

@@ -1,6 +1,7 @@
 //! What a comparison comes down to, in a sentence.
 
 use crate::columns::engine;
+use crate::groups;
 use crate::schema::{BASELINE, Report, RunResult, SEQUENTIAL};
 
 /// One sentence or two about runs that can be compared with one another.
@@ -21,9 +22,18 @@ fn key(run: &RunResult) -> (&str, &str, &str, &str, u16) {
     )
 }
 
+/// Its workers, or cores, in words.
+pub(crate) fn workers_of(run: &RunResult) -> String {
+    let word = run.engine.worker_word();
+    match run.workers {
+        1 => format!("1 {word}"),
+        n => format!("{n} {word}s"),
+    }
+}
+
 /// Speed of a run by whatever it measured; larger is faster.
-fn speed(run: &RunResult) -> Option<f64> {
-    let by_time = || run.seconds.map(|seconds| 1.0 / seconds.median);
+pub(crate) fn speed(run: &RunResult) -> Option<f64> {
+    let by_time = || run.seconds.map(|seconds| 1.0 / seconds.min);
     let by_cycles = || run.cycles.map(|cycles| 1.0 / cycles as f64);
     run.fps
         .or_else(by_time)
@@ -54,28 +64,38 @@ fn belongs(run: &RunResult, set: &[&RunResult]) -> bool {
         || sequential && without_workers(set[0]) == without_workers(run)
 }
 
-/// A headline for each set of comparable runs.
+/// A headline for each set of comparable runs of which there is something to say.
 pub(crate) fn headlines(report: &Report) -> Vec<Headline> {
     let sets = comparable_sets(report);
     let several = sets.len() > 1;
-    sets.iter().map(|set| headline(set, several)).collect()
+    sets.iter()
+        .filter_map(|set| headline(set, several))
+        .collect()
 }
 
-fn headline(set: &[&RunResult], say_which: bool) -> Headline {
+fn headline(set: &[&RunResult], say_which: bool) -> Option<Headline> {
+    let (same, alarm) = identity(set);
+    let sentences = format!("{}{same}", fastest(set));
+    if sentences.is_empty() {
+        return None;
+    }
     let mut text = String::new();
     if say_which {
         let parallel = set.iter().find(|run| run.policy != SEQUENTIAL);
-        let (engine, machine, workload, input, workers) = key(parallel.unwrap_or(&set[0]));
-        text = format!("{engine}, {workload} {input}, {workers} workers");
+        let (engine, machine, workload, input, _) = key(parallel.unwrap_or(&set[0]));
+        let workers = workers_of(parallel.unwrap_or(&set[0]));
+        text = format!("{engine}, {workload} {input}, {workers}");
         if !machine.is_empty() {
             text = format!("{text}, {machine}");
         }
         text.push_str(": ");
     }
-    text.push_str(&fastest(set));
-    let (same, alarm) = identity(set);
-    text.push_str(&same);
-    Headline { text, alarm }
+    text.push_str(sentences.trim_start());
+    for sentence in groups::verdicts(set) {
+        text.push('\n');
+        text.push_str(&sentence);
+    }
+    Some(Headline { text, alarm })
 }
 
 fn fastest(set: &[&RunResult]) -> String {
@@ -87,7 +107,11 @@ fn fastest(set: &[&RunResult]) -> String {
         format!(" with {fps:.1} frames a second")
     });
     if set.len() == 1 {
-        return format!("{} ran{frames}.", best.policy);
+        // A time stands in the table; that it was taken is nothing to say.
+        return match best.fps {
+            Some(_) => format!("{} ran{frames}.", best.policy),
+            None => String::new(),
+        };
     }
     let times = |policy: &str, words: &str| {
         let other = set
@@ -189,6 +213,28 @@ mod tests {
     }
 
     #[test]
+    fn of_one_run_its_figure_is_said_or_nothing() {
+        let mut report = Report::new("t");
+        report.runs = vec![run("ts", 139.7, Some(true))];
+        assert_eq!(
+            headlines(&report)[0].text,
+            "ts ran with 139.7 frames a second. All frames are identical to the sequential ones under every policy."
+        );
+        report.runs = vec![RunResult {
+            seconds: crate::schema::Seconds::of(&[1.0]),
+            ..RunResult::new("stencil", "size=8", "ts", 2)
+        }];
+        assert!(headlines(&report).is_empty());
+        report.runs[0].identical = Some(false);
+        let all = headlines(&report);
+        assert!(
+            all[0].alarm && all[0].text.starts_with("ATTENTION"),
+            "{}",
+            all[0].text
+        );
+    }
+
+    #[test]
     fn uncompared_runs_are_not_called_identical() {
         let mut report = Report::new("t");
         report.runs = vec![run("fcfs", 100.0, None), run("ts", 101.0, None)];
@@ -199,12 +245,12 @@ mod tests {
     fn native_and_simulated_runs_are_not_mixed() {
         let mut report = Report::new("t");
         report.runs = vec![run("fcfs", 100.0, None), run("ts", 101.0, None)];
-        report.runs.push(RunResult {
+        report.runs.extend(["fcfs", "ts"].map(|policy| RunResult {
             engine: Engine::Simulated,
             cycles: Some(5),
             fps: None,
-            ..run("ts", 1.0, None)
-        });
+            ..run(policy, 1.0, None)
+        }));
         let all = headlines(&report);
         assert_eq!(all.len(), 2);
         assert!(all[1].text.starts_with("simulated"));

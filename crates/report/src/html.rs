@@ -11,15 +11,22 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use crate::charts::{Chart, Format, Kind, Section, sections};
 use crate::check::{ReportError, validate};
 use crate::classes::{Classes, ColourBy};
 use crate::colours::hex;
-use crate::columns::{Column, columns, engine, shared_settings};
-use crate::headline::{comparable_sets, headlines};
-use crate::schema::{Report, RunResult, Timeline};
+use crate::columns::{Column, columns, shared_settings, tables, thousands};
+use crate::headline::headlines;
+use crate::schema::{Engine, Report, RunResult, Timeline};
 
 const ECHARTS: &str = include_str!(concat!(env!("OUT_DIR"), "/echarts.min.js"));
-const SCRIPT: &str = include_str!("page/page.js");
+/// One script in four files, so that each can be read: they share one scope.
+const SCRIPT: [&str; 4] = [
+    include_str!("page/base.js"),
+    include_str!("page/gantt.js"),
+    include_str!("page/plots.js"),
+    include_str!("page/start.js"),
+];
 const STYLE: &str = include_str!("page/page.css");
 const LICENCES: &str = include_str!("page/licences.txt");
 
@@ -28,9 +35,10 @@ const SECURITY_POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
 /// The report as one HTML page without any reference to another file or host: a sentence, the comparison (sortable),
-/// a bar chart of speed, and a Gantt chart (workers x time) for each timeline, coloured by S group, T group, stage or
-/// origin, with zoom, pan and a description of the task under the pointer. Light and dark by the reader's setting,
-/// for wide screens, phones and paper.
+/// charts of whatever the runs hold (speed, time beside the bound, where each core's time went, misses by cache and
+/// stage, reuse distances, native beside simulated), and a Gantt chart (workers x time) for each timeline, coloured by
+/// S group, T group, stage or origin, with zoom, pan, a description of the task under the pointer and a download for
+/// Perfetto. Light and dark by the reader's setting, for wide screens, phones and paper.
 ///
 /// The page is about 1 MB and 25 bytes an event. Charts are drawn when they come into sight.
 ///
@@ -50,14 +58,17 @@ pub fn to_html(report: &Report) -> Result<String, ReportError> {
     );
     write_summary(&mut page, report);
     write_table(&mut page, report);
-    write_charts(&mut page, report);
+    let sections = sections(report);
+    write_sections(&mut page, &sections);
+    write_timelines(&mut page, report);
     write_footer(&mut page, report);
-    let data = script_safe(&data(report).to_string());
+    let data = script_safe(&data(report, &sections).to_string());
     let _ = write!(
         page,
         "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n\
          <script type=\"application/json\" id=\"data\">{data}</script>\n\
-         <script>{ECHARTS}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
+         <script>{ECHARTS}</script>\n<script>\n'use strict';\n(() => {{\n{}}})();\n</script>\n</body>\n</html>\n",
+        SCRIPT.concat()
     );
     Ok(page)
 }
@@ -89,11 +100,14 @@ fn write_summary(page: &mut String, report: &Report) {
         } else {
             "headline"
         };
-        let _ = writeln!(page, "<p class=\"{class}\">{}</p>", escape(&headline.text));
-    }
-    let settings = shared_settings(report);
-    if !settings.is_empty() {
-        let _ = writeln!(page, "<p class=\"settings\">{}</p>", escape(&settings));
+        // One line a sentence about groups, below the line about speed.
+        let mut lines = headline.text.lines().map(escape);
+        let first = lines.next().unwrap_or_default();
+        let _ = writeln!(page, "<p class=\"{class}\">{first}</p>");
+        let items: String = lines.map(|line| format!("<li>{line}</li>\n")).collect();
+        if !items.is_empty() {
+            let _ = writeln!(page, "<ul class=\"verdicts\">\n{items}</ul>");
+        }
     }
 }
 
@@ -101,10 +115,20 @@ fn write_table(page: &mut String, report: &Report) {
     if report.runs.is_empty() {
         return;
     }
-    let columns = columns(report);
-    page.push_str(
-        "<section>\n<h2>Comparison</h2>\n<div class=\"scroll\"><table id=\"runs\">\n<thead><tr>",
-    );
+    page.push_str("<section>\n<h2>Comparison</h2>\n");
+    for runs in tables(report) {
+        write_runs(page, &runs);
+    }
+    page.push_str("</section>\n");
+}
+
+fn write_runs(page: &mut String, runs: &[&RunResult]) {
+    let columns = columns(runs);
+    let settings = shared_settings(runs);
+    if !settings.is_empty() {
+        let _ = writeln!(page, "<p class=\"settings\">{}</p>", escape(&settings));
+    }
+    page.push_str("<div class=\"scroll\"><table class=\"runs\">\n<thead><tr>");
     for column in &columns {
         let class = if column.is_numeric() {
             " class=\"number\""
@@ -119,7 +143,7 @@ fn write_table(page: &mut String, report: &Report) {
         );
     }
     page.push_str("</tr></thead>\n<tbody>\n");
-    for (row, run) in report.runs.iter().enumerate() {
+    for (row, run) in runs.iter().enumerate() {
         let class = if run.identical == Some(false) {
             " class=\"alarm\""
         } else {
@@ -131,7 +155,7 @@ fn write_table(page: &mut String, report: &Report) {
         }
         page.push_str("</tr>\n");
     }
-    page.push_str("</tbody>\n</table></div>\n</section>\n");
+    page.push_str("</tbody>\n</table></div>\n");
 }
 
 fn write_cell(page: &mut String, column: &Column, row: usize) {
@@ -153,21 +177,118 @@ fn write_cell(page: &mut String, column: &Column, row: usize) {
     }
 }
 
-fn write_charts(page: &mut String, report: &Report) {
-    for (index, chart) in bars(report).iter().enumerate() {
-        let title = escape(chart["title"].as_str().unwrap_or_default());
+/// The charts of [`sections`]: each with its legend and, for readers and readings without a picture, its numbers.
+fn write_sections(page: &mut String, sections: &[Section]) {
+    let mut index = 0;
+    for section in sections {
         let _ = write!(
             page,
-            "<section>\n<h2>{title}</h2>\n<div class=\"chart bars\" data-bars=\"{index}\"></div>\n</section>\n"
+            "<section>\n<h2>{}</h2>\n<p>{}</p>\n<div class=\"plots{}\">\n",
+            escape(section.title),
+            escape(section.caption),
+            if section.narrow { " narrow" } else { "" }
+        );
+        for chart in &section.charts {
+            let title = escape(&chart.title);
+            let _ = write!(
+                page,
+                "<figure><figcaption><b>{title}</b></figcaption>\n\
+                 <div class=\"chart plot\" data-plot=\"{index}\" role=\"img\" aria-label=\"{title}\"></div>\n"
+            );
+            write_legend(page, chart);
+            write_numbers(page, chart);
+            page.push_str("</figure>\n");
+            index += 1;
+        }
+        page.push_str("</div>\n</section>\n");
+    }
+}
+
+fn write_legend(page: &mut String, chart: &Chart) {
+    // A colour without a number is one of the page's own, which differ by light and dark.
+    let fill = |colour: &str| match colour.starts_with('#') {
+        true => format!("background:{colour}"),
+        false => format!("background:var(--{colour})"),
+    };
+    let mut entries: Vec<(&str, String, &str)> = Vec::new();
+    match &chart.kind {
+        Kind::Bars(bars) => {
+            let parts = bars.parts.iter().filter(|_| bars.parts.len() > 1);
+            entries.extend(parts.map(|part| ("", fill(&part.colour), part.label.as_str())));
+            entries.extend(bars.mark.map(|mark| ("mark", fill("ink"), mark)));
+        }
+        Kind::Lines(lines) => entries.extend(lines.series.iter().map(|one| {
+            let stroke = format!("border-color:{};border-top-style:{}", one.colour, one.dash);
+            ("line", stroke, one.label.as_str())
+        })),
+    }
+    if entries.is_empty() {
+        return;
+    }
+    page.push_str("<div class=\"legend\">");
+    for (class, style, label) in entries {
+        let label = escape(label);
+        let _ = write!(
+            page,
+            "<span><i class=\"{class}\" style=\"{style}\"></i>{label}</span>"
         );
     }
+    page.push_str("</div>\n");
+}
+
+fn write_numbers(page: &mut String, chart: &Chart) {
+    let number = |value: Option<f64>| match value {
+        None => "\u{2013}".to_owned(),
+        Some(value) if chart.format == Format::Count => thousands(value.round() as u64),
+        Some(value) => format!("{value:.3}"),
+    };
+    page.push_str("<details class=\"numbers\"><summary>Numbers</summary><div class=\"scroll\"><table>\n<tr><th></th>");
+    let mut rows: Vec<(&str, Vec<String>)> = Vec::new();
+    match &chart.kind {
+        Kind::Bars(bars) => {
+            for part in &bars.parts {
+                let _ = write!(page, "<th class=\"number\">{}</th>", escape(&part.label));
+            }
+            if let Some(mark) = bars.mark {
+                let _ = write!(page, "<th class=\"number\">{mark}</th>");
+            }
+            let named = bars.rows.iter().filter(|row| !row.label.is_empty());
+            rows.extend(named.map(|row| {
+                let values = row.values.iter().copied();
+                let mark = bars.mark.map(|_| row.mark);
+                (row.label.as_str(), values.chain(mark).map(number).collect())
+            }));
+        }
+        Kind::Lines(lines) => {
+            for tick in &lines.ticks {
+                let _ = write!(page, "<th class=\"number\">{}</th>", escape(tick));
+            }
+            rows.extend(lines.series.iter().map(|one| {
+                let values = one.values.iter();
+                let values = values.map(|&value| number(Some(value))).collect();
+                (one.label.as_str(), values)
+            }));
+        }
+    }
+    page.push_str("</tr>\n");
+    for (label, cells) in rows {
+        let _ = write!(page, "<tr><td>{}</td>", escape(label));
+        for cell in cells {
+            let _ = write!(page, "<td class=\"number\">{cell}</td>");
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</table></div></details>\n");
+}
+
+fn write_timelines(page: &mut String, report: &Report) {
     if report.timelines.is_empty() {
         return;
     }
     page.push_str(
-        "<section>\n<h2>Who ran what, and when</h2>\n<p>One row a worker, time from left to right. Where tasks are \
+        "<section>\n<h2>Who ran what, and when</h2>\n<p>One row a worker or core, time from left to right. Where tasks are \
          narrower than a pixel their colours mix, so calm colours mean that like followed like. Drag to pan; zoom \
-         with the slider, the buttons, two fingers, or Ctrl and the wheel; point at a task for its description; \
+         with the slider, the buttons, two fingers, Ctrl and the wheel, or the keys + and -; point at a task for its description; \
          choose a class below a chart to see it alone.</p>\n<div id=\"switches\"><fieldset><legend>Colour by</legend>",
     );
     for (index, by) in ColourBy::ALL.into_iter().enumerate() {
@@ -179,13 +300,61 @@ fn write_charts(page: &mut String, report: &Report) {
         );
     }
     page.push_str(
-        "</fieldset><label><input type=\"checkbox\" id=\"same\" checked>same time scale on all charts</label></div>\n\
+        "</fieldset><label><input type=\"checkbox\" id=\"same\" checked>same time scale on all charts</label>\
+         <button id=\"trace\" title=\"opens in ui.perfetto.dev and chrome://tracing\">Download as Chrome trace</button></div>\n\
          <noscript><p>The charts need scripts; the table above does not.</p></noscript>\n",
     );
-    for (index, timeline) in report.timelines.iter().enumerate() {
-        write_gantt(page, index, timeline);
+    let order = side_by_side(&report.timelines);
+    let class = match order.paired {
+        true => "gantts paired",
+        false => "gantts",
+    };
+    let _ = writeln!(page, "<div class=\"{class}\">");
+    for index in order.indices {
+        write_gantt(page, index, &report.timelines[index]);
     }
-    page.push_str("</section>\n");
+    page.push_str("</div>\n</section>\n");
+}
+
+/// The order of the Gantt charts on the page.
+struct Order {
+    indices: Vec<usize>,
+    /// Whether each native chart stands left of the simulated one of its policy.
+    paired: bool,
+}
+
+/// With timelines of both engines: a policy's next to one another, the native one first; else as they come.
+fn side_by_side(timelines: &[Timeline]) -> Order {
+    let policy = |timeline: &Timeline| {
+        let same = timelines
+            .iter()
+            .position(|other| other.policy == timeline.policy);
+        same.unwrap_or(0)
+    };
+    let has = |engine| timelines.iter().any(|timeline| timeline.engine == engine);
+    let both = has(Engine::Native) && has(Engine::Simulated);
+    let mut indices: Vec<usize> = (0..timelines.len()).collect();
+    if both {
+        indices.sort_by_key(|&index| {
+            let timeline = &timelines[index];
+            (
+                policy(timeline),
+                timeline.engine == Engine::Simulated,
+                index,
+            )
+        });
+    }
+    let pairs = indices.chunks(2).all(|pair| match *pair {
+        [a, b] => {
+            let (a, b) = (&timelines[a], &timelines[b]);
+            a.policy == b.policy && a.engine == Engine::Native && b.engine == Engine::Simulated
+        }
+        _ => false,
+    });
+    Order {
+        indices,
+        paired: both && pairs,
+    }
 }
 
 fn write_gantt(page: &mut String, index: usize, timeline: &Timeline) {
@@ -196,7 +365,7 @@ fn write_gantt(page: &mut String, index: usize, timeline: &Timeline) {
          <button data-zoom=\"in\" aria-label=\"zoom in\">+</button>\
          <button data-zoom=\"out\" aria-label=\"zoom out\">\u{2212}</button>\
          <button data-zoom=\"all\">all</button></span></figcaption>\n\
-         <div class=\"chart gantt\" data-gantt=\"{index}\" style=\"height:{}px\" role=\"img\" aria-label=\"{label}\">\
+         <div class=\"chart gantt\" data-gantt=\"{index}\" tabindex=\"0\" style=\"height:{}px\" role=\"img\" aria-label=\"{label}\">\
          </div>\n<div class=\"legend\"></div></figure>\n",
         gantt_height(timeline.workers)
     );
@@ -234,7 +403,7 @@ fn write_footer(page: &mut String, report: &Report) {
 }
 
 /// Everything that the page's script draws.
-fn data(report: &Report) -> Value {
+fn data(report: &Report, sections: &[Section]) -> Value {
     let timelines: Vec<&Timeline> = report.timelines.iter().collect();
     let modes: Vec<Classes> = ColourBy::ALL
         .into_iter()
@@ -254,7 +423,7 @@ fn data(report: &Report) -> Value {
     json!({
         "modes": modes_json,
         "timelines": timelines.iter().map(|timeline| timeline_data(timeline, &modes)).collect::<Vec<_>>(),
-        "bars": bars(report),
+        "plots": sections.iter().flat_map(|section| &section.charts).collect::<Vec<_>>(),
     })
 }
 
@@ -287,6 +456,8 @@ fn timeline_data(timeline: &Timeline, modes: &[Classes]) -> Value {
     json!({
         "label": timeline.label,
         "unit": timeline.unit.as_str(),
+        "word": timeline.engine.worker_word(),
+        "from": first,
         "span": last - first,
         "counts": counts,
         "task": events.iter().map(|event| event.task).collect::<Vec<_>>(),
@@ -295,51 +466,4 @@ fn timeline_data(timeline: &Timeline, modes: &[Classes]) -> Value {
         "origin": events.iter().map(|event| event.origin.code()).collect::<Vec<_>>(),
         "classes": classes,
     })
-}
-
-/// Bar charts of speed: one for each set of comparable runs that has more than one bar.
-fn bars(report: &Report) -> Vec<Value> {
-    let sets = comparable_sets(report);
-    let several = sets.len() > 1;
-    sets.iter()
-        .filter_map(|set| bar_chart(set, several))
-        .collect()
-}
-
-fn bar_chart(set: &[&RunResult], say_which: bool) -> Option<Value> {
-    let (what, value): (&str, fn(&RunResult) -> Option<f64>) = match set[0] {
-        run if run.fps.is_some() => ("Frames a second", |run| run.fps),
-        run if run.seconds.is_some() => {
-            ("Seconds", |run| run.seconds.map(|seconds| seconds.median))
-        }
-        _ => ("Cycles", |run| run.cycles.map(|cycles| cycles as f64)),
-    };
-    let mut groups = set
-        .iter()
-        .map(|run| &run.groups)
-        .filter(|groups| !groups.is_empty());
-    let groups_differ = groups
-        .next()
-        .is_some_and(|first| groups.any(|groups| groups != first));
-    let rows: Vec<Value> = set
-        .iter()
-        .filter_map(|run| {
-            let label = if groups_differ && !run.groups.is_empty() {
-                format!("{}, {}", run.policy, run.groups)
-            } else {
-                run.policy.clone()
-            };
-            Some(json!({"label": label, "value": value(run)?, "ratio": run.ratio_to_fcfs}))
-        })
-        .collect();
-    let title = match say_which {
-        true => format!(
-            "{what}: {}, {} {}",
-            engine(set[0].engine),
-            set[0].workload,
-            set[0].input
-        ),
-        false => what.to_owned(),
-    };
-    (rows.len() > 1).then(|| json!({"title": title, "rows": rows}))
 }

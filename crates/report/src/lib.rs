@@ -24,6 +24,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "render")]
+mod charts;
 mod check;
 #[cfg(feature = "render")]
 mod classes;
@@ -32,9 +34,12 @@ mod colours;
 #[cfg(feature = "render")]
 mod columns;
 #[cfg(feature = "render")]
+mod groups;
+#[cfg(feature = "render")]
 mod headline;
 #[cfg(feature = "render")]
 mod html;
+mod parts;
 mod perfetto;
 mod schema;
 #[cfg(feature = "render")]
@@ -47,10 +52,11 @@ pub use check::{ReportError, from_json, to_json, validate};
 pub use classes::ColourBy;
 #[cfg(feature = "render")]
 pub use html::to_html;
+pub use parts::{Accesses, CacheUse, Limits, NameUse, Reuse, Stalls};
 pub use perfetto::to_perfetto;
 pub use schema::{
-    BASELINE, Engine, Event, Events, Origin, OriginCounts, Report, RunResult, SCHEMA, SEQUENTIAL,
-    Seconds, Timeline, Unit,
+    BASELINE, Engine, Event, Events, Memory, Origin, OriginCounts, Report, RunResult, SCHEMA,
+    SEQUENTIAL, Seconds, Timeline, Unit,
 };
 #[cfg(feature = "render")]
 pub use svg::{to_svg_gantt, to_svg_gantts};

@@ -50,7 +50,8 @@ fn write_metadata(out: &mut String, first: &mut bool, pid: usize, timeline: &Tim
         separate(out, first);
         let _ = write!(
             out,
-            r#"{{"ph":"M","pid":{pid},"tid":{worker},"name":"thread_name","args":{{"name":"worker {worker}"}}}}"#
+            r#"{{"ph":"M","pid":{pid},"tid":{worker},"name":"thread_name","args":{{"name":"{} {worker}"}}}}"#,
+            timeline.engine.worker_word()
         );
         separate(out, first);
         let _ = write!(

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::parts::{CacheUse, Limits, Reuse, Stalls};
+
 /// Name and version of the schema; the value of the key `schema` of every report.
 pub const SCHEMA: &str = "tanada-report 1";
 
@@ -22,6 +24,16 @@ pub enum Engine {
     Native,
     /// The simulator.
     Simulated,
+}
+
+impl Engine {
+    /// What runs its tasks: a native engine has workers, a simulated machine has cores.
+    pub fn worker_word(self) -> &'static str {
+        match self {
+            Engine::Native => "worker",
+            Engine::Simulated => "core",
+        }
+    }
 }
 
 /// Unit of every time in a [`Timeline`].
@@ -381,6 +393,12 @@ pub struct RunResult {
     pub workers: u16,
     /// Groups that the tasks carried: `a`, `b`, `own`, `none`.
     pub groups: String,
+    /// Whether the dispatcher looks at groups.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub honours_groups: bool,
+    /// What the workload says of its data and the caches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
     /// How the work was cut into tasks: `paper`, `mb`, `row`, `own`; empty where there is no choice.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tasks_mode: String,
@@ -432,9 +450,36 @@ pub struct RunResult {
     /// The run's time over `bound`: 1 is perfect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_ratio: Option<f64>,
-    /// Whatever else an engine measures (misses by cache, write-backs, ...), by name.
+    /// The limits that `bound` is the largest of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
+    /// Where the time of each worker went; empty where it is not known, else one entry a worker.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stalls: Vec<Stalls>,
+    /// Accesses and misses of each level and kind of cache, from the first level on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<CacheUse>,
+    /// Lines written back, summed over all caches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writebacks: Option<u64>,
+    /// How far apart the touches of a line are on each worker.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reuse: Vec<Reuse>,
+    /// Whatever else an engine measures, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, serde_json::Value>,
+}
+
+/// A workload's data and the caches that it meets, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Data that the tasks come back to.
+    pub data: u64,
+    /// Data of a T group that one worker comes back to.
+    pub group: u64,
+    /// The cache that a worker can count on for itself.
+    pub own_cache: u64,
 }
 
 impl RunResult {

@@ -98,7 +98,8 @@ fn write_rows(
             let y = y + row * 0.42 + 4.0;
             let _ = writeln!(
                 body,
-                "<text class=\"s\" x=\"4\" y=\"{y:.1}\">worker {worker}</text>"
+                "<text class=\"s\" x=\"4\" y=\"{y:.1}\">{} {worker}</text>",
+                timeline.engine.worker_word()
             );
         }
     }

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use crate::columns::{Column, columns, shared_settings};
+use crate::columns::{Column, columns, shared_settings, tables};
 use crate::headline::headlines;
 use crate::schema::Report;
 
@@ -54,13 +54,19 @@ fn text(table: &Table) -> String {
 
 /// `width`: of the terminal; `None`: no terminal.
 fn render(report: &Report, width: Option<usize>) -> String {
-    let columns = columns(report);
-    let mut out = shared_settings(report);
-    if !out.is_empty() {
-        out.push('\n');
-    }
-    for part in parts(&columns, width) {
-        out.push_str(&table(&part, report.runs.len(), width.is_some()));
+    let mut out = String::new();
+    for (index, runs) in tables(report).iter().enumerate() {
+        if index > 0 {
+            out.push('\n');
+        }
+        let settings = shared_settings(runs);
+        if !settings.is_empty() {
+            out.push_str(&settings);
+            out.push('\n');
+        }
+        for part in parts(&columns(runs), width) {
+            out.push_str(&table(&part, runs.len(), width.is_some()));
+        }
     }
     for headline in headlines(report) {
         out.push_str(&headline.text);

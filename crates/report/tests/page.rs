@@ -95,6 +95,22 @@ fn a_difference_in_the_output_is_marked() {
 }
 
 #[test]
+fn each_sentence_about_groups_has_its_line() {
+    let mut report = support::report(2, 20);
+    for run in &mut report.runs {
+        run.groups = "a".to_owned();
+        run.honours_groups = run.policy != tanada_report::BASELINE;
+    }
+    let page = to_html(&report).unwrap();
+    let items = page.matches("<li>Groups ").count();
+    let grouped = report.runs.iter().filter(|run| run.honours_groups).count();
+    assert!(
+        grouped > 1 && items == grouped,
+        "{items} lines for {grouped} policies"
+    );
+}
+
+#[test]
 fn svg_has_rows_colours_and_all_bars() {
     // Alternating stages, far apart from one another: no two bars can be drawn as one.
     let timeline = support::timeline("fcfs", 4, 160, false);
@@ -114,154 +130,38 @@ fn svg_has_rows_colours_and_all_bars() {
     );
 }
 
-fn attribute(document: &str, name: &str) -> Vec<String> {
-    let key = format!("{name}=\"");
-    document
-        .match_indices(&key)
-        .map(|(position, _)| {
-            let value = &document[position + key.len()..];
-            value[..value.find('"').expect("attributes end")].to_owned()
-        })
-        .collect()
-}
-
-fn in_browser(report: &tanada_report::Report, arguments: &[&str]) -> Option<String> {
-    let chromium = support::chromium()?;
-    let folder = tempfile::tempdir().expect("a folder for the page");
-    let page = folder.path().join("report.html");
-    std::fs::write(&page, to_html(report).unwrap()).expect("the page can be written");
-    let document = support::dump_dom(&chromium, &page, arguments);
-    assert_eq!(
-        attribute(&document[..2000.min(document.len())], "data-ready"),
-        ["yes"],
-        "the script did not finish"
-    );
-    // The page itself, not a quotation in the scripts.
-    let body = document.find("<main>").expect("the page has a body");
-    let end = document.find("</main>").expect("the body ends");
-    Some(document[body..end].to_owned())
-}
-
-/// Every task of every chart is drawn, and the bar chart has a bar a policy.
 #[test]
-fn browser_draws_every_task() {
-    let report = support::report(4, 12_000);
-    let Some(body) = in_browser(&report, &["--window-size=1200,6000"]) else {
-        return;
-    };
-    assert_eq!(attribute(&body, "data-tasks"), vec!["12000"; 7]);
-    assert_eq!(attribute(&body, "data-drawn"), ["7"]);
-    assert_eq!(attribute(&body, "data-mode"), vec!["S group"; 7]);
-    assert!(body.contains("12,000 tasks in"));
-}
-
-/// Charts out of sight wait, so that a long page opens at once.
-#[test]
-fn browser_draws_only_what_is_in_sight() {
-    let report = support::report(4, 100);
-    let Some(body) = in_browser(&report, &["--window-size=1200,900"]) else {
-        return;
-    };
-    let drawn = attribute(&body, "data-tasks").len();
-    assert!(drawn < 7, "{drawn} charts drawn");
-}
-
-#[test]
-fn browser_draws_a_hundred_thousand_tasks() {
-    let mut report = support::report(16, 10);
-    report.timelines = vec![support::timeline("ts", 16, 100_000, true)];
-    let Some(body) = in_browser(&report, &["--window-size=400,3000"]) else {
-        return;
-    };
-    assert_eq!(attribute(&body, "data-tasks"), ["100000"]);
-}
-
-/// Uses the page as a reader would, and writes what it finds into the document.
-const READER: &str = r#"<script>
-setTimeout(() => {
-  const found = {};
-  const box = document.querySelector('[data-gantt]');
-  const chart = echarts.getInstanceByDom(box);
-  const point = (x, worker) => {
-    const [left, top] = chart.convertToPixel('grid', [x, worker]);
-    const target = box.querySelector('canvas');
-    const at = box.getBoundingClientRect();
-    target.dispatchEvent(new MouseEvent('mousemove',
-      { bubbles: true, clientX: at.left + left, clientY: at.top + top }));
-    const tip = document.getElementById('tip');
-    return tip.hidden ? 'nothing' : tip.textContent;
-  };
-  found.task = point(1200, 0);
-  found.gap = point(1e9, 0);
-  document.querySelector('input[name=by][value="1"]').click();
-  found.mode = box.dataset.mode;
-  found.legend = box.closest('figure').querySelector('.legend').textContent;
-  box.closest('figure').querySelector('[data-zoom=in]').click();
-  chart.getZr().flush();
-  found.zoomed = box.dataset.tasks;
-  box.closest('figure').querySelector('[data-zoom=all]').click();
-  chart.getZr().flush();
-  found.all = box.dataset.tasks;
-  box.closest('figure').querySelector('.legend button').click();
-  found.pressed = box.closest('figure').querySelectorAll('.legend [aria-pressed=true]').length;
-  const column = (index) => [...document.querySelectorAll('#runs tbody tr')].map((r) => r.cells[index].textContent);
-  document.querySelectorAll('#runs th button')[1].click();
-  found.fps = column(1).join(' ');
-  document.querySelectorAll('#runs th button')[0].click();
-  found.policies = column(0).join(' ');
-  fetch('http://127.0.0.1:9/').then(() => { found.network = 'open'; }, () => { found.network = 'shut'; })
-    .then(() => document.querySelector('main').append('FOUND' + JSON.stringify(found) + 'DNUOF'));
-}, 1000);
-</script>"#;
-
-#[test]
-fn browser_reacts_to_its_reader() {
-    let Some(chromium) = support::chromium() else {
-        return;
-    };
-    let report = support::report(2, 3_000);
-    let folder = tempfile::tempdir().expect("a folder for the page");
-    let page = folder.path().join("report.html");
-    std::fs::write(&page, to_html(&report).unwrap() + READER).expect("the page can be written");
-    let document = support::dump_dom_quiet(&chromium, &page, &["--window-size=1200,3000"]);
-    let start = document
-        .find("FOUND{")
-        .expect("the reader's script finished")
-        + 5;
-    let text = &document[start..start + document[start..].find("DNUOF").expect("and wrote all")];
-    let text = text
-        .replace("&quot;", "\"")
-        .replace("&amp;", "&")
-        .replace("&lt;", "<")
-        .replace("&gt;", ">");
-    let found: serde_json::Value = serde_json::from_str(&text).expect("what it wrote is JSON");
-
-    let event = report.timelines[0]
-        .events
-        .iter()
-        .find(|e| e.worker == 0 && e.start <= 2_290 && 2_290 < e.end);
-    let event = event.expect("a task runs there");
-    let tip = found["task"].as_str().unwrap();
+fn the_table_has_the_misses_and_the_distance_to_the_bound() {
+    let table = to_table(&support::both_engines(2, 200));
+    for heading in ["l1i misses", "l2 misses", "writebacks", "x bound", "cycles"] {
+        assert!(table.contains(heading), "{heading}:\n{table}");
+    }
+    // Each engine has a table of its own, without columns of dashes.
+    let tables: Vec<&str> = table.split("\n\n").collect();
     assert!(
-        tip.starts_with(&report.timelines[0].names[event.name as usize]),
-        "{tip}"
+        tables[0].contains("fps") && !tables[0].contains("cycles"),
+        "{table}"
     );
-    let rest = format!("task {}, T{} S{}, worker 0", event.task, event.t, event.s);
-    assert!(tip.contains(&rest), "{tip} lacks {rest}");
-    assert_eq!(found["gap"], "nothing");
-    assert_eq!(found["mode"], "T group");
-    assert!(found["legend"].as_str().unwrap().starts_with("T1T2T3"));
-    assert_eq!(found["all"], "3000");
-    let zoomed: u64 = found["zoomed"].as_str().unwrap().parse().unwrap();
     assert!(
-        (1_300..1_700).contains(&zoomed),
-        "half of the time holds {zoomed} of 3000 tasks"
+        tables[1].contains("cycles") && !tables[1].contains("fps"),
+        "{table}"
     );
-    assert_eq!(found["pressed"], 1);
-    assert_eq!(found["fps"], "139.7 133.1 119.0 118.4 100.0 97.3 60.0");
-    assert_eq!(
-        found["policies"],
-        "fcfs lcfs locality-steal near-steal random-steal serial ts"
+    assert!(
+        tables[1].starts_with("simulated \u{b7} toshiba-8"),
+        "{table}"
     );
-    assert_eq!(found["network"], "shut");
+}
+
+#[test]
+fn timelines_of_both_engines_stand_side_by_side() {
+    let page = to_html(&support::both_engines(2, 50)).unwrap();
+    assert!(page.contains("class=\"gantts paired\""));
+    let order: Vec<&str> = page
+        .match_indices("data-gantt=\"")
+        .map(|(at, key)| &page[at + key.len()..at + key.len() + 1])
+        .take(6)
+        .collect();
+    assert_eq!(order, ["0", "3", "1", "4", "2", "5"]);
+    let alone = to_html(&support::report(2, 50)).unwrap();
+    assert!(alone.contains("class=\"gantts\""));
 }

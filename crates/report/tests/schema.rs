@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tanada_report::{
-    Engine, Event, Origin, OriginCounts, Report, RunResult, Seconds, Timeline, Unit, from_json,
-    to_json, to_perfetto,
+    Accesses, CacheUse, Engine, Event, Limits, NameUse, Origin, OriginCounts, Report, Reuse,
+    RunResult, Seconds, Stalls, Timeline, Unit, from_json, to_json, to_perfetto, validate,
 };
 
 const WORKERS: u16 = 5;
@@ -189,6 +189,128 @@ fn sample() -> Report {
     }
     report.timelines.push(timeline);
     report
+}
+
+/// A simulated run with all its parts on two cores of 100 cycles.
+fn with_parts() -> RunResult {
+    let name = |name: &str, misses| NameUse {
+        name: name.to_owned(),
+        accesses: 10,
+        misses,
+    };
+    let core = Stalls {
+        compute: 40,
+        l1i: 5,
+        l1d: 6,
+        l2: 7,
+        deeper: 8,
+        memory_queue: 9,
+        scheduling: 10,
+        idle: 15,
+    };
+    RunResult {
+        engine: Engine::Simulated,
+        cycles: Some(100),
+        bound: Some(60.0),
+        limits: Some(Limits {
+            work: 60.0,
+            critical_path: 50.0,
+            channels: None,
+        }),
+        stalls: vec![core; 2],
+        caches: vec![CacheUse {
+            cache: "l1d".to_owned(),
+            bytes: Some(8192),
+            accesses: 20,
+            misses: 5,
+            unavoidable: Some(2),
+            by_name: vec![name("front", 2), name("rear", 3)],
+        }],
+        writebacks: Some(3),
+        reuse: vec![Reuse {
+            accesses: Accesses::Data,
+            line: 64,
+            touches: 10,
+            first: 2,
+            buckets: vec![5, 3],
+            sampled: 0.5,
+        }],
+        ..RunResult::new("h264", "demo.264", "ts", 2)
+    }
+}
+
+#[test]
+fn the_parts_of_a_simulated_run_survive_the_round_trip() {
+    let mut report = sample();
+    report.runs.push(with_parts());
+    let text = to_json(&report).unwrap();
+    assert_eq!(from_json(&text).unwrap(), report);
+    // A report of before has none of the keys, and one without the parts writes none.
+    let old = to_json(&sample()).unwrap();
+    for key in ["stalls", "limits", "caches", "reuse", "writebacks"] {
+        assert!(!old.contains(key), "{key}");
+    }
+    assert_eq!(from_json(&old).unwrap(), sample());
+}
+
+#[test]
+fn parts_that_do_not_make_their_whole_are_refused() {
+    let refused = |change: fn(&mut RunResult)| {
+        let mut report = sample();
+        report.runs = vec![with_parts()];
+        change(&mut report.runs[0]);
+        validate(&report).expect_err("it was accepted").to_string()
+    };
+    let cases = [
+        ("of 1 workers", refused(|run| run.stalls.truncate(1))),
+        (
+            "of worker 1 make 101",
+            refused(|run| run.stalls[1].idle += 1),
+        ),
+        (
+            "too large a sum",
+            refused(|run| run.stalls[0].compute = u64::MAX),
+        ),
+        (
+            "5 misses and 6 unavoidable",
+            refused(|run| run.caches[0].unavoidable = Some(6)),
+        ),
+        ("21 misses", refused(|run| run.caches[0].misses = 21)),
+        (
+            "do not sum",
+            refused(|run| run.caches[0].by_name[1].misses = 2),
+        ),
+        (
+            "do not sum",
+            refused(|run| run.caches[0].by_name[0].accesses = u64::MAX),
+        ),
+        ("its 10 touches", refused(|run| run.reuse[0].first = 3)),
+        ("lines of 48", refused(|run| run.reuse[0].line = 48)),
+        ("sampled at 0", refused(|run| run.reuse[0].sampled = 0.0)),
+        (
+            "above `bound`",
+            refused(|run| {
+                run.limits = Some(Limits {
+                    work: 70.0,
+                    critical_path: 1.0,
+                    channels: None,
+                })
+            }),
+        ),
+        (
+            "not a number",
+            refused(|run| {
+                run.limits = Some(Limits {
+                    work: f64::NAN,
+                    critical_path: 1.0,
+                    channels: None,
+                })
+            }),
+        ),
+    ];
+    for (expected, message) in cases {
+        assert!(message.contains(expected), "{expected}: {message}");
+    }
 }
 
 fn refused(change: impl FnOnce(&mut Value)) -> String {

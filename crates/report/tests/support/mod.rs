@@ -6,7 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tanada_report::{Event, Origin, OriginCounts, Report, RunResult, Seconds, Timeline, Unit};
+use serde_json::Value;
+use tanada_report::{
+    Accesses, CacheUse, Engine, Event, Limits, NameUse, Origin, OriginCounts, Report, Reuse,
+    RunResult, Seconds, Stalls, Timeline, Unit,
+};
 
 const STAGES: [&str; 8] = [
     "luma residual",
@@ -115,6 +119,125 @@ pub(crate) fn report(workers: u16, tasks: u64) -> Report {
     report
 }
 
+/// As [`report`], with a simulated half: three policies on four cores, with everything that a simulator counts.
+pub(crate) fn both_engines(workers: u16, tasks: u64) -> Report {
+    let mut report = report(workers, tasks);
+    report
+        .runs
+        .retain(|run| ["fcfs", "ts", "lcfs"].contains(&run.policy.as_str()));
+    report
+        .timelines
+        .retain(|timeline| ["fcfs", "ts", "lcfs"].contains(&timeline.policy.as_str()));
+    let mut baseline = None;
+    for policy in ["fcfs", "lcfs", "ts"] {
+        let (run, timeline) = simulated(policy, 4, tasks);
+        let cycles = run.cycles.expect("a simulated run has cycles") as f64;
+        let ratio = *baseline.get_or_insert(cycles) / cycles;
+        report.runs.push(RunResult {
+            ratio_to_fcfs: Some(ratio),
+            ..run
+        });
+        report.timelines.push(timeline);
+    }
+    report
+}
+
+/// A run of a made-up simulation whose parts sum as a real one's do.
+fn simulated(policy: &str, cores: u16, tasks: u64) -> (RunResult, Timeline) {
+    let mut timeline = timeline(policy, cores, tasks, policy == "ts");
+    timeline.engine = Engine::Simulated;
+    timeline.unit = Unit::Cycles;
+    timeline.label = format!("{policy} on toshiba-8");
+    let makespan = timeline.span().map_or(0, |(_, end)| end);
+    let mut stalls = vec![Stalls::default(); usize::from(cores)];
+    let mut work = 0;
+    for event in timeline.events.iter() {
+        let (core, busy) = (
+            &mut stalls[usize::from(event.worker)],
+            event.end - event.start,
+        );
+        work += busy;
+        core.l1i += busy / 9;
+        core.l1d += busy / 12;
+        core.l2 += busy / 7;
+        core.memory_queue += busy / 11;
+        core.compute += busy - busy / 9 - busy / 12 - busy / 7 - busy / 11;
+        core.scheduling += 90;
+    }
+    for core in &mut stalls {
+        core.idle = makespan - core.total().expect("small numbers");
+    }
+    let mut run = RunResult::new("h264", "demo.264, pictures 56 to 63", policy, cores);
+    run.engine = Engine::Simulated;
+    run.machine = "toshiba-8".to_owned();
+    run.cycles = Some(makespan);
+    run.tasks = Some(tasks);
+    run.utilisation = Some(work as f64 / (makespan * u64::from(cores)) as f64);
+    let limits = Limits {
+        work: 0.8 * work as f64 / f64::from(cores),
+        critical_path: 0.3 * makespan as f64,
+        channels: Some(0.2 * makespan as f64),
+    };
+    run.bound = Some(limits.work);
+    run.bound_ratio = Some(makespan as f64 / limits.work);
+    run.limits = Some(limits);
+    run.stalls = stalls;
+    let worse = if policy == "ts" { 1 } else { 2 };
+    run.caches = [
+        ("l1i", 8 << 10, 40),
+        ("l1d", 8 << 10, 60),
+        ("l2", 128 << 10, 9),
+    ]
+    .map(|(cache, bytes, misses)| cache_use(cache, bytes, misses * worse * tasks / 8))
+    .into();
+    run.writebacks = Some(tasks * worse);
+    run.reuse = [Accesses::Instruction, Accesses::Data]
+        .map(|accesses| reuse(accesses, tasks, policy == "ts"))
+        .into();
+    (run, timeline)
+}
+
+fn cache_use(cache: &str, bytes: u64, misses: u64) -> CacheUse {
+    let by_name: Vec<NameUse> = STAGES
+        .iter()
+        .zip(1_u64..)
+        .map(|(name, part)| NameUse {
+            name: (*name).to_owned(),
+            accesses: misses * 20,
+            misses: misses * part / 4,
+        })
+        .collect();
+    CacheUse {
+        cache: cache.to_owned(),
+        bytes: Some(bytes),
+        accesses: by_name.iter().map(|part| part.accesses).sum(),
+        misses: by_name.iter().map(|part| part.misses).sum(),
+        unavoidable: Some(misses),
+        by_name,
+    }
+}
+
+fn reuse(accesses: Accesses, tasks: u64, near: bool) -> Reuse {
+    let shift = if near { 0.0 } else { 1.5 };
+    let buckets: Vec<u64> = (0..16_u32)
+        .map(|bucket| {
+            let hill = |at: f64| (-(f64::from(bucket) - at).powi(2) / 3.0).exp();
+            (tasks as f64
+                * (60.0 * (-f64::from(bucket)).exp2() + hill(4.0) + 0.2 * hill(9.0 + shift)))
+                as u64
+        })
+        .collect();
+    let first = tasks / 3;
+    Reuse {
+        accesses,
+        line: 64,
+        touches: buckets.iter().sum::<u64>() + first,
+        first,
+        buckets,
+        sampled: 1.0,
+    }
+}
+
 /// Where the browser is, or `None` with a loud word.
 pub(crate) fn chromium() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -133,7 +256,8 @@ pub(crate) fn chromium() -> Option<PathBuf> {
 
 /// The document after its script ran in a headless browser that has no network; the page must not complain.
 pub(crate) fn dump_dom(chromium: &Path, page: &Path, arguments: &[&str]) -> String {
-    let (document, log) = run_browser(chromium, page, arguments);
+    let all = [arguments, &["--virtual-time-budget=20000"]].concat();
+    let (document, log) = run_browser(chromium, page, &all);
     let complaints: Vec<&str> = log
         .lines()
         .filter(|line| line.contains("CONSOLE") && !line.contains("willReadFrequently"))
@@ -143,11 +267,6 @@ pub(crate) fn dump_dom(chromium: &Path, page: &Path, arguments: &[&str]) -> Stri
         "the page complained: {complaints:#?}"
     );
     document
-}
-
-/// As [`dump_dom`], of a page that is meant to be refused something.
-pub(crate) fn dump_dom_quiet(chromium: &Path, page: &Path, arguments: &[&str]) -> String {
-    run_browser(chromium, page, arguments).0
 }
 
 fn run_browser(chromium: &Path, page: &Path, arguments: &[&str]) -> (String, String) {
@@ -167,11 +286,7 @@ fn run_browser(chromium: &Path, page: &Path, arguments: &[&str]) -> (String, Str
             "--disable-sync",
             "--disable-dev-shm-usage",
         ])
-        .args([
-            "--proxy-server=127.0.0.1:9",
-            "--virtual-time-budget=20000",
-            "--enable-logging=stderr",
-        ])
+        .args(["--proxy-server=127.0.0.1:9", "--enable-logging=stderr"])
         .arg(format!(
             "--user-data-dir={}",
             profile.path().join("profile").display()
@@ -199,4 +314,87 @@ fn run_browser(chromium: &Path, page: &Path, arguments: &[&str]) -> (String, Str
     let log = std::fs::read_to_string(&errors).unwrap_or_default();
     let document = std::fs::read_to_string(&output).expect("the browser wrote the document");
     (document, log)
+}
+
+/// The values of an attribute, in order.
+pub(crate) fn attribute(document: &str, name: &str) -> Vec<String> {
+    let key = format!("{name}=\"");
+    document
+        .match_indices(&key)
+        .map(|(position, _)| {
+            let value = &document[position + key.len()..];
+            value[..value.find('"').expect("attributes end")].to_owned()
+        })
+        .collect()
+}
+
+/// The page's body after its script ran.
+pub(crate) fn in_browser(report: &Report, arguments: &[&str]) -> Option<String> {
+    let chromium = chromium()?;
+    let folder = tempfile::tempdir().expect("a folder for the page");
+    let page = folder.path().join("report.html");
+    std::fs::write(&page, tanada_report::to_html(report).unwrap())
+        .expect("the page can be written");
+    let document = dump_dom(&chromium, &page, arguments);
+    assert_eq!(
+        attribute(&document[..2000.min(document.len())], "data-ready"),
+        ["yes"],
+        "the script did not finish"
+    );
+    // The page itself, not a quotation in the scripts.
+    let body = document.find("<main>").expect("the page has a body");
+    let end = document.find("</main>").expect("the body ends");
+    Some(document[body..end].to_owned())
+}
+
+/// How [`ask`] opens a page.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Visit<'a> {
+    /// Further arguments of the browser.
+    pub(crate) arguments: &'a [&'a str],
+    /// Whether time is real, and the script runs at once; else a second after the page was opened, and it may wait.
+    pub(crate) at_once: bool,
+    /// Pixels of a frame that holds the page: windows are never as narrow as a phone.
+    pub(crate) frame: Option<u32>,
+}
+
+/// What a script found that uses the page as a reader would: it runs in the page and fills the object `found`.
+pub(crate) fn ask(report: &Report, script: &str, visit: Visit<'_>) -> Option<Value> {
+    let chromium = chromium()?;
+    let (begin, end) = match visit.at_once {
+        true => ("(() => {", "})();"),
+        false => ("setTimeout(async () => {", "}, 1000);"),
+    };
+    let script = format!(
+        "<script>{begin} const found = {{}};
+        {script}
+        const text = 'FOUND' + JSON.stringify(found) + 'DNUOF';
+        if (parent === window) document.querySelector('main').append(text); else parent.postMessage(text, '*'); {end}</script>"
+    );
+    let folder = tempfile::tempdir().expect("a folder for the page");
+    let mut page = folder.path().join("report.html");
+    let html = tanada_report::to_html(report).expect("the report is sound") + &script;
+    std::fs::write(&page, html).expect("the page can be written");
+    if let Some(width) = visit.frame {
+        page = folder.path().join("frame.html");
+        let frame = format!(
+            "<body><script>addEventListener('message', (e) => document.body.append(e.data));</script>\
+             <iframe src=\"report.html\" style=\"width:{width}px;height:12000px;border:0\"></iframe></body>"
+        );
+        std::fs::write(&page, frame).expect("the frame can be written");
+    }
+    let mut all = visit.arguments.to_vec();
+    if !visit.at_once {
+        all.push("--virtual-time-budget=20000");
+    }
+    let (document, log) = run_browser(&chromium, &page, &all);
+    let start = document.rfind("FOUND{");
+    let start = start.unwrap_or_else(|| panic!("the reader's script did not finish:\n{log}")) + 5;
+    let text = &document[start..start + document[start..].find("DNUOF").expect("and wrote all")];
+    let text = text
+        .replace("&quot;", "\"")
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&amp;", "&");
+    Some(serde_json::from_str(&text).expect("what it wrote is JSON"))
 }

@@ -1,0 +1,684 @@
+//! What the page draws besides Gantt charts, decided here: rows, labels, colours and units. The page's script knows
+//! two kinds of chart, bars and lines, and nothing of what they mean.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::colours::{self, hex};
+use crate::columns::{engine, thousands};
+use crate::headline::{comparable_sets, workers_of};
+use crate::parts::{Accesses, CacheUse, Reuse, Stalls};
+use crate::schema::{Engine, Report, RunResult, SEQUENTIAL};
+
+/// A heading, a few words on how to read what follows, and the charts.
+pub(crate) struct Section {
+    pub(crate) title: &'static str,
+    pub(crate) caption: &'static str,
+    /// Whether two charts fit beside one another on a wide screen.
+    pub(crate) narrow: bool,
+    pub(crate) charts: Vec<Chart>,
+}
+
+/// One chart with its heading.
+#[derive(Serialize)]
+pub(crate) struct Chart {
+    pub(crate) title: String,
+    /// What the values are, along the axis that measures.
+    pub(crate) axis: &'static str,
+    /// How the script writes a value.
+    pub(crate) format: Format,
+    #[serde(flatten)]
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Format {
+    Count,
+    Decimal,
+    Percent,
+    Ratio,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    Bars(Bars),
+    Lines(Lines),
+}
+
+#[derive(Serialize)]
+pub(crate) struct Bars {
+    /// Whether a row's parts stand end to end rather than below one another.
+    pub(crate) stacked: bool,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) rows: Vec<Row>,
+    /// What a row's mark stands for.
+    pub(crate) mark: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Part {
+    pub(crate) label: String,
+    pub(crate) colour: String,
+}
+
+#[derive(Default, Serialize)]
+pub(crate) struct Row {
+    pub(crate) label: String,
+    /// One a part; absent where it is not known.
+    pub(crate) values: Vec<Option<f64>>,
+    /// A line across the bar.
+    pub(crate) mark: Option<f64>,
+    /// What stands behind the bar.
+    pub(crate) note: String,
+    /// Further lines of the description.
+    pub(crate) more: String,
+    /// Whether it is the one to look at.
+    pub(crate) best: bool,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Lines {
+    /// What the points are along.
+    pub(crate) along: String,
+    pub(crate) ticks: Vec<String>,
+    pub(crate) series: Vec<Series>,
+    /// Lines across, right of the tick with this index.
+    pub(crate) marks: Vec<(usize, String)>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Series {
+    pub(crate) label: String,
+    pub(crate) colour: String,
+    /// How the line is drawn, so that lines upon one another can be told apart without their colours.
+    pub(crate) dash: &'static str,
+    /// One a tick.
+    pub(crate) values: Vec<f64>,
+    /// One a tick: more to say of the point.
+    pub(crate) more: Vec<String>,
+}
+
+/// The colours of [`Stalls::NAMES`]: warm for what waits for memory, more so for what lies farther.
+const STALL_COLOURS: [[u8; 3]; 8] = [
+    [0x00, 0x72, 0xb2],
+    [0xf0, 0xe4, 0x42],
+    [0xe6, 0x9f, 0x00],
+    [0xd5, 0x5e, 0x00],
+    [0x88, 0x22, 0x55],
+    [0xcc, 0x79, 0xa7],
+    [0x00, 0x9e, 0x73],
+    [0xb4, 0xba, 0xc2],
+];
+
+/// Part of a colour's place: the page gives it one for light and one for dark.
+const BAR: &str = "bar";
+
+/// All sections that the report has something for.
+pub(crate) fn sections(report: &Report) -> Vec<Section> {
+    let sets = comparable_sets(report);
+    let label = Labels::of(&sets);
+    let charts = |of: &dyn Fn(&[&RunResult], &str) -> Vec<Chart>| -> Vec<Chart> {
+        let each = sets.iter().enumerate();
+        each.flat_map(|(index, set)| of(set, &label.0[index]))
+            .collect()
+    };
+    let stages = Stages::of(report);
+    let all = [
+        Section {
+            title: "Speed",
+            caption: "Longer is better; behind each bar its ratio to fcfs, the one queue that anybody would write first.",
+            narrow: false,
+            charts: charts(&|set, label| speed(set, label).into_iter().collect()),
+        },
+        Section {
+            title: "Native beside simulated",
+            caption: "Speed relative to fcfs on the same machine. Where the bars of a policy agree, the simulated \
+                      machine says of it what this one does; where they differ, so do the machines' caches and cores.",
+            narrow: false,
+            charts: beside(&sets, &label).into_iter().collect(),
+        },
+        Section {
+            title: "Time beside the bound",
+            caption: "Shorter is better. No schedule could end before the dark part does: it is the largest of all \
+                      work shared evenly by the cores, the longest chain of tasks that wait for one another, and \
+                      what no order spares the memory that the cores share, where that is simulated. What is \
+                      behind it a better schedule might save; the dark part only a better program or machine.",
+            narrow: false,
+            charts: charts(&|set, label| bound(set, label).into_iter().collect()),
+        },
+        Section {
+            title: "Where the time went",
+            caption: "Each core's time from the first task to the end of the last: computing, waiting for a cache \
+                      that missed, waiting in the queues of the shared memory, scheduling, and without a task.",
+            narrow: false,
+            charts: charts(&stalls),
+        },
+        Section {
+            title: "Misses by cache and stage",
+            caption: "Shorter is better. A bar is one cache level, summed over the cores; its parts are the stages \
+                      whose tasks missed. The line across is what no order of the tasks avoids, where that is known.",
+            narrow: true,
+            charts: charts(&|set, label| misses(set, label, &stages)),
+        },
+        Section {
+            title: "Reuse distance",
+            caption: "How large a cache of its own a core would need for finding a line that it touches again: bytes \
+                      of other lines touched in between. What is right of a line across misses in a cache of that \
+                      size (if it keeps what was used last). A good schedule moves the curve to the left.",
+            narrow: true,
+            charts: charts(&reuse),
+        },
+    ];
+    all.into_iter()
+        .filter(|section| !section.charts.is_empty())
+        .collect()
+}
+
+/// What tells one set of comparable runs from the others.
+struct Labels(Vec<String>);
+
+impl Labels {
+    fn of(sets: &[Vec<&RunResult>]) -> Labels {
+        let what = |set: &[&RunResult]| (set[0].workload.clone(), set[0].input.clone());
+        let several = sets.iter().any(|set| {
+            let same_engine = sets.iter().filter(|other| other[0].engine == set[0].engine);
+            same_engine
+                .into_iter()
+                .any(|other| what(other) != what(set))
+        });
+        let label = |set: &Vec<&RunResult>| {
+            let run = set
+                .iter()
+                .find(|run| run.policy != SEQUENTIAL)
+                .unwrap_or(&set[0]);
+            let mut words = vec![engine(run.engine).to_owned()];
+            let input = format!("{} {}", run.workload, run.input);
+            let further = [run.machine.as_str(), if several { &input } else { "" }];
+            words.extend(
+                further
+                    .into_iter()
+                    .filter(|word| !word.is_empty())
+                    .map(str::to_owned),
+            );
+            words.push(workers_of(run));
+            words.join(", ")
+        };
+        Labels(sets.iter().map(label).collect())
+    }
+}
+
+/// Stages in the order in which the Gantt charts give them colours.
+struct Stages<'a>(Vec<&'a str>);
+
+impl<'a> Stages<'a> {
+    fn of(report: &'a Report) -> Stages<'a> {
+        let mut names: Vec<&str> = Vec::new();
+        let drawn = report.timelines.iter().flat_map(|timeline| &timeline.names);
+        let caches = report.runs.iter().flat_map(|run| &run.caches);
+        let counted = caches.flat_map(|cache| cache.by_name.iter().map(|part| &part.name));
+        for name in drawn.chain(counted) {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        Stages(names)
+    }
+}
+
+/// Name of a row: the policy, and the groups and the cut where rows of the set differ in them.
+fn row_label(run: &RunResult, set: &[&RunResult]) -> String {
+    let mut label = run.policy.clone();
+    for of in [
+        |run: &RunResult| run.groups.clone(),
+        |run: &RunResult| run.tasks_mode.clone(),
+    ] {
+        let mut known = set
+            .iter()
+            .map(|run| of(run))
+            .filter(|text| !text.is_empty());
+        let differ = known
+            .next()
+            .is_some_and(|first| known.any(|other| other != first));
+        if differ && !of(run).is_empty() {
+            label = format!("{label}, {}", of(run));
+        }
+    }
+    label
+}
+
+fn speed(set: &[&RunResult], label: &str) -> Option<Chart> {
+    type Value = fn(&RunResult) -> Option<f64>;
+    let (axis, format, longer, value): (_, _, _, Value) = match set[0] {
+        run if run.fps.is_some() => ("frames a second", Format::Decimal, true, |run| run.fps),
+        run if run.seconds.is_some() => ("seconds", Format::Decimal, false, |run| {
+            run.seconds.map(|seconds| seconds.median)
+        }),
+        run if run.bound.is_some() => return None,
+        _ => ("cycles", Format::Count, false, |run| {
+            run.cycles.map(|cycles| cycles as f64)
+        }),
+    };
+    let mut rows: Vec<Row> = set
+        .iter()
+        .filter_map(|run| {
+            Some(Row {
+                label: row_label(run, set),
+                values: vec![Some(value(run)?)],
+                note: run
+                    .ratio_to_fcfs
+                    .map_or(String::new(), |ratio| format!("\u{d7}{ratio:.2}")),
+                ..Row::default()
+            })
+        })
+        .collect();
+    let better = |a: &&mut Row, b: &&mut Row| {
+        let order = a.values[0]
+            .unwrap_or(0.0)
+            .total_cmp(&b.values[0].unwrap_or(0.0));
+        if longer { order } else { order.reverse() }
+    };
+    rows.iter_mut().max_by(better)?.best = true;
+    (rows.len() > 1).then(|| Chart {
+        title: format!("{label}: {axis}"),
+        axis,
+        format,
+        kind: Kind::Bars(Bars {
+            stacked: true,
+            parts: vec![part(axis, BAR.to_owned())],
+            rows,
+            mark: None,
+        }),
+    })
+}
+
+fn part(label: &str, colour: String) -> Part {
+    Part {
+        label: label.to_owned(),
+        colour,
+    }
+}
+
+/// Ratios to fcfs of several machines beside one another, where there are a native and a simulated one.
+fn beside(sets: &[Vec<&RunResult>], labels: &Labels) -> Option<Chart> {
+    let rated: Vec<(&Vec<&RunResult>, &String)> = sets
+        .iter()
+        .zip(&labels.0)
+        .filter(|(set, _)| set.iter().filter(|run| run.ratio_to_fcfs.is_some()).count() > 1)
+        .collect();
+    let has = |engine| rated.iter().any(|(set, _)| set[0].engine == engine);
+    if !has(Engine::Native) || !has(Engine::Simulated) {
+        return None;
+    }
+    let mut policies: Vec<&str> = Vec::new();
+    for run in rated.iter().flat_map(|(set, _)| set.iter()) {
+        if run.policy != SEQUENTIAL && !policies.contains(&run.policy.as_str()) {
+            policies.push(&run.policy);
+        }
+    }
+    let rows = policies.iter().map(|&policy| Row {
+        label: policy.to_owned(),
+        values: rated
+            .iter()
+            .map(|(set, _)| {
+                let runs = set.iter().filter(|run| run.policy == policy);
+                runs.filter_map(|run| run.ratio_to_fcfs).reduce(f64::max)
+            })
+            .collect(),
+        ..Row::default()
+    });
+    Some(Chart {
+        title: "Speed relative to fcfs".to_owned(),
+        axis: "times fcfs",
+        format: Format::Ratio,
+        kind: Kind::Bars(Bars {
+            stacked: false,
+            rows: rows.collect(),
+            parts: rated
+                .iter()
+                .enumerate()
+                .map(|(index, (_, label))| part(label, hex(colours::kind(index))))
+                .collect(),
+            mark: None,
+        }),
+    })
+}
+
+/// Unit of a run's times.
+fn unit(run: &RunResult) -> &'static str {
+    match run.engine {
+        Engine::Native => "seconds",
+        Engine::Simulated => "cycles",
+    }
+}
+
+fn bound(set: &[&RunResult], label: &str) -> Option<Chart> {
+    let time = |run: &RunResult| match run.cycles {
+        Some(cycles) => Some(cycles as f64),
+        None => run.seconds.map(|seconds| seconds.min),
+    };
+    let unit = unit(set[0]);
+    let rows: Vec<Row> = set
+        .iter()
+        .filter_map(|run| {
+            let (time, bound) = (time(run)?, run.bound?);
+            let more = run.limits.map_or(String::new(), |limits| {
+                let amount = |value: f64| match run.cycles {
+                    Some(_) => thousands(value.round() as u64),
+                    None => format!("{value:.4}"),
+                };
+                let mut text = format!(
+                    "work shared evenly: {} {unit}\nlongest chain: {} {unit}",
+                    amount(limits.work),
+                    amount(limits.critical_path)
+                );
+                if let Some(channels) = limits.channels {
+                    let _ = write!(text, "\nshared memory: {} {unit}", amount(channels));
+                }
+                text
+            });
+            Some(Row {
+                label: row_label(run, set),
+                values: vec![Some(bound.min(time)), Some((time - bound).max(0.0))],
+                note: format!("{:.2} \u{d7} bound", time / bound),
+                more,
+                ..Row::default()
+            })
+        })
+        .collect();
+    let format = match set[0].cycles {
+        Some(_) => Format::Count,
+        None => Format::Decimal,
+    };
+    (!rows.is_empty()).then(|| Chart {
+        title: format!("{label}: time"),
+        axis: unit,
+        format,
+        kind: Kind::Bars(Bars {
+            stacked: true,
+            parts: vec![
+                part("the bound", "best".to_owned()),
+                part("above the bound", BAR.to_owned()),
+            ],
+            rows,
+            mark: None,
+        }),
+    })
+}
+
+/// Two charts: the mean of a policy's cores, and each core.
+fn stalls(set: &[&RunResult], label: &str) -> Vec<Chart> {
+    let counted: Vec<&&RunResult> = set.iter().filter(|run| !run.stalls.is_empty()).collect();
+    let Some(first) = counted.first() else {
+        return Vec::new();
+    };
+    let unit = match first.engine {
+        Engine::Native => "nanoseconds",
+        Engine::Simulated => "cycles",
+    };
+    // A part that nobody has would only lengthen the legend.
+    let all = || counted.iter().flat_map(|run| &run.stalls);
+    let used: Vec<usize> = (0..Stalls::NAMES.len())
+        .filter(|&index| all().any(|stalls| stalls.parts()[index] > 0))
+        .collect();
+    let chart = |title: String, rows: Vec<Row>| Chart {
+        title,
+        axis: unit,
+        format: Format::Count,
+        kind: Kind::Bars(Bars {
+            stacked: true,
+            parts: used
+                .iter()
+                .map(|&index| part(Stalls::NAMES[index], hex(STALL_COLOURS[index])))
+                .collect(),
+            rows,
+            mark: None,
+        }),
+    };
+    let mean = counted.iter().map(|run| {
+        let of = |index: usize| {
+            let sum: f64 = run
+                .stalls
+                .iter()
+                .map(|core| core.parts()[index] as f64)
+                .sum();
+            sum / run.stalls.len() as f64
+        };
+        Row {
+            label: row_label(run, set),
+            values: used.iter().map(|&index| Some(of(index))).collect(),
+            ..Row::default()
+        }
+    });
+    let worker = first.engine.worker_word();
+    let mut each: Vec<Row> = Vec::new();
+    for run in &counted {
+        if !each.is_empty() {
+            each.push(Row::default()); // a gap between policies
+        }
+        let label = row_label(run, set);
+        each.extend(run.stalls.iter().enumerate().map(|(index, core)| {
+            Row {
+                label: format!("{label}, {worker} {index}"),
+                values: used
+                    .iter()
+                    .map(|&part| Some(core.parts()[part] as f64))
+                    .collect(),
+                ..Row::default()
+            }
+        }));
+    }
+    vec![
+        chart(format!("{label}: mean of the {worker}s"), mean.collect()),
+        chart(format!("{label}: each {worker}"), each),
+    ]
+}
+
+/// A cache's name for people: `l1i` is L1I.
+fn cache_name(cache: &CacheUse) -> String {
+    match cache.bytes {
+        Some(bytes) => format!("{} ({})", cache.cache.to_uppercase(), size(bytes)),
+        None => cache.cache.to_uppercase(),
+    }
+}
+
+/// Bytes in powers of 1024, as the sizes of caches are written.
+fn size(bytes: u64) -> String {
+    match bytes {
+        b if b < 1 << 10 => format!("{b} B"),
+        b if b < 1 << 20 => format!("{} KB", b >> 10),
+        b if b < 1 << 30 => format!("{} MB", b >> 20),
+        b => format!("{} GB", b >> 30),
+    }
+}
+
+/// One chart a level and kind of cache.
+fn misses(set: &[&RunResult], label: &str, stages: &Stages<'_>) -> Vec<Chart> {
+    let mut caches: Vec<&CacheUse> = Vec::new();
+    for cache in set.iter().flat_map(|run| &run.caches) {
+        if !caches.iter().any(|known| known.cache == cache.cache) {
+            caches.push(cache);
+        }
+    }
+    let charts = caches
+        .into_iter()
+        .map(|cache| misses_of(set, label, stages, cache));
+    charts.collect()
+}
+
+fn misses_of(set: &[&RunResult], label: &str, stages: &Stages<'_>, shown: &CacheUse) -> Chart {
+    let of = |run: &'_ RunResult| -> Option<CacheUse> {
+        let cache = run.caches.iter().find(|cache| cache.cache == shown.cache);
+        cache.cloned()
+    };
+    let known: Vec<(&RunResult, CacheUse)> = set
+        .iter()
+        .filter_map(|run| Some((*run, of(run)?)))
+        .collect();
+    let by_name = |cache: &CacheUse, name: &str| {
+        let parts = cache.by_name.iter();
+        parts
+            .filter(|part| part.name == name)
+            .map(|part| part.misses)
+            .sum::<u64>()
+    };
+    let used: Vec<(usize, &str)> = stages
+        .0
+        .iter()
+        .copied()
+        .enumerate()
+        .filter(|(_, name)| known.iter().any(|(_, cache)| by_name(cache, name) > 0))
+        .collect();
+    let split = known
+        .iter()
+        .all(|(_, cache)| !cache.by_name.is_empty() || cache.misses == 0);
+    let parts = match split && !used.is_empty() {
+        true => used
+            .iter()
+            .map(|&(index, name)| part(name, hex(colours::kind(index))))
+            .collect(),
+        false => vec![part("all stages", BAR.to_owned())],
+    };
+    let rows = known.iter().map(|(run, cache)| Row {
+        label: row_label(run, set),
+        values: match split && !used.is_empty() {
+            true => used
+                .iter()
+                .map(|(_, name)| Some(by_name(cache, name) as f64))
+                .collect(),
+            false => vec![Some(cache.misses as f64)],
+        },
+        mark: cache.unavoidable.map(|count| count as f64),
+        note: match cache.accesses {
+            0 => String::new(),
+            accesses => format!("{} miss", share(cache.misses, accesses)),
+        },
+        more: format!("{} touches reached the cache", thousands(cache.accesses)),
+        best: false,
+    });
+    let rows: Vec<Row> = rows.collect();
+    let mark = rows.iter().any(|row| row.mark.is_some());
+    Chart {
+        title: format!("{label}: {}", cache_name(shown)),
+        axis: "misses",
+        format: Format::Count,
+        kind: Kind::Bars(Bars {
+            stacked: true,
+            parts,
+            rows,
+            mark: mark.then_some("no order avoids these"),
+        }),
+    }
+}
+
+/// A part of a whole as a percentage that small ones do not vanish in.
+fn share(part: u64, whole: u64) -> String {
+    match whole {
+        0 => String::new(),
+        whole => {
+            let percent = 100.0 * part as f64 / whole as f64;
+            match percent < 1.0 {
+                true => format!("{percent:.2}%"),
+                false => format!("{percent:.1}%"),
+            }
+        }
+    }
+}
+
+/// One chart a kind of access, a line a policy.
+fn reuse(set: &[&RunResult], label: &str) -> Vec<Chart> {
+    [Accesses::Instruction, Accesses::Data]
+        .into_iter()
+        .filter_map(|accesses| reuse_of(set, label, accesses))
+        .collect()
+}
+
+fn reuse_of(set: &[&RunResult], label: &str, accesses: Accesses) -> Option<Chart> {
+    let known: Vec<(&RunResult, &Reuse)> = set
+        .iter()
+        .flat_map(|run| run.reuse.iter().map(move |reuse| (*run, reuse)))
+        .filter(|(_, reuse)| reuse.accesses == accesses && reuse.touches > 0)
+        .collect();
+    let (run, first) = *known.first()?;
+    let known: Vec<_> = known
+        .into_iter()
+        .filter(|(_, reuse)| reuse.line == first.line)
+        .collect();
+    let buckets = known.iter().map(|(_, reuse)| reuse.buckets.len()).max()?;
+    let line = u64::from(first.line);
+    let mut ticks: Vec<String> = (0..buckets)
+        .map(|bucket| size(reach(line, bucket)))
+        .collect();
+    ticks.push("first touch".to_owned());
+    let series = known
+        .iter()
+        .enumerate()
+        .map(|(index, (run, reuse))| Series {
+            label: row_label(run, set),
+            colour: hex(colours::kind(index)),
+            dash: ["solid", "dashed", "dotted"][index % 3],
+            values: shares(reuse, buckets),
+            more: beyond(reuse, buckets, line),
+        });
+    let (letter, what) = match accesses {
+        Accesses::Instruction => ('i', "instruction fetches"),
+        Accesses::Data => ('d', "reads and writes"),
+    };
+    // The caches of a core's own; what a shared one keeps depends on the others too.
+    let marks = run.caches.iter().filter_map(|cache| {
+        let own = cache.cache.starts_with("l1") && !cache.cache.ends_with(other(letter));
+        let bytes = cache.bytes.filter(|_| own)?;
+        let bucket = (0..buckets).rfind(|&bucket| reach(line, bucket) <= bytes)?;
+        Some((bucket, cache_name(cache)))
+    });
+    let sampled = match first.sampled < 1.0 {
+        true => format!(", {:.1}% of the lines", 100.0 * first.sampled),
+        false => String::new(),
+    };
+    Some(Chart {
+        title: format!("{label}: {what}{sampled}"),
+        axis: "share of the touches",
+        format: Format::Percent,
+        kind: Kind::Lines(Lines {
+            along: format!("cache that would keep the line, in lines of {line} bytes"),
+            ticks,
+            series: series.collect(),
+            marks: marks.collect(),
+        }),
+    })
+}
+
+/// The letter of the other kind of first-level cache.
+fn other(letter: char) -> char {
+    if letter == 'i' { 'd' } else { 'i' }
+}
+
+/// Bytes of the smallest cache of a power of two of lines in which a touch of this bucket hits.
+fn reach(line: u64, bucket: usize) -> u64 {
+    line.saturating_mul(1_u64.checked_shl(bucket as u32).unwrap_or(u64::MAX))
+}
+
+/// Percent of the touches, by bucket, and of first touches.
+fn shares(reuse: &Reuse, buckets: usize) -> Vec<f64> {
+    let percent = |count: u64| 100.0 * count as f64 / reuse.touches as f64;
+    let mut shares: Vec<f64> = reuse.buckets.iter().map(|&count| percent(count)).collect();
+    shares.resize(buckets, 0.0);
+    shares.push(percent(reuse.first));
+    shares
+}
+
+/// What a cache that reaches to the bucket misses.
+fn beyond(reuse: &Reuse, buckets: usize, line: u64) -> Vec<String> {
+    let mut left = reuse.touches;
+    let mut all: Vec<String> = (0..buckets)
+        .map(|bucket| {
+            left -= reuse.buckets.get(bucket).copied().unwrap_or(0);
+            let cache = size(reach(line, bucket));
+            format!("a cache of {cache} misses {}", share(left, reuse.touches))
+        })
+        .collect();
+    all.push("every cache misses these".to_owned());
+    all
+}

@@ -1,0 +1,343 @@
+//! Whether groups paid, and why or why not: from what was measured.
+
+use crate::columns::{nanoseconds, per_cent};
+use crate::headline::speed;
+use crate::parts::CacheUse;
+use crate::schema::{Memory, RunResult, SEQUENTIAL};
+
+/// Differences below this are called none: runs of the same program differ by as much, even where their repeats do not.
+const NOISE: f64 = 0.02;
+
+/// How far repeats of a run are apart, as a share of the shortest; at least [`NOISE`].
+fn noise(run: &RunResult) -> f64 {
+    let spread = run
+        .seconds
+        .map(|seconds| seconds.median / seconds.min - 1.0);
+    spread.unwrap_or(0.0).max(NOISE)
+}
+
+/// Whether a run was timed so seldom that nobody knows how far its repeats are apart. Cycles of a simulated machine are not timed.
+fn timed_once(run: &RunResult) -> bool {
+    run.seconds.is_some_and(|seconds| seconds.repeats < 2)
+}
+
+/// A worker that spends more of its time on scheduling than this has tasks that are too short.
+const TOO_SHORT: f64 = 0.05;
+
+/// Of runs that can be compared: what groups did under each dispatcher that looks at them, held against the fastest that does not. So
+/// what a dispatcher gains by other means, such as going on with the newest task, is not put down to groups.
+pub(crate) fn verdicts(set: &[&RunResult]) -> Vec<String> {
+    let grouped =
+        |run: &&&RunResult| run.honours_groups && !matches!(run.groups.as_str(), "" | "none");
+    let pairs = set
+        .iter()
+        .filter(grouped)
+        .filter_map(|run| Some((*run, Reference::of(run, set)?)));
+    let (once, several): (Vec<_>, Vec<_>) =
+        pairs.partition(|(run, reference)| timed_once(run) || timed_once(reference.run));
+    let said = several
+        .iter()
+        .filter_map(|(run, reference)| verdict(run, reference));
+    let unsaid = (!once.is_empty())
+        .then(|| "One repeat says nothing about groups: use --repeat 5.".to_owned());
+    said.chain(unsaid).collect()
+}
+
+/// What a run with groups is held against.
+struct Reference<'a> {
+    run: &'a RunResult,
+    /// Whether there were others to choose from.
+    fastest: bool,
+}
+
+impl<'a> Reference<'a> {
+    /// The fastest run of the same engine and cut under a dispatcher that does not look at groups.
+    fn of(run: &RunResult, set: &[&'a RunResult]) -> Option<Reference<'a>> {
+        let bare = set.iter().filter(|other| {
+            !other.honours_groups
+                && other.policy != SEQUENTIAL
+                && other.engine == run.engine
+                && other.tasks_mode == run.tasks_mode
+        });
+        let mut bare: Vec<(f64, &RunResult)> = bare
+            .filter_map(|other| Some((speed(other)?, *other)))
+            .collect();
+        bare.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let (_, run) = *bare.first()?;
+        Some(Reference {
+            run,
+            fastest: bare.len() > 1,
+        })
+    }
+}
+
+fn verdict(run: &RunResult, reference: &Reference<'_>) -> Option<String> {
+    let baseline = reference.run;
+    let ratio = speed(run)? / speed(baseline)?;
+    let noise = noise(run).max(noise(baseline));
+    let outcome = match ratio {
+        r if r > 1.0 + noise => "Groups paid",
+        r if r < 1.0 - noise => "Groups did not pay",
+        _ if run.seconds.is_some() => "Groups made no difference beyond what repeats differ by",
+        _ => "Groups made no difference",
+    };
+    let which = match reference.fastest {
+        true => "the fastest that reads no groups",
+        false => "the only one here that reads no groups",
+    };
+    let mut text = format!(
+        "{outcome} under {} ({ratio:.2} times {}, {which}).",
+        run.policy, baseline.policy
+    );
+    let reasons = [
+        body(run, baseline),
+        misses(run, baseline),
+        scheduling(run, baseline),
+        idle(run, baseline),
+    ];
+    for reason in reasons.into_iter().flatten() {
+        text.push(' ');
+        text.push_str(&reason);
+    }
+    Some(text)
+}
+
+/// What became of the tasks themselves: that is where locality shows.
+fn body(run: &RunResult, baseline: &RunResult) -> Option<String> {
+    let (mean, before) = (run.mean_task_ns?, baseline.mean_task_ns?);
+    let change = mean / before - 1.0;
+    let took = match change.abs() < NOISE {
+        true => format!("Tasks took as long ({})", nanoseconds(mean)),
+        false => format!(
+            "Tasks took {} instead of {} ({change:+.0}%)",
+            nanoseconds(mean),
+            nanoseconds(before),
+            change = change * 100.0
+        ),
+    };
+    let why = run.memory.map_or(String::new(), |memory| {
+        room(&memory, run.workers, change < -NOISE)
+    });
+    Some(format!("{took}{why}."))
+}
+
+/// What became of the misses of each level, where they were counted.
+fn misses(run: &RunResult, baseline: &RunResult) -> Option<String> {
+    let changes: Vec<String> = run
+        .caches
+        .iter()
+        .filter_map(|cache| {
+            let same = |other: &&CacheUse| other.cache == cache.cache;
+            let before = baseline.caches.iter().find(same)?.misses;
+            let change = 100.0 * (cache.misses as f64 / before as f64 - 1.0);
+            // Adding 0 turns a negative zero into zero.
+            let change = change.round() + 0.0;
+            (before > 0).then(|| format!("{} {change:+}%", cache.cache.to_uppercase()))
+        })
+        .collect();
+    (!changes.is_empty()).then(|| format!("Misses: {}.", changes.join(", ")))
+}
+
+/// How the data lies in the caches.
+fn room(memory: &Memory, workers: u16, saved: bool) -> String {
+    let Memory {
+        data,
+        group,
+        own_cache,
+    } = *memory;
+    let all = own_cache.saturating_mul(workers.into());
+    let size = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+    if data <= all {
+        let (data, all) = (size(data), size(all));
+        return format!(
+            ": the data ({data}) fits the workers' own caches ({all}), so that only S groups can matter"
+        );
+    }
+    let fits = match (group <= own_cache, saved) {
+        (true, true) => "fits",
+        (true, false) => "would fit",
+        (false, _) => "does not fit",
+    };
+    let (data, group, own) = (size(data), size(group), size(own_cache));
+    format!(
+        ": of {data} of data a worker's part of a T group ({group}) {fits} its own cache ({own})"
+    )
+}
+
+/// What choosing costs.
+fn scheduling(run: &RunResult, baseline: &RunResult) -> Option<String> {
+    let (cost, before) = (
+        run.scheduling_ns_per_task?,
+        baseline.scheduling_ns_per_task?,
+    );
+    let share = cost / (cost + run.mean_task_ns?);
+    let short = match share > TOO_SHORT {
+        true => "; tasks are short for this dispatcher",
+        false => "",
+    };
+    Some(format!(
+        "Scheduling cost {} a task instead of {}, {} of a worker's time{short}.",
+        nanoseconds(cost),
+        nanoseconds(before),
+        per_cent(share)
+    ))
+}
+
+/// Time without a task, beyond what scheduling takes.
+fn idle(run: &RunResult, baseline: &RunResult) -> Option<String> {
+    let (now, before) = (waiting(run)?, waiting(baseline)?);
+    (now - before > NOISE).then(|| {
+        format!(
+            "Workers had no task {} of the time instead of {}.",
+            per_cent(now),
+            per_cent(before)
+        )
+    })
+}
+
+/// The share of the time in which workers neither ran a task nor went from one to the next.
+fn waiting(run: &RunResult) -> Option<f64> {
+    let (busy, mean) = (run.utilisation?, run.mean_task_ns?);
+    let turning = busy * run.scheduling_ns_per_task.unwrap_or(0.0) / mean;
+    Some((1.0 - busy - turning).max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{Engine, Seconds};
+
+    fn run(policy: &str, seconds: f64, mean: f64, cost: f64, busy: f64) -> RunResult {
+        RunResult {
+            groups: "own".to_owned(),
+            honours_groups: policy.starts_with("ts"),
+            seconds: Seconds::of(&[seconds, seconds]),
+            mean_task_ns: Some(mean),
+            scheduling_ns_per_task: Some(cost),
+            utilisation: Some(busy),
+            memory: Some(Memory {
+                data: 500_000_000,
+                group: 1_500_000,
+                own_cache: 2_000_000,
+            }),
+            ..RunResult::new("stencil", "size=8192", policy, 2)
+        }
+    }
+
+    #[test]
+    fn a_gain_is_told_with_its_cause() {
+        let (fcfs, ts) = (
+            run("fcfs", 2.0, 20e3, 300.0, 0.98),
+            run("ts", 1.0, 8e3, 600.0, 0.92),
+        );
+        let said = verdicts(&[&fcfs, &ts]);
+        assert_eq!(
+            said,
+            [
+                "Groups paid under ts (2.00 times fcfs, the only one here that reads no groups). \
+                 Tasks took 8.00 us instead of 20.00 us (-60%): of 500.0 MB of data a \
+             worker's part of a T group (1.5 MB) fits its own cache (2.0 MB). Scheduling cost 600 ns a task instead of 300 ns, \
+             7.0% of a worker's time; tasks are short for this dispatcher."
+            ]
+        );
+    }
+
+    #[test]
+    fn where_the_data_fits_anyway_that_is_said() {
+        let (fcfs, mut ts) = (
+            run("fcfs", 1.0, 20e3, 300.0, 0.98),
+            run("ts", 1.1, 20.1e3, 700.0, 0.85),
+        );
+        ts.memory.as_mut().expect("it has one").data = 3_000_000;
+        let said = verdicts(&[&fcfs, &ts]).remove(0);
+        assert!(
+            said.starts_with("Groups did not pay under ts (0.91 times fcfs, the only one here that reads no groups)."),
+            "{said}"
+        );
+        assert!(
+            said.contains("as long (20.10 us): the data (3.0 MB) fits"),
+            "{said}"
+        );
+        assert!(
+            said.contains("Scheduling cost 700 ns") && !said.contains("short"),
+            "{said}"
+        );
+        assert!(
+            said.contains("Workers had no task 12.0% of the time instead of 0.5%"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_was_not_measured_or_has_no_groups() {
+        let (fcfs, mut ts) = (
+            run("fcfs", 1.0, 20e3, 300.0, 0.98),
+            run("ts", 1.0, 20e3, 300.0, 0.98),
+        );
+        assert!(verdicts(&[&ts]).is_empty(), "there is no baseline");
+        ts.groups = "none".to_owned();
+        assert!(verdicts(&[&fcfs, &ts]).is_empty());
+        let bare = |policy: &str, seconds: Option<Seconds>, cycles| RunResult {
+            honours_groups: policy.starts_with("ts"),
+            groups: "a".to_owned(),
+            seconds,
+            cycles,
+            ..RunResult::new("h264", "x", policy, 2)
+        };
+        let both = |seconds, cycles| {
+            verdicts(&[&bare("fcfs", seconds, cycles), &bare("ts", seconds, cycles)])
+        };
+        let end = "under ts (1.00 times fcfs, the only one here that reads no groups).";
+        assert_eq!(
+            both(Seconds::of(&[1.0, 1.0]), None),
+            [format!(
+                "Groups made no difference beyond what repeats differ by {end}"
+            )]
+        );
+        assert_eq!(
+            both(None, Some(1000)),
+            [format!("Groups made no difference {end}")]
+        );
+    }
+
+    #[test]
+    fn what_stealing_gains_is_not_put_down_to_groups() {
+        let slow = run("fcfs", 1.14, 20e3, 300.0, 0.98);
+        let (steal, near) = (
+            run("random-steal", 1.0, 17e3, 300.0, 0.98),
+            run("near-steal", 1.01, 17e3, 300.0, 0.98),
+        );
+        let ts = run("ts-local", 1.0, 17e3, 300.0, 0.98);
+        let said = verdicts(&[&slow, &near, &ts, &steal]).remove(0);
+        assert!(
+            said.starts_with(
+                "Groups made no difference beyond what repeats differ by under ts-local \
+                 (1.00 times random-steal, the fastest that reads no groups)."
+            ),
+            "{said}"
+        );
+        let mut other_cut = steal.clone();
+        other_cut.tasks_mode = "row".to_owned();
+        let said = verdicts(&[&slow, &ts, &other_cut]).remove(0);
+        assert!(said.contains("(1.14 times fcfs"), "{said}");
+        let sequential = run(SEQUENTIAL, 0.5, 17e3, 0.0, 1.0);
+        let said = verdicts(&[&sequential, &ts]);
+        assert!(said.is_empty(), "it runs no tasks: {said:?}");
+        let mut simulated = steal.clone();
+        simulated.engine = Engine::Simulated;
+        assert!(verdicts(&[&simulated, &ts]).is_empty());
+    }
+
+    #[test]
+    fn one_repeat_gives_no_verdict_and_that_is_said_once() {
+        let once = |policy, seconds| RunResult {
+            seconds: Seconds::of(&[seconds]),
+            ..run(policy, 1.0, 20e3, 300.0, 0.98)
+        };
+        let said = verdicts(&[&once("fcfs", 2.0), &once("ts", 1.0), &once("ts-local", 1.0)]);
+        assert_eq!(
+            said,
+            ["One repeat says nothing about groups: use --repeat 5."]
+        );
+    }
+}
