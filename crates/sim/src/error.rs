@@ -1,0 +1,153 @@
+//! Why a simulation came to no result.
+
+use crate::dispatching::{Dispatching, Traffic};
+use crate::machine::MachineError;
+use std::fs::File;
+use std::path::Path;
+use tanada_policy::Dispatcher;
+use tanada_policy::registry::UnknownPolicy;
+use tanada_trace::{NewTask, Record, Sink, Trace, TraceError, read_text};
+
+/// Why a simulation came to no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// There is no such machine.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// There is no such dispatcher.
+    #[error(transparent)]
+    Policy(#[from] UnknownPolicy),
+    /// A clock would pass 2^64-1.
+    #[error("{place}the clock would pass 2^64-1 at record {record} of task {id} (counted from 0)")]
+    Overflow {
+        /// File and line where they are known ([`SimError::locate`]), and a colon; else empty.
+        place: String,
+        /// The task's ID.
+        id: u32,
+        /// Which record of the task would do it; 0 also where its dispatch does.
+        record: u64,
+    },
+    /// No core is busy and tasks are left.
+    #[error("policy {policy} left {left} tasks that no core was given: {first}")]
+    Stuck {
+        /// The policy, which is at fault.
+        policy: String,
+        /// How many tasks.
+        left: usize,
+        /// The IDs of the first few.
+        first: String,
+    },
+    /// It was stopped.
+    #[error("stopped")]
+    Cancelled,
+}
+
+/// How many tasks that are left a message names.
+const NAMED: usize = 5;
+
+impl SimError {
+    pub(crate) fn overflow(trace: &Trace, task: u32, record: u64) -> SimError {
+        SimError::Overflow {
+            place: String::new(),
+            id: trace.tasks()[task as usize].id,
+            record,
+        }
+    }
+
+    /// The same error with file and line where it is about a record of a text trace, which is read again for that.
+    #[must_use]
+    pub fn locate(mut self, path: &Path) -> SimError {
+        if let SimError::Overflow { place, id, record } = &mut self
+            && let Some(line) = line_of(path, *id, *record)
+        {
+            *place = format!("{}:{line}: ", path.display());
+        }
+        self
+    }
+
+    /// Whether the message begins with a file.
+    #[must_use]
+    pub fn is_located(&self) -> bool {
+        matches!(self, SimError::Overflow { place, .. } if !place.is_empty())
+    }
+
+    pub(crate) fn stuck<D: Dispatcher, T: Traffic>(
+        policy: &str,
+        trace: &Trace,
+        dispatching: &Dispatching<'_, D, T>,
+    ) -> SimError {
+        let named = dispatching.not_given().take(NAMED).map(|task| {
+            let id = trace.tasks()[task as usize].id;
+            match trace.name(task) {
+                "" => format!("task {id}"),
+                name => format!("task {id} ({name})"),
+            }
+        });
+        let mut first = named.collect::<Vec<_>>().join(", ");
+        if dispatching.left() > NAMED {
+            first += ", ...";
+        }
+        SimError::Stuck {
+            policy: policy.to_owned(),
+            left: dispatching.left(),
+            first,
+        }
+    }
+}
+
+/// The line of a record, or that of its task where it has none so many. `None`: this is no text.
+fn line_of(path: &Path, id: u32, record: u64) -> Option<u64> {
+    let mut finder = Finder {
+        id,
+        record,
+        line: 0,
+        inside: false,
+        found: None,
+    };
+    // An error ends the search, be it of the file or the finder's own.
+    let _ = read_text(File::open(path).ok()?, "", &mut finder);
+    finder.found
+}
+
+/// Looks for the line of a record.
+struct Finder {
+    id: u32,
+    /// Records that come before it.
+    record: u64,
+    line: u64,
+    inside: bool,
+    found: Option<u64>,
+}
+
+impl Sink for Finder {
+    fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError> {
+        self.inside = task.id == self.id;
+        if self.inside {
+            self.found = Some(self.line);
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, _record: Record) -> Result<(), TraceError> {
+        if self.inside {
+            if self.record == 0 {
+                self.found = Some(self.line);
+                self.inside = false;
+            }
+            self.record = self.record.saturating_sub(1);
+        }
+        Ok(())
+    }
+
+    fn edge(&mut self, _from: u32, _to: u32, _fork: bool) -> Result<(), TraceError> {
+        Ok(())
+    }
+
+    fn at_line(&mut self, line: u64) {
+        self.line = line;
+    }
+}

@@ -1,0 +1,537 @@
+//! Machines: what a TOML file says of caches, costs and cores, checked as a whole.
+
+mod document;
+mod topology;
+
+pub(crate) use document::LONGEST_FILE;
+pub use document::Section;
+use document::{Place, Table};
+
+use crate::contended::tables::{LONGEST_CYCLES, SharedTable, Tables};
+
+/// Most cache lines that the caches of one machine may have together: a file is refused before it could ask for gigabytes.
+pub const MOST_LINES: u64 = 1 << 26;
+
+/// Why there is no such machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {message}")]
+pub struct MachineError {
+    place: String,
+    message: String,
+    usage: bool,
+}
+
+impl MachineError {
+    pub(crate) fn new(file: &str, place: &Place, message: String) -> MachineError {
+        let (place, usage) = match place {
+            Place::Line(line) => (format!("{file}:{line}"), false),
+            Place::Override(text) => (text.clone(), true),
+        };
+        MachineError {
+            place,
+            message,
+            usage,
+        }
+    }
+
+    /// A wrong override: the command line is at fault, not the file.
+    pub(crate) fn of_override(text: &str, message: impl Into<String>) -> MachineError {
+        MachineError::new(
+            "",
+            &Place::Override(format!("--set {text}")),
+            message.into(),
+        )
+    }
+
+    /// A machine was sound before these overrides, so they are at fault wherever the contradiction shows.
+    fn because_of<S: AsRef<str>>(self, overrides: &[S]) -> MachineError {
+        if self.usage || overrides.is_empty() {
+            return self;
+        }
+        let flags = overrides
+            .iter()
+            .map(|text| format!("--set {}", text.as_ref()));
+        MachineError {
+            place: flags.collect::<Vec<_>>().join(" "),
+            message: self.to_string(),
+            usage: true,
+        }
+    }
+
+    /// Whether the command line is at fault and not the file.
+    pub fn is_usage(&self) -> bool {
+        self.usage
+    }
+}
+
+/// Which rules of time hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Model {
+    /// Every miss of a level costs the same, nothing has to wait.
+    Uniform,
+    /// Shared caches, memory and the dispatcher take time and make others wait; see [`contended`](crate::contended).
+    Contended,
+}
+
+impl Model {
+    /// As the file has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Model::Uniform => "uniform",
+            Model::Contended => "contended",
+        }
+    }
+}
+
+/// What a write does to the copies of its line in caches that are not on the writer's path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coherence {
+    /// Nothing.
+    None,
+    /// They are removed.
+    Invalidate,
+}
+
+/// What a cache holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// What is fetched.
+    Instruction,
+    /// What is read and written.
+    Data,
+    /// Both.
+    Unified,
+}
+
+/// Who shares one cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Per {
+    /// Nobody: each core has one.
+    Core,
+    /// `cores_per_cluster` cores.
+    Cluster,
+    /// `cores_per_socket` cores.
+    Socket,
+    /// All cores.
+    Machine,
+}
+
+impl Per {
+    /// As the file has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Per::Core => "core",
+            Per::Cluster => "cluster",
+            Per::Socket => "socket",
+            Per::Machine => "machine",
+        }
+    }
+}
+
+/// Which line of a full set goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replacement {
+    /// The line that was filled first.
+    Fifo,
+    /// The line that was used least recently.
+    Lru,
+    /// A drawn one.
+    Random,
+}
+
+/// One `[[cache]]` table: all caches of one level and kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheTable {
+    /// 1 is next to the core.
+    pub level: u8,
+    /// What it holds.
+    pub kind: Kind,
+    /// Who shares one.
+    pub per: Per,
+    /// Bytes of one.
+    pub size: u64,
+    /// Lines of a set.
+    pub ways: u64,
+    /// Bytes of a line; a power of two.
+    pub line: u64,
+    /// Which line goes.
+    pub replacement: Replacement,
+    /// Cycles that are added when this level misses.
+    pub miss_cycles: u64,
+    /// What requests wait for on the way into it (contended model; else nothing).
+    pub shared: SharedTable,
+}
+
+impl CacheTable {
+    /// `l1i`, `l1d`, `l2`: the level, and the kind where it is not unified.
+    pub fn label(&self) -> String {
+        CacheTable::label_of(self.level, self.kind)
+    }
+
+    /// The label of a level and kind.
+    pub(crate) fn label_of(level: u8, kind: Kind) -> String {
+        let kind = match kind {
+            Kind::Instruction => "i",
+            Kind::Data => "d",
+            Kind::Unified => "",
+        };
+        format!("l{level}{kind}")
+    }
+
+    /// Sets of one cache; at least 1.
+    pub fn sets(&self) -> u64 {
+        self.size / self.line / self.ways
+    }
+
+    /// log2 of the line's length.
+    pub fn shift(&self) -> u32 {
+        self.line.trailing_zeros()
+    }
+
+    /// Whether what is fetched (or else: read and written) goes through it.
+    pub fn serves(&self, instruction: bool) -> bool {
+        match self.kind {
+            Kind::Unified => true,
+            Kind::Instruction => instruction,
+            Kind::Data => !instruction,
+        }
+    }
+}
+
+/// A simulated machine. Every value of this type is sound: it was checked as a whole.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Its name.
+    pub name: String,
+    /// Which rules of time hold.
+    pub model: Model,
+    /// Number of cores; 1 to 65,535.
+    pub cores: u16,
+    /// Cycles of any line touch, before penalties.
+    pub hit_cycles: u64,
+    /// Cycles from the call of `next` to the first record.
+    pub dispatch_cycles: u64,
+    /// What writes do to other caches.
+    pub coherence: Coherence,
+    /// Seed of whatever is drawn, unless a run says otherwise.
+    pub seed: u64,
+    /// Cores of a cluster, where there are clusters.
+    pub cores_per_cluster: Option<u64>,
+    /// Cores of a socket, where there are sockets.
+    pub cores_per_socket: Option<u64>,
+    /// The `[[cache]]` tables in the order of the file.
+    pub caches: Vec<CacheTable>,
+    /// What else takes time (contended model; else nothing does).
+    pub contended: Tables,
+    file: String,
+    document: Table,
+}
+
+impl Machine {
+    /// Reads a machine. `file` is what messages call it.
+    ///
+    /// ```
+    /// # use tanada_sim::Machine;
+    /// let text = r#"
+    /// name = "small"
+    /// model = "uniform"
+    /// cores = 2
+    /// hit_cycles = 1
+    /// dispatch_cycles = 0
+    /// coherence = "none"
+    /// "#;
+    /// assert_eq!(Machine::parse(text, "small.toml")?.cores, 2);
+    /// let wrong = Machine::parse(&text.replace("2", "0"), "small.toml").unwrap_err();
+    /// assert_eq!(wrong.to_string(), "small.toml:4: `cores` is 0; it must be 1 to 65535");
+    /// # Ok::<(), tanada_sim::MachineError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Where it is no TOML, lacks a key, has one that nobody knows, or contradicts itself; with file and line.
+    pub fn parse(text: &str, file: &str) -> Result<Machine, MachineError> {
+        Machine::of(document::parse(text, file)?, file)
+    }
+
+    /// This machine with some values replaced, all at once, and checked again.
+    ///
+    /// `KEY=VALUE` with a key of the file (`dispatch_cycles=5`), of a cache (`l2.size=128K`, `l1i.ways=4`; `l1.` means all of level 1) or
+    /// of another table of the machine's model (`TABLE.KEY=VALUE`).
+    ///
+    /// # Errors
+    /// Where an override names nothing of this machine, or the machine would contradict itself.
+    pub fn overridden<S: AsRef<str>>(&self, overrides: &[S]) -> Result<Machine, MachineError> {
+        let mut document = self.document.clone();
+        for text in overrides {
+            self.put(&mut document, text.as_ref())?;
+        }
+        Machine::of(document, &self.file).map_err(|wrong| wrong.because_of(overrides))
+    }
+
+    /// This machine with another number of cores.
+    ///
+    /// # Errors
+    /// Where `cores` is 0, or its caches would have too many lines.
+    pub fn with_cores(&self, cores: u16) -> Result<Machine, MachineError> {
+        let mut document = self.document.clone();
+        document.put("cores", &cores.to_string(), &format!("--cores {cores}"));
+        Machine::of(document, &self.file)
+    }
+
+    fn put(&self, document: &mut Table, text: &str) -> Result<(), MachineError> {
+        let wrong = |message: String| MachineError::of_override(text, message);
+        let (key, value) = text
+            .split_once('=')
+            .ok_or_else(|| wrong("an override is KEY=VALUE".to_owned()))?;
+        let (key, value) = (key.trim(), value.trim());
+        let whole = format!("--set {text}");
+        let Some((table, key)) = key.split_once('.') else {
+            document.put(key, value, &whole);
+            return Ok(());
+        };
+        if let Some(mut inner) = document.table_mut(table) {
+            // Tables lie in tables: background.NAME.KEY.
+            let mut key = key;
+            while let Some((name, rest)) = key.split_once('.') {
+                inner = inner
+                    .table_mut(name)
+                    .ok_or_else(|| wrong(format!("{} has no table `{name}` there", self.name)))?;
+                key = rest;
+            }
+            inner.put(key, value, &whole);
+            return Ok(());
+        }
+        let named = |cache: &CacheTable| {
+            let label = cache.label();
+            label == table || label.trim_end_matches(['i', 'd']) == table
+        };
+        let chosen: Vec<bool> = self.caches.iter().map(named).collect();
+        if !chosen.contains(&true) {
+            let labels: Vec<String> = self.caches.iter().map(CacheTable::label).collect();
+            return Err(wrong(format!(
+                "{} has no `{table}`; its caches are {}",
+                self.name,
+                labels.join(", ")
+            )));
+        }
+        for (inner, chosen) in document.tables_mut("cache").zip(chosen) {
+            if chosen {
+                inner.put(key, value, &whole);
+            }
+        }
+        Ok(())
+    }
+
+    fn of(document: Table, file: &str) -> Result<Machine, MachineError> {
+        let mut section = Section::new(&document, file, "");
+        let name = section.text("name")?.to_owned();
+        let model = section.one_of(
+            "model",
+            &[("uniform", Model::Uniform), ("contended", Model::Contended)],
+        )?;
+        let cores = section.number_in("cores", 1, u64::from(u16::MAX))? as u16;
+        let hit_cycles = section.number("hit_cycles")?;
+        let dispatch_cycles = section.number("dispatch_cycles")?;
+        let coherence = section.one_of(
+            "coherence",
+            &[
+                ("none", Coherence::None),
+                ("invalidate", Coherence::Invalidate),
+            ],
+        )?;
+        let seed = section.optional_number("seed")?.unwrap_or(0);
+        let most = u64::from(u32::MAX);
+        let cores_per_cluster = section.optional_number_in("cores_per_cluster", 1, most)?;
+        let cores_per_socket = section.optional_number_in("cores_per_socket", 1, most)?;
+        let sections = section.tables("cache")?;
+        let mut caches: Vec<CacheTable> = Vec::with_capacity(sections.len().min(64));
+        let mut lines = 0_u64;
+        let shared = |per| match per {
+            Per::Core => Some(1),
+            Per::Cluster => cores_per_cluster,
+            Per::Socket => cores_per_socket,
+            Per::Machine => Some(u64::from(cores)),
+        };
+        for mut one in sections {
+            let cache = cache(&mut one, model)?;
+            let Some(cores_each) = shared(cache.per) else {
+                let (per, key) = match cache.per {
+                    Per::Cluster => ("cluster", "cores_per_cluster"),
+                    _ => ("socket", "cores_per_socket"),
+                };
+                return Err(one.wrong("per", format!("a cache per {per} needs `{key}`")));
+            };
+            let instances = u64::from(cores).div_ceil(cores_each);
+            lines = lines.saturating_add((cache.size / cache.line).saturating_mul(instances));
+            if lines > MOST_LINES {
+                return Err(one.wrong(
+                    "size",
+                    format!("with this cache the machine has more than {MOST_LINES} cache lines, which are too many"),
+                ));
+            }
+            compatible(&caches, &cache, &one)?;
+            one.finish()?;
+            caches.push(cache);
+        }
+        let contended = match model {
+            Model::Uniform => Tables::default(),
+            Model::Contended => contended(&mut section, cores, &caches, coherence)?,
+        };
+        section.finish()?;
+        Ok(Machine {
+            name,
+            model,
+            cores,
+            hit_cycles,
+            dispatch_cycles,
+            coherence,
+            seed,
+            cores_per_cluster,
+            cores_per_socket,
+            caches,
+            contended,
+            file: file.to_owned(),
+            document,
+        })
+    }
+
+    /// How many cores share one cache that is `per` something.
+    pub fn cores_per(&self, per: Per) -> u64 {
+        let some = match per {
+            Per::Core => Some(1),
+            Per::Cluster => self.cores_per_cluster,
+            Per::Socket => self.cores_per_socket,
+            Per::Machine => None,
+        };
+        some.unwrap_or(u64::from(self.cores))
+    }
+
+    /// The numbers of the `[[cache]]` tables through which what is fetched (or else: read and written) goes, the first level first.
+    pub fn path(&self, instruction: bool) -> Vec<usize> {
+        let serves = |&table: &usize| self.caches[table].serves(instruction);
+        let mut path: Vec<usize> = (0..self.caches.len()).filter(serves).collect();
+        path.sort_by_key(|&table| self.caches[table].level);
+        path
+    }
+
+    /// The numbers of the `[[cache]]` tables in the order of reports: by level, then instruction, data, unified.
+    pub fn tables_in_order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.caches.len()).collect();
+        order.sort_by_key(|&table| (self.caches[table].level, self.caches[table].kind));
+        order
+    }
+}
+
+/// What the contended model adds.
+fn contended(
+    section: &mut Section<'_>,
+    cores: u16,
+    caches: &[CacheTable],
+    coherence: Coherence,
+) -> Result<Tables, MachineError> {
+    for key in ["hit_cycles", "dispatch_cycles"] {
+        section.number_in(key, 0, LONGEST_CYCLES)?;
+    }
+    let line = caches.iter().map(|cache| cache.line).max().unwrap_or(1);
+    Tables::read(section, cores, line, coherence == Coherence::Invalidate)
+}
+
+/// One `[[cache]]` table by itself.
+fn cache(section: &mut Section<'_>, model: Model) -> Result<CacheTable, MachineError> {
+    let level = section.number_in("level", 1, 255)? as u8;
+    let kinds = [
+        ("instruction", Kind::Instruction),
+        ("data", Kind::Data),
+        ("unified", Kind::Unified),
+    ];
+    let kind = section.one_of("kind", &kinds)?;
+    let pers = [
+        ("core", Per::Core),
+        ("cluster", Per::Cluster),
+        ("socket", Per::Socket),
+        ("machine", Per::Machine),
+    ];
+    let per = section.one_of("per", &pers)?;
+    let size = section.size("size")?;
+    let ways = section.number_in("ways", 1, u64::MAX)?;
+    let line = section.number("line")?;
+    if !line.is_power_of_two() {
+        return Err(section.wrong(
+            "line",
+            format!("`line` is {line}; it must be a power of two"),
+        ));
+    }
+    let replacements = [
+        ("fifo", Replacement::Fifo),
+        ("lru", Replacement::Lru),
+        ("random", Replacement::Random),
+    ];
+    let replacement = section.one_of("replacement", &replacements)?;
+    let miss_cycles = section.number("miss_cycles")?;
+    let shared = match model {
+        Model::Uniform => SharedTable::default(),
+        Model::Contended => SharedTable::read(section, per == Per::Core)?,
+    };
+    let set = ways.checked_mul(line);
+    if size == 0 || set.is_none_or(|set| size % set != 0) {
+        return Err(section.wrong(
+            "size",
+            format!("`size` is {size} bytes; it must be a multiple of ways x line ({ways} x {line}) and not 0"),
+        ));
+    }
+    Ok(CacheTable {
+        level,
+        kind,
+        per,
+        size,
+        ways,
+        line,
+        replacement,
+        miss_cycles,
+        shared,
+    })
+}
+
+/// Whether a further table goes with those before it.
+fn compatible(
+    before: &[CacheTable],
+    cache: &CacheTable,
+    section: &Section<'_>,
+) -> Result<(), MachineError> {
+    for other in before {
+        let one_path =
+            cache.serves(true) && other.serves(true) || cache.serves(false) && other.serves(false);
+        if !one_path {
+            continue;
+        }
+        if other.level == cache.level {
+            let message = if other.kind == cache.kind {
+                format!("there is a cache `{}` already", cache.label())
+            } else {
+                format!(
+                    "level {} has a unified cache and one of another kind",
+                    cache.level
+                )
+            };
+            return Err(section.wrong("level", message));
+        }
+        let (upper, deeper) = if other.level < cache.level {
+            (other, cache)
+        } else {
+            (cache, other)
+        };
+        if deeper.line < upper.line {
+            return Err(section.wrong(
+                "line",
+                format!(
+                    "a line of {} has {} bytes and one of {}, which is deeper, only {}",
+                    upper.label(),
+                    upper.line,
+                    deeper.label(),
+                    deeper.line
+                ),
+            ));
+        }
+    }
+    Ok(())
+}

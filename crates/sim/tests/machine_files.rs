@@ -1,0 +1,393 @@
+//! What machine files may say, and the exact answer to each that is wrong.
+
+use tanada_sim::Machine;
+use tanada_sim::machines;
+
+const GOOD: &str = r#"name = "m"
+model = "uniform"
+cores = 4
+hit_cycles = 1
+dispatch_cycles = 0
+coherence = "none"
+cores_per_cluster = 2
+
+[[cache]]
+level = 1
+kind = "instruction"
+per = "core"
+size = "8K"
+ways = 2
+line = 64
+replacement = "fifo"
+miss_cycles = 10
+
+[[cache]]
+level = 1
+kind = "data"
+per = "core"
+size = "8K"
+ways = 2
+line = 64
+replacement = "fifo"
+miss_cycles = 10
+
+[[cache]]
+level = 2
+kind = "unified"
+per = "cluster"
+size = "128K"
+ways = 4
+line = 256
+replacement = "lru"
+miss_cycles = 200
+"#;
+
+fn wrong(text: &str) -> String {
+    Machine::parse(text, "m.toml")
+        .expect_err("it is wrong")
+        .to_string()
+}
+
+/// `GOOD` with occurrence `number` (from 0) of a line replaced.
+fn with(old: &str, number: usize, new: &str) -> String {
+    let (at, _) = GOOD.match_indices(old).nth(number).expect("it is there");
+    format!("{}{new}{}", &GOOD[..at], &GOOD[at + old.len()..])
+}
+
+#[test]
+fn a_good_one_is_read() {
+    let machine = Machine::parse(GOOD, "m.toml").expect("it is sound");
+    let labels: Vec<String> = machine.caches.iter().map(|cache| cache.label()).collect();
+    assert_eq!(labels, ["l1i", "l1d", "l2"]);
+    assert_eq!(
+        (machine.caches[2].sets(), machine.caches[2].shift()),
+        (128, 8)
+    );
+    assert_eq!(
+        (machine.path(true), machine.path(false)),
+        (vec![0, 2], vec![1, 2])
+    );
+    let placement = machine.placement();
+    let w = |n| tanada_policy::WorkerId(n);
+    assert_eq!(
+        (
+            placement.distance(w(0), w(1)),
+            placement.distance(w(1), w(2))
+        ),
+        (2, 4)
+    );
+}
+
+#[test]
+fn every_wrong_value_is_answered_with_its_line() {
+    for (old, number, new, answer) in [
+        (
+            "cores = 4",
+            0,
+            "cores = 0",
+            "m.toml:3: `cores` is 0; it must be 1 to 65535",
+        ),
+        (
+            "cores = 4",
+            0,
+            "cores = 65536",
+            "m.toml:3: `cores` is 65536; it must be 1 to 65535",
+        ),
+        (
+            "cores = 4",
+            0,
+            "cores = -4",
+            "m.toml:3: `cores` must be a whole number from 0 to 2^64-1",
+        ),
+        (
+            "cores = 4",
+            0,
+            "cores = 4.0",
+            "m.toml:3: `cores` must be a whole number from 0 to 2^64-1",
+        ),
+        (
+            "cores = 4",
+            0,
+            "cores = \"4\"",
+            "m.toml:3: `cores` must be a whole number from 0 to 2^64-1",
+        ),
+        (
+            "hit_cycles = 1\n",
+            0,
+            "",
+            "m.toml:1: `hit_cycles` is missing",
+        ),
+        (
+            "hit_cycles = 1",
+            0,
+            "hit_cycles = 18446744073709551616",
+            "m.toml:4: `hit_cycles` must be a whole number from 0 to 2^64-1",
+        ),
+        (
+            "\"none\"",
+            0,
+            "\"some\"",
+            "m.toml:6: `coherence` is \"some\"; it must be none or invalidate",
+        ),
+        (
+            "\"uniform\"",
+            0,
+            "\"quick\"",
+            "m.toml:2: `model` is \"quick\"; it must be uniform or contended",
+        ),
+        (
+            "name = \"m\"",
+            0,
+            "name = 7",
+            "m.toml:1: `name` must be a text in quotes",
+        ),
+        (
+            "cores_per_cluster = 2\n",
+            0,
+            "",
+            "m.toml:31: a cache per cluster needs `cores_per_cluster`",
+        ),
+        (
+            "cores_per_cluster = 2",
+            0,
+            "cores_per_cluster = 0",
+            "m.toml:7: `cores_per_cluster` is 0; it must be 1 to 4294967295",
+        ),
+        (
+            "\"cluster\"",
+            0,
+            "\"socket\"",
+            "m.toml:32: a cache per socket needs `cores_per_socket`",
+        ),
+        (
+            "\"cluster\"",
+            0,
+            "\"rack\"",
+            "m.toml:32: `per` is \"rack\"; it must be core or cluster or socket or machine",
+        ),
+        (
+            "level = 1",
+            0,
+            "level = 0",
+            "m.toml:10: `level` is 0; it must be 1 to 255",
+        ),
+        (
+            "level = 1",
+            1,
+            "level = 256",
+            "m.toml:20: `level` is 256; it must be 1 to 255",
+        ),
+        (
+            "kind = \"data\"",
+            0,
+            "kind = \"instruction\"",
+            "m.toml:20: there is a cache `l1i` already",
+        ),
+        (
+            "kind = \"data\"",
+            0,
+            "kind = \"unified\"",
+            "m.toml:20: level 1 has a unified cache and one of another kind",
+        ),
+        (
+            "size = \"8K\"",
+            0,
+            "size = \"8k\"",
+            "m.toml:13: `size` must be a size of less than 2^64 bytes, such as \"8K\" (K, M, G are powers of 1024)",
+        ),
+        (
+            "size = \"8K\"",
+            0,
+            "size = \"0K\"",
+            "m.toml:13: `size` is 0 bytes; it must be a multiple of ways x line (2 x 64) and not 0",
+        ),
+        (
+            "size = \"8K\"",
+            0,
+            "size = 8200",
+            "m.toml:13: `size` is 8200 bytes; it must be a multiple of ways x line (2 x 64) and not 0",
+        ),
+        (
+            "size = \"8K\"",
+            0,
+            "size = \"17179869184G\"",
+            "m.toml:13: `size` must be a size of less than 2^64 bytes, such as \"8K\" (K, M, G are powers of 1024)",
+        ),
+        (
+            "size = \"8K\"",
+            0,
+            "size = \"17179869183G\"",
+            "m.toml:13: with this cache the machine has more than 67108864 cache lines, which are too many",
+        ),
+        (
+            "ways = 2",
+            0,
+            "ways = 0",
+            "m.toml:14: `ways` is 0; it must be 1 to 18446744073709551615",
+        ),
+        (
+            "ways = 2",
+            0,
+            "ways = 18446744073709551615",
+            "m.toml:13: `size` is 8192 bytes; it must be a multiple of ways x line (18446744073709551615 x 64) and not 0",
+        ),
+        (
+            "line = 64",
+            0,
+            "line = 48",
+            "m.toml:15: `line` is 48; it must be a power of two",
+        ),
+        (
+            "line = 64",
+            0,
+            "line = 0",
+            "m.toml:15: `line` is 0; it must be a power of two",
+        ),
+        (
+            "line = 256",
+            0,
+            "line = 32",
+            "m.toml:35: a line of l1i has 64 bytes and one of l2, which is deeper, only 32",
+        ),
+        (
+            "\"lru\"",
+            0,
+            "\"plru\"",
+            "m.toml:36: `replacement` is \"plru\"; it must be fifo or lru or random",
+        ),
+        (
+            "miss_cycles = 10\n",
+            1,
+            "",
+            "m.toml:19: `miss_cycles` is missing in this [[cache]]",
+        ),
+    ] {
+        assert_eq!(wrong(&with(old, number, new)), answer, "{new}");
+    }
+}
+
+#[test]
+fn unknown_keys_and_tables_are_refused() {
+    let answer = wrong(&with("coherence", 0, "colour = 1\ncoherence"));
+    assert!(
+        answer.starts_with(
+            "m.toml:6: unknown key `colour`; a machine of this model has cache, coherence, cores,"
+        ),
+        "{answer}"
+    );
+    let answer = wrong(&with("level = 2", 0, "latency = 3\nlevel = 2"));
+    assert!(
+        answer.starts_with("m.toml:30: unknown key `latency`; [[cache]] has kind, level, line,"),
+        "{answer}"
+    );
+    let answer = wrong(&format!("{GOOD}[memory]\n"));
+    assert!(
+        answer.starts_with("m.toml:38: unknown key `memory`"),
+        "{answer}"
+    );
+    assert_eq!(
+        wrong(&GOOD.replace("[[cache]]", "[[caches]]"))
+            .split(';')
+            .next(),
+        Some("m.toml:9: unknown key `caches`")
+    );
+    assert_eq!(
+        wrong(
+            "cache = 3\nname = \"m\"\nmodel = \"uniform\"\ncores = 1\nhit_cycles = 1\ndispatch_cycles = 1\ncoherence = \"none\"\n"
+        ),
+        "m.toml:1: `cache` must be tables: [[cache]]"
+    );
+}
+
+#[test]
+fn what_is_no_toml_is_answered_with_its_line() {
+    for (text, line) in [
+        ("name = \n", 1),
+        ("name = \"m\"\n\u{0}", 2),
+        ("name = \"m\"\nname = \"n\"\n", 2),
+        ("a = [[[[", 1),
+        ("\u{fffd}\n", 1),
+    ] {
+        let answer = wrong(text);
+        assert!(
+            answer.starts_with(&format!("m.toml:{line}: no TOML: ")),
+            "{text:?}: {answer}"
+        );
+    }
+    let long = format!("# {}\n{GOOD}", "x".repeat(2 << 20));
+    assert!(wrong(&long).contains("the longest that is read has 65536"));
+    assert!(wrong(&"[a.".repeat(20_000)).starts_with("m.toml:1: no TOML: "));
+}
+
+#[test]
+fn overrides_replace_values_and_are_checked_together() {
+    let machine = Machine::parse(GOOD, "m.toml").expect("it is sound");
+    let changed = machine.overridden(&[
+        "dispatch_cycles=5",
+        "l2.size=64K",
+        "l1i.ways=4",
+        "seed=7",
+        "l1.miss_cycles=12",
+        "l2.replacement=random",
+    ]);
+    let changed = changed.expect("it is sound");
+    assert_eq!((changed.dispatch_cycles, changed.seed), (5, 7));
+    assert_eq!(
+        (
+            changed.caches[2].size,
+            changed.caches[0].ways,
+            changed.caches[1].ways
+        ),
+        (64 << 10, 4, 2)
+    );
+    assert_eq!(
+        (changed.caches[0].miss_cycles, changed.caches[1].miss_cycles),
+        (12, 12)
+    );
+    // Each by itself would contradict the rest.
+    let longer = machine
+        .overridden(&["l1.line=512", "l2.line=1024"])
+        .expect("together they are sound");
+    assert_eq!(longer.caches[2].line, 1024);
+    for (text, answer) in [
+        (
+            "l2.size=100",
+            "--set l2.size=100: `size` is 100 bytes; it must be a multiple of ways x line (4 x 256) and not 0",
+        ),
+        (
+            "l3.size=1M",
+            "--set l3.size=1M: m has no `l3`; its caches are l1i, l1d, l2",
+        ),
+        (
+            "colour=1",
+            "--set colour=1: unknown key `colour`; a machine of this model has cache, coherence, cores, \
+             cores_per_cluster, cores_per_socket, dispatch_cycles, hit_cycles, model, name, seed",
+        ),
+        ("cores", "--set cores: an override is KEY=VALUE"),
+        (
+            "cores=many",
+            "--set cores=many: `cores` must be a whole number from 0 to 2^64-1",
+        ),
+        (
+            "l1.line=512",
+            "--set l1.line=512: m.toml:35: a line of l1i has 512 bytes and one of l2, which is deeper, only 256",
+        ),
+    ] {
+        let wrong = machine.overridden(&[text]).expect_err("it is wrong");
+        assert_eq!(
+            (wrong.to_string().as_str(), wrong.is_usage()),
+            (answer, true)
+        );
+    }
+    assert_eq!(machine.with_cores(9).expect("it is sound").cores, 9);
+}
+
+#[test]
+fn any_shipped_machine_takes_any_number_of_cores() {
+    for shipped in machines::all() {
+        for cores in [1, 3, 64, 200] {
+            let machine = shipped.machine().with_cores(cores).expect("few lines");
+            assert_eq!(machine.placement().workers(), cores, "{}", shipped.name);
+        }
+    }
+}

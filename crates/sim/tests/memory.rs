@@ -1,0 +1,96 @@
+//! How much memory a simulation takes: some bytes a task and a dependency, whatever the tasks do.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tanada_policy::registry;
+use tanada_sim::{Options, machines, simulate};
+use tanada_trace::{BinaryWriter, Groups, NewTask, Record, Sink, Trace};
+
+/// Bytes in use, and the most of them.
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+// SAFETY: all calls go to the system's allocator unchanged; what is added counts in atomics and allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// `tasks` tasks in a band of `width`: each waits for one of the row before. Their records do not compress, so that the bounded cache of
+/// blocks is full in the smaller trace, too.
+fn write(path: &Path, tasks: u32, width: u32) -> usize {
+    let file = std::fs::File::create(path).expect("a file");
+    let mut out = BinaryWriter::new(std::io::BufWriter::new(file)).expect("a trace");
+    for id in 0..tasks {
+        let task = NewTask {
+            id,
+            t: 1 + id / (4 * width),
+            s: 1 + id % 8,
+            ..NewTask::default()
+        };
+        out.task(&task).expect("a task");
+        for record in 0..24_u64 {
+            let cycles = (u64::from(id) * 24 + record).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
+            out.record(Record::compute(cycles)).expect("a record");
+        }
+    }
+    let mut edges = 0;
+    for id in width..tasks {
+        out.edge(id - width, id, false).expect("an edge");
+        edges += 1;
+    }
+    out.finish().expect("it is complete");
+    edges
+}
+
+/// Most bytes in use to load a trace of so many tasks, and to run it.
+fn most(path: &Path, tasks: u32, policy: &str) -> [usize; 2] {
+    let machine = machines::find("toshiba").expect("it is registered");
+    let before = NOW.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let trace = Trace::open(path, &Groups::Plain).expect("a sound trace");
+    let loaded = MOST.swap(NOW.load(Ordering::Relaxed), Ordering::Relaxed) - before;
+    let outcome = simulate(&trace, &machine, policy, &Options::default(), &mut ());
+    assert_eq!(outcome.expect("it ends").tasks, u64::from(tasks));
+    [loaded, MOST.load(Ordering::Relaxed) - before]
+}
+
+#[test]
+fn a_task_and_a_dependency_take_at_most_64_bytes_together() {
+    // Powers of two, so that what grows by doubling is full in both; the difference leaves out what does not grow.
+    const FEW: u32 = 1 << 17;
+    const MANY: u32 = 1 << 18;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |tasks: u32| folder.path().join(format!("{tasks}.tnb"));
+    for tasks in [FEW, MANY] {
+        assert_eq!(write(&path(tasks), tasks, 64), tasks as usize - 64);
+    }
+    for entry in registry::all() {
+        let most = |tasks| most(&path(tasks), tasks, entry.name);
+        let (few, many) = (most(FEW), most(MANY));
+        let each = |i: usize| (many[i] - few[i]) as f64 / f64::from(MANY - FEW);
+        let (load, run) = (each(0), each(1));
+        println!(
+            "{}: {load:.1} bytes to load, {run:.1} to run, a task and a dependency; {} in all",
+            entry.name, many[1]
+        );
+        // Who must know the graph gets a table of it, made of two more.
+        let limit = if entry.needs_prepared { 80.0 } else { 64.0 };
+        assert!(load <= 64.0 && run <= limit, "{}: {load} {run}", entry.name);
+    }
+}
