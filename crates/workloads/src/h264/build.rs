@@ -1,4 +1,4 @@
-//! Registers the reconstruction tasks of a picture with their dependencies.
+//! Declares the reconstruction tasks of a picture with their dependencies, to a [`Graph`]: the scope that runs them, or a recording.
 //!
 //! The rules are those of [`tanada_h264::recon`], for units instead of macroblocks. Within a picture these tasks of unit (u, y) wait for:
 //!
@@ -10,17 +10,20 @@
 //! - deblocking of a plane: reconstruction of (u, y); deblocking of (u-1, y), (u, y-1) and (u+1, y-1); and reconstruction of (u+1, y),
 //!   (u-1, y+1), (u, y+1) and (u+1, y+1) where they have intra macroblocks, which read their neighbours before these are deblocked.
 //!
+//! A task that stands for several stages waits for what each of them waits for. With [`Dependencies::Fixed`] every unit waits, and is
+//! waited for, as one with intra macroblocks, and luma residual, too, waits for that of the four units before: what tasks do does not
+//! change.
+//!
 //! So the deblocking of the last unit of a row ends after everything in that row and in all rows above it: that is the task that a
 //! later picture's prediction waits for.
 
-use super::cut::Cut;
-use super::groups::{Groups, Place};
-use super::slot::Slot;
-use super::{Options, index};
+use super::cut::{Cut, Dependencies};
+use super::graph::{Declared, Graph, Work};
+use super::groups::Place;
+use super::index;
 use std::collections::VecDeque;
 use std::ops::Range;
 use tanada_h264::{Job, Stage};
-use tanada_runtime::{Scope, TaskBuilder, Token};
 
 /// The names of the stages' tasks, by stage.
 const NAMES: [&str; 8] = [
@@ -35,30 +38,95 @@ const NAMES: [&str; 8] = [
 ];
 
 /// One plane's (or all planes') deblocking of a row has ended when these tasks have: luma, Cb, Cr.
-type RowEnd = [Token; 3];
+type RowEnd<K> = [End<K>; 3];
 
-/// What build tasks hand on from picture to picture.
-pub(super) struct Builder {
+/// A task that others wait for, a few of them: the runtime keeps six in place, and more in a list that it allocates.
+#[derive(Clone, Copy)]
+struct End<K> {
+    token: K,
+    /// So many more may wait for `token`, besides a task that stands for it.
+    left: u8,
+}
+
+/// Index and place of a task.
+#[derive(Clone, Copy)]
+struct Like {
+    index: u64,
+    place: Place,
+}
+
+impl Like {
+    fn declare(self, name: &'static str, work: Work) -> Declared {
+        Declared {
+            name,
+            index: self.index,
+            place: self.place,
+            work,
+        }
+    }
+}
+
+impl<K: Copy> End<K> {
+    /// So many tasks, a join among them, may wait for another: one less than the runtime keeps in place, because the row below waits, too,
+    /// without being counted here (see `whole_row`).
+    const FEW: u8 = 5;
+
+    fn new(token: K) -> Self {
+        End {
+            token,
+            left: Self::FEW - 1,
+        }
+    }
+
+    /// The token for one more task, which is `like` that, to wait for: that of a further task behind the first where enough wait for it
+    /// already.
+    fn claim(&mut self, graph: &mut impl Graph<Token = K>, like: Like) -> K {
+        if self.left == 0 {
+            let join = like.declare("join", Work::Nothing);
+            *self = End::new(graph.register(join, [self.token]));
+        }
+        self.left -= 1;
+        self.token
+    }
+}
+
+/// What is kept from picture to picture.
+pub(crate) struct Builder<K> {
     cut: Cut,
-    groups: Groups,
+    dependencies: Dependencies,
     workers: u16,
     ahead: usize,
     /// The last pictures, by number. Older ones have ended: their output task came before the entropy task of this one.
-    rows: VecDeque<(u64, Vec<RowEnd>)>,
+    rows: VecDeque<(u64, Vec<RowEnd<K>>)>,
     /// Reused memory.
-    old: Vec<Vec<RowEnd>>,
-    tokens: Tokens,
+    old: Vec<Vec<RowEnd<K>>>,
+    tokens: Tokens<K>,
 }
 
 /// The tasks of the picture that is being built, by unit in raster order.
-#[derive(Default)]
-struct Tokens {
-    luma: Vec<Token>,
-    chroma: Vec<Token>,
-    deblocking: [Vec<Token>; 3],
+struct Tokens<K> {
+    residuals: Vec<K>,
+    luma: Vec<End<K>>,
+    chroma: Vec<End<K>>,
+    deblocking: [Vec<K>; 3],
     intra: Vec<bool>,
-    /// What prediction waits for in reference pictures: luma's ends, then chroma's, of one row.
-    references: Vec<RowEnd>,
+    /// Whether a unit waits, and is waited for, as one with intra macroblocks.
+    chained: Vec<bool>,
+    /// The rows of reference pictures that prediction of one row waits for: places in `Builder::rows` and in its list.
+    references: Vec<(usize, usize)>,
+    /// What the task that is being registered waits for.
+    waits: Vec<K>,
+}
+
+/// Which tasks a row has.
+#[derive(Clone, Copy, PartialEq)]
+enum Shape {
+    /// One for its front stages and the rear stages of the row above, which it has left in the cache.
+    Rows,
+    /// One a unit for all front stages, and one for all rear stages.
+    Units,
+    /// One a unit and stage.
+    Stages,
 }
 
 /// The units of a picture.
@@ -72,7 +140,25 @@ struct Grid {
     units: u32,
 }
 
+/// A unit of a row.
+struct Unit {
+    unit: u32,
+    /// Its place in raster order.
+    at: usize,
+    mbs: Range<u32>,
+}
+
 impl Grid {
+    /// The units of a row.
+    fn units_of(&self, row: u32) -> impl Iterator<Item = Unit> {
+        let grid = *self;
+        (0..grid.units).map(move |unit| Unit {
+            unit,
+            at: (row * grid.units + unit) as usize,
+            mbs: grid.macroblocks(unit, row),
+        })
+    }
+
     fn macroblocks(&self, unit: u32, row: u32) -> Range<u32> {
         let first = row * self.mb_width;
         first + unit * self.unit..first + ((unit + 1) * self.unit).min(self.mb_width)
@@ -106,28 +192,36 @@ const READERS: &[(i64, i64)] = &[(1, 0), (-1, 1), (0, 1), (1, 1)];
 /// Whose deblocking comes before a unit's.
 const DEBLOCKED: &[(i64, i64)] = &[(-1, 0), (0, -1), (1, -1)];
 
-impl Builder {
-    pub(super) fn new(options: &Options, workers: u16, ahead: u32) -> Self {
+impl<K: Copy> Builder<K> {
+    /// A builder for `workers` workers and up to `ahead` pictures at once.
+    pub(crate) fn new(cut: Cut, dependencies: Dependencies, workers: u16, ahead: u32) -> Self {
         Builder {
-            cut: options.cut,
-            groups: options.groups,
+            cut,
+            dependencies,
             workers,
             ahead: ahead as usize,
             rows: VecDeque::new(),
             old: Vec::new(),
-            tokens: Tokens::default(),
+            tokens: Tokens {
+                residuals: Vec::new(),
+                luma: Vec::new(),
+                chroma: Vec::new(),
+                deblocking: [const { Vec::new() }; 3],
+                intra: Vec::new(),
+                chained: Vec::new(),
+                references: Vec::new(),
+                waits: Vec::new(),
+            },
         }
     }
 
-    /// Registers all tasks of the picture in `slot`, and lets `output`, of which this holds one count, wait for them.
-    pub(super) fn build<'scope>(
+    /// Registers all tasks of a picture. Those that it gives have ended when all have.
+    pub(crate) fn build(
         &mut self,
-        s: &Scope<'scope>,
+        graph: &mut impl Graph<Token = K>,
         picture: u64,
-        slot: &'scope Slot,
-        output: Token,
-    ) {
-        let job = slot.job();
+        job: &Job,
+    ) -> std::iter::Flatten<std::array::IntoIter<Option<K>, 3>> {
         let unit = self.cut.unit(job.mb_width(), self.workers);
         let grid = Grid {
             picture,
@@ -136,42 +230,58 @@ impl Builder {
             unit,
             units: job.mb_width().div_ceil(unit),
         };
+        let shape = match self.cut {
+            Cut::Own if grid.units == 1 => Shape::Rows,
+            Cut::Own => Shape::Units,
+            _ => Shape::Stages,
+        };
         self.begin(job, &grid);
         let mut ends = self.old.pop().unwrap_or_default();
         for row in 0..=grid.rows {
             if row < grid.rows {
                 self.find_references(job, row);
-                match self.cut {
-                    Cut::Own => self.whole_fronts(s, slot, &grid, row),
-                    _ => self.front_stages(s, slot, &grid, row),
+                match shape {
+                    Shape::Rows => self.whole_row(graph, &grid, row),
+                    Shape::Units => self.whole_fronts(graph, &grid, row),
+                    Shape::Stages => self.front_stages(graph, &grid, row),
                 }
             }
             // One row behind, because deblocking waits for the fronts of the next row.
             if let Some(row) = row.checked_sub(1) {
-                let end = match self.cut {
-                    Cut::Own => self.whole_rear(s, slot, &grid, row, ends.last()),
-                    _ => self.rear_stages(s, slot, &grid, row),
+                let end = match shape {
+                    // The last row is deblocked with the one above: its end is that one's (see `find_references`), and counts once.
+                    Shape::Rows if row > 0 && row + 1 == grid.rows => continue,
+                    Shape::Rows => {
+                        let deblocks = (row + 1).min(grid.rows - 1);
+                        [self.tokens.luma[deblocks as usize]; 3]
+                    }
+                    Shape::Units => self.whole_rear(graph, &grid, row, ends.last_mut()),
+                    Shape::Stages => self.rear_stages(graph, &grid, row),
                 };
                 ends.push(end);
             }
         }
-        for token in ends.last().into_iter().flatten() {
-            s.depend(output, *token)
-                .expect("the output task waits for its own count");
-        }
-        s.resolve(output)
-            .expect("the output task waits for one count");
+        // With our own cut the ends of the three planes are one.
+        let planes = if self.cut == Cut::Own { 1 } else { 3 };
+        let like = self.like(&grid, 0, grid.rows - 1, Stage::LumaDeblocking);
+        let last = ends.last_mut().expect("a picture has rows");
+        let last: [Option<K>; 3] =
+            std::array::from_fn(|plane| (plane < planes).then(|| last[plane].claim(graph, like)));
         self.remember(job.frame().number(), ends);
+        last.into_iter().flatten()
     }
 
     fn begin(&mut self, job: &Job, grid: &Grid) {
         let Tokens {
+            residuals,
             luma,
             chroma,
             deblocking,
             intra,
+            chained,
             ..
         } = &mut self.tokens;
+        residuals.clear();
         luma.clear();
         chroma.clear();
         deblocking.iter_mut().for_each(Vec::clear);
@@ -181,9 +291,13 @@ impl Builder {
                 (0..grid.units).map(|unit| grid.macroblocks(unit, row).any(|mb| job.is_intra(mb))),
             );
         }
+        chained.clone_from(intra);
+        if self.dependencies == Dependencies::Fixed {
+            chained.fill(true);
+        }
     }
 
-    fn remember(&mut self, number: u64, ends: Vec<RowEnd>) {
+    fn remember(&mut self, number: u64, ends: Vec<RowEnd<K>>) {
         self.rows.push_back((number, ends));
         if self.rows.len() > self.ahead {
             let (_, mut oldest) = self.rows.pop_front().expect("more than none");
@@ -197,119 +311,102 @@ impl Builder {
         let (rows, found) = (&self.rows, &mut self.tokens.references);
         found.clear();
         job.reference_reach(row..row + 1, &mut |frame, last| {
-            if let Some((_, ends)) = rows.iter().find(|(number, _)| *number == frame.number()) {
-                found.push(ends[last as usize]);
-            }
+            let of_frame = rows
+                .iter()
+                .position(|(number, _)| *number == frame.number());
+            // Where two rows end with one task, the last is not there.
+            found.extend(of_frame.map(|at| (at, (last as usize).min(rows[at].1.len() - 1))));
         });
     }
 
-    fn task<'a, 'scope>(
-        &self,
-        s: &'a Scope<'scope>,
-        grid: &Grid,
-        unit: u32,
-        row: u32,
-        stage: Stage,
-        name: &'static str,
-    ) -> TaskBuilder<'a, 'scope> {
-        let place = Place {
-            picture: grid.picture,
-            row,
-            rows: grid.rows,
-            stage,
-            workers: self.workers,
-        };
-        let (t, group) = self.groups.of(place);
-        s.task(name)
-            .index(index(grid.picture, row * grid.units + unit))
-            .groups(t, group)
+    /// Index and place of a task.
+    fn like(&self, grid: &Grid, unit: u32, row: u32, stage: Stage) -> Like {
+        Like {
+            index: index(grid.picture, row * grid.units + unit),
+            place: Place {
+                picture: grid.picture,
+                row,
+                rows: grid.rows,
+                stage,
+                workers: self.workers,
+            },
+        }
     }
 
     /// One task a unit and front stage.
-    fn front_stages<'scope>(
-        &mut self,
-        s: &Scope<'scope>,
-        slot: &'scope Slot,
-        grid: &Grid,
-        row: u32,
-    ) {
-        for unit in 0..grid.units {
-            let here = grid
-                .at(unit.into(), row.into())
-                .expect("a unit of the picture");
-            let intra = self.tokens.intra[here];
-            let mbs = grid.macroblocks(unit, row);
-            let task = |stage: Stage| self.task(s, grid, unit, row, stage, NAMES[stage as usize]);
-            let run = |stage: Stage| {
-                let mbs = mbs.clone();
-                move |_: &Scope<'scope>| mbs.for_each(|mb| slot.job().run_stage(stage, mb))
+    fn front_stages(&mut self, graph: &mut impl Graph<Token = K>, grid: &Grid, row: u32) {
+        for unit in grid.units_of(row) {
+            let intra = self.tokens.intra[unit.at];
+            let chained = self.tokens.chained[unit.at];
+            let declare = |stage: Stage, work| {
+                let like = self.like(grid, unit.unit, row, stage);
+                like.declare(NAMES[stage as usize], work)
             };
-            let predict_and_add = |prediction: Stage, reconstruction: Stage| {
-                let mbs = mbs.clone();
-                move |_: &Scope<'scope>| {
-                    for mb in mbs {
-                        slot.job().run_stage(prediction, mb);
-                        if intra {
-                            slot.job().run_stage(reconstruction, mb);
-                        }
-                    }
-                }
+            let one = |stage: Stage| Work::Stage(stage, unit.mbs.clone());
+            // Intra prediction reads what was reconstructed left of it, in the same task, too.
+            let predict = |prediction: Stage, reconstruction: Stage| match intra {
+                true => Work::Stages([prediction, reconstruction], unit.mbs.clone()),
+                false => one(prediction),
             };
-            let nothing = |_: &Scope<'scope>| ();
-            let before = || grid.near(unit, row, BEFORE).filter(|_| intra);
+            let add = |stage: Stage| match intra {
+                true => Work::Nothing,
+                false => one(stage),
+            };
+            let before = || grid.near(unit.unit, row, BEFORE).filter(|_| chained);
             let Tokens {
                 references,
+                residuals,
                 luma,
                 chroma,
                 ..
             } = &self.tokens;
+            let references = || references.iter().map(|&(at, row)| &self.rows[at].1[row]);
 
-            let residual = task(Stage::LumaResidual).register(run(Stage::LumaResidual));
-            let prediction = task(Stage::LumaPrediction)
-                .after(references.iter().map(|end| end[0]))
-                .after(intra.then_some(residual))
-                .after(before().map(|at| luma[at]))
-                .register(predict_and_add(
+            let stage = Stage::LumaResidual;
+            let fixed = self.dependencies == Dependencies::Fixed;
+            let before_it = grid.near(unit.unit, row, BEFORE).filter(|_| fixed);
+            let residual = graph.register(
+                declare(stage, one(stage)),
+                before_it.map(|at| residuals[at]),
+            );
+            let prediction = graph.register(
+                declare(
                     Stage::LumaPrediction,
-                    Stage::LumaReconstruction,
-                ));
-            let luma = task(Stage::LumaReconstruction).after([residual, prediction]);
-            let luma = if intra {
-                luma.register(nothing)
-            } else {
-                luma.register(run(Stage::LumaReconstruction))
-            };
+                    predict(Stage::LumaPrediction, Stage::LumaReconstruction),
+                ),
+                references()
+                    .map(|end| end[0].token)
+                    .chain(chained.then_some(residual))
+                    .chain(before().map(|at| luma[at].token)),
+            );
+            let stage = Stage::LumaReconstruction;
+            let luma_end = graph.register(declare(stage, add(stage)), [residual, prediction]);
 
-            let prediction = task(Stage::ChromaPrediction)
-                .after(references.iter().flat_map(|end| [end[1], end[2]]))
-                .after(before().map(|at| chroma[at]))
-                .register(predict_and_add(
+            let prediction = graph.register(
+                declare(
                     Stage::ChromaPrediction,
-                    Stage::ChromaReconstruction,
-                ));
-            let chroma = task(Stage::ChromaReconstruction).after([prediction]);
-            let chroma = if intra {
-                chroma.register(nothing)
-            } else {
-                chroma.register(run(Stage::ChromaReconstruction))
-            };
-            self.tokens.luma.push(luma);
-            self.tokens.chroma.push(chroma);
+                    predict(Stage::ChromaPrediction, Stage::ChromaReconstruction),
+                ),
+                references()
+                    .flat_map(|end| [end[1].token, end[2].token])
+                    .chain(before().map(|at| chroma[at].token)),
+            );
+            let stage = Stage::ChromaReconstruction;
+            let chroma_end = graph.register(declare(stage, add(stage)), [prediction]);
+            self.tokens.residuals.push(residual);
+            self.tokens.luma.push(End::new(luma_end));
+            self.tokens.chroma.push(End::new(chroma_end));
         }
     }
 
     /// One task a unit and rear stage. Returns the last unit's.
-    fn rear_stages<'scope>(
+    fn rear_stages(
         &mut self,
-        s: &Scope<'scope>,
-        slot: &'scope Slot,
+        graph: &mut impl Graph<Token = K>,
         grid: &Grid,
         row: u32,
-    ) -> RowEnd {
-        for unit in 0..grid.units {
-            let here = grid
-                .at(unit.into(), row.into())
-                .expect("a unit of the picture");
+    ) -> RowEnd<K> {
+        for Unit { unit, at, mbs } in grid.units_of(row) {
             for (plane, stage) in Stage::REAR.into_iter().enumerate() {
                 let fronts = if plane == 0 {
                     &self.tokens.luma
@@ -319,85 +416,95 @@ impl Builder {
                 let deblocked = &self.tokens.deblocking[plane];
                 let readers = grid
                     .near(unit, row, READERS)
-                    .filter(|&at| self.tokens.intra[at]);
-                let mbs = grid.macroblocks(unit, row);
-                let token = self
-                    .task(s, grid, unit, row, stage, NAMES[stage as usize])
-                    .after([fronts[here]])
-                    .after(readers.map(|at| fronts[at]))
-                    .after(grid.near(unit, row, DEBLOCKED).map(|at| deblocked[at]))
-                    .register(move |_| mbs.for_each(|mb| slot.job().run_stage(stage, mb)));
+                    .filter(|&at| self.tokens.chained[at]);
+                let waits = std::iter::once(fronts[at].token)
+                    .chain(readers.map(|at| fronts[at].token))
+                    .chain(grid.near(unit, row, DEBLOCKED).map(|at| deblocked[at]));
+                let like = self.like(grid, unit, row, stage);
+                let work = Work::Stage(stage, mbs.clone());
+                let token = graph.register(like.declare(NAMES[stage as usize], work), waits);
                 self.tokens.deblocking[plane].push(token);
             }
         }
         std::array::from_fn(|plane| {
-            *self.tokens.deblocking[plane]
-                .last()
-                .expect("a row has units")
+            End::new(
+                *self.tokens.deblocking[plane]
+                    .last()
+                    .expect("a row has units"),
+            )
         })
     }
 
+    /// One task for all front stages of a row, and behind them all rear stages of the row above. (After the last row, of that as well.)
+    fn whole_row(&mut self, graph: &mut impl Graph<Token = K>, grid: &Grid, row: u32) {
+        let like = self.like(grid, 0, row, Stage::LumaResidual);
+        let Tokens {
+            luma,
+            references,
+            waits,
+            ..
+        } = &mut self.tokens;
+        // The row above, for intra prediction and because deblocking goes from row to row. (Its end has been copied to the ends of rows
+        // before: this claim is not counted there.)
+        waits.extend(luma.last_mut().map(|above| above.claim(graph, like)));
+        for &(picture, row) in &*references {
+            waits.push(self.rows[picture].1[row][0].claim(graph, like));
+        }
+        let work = Work::Row {
+            width: grid.mb_width,
+            front: row,
+            rear: row.saturating_sub(1)..row + u32::from(row + 1 == grid.rows),
+        };
+        let token = graph.register(like.declare("row", work), waits.drain(..));
+        luma.push(End::new(token));
+    }
+
     /// One task a unit for all front stages.
-    fn whole_fronts<'scope>(
-        &mut self,
-        s: &Scope<'scope>,
-        slot: &'scope Slot,
-        grid: &Grid,
-        row: u32,
-    ) {
-        for unit in 0..grid.units {
-            let here = grid
-                .at(unit.into(), row.into())
-                .expect("a unit of the picture");
-            let intra = self.tokens.intra[here];
-            let mbs = grid.macroblocks(unit, row);
-            let near = grid.near(unit, row, BEFORE).filter(|_| intra);
-            let token = self
-                .task(s, grid, unit, row, Stage::LumaResidual, "front")
-                .after(self.tokens.references.iter().flatten().copied())
-                .after(near.map(|at| self.tokens.luma[at]))
-                .register(move |_| {
-                    let job = slot.job();
-                    mbs.for_each(|mb| {
-                        Stage::FRONT
-                            .into_iter()
-                            .for_each(|stage| job.run_stage(stage, mb))
-                    });
-                });
-            self.tokens.luma.push(token);
+    fn whole_fronts(&mut self, graph: &mut impl Graph<Token = K>, grid: &Grid, row: u32) {
+        for Unit { unit, at, mbs } in grid.units_of(row) {
+            let like = self.like(grid, unit, row, Stage::LumaResidual);
+            let Tokens {
+                luma,
+                chained,
+                references,
+                waits,
+                ..
+            } = &mut self.tokens;
+            let near = grid.near(unit, row, BEFORE).filter(|_| chained[at]);
+            waits.extend(near.map(|at| luma[at].claim(graph, like)));
+            for &(picture, row) in &*references {
+                waits.push(self.rows[picture].1[row][0].claim(graph, like));
+            }
+            let token = graph.register(like.declare("front", Work::Front(mbs)), waits.drain(..));
+            luma.push(End::new(token));
         }
     }
 
     /// One task for all rear stages of a row. Where no macroblock needs one, it only joins the row.
-    fn whole_rear<'scope>(
+    fn whole_rear(
         &mut self,
-        s: &Scope<'scope>,
-        slot: &'scope Slot,
+        graph: &mut impl Graph<Token = K>,
         grid: &Grid,
         row: u32,
-        above: Option<&RowEnd>,
-    ) -> RowEnd {
-        let row_of = |row: u32| (row * grid.units) as usize..((row + 1) * grid.units) as usize;
-        let (luma, intra) = (&self.tokens.luma, &self.tokens.intra);
-        let readers = (row + 1 < grid.rows)
-            .then(|| row_of(row + 1))
-            .into_iter()
-            .flatten()
-            .filter(|&at| intra[at]);
-        let mbs = grid.macroblocks(0, row).start..grid.macroblocks(grid.units - 1, row).end;
-        let token = self
-            .task(s, grid, 0, row, Stage::LumaDeblocking, "rear")
-            .after(row_of(row).map(|at| luma[at]))
-            .after(readers.map(|at| luma[at]))
-            .after(above.map(|end| end[0]))
-            .register(move |_| {
-                let job = slot.job();
-                mbs.for_each(|mb| {
-                    Stage::REAR
-                        .into_iter()
-                        .for_each(|stage| job.run_stage(stage, mb))
-                });
-            });
-        [token; 3]
+        above: Option<&mut RowEnd<K>>,
+    ) -> RowEnd<K> {
+        let like = self.like(grid, 0, row, Stage::LumaDeblocking);
+        let Tokens {
+            luma,
+            chained,
+            waits,
+            ..
+        } = &mut self.tokens;
+        let readers = (row + 1 < grid.rows).then(|| grid.units_of(row + 1));
+        let readers = readers.into_iter().flatten().map(|unit| unit.at);
+        let own = grid.units_of(row).map(|unit| unit.at);
+        waits.extend(
+            own.chain(readers.filter(|&at| chained[at]))
+                .map(|at| luma[at].claim(graph, like)),
+        );
+        waits.extend(above.map(|end| end[0].claim(graph, like)));
+        let mbs = row * grid.mb_width..(row + 1) * grid.mb_width;
+        let token = graph.register(like.declare("rear", Work::Rear(mbs)), waits.drain(..));
+        [End::new(token); 3]
     }
 }

@@ -16,10 +16,19 @@ pub enum Cut {
     Mb,
     /// One row of macroblocks x one stage, every stage present.
     Row,
-    /// Half a row or less, but at least five macroblocks, x all front stages; a row x all rear stages; stages that a macroblock does
-    /// not need are left out.
+    /// As long as parallelism allows x all front stages; a row x all rear stages; stages that a macroblock does not need are left out.
+    ///
+    /// Rows with intra macroblocks run one after the other within a picture, but the next pictures follow a few rows behind: that is work
+    /// for two workers with whole rows, and each further pair needs another unit a row. A unit has at least 8 macroblocks and at most
+    /// 128. Where a unit is a row, its task goes on with the rear stages of the row above, while that is in the cache.
     Own,
 }
+
+/// Macroblocks of a unit of [`Cut::Own`], at least: shorter tasks pay more for being scheduled than they bring in parallelism.
+const SHORTEST: u32 = 8;
+
+/// The same, at most: 2,048 luma samples across, some 20 us.
+const LONGEST: u32 = 128;
 
 impl Cut {
     /// All cuts.
@@ -47,9 +56,59 @@ impl Cut {
             Cut::Paper => 5,
             Cut::Mb => 1,
             Cut::Row => width,
-            // Two units a row let intra pictures run as a wavefront; more workers need more; below 5 tasks are too short to pay.
-            Cut::Own => width.div_ceil(u32::from(workers).clamp(2, 16)).max(5),
+            Cut::Own => {
+                let parts = (u32::from(workers) / 2)
+                    .clamp(1, 16)
+                    .max(width.div_ceil(LONGEST));
+                width.div_ceil(parts).max(SHORTEST)
+            }
         }
+    }
+}
+
+/// Which tasks wait for those of neighbouring units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Dependencies {
+    /// Those that need them, by the types of a picture's macroblocks.
+    #[default]
+    Needed,
+    /// All, as if every macroblock were predicted from its neighbours: the graph is the same for every picture of a size, as in figure 9 of
+    /// paper 1.
+    Fixed,
+}
+
+impl Dependencies {
+    /// Both.
+    pub const ALL: [Dependencies; 2] = [Dependencies::Needed, Dependencies::Fixed];
+
+    /// Their names, in the same order.
+    pub const NAMES: [&'static str; 2] = [Dependencies::Needed.name(), Dependencies::Fixed.name()];
+
+    /// The name that `--dependencies` knows.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Dependencies::Needed => "needed",
+            Dependencies::Fixed => "fixed",
+        }
+    }
+}
+
+impl fmt::Display for Dependencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Dependencies {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        crate::by_name(
+            text,
+            "kind of dependencies",
+            &Dependencies::ALL,
+            Dependencies::name,
+        )
     }
 }
 
@@ -63,22 +122,20 @@ impl FromStr for Cut {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        by_name(text, "cut", &Cut::ALL, Cut::name)
+        crate::by_name(text, "cut", &Cut::ALL, Cut::name)
     }
 }
 
-/// The one of `all` that is called `text`, or a message that lists the right names.
-pub(super) fn by_name<X: Copy>(
-    text: &str,
-    what: &str,
-    all: &[X],
-    name: fn(X) -> &'static str,
-) -> Result<X, String> {
-    all.iter()
-        .copied()
-        .find(|&one| name(one) == text)
-        .ok_or_else(|| {
-            let names: Vec<&str> = all.iter().map(|&one| name(one)).collect();
-            format!("unknown {what} \"{text}\"; there are {}", names.join(", "))
-        })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_units_are_as_long_as_the_workers_allow() {
+        let unit = |width, workers| Cut::Own.unit(width, workers);
+        assert_eq!([1, 2, 3].map(|workers| unit(80, workers)), [80; 3]);
+        assert_eq!((unit(80, 4), unit(80, 8), unit(80, 64)), (40, 20, 8));
+        assert_eq!([120, 129, 256].map(|width| unit(width, 2)), [120, 65, 128]);
+        assert_eq!(unit(5, 16), 8, "a unit is cut at the end of its row");
+    }
 }

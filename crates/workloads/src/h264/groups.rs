@@ -1,6 +1,5 @@
 //! How reconstruction tasks are put into temporal and spatial groups.
 
-use super::cut::by_name;
 use std::fmt;
 use std::str::FromStr;
 use tanada_h264::Stage;
@@ -24,14 +23,14 @@ pub enum Groups {
 
 /// What a task works on, as far as its groups depend on it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) picture: u64,
-    pub(super) row: u32,
+pub(crate) struct Place {
+    pub(crate) picture: u64,
+    pub(crate) row: u32,
     /// Rows of the picture.
-    pub(super) rows: u32,
+    pub(crate) rows: u32,
     /// Its stage; the first of them where a task has several.
-    pub(super) stage: Stage,
-    pub(super) workers: u16,
+    pub(crate) stage: Stage,
+    pub(crate) workers: u16,
 }
 
 /// Rows of a T group of pattern A.
@@ -58,7 +57,7 @@ impl Groups {
     }
 
     /// The groups of a reconstruction task.
-    pub(super) fn of(self, place: Place) -> (T, S) {
+    pub(crate) fn of(self, place: Place) -> (T, S) {
         let rear = u32::from(Stage::REAR.contains(&place.stage));
         let stage = S(1 + place.stage as u32);
         match self {
@@ -80,7 +79,7 @@ impl Groups {
 
     /// The groups of a picture's serial tasks (entropy, build, output). In the exception group they would come last and starve the
     /// pipeline, so they go with the picture's first group; no worker is theirs.
-    pub(super) fn serial(self, picture: u64) -> (T, S) {
+    pub(crate) fn serial(self, picture: u64) -> (T, S) {
         match self {
             Groups::None => (T(0), S(0)),
             Groups::B => (number(picture, 2, 0), S(0)),
@@ -110,7 +109,7 @@ impl FromStr for Groups {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        by_name(text, "grouping", &Groups::ALL, Groups::name)
+        crate::by_name(text, "grouping", &Groups::ALL, Groups::name)
     }
 }
 

@@ -10,20 +10,25 @@
 //!
 //! Entropy decoding runs at most [`Options::ahead`] pictures ahead of output.
 
-mod build;
+pub(crate) mod build;
 mod cut;
-mod groups;
+pub(crate) mod graph;
+pub(crate) mod groups;
 #[allow(unsafe_code)]
 mod slot;
 
-pub use cut::Cut;
+pub use cut::{Cut, Dependencies};
 pub use groups::Groups;
-pub use tanada_h264::{Error as StreamError, Frame, Limits, Summary};
+pub use tanada_h264::{
+    Error as StreamError, Frame, Limits, Summary, decode as decode_sequentially,
+};
 
 use build::Builder;
+use graph::Native;
 use parking_lot::Mutex;
 use slot::Slot;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use tanada_h264::{Decoder, NalStream};
 use tanada_runtime::{Cancel, GraphError, Pool, Scope, Token};
 
@@ -32,6 +37,8 @@ use tanada_runtime::{Cancel, GraphError, Pool, Scope, Token};
 pub struct Options {
     /// How reconstruction is cut into tasks.
     pub cut: Cut,
+    /// Which tasks wait for those of neighbouring units.
+    pub dependencies: Dependencies,
     /// How tasks are put into T and S groups.
     pub groups: Groups,
     /// So many pictures may be on their way at once; at least 1. There is no upper bound but memory: each takes up to about 1.3 KiB a
@@ -45,6 +52,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             cut: Cut::Own,
+            dependencies: Dependencies::Needed,
             groups: Groups::Own,
             ahead: 4,
             limits: Limits::default(),
@@ -99,7 +107,12 @@ pub fn decode(
             built: None,
             outputs: VecDeque::new(),
         }),
-        builder: Mutex::new(Builder::new(options, pool.workers(), ahead)),
+        builder: Mutex::new(Builder::new(
+            options.cut,
+            options.dependencies,
+            pool.workers(),
+            ahead,
+        )),
         slots: (0..ahead).map(|_| Slot::default()).collect(),
         sink: Mutex::new(sink),
         groups: options.groups,
@@ -115,7 +128,7 @@ struct Session<'stream, F> {
     /// Used by entropy tasks only, which run one after the other.
     parser: Mutex<Parser<'stream>>,
     /// Used by build tasks only, which run one after the other.
-    builder: Mutex<Builder>,
+    builder: Mutex<Builder<Token>>,
     /// Picture n is in slot n mod `ahead` from its entropy task to its output task.
     slots: Box<[Slot]>,
     /// Used by output tasks only, which run one after the other.
@@ -169,41 +182,35 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
                 None => break None,
             }
         };
-        let frames: Vec<_> = std::iter::from_fn(|| decoder.next_output()).collect();
-        summary.frames += frames.len() as u64;
+        let mut frames = 0;
+        let shown = std::iter::from_fn(|| decoder.next_output()).inspect(|_| frames += 1);
         let (t, group) = self.groups.serial(picture);
         let before = outputs.back().copied();
-        let Some(job) = job else {
-            s.task("output")
-                .index(index(picture, 0))
-                .after(before)
-                .register(move |_| self.output(&frames));
-            return;
-        };
-        summary.pictures += 1;
-        summary.concealed += u64::from(job.concealed());
+        let last = job.is_none();
+        summary.concealed += job.as_ref().map_or(0, |job| u64::from(job.concealed()));
+        self.slot(picture).set(job, shown);
+        summary.frames += frames;
         let output = s
             .task("output")
             .index(index(picture, 0))
             .groups(t, group)
-            .count(1)
-            .after(before);
-        let output = output.register(move |_| {
-            self.output(&frames);
-            // SAFETY of the slot's contract: this is the last task of the picture, see `Slot`.
-            self.slot(picture).clear();
-        });
-        self.slot(picture).set(job);
+            .count(u32::from(!last))
+            .after(before)
+            .register(move |_| {
+                self.output(self.slot(picture).frames());
+                // This is the last task of the picture, see `Slot`.
+                self.slot(picture).clear();
+            });
+        if last {
+            return;
+        }
+        summary.pictures += 1;
         let build = s
             .task("build")
             .index(index(picture, 0))
             .groups(t, group)
             .after(*built);
-        *built = Some(build.register(move |s| {
-            self.builder
-                .lock()
-                .build(s, picture, self.slot(picture), output)
-        }));
+        *built = Some(build.register(move |s| self.build(s, picture, output)));
         outputs.push_back(output);
         let room = (outputs.len() == self.ahead as usize)
             .then(|| outputs.pop_front())
@@ -211,7 +218,25 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
         self.register_entropy(s, picture + 1, room);
     }
 
-    fn output(&self, frames: &[std::sync::Arc<Frame>]) {
+    /// Registers all reconstruction tasks of a picture, and lets `output`, of which this holds one count, wait for them.
+    fn build<'scope>(&'scope self, s: &Scope<'scope>, picture: u64, output: Token) {
+        let slot = self.slot(picture);
+        let native = &mut Native {
+            scope: s,
+            slot,
+            groups: self.groups,
+        };
+        let ends = self.builder.lock().build(native, picture, slot.job());
+        for end in ends {
+            s.depend(output, end)
+                .expect("the output task waits for its own count");
+        }
+        // Last, because the output task gives the job back: from here on the slot may be the next picture's.
+        s.resolve(output)
+            .expect("the output task waits for one count");
+    }
+
+    fn output(&self, frames: &[Arc<Frame>]) {
         let mut sink = self.sink.lock();
         frames.iter().for_each(|frame| sink(frame));
     }

@@ -1,0 +1,124 @@
+//! What the tasks of a picture are declared to, and what they do: one declaration for whoever runs them and for whoever records them.
+
+use super::groups::{Groups, Place};
+use super::slot::Slot;
+use std::ops::Range;
+use tanada_h264::{Job, Probe, Stage};
+use tanada_runtime::{Scope, Token};
+
+/// A task as it is declared.
+pub(crate) struct Declared {
+    /// What it is called: tasks of one stage alike.
+    pub(crate) name: &'static str,
+    /// See [`picture_of`](super::picture_of).
+    pub(crate) index: u64,
+    /// What its groups depend on.
+    pub(crate) place: Place,
+    /// What it does.
+    pub(crate) work: Work,
+}
+
+/// What a task does to macroblocks of its picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Nothing: others wait for it, which stands for several.
+    Nothing,
+    /// One stage of each macroblock.
+    Stage(Stage, Range<u32>),
+    /// Two stages of each macroblock, one macroblock after the other.
+    Stages([Stage; 2], Range<u32>),
+    /// All front stages of macroblocks of a row.
+    Front(Range<u32>),
+    /// All rear stages of macroblocks of a row.
+    Rear(Range<u32>),
+    /// All front stages of a row, and then all rear stages of a few.
+    Row {
+        /// Macroblocks of a row.
+        width: u32,
+        /// The row.
+        front: u32,
+        /// The rows.
+        rear: Range<u32>,
+    },
+}
+
+impl Work {
+    /// Does it, for a probe to see.
+    pub(crate) fn run_with<P: Probe>(&self, job: &Job, probe: &mut P) {
+        match self {
+            Work::Nothing => {}
+            Work::Stage(stage, mbs) => {
+                for mb in mbs.clone() {
+                    job.run_stage_with(*stage, mb, probe);
+                }
+            }
+            Work::Stages([first, second], mbs) => {
+                for mb in mbs.clone() {
+                    job.run_stage_with(*first, mb, probe);
+                    job.run_stage_with(*second, mb, probe);
+                }
+            }
+            Work::Front(mbs) => job.run_front_with(mbs.clone(), probe),
+            Work::Rear(mbs) => job.run_rear_with(mbs.clone(), probe),
+            Work::Row { width, front, rear } => {
+                job.run_front_with(front * width..(front + 1) * width, probe);
+                for row in rear.clone() {
+                    job.run_rear_with(row * width..(row + 1) * width, probe);
+                }
+            }
+        }
+    }
+}
+
+/// What tasks are declared to.
+pub(crate) trait Graph {
+    /// Stands for a task that was declared.
+    type Token: Copy;
+
+    /// Declares a task that waits for some that were declared before.
+    fn register(
+        &mut self,
+        task: Declared,
+        waits: impl IntoIterator<Item = Self::Token>,
+    ) -> Self::Token;
+}
+
+/// Tasks of the picture in a slot, run by a scope.
+pub(super) struct Native<'a, 'scope> {
+    pub(super) scope: &'a Scope<'scope>,
+    pub(super) slot: &'scope Slot,
+    pub(super) groups: Groups,
+}
+
+impl Graph for Native<'_, '_> {
+    type Token = Token;
+
+    #[inline]
+    fn register(&mut self, task: Declared, waits: impl IntoIterator<Item = Token>) -> Token {
+        let (t, s) = self.groups.of(task.place);
+        let slot = self.slot;
+        let builder = self.scope.task(task.name).index(task.index).groups(t, s);
+        let builder = builder.after(waits);
+        // A closure for each, so that a task is no larger than what it does needs, and nothing is left to be decided when it runs.
+        match task.work {
+            Work::Nothing => builder.register(|_| ()),
+            Work::Stage(stage, mbs) => {
+                builder.register(move |_| mbs.for_each(|mb| slot.job().run_stage(stage, mb)))
+            }
+            Work::Stages([first, second], mbs) => builder.register(move |_| {
+                for mb in mbs {
+                    slot.job().run_stage(first, mb);
+                    slot.job().run_stage(second, mb);
+                }
+            }),
+            Work::Front(mbs) => builder.register(move |_| slot.job().run_front(mbs)),
+            Work::Rear(mbs) => builder.register(move |_| slot.job().run_rear(mbs)),
+            Work::Row { width, front, rear } => builder.register(move |_| {
+                slot.job().run_front(front * width..(front + 1) * width);
+                for row in rear {
+                    slot.job().run_rear(row * width..(row + 1) * width);
+                }
+            }),
+        }
+    }
+}

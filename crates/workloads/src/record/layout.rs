@@ -1,0 +1,164 @@
+//! Where recordings put code and data: an address space of a few dozen megabytes, as a small machine has it.
+
+use super::costs::{Code, LINE, STACK_ROOM};
+use tanada_h264::Region as Buffer;
+
+/// A named range of a recording's addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// What lies there: `code`, `tables`, `stack 0`, `descriptors`, `frame 1`, `syntax 2`...
+    pub name: String,
+    /// First address.
+    pub start: u64,
+    /// First address behind it.
+    pub end: u64,
+    /// Tasks use it as their worker's own: which worker runs a task is not known when it is recorded, so what they read there is what they
+    /// wrote themselves.
+    pub private: bool,
+}
+
+/// Where code begins.
+pub(super) const CODE: u64 = 0x10_0000;
+/// From one stack to the next: no power of two, as nobody's memory is laid out for caches' sake.
+const STACK_DISTANCE: u64 = STACK_ROOM as u64 + 5 * LINE;
+/// Descriptors of tasks begin so far behind the data's begin; data that is allocated begins behind their room.
+const DESCRIPTORS: u64 = 0x4000_0000;
+/// Bytes of all tables of the decoder, rounded up.
+const TABLE_BYTES: u64 = 0x1000;
+/// What buffers are aligned to.
+const ALIGNMENT: u64 = 256;
+
+/// Gives addresses in the order of first use.
+#[derive(Debug)]
+pub(super) struct Layout {
+    regions: Vec<Region>,
+    /// Where the next buffer lies.
+    next: u64,
+    stacks: u64,
+    /// The decoder's buffers that have a place: which, where, and how long.
+    buffers: Vec<(Buffer, u64, u64)>,
+    /// The last one that was looked for in `buffers`: mostly the next, too.
+    last: usize,
+    descriptors: u64,
+    /// Places of the machine's own buffers, by number and by the job buffer that they go with.
+    own: Vec<(usize, Buffer, u64)>,
+}
+
+impl Layout {
+    pub(super) fn new(code: Code, workers: u16) -> Self {
+        let mut layout = Layout {
+            regions: Vec::new(),
+            next: CODE,
+            stacks: 0,
+            buffers: Vec::new(),
+            last: 0,
+            descriptors: 0,
+            own: Vec::new(),
+        };
+        layout.take("code".to_owned(), code.len(), false);
+        layout.stacks = layout.next;
+        for worker in 0..workers {
+            layout.take(format!("stack {worker}"), STACK_DISTANCE, true);
+        }
+        layout
+    }
+
+    /// Allocates.
+    fn take(&mut self, name: String, bytes: u64, private: bool) -> u64 {
+        let start = self.next;
+        self.next = (start + bytes).next_multiple_of(if private { LINE } else { ALIGNMENT });
+        self.regions.push(Region {
+            name,
+            start,
+            end: start + bytes,
+            private,
+        });
+        start
+    }
+
+    /// The stack of a task: those of successive tasks take turns.
+    pub(super) fn stack(&self, task: u32, workers: u16) -> u64 {
+        self.stacks + u64::from(task % u32::from(workers)) * STACK_DISTANCE
+    }
+
+    /// The descriptor of a task.
+    pub(super) fn descriptor(&mut self, task: u32) -> u64 {
+        self.descriptors = self.descriptors.max(u64::from(task) + 1);
+        DESCRIPTORS + u64::from(task) * LINE
+    }
+
+    /// Where buffer number `number` of the machine's own begins, of a picture whose syntax is in `job`; it is allocated the first time.
+    pub(super) fn own(&mut self, number: usize, name: &str, job: Buffer, bytes: u64) -> u64 {
+        let known = self.own.iter().find(|own| (own.0, own.1) == (number, job));
+        if let Some(&(_, _, start)) = known {
+            return start;
+        }
+        let of = self.own.iter().filter(|own| own.0 == number).count();
+        let start = self.take(format!("{name} {of}"), bytes, false);
+        self.own.push((number, job, start));
+        start
+    }
+
+    /// Where a field begins; it is allocated the first time.
+    pub(super) fn field(&mut self, field: usize, bytes: u64) -> u64 {
+        // A machine's own buffers have these numbers, which no field of the same recording has.
+        self.own(field, "field", Buffer::Tables, bytes)
+    }
+
+    /// Says how long the buffers of a picture are, before they are used.
+    pub(super) fn reserve(&mut self, buffer: Buffer, bytes: u64) {
+        let place = self.buffers.iter_mut().find(|known| known.0 == buffer);
+        if let Some((_, _, room)) = place.as_ref()
+            && *room >= bytes
+        {
+            return;
+        }
+        let name = match buffer {
+            Buffer::Tables => "tables".to_owned(),
+            Buffer::Frame(number) => format!("frame {number}"),
+            Buffer::Job(number) => format!("syntax {number}"),
+        };
+        let start = self.take(name, bytes, false);
+        match self.buffers.iter_mut().find(|known| known.0 == buffer) {
+            // A larger buffer is another one, as in an allocator.
+            Some(known) => *known = (buffer, start, bytes),
+            None => self.buffers.push((buffer, start, bytes)),
+        }
+    }
+
+    /// The address in the recording of an address that the decoder's probe was told.
+    #[inline]
+    pub(super) fn place(&mut self, address: u64) -> u64 {
+        let (buffer, offset) = tanada_h264::locate(address);
+        if self
+            .buffers
+            .get(self.last)
+            .is_none_or(|known| known.0 != buffer)
+        {
+            self.last = match self.buffers.iter().position(|known| known.0 == buffer) {
+                Some(at) => at,
+                None => {
+                    debug_assert_eq!(buffer, Buffer::Tables, "every other one was reserved");
+                    self.reserve(buffer, TABLE_BYTES);
+                    self.buffers.len() - 1
+                }
+            };
+        }
+        let (_, start, bytes) = self.buffers[self.last];
+        debug_assert!(offset < bytes, "{buffer:?} at {offset} of {bytes}");
+        start + offset
+    }
+
+    /// All regions that were used.
+    pub(super) fn regions(mut self) -> Vec<Region> {
+        if self.descriptors > 0 {
+            self.regions.push(Region {
+                name: "descriptors".to_owned(),
+                start: DESCRIPTORS,
+                end: DESCRIPTORS + self.descriptors * LINE,
+                private: false,
+            });
+        }
+        self.regions
+    }
+}

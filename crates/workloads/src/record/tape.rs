@@ -1,0 +1,156 @@
+//! What a task does, on its way into a trace.
+
+use super::costs::{Code, Entry};
+use tanada_trace::{Record, Sink, TraceError};
+
+/// What was recorded, of one kind of task or of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Tasks.
+    pub tasks: u64,
+    /// Records.
+    pub records: u64,
+    /// Cycles of computation.
+    pub cycles: u64,
+    /// Lines of 64 bytes of code that are fetched.
+    pub fetched: u64,
+    /// Lines of 64 bytes of data that are read.
+    pub read: u64,
+    /// Lines of 64 bytes of data that are written.
+    pub written: u64,
+}
+
+impl Counts {
+    /// Lines that are looked up: code and data.
+    pub fn touches(&self) -> u64 {
+        self.fetched + self.read + self.written
+    }
+
+    pub(super) fn add(&mut self, other: &Counts) {
+        self.tasks += other.tasks;
+        self.records += other.records;
+        self.cycles += other.cycles;
+        self.fetched += other.fetched;
+        self.read += other.read;
+        self.written += other.written;
+    }
+}
+
+/// Writes records of one task after the other; computation is gathered up to the next access.
+pub(super) struct Tape<'a, S> {
+    pub(super) sink: &'a mut S,
+    /// The first error: probes cannot fail.
+    error: Option<TraceError>,
+    /// Thousandths of cycles that are not written yet.
+    millis: u64,
+    /// Of the task that was begun last.
+    pub(super) counts: Counts,
+}
+
+/// Lines of 64 bytes that a range overlaps.
+#[inline]
+fn lines(address: u64, size: u32) -> u64 {
+    ((address + u64::from(size) - 1) >> 6) - (address >> 6) + 1
+}
+
+impl<'a, S: Sink> Tape<'a, S> {
+    pub(super) fn new(sink: &'a mut S) -> Self {
+        Tape {
+            sink,
+            error: None,
+            millis: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, record: Record) {
+        self.counts.records += 1;
+        if self.error.is_none()
+            && let Err(error) = self.sink.record(record)
+        {
+            self.error = Some(error);
+        }
+    }
+
+    /// Writes the whole cycles that were gathered.
+    #[inline]
+    fn flush(&mut self) {
+        let cycles = self.millis / 1000;
+        if cycles > 0 {
+            self.millis -= cycles * 1000;
+            self.counts.cycles += cycles;
+            self.put(Record::compute(cycles));
+        }
+    }
+
+    #[inline]
+    pub(super) fn compute(&mut self, millis: u64) {
+        self.millis += millis;
+    }
+
+    #[inline]
+    pub(super) fn read(&mut self, address: u64, size: u32) {
+        self.flush();
+        self.counts.read += lines(address, size);
+        self.put(Record::read(address, size));
+    }
+
+    #[inline]
+    pub(super) fn write(&mut self, address: u64, size: u32) {
+        self.flush();
+        self.counts.written += lines(address, size);
+        self.put(Record::write(address, size));
+    }
+
+    /// Fetches all of a piece of code once, in records of at most `chunk` bytes.
+    #[inline]
+    pub(super) fn fetch(&mut self, code: Code, chunk: u64) {
+        if code.len() == 0 {
+            return;
+        }
+        self.flush();
+        let mut at = code.0;
+        while at < code.1 {
+            let size = chunk.min(code.1 - at) as u32;
+            self.counts.fetched += lines(at, size);
+            self.put(Record::fetch(at, size));
+            at += u64::from(size);
+        }
+    }
+
+    /// What every task does before its own work.
+    pub(super) fn enter(&mut self, entry: &Entry, descriptor: u64, stack: u64) {
+        self.counts = Counts {
+            tasks: 1,
+            ..Counts::default()
+        };
+        // Cycles of a task are rounded for itself: it is the same whatever comes before it.
+        self.millis = 0;
+        self.fetch(entry.code, entry.code.len());
+        if entry.descriptor > 0 {
+            self.read(descriptor, entry.descriptor);
+            self.write(descriptor, entry.descriptor.min(8));
+        }
+        if entry.stack > 0 {
+            self.write(stack, entry.stack);
+        }
+        self.compute(entry.millis);
+    }
+
+    /// What every task does after its own work.
+    ///
+    /// # Errors
+    /// The first of all errors since the last task.
+    pub(super) fn leave(&mut self, entry: &Entry, stack: u64) -> Result<Counts, TraceError> {
+        if entry.stack > 0 {
+            self.read(stack, entry.stack);
+        }
+        self.flush();
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => Ok(self.counts),
+        }
+    }
+}

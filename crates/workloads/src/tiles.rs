@@ -1,0 +1,540 @@
+//! Programs that go over a large field again and again, as tasks: one a tile and sweep.
+//!
+//! The field is cut into *bands* of rows, and those into *strips* of columns: a tile is band x strip. Sweep s of a tile reads what
+//! sweep s - 1 left in that tile and the rim of the four beside it, so the task (band b, strip c, sweep s) waits for those of sweep
+//! s - 1 of (b, c), (b - 1, c), (b + 1, c), (b, c - 1) and (b, c + 1). The same dependencies let sweeps write in turn into two (or more)
+//! fields: whoever still reads the place that a task overwrites is one of these five, or comes before one of them.
+//!
+//! # Groups
+//!
+//! One sweep after the other, each passes over the whole field, which then comes from memory as often as there are sweeps. But (b, s)
+//! and (b - 1, s + 1) have most of their data in common. So let u = b + s (*time skewing*): a task depends on tasks of the same or a
+//! smaller u only, and a T group is all tasks of `window` x `lanes` successive u, of all strips and sweeps. In it the tasks of one sweep
+//! are `window` neighbouring bands a worker, and the next sweep's are the same, moved up by one band: so a worker fetches one band a
+//! sweep from memory and the other `window - 1` are in its cache. Strips (and, where these would become too narrow, `lanes` along u) are
+//! the S groups: each worker has a part of every T group for itself, and what it wrote is in its own cache when it reads it.
+//!
+//! [`Plan::new`] chooses the numbers from the size of that cache.
+
+use crate::field::{LINE, REACH};
+pub use crate::pass::{NoProbe, Probe, Stretch};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tanada_runtime::{Cancel, GraphError, Instance, NodeId, Pool, S, T, Template, TemplateBuilder};
+
+/// How tasks are put into groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Groups {
+    /// T: skewed over sweeps, as much as the cache of a worker holds. S: strips of columns.
+    Own,
+    /// No groups.
+    None,
+}
+
+impl Groups {
+    /// All of them.
+    pub const ALL: [Groups; 2] = [Groups::Own, Groups::None];
+
+    /// Their names, in the same order.
+    pub const NAMES: [&'static str; 2] = [Groups::Own.name(), Groups::None.name()];
+
+    /// The name that `--groups` knows.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Groups::Own => "own",
+            Groups::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for Groups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Groups {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        crate::by_name(text, "grouping", &Groups::ALL, Groups::name)
+    }
+}
+
+/// The caches that a worker has, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caches {
+    /// What it can count on for itself; see `Placement::own_cache_bytes`.
+    pub own: u64,
+    /// Its level-1 data cache.
+    pub l1d: u64,
+}
+
+impl Caches {
+    /// Those that a topology tells of. What it does not know is taken for 1 MiB and 32 KiB.
+    pub fn new(own: Option<u64>, l1d: Option<u64>) -> Self {
+        Caches {
+            own: own.unwrap_or(1 << 20),
+            l1d: l1d.unwrap_or(32 << 10),
+        }
+    }
+
+    /// Those of a pool's workers.
+    pub fn of(pool: &Pool) -> Self {
+        let placement = pool.placement();
+        Caches::new(placement.own_cache_bytes(), placement.l1d_bytes())
+    }
+}
+
+/// What a program goes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Rows of the field.
+    pub rows: usize,
+    /// Columns of the field.
+    pub columns: usize,
+    /// How many times it is gone over.
+    pub sweeps: u32,
+    /// Bytes of all fields together, a point.
+    pub bytes_per_point: usize,
+}
+
+/// A tile: a rectangle of points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// Its band, from the top.
+    pub band: usize,
+    /// Its strip, from the left.
+    pub strip: usize,
+    /// Its first column.
+    pub x: usize,
+    /// Its first row.
+    pub y: usize,
+    /// Its columns.
+    pub w: usize,
+    /// Its rows.
+    pub h: usize,
+}
+
+/// How a field is cut into tiles and its tasks into groups.
+///
+/// Where there are several bands, each has as many rows as a pass reads beyond its tile, or more, and so with strips and columns: hence a
+/// task needs none but its neighbours, and [`Tiled`] hands out memory by it. That is why only [`Plan::new`] makes plans and nobody changes
+/// one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    shape: Shape,
+    workers: u16,
+    caches: Caches,
+    groups: Groups,
+    bands: usize,
+    strips: usize,
+    /// 0: all, since the fields fit the workers' caches.
+    window: usize,
+    lanes: usize,
+}
+
+/// No strip is narrower while another worker can have rows instead: its rims are read from other workers' caches.
+const NARROWEST: usize = 1024;
+
+/// The share of a worker's cache that its part of a T group is to fill: code, stacks, rims and what is on its way take the rest.
+const FILL: (u64, u64) = (3, 4);
+
+/// Bands that a worker's part of a T group is to have, with the next one: of each sweep it fetches one of them.
+const PARTS: usize = 8;
+
+/// Points of a task: fewer are too short for what it costs to start a task (they take about 4 us), more leave no choice to the dispatcher.
+const TASK: (usize, usize) = (16 << 10, 64 << 10);
+
+impl Plan {
+    /// Cuts `shape` for so many workers with such caches.
+    ///
+    /// # Panics
+    /// Where the shape is empty.
+    pub fn new(shape: Shape, workers: u16, caches: Caches, groups: Groups) -> Plan {
+        let Shape { rows, columns, .. } = shape;
+        assert!(rows > 0 && columns > 0, "a field has points");
+        let workers = usize::from(workers.max(1));
+        let most = (columns / NARROWEST).max(1);
+        let divides = |strips: &usize| workers.is_multiple_of(*strips) && *strips <= most;
+        let strips = (1..=workers).rev().find(divides).unwrap_or(1);
+        // Points of all fields that a worker's part of a T group may have.
+        let budget = (caches.own * FILL.0 / FILL.1) as usize / shape.bytes_per_point.max(1);
+        let width = columns.div_ceil(strips);
+        let band = ((budget / PARTS).clamp(TASK.0, TASK.1) / width).max(REACH);
+        let bands = (rows / band).max(1);
+        let window = (budget * bands * strips / (rows * columns))
+            .saturating_sub(1)
+            .max(1);
+        let fits = rows * columns <= budget * workers;
+        let plan = Plan {
+            shape,
+            workers: workers as u16,
+            caches,
+            groups,
+            bands,
+            strips,
+            window: if fits { 0 } else { window },
+            lanes: workers / strips,
+        };
+        assert!(
+            plan.tiles()
+                .all(|tile| (bands == 1 || tile.h >= REACH) && (strips == 1 || tile.w >= REACH)),
+            "a pass reads more than the tiles beside its own"
+        );
+        plan
+    }
+
+    /// What is cut.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The workers that it is cut for.
+    pub fn workers(&self) -> u16 {
+        self.workers
+    }
+
+    /// The caches that it is cut for.
+    pub fn caches(&self) -> Caches {
+        self.caches
+    }
+
+    /// How tasks are grouped.
+    pub fn groups(&self) -> Groups {
+        self.groups
+    }
+
+    /// Bands of rows.
+    pub fn bands(&self) -> usize {
+        self.bands
+    }
+
+    /// Strips of columns.
+    pub fn strips(&self) -> usize {
+        self.strips
+    }
+
+    /// Successive bands of a sweep that one worker has in a T group; none where it has all, since the fields fit the workers' caches.
+    pub fn window(&self) -> Option<usize> {
+        (self.window > 0).then_some(self.window)
+    }
+
+    /// Workers that have parts of one strip.
+    pub fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    /// Tasks of a run.
+    pub fn tasks(&self) -> u64 {
+        (self.bands * self.strips) as u64 * u64::from(self.shape.sweeps)
+    }
+
+    /// Bands of all sweeps: the steps in which [`Done`] counts a run.
+    pub fn steps(&self) -> u64 {
+        self.bands as u64 * u64::from(self.shape.sweeps)
+    }
+
+    /// Bytes of all fields.
+    pub fn field_bytes(&self) -> u64 {
+        (self.shape.rows * self.shape.columns * self.shape.bytes_per_point) as u64
+    }
+
+    /// Bytes of one tile in all fields.
+    pub fn tile_bytes(&self) -> u64 {
+        self.field_bytes() / (self.bands * self.strips) as u64
+    }
+
+    /// Bytes that the graph takes, roughly.
+    pub fn graph_bytes(&self) -> u64 {
+        self.tasks() * 256
+    }
+
+    /// Whether a worker's part of all fields fits its own cache, so that groups have nothing to gain.
+    pub fn fits(&self) -> bool {
+        self.window == 0
+    }
+
+    /// Bytes that a worker's part of a T group has in all fields at a time: its window, and the band that comes next.
+    pub fn group_bytes(&self) -> u64 {
+        match self.window {
+            0 => self.field_bytes().div_ceil(self.workers.into()),
+            window => self.tile_bytes() * (window as u64 + 1),
+        }
+    }
+
+    /// The part of its tiles that a worker fetches from outside its cache in a run by T groups, 1 being all of them in every sweep: one
+    /// band a sweep, of the window, and the whole window once a T group.
+    pub fn fetched(&self) -> f64 {
+        let sweeps = f64::from(self.shape.sweeps.max(1));
+        match self.window {
+            0 => 1.0 / sweeps,
+            window => (1.0 / window as f64 + 1.0 / sweeps).min(1.0),
+        }
+    }
+
+    /// The groups of a task.
+    pub fn groups_of(&self, tile: &Tile, sweep: u32) -> (T, S) {
+        if self.groups == Groups::None {
+            return (T(0), S(0));
+        }
+        let (t, lane) = match self.window {
+            0 => (0, tile.band * self.lanes / self.bands),
+            window => {
+                let skewed = tile.band + sweep as usize;
+                let wide = window * self.lanes;
+                (skewed / wide, skewed % wide / window)
+            }
+        };
+        let s = tile.strip + self.strips * lane;
+        (T(1 + t as u32), S(1 + s as u32))
+    }
+
+    /// All tiles, band by band: bands and strips are as equal as can be, but strips begin at cache lines.
+    pub fn tiles(&self) -> impl Iterator<Item = Tile> + use<> {
+        let Plan {
+            shape,
+            bands,
+            strips,
+            ..
+        } = *self;
+        let left = move |strip: usize| match shape.columns * strip / strips {
+            x if strip < strips => x / LINE * LINE,
+            x => x,
+        };
+        let top = move |band: usize| shape.rows * band / bands;
+        (0..bands * strips).map(move |at| {
+            let (band, strip) = (at / strips, at % strips);
+            let (x, y) = (left(strip), top(band));
+            Tile {
+                band,
+                strip,
+                x,
+                y,
+                w: left(strip + 1) - x,
+                h: top(band + 1) - y,
+            }
+        })
+    }
+
+    /// Tasks without dependencies, one a tile, each in the S group that works on the tile first: who first touches the memory.
+    fn once<P: Program>(&self) -> Result<Template<'static, Work<P>>, GraphError> {
+        let mut builder = TemplateBuilder::new();
+        for (at, tile) in self.tiles().enumerate() {
+            let fill = move |work: &Work<P>, _| work.program.fill(tile);
+            let node = builder.task("fill", at as u64, fill);
+            let (t, s) = self.groups_of(&tile, 0);
+            builder.groups(node, t, s);
+        }
+        builder.build()
+    }
+
+    /// The tasks of all sweeps with their dependencies.
+    fn sweeps<P: Program>(&self) -> Result<Template<'static, Work<P>>, GraphError> {
+        let mut builder = TemplateBuilder::new();
+        self.declare(|tile, sweep, waits: &mut dyn Iterator<Item = NodeId>| {
+            let run = move |work: &Work<P>, _| work.sweep(tile, sweep);
+            let index = (u64::from(sweep) << 32) | (tile.band * self.strips + tile.strip) as u64;
+            let node = builder.task(P::name(sweep, self.shape.sweeps), index, run);
+            let (t, s) = self.groups_of(&tile, sweep);
+            builder.groups(node, t, s);
+            for earlier in waits {
+                builder.edge(earlier, node);
+            }
+            node
+        });
+        builder.build()
+    }
+
+    /// Calls `task` with the tile and sweep of each task and what `task` gave for those that it waits for, which come before.
+    pub(crate) fn declare<N: Copy>(
+        &self,
+        mut task: impl FnMut(Tile, u32, &mut dyn Iterator<Item = N>) -> N,
+    ) {
+        let tiles: Vec<Tile> = self.tiles().collect();
+        let mut before: Vec<N> = Vec::new();
+        for sweep in 0..self.shape.sweeps {
+            let mut these = Vec::with_capacity(tiles.len());
+            for &tile in &tiles {
+                let beside = (sweep > 0).then(|| self.beside(&tile));
+                let waits = beside.into_iter().flatten().flatten();
+                these.push(task(tile, sweep, &mut waits.map(|at| before[at])));
+            }
+            before = these;
+        }
+    }
+
+    /// The places of a tile and of the four beside it, as far as there are such.
+    fn beside(&self, tile: &Tile) -> [Option<usize>; 5] {
+        let at = tile.band * self.strips + tile.strip;
+        [
+            (tile.band > 0).then(|| at - self.strips),
+            (tile.strip > 0).then(|| at - 1),
+            Some(at),
+            (tile.strip + 1 < self.strips).then_some(at + 1),
+            (tile.band + 1 < self.bands).then_some(at + self.strips),
+        ]
+    }
+}
+
+/// What is done to the tiles of a field.
+pub trait Program: Sync + Sized + 'static {
+    /// What is computed.
+    type Options: Copy;
+
+    /// The fields that these options ask for, and how their tasks are grouped.
+    fn shape(options: Self::Options) -> (Shape, Groups);
+
+    /// The fields, whose memory is taken when they are filled.
+    ///
+    /// # Panics
+    /// Where a field is larger than an address space.
+    fn new(options: Self::Options, caches: Caches) -> Self;
+
+    /// What people call a sweep.
+    fn name(sweep: u32, sweeps: u32) -> &'static str;
+
+    /// Sets all points of a tile, in all fields, to their initial values.
+    fn fill(&self, tile: Tile);
+
+    /// Goes over a tile. All that it reads of other tiles is at most two points above, below, left or right of it.
+    fn sweep(&self, tile: Tile, sweep: u32) {
+        self.sweep_with(tile, sweep, &mut NoProbe);
+    }
+
+    /// The same, for a probe to see.
+    fn sweep_with<P: Probe>(&self, tile: Tile, sweep: u32, probe: &mut P);
+
+    /// Calls `row` for each row of the result.
+    fn visit(&self, row: &mut dyn FnMut(&[f32]));
+}
+
+/// What tasks are given.
+struct Work<P> {
+    program: P,
+    done: Done,
+}
+
+impl<P: Program> Work<P> {
+    fn sweep(&self, tile: Tile, sweep: u32) {
+        self.program.sweep(tile, sweep);
+        if tile.strip == 0 {
+            self.done.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// How many bands of all sweeps were gone over so far, counted in the first strip.
+#[derive(Clone, Debug, Default)]
+pub struct Done(Arc<AtomicU64>);
+
+impl Done {
+    /// How many, of all runs so far; see [`Plan::steps`] for those of one.
+    pub fn steps(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A [`Program`] with its memory and its task graph, to be run several times.
+pub struct Tiled<P> {
+    work: Work<P>,
+    plan: Plan,
+    fill: Instance<'static, Work<P>>,
+    sweeps: Instance<'static, Work<P>>,
+}
+
+impl<P> fmt::Debug for Tiled<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Tiled");
+        shown.field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+impl<P: Program> Tiled<P> {
+    /// Cuts the work for so many workers with such caches.
+    ///
+    /// # Panics
+    /// Where there are no points.
+    pub fn plan_for(options: P::Options, workers: u16, caches: Caches) -> Plan {
+        let (shape, groups) = P::shape(options);
+        Plan::new(shape, workers, caches, groups)
+    }
+
+    /// Builds the graph of a plan for these options: some 250 bytes a task. The fields' memory is taken when they are filled.
+    ///
+    /// # Errors
+    /// Those of a template, none of which a plan causes.
+    ///
+    /// # Panics
+    /// Where the fields are larger than an address space, or the plan is of another shape.
+    pub fn new(options: P::Options, plan: Plan) -> Result<Self, GraphError> {
+        assert_eq!(
+            plan.shape(),
+            P::shape(options).0,
+            "a plan for these options"
+        );
+        Ok(Tiled {
+            work: Work {
+                program: P::new(options, plan.caches()),
+                done: Done::default(),
+            },
+            fill: plan.once()?.instance(),
+            sweeps: plan.sweeps()?.instance(),
+            plan,
+        })
+    }
+
+    /// How it is cut.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Tells, while it runs, how far it has come.
+    pub fn done(&self) -> Done {
+        self.work.done.clone()
+    }
+
+    /// Sets all points to their initial values; the first time, the worker whose S group a tile is in thereby gets its memory.
+    ///
+    /// # Errors
+    /// As [`Instance::run_with_cancel`].
+    pub fn fill(&mut self, pool: &Pool, cancel: &Cancel) -> Result<(), GraphError> {
+        self.fill.run_with_cancel(pool, &self.work, cancel)
+    }
+
+    /// Runs all sweeps as tasks, from what [`Tiled::fill`] set or the last run left.
+    ///
+    /// # Errors
+    /// As [`Instance::run_with_cancel`].
+    pub fn run(&mut self, pool: &Pool, cancel: &Cancel) -> Result<(), GraphError> {
+        self.sweeps.run_with_cancel(pool, &self.work, cancel)
+    }
+
+    /// As [`Tiled::fill`], without tasks.
+    pub fn fill_here(&mut self) {
+        let tiles = self.plan.tiles();
+        tiles.for_each(|tile| self.work.program.fill(tile));
+    }
+
+    /// Goes over the field without tasks, on this thread, one sweep after the other.
+    ///
+    /// # Errors
+    /// [`GraphError::Cancelled`]; it is asked once a sweep.
+    pub fn run_here(&mut self, cancel: &Cancel) -> Result<(), GraphError> {
+        for sweep in 0..self.plan.shape.sweeps {
+            if cancel.is_cancelled() {
+                return Err(GraphError::Cancelled);
+            }
+            let tiles = self.plan.tiles();
+            tiles.for_each(|tile| self.work.sweep(tile, sweep));
+        }
+        Ok(())
+    }
+
+    /// Calls `row` for each row of the result.
+    pub fn visit(&mut self, row: &mut dyn FnMut(&[f32])) {
+        self.work.program.visit(row);
+    }
+}
