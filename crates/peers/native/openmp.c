@@ -1,0 +1,83 @@
+/* OpenMP, for whichever compiler and runtime this is compiled with: tasks with `depend`, parallel loops. */
+#include "peer.h"
+
+#include <omp.h>
+#include <stdlib.h>
+
+static int workers_now = 1;
+/* One byte a task, which only stands for its address. */
+static char *cells = NULL;
+
+void peer_open(uint32_t workers) {
+    workers_now = (int)workers;
+    omp_set_dynamic(0);
+    omp_set_num_threads(workers_now);
+#pragma omp parallel
+    {
+    }
+}
+
+void peer_close(void) {}
+
+void peer_graph_build(void) { cells = calloc((size_t)peers_columns * peers_rows, 1); }
+
+static void frame(void) {
+    const uint32_t columns = peers_columns, tasks = columns * peers_rows;
+    char *c = cells;
+    for (uint32_t at = 0; at < tasks; at++) {
+        const int left = at % columns > 0, up = at >= columns, up_right = up && at % columns + 1 < columns;
+        if (up_right && left) {
+#pragma omp task firstprivate(at) depend(in : c[at - 1], c[at - columns], c[at - columns + 1]) depend(out : c[at])
+            peers_task(at);
+        } else if (up_right) {
+#pragma omp task firstprivate(at) depend(in : c[at - columns], c[at - columns + 1]) depend(out : c[at])
+            peers_task(at);
+        } else if (up && left) {
+#pragma omp task firstprivate(at) depend(in : c[at - 1], c[at - columns]) depend(out : c[at])
+            peers_task(at);
+        } else if (up) {
+#pragma omp task firstprivate(at) depend(in : c[at - columns]) depend(out : c[at])
+            peers_task(at);
+        } else if (left) {
+#pragma omp task firstprivate(at) depend(in : c[at - 1]) depend(out : c[at])
+            peers_task(at);
+        } else {
+#pragma omp task firstprivate(at) depend(out : c[at])
+            peers_task(at);
+        }
+    }
+}
+
+void peer_graph_run(uint32_t frames) {
+#pragma omp parallel num_threads(workers_now)
+#pragma omp single
+    for (uint32_t at = 0; at < frames; at++) {
+        frame();
+#pragma omp taskwait
+    }
+}
+
+void peer_graph_drop(void) {
+    free(cells);
+    cells = NULL;
+}
+
+void peer_region(void) {
+#pragma omp parallel for schedule(static, 1) num_threads(workers_now)
+    for (int at = 0; at < workers_now; at++)
+        peers_task((uint32_t)at);
+}
+
+void peer_stencil(float *a, float *b, size_t size, size_t stride, uint32_t sweeps) {
+    float *from = a, *to = b;
+    for (uint32_t sweep = 0; sweep < sweeps; sweep++) {
+#pragma omp parallel for schedule(static) num_threads(workers_now)
+        for (size_t y = 0; y < size; y++) {
+            const float *here = from + y * stride;
+            peers_stencil_row(to + y * stride, here - stride, here, here + stride, size);
+        }
+        float *swapped = from;
+        from = to;
+        to = swapped;
+    }
+}

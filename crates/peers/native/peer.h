@@ -1,0 +1,33 @@
+/* What the shared object of a native peer offers. It offers only the functions of the cases that it takes part in. */
+#ifndef PEERS_PEER_H
+#define PEERS_PEER_H
+
+#include "body.h"
+
+#ifdef __cplusplus
+#define PEERS_API extern "C" __attribute__((visibility("default")))
+#else
+#define PEERS_API __attribute__((visibility("default")))
+#endif
+
+/* Starts and stops the workers. */
+PEERS_API void peer_open(uint32_t workers);
+PEERS_API void peer_close(void);
+
+/* Builds the wavefront, runs it `frames` times, one frame after the other, and drops it. */
+PEERS_API void peer_graph_build(void);
+PEERS_API void peer_graph_run(uint32_t frames);
+PEERS_API void peer_graph_drop(void);
+
+/* One parallel region: `peers_task` once for each worker. */
+PEERS_API void peer_region(void);
+
+/* `sweeps` Jacobi sweeps over `size` x `size` points, from `a` to `b` and back. The pointers are to the first point; rows are `stride`
+ * apart, and the field has a border of one point, which stays as it is. */
+PEERS_API void peer_stencil(float *a, float *b, size_t size, size_t stride, uint32_t sweeps);
+
+/* Decodes an H.264 stream and gives each frame to `frame`, as planes and bytes a row of luma and chroma; how many there were. */
+typedef void (*peer_frame)(void *context, const uint8_t *const planes[3], const size_t strides[2], size_t width, size_t height);
+PEERS_API uint64_t peer_decode(const uint8_t *stream, size_t length, peer_frame frame, void *context);
+
+#endif

@@ -1,0 +1,92 @@
+// oneTBB: its flow graph, its parallel loops.
+#include "peer.h"
+
+#include <deque>
+#include <memory>
+#include <tbb/flow_graph.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+namespace {
+using node = tbb::flow::continue_node<tbb::flow::continue_msg>;
+
+std::unique_ptr<tbb::global_control> control;
+std::unique_ptr<tbb::task_arena> arena;
+uint32_t workers_now = 1;
+std::unique_ptr<tbb::flow::graph> graph;
+// Nodes have addresses of their own, and a deque keeps them without an allocation each.
+std::deque<node> nodes;
+} // namespace
+
+void peer_open(uint32_t workers) {
+    workers_now = workers;
+    control = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, workers);
+    arena = std::make_unique<tbb::task_arena>(int(workers));
+    arena->initialize();
+}
+
+void peer_close(void) {
+    arena.reset();
+    control.reset();
+}
+
+void peer_graph_build(void) {
+    arena->execute([] {
+        graph = std::make_unique<tbb::flow::graph>();
+        uint32_t columns = peers_columns, tasks = columns * peers_rows;
+        for (uint32_t at = 0; at < tasks; at++) {
+            node &self = nodes.emplace_back(*graph, [at](tbb::flow::continue_msg m) {
+                peers_task(at);
+                return m;
+            });
+            if (at % columns > 0)
+                tbb::flow::make_edge(nodes[at - 1], self);
+            if (at >= columns)
+                tbb::flow::make_edge(nodes[at - columns], self);
+            if (at >= columns && at % columns + 1 < columns)
+                tbb::flow::make_edge(nodes[at - columns + 1], self);
+        }
+    });
+}
+
+void peer_graph_run(uint32_t frames) {
+    arena->execute([frames] {
+        for (uint32_t frame = 0; frame < frames; frame++) {
+            nodes[0].try_put(tbb::flow::continue_msg());
+            graph->wait_for_all();
+        }
+    });
+}
+
+void peer_graph_drop(void) {
+    arena->execute([] {
+        nodes.clear();
+        graph.reset();
+    });
+}
+
+void peer_region(void) {
+    arena->execute([] {
+        tbb::parallel_for(
+            0u, workers_now, [](uint32_t at) { peers_task(at); }, tbb::simple_partitioner());
+    });
+}
+
+void peer_stencil(float *a, float *b, size_t size, size_t stride, uint32_t sweeps) {
+    arena->execute([=] {
+        float *from = a, *to = b;
+        for (uint32_t sweep = 0; sweep < sweeps; sweep++) {
+            tbb::parallel_for(
+                tbb::blocked_range<size_t>(0, size),
+                [=](const tbb::blocked_range<size_t> &rows) {
+                    for (size_t y = rows.begin(); y < rows.end(); y++) {
+                        const float *here = from + y * stride;
+                        peers_stencil_row(to + y * stride, here - stride, here, here + stride, size);
+                    }
+                },
+                tbb::static_partitioner());
+            std::swap(from, to);
+        }
+    });
+}

@@ -1,0 +1,59 @@
+//! What it costs to make a graph: the wavefront with empty bodies.
+//!
+//! `graph=template`: built once, to be run often; `ns_per_build` is the time from nothing to a graph that could be run, `ns_per_rerun` the
+//! time of a whole further run, both a node. `graph=dynamic`: tasks are registered one by one while others run; `ns_per_build` is the time
+//! from the first registration to the end of the last task, since with some peers a registration runs earlier tasks.
+
+use super::{Case, Job, nothing_more};
+use crate::native;
+use crate::programs::{COLUMNS, ROWS, TASKS};
+use crate::samples::Sample;
+use std::time::Instant;
+
+pub(crate) const CASE: Case = Case {
+    name: "build",
+    about: "the cost of building the wavefront's graph a node, and of running it again, with empty bodies",
+    workers: &[1, 2],
+    params: || vec![TEMPLATE.to_owned(), DYNAMIC.to_owned()],
+    rounds: 7,
+    quick_rounds: 3,
+    measure,
+    derive: nothing_more,
+};
+
+pub(crate) const TEMPLATE: &str = "graph=template";
+pub(crate) const DYNAMIC: &str = "graph=dynamic";
+
+const RERUNS: u32 = 5;
+
+fn measure(job: &Job) -> Result<Vec<Sample>, String> {
+    let wanted = |name: &str| job.params.iter().any(|wanted| wanted == name);
+    let (templates, dynamic) = job.peer.graphs();
+    let repetitions = if job.quick { 5 } else { 10 };
+    let a_node = |start: Instant| start.elapsed().as_nanos() as f64 / f64::from(TASKS);
+    native::grid(COLUMNS, ROWS);
+    native::set_body(0.0, job.rate)?;
+    let mut program = job.peer.open(job.workers)?;
+    let mut samples = Vec::new();
+    for _ in 0..repetitions {
+        if templates && wanted(TEMPLATE) {
+            let start = Instant::now();
+            program.build();
+            samples.push(Sample::new(TEMPLATE, &[("ns_per_build", a_node(start))]));
+            program.run(1);
+            for _ in 0..RERUNS {
+                let start = Instant::now();
+                program.run(1);
+                samples.push(Sample::new(TEMPLATE, &[("ns_per_rerun", a_node(start))]));
+            }
+            program.discard();
+        }
+        if dynamic && wanted(DYNAMIC) {
+            program.prepare_dynamic();
+            let start = Instant::now();
+            program.dynamic();
+            samples.push(Sample::new(DYNAMIC, &[("ns_per_build", a_node(start))]));
+        }
+    }
+    Ok(samples)
+}

@@ -1,0 +1,143 @@
+//! What idle workers cost while the main thread works alone.
+//!
+//! The main thread computes serially (it looks at the clock) in sections of one length, with a small parallel region before each: a
+//! body of 20 us for each worker. `idle_percent_of_core` is the processor time that the process takes during the sections, less the main
+//! thread's own, in percent of the sections' wall time: what workers burn while there is nothing to do, looking for work and going to
+//! sleep. (This is the definition under which a runtime whose workers sleep at once has about 0.) `region_percent_of_core` is what the
+//! regions take besides: processor time of the process from the first region to the end of the last section, less the main thread's in
+//! the sections, less the bodies, less `idle_percent_of_core`, in percent of the same wall time: waking and handing out. `seconds` is the
+//! time of all regions of that run: who saves processor time by waking late loses there.
+
+use super::{Case, Job, nothing_more};
+use crate::native;
+use crate::samples::Sample;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::{Duration, Instant};
+
+pub(crate) const CASE: Case = Case {
+    name: "idle",
+    about: "processor time of idle workers beside serial sections: one of 2 s, 100 of 10 ms, 10,000 of 100 us",
+    workers: &[2],
+    params: || {
+        SECTIONS
+            .iter()
+            .map(|section| section.0.to_owned())
+            .collect()
+    },
+    rounds: 3,
+    quick_rounds: 1,
+    measure,
+    derive: nothing_more,
+};
+
+/// Name, how many, and how long.
+const SECTIONS: &[(&str, u32, Duration)] = &[
+    ("sections=2s", 1, Duration::from_secs(2)),
+    ("sections=10ms", 100, Duration::from_millis(10)),
+    ("sections=100us", 10_000, Duration::from_micros(100)),
+];
+
+/// The body that each worker runs in a region.
+const BODY_NS: f64 = 20_000.0;
+
+/// Processor time so far, in nanoseconds.
+fn processor_ns(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// What passed during serial sections, in nanoseconds.
+#[derive(Default)]
+struct Sections {
+    /// Processor time of all threads but the main one.
+    others: f64,
+    /// The main thread's.
+    own: f64,
+    wall: f64,
+}
+
+impl Sections {
+    /// Keeps this thread busy for one more section.
+    fn add(&mut self, length: Duration) {
+        // The main thread's processor time, and that of all others.
+        let processor = || {
+            let own = processor_ns(ClockId::ThreadCPUTime);
+            (own, processor_ns(ClockId::ProcessCPUTime) - own)
+        };
+        let (start, before) = (Instant::now(), processor());
+        while start.elapsed() < length {
+            std::hint::spin_loop();
+        }
+        let after = processor();
+        self.own += after.0 - before.0;
+        self.others += after.1 - before.1;
+        self.wall += start.elapsed().as_nanos() as f64;
+    }
+
+    /// Clocks that differ by less than they can tell make no negative cost.
+    fn percent(&self) -> f64 {
+        (100.0 * self.others / self.wall).max(0.0)
+    }
+}
+
+fn measure(job: &Job) -> Result<Vec<Sample>, String> {
+    let mut program = job.peer.open(job.workers)?;
+    native::set_body(BODY_NS, job.rate)?;
+    (0..10).for_each(|_| program.region());
+    let mut samples = Vec::new();
+    for &(name, sections, length) in SECTIONS
+        .iter()
+        .filter(|section| job.params.iter().any(|wanted| wanted == section.0))
+    {
+        // Whoever still looks for work after the last region has time to give up.
+        Sections::default().add(Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(250));
+        let body = native::body_ns(BODY_NS, job.workers);
+        let mut serial = Sections::default();
+        let mut regions = 0.0;
+        let before = processor_ns(ClockId::ProcessCPUTime);
+        for _ in 0..sections {
+            let start = Instant::now();
+            program.region();
+            regions += start.elapsed().as_secs_f64();
+            serial.add(length);
+        }
+        let all = processor_ns(ClockId::ProcessCPUTime) - before;
+        let bodies = f64::from(sections) * f64::from(job.workers) * body;
+        let beside = (100.0 * (all - serial.own - serial.others - bodies) / serial.wall).max(0.0);
+        samples.push(Sample::new(
+            name,
+            &[
+                ("idle_percent_of_core", serial.percent()),
+                ("region_percent_of_core", beside),
+                ("seconds", regions),
+            ],
+        ));
+    }
+    Ok(samples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_thread_that_spins_is_seen() {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            let mut beside = Sections::default();
+            // On a busy machine the other thread may be long in coming.
+            while beside.others < 1e6 {
+                beside.add(Duration::from_millis(20));
+            }
+            stop.store(true, Ordering::Relaxed);
+            assert!(beside.percent() > 0.0);
+        });
+    }
+}

@@ -1,0 +1,435 @@
+//! The command line: who is measured how, in turns.
+
+use crate::cases::{self, Case, Job};
+use crate::child::{Current, Failure};
+use crate::native;
+use crate::output::{self, Result as Line};
+use crate::peers::{self, Peer, Setting};
+use crate::samples::{Row, Sample, Series};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Examples:
+  peers wavefront build
+  peers wavefront --quick --workers 2 --peer tanada/random-steal,onetbb,rayon
+  peers wavefront --params body=100ns --json
+
+The best of all rounds counts. A peer that is not installed is named, with what would install it.
+Exit codes: 0 good, 1 a peer failed, 2 wrong usage or nothing to measure, 130 stopped by Ctrl-C.";
+
+/// Measures Tanada beside what people use today: each case on every peer that is installed, in turns, each in its best setting.
+#[derive(Debug, Parser)]
+#[command(
+    name = "peers",
+    after_help = HELP
+)]
+struct Args {
+    /// What is measured; without a name, everything
+    #[arg(value_name = "CASE")]
+    cases: Vec<String>,
+    /// One JSON object a line on standard output: case, params, peer, workers, metric, value, unit
+    #[arg(long)]
+    json: bool,
+    /// Fewer repetitions of the same: under 90 s a case
+    #[arg(long)]
+    quick: bool,
+    /// Numbers of workers, instead of those of the case; separated by commas, or the option again
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: Vec<u16>,
+    /// Only these peers; separated by commas, or the option again
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    peer: Vec<String>,
+    /// Only these params, such as body=100ns; the option again for more (params may hold commas)
+    #[arg(long, value_name = "PARAMS")]
+    params: Vec<String>,
+    /// How many times everybody has its turn, instead of what the case says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// Lists cases, their params, and peers, and measures nothing
+    #[arg(long)]
+    list: bool,
+}
+
+pub(crate) fn main() -> ExitCode {
+    let args = Args::parse();
+    if args.list {
+        print(&list());
+        return ExitCode::SUCCESS;
+    }
+    let plan = match plan(&args) {
+        Ok(plan) => plan,
+        Err(message) => {
+            note(&format!("peers: {message}"));
+            return ExitCode::from(2);
+        }
+    };
+    for turn in &plan {
+        for peer in &turn.absent {
+            let why = peer.absent.as_deref().unwrap_or_default();
+            note(&format!(
+                "{}: {} is absent: {why}",
+                turn.case.name, peer.name
+            ));
+        }
+    }
+    for why in plan.iter().filter_map(|turn| turn.nothing(&args)) {
+        note(&format!("peers: {why}"));
+    }
+    if plan.iter().all(|turn| turn.nothing(&args).is_some()) {
+        return ExitCode::from(2);
+    }
+    let current = Current::default();
+    let handle = current.clone();
+    // Without the handler Ctrl-C ends the program as it would any other; a child then ends with its parent.
+    let _ = ctrlc::set_handler(move || {
+        if handle.stop() {
+            std::process::exit(130);
+        }
+    });
+    let mut good = true;
+    for turn in plan
+        .into_iter()
+        .filter(|turn| turn.nothing(&args).is_none())
+    {
+        match measure(&turn, &args, &current) {
+            Ok(complete) => good &= complete,
+            Err(()) => {
+                note("peers: stopped");
+                return ExitCode::from(130);
+            }
+        }
+    }
+    ExitCode::from(u8::from(!good))
+}
+
+/// One case and who takes part.
+struct Turn {
+    case: &'static Case,
+    params: Vec<String>,
+    workers: Vec<u16>,
+    here: Vec<Peer>,
+    absent: Vec<Peer>,
+}
+
+impl Turn {
+    /// Why there is nothing to measure, if so.
+    fn nothing(&self, args: &Args) -> Option<String> {
+        let case = self.case.name;
+        if self.params.is_empty() {
+            return Some(match args.params.is_empty() {
+                true => format!("{case} finds nothing here to work on"),
+                false => format!("{case} has no {}", args.params.join(", ")),
+            });
+        }
+        if !self.here.is_empty() {
+            return None;
+        }
+        Some(match self.absent.is_empty() {
+            true => format!(
+                "{} {} no {case}; --list shows who has it",
+                args.peer.join(", "),
+                if args.peer.len() == 1 { "has" } else { "have" }
+            ),
+            false => format!("nobody who has {case} is installed"),
+        })
+    }
+}
+
+fn unknown(what: &str, name: &str, right: impl IntoIterator<Item = String>) -> String {
+    let right: Vec<String> = right.into_iter().collect();
+    format!(
+        "unknown {what} \"{name}\"; the {what}s are {}",
+        right.join(", ")
+    )
+}
+
+/// What the arguments ask for.
+fn plan(args: &Args) -> Result<Vec<Turn>, String> {
+    let names =
+        |cases: &[Case]| -> Vec<String> { cases.iter().map(|case| case.name.to_owned()).collect() };
+    let mut chosen: Vec<&'static Case> = Vec::new();
+    for name in &args.cases {
+        chosen.push(cases::find(name).ok_or_else(|| unknown("case", name, names(cases::all())))?);
+    }
+    if chosen.is_empty() {
+        chosen = cases::all().iter().collect();
+    }
+    let all = peers::all();
+    for name in &args.peer {
+        if !all.iter().any(|peer| peer.name == *name) {
+            return Err(unknown("peer", name, all.into_iter().map(|peer| peer.name)));
+        }
+    }
+    let of_cases = || chosen.iter().flat_map(|case| (case.params)());
+    if let Some(wrong) = args
+        .params
+        .iter()
+        .find(|params| !of_cases().any(|known| known == **params))
+    {
+        return Err(unknown("params", wrong, of_cases()).replace("paramss", "params"));
+    }
+    let turn = |case: &'static Case| {
+        let wanted = |peer: &Peer| {
+            peer.cases.contains(&case.name)
+                && (args.peer.is_empty() || args.peer.contains(&peer.name))
+        };
+        let (here, absent) = all
+            .iter()
+            .filter(|peer| wanted(peer))
+            .cloned()
+            .partition(|peer| peer.absent.is_none());
+        let params = (case.params)()
+            .into_iter()
+            .filter(|params| args.params.is_empty() || args.params.contains(params));
+        Turn {
+            case,
+            params: params.collect(),
+            workers: if args.workers.is_empty() {
+                case.workers.to_vec()
+            } else {
+                args.workers.clone()
+            },
+            here,
+            absent,
+        }
+    };
+    Ok(chosen.iter().map(|case| turn(case)).collect())
+}
+
+/// Runs a case and prints what came of it; whether everybody got through. An error: it was stopped.
+fn measure(turn: &Turn, args: &Args, current: &Current) -> Result<bool, ()> {
+    let case = turn.case;
+    let rounds = args.rounds.unwrap_or(if args.quick {
+        case.quick_rounds
+    } else {
+        case.rounds
+    });
+    let mut jobs = jobs(turn, args.quick, native::rate());
+    let progress = progress(u64::from(rounds) * jobs.len() as u64);
+    let mut found: Vec<Vec<Sample>> = vec![Vec::new(); jobs.len()];
+    let mut failed: Vec<Option<String>> = vec![None; jobs.len()];
+    for round in 0..rounds {
+        for (at, (job, setting)) in jobs.iter_mut().enumerate() {
+            job.first = round == 0;
+            progress.set_message(format!("{} {} {}", case.name, job.peer.name, setting.label));
+            // Who failed once would fail again.
+            if failed[at].is_none() {
+                match current.measure(case.name, job, setting) {
+                    Ok(samples) => found[at].extend(samples),
+                    Err(Failure::Failed(why)) => failed[at] = Some(why),
+                    Err(Failure::Stopped) => return Err(()),
+                }
+            }
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    let results = results(turn, &jobs, &found);
+    if args.json {
+        print(&output::json(case, &results));
+    } else {
+        let mut text = output::table(case, &results);
+        for peer in &turn.absent {
+            text += &format!(
+                "absent: {}: {}\n",
+                peer.name,
+                peer.absent.as_deref().unwrap_or_default()
+            );
+        }
+        print(&(text + "\n"));
+    }
+    failed
+        .iter()
+        .flatten()
+        .for_each(|why| note(&format!("peers: {why}")));
+    Ok(failed.iter().all(Option::is_none))
+}
+
+/// Everybody's turns of one round.
+fn jobs(turn: &Turn, quick: bool, rate: f64) -> Vec<(Job, &'static Setting)> {
+    let mut jobs = Vec::new();
+    for peer in &turn.here {
+        for workers in peer.workers(&turn.workers) {
+            for setting in peer.settings(turn.case.name) {
+                let job = Job {
+                    peer: peer.clone(),
+                    workers,
+                    quick,
+                    first: true,
+                    rate,
+                    params: turn.params.clone(),
+                };
+                jobs.push((job, setting));
+            }
+        }
+    }
+    jobs
+}
+
+/// All rows of a case: the best of each peer's settings and rounds.
+fn results(turn: &Turn, jobs: &[(Job, &'static Setting)], found: &[Vec<Sample>]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for peer in &turn.here {
+        for workers in peer.workers(&turn.workers) {
+            let of_peer = jobs
+                .iter()
+                .zip(found)
+                .filter(|((job, _), _)| job.workers == workers && job.peer.name == peer.name);
+            let samples = of_peer.flat_map(|((_, setting), samples)| {
+                samples.iter().map(|sample| (setting.label, sample.clone()))
+            });
+            let series = Series::collect(workers, samples);
+            let derived = (turn.case.derive)(&series);
+            let rows = derived
+                .into_iter()
+                .chain(series.iter().flat_map(Series::rows));
+            lines.extend(rows.map(|row: Row| Line {
+                peer: peer.name.clone(),
+                workers,
+                row,
+            }));
+        }
+    }
+    lines
+}
+
+fn list() -> String {
+    let mut text = "Cases\n".to_owned();
+    for case in cases::all() {
+        text += &format!(
+            "  {:<22} {}\n  {:<22} {}\n",
+            case.name,
+            case.about,
+            "",
+            (case.params)().join(" ")
+        );
+    }
+    text += "\nPeers\n";
+    for peer in peers::all() {
+        text += &format!(
+            "  {:<22} {} [{}]\n",
+            peer.name,
+            peer.about,
+            peer.cases.join(" ")
+        );
+        if let Some(why) = &peer.absent {
+            text += &format!("  {:<22} absent: {why}\n", "");
+        }
+    }
+    text
+}
+
+fn progress(steps: u64) -> ProgressBar {
+    let target = if io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} {msg}")
+        .expect("a template of known words");
+    ProgressBar::with_draw_target(Some(steps), target).with_style(style)
+}
+
+/// Writes to standard output; who closes the pipe has what it wanted.
+fn print(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Writes a line to standard error.
+fn note(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parser_is_sound_and_help_shows_an_example() {
+        let mut command = <Args as clap::CommandFactory>::command();
+        command.build();
+        command.clone().debug_assert();
+        let help = command.render_long_help().to_string();
+        assert!(
+            help.contains("Examples:") && help.contains("--quick"),
+            "{help}"
+        );
+    }
+
+    #[test]
+    fn an_absent_peer_is_set_apart_and_not_measured() {
+        let args = Args::parse_from(["peers", "wavefront", "--quick"]);
+        let mut turn = plan(&args).expect("right names").remove(0);
+        let mut peer = turn.here.pop().expect("somebody is here");
+        peer.absent = Some("not installed".to_owned());
+        turn.absent.push(peer.clone());
+        assert!(
+            jobs(&turn, true, 1.0)
+                .iter()
+                .all(|(job, _)| job.peer.name != peer.name)
+        );
+    }
+
+    #[test]
+    fn names_of_cases_may_follow_any_option() {
+        let words = ["peers", "--workers", "2", "--peer", "rayon", "--peer"];
+        let more = ["chili", "--params", "body=1us", "wavefront"];
+        let args = Args::parse_from(words.into_iter().chain(more));
+        assert_eq!(
+            (args.cases, args.workers, args.peer, args.params),
+            (
+                vec!["wavefront".to_owned()],
+                vec![2],
+                vec!["rayon".to_owned(), "chili".to_owned()],
+                vec!["body=1us".to_owned()]
+            )
+        );
+    }
+
+    #[test]
+    fn who_does_not_have_a_case_is_named() {
+        let args = Args::parse_from(["peers", "h264", "wavefront", "--peer", "onetbb,rayon"]);
+        let why: Vec<_> = plan(&args)
+            .expect("right names")
+            .iter()
+            .map(|turn| turn.nothing(&args))
+            .collect();
+        assert_eq!(
+            why,
+            [
+                Some("onetbb, rayon have no h264; --list shows who has it".to_owned()),
+                None
+            ]
+        );
+    }
+
+    #[test]
+    fn peers_workers_and_params_can_be_chosen() {
+        let words = [
+            "peers",
+            "wavefront",
+            "--peer",
+            "tanada/fcfs,rayon",
+            "--workers",
+            "1,3",
+            "--params",
+            "body=1us",
+        ];
+        let turn = plan(&Args::parse_from(words))
+            .expect("right names")
+            .remove(0);
+        let names: Vec<&str> = turn.here.iter().map(|peer| peer.name.as_str()).collect();
+        assert_eq!(
+            (names, turn.workers, turn.params),
+            (
+                vec!["tanada/fcfs", "rayon"],
+                vec![1, 3],
+                vec!["body=1us".to_owned()]
+            )
+        );
+    }
+}

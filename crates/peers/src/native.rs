@@ -1,0 +1,252 @@
+//! The bodies that all peers share (`native/body.c`), and peers that are shared objects (`native/peer.h`).
+
+use crate::programs::{Decoded, Field, Program, Swept};
+use libloading::{Library, Symbol};
+use md5::{Digest as _, Md5};
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+use std::time::Instant;
+
+mod c {
+    // SAFETY: these are the signatures in `native/body.c`. Safe ones may be called from all threads at once. The others set, without
+    // atomics, what tasks read, or read what these set: no task may run meanwhile.
+    unsafe extern "C" {
+        pub(super) safe fn peers_task(index: u32);
+        pub(super) fn peers_grid(columns: u32, rows: u32);
+        pub(super) fn peers_check_begin();
+        pub(super) fn peers_check_end(frames: u32) -> u32;
+        pub(super) safe fn peers_serial_ns(n: u32, rounds: u32) -> f64;
+        pub(super) fn peers_rate() -> f64;
+        pub(super) fn peers_length(ns: f64, rate: f64);
+        pub(super) fn peers_count_begin();
+        pub(super) fn peers_least_share(workers: u32) -> f64;
+        pub(super) fn peers_stencil_row(
+            to: *mut f32,
+            above: *const f32,
+            here: *const f32,
+            below: *const f32,
+            columns: usize,
+        );
+    }
+}
+
+// Tasks run only while a function of `Program` does, or `body_ns`: both return when all have ended. All of this is called by the one
+// thread of a process that runs cases (the parent runs none), one after the other; so between two such calls no task runs.
+
+/// The body of task `index`.
+#[inline]
+pub(crate) fn task(index: u32) {
+    c::peers_task(index);
+}
+
+/// The size of the wavefront, for the checks and for native peers.
+pub(crate) fn grid(columns: u32, rows: u32) {
+    // SAFETY: no task runs (above).
+    unsafe { c::peers_grid(columns, rows) };
+}
+
+/// Multiplications in a nanosecond. Measured once, by the parent: all bodies of one name are then the same in all processes.
+pub(crate) fn rate() -> f64 {
+    // SAFETY: no task runs: the parent has none.
+    unsafe { c::peers_rate() }
+}
+
+/// Sets the length of bodies, and looks whether they take about that long.
+///
+/// # Errors
+/// Where it is half or double: processors change their clock by a third, but not by that.
+pub(crate) fn set_body(ns: f64, rate: f64) -> Result<(), String> {
+    // SAFETY: no task runs (above).
+    unsafe { c::peers_length(ns, rate) };
+    let took = body_ns(ns, 1);
+    if ns > 0.0 && !(0.5..2.0).contains(&(took / ns)) {
+        return Err(format!(
+            "a body of {ns} ns took {took:.0} ns: is the machine busy?"
+        ));
+    }
+    Ok(())
+}
+
+/// What the body of about `ns` takes, call included, where nothing but loops run it, on so many threads at once: the mean over threads of
+/// each one's fastest loop. (On as many as there are workers, since a processor's clock depends on how many of its cores are busy.)
+pub(crate) fn body_ns(ns: f64, threads: u16) -> f64 {
+    // Some hundredths of a millisecond a loop: many of them are not interrupted.
+    let n = (4e4 / ns.max(2.0)).ceil() as u32;
+    let one = move || c::peers_serial_ns(n, 20);
+    let sum: f64 = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(one)).collect();
+        others.into_iter().fold(one(), |sum, other| {
+            sum + other.join().expect("it cannot panic")
+        })
+    });
+    sum / f64::from(threads)
+}
+
+/// How many tasks ran too early, twice, or not at all while `run` ran so many frames of the graph, one after the other.
+pub(crate) fn checked(frames: u32, run: impl FnOnce(u32)) -> u32 {
+    // SAFETY: no task runs yet (above).
+    unsafe { c::peers_check_begin() };
+    run(frames);
+    // SAFETY: those that ran have ended.
+    unsafe { c::peers_check_end(frames) }
+}
+
+/// The least part of all tasks that one of `workers` workers ran while `run` ran.
+pub(crate) fn least_share(workers: u16, run: impl FnOnce()) -> f64 {
+    // SAFETY: no task runs yet (above).
+    unsafe { c::peers_count_begin() };
+    run();
+    // SAFETY: those that ran have ended.
+    unsafe { c::peers_least_share(u32::from(workers)) }
+}
+
+/// One row of a stencil: `to`, from three lines that hold a point more to either side.
+///
+/// # Panics
+/// Where they do not.
+#[inline]
+pub(crate) fn stencil_row(to: &mut [f32], above: &[f32], here: &[f32], below: &[f32]) {
+    let columns = to.len();
+    assert!(
+        [above, here, below]
+            .iter()
+            .all(|line| line.len() == columns + 2),
+        "lines have a border"
+    );
+    // SAFETY: all that is read, from one point before the second of each line to one behind, was just found to be there.
+    unsafe {
+        c::peers_stencil_row(
+            to.as_mut_ptr(),
+            above[1..].as_ptr(),
+            here.as_ptr().add(1),
+            below[1..].as_ptr(),
+            columns,
+        )
+    };
+}
+
+/// Planes and bytes a row of a decoded frame.
+type OnFrame = unsafe extern "C" fn(*mut c_void, *const *const u8, *const usize, usize, usize);
+
+/// Adds the bytes of a frame to the digest that `context` is.
+unsafe extern "C" fn add_frame(
+    context: *mut c_void,
+    planes: *const *const u8,
+    strides: *const usize,
+    width: usize,
+    height: usize,
+) {
+    // SAFETY: `decode` below gives a digest that it holds alone meanwhile.
+    let digest = unsafe { &mut *context.cast::<Md5>() };
+    for (plane, of_stride, shift) in [(0, 0, 0), (1, 1, 1), (2, 1, 1)] {
+        // SAFETY: there are three planes and two strides (`native/peer.h`).
+        let (data, stride) = unsafe { (*planes.add(plane), *strides.add(of_stride)) };
+        for y in 0..height >> shift {
+            // SAFETY: a plane has so many rows of so many bytes, `stride` apart.
+            let row = unsafe { std::slice::from_raw_parts(data.add(y * stride), width >> shift) };
+            digest.update(row);
+        }
+    }
+}
+
+/// A peer that was compiled by `build.rs`.
+pub(crate) struct Shared {
+    /// Never unloaded: threads of its runtime may still be on their way out.
+    object: ManuallyDrop<Library>,
+}
+
+impl Shared {
+    /// Loads the shared object and starts its workers.
+    pub(crate) fn open(path: &str, workers: u16) -> Result<Shared, String> {
+        // SAFETY: the object is one of ours; what runs when it is loaded are the initialisers of the runtime that it is linked with,
+        // in a process that has one thread yet and will load no other.
+        let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
+        let shared = Shared {
+            object: ManuallyDrop::new(library),
+        };
+        let open = shared.function::<unsafe extern "C" fn(u32)>("peer_open")?;
+        // SAFETY: the signature is that of `native/peer.h`.
+        unsafe { open(u32::from(workers)) };
+        Ok(shared)
+    }
+
+    fn function<F>(&self, name: &str) -> Result<Symbol<'_, F>, String> {
+        // SAFETY: callers name a function of `native/peer.h` with its type.
+        unsafe { self.object.get(name.as_bytes()) }.map_err(|error| error.to_string())
+    }
+
+    fn call(&self, name: &str) {
+        let function = self
+            .function::<unsafe extern "C" fn()>(name)
+            .unwrap_or_else(|error| panic!("{error}"));
+        // SAFETY: callers name a function without arguments; only the thread that opened the peer calls.
+        unsafe { function() };
+    }
+}
+
+impl Program for Shared {
+    fn build(&mut self) {
+        self.call("peer_graph_build");
+    }
+
+    fn run(&mut self, frames: u32) {
+        let run = self
+            .function::<unsafe extern "C" fn(u32)>("peer_graph_run")
+            .unwrap_or_else(|error| panic!("{error}"));
+        // SAFETY: the signature is that of `native/peer.h`; a graph is built before it is run.
+        unsafe { run(frames) };
+    }
+
+    fn discard(&mut self) {
+        self.call("peer_graph_drop");
+    }
+
+    fn region(&mut self) {
+        self.call("peer_region");
+    }
+
+    fn stencil(&mut self, size: usize, sweeps: u32) -> Result<Swept, String> {
+        let run = self.function::<unsafe extern "C" fn(*mut f32, *mut f32, usize, usize, u32)>(
+            "peer_stencil",
+        )?;
+        Ok(Field::new(size).swept(sweeps, |field, sweeps| {
+            let (start, stride) = (field.start(0), field.stride);
+            let [a, b] = field
+                .both()
+                .map(|points| points.as_mut_ptr().wrapping_add(start));
+            // SAFETY: both are fields of that shape with a border, and nobody else uses them.
+            unsafe { run(a, b, size, stride, sweeps) };
+        }))
+    }
+
+    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Result<Decoded, String> {
+        type Decode = unsafe extern "C" fn(*const u8, usize, Option<OnFrame>, *mut c_void) -> u64;
+        let run = self.function::<Decode>("peer_decode")?;
+        let on_frame = digest.is_some().then_some(add_frame as OnFrame);
+        let context = digest.map_or(std::ptr::null_mut(), |digest| {
+            std::ptr::from_mut(digest).cast()
+        });
+        let start = Instant::now();
+        // SAFETY: the stream is so long, and the context is what `add_frame` expects.
+        let frames = unsafe { run(stream.as_ptr(), stream.len(), on_frame, context) };
+        Ok(Decoded {
+            frames,
+            seconds: start.elapsed().as_secs_f64(),
+        })
+    }
+
+    fn prepare_dynamic(&mut self) {
+        self.discard();
+        self.build();
+    }
+
+    fn dynamic(&mut self) {
+        self.run(1);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.call("peer_close");
+    }
+}

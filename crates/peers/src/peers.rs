@@ -1,0 +1,431 @@
+//! The one place that lists the peers: who takes part in which case, in which settings, and why somebody is absent.
+
+use crate::native::Shared;
+use crate::programs::{
+    Chili, Dinero, Ffmpeg, ForkUnion, Program, Rayon, RayonCounters, Sequential, Serial, Tanada,
+    Valgrind,
+};
+use std::path::PathBuf;
+
+/// A way to run a peer; of several the best counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    /// What the table calls it.
+    pub(crate) label: &'static str,
+    /// Environment variables of the child process.
+    pub(crate) environment: &'static [(&'static str, &'static str)],
+}
+
+/// Somebody to be measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    /// What rows call it: `tanada/POLICY`, `floor/NAME`, or the name of a library or program.
+    pub(crate) name: String,
+    /// What it is, in one line.
+    pub(crate) about: &'static str,
+    pub(crate) cases: &'static [&'static str],
+    /// Why it is not here, if so, and what would help.
+    pub(crate) absent: Option<String>,
+    settings: &'static [Setting],
+    most_workers: u16,
+    start: Start,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Start {
+    Tanada(&'static str),
+    Sequential,
+    Serial,
+    Rayon,
+    RayonCounters,
+    Chili,
+    ForkUnion,
+    Ffmpeg,
+    /// A tool of Valgrind's.
+    Valgrind(&'static str),
+    Dinero,
+    /// The path of a shared object, or why there is none.
+    Shared(Option<&'static str>, Option<&'static str>),
+}
+
+const fn setting(
+    label: &'static str,
+    environment: &'static [(&'static str, &'static str)],
+) -> Setting {
+    Setting { label, environment }
+}
+
+const AS_IT_IS: &[Setting] = &[setting("", &[])];
+
+const PASSIVE: &[(&str, &str)] = &[("OMP_WAIT_POLICY", "passive"), ("OMP_PROC_BIND", "true")];
+const BLOCKTIME_0: &[(&str, &str)] = &[("KMP_BLOCKTIME", "0"), ("OMP_PROC_BIND", "true")];
+
+const GCC_SETTINGS: &[Setting] = &[
+    setting(
+        "active",
+        &[("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true")],
+    ),
+    setting("passive", PASSIVE),
+];
+const LLVM_SETTINGS: &[Setting] = &[
+    setting(
+        "blocktime infinite",
+        &[("KMP_BLOCKTIME", "infinite"), ("OMP_PROC_BIND", "true")],
+    ),
+    setting("blocktime 0", BLOCKTIME_0),
+];
+
+/// A peer that `build.rs` compiles, if it could.
+macro_rules! native {
+    ($key:literal) => {
+        Start::Shared(
+            option_env!(concat!("PEERS_NATIVE_", $key)),
+            option_env!(concat!("PEERS_ABSENT_", $key)),
+        )
+    };
+}
+
+/// Where measuring everything a peer can do at its defaults is the point: what idle workers cost those who configure nothing.
+const AT_DEFAULTS: &str = "idle";
+
+/// A line of the table: name, what it is, cases, settings, most workers, how it is started.
+type Line = (
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    &'static [Setting],
+    u16,
+    Start,
+);
+
+const ANY: u16 = u16::MAX;
+
+/// Everybody but Tanada's policies.
+const OTHERS: &[Line] = &[
+    (
+        "tanada/sequential",
+        "Tanada's decoder without tasks",
+        &["h264"],
+        AS_IT_IS,
+        1,
+        Start::Sequential,
+    ),
+    (
+        "serial",
+        "the plain loop",
+        &["stencil"],
+        AS_IT_IS,
+        1,
+        Start::Serial,
+    ),
+    (
+        "rayon",
+        "rayon: joins, parallel loops, tasks spawned at a count of zero",
+        &["wavefront", "stencil", "idle"],
+        AS_IT_IS,
+        ANY,
+        Start::Rayon,
+    ),
+    (
+        "floor/rayon-counters",
+        "by hand on rayon: the first released task runs at once",
+        &["wavefront"],
+        AS_IT_IS,
+        ANY,
+        Start::RayonCounters,
+    ),
+    (
+        "chili",
+        "chili: joins at a heartbeat",
+        &["stencil", "idle"],
+        AS_IT_IS,
+        ANY,
+        Start::Chili,
+    ),
+    (
+        "fork_union",
+        "fork_union: parallel loops of spinning threads",
+        &["stencil", "idle"],
+        AS_IT_IS,
+        ANY,
+        Start::ForkUnion,
+    ),
+    (
+        "onetbb",
+        "oneTBB: flow graph, parallel loops",
+        &["wavefront", "build", "stencil", "idle"],
+        AS_IT_IS,
+        ANY,
+        native!("TBB"),
+    ),
+    (
+        "floor/tbb-counters",
+        "by hand on oneTBB: the first released task runs at once",
+        &["wavefront"],
+        AS_IT_IS,
+        ANY,
+        native!("TBB_COUNTERS"),
+    ),
+    (
+        "taskflow",
+        "Taskflow: its graph",
+        &["wavefront", "build", "idle"],
+        AS_IT_IS,
+        ANY,
+        native!("TASKFLOW"),
+    ),
+    (
+        "gcc-openmp",
+        "OpenMP of gcc: tasks with `depend`, parallel loops",
+        &["wavefront", "build", "stencil", "idle"],
+        GCC_SETTINGS,
+        ANY,
+        native!("OPENMP_GCC"),
+    ),
+    (
+        "gcc-openmp/passive",
+        "the same with OMP_WAIT_POLICY=passive",
+        &["idle"],
+        &[setting("", PASSIVE)],
+        ANY,
+        native!("OPENMP_GCC"),
+    ),
+    (
+        "llvm-openmp",
+        "OpenMP of LLVM: the same source",
+        &["wavefront", "build", "stencil", "idle"],
+        LLVM_SETTINGS,
+        ANY,
+        native!("OPENMP_LLVM"),
+    ),
+    (
+        "llvm-openmp/blocktime-0",
+        "the same with KMP_BLOCKTIME=0",
+        &["idle"],
+        &[setting("", BLOCKTIME_0)],
+        ANY,
+        native!("OPENMP_LLVM"),
+    ),
+    (
+        "floor/skewed",
+        "sweeps skewed by hand, in groups of eight",
+        &["stencil"],
+        AS_IT_IS,
+        ANY,
+        native!("SKEWED"),
+    ),
+    (
+        "openh264",
+        "Cisco's decoder, the system's library with its assembly",
+        &["h264"],
+        AS_IT_IS,
+        1,
+        native!("OPENH264"),
+    ),
+    (
+        "ffmpeg",
+        "FFmpeg's decoder, the command",
+        &["h264"],
+        AS_IT_IS,
+        ANY,
+        Start::Ffmpeg,
+    ),
+    (
+        "cachegrind",
+        "Valgrind's cachegrind: one look-up a reference, while the program runs",
+        &["sim"],
+        AS_IT_IS,
+        1,
+        Start::Valgrind("cachegrind"),
+    ),
+    (
+        "lackey",
+        "Valgrind's lackey: the references as text, which recordings of programs are made of",
+        &["sim"],
+        AS_IT_IS,
+        1,
+        Start::Valgrind("lackey"),
+    ),
+    (
+        "dinero",
+        "Dinero IV: the references of the same recording as text",
+        &["sim"],
+        AS_IT_IS,
+        1,
+        Start::Dinero,
+    ),
+];
+
+/// Policies that the simulator is measured with: the time that a policy takes is no property of the simulator.
+const SIMULATED: &[&str] = &["fcfs", "ts"];
+
+/// Everybody, Tanada's policies first.
+pub(crate) fn all() -> Vec<Peer> {
+    // `serial` is a reference that leaves all work to one worker: nobody would choose it.
+    let policies = tanada_runtime::policies::native()
+        .into_iter()
+        .filter(|entry| entry.name != "serial");
+    let ours = policies.map(|entry| Peer {
+        name: format!("tanada/{}", entry.name),
+        about: entry.summary,
+        cases: match SIMULATED.contains(&entry.name) {
+            true => &["wavefront", "build", "stencil", "h264", "idle", "sim"],
+            false => &["wavefront", "build", "stencil", "h264", "idle"],
+        },
+        absent: None,
+        settings: AS_IT_IS,
+        most_workers: ANY,
+        start: Start::Tanada(entry.name),
+    });
+    let others = OTHERS.iter().map(
+        |&(name, about, cases, settings, most_workers, start)| Peer {
+            name: name.to_owned(),
+            about,
+            cases,
+            absent: start.absent(),
+            settings,
+            most_workers,
+            start,
+        },
+    );
+    ours.chain(others).collect()
+}
+
+/// The peer called `name`.
+pub(crate) fn find(name: &str) -> Option<Peer> {
+    all().into_iter().find(|peer| peer.name == name)
+}
+
+impl Start {
+    fn absent(self) -> Option<String> {
+        match self {
+            Start::Shared(None, why) => Some(why.unwrap_or("not compiled").to_owned()),
+            Start::Ffmpeg => command("ffmpeg")
+                .is_none()
+                .then(|| "not installed (Debian: apt install ffmpeg)".to_owned()),
+            Start::Valgrind(_) => command("valgrind")
+                .is_none()
+                .then(|| "not installed (Debian: apt install valgrind)".to_owned()),
+            Start::Dinero => command("dineroIV").is_none().then(|| {
+                "not installed (no distribution has it; its authors give the source away)"
+                    .to_owned()
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// The program of this name on the search path.
+pub(crate) fn command(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}
+
+impl Peer {
+    /// The settings that are tried in a case.
+    pub(crate) fn settings(&self, case: &str) -> &'static [Setting] {
+        if case == AT_DEFAULTS && self.settings.len() > 1 {
+            AS_IT_IS
+        } else {
+            self.settings
+        }
+    }
+
+    /// The numbers of workers that it can be measured with, of those that are wanted; at least one.
+    pub(crate) fn workers(&self, wanted: &[u16]) -> Vec<u16> {
+        let can: Vec<u16> = wanted
+            .iter()
+            .copied()
+            .filter(|&workers| workers <= self.most_workers)
+            .collect();
+        if can.is_empty() {
+            vec![self.most_workers]
+        } else {
+            can
+        }
+    }
+
+    /// Whether it has graphs that are built once and run often, and graphs that are registered while they run.
+    pub(crate) fn graphs(&self) -> (bool, bool) {
+        let openmp = self.name.ends_with("openmp");
+        (!openmp, openmp || matches!(self.start, Start::Tanada(_)))
+    }
+
+    /// Starts its workers, in the process that measures it.
+    pub(crate) fn open(&self, workers: u16) -> Result<Box<dyn Program>, String> {
+        Ok(match self.start {
+            Start::Tanada(policy) => Box::new(Tanada::open(policy, workers)?),
+            Start::Sequential => Box::new(Sequential),
+            Start::Serial => Box::new(Serial),
+            Start::Rayon => Box::new(Rayon::open(workers)?),
+            Start::RayonCounters => Box::new(RayonCounters::open(workers)?),
+            Start::Chili => Box::new(Chili::open(workers)),
+            Start::ForkUnion => Box::new(ForkUnion::open(workers)?),
+            Start::Ffmpeg => Box::new(Ffmpeg::open(workers)?),
+            Start::Valgrind(tool) => Box::new(Valgrind::open(tool)),
+            Start::Dinero => Box::new(Dinero::open()?),
+            Start::Shared(path, _) => Box::new(Shared::open(path.ok_or("it is absent")?, workers)?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_every_policy_is_there() {
+        let names: Vec<String> = all().into_iter().map(|peer| peer.name).collect();
+        for (at, name) in names.iter().enumerate() {
+            assert!(!names[..at].contains(name), "{name} is there twice");
+        }
+        for entry in tanada_runtime::policies::native()
+            .iter()
+            .filter(|entry| entry.name != "serial")
+        {
+            assert!(names.contains(&format!("tanada/{}", entry.name)));
+        }
+    }
+
+    #[test]
+    fn every_case_of_a_peer_is_registered() {
+        for peer in all() {
+            for case in peer.cases {
+                assert!(crate::cases::find(case).is_some(), "{}: {case}", peer.name);
+            }
+        }
+    }
+
+    #[test]
+    fn who_could_not_be_compiled_is_absent_with_a_reason() {
+        assert_eq!(
+            Start::Shared(None, Some("no compiler")).absent().as_deref(),
+            Some("no compiler")
+        );
+        assert_eq!(Start::Shared(Some("peer.so"), None).absent(), None);
+    }
+
+    #[test]
+    fn workers_are_those_that_a_peer_can_use() {
+        let serial = find("serial").expect("it is listed");
+        assert_eq!(
+            (serial.workers(&[1, 2]), serial.workers(&[2, 4])),
+            (vec![1], vec![1])
+        );
+        assert_eq!(
+            find("rayon").expect("it is listed").workers(&[1, 2]),
+            [1, 2]
+        );
+    }
+
+    #[test]
+    fn idle_is_measured_at_defaults() {
+        let openmp = find("gcc-openmp").expect("it is listed");
+        assert!(openmp.settings("idle")[0].environment.is_empty());
+        assert_eq!(openmp.settings("wavefront").len(), 2);
+        let passive = find("gcc-openmp/passive").expect("it is listed");
+        assert!(!passive.settings("idle")[0].environment.is_empty());
+    }
+}

@@ -1,0 +1,74 @@
+//! chili: fork-join in which a worker gives work away only when a heartbeat asks for it.
+
+use super::{Field, Program, Swept, sweep_rows};
+use crate::native;
+use chili::{Config, Scope, ThreadPool};
+use std::num::NonZero;
+
+/// A pool whose threads, the caller's among them, are the workers.
+pub(crate) struct Chili {
+    scope: Scope<'static>,
+    workers: u32,
+}
+
+impl Chili {
+    pub(crate) fn open(workers: u16) -> Chili {
+        let config = Config {
+            thread_count: NonZero::new(usize::from(workers)),
+            ..Config::default()
+        };
+        // For the rest of the process, so that one scope can serve all regions.
+        let pool: &'static ThreadPool = Box::leak(Box::new(ThreadPool::with_config(config)));
+        Chili {
+            scope: pool.scope(),
+            workers: u32::from(workers),
+        }
+    }
+}
+
+fn tasks(scope: &mut Scope<'_>, from: u32, to: u32) {
+    if to - from <= 1 {
+        native::task(from);
+    } else {
+        let middle = from + (to - from) / 2;
+        scope.join(
+            |scope| tasks(scope, from, middle),
+            |scope| tasks(scope, middle, to),
+        );
+    }
+}
+
+/// Rows below which halving is not worth a join.
+const FEW_ROWS: usize = 16;
+
+fn rows(
+    scope: &mut Scope<'_>,
+    (size, stride): (usize, usize),
+    from: &[f32],
+    first: usize,
+    to: &mut [f32],
+) {
+    let count = to.len() / stride;
+    if count <= FEW_ROWS {
+        return sweep_rows(size, stride, from, first, to);
+    }
+    let (above, below) = to.split_at_mut(count / 2 * stride);
+    let shape = (size, stride);
+    scope.join(
+        |scope| rows(scope, shape, from, first, above),
+        |scope| rows(scope, shape, from, first + count / 2, below),
+    );
+}
+
+impl Program for Chili {
+    fn region(&mut self) {
+        tasks(&mut self.scope, 0, self.workers);
+    }
+
+    fn stencil(&mut self, size: usize, sweeps: u32) -> Result<Swept, String> {
+        Ok(Field::new(size).swept(sweeps, |field, sweeps| {
+            let shape = (field.size, field.stride);
+            field.each_sweep(sweeps, |from, to| rows(&mut self.scope, shape, from, 0, to));
+        }))
+    }
+}

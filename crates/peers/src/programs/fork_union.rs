@@ -1,0 +1,41 @@
+//! fork_union: threads that spin between parallel loops.
+
+use super::{Field, Program, Swept, sweep_rows};
+use crate::native;
+use fork_union::ThreadPool;
+use std::sync::Mutex;
+
+/// A pool whose threads, the caller's among them, are the workers.
+pub(crate) struct ForkUnion(ThreadPool);
+
+impl ForkUnion {
+    pub(crate) fn open(workers: u16) -> Result<ForkUnion, String> {
+        ThreadPool::try_spawn(usize::from(workers))
+            .map(ForkUnion)
+            .map_err(|error| format!("{error:?}"))
+    }
+}
+
+impl Program for ForkUnion {
+    fn region(&mut self) {
+        drop(self.0.for_threads(|thread, _| native::task(thread as u32)));
+    }
+
+    fn stencil(&mut self, size: usize, sweeps: u32) -> Result<Swept, String> {
+        Ok(Field::new(size).swept(sweeps, |field, sweeps| {
+            let (size, stride) = (field.size, field.stride);
+            let band = size.div_ceil(self.0.threads());
+            field.each_sweep(sweeps, |from, to| {
+                // A lock that only its owner takes: the way to give each thread its part without unsafe code.
+                let bands: Vec<Mutex<&mut [f32]>> =
+                    to.chunks_mut(band * stride).map(Mutex::new).collect();
+                drop(self.0.for_threads(|thread, _| {
+                    if let Some(rows) = bands.get(thread) {
+                        let mut rows = rows.lock().expect("nobody panicked");
+                        sweep_rows(size, stride, from, thread * band, &mut rows);
+                    }
+                }));
+            });
+        }))
+    }
+}

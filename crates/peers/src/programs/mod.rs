@@ -1,0 +1,136 @@
+//! What peers run: one small program a runtime, with the same bodies.
+
+mod chili;
+mod ffmpeg;
+mod field;
+mod fork_union;
+mod plain;
+mod rayon;
+pub(crate) mod simulated;
+mod tanada;
+
+pub(crate) use chili::Chili;
+pub(crate) use ffmpeg::Ffmpeg;
+pub(crate) use field::{Checksum, Field, sweep_rows};
+pub(crate) use fork_union::ForkUnion;
+pub(crate) use plain::{Sequential, Serial};
+pub(crate) use rayon::{Counters as RayonCounters, Rayon};
+pub(crate) use simulated::{Dinero, Valgrind};
+pub(crate) use tanada::Tanada;
+
+use md5::Md5;
+
+/// Macroblocks of the wavefront in a row.
+pub(crate) const COLUMNS: u32 = 120;
+/// Rows of the wavefront.
+pub(crate) const ROWS: u32 = 68;
+/// Tasks of one frame.
+pub(crate) const TASKS: u32 = COLUMNS * ROWS;
+
+/// A runtime in its best setting, as far as the cases use it. A peer offers the functions of the cases that [`crate::peers`] lists for it.
+pub(crate) trait Program {
+    /// Builds the wavefront, to be run often.
+    fn build(&mut self) {
+        no_part();
+    }
+    /// Runs what was built, one frame after the other.
+    fn run(&mut self, frames: u32) {
+        let _ = frames;
+        no_part();
+    }
+    /// Drops what was built.
+    fn discard(&mut self) {
+        no_part();
+    }
+    /// Makes room for [`Program::dynamic`], where that is no part of a graph's cost.
+    fn prepare_dynamic(&mut self) {}
+    /// Registers the wavefront task by task while it runs, once.
+    fn dynamic(&mut self) {
+        no_part();
+    }
+    /// One parallel region: a task for each worker.
+    fn region(&mut self) {
+        no_part();
+    }
+    /// So many sweeps over a square of `size` points a side.
+    fn stencil(&mut self, size: usize, sweeps: u32) -> Result<Swept, String> {
+        let _ = (size, sweeps);
+        no_part();
+    }
+    /// Decodes a stream; the bytes of all frames go into `digest`, if there is one.
+    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Result<Decoded, String> {
+        let _ = (stream, digest);
+        no_part();
+    }
+    /// Simulates recorded pictures, on each worker.
+    fn simulate(&mut self, params: &str) -> Result<Touches, String> {
+        let _ = params;
+        no_part();
+    }
+}
+
+/// What came of a stencil.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Swept {
+    /// Time of the sweeps, without making and filling the field.
+    pub(crate) seconds: f64,
+    /// Of all points.
+    pub(crate) checksum: u64,
+}
+
+/// What came of a stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Decoded {
+    pub(crate) frames: u64,
+    pub(crate) seconds: f64,
+}
+
+/// What came of a simulation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Touches {
+    /// Cache lines, or references, that were looked up.
+    pub(crate) touches: u64,
+    pub(crate) seconds: f64,
+}
+
+fn no_part() -> ! {
+    panic!("the peer takes no part in this case, although the table of peers says so")
+}
+
+/// The tasks that task `at` of the wavefront waits for.
+pub(crate) fn predecessors(at: u32) -> impl Iterator<Item = u32> {
+    let (column, row) = (at % COLUMNS, at / COLUMNS);
+    let left = (column > 0).then(|| at - 1);
+    let up = (row > 0).then(|| at - COLUMNS);
+    let up_right = (row > 0 && column + 1 < COLUMNS).then(|| at - COLUMNS + 1);
+    [left, up, up_right].into_iter().flatten()
+}
+
+/// The tasks that wait for task `at` of the wavefront.
+pub(crate) fn successors(at: u32) -> impl Iterator<Item = u32> {
+    let (column, row) = (at % COLUMNS, at / COLUMNS);
+    let right = (column + 1 < COLUMNS).then(|| at + 1);
+    let down_left = (row + 1 < ROWS && column > 0).then(|| at + COLUMNS - 1);
+    let down = (row + 1 < ROWS).then(|| at + COLUMNS);
+    [right, down_left, down].into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn successors_are_the_other_side_of_predecessors() {
+        let forth = (0..TASKS).flat_map(|at| successors(at).map(move |to| (at, to)));
+        let back = (0..TASKS).flat_map(|at| predecessors(at).map(move |from| (from, at)));
+        let mut forth: Vec<(u32, u32)> = forth.collect();
+        let mut back: Vec<(u32, u32)> = back.collect();
+        forth.sort_unstable();
+        back.sort_unstable();
+        assert_eq!(forth, back);
+        assert_eq!(
+            forth.len() as u32,
+            (COLUMNS - 1) * ROWS + COLUMNS * (ROWS - 1) + (COLUMNS - 1) * (ROWS - 1)
+        );
+    }
+}

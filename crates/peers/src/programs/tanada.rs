@@ -1,0 +1,153 @@
+//! Tanada, under any registered policy.
+
+use super::simulated::Recording;
+use super::{Checksum, Decoded, Program, Swept, TASKS, Touches, predecessors};
+use crate::native;
+use md5::{Digest as _, Md5};
+use std::time::Instant;
+use tanada_runtime::{Cancel, Instance, Pool, S, T, TemplateBuilder, Token};
+use tanada_workloads::h264::{self, decode};
+use tanada_workloads::stencil::{self, Stencil};
+use tanada_workloads::tiles::{Caches, Groups, Tiled};
+
+/// A pool of the native engine.
+pub(crate) struct Tanada {
+    pool: Pool,
+    graph: Option<Instance<'static, ()>>,
+    /// A task for each worker.
+    region: Instance<'static, ()>,
+    recording: Option<Recording>,
+}
+
+/// The hints of the workload: two macroblock rows are a temporal group, a row is a spatial one.
+fn groups(at: u32) -> (T, S) {
+    let row = at / super::COLUMNS;
+    (T(1 + row / 2), S(1 + row))
+}
+
+impl Tanada {
+    pub(crate) fn open(policy: &str, workers: u16) -> Result<Tanada, String> {
+        let pool = Pool::builder()
+            .workers(u32::from(workers))
+            .policy(policy)
+            .build();
+        let mut region = TemplateBuilder::new();
+        for at in 0..u32::from(workers) {
+            let id = region.task("part", u64::from(at), move |(), _| native::task(at));
+            region.groups(id, T(1), S(1 + at));
+        }
+        let region = region.build().expect("tasks that wait for nothing");
+        Ok(Tanada {
+            pool: pool.map_err(|error| error.to_string())?,
+            graph: None,
+            region: region.instance(),
+            recording: None,
+        })
+    }
+}
+
+impl Program for Tanada {
+    fn build(&mut self) {
+        let mut builder = TemplateBuilder::new();
+        let mut ids = Vec::with_capacity(TASKS as usize);
+        for at in 0..TASKS {
+            let id = builder.task("macroblock", u64::from(at), move |(), _| native::task(at));
+            let (t, s) = groups(at);
+            builder.groups(id, t, s);
+            for before in predecessors(at) {
+                builder.edge(ids[before as usize], id);
+            }
+            ids.push(id);
+        }
+        let template = builder.build().expect("a wavefront has no cycle");
+        self.graph = Some(template.instance());
+    }
+
+    fn run(&mut self, frames: u32) {
+        let graph = self.graph.as_mut().expect("built before it is run");
+        let frames = vec![(); frames as usize];
+        graph.run_each(&self.pool, &frames).expect("runs that end");
+    }
+
+    fn discard(&mut self) {
+        self.graph = None;
+    }
+
+    fn dynamic(&mut self) {
+        let run = self.pool.scope(|s| {
+            // Registered by a task, and so on a worker, as a program would that has more to do.
+            s.task("frame").register(|s| {
+                let mut tokens: Vec<Token> = Vec::with_capacity(TASKS as usize);
+                for at in 0..TASKS {
+                    let (t, group) = groups(at);
+                    let after = predecessors(at).map(|before| tokens[before as usize]);
+                    let task = s
+                        .task("macroblock")
+                        .index(u64::from(at))
+                        .groups(t, group)
+                        .after(after);
+                    tokens.push(task.register(move |_| native::task(at)));
+                }
+            });
+        });
+        run.expect("a graph that ends");
+    }
+
+    fn region(&mut self) {
+        self.region.run(&self.pool, &()).expect("a run that ends");
+    }
+
+    fn stencil(&mut self, size: usize, sweeps: u32) -> Result<Swept, String> {
+        let options = stencil::Options {
+            size,
+            sweeps,
+            groups: Groups::Own,
+        };
+        let plan = Tiled::<Stencil>::plan_for(options, self.pool.workers(), Caches::of(&self.pool));
+        let mut tiled = Tiled::<Stencil>::new(options, plan).map_err(|error| error.to_string())?;
+        let cancel = Cancel::new();
+        tiled
+            .fill(&self.pool, &cancel)
+            .map_err(|error| error.to_string())?;
+        let start = Instant::now();
+        tiled
+            .run(&self.pool, &cancel)
+            .map_err(|error| error.to_string())?;
+        let seconds = start.elapsed().as_secs_f64();
+        let mut sum = Checksum::default();
+        tiled.visit(&mut |row| sum.add(row));
+        Ok(Swept {
+            seconds,
+            checksum: sum.0,
+        })
+    }
+
+    fn simulate(&mut self, params: &str) -> Result<Touches, String> {
+        let recording = match self.recording.take() {
+            Some(recording) => recording,
+            None => Recording::new()?,
+        };
+        let recording = self.recording.insert(recording);
+        recording.simulate(params, self.pool.policy(), self.pool.workers())
+    }
+
+    fn decode(&mut self, stream: &[u8], mut digest: Option<&mut Md5>) -> Result<Decoded, String> {
+        let start = Instant::now();
+        let summary = decode(
+            &self.pool,
+            stream,
+            &h264::Options::default(),
+            &Cancel::new(),
+            |frame| {
+                if let Some(digest) = &mut digest {
+                    frame.visit_rows(|row| digest.update(row));
+                }
+            },
+        );
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(Decoded {
+            frames: summary.map_err(|error| error.to_string())?.frames,
+            seconds,
+        })
+    }
+}

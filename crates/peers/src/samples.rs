@@ -1,0 +1,321 @@
+//! What children report, and the arithmetic that turns it into rows.
+
+use crate::cases::{Better, metric_of};
+use std::fmt;
+use std::str::FromStr;
+
+/// What one run of one peer gave: a leading value, by which runs are compared, and what belongs to the same run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sample {
+    pub(crate) params: String,
+    pub(crate) values: Vec<(String, f64)>,
+}
+
+impl Sample {
+    pub(crate) fn new(params: &str, values: &[(&str, f64)]) -> Sample {
+        let values = values
+            .iter()
+            .map(|&(metric, value)| (metric.to_owned(), value))
+            .collect();
+        Sample {
+            params: params.to_owned(),
+            values,
+        }
+    }
+}
+
+/// Whether a worker that ran this share of the tasks took part: six tenths of an even share do, 30% of all tasks with two workers.
+pub(crate) fn took_part(share: f64, workers: u16) -> bool {
+    const LEAST: f64 = 0.6;
+    share >= LEAST / f64::from(workers)
+}
+
+impl Sample {
+    /// Whether every worker took part, as far as the sample says.
+    pub(crate) fn all_took_part(&self, workers: u16) -> bool {
+        let share = self
+            .values
+            .iter()
+            .find(|(metric, _)| metric == "least_worker_share");
+        share.is_none_or(|&(_, share)| took_part(share, workers))
+    }
+}
+
+/// A line of the protocol between child and parent: `sample`, params (`-`: none), then METRIC=VALUE, separated by spaces.
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let params = if self.params.is_empty() {
+            "-"
+        } else {
+            &self.params
+        };
+        write!(f, "sample {params}")?;
+        self.values
+            .iter()
+            .try_for_each(|(metric, value)| write!(f, " {metric}={value}"))
+    }
+}
+
+impl FromStr for Sample {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Sample, String> {
+        let wrong = || format!("not a sample: {line:?}");
+        let mut words = line.split(' ');
+        if words.next() != Some("sample") {
+            return Err(wrong());
+        }
+        let params = words.next().ok_or_else(wrong)?;
+        let mut values = Vec::new();
+        for word in words {
+            let (metric, value) = word.split_once('=').ok_or_else(wrong)?;
+            values.push((metric.to_owned(), value.parse().map_err(|_| wrong())?));
+        }
+        if values.is_empty() {
+            return Err(wrong());
+        }
+        Ok(Sample {
+            params: if params == "-" {
+                String::new()
+            } else {
+                params.to_owned()
+            },
+            values,
+        })
+    }
+}
+
+/// All runs of one peer at one number of workers that measured the same thing.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    pub(crate) params: String,
+    pub(crate) workers: u16,
+    /// The leading metric.
+    pub(crate) leading: String,
+    /// Each with the label of the setting in which it ran.
+    pub(crate) samples: Vec<(&'static str, Sample)>,
+}
+
+impl Series {
+    /// Sorts samples into series, in the order in which they first appear.
+    pub(crate) fn collect(
+        workers: u16,
+        samples: impl IntoIterator<Item = (&'static str, Sample)>,
+    ) -> Vec<Series> {
+        let mut all: Vec<Series> = Vec::new();
+        for (setting, sample) in samples {
+            let leading = sample.values[0].0.clone();
+            let same = all
+                .iter_mut()
+                .find(|s| s.params == sample.params && s.leading == leading);
+            match same {
+                Some(series) => series.samples.push((setting, sample)),
+                None => all.push(Series {
+                    params: sample.params.clone(),
+                    workers,
+                    leading,
+                    samples: vec![(setting, sample)],
+                }),
+            }
+        }
+        all
+    }
+
+    /// The run with the best leading value among those in which every worker took part (among all, where there is none), and its setting.
+    pub(crate) fn best(&self) -> (&'static str, &Sample) {
+        let better = metric_of(&self.leading).better;
+        let key = |sample: &Sample| match better {
+            Better::Less => sample.values[0].1,
+            Better::More => -sample.values[0].1,
+        };
+        let alone = |sample: &Sample| !sample.all_took_part(self.workers);
+        let best = self.samples.iter().min_by(|a, b| {
+            alone(&a.1)
+                .cmp(&alone(&b.1))
+                .then(key(&a.1).total_cmp(&key(&b.1)))
+        });
+        let (setting, sample) = best.expect("a series has a sample");
+        (setting, sample)
+    }
+
+    /// How far the median of the runs in the best setting is from the best run, as a part of that; nothing, where there was one run.
+    pub(crate) fn spread(&self) -> Option<f64> {
+        let (setting, best) = self.best();
+        let best = best.values[0].1;
+        let of_setting = self.samples.iter().filter(|s| s.0 == setting);
+        let mut values: Vec<f64> = of_setting.map(|s| s.1.values[0].1).collect();
+        values.sort_by(f64::total_cmp);
+        // Beside costs of about nothing every distance would be large.
+        let differences =
+            ["core_ns_per_task", "idle_percent_of_core"].contains(&self.leading.as_str());
+        let whole = if differences {
+            best.abs().max(1.0)
+        } else {
+            best.abs()
+        };
+        (values.len() > 1).then(|| (values[values.len() / 2] - best).abs() / whole)
+    }
+
+    /// One row a metric.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        let (setting, best) = self.best();
+        let row = |(metric, value): &(String, f64)| Row {
+            params: self.params.clone(),
+            metric: metric_of(metric).name,
+            value: *value,
+            spread: self.spread().filter(|_| *metric == self.leading),
+            setting,
+        };
+        best.values.iter().map(row).collect()
+    }
+}
+
+/// A result of one peer at one number of workers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) params: String,
+    pub(crate) metric: &'static str,
+    pub(crate) value: f64,
+    /// How far the median run is from the best, as a part of `value`.
+    pub(crate) spread: Option<f64>,
+    pub(crate) setting: &'static str,
+}
+
+/// The length at which a body equals its overhead: where the line through the measured (body, overhead), ascending, first meets
+/// overhead = body. Nothing, where it never is, or where the shortest measured body is longer already: then nobody knows.
+pub(crate) fn metg(points: &[(f64, f64)]) -> Option<f64> {
+    points.windows(2).find_map(|pair| {
+        let ((b0, o0), (b1, o1)) = (pair[0], pair[1]);
+        // Above the diagonal by `d0` before, below it by `-d1` after.
+        let (d0, d1) = (o0 - b0, o1 - b1);
+        (d0 > 0.0 && d1 <= 0.0).then(|| b0 + (b1 - b0) * d0 / (d0 - d1))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metg_is_where_body_and_overhead_meet() {
+        // Constant overhead of 30 ns.
+        let flat = [(0.0, 30.0), (50.0, 30.0), (100.0, 30.0)];
+        assert!((metg(&flat).expect("it crosses") - 30.0).abs() < 1e-9);
+        // From 10 at 0 to 40 at 50: o = 10 + 0.6 b, which is b at 25.
+        let rising = [(0.0, 10.0), (50.0, 40.0)];
+        assert!((metg(&rising).expect("it crosses") - 25.0).abs() < 1e-9);
+        // Above the diagonal at 100, below at 200.
+        let far = [(0.0, 900.0), (100.0, 150.0), (200.0, 150.0), (500.0, 100.0)];
+        assert!((metg(&far).expect("it crosses") - 150.0).abs() < 1e-9);
+        assert_eq!(
+            metg(&[(0.0, 900.0), (100.0, 800.0)]),
+            None,
+            "never efficient"
+        );
+        let efficient = [(50.0, 20.0), (100.0, 20.0)];
+        assert_eq!(metg(&efficient), None, "shorter ones were not measured");
+        assert_eq!(metg(&[]), None);
+    }
+
+    #[test]
+    fn lines_survive_the_protocol() {
+        let samples = [
+            Sample::new(
+                "body=100ns",
+                &[("core_ns_per_task", -0.125), ("least_worker_share", 0.5)],
+            ),
+            Sample::new("", &[("metg_ns", 1e-7)]),
+        ];
+        for sample in samples {
+            assert_eq!(sample.to_string().parse(), Ok(sample));
+        }
+        for line in [
+            "",
+            "sample",
+            "sample -",
+            "sample a=b c",
+            "sample a=b c=d",
+            "simple - a=1",
+        ] {
+            assert!(line.parse::<Sample>().is_err(), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_best_run_gives_all_values_and_the_median_the_spread() {
+        let run = |setting, idle: f64, seconds: f64| {
+            (
+                setting,
+                Sample::new(
+                    "sections=2s",
+                    &[("idle_percent_of_core", idle), ("seconds", seconds)],
+                ),
+            )
+        };
+        let runs = [
+            run("a", 30.0, 0.5),
+            run("b", 12.0, 0.4),
+            run("b", 10.0, 0.3),
+            run("b", 15.0, 0.2),
+            run("a", 40.0, 0.1),
+        ];
+        let series = Series::collect(2, runs);
+        assert_eq!(series.len(), 1);
+        let rows = series[0].rows();
+        assert_eq!(rows.len(), 2);
+        assert_eq!(
+            (rows[0].metric, rows[0].value, rows[0].setting),
+            ("idle_percent_of_core", 10.0, "b")
+        );
+        assert_eq!(
+            (rows[1].metric, rows[1].value, rows[1].spread),
+            ("seconds", 0.3, None)
+        );
+        let spread = rows[0].spread.expect("the leading value has one");
+        assert!(
+            (spread - 0.2).abs() < 1e-9,
+            "the median of 10, 12, 15 is 12: {spread}"
+        );
+    }
+
+    #[test]
+    fn a_run_by_one_worker_alone_is_not_the_best_of_two() {
+        let run = |cost: f64, share: f64| {
+            (
+                "",
+                Sample::new(
+                    "",
+                    &[("core_ns_per_task", cost), ("least_worker_share", share)],
+                ),
+            )
+        };
+        let best = |runs: &[(&'static str, Sample)]| {
+            Series::collect(2, runs.to_vec())[0].best().1.values[0].1
+        };
+        assert_eq!(
+            best(&[run(10.0, 0.2), run(40.0, 0.45), run(30.0, 0.35)]),
+            30.0
+        );
+        assert_eq!(
+            best(&[run(10.0, 0.01), run(9.0, 0.0)]),
+            9.0,
+            "where there is nothing else"
+        );
+    }
+
+    #[test]
+    fn one_run_has_no_spread() {
+        let one = Series::collect(
+            1,
+            [("", Sample::new("body=0ns", &[("core_ns_per_task", 9.0)]))],
+        );
+        assert_eq!(one[0].rows()[0].spread, None);
+    }
+
+    #[test]
+    fn more_is_better_where_the_metric_says_so() {
+        let runs =
+            [0.2, 0.4, 0.3].map(|share| ("", Sample::new("", &[("least_worker_share", share)])));
+        assert_eq!(Series::collect(1, runs)[0].best().1.values[0].1, 0.4);
+    }
+}
