@@ -1,16 +1,18 @@
 //! The harness behind `tanada compare`: one stream under many policies, every frame checked.
 //!
-//! [`run`] decodes the stream for three purposes:
+//! [`run`] decodes the stream for four purposes:
 //!
 //! 1. once by the sequential decoder, whose frames are kept as the reference;
 //! 2. three times under each [`Candidate`] with a recorder, which counts and times the tasks; every frame is compared with the
 //!    reference;
 //! 3. [`Options::repeat`] rounds without recorder, in each of which the sequential decoder and all candidates take their turn, so
-//!    that whatever else the machine does meets all of them alike.
+//!    that whatever else the machine does meets all of them alike;
+//! 4. once to record eight pictures, which are then simulated under each candidate on the chip of paper 1 ([`Options::simulate`]).
 //!
 //! Frames a second come from the shortest round of 3, everything that is said of tasks from the shortest decoding of 2.
 
 mod reference;
+mod simulated;
 mod window;
 
 use crate::{counted, host, sequential};
@@ -34,6 +36,9 @@ type Make = dyn Fn(PoolBuilder, Option<Recorder>) -> Result<Pool, BuildError>;
 pub struct Candidate {
     name: String,
     make: Box<Make>,
+    simulate: Box<simulated::Simulate>,
+    /// Whether it looks at groups.
+    groups: bool,
 }
 
 impl std::fmt::Debug for Candidate {
@@ -55,6 +60,10 @@ impl Candidate {
         let name = entry.name;
         Candidate {
             name: name.to_owned(),
+            groups: entry.groups,
+            simulate: Box::new(move |trace, machine, options, observer| {
+                tanada_sim::simulate(trace, machine, name, options, observer)
+            }),
             make: Box::new(move |builder, recorder| match recorder {
                 Some(recorder) => builder.observer(recorder).policy(name).build(),
                 None => builder.policy(name).build(),
@@ -67,6 +76,13 @@ impl Candidate {
         let shown = name.to_owned();
         Candidate {
             name: name.to_owned(),
+            groups: D::READS_GROUPS,
+            simulate: Box::new({
+                let shown = shown.clone();
+                move |trace, machine, options, observer| {
+                    tanada_sim::simulate_with::<D>(trace, machine, &shown, options, observer)
+                }
+            }),
             make: Box::new(move |builder, recorder| match recorder {
                 Some(recorder) => builder.observer(recorder).build_with::<D>(&shown),
                 None => builder.build_with::<D>(&shown),
@@ -74,9 +90,10 @@ impl Candidate {
         }
     }
 
-    /// All registered policies, in the registry's order.
+    /// All registered policies that run natively, in the registry's order.
     pub fn all() -> Vec<Candidate> {
-        registry::all().iter().map(Candidate::listed).collect()
+        let listed = registry::native().into_iter();
+        listed.map(Candidate::listed).collect()
     }
 
     /// What the report calls it.
@@ -105,6 +122,8 @@ pub struct Options {
     pub seed: u64,
     /// Timed rounds; 0 only checks the frames and records.
     pub repeat: u32,
+    /// Whether to simulate as well; takes a few seconds.
+    pub simulate: bool,
     /// How decoding is cut into tasks.
     pub decode: h264::Options,
     /// Stops the comparison.
@@ -118,20 +137,21 @@ impl Default for Options {
             bind: Bind::Auto,
             seed: 0,
             repeat: 10,
+            simulate: true,
             decode: h264::Options::default(),
             cancel: Cancel::new(),
         }
     }
 }
 
-/// A decoding is about to begin.
+/// A decoding is about to begin, or a simulation has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
-    /// Decodings that have ended.
+    /// Decodings and simulations that have ended.
     pub done: u32,
-    /// Decodings in all.
+    /// All of them.
     pub of: u32,
-    /// The policy of the next one.
+    /// Its policy.
     pub policy: &'a str,
     /// What it is for.
     pub purpose: &'a str,
@@ -179,6 +199,12 @@ pub enum Error {
         policy: String,
         /// What happened.
         source: GraphError,
+    },
+    /// The simulated half came to no result.
+    #[error("the simulation: {what}; --no-sim leaves it out")]
+    Simulation {
+        /// What happened.
+        what: String,
     },
     /// [`Options::cancel`] stopped it.
     #[error("stopped before the end")]
@@ -230,7 +256,7 @@ pub fn run_with_progress(
             .unwrap_or_else(|| topology.default_workers()),
         topology,
         done: 0,
-        of: 1 + RECORDED * candidates.len() as u32 + options.repeat * (1 + candidates.len() as u32),
+        of: steps(candidates.len() as u32, options),
         progress,
     };
     let reference = harness.reference()?;
@@ -239,7 +265,24 @@ pub fn run_with_progress(
         .map(|candidate| harness.check(candidate, &reference))
         .collect::<Result<_, _>>()?;
     let times = harness.rounds(candidates)?;
-    Ok(harness.found(candidates, reference, checked, &times))
+    let mut half = match options.simulate {
+        true => harness.simulated(candidates, &reference)?,
+        false => simulated::Half::default(),
+    };
+    let mut found = harness.found(candidates, reference, checked, &times);
+    half.name_as(&found.report.timelines);
+    found.report.runs.extend(half.runs);
+    found.report.timelines.extend(half.timelines);
+    Ok(found)
+}
+
+/// Decodings and simulations in all.
+fn steps(candidates: u32, options: &Options) -> u32 {
+    let simulations = match options.simulate {
+        true => 1 + simulated::MACHINES.len() as u32 * candidates,
+        false => 0,
+    };
+    1 + RECORDED * candidates + options.repeat * (1 + candidates) + simulations
 }
 
 /// What the recorded run of a candidate brought.
@@ -363,6 +406,23 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         Ok(times)
     }
 
+    /// Records a few pictures and simulates them under each candidate.
+    fn simulated(
+        &mut self,
+        candidates: &[Candidate],
+        reference: &Reference,
+    ) -> Result<simulated::Half, Error> {
+        let (options, shown) = (self.options, reference.shown);
+        self.step(SEQUENTIAL, "is recorded");
+        let pictures = reference.summary.pictures;
+        let recording = simulated::record(self.input.stream, options, shown, pictures)?;
+        let name = self.input.name;
+        let step = |policy: &str, machine: &str| {
+            self.step(policy, &format!("simulated on {machine}"));
+        };
+        simulated::simulate(&recording, name, candidates, options, shown, step)
+    }
+
     fn found(
         self,
         candidates: &[Candidate],
@@ -387,6 +447,8 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
             let mut run = run(&candidate.name, checked.workers, times);
             run.groups = self.options.decode.groups.to_string();
             run.tasks_mode = self.options.decode.cut.to_string();
+            run.honours_groups = candidate.groups;
+            run.memory = counted::video(reference.frame_bytes, &self.topology, checked.workers);
             counted::describe(&mut run, &checked.totals, checked.wall, checked.workers);
             run.identical = Some(checked.difference.is_none());
             report.runs.push(run);

@@ -21,6 +21,19 @@ pub(crate) fn summary(topology: &Topology) -> String {
     format!("{}\n{topology}", processor())
 }
 
+/// Bytes of memory that programs can have without others being pushed out, where the system tells.
+pub(crate) fn free_memory() -> Option<u64> {
+    available(&std::fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+fn available(meminfo: &str) -> Option<u64> {
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,5 +43,11 @@ mod tests {
         let text = "processor\t: 0\nmodel name\t: Example CPU @ 2.0GHz\nmodel name\t: other\n";
         assert_eq!(model(text).as_deref(), Some("Example CPU @ 2.0GHz"));
         assert_eq!(model("Processor: ARM\n"), None);
+    }
+    #[test]
+    fn free_memory_is_read_in_bytes() {
+        let text = "MemTotal:  24731708 kB\nMemAvailable:   2048 kB\n";
+        assert_eq!(available(text), Some(2 << 20));
+        assert_eq!(available("MemTotal: 1 kB\n"), None);
     }
 }

@@ -21,8 +21,12 @@
 pub mod compare;
 mod counted;
 mod host;
+mod reproduce;
 mod sequential;
+mod simulated;
+mod sweep;
 mod ui;
+mod valgrind;
 mod verbs;
 
 pub use verbs::main;

@@ -89,13 +89,17 @@ pub(crate) fn columns() -> usize {
 
 /// A handle that Ctrl-C cancels. A second Ctrl-C ends the program at once.
 pub(crate) fn interruptible() -> Cancel {
+    /// Who signals a process and its group, as timeout(1) does, has not asked twice.
+    const ONE_REQUEST: Duration = Duration::from_millis(300);
     let cancel = Cancel::new();
     let handle = cancel.clone();
+    let mut first: Option<Instant> = None;
     let installed = ctrlc::set_handler(move || {
-        if handle.is_cancelled() {
+        handle.cancel();
+        if first.get_or_insert_with(Instant::now).elapsed() > ONE_REQUEST {
+            note("tanada: stopped at once; files named .tanada-* may be left behind");
             std::process::exit(130);
         }
-        handle.cancel();
     });
     // Without the handler Ctrl-C ends the program as it would any other, which is no reason to refuse the work.
     drop(installed);
@@ -166,7 +170,8 @@ enum Target {
 
 impl OutputFile {
     pub(crate) fn open(path: &Path) -> Outcome<OutputFile> {
-        let target = Target::open(path).map_err(|error| at_fault(path.display(), error))?;
+        let target =
+            Target::open(path).map_err(|error| at_fault(path.display(), advice(path, &error)))?;
         Ok(OutputFile { target })
     }
 
@@ -192,6 +197,28 @@ impl OutputFile {
     }
 }
 
+/// Why an output cannot be made, and what helps. The error itself may name the file's other name, which means nothing to a reader.
+fn advice(path: &Path, error: &io::Error) -> String {
+    let folder = folder_of(path).display();
+    match error.kind() {
+        io::ErrorKind::NotFound if !folder_of(path).exists() => {
+            format!("there is no folder {folder}; make it, or name another output")
+        }
+        io::ErrorKind::NotADirectory => {
+            format!("{folder} is not a folder; name another output")
+        }
+        kind => format!("cannot be written ({kind}); name another output"),
+    }
+}
+
+/// The folder that a file is in.
+fn folder_of(path: &Path) -> &Path {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
 impl Target {
     fn open(path: &Path) -> io::Result<Target> {
         let there = std::fs::metadata(path).ok();
@@ -210,13 +237,10 @@ impl Target {
             }
             None => Permissions::from_mode(0o666),
         };
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
         let content = tempfile::Builder::new()
             .prefix(".tanada-")
             .permissions(permissions)
-            .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+            .tempfile_in(folder_of(&path))?;
         Ok(Target::Whole { content, path })
     }
 }
@@ -266,6 +290,27 @@ mod tests {
         assert_eq!(quoted("a b"), "'a b'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn an_output_that_cannot_be_made_is_told_by_its_own_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").expect("it can be written");
+        for (path, why) in [
+            (folder.path().join("no/out.yuv"), "there is no folder"),
+            (file.join("out.yuv"), "is not a folder"),
+        ] {
+            let Err(Failure::Input(message)) = OutputFile::open(&path) else {
+                panic!("{} was made", path.display());
+            };
+            assert!(
+                message.starts_with(&path.display().to_string())
+                    && message.contains(why)
+                    && !message.contains(".tanada-"),
+                "{message}"
+            );
+        }
     }
 
     #[test]

@@ -72,3 +72,39 @@ fn what_was_there_stays_nothing_else_is_left_and_the_code_is_130() {
         said.err
     );
 }
+
+#[test]
+fn a_signal_that_comes_twice_at_once_is_one_request() {
+    let folder = folder();
+    let words = ["run", "stencil", "--size", "3000", "--repeat", "1000"];
+    let child = tanada(folder.path(), &words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    std::thread::sleep(Duration::from_millis(500));
+    for _ in 0..2 {
+        kill_process(Pid::from_child(&child), Signal::INT).expect("it still runs");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let said = said(child.wait_with_output().expect("it ends"));
+    assert_eq!(said.code, Some(130), "{}", said.err);
+    assert!(said.err.contains("tanada: stopped;"), "{}", said.err);
+}
+
+#[test]
+fn a_field_is_left_in_the_middle() {
+    let folder = folder();
+    for more in [&["--policy", "ts"][..], &["--sequential"]] {
+        let long = [
+            "run", "stencil", "--size", "3000", "--sweeps", "200", "--repeat", "1000",
+        ];
+        let said = interrupted(tanada(folder.path(), &[&long[..], more].concat()), || true);
+        assert_eq!(said.code, Some(130), "{}", said.err);
+        assert!(
+            said.out.is_empty() && said.err.contains("stopped"),
+            "{}",
+            said.err
+        );
+    }
+}

@@ -6,11 +6,18 @@ use std::io::{BufReader, Read as _};
 use std::process::Stdio;
 use support::{bad, demo_md5, folder, good, md5, run, short_stream, tanada};
 use tanada_policy::registry;
+use tanada_report::Engine;
 
-const VERBS: [&[&str]; 7] = [
+const VERBS: [&[&str]; 13] = [
     &["compare"],
     &["run"],
     &["run", "h264"],
+    &["run", "stencil"],
+    &["run", "pipeline"],
+    &["record"],
+    &["record", "h264"],
+    &["record", "stencil"],
+    &["record", "pipeline"],
     &["report"],
     &["topo"],
     &["policies"],
@@ -40,9 +47,25 @@ fn every_verb_explains_itself() {
 }
 
 #[test]
+fn a_policy_that_must_know_the_graph_is_refused_natively_and_its_place_is_told() {
+    let folder = folder();
+    for entry in registry::all().iter().filter(|entry| entry.needs_prepared) {
+        let place = format!("tanada sim TRACE --machine M --policy {}", entry.name);
+        for verb in [
+            ["compare", "--policy"].as_slice(),
+            &["run", "stencil", "--policy"],
+        ] {
+            bad(folder.path(), &[verb, &[entry.name]].concat(), 2, &[&place]);
+        }
+        let help = good(folder.path(), &["compare", "--help"]).out;
+        assert!(!help.contains(entry.name), "{help}");
+    }
+}
+
+#[test]
 fn wrong_names_are_answered_with_the_right_ones() {
     let folder = folder();
-    let names: Vec<&str> = registry::all().iter().map(|entry| entry.name).collect();
+    let names: Vec<&str> = registry::native().iter().map(|entry| entry.name).collect();
     bad(
         folder.path(),
         &["compare", "--policy", "fcfs,fifo"],
@@ -59,14 +82,18 @@ fn wrong_names_are_answered_with_the_right_ones() {
         folder.path(),
         &["run", "h265", "x.264"],
         2,
-        &["h265", "The workloads are: h264"],
+        &["h265", "The workloads are: h264, stencil, pipeline"],
     );
     bad(folder.path(), &["run"], 2, &["h264"]);
     bad(
         folder.path(),
         &["compute"],
         2,
-        &["The verbs are: compare, run, report, topo"],
+        &[
+            "The verbs are: compare, run, ",
+            "report, ",
+            "sim, sweep, topo",
+        ],
     );
     for (flag, names) in [
         ("--tasks", &["paper", "mb", "row", "own"][..]),
@@ -86,7 +113,12 @@ fn wrong_names_are_answered_with_the_right_ones() {
 #[test]
 fn wrong_usage_ends_with_2() {
     let folder = folder();
-    for verb in [&["compare"][..], &["run", "h264", "x.264"]] {
+    for verb in [
+        &["compare"][..],
+        &["run", "h264", "x.264"],
+        &["run", "stencil"],
+        &["run", "pipeline"],
+    ] {
         for flag in [
             ["--workers", "0"],
             ["--workers", "1025"],
@@ -240,6 +272,22 @@ fn run_writes_the_frames_that_it_decodes() {
 }
 
 #[test]
+fn who_asks_for_groups_gets_the_policy_for_groups() {
+    let folder = folder();
+    let stream = text(short_stream(folder.path()));
+    let of = |more: &[&str]| {
+        let arguments = [&["run", "h264", &stream, "--json"], more].concat();
+        let said = good(folder.path(), &arguments);
+        let report = tanada_report::from_json(&said.out).expect("a report");
+        report.runs[0].policy.clone()
+    };
+    assert_eq!(of(&["--groups", "a"]), "ts-local");
+    assert_eq!(of(&["--groups", "a", "--policy", "fcfs"]), "fcfs");
+    assert_eq!(of(&["--groups", "none"]), of(&[]));
+    assert_ne!(of(&[]), "ts-local");
+}
+
+#[test]
 fn standard_output_holds_frames_and_nothing_else() {
     let folder = folder();
     let stream = text(short_stream(folder.path()));
@@ -371,6 +419,126 @@ fn results_are_json_of_the_schema() {
 }
 
 #[test]
+fn fields_are_gone_over_with_the_same_result_everywhere() {
+    let folder = folder();
+    for workload in [
+        &["run", "stencil", "--size", "1500", "--sweeps", "5"][..],
+        &["run", "pipeline", "--size", "1100", "--rounds", "2"],
+    ] {
+        let sum = |more: &[&str]| {
+            let out = good(folder.path(), &[workload, &["--md5"], more].concat()).out;
+            out.split_whitespace().next().expect("a sum").to_owned()
+        };
+        let wanted = sum(&["--sequential"]);
+        assert_eq!(wanted.len(), 32, "{wanted}");
+        for groups in ["own", "none"] {
+            assert_eq!(sum(&["--policy", "ts", "--groups", groups]), wanted);
+            assert_eq!(
+                sum(&[
+                    "--policy",
+                    "serial,fcfs",
+                    "--repeat",
+                    "2",
+                    "--groups",
+                    groups
+                ]),
+                wanted
+            );
+        }
+        assert_eq!(sum(&["--workers", "3"]), wanted);
+    }
+}
+
+#[test]
+fn policies_take_turns_and_what_groups_did_is_said() {
+    let folder = folder();
+    let arguments = [
+        "run",
+        "stencil",
+        "--size",
+        "900",
+        "--policy",
+        "fcfs,ts,fcfs",
+        "--repeat",
+        "2",
+    ];
+    let said = good(folder.path(), &arguments).out;
+    assert!(
+        said.contains("Groups ") && said.contains("under ts ("),
+        "{said}"
+    );
+    let traced = [&arguments[..], &["--json", "--trace-events", "events.json"]].concat();
+    let report = tanada_report::from_json(&good(folder.path(), &traced).out).expect("a report");
+    let policies: Vec<&str> = report.runs.iter().map(|run| run.policy.as_str()).collect();
+    assert_eq!(policies, ["fcfs", "ts"], "each once");
+    for run in &report.runs {
+        assert_eq!(
+            (run.input.as_str(), run.groups.as_str()),
+            ("size=900,sweeps=32", "own")
+        );
+        assert_eq!(run.honours_groups, run.policy == "ts");
+        assert_eq!(run.seconds.expect("it was timed").repeats, 2);
+        assert!(
+            run.tasks > Some(0) && run.ratio_to_fcfs > Some(0.0),
+            "{run:?}"
+        );
+        let memory = run.memory.expect("it is known");
+        assert_eq!(memory.data, 900 * 900 * 8);
+        assert!(memory.group > 0 && memory.own_cache > 0, "{memory:?}");
+    }
+    let events =
+        std::fs::read_to_string(folder.path().join("events.json")).expect("it was written");
+    let events: serde_json::Value = serde_json::from_str(&events).expect("it is JSON");
+    let events = events["traceEvents"].as_array().expect("a list");
+    let tasks = events.iter().filter(|event| event["ph"] == "X").count() as u64;
+    assert_eq!(
+        tasks,
+        report.runs.iter().filter_map(|run| run.tasks).sum::<u64>()
+    );
+}
+
+#[test]
+fn fields_that_are_no_fields_are_refused() {
+    let folder = folder();
+    for (workload, many) in [("stencil", "--sweeps"), ("pipeline", "--rounds")] {
+        for (flag, value) in [
+            ("--size", "0"),
+            ("--size", "much"),
+            (many, "0"),
+            (many, "-1"),
+        ] {
+            let argument = format!("{flag}={value}");
+            bad(folder.path(), &["run", workload, &argument], 2, &[flag]);
+        }
+        bad(
+            folder.path(),
+            &["run", workload, "--groups", "a"],
+            2,
+            &["own", "none"],
+        );
+        bad(
+            folder.path(),
+            &["run", workload, "--policy", "ts", "--sequential"],
+            2,
+            &["--policy"],
+        );
+        bad(
+            folder.path(),
+            &["run", workload, "--size", "1000000"],
+            1,
+            &["GB of memory", "--size"],
+        );
+        let nowhere = text(folder.path().join("no/such/file"));
+        bad(
+            folder.path(),
+            &["run", workload, "--trace-events", &nowhere],
+            1,
+            &[&nowhere],
+        );
+    }
+}
+
+#[test]
 fn compare_checks_every_policy_and_its_report_can_be_merged() {
     let folder = folder();
     let stream = text(short_stream(folder.path()));
@@ -390,10 +558,36 @@ fn compare_checks_every_policy_and_its_report_can_be_merged() {
     let said = good(folder.path(), &arguments);
     let report = tanada_report::from_json(&said.out).expect("a report");
     let policies: Vec<&str> = report.runs.iter().map(|run| run.policy.as_str()).collect();
+    let listed = || registry::native().into_iter().map(|entry| entry.name);
     let mut wanted = vec![tanada_report::SEQUENTIAL];
-    wanted.extend(registry::all().iter().map(|entry| entry.name));
+    wanted.extend(listed());
+    let native = wanted.len();
+    // Simulated on the chip of paper 1 without and with contention.
+    wanted.extend(listed().chain(listed()));
     assert_eq!(policies, wanted);
-    for (run, timeline) in report.runs[1..].iter().zip(&report.timelines) {
+    for run in &report.runs[native..] {
+        assert_eq!((run.engine, run.workers), (Engine::Simulated, 4));
+        assert!(
+            run.frames.is_some_and(|frames| (1..=8).contains(&frames)),
+            "{run:?}"
+        );
+        assert!(
+            run.cycles > Some(0) && run.ratio_to_fcfs > Some(0.0),
+            "{run:?}"
+        );
+        assert!(
+            run.bound_ratio >= Some(1.0) && run.caches.len() == 3,
+            "{run:?}"
+        );
+    }
+    let simulated = &report.timelines[native - 1..];
+    assert_eq!(simulated.len(), native - 1);
+    assert!(
+        simulated
+            .iter()
+            .all(|one| one.engine == Engine::Simulated && one.workers == 4)
+    );
+    for (run, timeline) in report.runs[1..native].iter().zip(&report.timelines) {
         assert_eq!(run.identical, Some(true), "{run:?}");
         assert!(
             run.fps > Some(0.0) && run.tasks > Some(0) && run.ratio_to_fcfs > Some(0.0),
@@ -485,12 +679,18 @@ fn registries_list_everything() {
     assert_eq!(policies.len(), registry::all().len());
     for (line, entry) in policies.iter().zip(registry::all()) {
         assert_eq!(
-            (&line["name"], &line["exact"], &line["greedy"]),
-            (
-                &entry.name.into(),
+            [
+                &line["name"],
+                &line["exact"],
+                &line["greedy"],
+                &line["native"]
+            ],
+            [
+                &serde_json::Value::from(entry.name),
                 &entry.exact.into(),
-                &entry.greedy.into()
-            )
+                &entry.greedy.into(),
+                &(!entry.needs_prepared).into()
+            ]
         );
         assert!(table.contains(entry.summary), "{table}");
     }

@@ -65,6 +65,8 @@ pub(super) struct Reference {
     pub(super) summary: Summary,
     /// The picture to look at: of those that refer to others, the one nearest to the middle of the stream, in decoding order.
     pub(super) shown: u64,
+    /// Bytes of the largest frame.
+    pub(super) frame_bytes: u64,
 }
 
 impl Reference {
@@ -73,12 +75,13 @@ impl Reference {
         options: &Options,
         cancel: &Cancel,
     ) -> Result<Reference, DecodeError> {
-        let (mut frames, mut bytes) = (Vec::new(), 0);
+        let (mut frames, mut bytes, mut largest) = (Vec::new(), 0, 0);
         let mut refers = Vec::new();
         let summary = sequential::decode(stream, options.limits, cancel, |step| match step {
             Step::Picture(job) => refers.push(!job.references().is_empty()),
             Step::Frame(frame) => {
                 bytes += frame.i420_len();
+                largest = largest.max(frame.i420_len());
                 frames.push(Known::of(frame, bytes <= KEPT_BYTES));
             }
             _ => {}
@@ -87,6 +90,7 @@ impl Reference {
             frames,
             summary,
             shown: middle(&refers),
+            frame_bytes: largest as u64,
         })
     }
 

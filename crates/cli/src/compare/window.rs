@@ -27,6 +27,7 @@ pub(super) fn of_picture(recorded: &Timeline, picture: u64) -> Timeline {
         ..
     } = recorded;
     let mut shown = Timeline::new(label, policy, *unit, *workers);
+    shown.engine = recorded.engine;
     shown.picture = Some(picture);
     let name = |event: &Event| recorded.names[event.name as usize].as_str();
     let own = |event: &Event| picture_of(event.task) == picture;

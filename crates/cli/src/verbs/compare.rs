@@ -2,6 +2,7 @@
 
 use super::decoding::{self, Decoding};
 use super::outputs::Outputs;
+use super::pooling;
 use crate::compare::{self, Candidate, Error, Found, Input, Options};
 use crate::ui::{self, Failure, Outcome, Progress};
 use clap::ValueHint;
@@ -11,7 +12,9 @@ use std::process::{Command, Stdio};
 /// Decode a video under each dispatcher, check every frame, and compare
 ///
 /// Decodes the stream with the sequential decoder and as tasks under each dispatcher, checks that every frame is the same, and shows
-/// frames a second, ratio to fcfs, tasks, scheduling cost and utilisation as a table and as a page with a chart of one picture.
+/// frames a second, ratio to fcfs, tasks, scheduling cost and utilisation as a table and as a page with a chart of one picture. Then it
+/// records eight pictures and simulates them under the same dispatchers on the chip of paper 1 (4 cores, with and without contention for
+/// its memory): cycles, ratio to fcfs, utilisation, misses and the distance to what no schedule could beat.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tanada compare\n  \
     tanada compare video.264 --policy fcfs,ts --groups a --tasks mb --workers 4 -o page.html\n\n\
@@ -23,7 +26,7 @@ pub(crate) struct Args {
     input: Option<PathBuf>,
 
     /// Dispatchers to compare, separated by commas [default: all]
-    #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = decoding::policies())]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = pooling::policies())]
     policy: Vec<String>,
 
     #[command(flatten)]
@@ -32,6 +35,10 @@ pub(crate) struct Args {
     /// Timed rounds; the shortest counts
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeat: u32,
+
+    /// Leave out the simulated half
+    #[arg(long)]
+    no_sim: bool,
 
     #[command(flatten)]
     outputs: Outputs,
@@ -76,10 +83,11 @@ fn compare(args: &Args, input: &Input<'_>) -> Outcome<Found> {
         candidates = Candidate::all();
     }
     let options = Options {
-        workers: args.decoding.workers()?,
-        bind: args.decoding.bind,
-        seed: args.decoding.seed,
+        workers: args.decoding.pooling.workers()?,
+        bind: args.decoding.pooling.bind,
+        seed: args.decoding.pooling.seed,
         repeat: args.repeat,
+        simulate: !args.no_sim,
         decode: args.decoding.options(),
         cancel: ui::interruptible(),
     };

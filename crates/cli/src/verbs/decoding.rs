@@ -1,75 +1,50 @@
 //! The options of every verb that decodes video as tasks.
 
-use crate::ui::{Failure, Outcome, at_fault, note};
+use super::pooling::Pooling;
+use crate::ui::{Outcome, at_fault, note};
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use std::path::Path;
-use tanada_policy::registry;
-use tanada_runtime::{Bind, MAX_WORKERS};
-use tanada_workloads::h264::{Cut, Groups, Options, Summary};
+use tanada_workloads::h264::{Cut, Dependencies, Groups, Options, Summary};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Decoding {
-    /// Workers [default: TANADA_WORKERS, else the hardware threads that this process may use]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_WORKERS)))]
-    pub(crate) workers: Option<u16>,
+    #[command(flatten)]
+    pub(crate) pooling: Pooling,
 
     /// How work is cut into tasks
     #[arg(long, value_name = "CUT", default_value_t = Options::default().cut, value_parser = cuts())]
     pub(crate) tasks: Cut,
 
+    /// Which tasks wait for those of neighbouring macroblocks: those that need them, or all, as in paper 1
+    #[arg(long, value_name = "KIND", default_value_t = Options::default().dependencies, value_parser = dependencies())]
+    pub(crate) dependencies: Dependencies,
+
     /// How tasks are put into temporal and spatial groups
     #[arg(long, value_name = "PATTERN", default_value_t = Options::default().groups, value_parser = groups())]
     pub(crate) groups: Groups,
-
-    /// How workers are bound to hardware threads
-    #[arg(long, default_value = "auto", value_parser = binds())]
-    pub(crate) bind: Bind,
-
-    /// Seed of the policies' random numbers
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
 }
 
-fn binds() -> impl clap::builder::TypedValueParser<Value = Bind> {
-    PossibleValuesParser::new(["auto", "cpu", "domain", "off"])
-        .map(|name| name.parse().expect("one of the names"))
-}
-
-fn cuts() -> impl clap::builder::TypedValueParser<Value = Cut> {
+pub(crate) fn cuts() -> impl clap::builder::TypedValueParser<Value = Cut> {
     PossibleValuesParser::new(Cut::ALL.map(Cut::name))
         .map(|name| name.parse().expect("one of the names"))
 }
 
-fn groups() -> impl clap::builder::TypedValueParser<Value = Groups> {
+pub(crate) fn dependencies() -> impl clap::builder::TypedValueParser<Value = Dependencies> {
+    PossibleValuesParser::new(Dependencies::ALL.map(Dependencies::name))
+        .map(|name| name.parse().expect("one of the names"))
+}
+
+pub(crate) fn groups() -> impl clap::builder::TypedValueParser<Value = Groups> {
     PossibleValuesParser::new(Groups::ALL.map(Groups::name))
         .map(|name| name.parse().expect("one of the names"))
 }
 
-/// The names of the registered policies.
-pub(crate) fn policies() -> PossibleValuesParser {
-    PossibleValuesParser::new(registry::all().iter().map(|entry| entry.name))
-}
-
 impl Decoding {
-    /// How many workers were asked for: by `--workers`, else by `TANADA_WORKERS`, as for every pool of the runtime.
-    pub(crate) fn workers(&self) -> Outcome<Option<u16>> {
-        const VARIABLE: &str = "TANADA_WORKERS";
-        let Some(value) = std::env::var_os(VARIABLE).filter(|_| self.workers.is_none()) else {
-            return Ok(self.workers);
-        };
-        let value = value.to_string_lossy();
-        match value.trim().parse() {
-            Ok(workers @ 1..=MAX_WORKERS) => Ok(Some(workers)),
-            _ => Err(Failure::Usage(format!(
-                "{VARIABLE}={value} is not a number of workers from 1 to {MAX_WORKERS}"
-            ))),
-        }
-    }
-
     pub(crate) fn options(&self) -> Options {
         Options {
             cut: self.tasks,
+            dependencies: self.dependencies,
             groups: self.groups,
             ..Options::default()
         }

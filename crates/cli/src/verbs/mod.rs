@@ -1,11 +1,19 @@
 //! The verbs: one file each.
 
+mod charging;
 mod compare;
 mod decoding;
+mod import;
+mod machines;
 mod outputs;
 mod policies;
+mod pooling;
+mod record;
 mod report;
+mod reproduce;
 mod run;
+mod sim;
+mod sweep;
 mod topo;
 mod workloads;
 
@@ -26,8 +34,14 @@ struct Cli {
 enum Verb {
     Compare(compare::Args),
     Run(run::Args),
+    Record(record::Args),
+    Import(import::Args),
     Report(report::Args),
+    Reproduce(reproduce::Args),
+    Sim(sim::Args),
+    Sweep(sweep::Args),
     Topo(topo::Args),
+    Machines(machines::Args),
     Policies(policies::Args),
     Workloads(workloads::Args),
 }
@@ -41,7 +55,13 @@ pub fn main() -> ExitCode {
     ui::exit_code(match cli.verb {
         Verb::Compare(args) => compare::run(args),
         Verb::Run(args) => run::run(args),
+        Verb::Record(args) => record::run(args),
+        Verb::Import(args) => import::run(args),
         Verb::Report(args) => report::run(args),
+        Verb::Reproduce(args) => reproduce::run(args),
+        Verb::Sim(args) => sim::run(args),
+        Verb::Sweep(args) => sweep::run(args),
+        Verb::Machines(args) => machines::run(args),
         Verb::Topo(args) => topo::run(args),
         Verb::Policies(args) => policies::run(args),
         Verb::Workloads(args) => workloads::run(args),
@@ -54,13 +74,21 @@ fn refused(error: clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::InvalidSubcommand
         && let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand)
     {
-        let mut words = std::env::args().skip(1).take_while(|word| word != wrong);
-        let of_run = words.any(|word| word == "run");
+        const PARENTS: [(&str, &str); 3] = [
+            ("run", "workloads"),
+            ("record", "workloads"),
+            ("reproduce", "papers"),
+        ];
+        let words: Vec<String> = std::env::args()
+            .skip(1)
+            .take_while(|word| word != wrong)
+            .collect();
         let command = Cli::command();
-        let (what, parent) = match command.find_subcommand("run").filter(|_| of_run) {
-            Some(run) => ("workloads", run),
-            None => ("verbs", &command),
-        };
+        let of_one = PARENTS
+            .iter()
+            .find(|(verb, _)| words.iter().any(|word| word == verb));
+        let parent = of_one.and_then(|&(verb, what)| Some((what, command.find_subcommand(verb)?)));
+        let (what, parent) = parent.unwrap_or(("verbs", &command));
         let names: Vec<&str> = parent
             .get_subcommands()
             .map(clap::Command::get_name)

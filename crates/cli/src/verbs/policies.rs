@@ -22,6 +22,10 @@ struct Line {
     exact: bool,
     /// No worker idles while a task is ready.
     greedy: bool,
+    /// It looks at the T or S groups of tasks.
+    groups: bool,
+    /// It runs natively, too, not only in the simulator.
+    native: bool,
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
@@ -30,6 +34,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         summary: entry.summary,
         exact: entry.exact,
         greedy: entry.greedy,
+        groups: entry.groups,
+        native: !entry.needs_prepared,
     });
     if args.json {
         return ui::print(&ui::json(&lines.collect::<Vec<_>>()));
@@ -41,11 +47,25 @@ pub(crate) fn run(args: Args) -> Outcome {
             line.summary.to_owned(),
             word(line.exact),
             word(line.greedy),
+            word(line.groups),
+            word(line.native),
         ]
     });
-    ui::print(&to_list(&["policy", "takes next", "exact", "greedy"], rows))?;
+    ui::print(&to_list(
+        &[
+            "policy",
+            "takes next",
+            "exact",
+            "greedy",
+            "groups",
+            "native",
+        ],
+        rows,
+    ))?;
     ui::print(
         "\nexact: the rule holds with any number of workers at once, not only while they ask one at a time\n\
-         greedy: no worker idles while a task is ready\n",
+         greedy: no worker idles while a task is ready\n\
+         groups: it looks at the temporal or spatial groups of tasks\n\
+         native: it runs natively, too; otherwise it must know the graph, and runs in the simulator only\n",
     )
 }

@@ -1,18 +1,22 @@
 //! `tanada report`.
 
 use super::outputs::Outputs;
+use crate::simulated;
 use crate::ui::{Outcome, at_fault};
 use std::path::{Path, PathBuf};
 use tanada_report::{Report, from_json};
 
 /// Merge results into one page
 ///
-/// Reads what `compare --json` and `run --json` print and makes one table and one page of them.
+/// Reads what `compare --json`, `run --json`, `sim --json` and `sim --report FILE.json` wrote and makes one table and one page of them:
+/// native and simulated runs side by side.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  tanada compare --groups a --json > a.json\n  \
     tanada compare --groups b --json > b.json\n  \
-    tanada report a.json b.json -o both.html"
+    tanada report a.json b.json -o both.html\n\n  \
+    tanada sim demo.tnb --machine toshiba --cores 4 --report simulated.json\n  \
+    tanada report a.json simulated.json -o beside.html"
 )]
 pub(crate) struct Args {
     /// Results, as `--json` prints them
@@ -35,7 +39,11 @@ pub(crate) fn run(args: Args) -> Outcome {
 
 fn read(path: &Path) -> Outcome<Report> {
     let text = std::fs::read_to_string(path).map_err(|error| at_fault(path.display(), error))?;
-    from_json(&text).map_err(|error| at_fault(path.display(), error))
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    match simulated::from_lines(&text, &name.to_string_lossy()) {
+        Some(report) => report.map_err(|error| at_fault(path.display(), error)),
+        None => from_json(&text).map_err(|error| at_fault(path.display(), error)),
+    }
 }
 
 /// All runs and timelines in order; what the reports say of themselves is said once.

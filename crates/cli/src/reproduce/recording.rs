@@ -1,0 +1,227 @@
+//! Recordings of sampled pictures of the streams.
+
+use super::published::{PICTURES, Stream};
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use tanada_trace::{BinaryWriter, Groups, NewTask, Record, Sink, Trace, TraceError};
+use tanada_workloads::record::{self, Costs, H264Error, H264Options, Pictures};
+
+/// A stream's bytes, and where they come from.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// Which input of Table 2 it stands for.
+    pub(crate) stream: Stream,
+    /// What it is called in the output.
+    pub(crate) name: String,
+    /// The byte stream.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The streams that are there: `flower_*.264` in `folder`, in the place of a WVGA one that is not the embedded demo.
+///
+/// # Errors
+/// One is there and cannot be read.
+pub(crate) fn sources(folder: Option<&Path>) -> std::io::Result<Vec<Source>> {
+    let mut found = Vec::new();
+    for stream in Stream::ALL {
+        let file = format!("flower_{}.264", stream.name());
+        let path = folder.map(|folder| folder.join(&file));
+        match path.filter(|path| path.exists()) {
+            Some(path) => found.push(Source {
+                stream,
+                name: file,
+                bytes: std::fs::read(path)?,
+            }),
+            None if stream == Stream::Wvga => found.push(Source {
+                stream,
+                name: format!("the embedded demo, {}", crate::DEMO_NAME),
+                bytes: crate::DEMO.to_vec(),
+            }),
+            None => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Where the streams are unless told: `streams/video` in the folder that `TANADA_SHARED` names, or in `../shared`.
+pub(crate) fn usual_folder() -> Option<PathBuf> {
+    let shared = std::env::var_os("TANADA_SHARED").map(PathBuf::from);
+    let shared = shared.unwrap_or_else(|| PathBuf::from("../shared"));
+    Some(shared.join("streams/video")).filter(|folder| folder.is_dir())
+}
+
+/// Sampled pictures of a stream, each of which is a trace of its own.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    /// Of what.
+    pub(crate) stream: Stream,
+    /// What the stream is called.
+    pub(crate) name: String,
+    /// The pictures, in decoding order.
+    pub(crate) pictures: Vec<Picture>,
+}
+
+/// One picture's reconstruction.
+#[derive(Debug)]
+pub(crate) struct Picture {
+    /// With the groups of pattern A.
+    pub(crate) a: Trace,
+    /// The same with those of pattern B.
+    pub(crate) b: Trace,
+}
+
+/// Every how manieth picture is recorded when `count` of them are wanted, and the first one.
+pub(crate) fn sample(count: u64) -> Pictures {
+    let every = (PICTURES / count.max(1)).max(1);
+    Pictures {
+        // In the middle of its share; the first picture of a stream is unlike all others.
+        first: (every / 2).max(1),
+        count,
+        every,
+    }
+}
+
+/// Records `count` pictures of a stream; `seen` is told after each decoded picture and stops it with `false`.
+///
+/// # Errors
+/// The stream is damaged beyond use or too short, or `seen` stopped it.
+pub(crate) fn record(
+    source: &Source,
+    costs: &Costs,
+    count: u64,
+    seen: &dyn Fn() -> bool,
+) -> Result<Recording, H264Error> {
+    let sampled = sample(count);
+    let options = H264Options {
+        pictures: sampled,
+        barrier: true,
+        costs: costs.clone(),
+        ..H264Options::default()
+    };
+    let splitter = RefCell::new(Splitter {
+        writer: BinaryWriter::new(Vec::new())?,
+        first: 0,
+        next: 0,
+    });
+    let mut pictures = Vec::new();
+    let mut failed = None;
+    record::h264(
+        &source.bytes,
+        &options,
+        &mut Shared(&splitter),
+        |_, recorded| {
+            if recorded > pictures.len() as u64 {
+                match splitter.borrow_mut().split(&source.name) {
+                    Ok(picture) => pictures.push(picture),
+                    Err(error) => failed = Some(error),
+                }
+            }
+            if failed.is_none() && seen() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        },
+    )
+    .map_err(|error| match failed.take() {
+        Some(failed) => failed.into(),
+        None => error,
+    })?;
+    Ok(Recording {
+        stream: source.stream,
+        name: source.name.clone(),
+        pictures,
+    })
+}
+
+/// Makes a trace of each picture. What a picture waits for in others is left out.
+struct Splitter {
+    writer: BinaryWriter<Vec<u8>>,
+    /// The first task of the picture.
+    first: u32,
+    next: u32,
+}
+
+impl Splitter {
+    /// The picture is complete.
+    fn split(&mut self, name: &str) -> Result<Picture, TraceError> {
+        let next = BinaryWriter::new(Vec::new())?;
+        let bytes = std::mem::replace(&mut self.writer, next).finish()?;
+        self.first = self.next;
+        let grouped = |groups: &str| Trace::parse(&bytes, name, &Groups::Named(groups.to_owned()));
+        Ok(Picture {
+            a: grouped("a")?,
+            b: grouped("b")?,
+        })
+    }
+}
+
+/// The recorder writes, and between two pictures we split.
+struct Shared<'a>(&'a RefCell<Splitter>);
+
+impl Sink for Shared<'_> {
+    fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError> {
+        let mut splitter = self.0.borrow_mut();
+        splitter.next = task.id + 1;
+        splitter.writer.task(task)
+    }
+
+    #[inline]
+    fn record(&mut self, record: Record) -> Result<(), TraceError> {
+        self.0.borrow_mut().writer.record(record)
+    }
+
+    fn edge(&mut self, from: u32, to: u32, fork: bool) -> Result<(), TraceError> {
+        let mut splitter = self.0.borrow_mut();
+        if from < splitter.first {
+            return Ok(());
+        }
+        splitter.writer.edge(from, to, fork)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_spread_over_all_pictures() {
+        for count in [1, 2, 6, 8, 32, 128] {
+            let sampled = sample(count);
+            let last = sampled.first + (sampled.count - 1) * sampled.every;
+            assert!(sampled.first >= 1 && last <= PICTURES, "{sampled:?}");
+            assert!(sampled.every * (count + 1) > PICTURES / 2, "{sampled:?}");
+        }
+    }
+
+    #[test]
+    fn pictures_of_the_demo_are_told_apart() {
+        let sources = sources(None).expect("the demo is there");
+        let [demo] = &sources[..] else {
+            panic!("nothing but the demo: {}", sources.len());
+        };
+        assert!(demo.stream == Stream::Wvga && demo.name.contains(crate::DEMO_NAME));
+        let recording = record(demo, &Costs::default(), 2, &|| true).expect("it can be recorded");
+        // Paper 1's tasks: five macroblocks x one of eight stages.
+        let tasks = 50 * 30 / 5 * 8;
+        let [one, other] = &recording.pictures[..] else {
+            panic!("two pictures: {}", recording.pictures.len());
+        };
+        for picture in [one, other] {
+            assert_eq!([picture.a.len(), picture.b.len()], [tasks; 2]);
+            // The last row is in other T groups.
+            let last = |trace: &Trace| trace.tasks()[tasks - 1].t;
+            assert_ne!(last(&picture.a), last(&picture.b));
+            // A picture begins at once.
+            assert!(picture.a.tasks().iter().any(|task| task.waits == 0));
+        }
+        assert_ne!(
+            one.a.records(),
+            other.a.records(),
+            "they are different pictures"
+        );
+        let stopped = record(demo, &Costs::default(), 2, &|| false);
+        assert!(matches!(stopped, Err(H264Error::Stopped)));
+    }
+}

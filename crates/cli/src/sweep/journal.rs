@@ -1,0 +1,100 @@
+//! The results that there are already: a file that grows by a line a run, so that a sweep that was killed goes on where it was.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::plan::checksum;
+use crate::ui::{Failure, Outcome, at_fault, note};
+
+/// An open journal, which no other process has open.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: File,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Opens or makes the journal; also the results in it, by identity.
+    ///
+    /// Results of another build of this program do not count: it might come to others.
+    pub(super) fn open(path: &Path) -> Outcome<(Journal, HashMap<String, String>)> {
+        let failed = |error: std::io::Error| at_fault(path.display(), error);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(failed)?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(Failure::Input(format!(
+                "{}: another sweep is writing it; wait for its end",
+                path.display()
+            )));
+        }
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(failed)?;
+        let head = format!("tanada-sweep 1 {}\n", own_identity());
+        let mut journal = Journal {
+            file,
+            path: path.to_owned(),
+        };
+        let Some(lines) = text.strip_prefix(head.as_bytes()) else {
+            if !text.is_empty() {
+                note(&format!(
+                    "{}: from another version of this program; starting over",
+                    path.display()
+                ));
+            }
+            journal.file.set_len(0).map_err(failed)?;
+            journal.file.rewind().map_err(failed)?;
+            journal.write(&head)?;
+            return Ok((journal, HashMap::new()));
+        };
+        // Who was killed may have left half a line.
+        let whole = lines
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |at| at + 1);
+        let end = (head.len() + whole) as u64;
+        journal.file.set_len(end).map_err(failed)?;
+        journal.file.seek(SeekFrom::Start(end)).map_err(failed)?;
+        let lines = String::from_utf8_lossy(&lines[..whole]);
+        let pairs = lines.lines().filter_map(|line| line.split_once('\t'));
+        Ok((
+            journal,
+            pairs
+                .map(|(identity, row)| (identity.to_owned(), row.to_owned()))
+                .collect(),
+        ))
+    }
+
+    /// Adds a result; it is kept from now on.
+    pub(super) fn add(&mut self, identity: &str, row: &str) -> Outcome {
+        self.write(&format!("{identity}\t{row}\n"))
+    }
+
+    fn write(&mut self, text: &str) -> Outcome {
+        self.file
+            .write_all(text.as_bytes())
+            .map_err(|error| at_fault(self.path.display(), error))
+    }
+
+    /// The sweep is complete.
+    pub(super) fn remove(self) -> Outcome {
+        std::fs::remove_file(&self.path).map_err(|error| at_fault(self.path.display(), error))
+    }
+}
+
+/// What this program is: its file's length and checksum, or its version where that cannot be read.
+fn own_identity() -> String {
+    let own = std::env::current_exe().and_then(|path| checksum(&path));
+    own.map_or_else(
+        |_| env!("CARGO_PKG_VERSION").to_owned(),
+        |(length, crc)| format!("{length}-{crc:08x}"),
+    )
+}

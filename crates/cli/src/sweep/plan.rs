@@ -1,0 +1,369 @@
+//! What a sweep runs: every trace with all groups on all machines with all settings and numbers of cores under all policies with all seeds.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use tanada_policy::registry;
+use tanada_sim::machines::{self, NotFound};
+use tanada_sim::{Machine, MachineError};
+use tanada_trace::{Groups, Trace};
+
+use super::spec::{At, Spec};
+use crate::ui::{Failure, Outcome, at_fault};
+
+/// A product of more runs is a mistake.
+const MOST_RUNS: usize = 1 << 20;
+
+/// The groups that count without a name.
+const PLAIN: &str = "plain";
+
+/// A trace file.
+#[derive(Debug)]
+pub(super) struct Input {
+    /// As the sweep file has it.
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    /// Length and CRC-32 of the file: what a result belongs to.
+    identity: String,
+    /// How many tasks it has, as a measure of how long a run takes.
+    pub(super) tasks: u64,
+}
+
+/// A machine with settings and a number of cores.
+#[derive(Debug)]
+pub(super) struct Variant {
+    pub(super) machine: Machine,
+    /// As the sweep file has it.
+    name: String,
+    /// One for each key of `[set]`.
+    values: Vec<String>,
+    /// CRC-32 of all that the machine is.
+    identity: u32,
+}
+
+/// One run: indices into the lists of a [`Plan`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cell {
+    pub(super) input: usize,
+    pub(super) groups: usize,
+    pub(super) variant: usize,
+    pub(super) policy: usize,
+    pub(super) seed: usize,
+}
+
+/// All runs, in the order of the results.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) inputs: Vec<Input>,
+    pub(super) groups: Vec<At<String>>,
+    pub(super) keys: Vec<String>,
+    pub(super) variants: Vec<Variant>,
+    pub(super) policies: Vec<&'static str>,
+    pub(super) seeds: Vec<Option<u64>>,
+}
+
+impl Plan {
+    /// Finds machines, policies and traces; files are looked for in `folder`, where the sweep file is.
+    pub(super) fn new(spec: &Spec, file: &str, folder: &Path) -> Outcome<Plan> {
+        let wrong = |line: usize, what: &dyn std::fmt::Display| {
+            Failure::Input(format!("{file}:{line}: {what}"))
+        };
+        let mut policies = Vec::new();
+        for wanted in &spec.policies {
+            let entry =
+                registry::find(&wanted.value).map_err(|error| wrong(wanted.line, &error))?;
+            policies.push(entry.name);
+        }
+        if policies.is_empty() {
+            policies = registry::all().iter().map(|entry| entry.name).collect();
+        }
+        let variants = variants(spec, file, folder)?;
+        let mut groups = spec.groups.clone();
+        if groups.is_empty() {
+            groups.push(At {
+                value: PLAIN.to_owned(),
+                line: 1,
+            });
+        }
+        let mut seeds: Vec<_> = spec.seeds.iter().map(|seed| Some(seed.value)).collect();
+        if seeds.is_empty() {
+            seeds.push(None);
+        }
+        let runs = [
+            spec.traces.len(),
+            groups.len(),
+            variants.len(),
+            policies.len(),
+            seeds.len(),
+        ];
+        let runs = runs
+            .iter()
+            .try_fold(1_usize, |product, &count| product.checked_mul(count));
+        if runs.is_none_or(|runs| runs > MOST_RUNS) {
+            return Err(wrong(
+                1,
+                &format!("more than {MOST_RUNS} runs; make the lists shorter"),
+            ));
+        }
+        let mut inputs = Vec::new();
+        for trace in &spec.traces {
+            inputs.push(Input::open(trace, &groups, file, folder)?);
+        }
+        let keys = spec.set.iter().map(|(key, _)| key.clone()).collect();
+        Ok(Plan {
+            inputs,
+            groups,
+            keys,
+            variants,
+            policies,
+            seeds,
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.inputs.len()
+            * self.groups.len()
+            * self.variants.len()
+            * self.policies.len()
+            * self.seeds.len()
+    }
+
+    pub(super) fn cell(&self, number: usize) -> Cell {
+        let mut rest = number;
+        let mut next = |count: usize| {
+            let index = rest % count;
+            rest /= count;
+            index
+        };
+        let seed = next(self.seeds.len());
+        let policy = next(self.policies.len());
+        let variant = next(self.variants.len());
+        let groups = next(self.groups.len());
+        Cell {
+            input: next(self.inputs.len()),
+            groups,
+            variant,
+            policy,
+            seed,
+        }
+    }
+
+    /// The groups of that name.
+    pub(super) fn groups_of(&self, cell: Cell) -> Groups {
+        match self.groups[cell.groups].value.as_str() {
+            PLAIN => Groups::Plain,
+            "none" => Groups::None,
+            name => Groups::Named(name.to_owned()),
+        }
+    }
+
+    /// What a result is the result of: equal for runs that cannot differ, on one line without tabs.
+    pub(super) fn identity(&self, cell: Cell) -> String {
+        let (input, variant) = (&self.inputs[cell.input], &self.variants[cell.variant]);
+        format!(
+            "{:?} {} {:?} {:?} {:?} {:08x} {} {:?}",
+            input.name,
+            input.identity,
+            self.groups[cell.groups].value,
+            variant.name,
+            variant.values,
+            variant.identity,
+            self.policies[cell.policy],
+            self.seeds[cell.seed],
+        )
+    }
+
+    /// What a row of the results begins with: names of columns, and their values.
+    pub(super) fn columns(&self, cell: Cell) -> Vec<(String, String)> {
+        let variant = &self.variants[cell.variant];
+        let mut columns = vec![
+            ("trace".to_owned(), self.inputs[cell.input].name.clone()),
+            ("groups".to_owned(), self.groups[cell.groups].value.clone()),
+            ("machine".to_owned(), variant.name.clone()),
+        ];
+        columns.extend(
+            self.keys
+                .iter()
+                .cloned()
+                .zip(variant.values.iter().cloned()),
+        );
+        columns.push(("policy".to_owned(), self.policies[cell.policy].to_owned()));
+        columns
+    }
+
+    /// The numbers of a row that also a run without a result has.
+    pub(super) fn numbers(&self, cell: Cell) -> [(&'static str, u64); 2] {
+        let machine = &self.variants[cell.variant].machine;
+        [
+            ("cores", machine.cores.into()),
+            ("seed", self.seeds[cell.seed].unwrap_or(machine.seed)),
+        ]
+    }
+
+    /// What a person calls a run.
+    pub(super) fn title(&self, cell: Cell) -> String {
+        let words = self
+            .columns(cell)
+            .into_iter()
+            .map(|(key, value)| format!("{key} {value}"));
+        let numbers = self
+            .numbers(cell)
+            .map(|(key, value)| format!("{key} {value}"));
+        words.chain(numbers).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Input {
+    fn open(
+        trace: &At<String>,
+        groups: &[At<String>],
+        file: &str,
+        folder: &Path,
+    ) -> Outcome<Input> {
+        let path = folder.join(&trace.value);
+        let (length, crc) = checksum(&path).map_err(|error| {
+            Failure::Input(format!(
+                "{file}:{}: {}: {error}",
+                trace.line,
+                path.display()
+            ))
+        })?;
+        let opened = Trace::open(&path, &Groups::Plain)
+            .map_err(|error| Failure::Input(error.to_string()))?;
+        for name in groups
+            .iter()
+            .filter(|name| !["none", PLAIN].contains(&&*name.value))
+        {
+            if !opened.groupings().contains(&name.value) {
+                let there = opened
+                    .groupings()
+                    .iter()
+                    .map(String::as_str)
+                    .chain([PLAIN, "none"])
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                let text = format!(
+                    "{file}:{}: no task of {} has groups named `{}`; there are: {there}",
+                    name.line, trace.value, name.value
+                );
+                return Err(Failure::Input(text));
+            }
+        }
+        Ok(Input {
+            name: trace.value.clone(),
+            path,
+            identity: format!("{length}-{crc:08x}"),
+            tasks: opened.len() as u64,
+        })
+    }
+}
+
+/// Length and CRC-32 of a file.
+pub(super) fn checksum(path: &Path) -> std::io::Result<(u64, u32)> {
+    let mut file = File::open(path)?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut hasher = crc32fast::Hasher::new();
+    let mut length = 0;
+    loop {
+        let count = match file.read(&mut buffer) {
+            Ok(0) => return Ok((length, hasher.finalize())),
+            Ok(count) => count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        hasher.update(&buffer[..count]);
+        length += count as u64;
+    }
+}
+
+/// All machines with all settings and numbers of cores.
+fn variants(spec: &Spec, file: &str, folder: &Path) -> Outcome<Vec<Variant>> {
+    let combinations = combinations(&spec.set, file)?;
+    let mut variants = Vec::new();
+    for wanted in &spec.machines {
+        let machine = find(&wanted.value, folder).map_err(|error| match error {
+            NotFound::Unsound(error) => Failure::Input(error.to_string()),
+            error => Failure::Input(format!("{file}:{}: {error}", wanted.line)),
+        })?;
+        for (values, line) in &combinations {
+            let set: Vec<String> = spec
+                .set
+                .iter()
+                .zip(values)
+                .map(|((key, _), value)| format!("{key}={value}"))
+                .collect();
+            let wrong = |line: usize| {
+                move |error: MachineError| {
+                    at_fault(
+                        format!("{file}:{line}"),
+                        format!("{}: {error}", wanted.value),
+                    )
+                }
+            };
+            let machine = machine.overridden(&set).map_err(wrong(*line))?;
+            let cores = spec
+                .cores
+                .iter()
+                .map(|cores| machine.with_cores(cores.value).map_err(wrong(cores.line)));
+            let machines: Vec<Machine> = if spec.cores.is_empty() {
+                vec![machine.clone()]
+            } else {
+                cores.collect::<Outcome<_>>()?
+            };
+            if variants.len() + machines.len() > MOST_RUNS {
+                return Err(Failure::Input(format!(
+                    "{file}:1: more than {MOST_RUNS} machines; make the lists shorter"
+                )));
+            }
+            variants.extend(machines.into_iter().map(|machine| {
+                let identity = crc32fast::hash(format!("{machine:?}").as_bytes());
+                Variant {
+                    machine,
+                    name: wanted.value.clone(),
+                    values: values.clone(),
+                    identity,
+                }
+            }));
+        }
+    }
+    Ok(variants)
+}
+
+/// All combinations of values of `[set]`, the last key's changing fastest, each with the line of its last value.
+fn combinations(
+    set: &[(String, Vec<At<String>>)],
+    file: &str,
+) -> Outcome<Vec<(Vec<String>, usize)>> {
+    let mut all = vec![(Vec::new(), 1)];
+    for (_, values) in set {
+        if all.len().saturating_mul(values.len()) > MOST_RUNS {
+            return Err(Failure::Input(format!(
+                "{file}:1: more than {MOST_RUNS} settings; make the lists shorter"
+            )));
+        }
+        let longer = |(before, _): &(Vec<String>, usize), at: &At<String>| {
+            let mut values = before.clone();
+            values.push(at.value.clone());
+            (values, at.line)
+        };
+        all = all
+            .iter()
+            .flat_map(|before| values.iter().map(move |at| longer(before, at)))
+            .collect();
+    }
+    Ok(all)
+}
+
+/// A registered machine, or the one in a file beside the sweep file.
+fn find(name: &str, folder: &Path) -> Result<Machine, NotFound> {
+    if machines::all().any(|shipped| shipped.name == name) {
+        return machines::find(name);
+    }
+    let beside = folder.join(name);
+    if beside.is_file() {
+        machines::find(&beside.display().to_string())
+    } else {
+        machines::find(name)
+    }
+}

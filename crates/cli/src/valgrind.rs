@@ -1,0 +1,174 @@
+//! Programs under Valgrind's lackey, whose memory trace is read while they run.
+
+use crate::ui::{Failure, Outcome, Progress, at_fault};
+use rustix::io::{FdFlags, fcntl_setfd};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, PipeReader, Read};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use tanada_runtime::Cancel;
+
+/// A program that runs under lackey.
+pub(crate) struct Traced {
+    child: Child,
+    log: PipeReader,
+    name: String,
+}
+
+/// How a program under lackey ended.
+pub(crate) enum Ended {
+    /// Well.
+    Well,
+    /// Otherwise, in words.
+    Badly(String),
+}
+
+impl Traced {
+    /// Starts the program, the first of `words`, with the others as its arguments. `quiet`: what it prints goes to standard error.
+    pub(crate) fn start(words: &[OsString], quiet: bool) -> Outcome<Traced> {
+        let (program, arguments) = words.split_first().expect("the parser wants a program");
+        let name = program.to_string_lossy().into_owned();
+        let path = find(program)
+            .ok_or_else(|| at_fault(&name, "there is no such program, or it is not executable"))?;
+        let piped = |error| at_fault("a pipe to Valgrind", error);
+        let (log, end) = io::pipe().map_err(piped)?;
+        // Only this end is inherited, so the reader sees the log's end when the last process that holds it ends.
+        fcntl_setfd(&end, FdFlags::empty()).map_err(|error| piped(error.into()))?;
+        let mut command = without_randomisation();
+        command
+            // The user's ~/.valgrindrc and VALGRIND_OPTS are not meant for this.
+            .args(["--command-line-only=yes", "--tool=lackey"])
+            .args(["--basic-counts=no", "--trace-mem=yes"])
+            .args(["--trace-sched=yes", "--child-silent-after-fork=yes"])
+            .arg(format!("--log-fd={}", end.as_raw_fd()))
+            .arg("--")
+            .arg(path)
+            .args(arguments)
+            .env("TANADA_MARKS", "1");
+        if quiet {
+            let err = io::stderr().as_fd().try_clone_to_owned();
+            command.stdout(Stdio::from(err.map_err(|error| at_fault(&name, error))?));
+        }
+        let child = command.spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => missing(),
+            _ => at_fault("valgrind", error),
+        })?;
+        Ok(Traced { child, log, name })
+    }
+
+    /// Gives the log to `read`, which is told when to stop by an error; then waits for the program.
+    ///
+    /// The third part is whether the log was read to its end.
+    pub(crate) fn read<R>(
+        mut self,
+        cancel: &Cancel,
+        read: impl FnOnce(&mut dyn Read) -> R,
+    ) -> Outcome<(R, Ended)> {
+        let mut progress = Progress::new(None);
+        progress.says("MB of Valgrind's log");
+        let mut log = Watched {
+            log: &self.log,
+            cancel,
+            progress,
+            bytes: 0,
+            ended: false,
+        };
+        let read = read(&mut log);
+        let Watched { bytes, ended, .. } = log;
+        if !ended {
+            // It may have ended by itself meanwhile.
+            let _ = self.child.kill();
+        }
+        let status = self.child.wait();
+        if cancel.is_cancelled() {
+            return Err(Failure::Interrupted);
+        }
+        let status = status.map_err(|error| at_fault("valgrind", error))?;
+        if bytes == 0 && !status.success() {
+            return Err(Failure::Input(format!(
+                "valgrind did not run {} (see above): its tool lackey or the program cannot be started",
+                self.name
+            )));
+        }
+        let ended = match ended && !status.success() {
+            true => Ended::Badly(words(status)),
+            false => Ended::Well,
+        };
+        Ok((read, ended))
+    }
+}
+
+/// How a process ended.
+fn words(status: ExitStatus) -> String {
+    status.to_string()
+}
+
+fn missing() -> Failure {
+    Failure::Input(
+        "valgrind is not installed; it comes with every Linux distribution (apt install valgrind, dnf install valgrind, \
+        pacman -S valgrind) and from https://valgrind.org"
+            .to_owned(),
+    )
+}
+
+/// Valgrind, in a process whose addresses the system does not randomise where that can be had. Valgrind places nearly everything itself;
+/// what is left are pages that the system chooses, and these are renumbered.
+fn without_randomisation() -> Command {
+    let setarch = || {
+        let mut command = Command::new("setarch");
+        command.args([std::env::consts::ARCH, "-R"]);
+        command
+    };
+    let try_it = setarch()
+        .arg("true")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let works = try_it.is_ok_and(|status| status.success());
+    match find(OsStr::new("valgrind")) {
+        Some(valgrind) if works => {
+            let mut command = setarch();
+            command.arg(valgrind);
+            command
+        }
+        _ => Command::new("valgrind"),
+    }
+}
+
+/// The program as a shell would find it.
+fn find(program: &OsStr) -> Option<PathBuf> {
+    let executable = |path: &Path| {
+        path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    if program.to_string_lossy().contains('/') {
+        let path = PathBuf::from(program);
+        return executable(&path).then_some(path);
+    }
+    let path = std::env::var_os("PATH")?;
+    let mut found = std::env::split_paths(&path).map(|folder| folder.join(program));
+    found.find(|path| executable(path))
+}
+
+/// The log of a program that runs.
+struct Watched<'a> {
+    log: &'a PipeReader,
+    cancel: &'a Cancel,
+    progress: Progress,
+    bytes: u64,
+    ended: bool,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.cancel.is_cancelled() {
+            return Err(io::Error::other("stopped"));
+        }
+        let count = self.log.read(buffer)?;
+        self.bytes += count as u64;
+        self.ended |= count == 0;
+        self.progress.at(self.bytes >> 20);
+        Ok(count)
+    }
+}

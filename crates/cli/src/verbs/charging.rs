@@ -1,0 +1,115 @@
+//! The options of every verb that makes a trace of a memory trace, and what it tells of it.
+
+use crate::ui::{self, Outcome};
+use serde::Serialize;
+use std::path::Path;
+use std::str::FromStr;
+use tanada_report::to_list;
+use tanada_trace::import::{Fetches, Imported, Options};
+
+/// The largest block that is fetched at once: a page.
+const LARGEST: u32 = 4096;
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Charging {
+    /// Cycles of computation that an instruction counts as
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    cycles_per_instruction: u64,
+
+    /// How instructions are fetched: in aligned blocks of so many BYTES (a power of two), `each` on its own, or `none`
+    #[arg(long, value_name = "BYTES|each|none", default_value = "32")]
+    fetch: Fetch,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Fetch(Fetches);
+
+impl FromStr for Fetch {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Fetch(match text {
+            "each" => Fetches::Each,
+            "none" => Fetches::None,
+            _ => match text.parse::<u32>() {
+                Ok(bytes) if bytes.is_power_of_two() && bytes <= LARGEST => Fetches::Blocks(bytes),
+                _ => {
+                    return Err(format!(
+                        "a power of two up to {LARGEST}, `each` or `none` is wanted"
+                    ));
+                }
+            },
+        }))
+    }
+}
+
+impl Charging {
+    /// As the options say.
+    pub(crate) fn options(&self, renumber: bool, marks: bool) -> Options {
+        Options {
+            cycles_per_instruction: self.cycles_per_instruction,
+            fetches: self.fetch.0,
+            renumber,
+            marks,
+        }
+    }
+}
+
+/// What was imported, as `--json` prints it.
+#[derive(Serialize)]
+struct Told<'a> {
+    input: &'a str,
+    output: String,
+    tasks: u64,
+    dependencies: u64,
+    records: u64,
+    instructions: u64,
+    reads: u64,
+    writes: u64,
+    dropped_instructions: u64,
+    dropped_accesses: u64,
+    pages: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+}
+
+/// Says what was made of `input`.
+pub(crate) fn tell(input: &str, output: &Path, imported: &Imported, json: bool) -> Outcome {
+    // None for a pipe or device.
+    let data = std::fs::metadata(output).ok();
+    let told = Told {
+        input,
+        output: output.display().to_string(),
+        tasks: imported.tasks,
+        dependencies: imported.dependencies,
+        records: imported.records,
+        instructions: imported.instructions,
+        reads: imported.reads,
+        writes: imported.writes,
+        dropped_instructions: imported.dropped_instructions,
+        dropped_accesses: imported.dropped_accesses,
+        pages: imported.pages,
+        bytes: data.filter(|data| data.is_file()).map(|data| data.len()),
+    };
+    if json {
+        return ui::print(&ui::json(&told));
+    }
+    let row = |of: &str, instructions: u64, accesses: u64| {
+        [of, &instructions.to_string(), &accesses.to_string()]
+            .map(str::to_owned)
+            .to_vec()
+    };
+    let mut rows = vec![row("of tasks", told.instructions, told.reads + told.writes)];
+    if imported.marked {
+        let (instructions, accesses) = (told.dropped_instructions, told.dropped_accesses);
+        rows.push(row("of no task: dropped", instructions, accesses));
+    }
+    ui::print(&to_list(&["", "instructions", "reads and writes"], rows))?;
+    let size = told
+        .bytes
+        .map_or(String::new(), |bytes| format!(", {bytes} bytes"));
+    ui::print(&format!(
+        "\n{}: {} tasks, {} dependencies, {} records{size}\n",
+        told.output, told.tasks, told.dependencies, told.records
+    ))
+}

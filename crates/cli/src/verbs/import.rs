@@ -1,0 +1,138 @@
+//! `tanada import`.
+
+use crate::ui::{self, Failure, Outcome, Progress, at_fault};
+use crate::verbs::charging::{self, Charging};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use tanada_runtime::Cancel;
+use tanada_trace::{FileSink, TraceError, import};
+
+/// Turn a memory trace of another tool into a trace
+///
+/// Reads the log of Valgrind's lackey (valgrind --tool=lackey --trace-mem=yes --log-file=FILE PROGRAM) or a trace in one of Dinero's text
+/// formats. Everything becomes one task, unless --marks takes tasks from the marks that a program on the Tanada runtime writes there.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  tanada import program.log -o program.tnb\n  \
+    tanada import trace.din -o trace.tnt --fetch each --cycles-per-instruction 0"
+)]
+pub(crate) struct Args {
+    /// The trace to read; `-`: standard input
+    #[arg(value_name = "FILE")]
+    input: PathBuf,
+
+    /// Where the trace goes: text where the name ends with .tnt, else binary
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+
+    /// What FILE is [default: dinero where its name ends with .din or .xdin, else lackey]
+    #[arg(long, value_name = "FORM")]
+    from: Option<Form>,
+
+    /// Take tasks from marks, and drop what belongs to none
+    #[arg(long)]
+    marks: bool,
+
+    /// Number pages of 4 KiB in the order in which they are first touched
+    #[arg(long)]
+    renumber: bool,
+
+    #[command(flatten)]
+    charging: Charging,
+
+    /// Print a summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    /// The log of Valgrind's lackey
+    Lackey,
+    /// Dinero's traditional and extended text formats
+    Dinero,
+}
+
+/// What `path` is by its name.
+fn form(path: &Path) -> Form {
+    match path.extension() {
+        Some(end) if end == "din" || end == "xdin" => Form::Dinero,
+        _ => Form::Lackey,
+    }
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    let form = args.from.unwrap_or_else(|| form(&args.input));
+    if form == Form::Dinero && args.marks {
+        let what = "--marks: a trace of Dinero's has none; leave it out, or say --from lackey";
+        return Err(Failure::Usage(what.to_owned()));
+    }
+    let (name, input): (String, Box<dyn Read>) = match args.input.as_os_str() == "-" {
+        true => ("standard input".to_owned(), Box::new(io::stdin().lock())),
+        false => {
+            let name = args.input.display().to_string();
+            let file = File::open(&args.input).map_err(|error| at_fault(&name, error))?;
+            (name, Box::new(file))
+        }
+    };
+    let failed = |error: TraceError| Failure::Input(error.to_string());
+    let mut file = FileSink::create(&args.output).map_err(failed)?;
+    let cancel = ui::interruptible();
+    let mut input = Watched::new(input, &args.input, &cancel);
+    let options = args.charging.options(args.renumber, args.marks);
+    let imported = match form {
+        Form::Lackey => import::lackey(&mut input, &name, options, &mut file),
+        Form::Dinero => import::dinero(&mut input, &name, options, &mut file),
+    };
+    drop(input);
+    if cancel.is_cancelled() {
+        return Err(Failure::Interrupted);
+    }
+    let imported = imported.map_err(failed)?;
+    if args.marks && !imported.marked {
+        return Err(at_fault(
+            name,
+            "there are no marks of tasks; leave --marks out",
+        ));
+    }
+    file.finish().map_err(failed)?;
+    charging::tell(&name, &args.output, &imported, args.json)
+}
+
+/// An input that is read to its end, or until Ctrl-C.
+struct Watched<'a> {
+    input: Box<dyn Read>,
+    cancel: &'a Cancel,
+    progress: Progress,
+    bytes: u64,
+}
+
+impl<'a> Watched<'a> {
+    fn new(input: Box<dyn Read>, path: &Path, cancel: &'a Cancel) -> Self {
+        let data = std::fs::metadata(path).ok();
+        let size = data
+            .filter(|data| data.is_file())
+            .map(|data| data.len() >> 20);
+        let mut progress = Progress::new(size);
+        progress.says("MB");
+        Watched {
+            input,
+            cancel,
+            progress,
+            bytes: 0,
+        }
+    }
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.cancel.is_cancelled() {
+            return Err(io::Error::other("stopped"));
+        }
+        let count = self.input.read(buffer)?;
+        self.bytes += count as u64;
+        self.progress.at(self.bytes >> 20);
+        Ok(count)
+    }
+}

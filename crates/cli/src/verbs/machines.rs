@@ -1,0 +1,117 @@
+//! `tanada machines`.
+
+use crate::ui::{self, Failure, Outcome};
+use serde::Serialize;
+use tanada_report::to_list;
+use tanada_sim::{Machine, machines};
+
+/// List the simulated machines, or show one
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  tanada machines\n  tanada machines toshiba > mine.toml\n\n\
+    A machine of your own is a copy of one of these files: `--machine mine.toml`."
+)]
+pub(crate) struct Args {
+    /// Show the file of this machine, with its sources, and its picture
+    name: Option<String>,
+
+    /// Print a JSON list, or one object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    model: String,
+    cores: u16,
+    caches: Vec<Cache>,
+}
+
+/// The caches of one level and kind.
+#[derive(Serialize)]
+struct Cache {
+    cache: String,
+    per: &'static str,
+    size: u64,
+    ways: u64,
+    line: u64,
+    miss_cycles: u64,
+}
+
+impl Line {
+    fn of(machine: &Machine) -> Line {
+        let caches = machine.tables_in_order().into_iter().map(|table| {
+            let cache = &machine.caches[table];
+            Cache {
+                cache: cache.label(),
+                per: cache.per.as_str(),
+                size: cache.size,
+                ways: cache.ways,
+                line: cache.line,
+                miss_cycles: cache.miss_cycles,
+            }
+        });
+        Line {
+            name: machine.name.clone(),
+            model: machine.model.as_str().to_owned(),
+            cores: machine.cores,
+            caches: caches.collect(),
+        }
+    }
+
+    fn row(&self) -> Vec<String> {
+        let caches = self.caches.iter().map(|cache| {
+            let label = cache.cache.to_uppercase();
+            format!("{label} {} a {}", size(cache.size), cache.per)
+        });
+        vec![
+            self.name.clone(),
+            self.model.clone(),
+            self.cores.to_string(),
+            caches.collect::<Vec<_>>().join(", "),
+        ]
+    }
+}
+
+/// `128K`.
+fn size(bytes: u64) -> String {
+    let units = [("G", 30), ("M", 20), ("K", 10)];
+    let fits = |&&(_, shift): &&(&str, u32)| bytes >> shift > 0 && bytes.is_multiple_of(1 << shift);
+    match units.iter().find(fits) {
+        Some((unit, shift)) => format!("{}{unit}", bytes >> shift),
+        None => bytes.to_string(),
+    }
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    if let Some(name) = &args.name {
+        return show(name, args.json);
+    }
+    let lines = machines::all().map(|shipped| Line::of(&shipped.machine()));
+    if args.json {
+        return ui::print(&ui::json(&lines.collect::<Vec<_>>()));
+    }
+    let rows = lines.map(|line| line.row());
+    ui::print(&to_list(&["machine", "model", "cores", "caches"], rows))?;
+    ui::print("\n`tanada machines NAME` shows a machine's file with its sources\n")
+}
+
+fn show(name: &str, json: bool) -> Outcome {
+    let Some(shipped) = machines::all().find(|shipped| shipped.name == name) else {
+        let names: Vec<&str> = machines::all().map(|shipped| shipped.name).collect();
+        return Err(Failure::Usage(format!(
+            "no machine \"{name}\"; the machines are {}",
+            names.join(", ")
+        )));
+    };
+    let machine = shipped.machine();
+    if json {
+        return ui::print(&ui::json(&Line::of(&machine)));
+    }
+    ui::print(shipped.text)?;
+    // As comments, so that what is printed is a machine file.
+    let picture = machine.topology().picture(ui::columns().saturating_sub(2));
+    let picture: String = picture.lines().map(|line| format!("# {line}\n")).collect();
+    ui::print(&format!("\n{picture}"))
+}

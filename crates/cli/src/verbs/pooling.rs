@@ -1,0 +1,66 @@
+//! The options of every verb that makes pools of workers.
+
+use crate::ui::{Failure, Outcome};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use tanada_policy::registry::{self, NotNative};
+use tanada_runtime::{Bind, MAX_WORKERS, Pool, PoolBuilder};
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Pooling {
+    /// Workers [default: TANADA_WORKERS, else the hardware threads that this process may use]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_WORKERS)))]
+    workers: Option<u16>,
+
+    /// How workers are bound to hardware threads
+    #[arg(long, default_value = "auto", value_parser = binds())]
+    pub(crate) bind: Bind,
+
+    /// Seed of the policies' random numbers
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+fn binds() -> impl TypedValueParser<Value = Bind> {
+    PossibleValuesParser::new(["auto", "cpu", "domain", "off"])
+        .map(|name| name.parse().expect("one of the names"))
+}
+
+/// The names of the policies that run natively. Who asks for another is told where it works.
+pub(crate) fn policies() -> impl TypedValueParser<Value = String> {
+    let values = registry::all()
+        .iter()
+        .map(|entry| PossibleValue::new(entry.name).hide(entry.needs_prepared));
+    PossibleValuesParser::new(values).try_map(|name| match registry::find(&name) {
+        Ok(entry) if entry.needs_prepared => Err(NotNative::named(&name)),
+        _ => Ok(name),
+    })
+}
+
+impl Pooling {
+    /// How many workers were asked for: by `--workers`, else by `TANADA_WORKERS`, as for every pool of the runtime.
+    pub(crate) fn workers(&self) -> Outcome<Option<u16>> {
+        const VARIABLE: &str = "TANADA_WORKERS";
+        let Some(value) = std::env::var_os(VARIABLE).filter(|_| self.workers.is_none()) else {
+            return Ok(self.workers);
+        };
+        let value = value.to_string_lossy();
+        match value.trim().parse() {
+            Ok(workers @ 1..=MAX_WORKERS) => Ok(Some(workers)),
+            _ => Err(Failure::Usage(format!(
+                "{VARIABLE}={value} is not a number of workers from 1 to {MAX_WORKERS}"
+            ))),
+        }
+    }
+
+    /// A pool that is about to be made, as the options say.
+    pub(crate) fn builder(&self, policy: &str) -> Outcome<PoolBuilder> {
+        let builder = Pool::builder()
+            .policy(policy)
+            .bind(self.bind)
+            .seed(self.seed);
+        Ok(match self.workers()? {
+            Some(workers) => builder.workers(u32::from(workers)),
+            None => builder,
+        })
+    }
+}

@@ -1,0 +1,75 @@
+//! `tanada record -- PROGRAM ARGS`.
+
+use crate::ui::{self, Failure, Outcome, at_fault, note};
+use crate::valgrind::{Ended, Traced};
+use crate::verbs::charging::{self, Charging};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use tanada_trace::{FileSink, TraceError, import};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Program {
+    /// Where the trace of PROGRAM goes: text where the name ends with .tnt, else binary [default: PROGRAM.tnb]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    charging: Charging,
+
+    /// Print a summary as JSON; what PROGRAM prints goes to standard error then
+    #[arg(long)]
+    json: bool,
+
+    /// A program that is built on the Tanada runtime, and its arguments: it runs on one worker, under Valgrind
+    #[arg(last = true, value_name = "PROGRAM ARGS")]
+    program: Vec<OsString>,
+}
+
+impl Program {
+    /// Whether there is a program.
+    pub(super) fn is_given(&self) -> bool {
+        !self.program.is_empty()
+    }
+}
+
+pub(super) fn run(args: &Program) -> Outcome {
+    let program = args.program[0].to_string_lossy();
+    let output = match &args.output {
+        Some(output) => output.clone(),
+        None => default_output(Path::new(&args.program[0])),
+    };
+    let unwritable = |error: TraceError| Failure::Input(error.to_string());
+    let mut file = FileSink::create(&output).map_err(unwritable)?;
+    let cancel = ui::interruptible();
+    let traced = Traced::start(&args.program, args.json)?;
+    let name = format!("valgrind's log of {program}");
+    let options = args.charging.options(true, true);
+    let (imported, ended) = traced.read(&cancel, |log| {
+        import::lackey(log, &name, options, &mut file)
+    })?;
+    if let Ended::Badly(how) = ended {
+        let why = format!("it ended with {how}; no trace was written");
+        return Err(at_fault(program, why));
+    }
+    let imported = imported.map_err(unwritable)?;
+    if !imported.marked {
+        return Err(at_fault(
+            program,
+            "it made no pool of the Tanada runtime, so there are no tasks to record; is it built with `tanada-runtime`?",
+        ));
+    }
+    if imported.tasks == 0 {
+        note(&format!(
+            "tanada: {program} ran no task: the trace is empty"
+        ));
+    }
+    file.finish().map_err(unwritable)?;
+    charging::tell(&program, &output, &imported, args.json)
+}
+
+/// Beside where the user is, called as the program.
+fn default_output(program: &Path) -> PathBuf {
+    let mut name = program.file_name().unwrap_or_default().to_owned();
+    name.push(".tnb");
+    PathBuf::from(name)
+}

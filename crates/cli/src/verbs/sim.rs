@@ -1,0 +1,339 @@
+//! `tanada sim`.
+
+use crate::simulated::{self, Work};
+use crate::ui::{self, Failure, OutputFile, Progress, at_fault};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+use tanada_policy::registry;
+use tanada_report::{Report, to_html, to_json, to_list};
+use tanada_sim::machines::{self, NotFound};
+use tanada_sim::{Machine, MachineError, Options, Outcome, Run, SimError, simulate};
+use tanada_trace::{Groups, Trace};
+
+/// Run a trace on a simulated machine
+///
+/// Every policy runs the same recorded work on the same machine; what comes out depends on trace, machine, policies and seed only.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  tanada sim demo.tnt --machine toshiba --policy fcfs,ts --cores 4\n  \
+    tanada sim demo.tnt --machine toshiba --policy ts --groups a --set l2.size=64K --json\n  \
+    tanada sim demo.tnt --machine toshiba --policy fcfs,ts --cores 4 --report page.html\n  \
+    tanada sim demo.tnt --machine mine.toml --policy random-steal --seed 7 --events events.csv"
+)]
+pub(crate) struct Args {
+    /// The trace, as text (.tnt) or binary (.tnb)
+    trace: PathBuf,
+
+    /// A machine that `tanada machines` lists, or a machine file
+    #[arg(long, value_name = "NAME|FILE")]
+    machine: String,
+
+    /// Policies, with commas [default: all]
+    #[arg(long, value_name = "P[,P...]", value_delimiter = ',')]
+    policy: Vec<String>,
+
+    /// Cores in the place of the machine's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    cores: Option<u16>,
+
+    /// Seed of the policies and of random replacement [default: the machine's]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Groups of this name in the trace, or `none` [default: the plain ones]
+    #[arg(long, value_name = "NAME")]
+    groups: Option<String>,
+
+    /// Replace a value of the machine: dispatch_cycles=5, l2.size=128K, l1i.ways=4 (l1. means all of level 1)
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Write what ran where and when as CSV (one policy only)
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+
+    /// Write a page with charts: time beside the bound, stalls, misses, reuse distances, who ran what; for a name that ends
+    /// with .json the same as data, for `tanada report`
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// Threads of this machine: policies run side by side, with the same results [default: as many as it has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+
+    /// Print one JSON object a policy, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> ui::Outcome {
+    let policies = policies(&args.policy)?;
+    if args.events.is_some() && policies.len() != 1 {
+        return Err(Failure::Usage(
+            "--events writes the events of one policy; name one with --policy".to_owned(),
+        ));
+    }
+    let machine = machine(&args)?;
+    let groups = match args.groups.as_deref() {
+        None => Groups::Plain,
+        Some("none") => Groups::None,
+        Some(name) => Groups::Named(name.to_owned()),
+    };
+    let trace = Trace::open(&args.trace, &groups).map_err(|error| of_sim(&args, error.into()))?;
+    let events = args.events.as_deref().map(OutputFile::open).transpose()?;
+    let page = args.report.as_deref().map(OutputFile::open).transpose()?;
+    let done = all(&args, &trace, &machine, &policies)?;
+    if let (Some(file), Some((_, runs))) = (events, done.first()) {
+        write_events(file, &trace, runs)?;
+    }
+    if let Some(file) = page {
+        write_report(&args, file, &trace, &machine, &done)?;
+    }
+    let outcomes: Vec<&Outcome> = done.iter().map(|(outcome, _)| outcome).collect();
+    if args.json {
+        let lines = outcomes.iter().map(|one| one.to_json_line() + "\n");
+        return ui::print(&lines.collect::<String>());
+    }
+    if let Some(names) = groups_left(&args, &trace) {
+        eprintln!(
+            "no task of this trace has a plain T or S group, but there are named ones: --groups {names}"
+        );
+    }
+    ui::print(&table(&args, &machine, &outcomes))
+}
+
+/// The names of groups of which a user who asked for none may not know.
+fn groups_left(args: &Args, trace: &Trace) -> Option<String> {
+    let plain = trace.tasks().iter().any(|task| (task.t, task.s) != (0, 0));
+    let left = args.groups.is_none() && !plain && !trace.groupings().is_empty();
+    left.then(|| trace.groupings().join("|"))
+}
+
+/// The registered names of the policies that were asked for.
+fn policies(wanted: &[String]) -> ui::Outcome<Vec<&'static str>> {
+    if wanted.is_empty() {
+        return Ok(registry::all().iter().map(|entry| entry.name).collect());
+    }
+    let find = |name: &String| {
+        let entry = registry::find(name.trim());
+        entry
+            .map(|entry| entry.name)
+            .map_err(|error| Failure::Usage(error.to_string()))
+    };
+    wanted.iter().map(find).collect()
+}
+
+fn machine(args: &Args) -> ui::Outcome<Machine> {
+    let machine = machines::find(&args.machine).map_err(|error| match error {
+        NotFound::Unknown { .. } => Failure::Usage(error.to_string()),
+        _ => Failure::Input(error.to_string()),
+    })?;
+    let changed = |error: MachineError| match error.is_usage() {
+        true => Failure::Usage(error.to_string()),
+        false => Failure::Input(error.to_string()),
+    };
+    let mut overrides = args.set.clone();
+    if let Some(cores) = args.cores {
+        overrides.push(format!("cores={cores}"));
+    }
+    machine.overridden(&overrides).map_err(changed)
+}
+
+fn of_sim(args: &Args, error: SimError) -> Failure {
+    match error.locate(&args.trace) {
+        SimError::Cancelled => Failure::Interrupted,
+        SimError::Trace(error) if error.is_usage() => Failure::Usage(error.to_string()),
+        SimError::Trace(error) => Failure::Input(error.to_string()),
+        error @ SimError::Overflow { .. } if !error.is_located() => {
+            at_fault(args.trace.display(), error)
+        }
+        error => Failure::Input(error.to_string()),
+    }
+}
+
+type Done = (usize, Result<(Outcome, Vec<Run>), SimError>);
+
+/// Runs all policies, on as many threads as there are; outcomes in the order of the policies, with their runs where those are asked for.
+fn all(
+    args: &Args,
+    trace: &Trace,
+    machine: &Machine,
+    policies: &[&'static str],
+) -> ui::Outcome<Vec<(Outcome, Vec<Run>)>> {
+    const LOOK: Duration = Duration::from_millis(50);
+    let cancel = ui::interruptible();
+    let whole = trace.len() as u64 * policies.len() as u64;
+    let mut progress = Progress::new(Some(whole));
+    progress.says("tasks");
+    let ended: Vec<AtomicU64> = policies.iter().map(|_| AtomicU64::new(0)).collect();
+    let next = AtomicUsize::new(0);
+    let threads = args.threads.map_or_else(
+        || std::thread::available_parallelism().map_or(1, usize::from),
+        usize::from,
+    );
+    let mut results: Vec<Option<Done>> = policies.iter().map(|_| None).collect();
+    std::thread::scope(|scope| {
+        let (send, receive) = mpsc::channel::<Done>();
+        for _ in 0..threads.min(policies.len()) {
+            let send = send.clone();
+            let (ended, next, cancel) = (&ended, &next, &cancel);
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(policy) = policies.get(number) else {
+                        return;
+                    };
+                    let watch = |tasks| {
+                        ended[number].store(tasks, Ordering::Relaxed);
+                        !cancel.is_cancelled()
+                    };
+                    let options = Options {
+                        seed: args.seed,
+                        watch: Some(&watch),
+                        ..Options::default()
+                    };
+                    let result = one(args, trace, machine, policy, &options);
+                    if send.send((number, result)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(send);
+        loop {
+            match receive.recv_timeout(LOOK) {
+                Ok(done) => {
+                    let number = done.0;
+                    results[number] = Some(done);
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    let sum = ended.iter().map(|one| one.load(Ordering::Relaxed));
+                    progress.at(sum.sum());
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+        }
+    });
+    drop(progress);
+    let results = results.into_iter().flatten();
+    results
+        .map(|(_, result)| result.map_err(|error| of_sim(args, error)))
+        .collect()
+}
+
+fn one(
+    args: &Args,
+    trace: &Trace,
+    machine: &Machine,
+    policy: &str,
+    options: &Options<'_>,
+) -> Result<(Outcome, Vec<Run>), SimError> {
+    let mut runs: Vec<Run> = Vec::new();
+    let outcome = if args.events.is_some() || args.report.is_some() {
+        simulate(trace, machine, policy, options, &mut runs)?
+    } else {
+        simulate(trace, machine, policy, options, &mut ())?
+    };
+    Ok((outcome, runs))
+}
+
+fn write_events(file: OutputFile, trace: &Trace, runs: &[Run]) -> ui::Outcome {
+    let failed = |error| at_fault("the events", error);
+    let mut out = std::io::BufWriter::new(file);
+    writeln!(out, "core,task,start,end").map_err(failed)?;
+    for run in runs {
+        let id = trace.tasks()[run.task as usize].id;
+        writeln!(out, "{},{id},{},{}", run.core, run.start, run.end).map_err(failed)?;
+    }
+    let file = out
+        .into_inner()
+        .map_err(|error| failed(error.into_error()))?;
+    file.keep().map_err(failed)
+}
+
+/// The page of all runs, or their data.
+fn write_report(
+    args: &Args,
+    file: OutputFile,
+    trace: &Trace,
+    machine: &Machine,
+    done: &[(Outcome, Vec<Run>)],
+) -> ui::Outcome {
+    let name = args.trace.file_name().unwrap_or(args.trace.as_os_str());
+    let name = name.to_string_lossy();
+    let work = Work {
+        workload: "trace",
+        input: &name,
+        groups: args.groups.as_deref().unwrap_or_default(),
+    };
+    let mut report = Report::new(&format!("{name} on {}", machine.name));
+    report.command = ui::command_line();
+    for (outcome, runs) in done {
+        let result = simulated::result(trace, machine, outcome, runs, work);
+        report
+            .runs
+            .push(result.map_err(|error| of_sim(args, error))?);
+        report
+            .timelines
+            .push(simulated::chart(trace, outcome, runs));
+    }
+    simulated::rate(&mut report.runs);
+    let data = args.report.as_deref().and_then(Path::extension);
+    let text = match data.is_some_and(|extension| extension == "json") {
+        true => to_json(&report),
+        false => to_html(&report),
+    };
+    file.finish(
+        text.map_err(|error| at_fault("the report", error))?
+            .as_bytes(),
+    )
+}
+
+fn table(args: &Args, machine: &Machine, outcomes: &[&Outcome]) -> String {
+    let mut text = format!(
+        "{} on {} ({}), {} cores, {} tasks\n",
+        args.trace.display(),
+        machine.name,
+        machine.model.as_str(),
+        machine.cores,
+        outcomes.first().map_or(0, |one| one.tasks),
+    );
+    let caches = outcomes.first().map_or(&[][..], |one| &one.caches);
+    let labels: Vec<String> = caches
+        .iter()
+        .map(|cache| format!("{} misses", cache.label().to_uppercase()))
+        .collect();
+    let mut header = vec!["policy", "cycles", "to the bound", "utilisation"];
+    header.extend(labels.iter().map(String::as_str));
+    header.push("write-backs");
+    let rows = outcomes.iter().map(|one| {
+        let mut row = vec![
+            one.policy.clone(),
+            one.makespan.to_string(),
+            format!("{:.3}", one.bound_ratio()),
+            format!("{:.1}%", one.utilisation() * 100.0),
+        ];
+        row.extend(one.caches.iter().map(|cache| {
+            let share = match cache.count.accesses {
+                0 => 0.0,
+                accesses => cache.count.misses as f64 / accesses as f64 * 100.0,
+            };
+            format!("{} ({share:.2}%)", cache.count.misses)
+        }));
+        row.push(one.writebacks.to_string());
+        row
+    });
+    text += &to_list(&header, rows);
+    if let Some(first) = outcomes.first() {
+        let _ = writeln!(
+            text,
+            "\nto the bound: cycles over the {} that no schedule beats on this machine",
+            first.bound
+        );
+    }
+    text
+}

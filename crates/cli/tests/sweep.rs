@@ -1,0 +1,325 @@
+//! `tanada sweep`.
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use support::{bad, folder, good, said, tanada};
+
+const BOOK: &str = include_str!("../../../docs/sweep.md");
+
+/// Tasks in two chains over blocks of data, with groups.
+fn trace(tasks: u64, records: u64) -> String {
+    let mut text = String::from("tanada-trace 1\n");
+    for id in 0..tasks {
+        let (t, s) = (id / 8 + 1, id % 4 + 1);
+        text += &format!("task {id} T={t} S={s} name=block T:own={s} S:own={t}\n");
+        for i in 0..records {
+            let at = 0x10_0000 * s + (i * 7 + id) % 3000 * 32;
+            text += &format!(
+                "i 0x400000 128\nr {at:#x} 32\nx {}\nw {:#x} 16\n",
+                i % 9,
+                at + 0x8_0000
+            );
+        }
+        if id >= 8 {
+            text += &format!("dep {} {id}\n", id - 8);
+        }
+    }
+    text
+}
+
+/// The example of docs/sweep.md beside a trace.
+fn example(folder: &Path, tasks: u64, records: u64) {
+    let spec = BOOK
+        .split("```toml\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    std::fs::write(
+        folder.join("caches.toml"),
+        spec.expect("the page has an example"),
+    )
+    .expect("it can be written");
+    std::fs::write(folder.join("blocks.tnt"), trace(tasks, records)).expect("it can be written");
+}
+
+fn results(folder: &Path, name: &str) -> (Vec<u8>, Vec<u8>) {
+    let read = |extension: &str| {
+        std::fs::read(folder.join(format!("{name}.{extension}"))).expect("the results are there")
+    };
+    (read("csv"), read("parquet"))
+}
+
+#[test]
+fn rows_are_what_sim_says() {
+    let folder = folder();
+    let folder = folder.path();
+    example(folder, 48, 60);
+    let dry = good(folder, &["sweep", "caches.toml", "--dry-run"]).out;
+    assert!(
+        dry.contains("16 runs, into caches.csv and caches.parquet"),
+        "{dry}"
+    );
+    assert!(!folder.join("caches.csv").exists());
+    let json = good(folder, &["sweep", "caches.toml", "--json"]).out;
+    let rows: Vec<serde_json::Value> = json
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let (csv, parquet) = results(folder, "caches");
+    let csv = String::from_utf8(csv).expect("text");
+    let mut lines = csv.lines();
+    let header: Vec<&str> = lines.next().expect("a header").split(',').collect();
+    assert_eq!(
+        header[..7],
+        [
+            "trace", "groups", "machine", "l2.size", "policy", "cores", "seed"
+        ]
+    );
+    assert_eq!(header.last(), Some(&"error"));
+    assert_eq!((rows.len(), lines.clone().count()), (16, 16));
+    for (row, line) in rows.iter().zip(lines) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let plain = |key: &str| match &row[key] {
+            serde_json::Value::String(text) => text.clone(),
+            value => value.to_string(),
+        };
+        for (key, cell) in header
+            .iter()
+            .zip(&cells)
+            .filter(|(key, _)| **key != "error")
+        {
+            assert_eq!(plain(key), **cell, "{key}");
+        }
+        let (cores, set) = (plain("cores"), format!("l2.size={}", plain("l2.size")));
+        let mut words = vec![
+            "sim",
+            "blocks.tnt",
+            "--machine",
+            "toshiba",
+            "--json",
+            "--cores",
+            &cores,
+            "--set",
+            &set,
+        ];
+        let (policy, groups) = (plain("policy"), plain("groups"));
+        words.extend(["--policy", &policy]);
+        if groups != "plain" {
+            words.extend(["--groups", &groups]);
+        }
+        let sim: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(&good(folder, &words).out).expect("JSON");
+        for (key, value) in sim.iter().filter(|(key, _)| *key != "machine") {
+            assert_eq!(row[key], *value, "{key}");
+        }
+    }
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+    assert!(!folder.join("caches.unfinished").exists());
+
+    // Another number of threads, another time, under another name: the same bytes.
+    for threads in ["1", "2"] {
+        let table = good(
+            folder,
+            &["sweep", "caches.toml", "-o", "other", "--threads", threads],
+        )
+        .out;
+        assert!(
+            table.contains("l2.size") && table.contains("16 runs: other.csv and other.parquet"),
+            "{table}"
+        );
+        assert_eq!(
+            results(folder, "other"),
+            (csv.clone().into_bytes(), parquet.clone())
+        );
+    }
+}
+
+/// Starts the sweep, waits until the journal has some results, and sends a signal.
+fn stopped(folder: &Path, signal: Signal) -> support::Said {
+    let journal = folder.join("caches.unfinished");
+    let lines = || std::fs::read_to_string(&journal).map_or(0, |text| text.lines().count());
+    let before = lines();
+    let mut command = tanada(folder, &["sweep", "caches.toml", "--threads", "1"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while lines() < before.max(1) + 2 {
+        assert!(
+            Instant::now() < deadline && child.try_wait().expect("it can be asked").is_none(),
+            "it was not to end yet"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    kill_process(Pid::from_child(&child), signal).expect("it still runs");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(lines() > before, "results are kept");
+    said(output)
+}
+
+#[test]
+fn a_sweep_that_was_stopped_goes_on_and_ends_with_the_same_bytes() {
+    let whole = folder();
+    example(whole.path(), 200, 2000);
+    good(whole.path(), &["sweep", "caches.toml"]);
+    let folder = folder();
+    let folder = folder.path();
+    example(folder, 200, 2000);
+    let killed = stopped(folder, Signal::KILL);
+    assert_eq!(killed.code, None);
+    // Killed in the middle of a line.
+    let journal = folder.join("caches.unfinished");
+    let mut text = std::fs::read(&journal).expect("it is there");
+    text.extend(b"\"blocks.tnt\" 12");
+    std::fs::write(&journal, text).expect("it can be written");
+    let interrupted = stopped(folder, Signal::INT);
+    assert_eq!(interrupted.code, Some(130), "{}", interrupted.err);
+    assert!(
+        interrupted
+            .err
+            .contains("caches.unfinished: the same command goes on from here"),
+        "{}",
+        interrupted.err
+    );
+    assert!(!folder.join("caches.csv").exists());
+    good(folder, &["sweep", "caches.toml"]);
+    assert_eq!(results(folder, "caches"), results(whole.path(), "caches"));
+    assert!(!journal.exists());
+}
+
+#[test]
+fn results_of_other_inputs_or_programs_do_not_count() {
+    let folder = folder();
+    let folder = folder.path();
+    example(folder, 200, 2000);
+    stopped(folder, Signal::KILL);
+    let journal = folder.join("caches.unfinished");
+    let text = std::fs::read_to_string(&journal).expect("it is there");
+    // Another trace under the same name: not one of the results is of it.
+    std::fs::write(folder.join("blocks.tnt"), trace(16, 10)).expect("it can be written");
+    good(folder, &["sweep", "caches.toml"]);
+    let fresh = results(folder, "caches");
+    // Another program's results are left alone.
+    let (head, rest) = text.split_once('\n').expect("a first line");
+    std::fs::write(&journal, format!("{head}0\n{rest}")).expect("it can be written");
+    let said = good(folder, &["sweep", "caches.toml"]);
+    assert!(
+        said.err
+            .contains("from another version of this program; starting over"),
+        "{}",
+        said.err
+    );
+    assert_eq!(results(folder, "caches"), fresh);
+}
+
+#[test]
+fn faults_are_told_with_file_and_line() {
+    let folder = folder();
+    let folder = folder.path();
+    std::fs::write(
+        folder.join("t.tnt"),
+        "tanada-trace 1\ntask 1 T:own=1\nx 5\n",
+    )
+    .expect("it can be written");
+    std::fs::write(folder.join("bad.tnt"), "tanada-trace 1\nx 5\n").expect("it can be written");
+    std::fs::write(folder.join("m.toml"), "name = 3\n").expect("it can be written");
+    let spec = |text: &str| std::fs::write(folder.join("s.toml"), text).expect("it can be written");
+    for (text, words) in [
+        (
+            "traces = 't.tnt'\nmachines = [\n",
+            &["s.toml:", "no TOML"][..],
+        ),
+        (
+            "traces = 't.tnt'\nmachines = ['toshiba',\n'nobody']",
+            &["s.toml:3: ", "no machine \"nobody\"", "toshiba"],
+        ),
+        ("traces = 't.tnt'\nmachines = 'm.toml'", &["m.toml:1: "]),
+        (
+            "machines = 'toshiba'\ntraces = ['t.tnt',\n 'missing.tnt']",
+            &["s.toml:3: ", "missing.tnt"],
+        ),
+        (
+            "traces = 'bad.tnt'\nmachines = 'toshiba'",
+            &["bad.tnt:2: a record before the first task"],
+        ),
+        (
+            "traces = 't.tnt'\nmachines = 'toshiba'\npolicies = ['fcfs', 'ffcs']",
+            &["s.toml:3: ", "ffcs", "lcfs"],
+        ),
+        (
+            "traces = 't.tnt'\nmachines = 'toshiba'\ngroups = 'mine'",
+            &["s.toml:3: no task of t.tnt has groups named `mine`; there are: own, plain, none"],
+        ),
+        (
+            "traces = 't.tnt'\nmachines = 'toshiba'\n[set]\nl7.size = '8K'",
+            &["s.toml:4: toshiba: ", "l7.size"],
+        ),
+        (
+            "traces = 't.tnt'\nmachines = 'toshiba'\n[set]\nl2.size = ['64K',\n'7']",
+            &["s.toml:5: toshiba: ", "l2.size=7"],
+        ),
+        (
+            "traces = 't.tnt'\nmachines = 'toshiba'\nseeds = [1, 1]",
+            &["s.toml:3: `1` is in this list twice"],
+        ),
+    ] {
+        spec(text);
+        bad(folder, &["sweep", "s.toml"], 1, words);
+        assert!(!folder.join("s.csv").exists() && !folder.join("s.unfinished").exists());
+    }
+    bad(
+        folder,
+        &["sweep", "none.toml"],
+        1,
+        &["none.toml: No such file"],
+    );
+    bad(folder, &["sweep"], 2, &["SPEC"]);
+    bad(
+        folder,
+        &["sweep", "s.toml", "--threads", "0"],
+        2,
+        &["--threads"],
+    );
+    spec("traces = 't.tnt'\nmachines = 'toshiba'");
+    bad(
+        folder,
+        &["sweep", "s.toml", "-o", "no/where"],
+        1,
+        &["no/where.csv: there is no folder no"],
+    );
+}
+
+#[test]
+fn a_run_without_a_result_does_not_hold_up_the_others() {
+    let folder = folder();
+    let folder = folder.path();
+    let text = "tanada-trace 1\ntask 1\nx 18446744073709551615\ntask 2\nx 18446744073709551615\n";
+    std::fs::write(folder.join("long.tnt"), text).expect("it can be written");
+    // On one core the second task passes the end of the clock, on two it does not.
+    std::fs::write(
+        folder.join("s.toml"),
+        "traces = 'long.tnt'\nmachines = 'toshiba'\npolicies = 'fcfs'\ncores = [1, 2]\n",
+    )
+    .expect("it can be written");
+    bad(
+        folder,
+        &["sweep", "s.toml"],
+        1,
+        &["1 of 2 runs have no result", "long.tnt:5"],
+    );
+    let (csv, _) = results(folder, "s");
+    let csv = String::from_utf8(csv).expect("text");
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(
+        lines.len() == 3
+            && lines[1].contains("2^64-1")
+            && lines[2].contains("18446744073709551615")
+            && lines[2].ends_with(','),
+        "{csv}"
+    );
+}
