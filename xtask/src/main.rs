@@ -4,6 +4,7 @@
 
 mod test;
 mod tidy;
+mod two_processes;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,6 +18,8 @@ Examples:
   cargo xtask test --only clippy,tidy     these steps
   cargo xtask test --list                 the steps and what each does
   cargo xtask test --full                 the long products and ten minutes of fuzzing a target
+  cargo xtask sanitize thread --quick     tests and soak under ThreadSanitizer
+  cargo xtask sanitize --minutes 30       all sanitizers, with a long soak
   cargo xtask tidy                        only the rules that read the workspace";
 
 /// The project's own chores.
@@ -32,6 +35,10 @@ enum Verb {
     /// Runs every check of the project, goes on after failures, and sums up.
     #[command(after_help = EXAMPLES)]
     Test(test::Options),
+    /// Runs tests, soak and decoding under ThreadSanitizer, AddressSanitizer and Valgrind.
+    Sanitize(test::sanitize::Options),
+    /// Measures what two parallel programs at once do to each other, bound and unbound.
+    TwoProcesses(two_processes::Options),
     /// Checks the invariants of the design that can be read off the workspace.
     Tidy,
 }
@@ -39,6 +46,8 @@ enum Verb {
 fn main() -> ExitCode {
     let passed = match Arguments::parse().verb {
         Verb::Test(options) => test::run(&root(), &options),
+        Verb::Sanitize(options) => test::sanitize::run(&root(), &options),
+        Verb::TwoProcesses(options) => two_processes::run(&root(), &options),
         Verb::Tidy => tidy::run(&root()),
     };
     if passed {

@@ -18,7 +18,7 @@ pub(super) fn tidy(runner: &Runner) -> Outcome {
     let ending = runner.run_words(
         &[&program.to_string_lossy(), "tidy"],
         &[],
-        Duration::from_secs(60),
+        Duration::from_secs(300),
     );
     if !ending.success {
         return Outcome::Failed(ending.output);
@@ -45,7 +45,7 @@ pub(super) fn advisories(runner: &Runner) -> Outcome {
     let ending = runner.run_words(
         &["cargo", "deny", "check", "advisories"],
         &[],
-        Duration::from_secs(120),
+        Duration::from_secs(600),
     );
     let reason = |text: &str| UNREACHABLE.iter().any(|reason| text.contains(reason));
     match ending.success {
@@ -94,7 +94,8 @@ pub(super) fn examples(runner: &Runner) -> Outcome {
     let mut wrong = String::new();
     for run in &runs {
         let words: Vec<&str> = run.iter().map(String::as_str).collect();
-        let ending = runner.run_words(&words, &[], Duration::from_secs(120));
+        // The first of them builds the whole workspace.
+        let ending = runner.run_words(&words, &[], Duration::from_secs(1200));
         if !ending.success {
             wrong += &ending.output;
         }

@@ -2,6 +2,7 @@
 
 mod checks;
 mod runner;
+pub(crate) mod sanitize;
 mod steps;
 mod tools;
 

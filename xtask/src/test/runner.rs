@@ -221,18 +221,18 @@ impl Runner {
         }
         // A file keeps the order of both streams and never blocks the child.
         let file = tempfile::NamedTempFile::new()?;
+        let output = File::options().append(true).open(file.path())?;
+        command.stderr(output.try_clone()?).stdout(output);
+        let mut shown_so_far = self.verbose.then(|| file.reopen()).transpose()?;
         if self.verbose {
             println!("$ {shown}");
-        } else {
-            let output = File::options().append(true).open(file.path())?;
-            command.stderr(output.try_clone()?).stdout(output);
         }
         command.process_group(0); // so that its own children can be stopped with it
         if self.interrupted() {
             return Err(std::io::Error::other("interrupted"));
         }
         let mut child = command.spawn()?;
-        let (status, late) = self.wait(&mut child, limit)?;
+        let (status, late) = self.wait(&mut child, limit, shown_so_far.as_mut())?;
         let bytes = std::fs::read(file.path())?;
         let mut output = format!("$ {shown}\n{}", String::from_utf8_lossy(&bytes));
         match (late, status.code()) {
@@ -247,8 +247,13 @@ impl Runner {
         })
     }
 
-    /// Waits for the child, at most `limit`; the second value says that it was too late.
-    fn wait(&self, child: &mut Child, limit: Duration) -> std::io::Result<(ExitStatus, bool)> {
+    /// Waits for the child, at most `limit`; the second value says that it was too late. Meanwhile what it writes to `output` is shown.
+    fn wait(
+        &self,
+        child: &mut Child,
+        limit: Duration,
+        mut output: Option<&mut File>,
+    ) -> std::io::Result<(ExitStatus, bool)> {
         let group = child.id() as i32;
         self.child.store(group, Ordering::SeqCst);
         if self.interrupted() {
@@ -264,6 +269,9 @@ impl Runner {
                 late = true;
                 stop(group, Signal::KILL);
             }
+            if let Some(output) = output.as_mut() {
+                std::io::copy(*output, &mut std::io::stdout())?;
+            }
             let name = self.step.get();
             self.live(&format!(
                 "running  {name:<12} {:5.0} s",
@@ -272,6 +280,9 @@ impl Runner {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(200));
         };
+        if let Some(output) = output {
+            std::io::copy(output, &mut std::io::stdout())?;
+        }
         self.child.store(0, Ordering::SeqCst);
         if late || self.interrupted() {
             stop(group, Signal::KILL); // what the child left behind

@@ -3,6 +3,7 @@
 use super::Outcome;
 use super::checks;
 use super::runner::{Command, Ending, Runner};
+use super::sanitize;
 use super::tools;
 
 /// One named part of the check.
@@ -121,20 +122,28 @@ pub(super) const STEPS: &[Step] = &[
     ),
     step(
         "shuttle",
-        "the sleep protocol under chosen and random schedules",
-        Action::Commands(&[CARGO
-            .args(&[
-                "test",
-                "-p",
-                "tanada-runtime",
-                "--release",
-                "--test",
-                "model*",
-            ])
-            .env("RUSTFLAGS", "--cfg shuttle")
-            .env("CARGO_TARGET_DIR", "target/shuttle")
-            .minutes(30)
-            .when("crates/runtime/tests/model")]),
+        "the sleep protocol and the policies under chosen and random schedules",
+        Action::Commands(&[
+            CARGO
+                .args(&["test", "-p", "tanada-laws", "--release", "--test", "model*"])
+                .env("RUSTFLAGS", "--cfg shuttle")
+                .env("CARGO_TARGET_DIR", "target/shuttle")
+                .minutes(30)
+                .when("crates/laws/tests/model"),
+            CARGO
+                .args(&[
+                    "test",
+                    "-p",
+                    "tanada-runtime",
+                    "--release",
+                    "--test",
+                    "model*",
+                ])
+                .env("RUSTFLAGS", "--cfg shuttle")
+                .env("CARGO_TARGET_DIR", "target/shuttle")
+                .minutes(30)
+                .when("crates/runtime/tests/model"),
+        ]),
     ),
     step(
         "end-to-end",
@@ -149,6 +158,27 @@ pub(super) const STEPS: &[Step] = &[
                 .minutes(30)
                 .when("crates/cli/tests/"),
         ]),
+    ),
+    step(
+        "soak",
+        "20 s of random graphs, every task of them checked",
+        Action::Commands(&[CARGO
+            .args(&[
+                "run",
+                "--release",
+                "--quiet",
+                "--package",
+                "tanada-soak",
+                "--",
+                "--duration",
+                "20s",
+            ])
+            .minutes(20)]),
+    ),
+    step(
+        "sanitize",
+        "tests and soak under ThreadSanitizer; --full: AddressSanitizer and Valgrind, too (needs a nightly toolchain)",
+        Action::Function(sanitize::step),
     ),
     step(
         "examples",

@@ -29,7 +29,8 @@ const fn allowed(
 /// Stands for every crate of the workspace.
 const EVERYTHING: &[&str] = &["*"];
 
-/// DESIGN.md, section 2, word for word; a crate that is not here yet is allowed nothing and has to be added.
+/// The arrows of ARCHITECTURE.md, Code map, and those of crates that are to come; a crate that is not here is allowed nothing and has to be
+/// added.
 ///
 /// The right column is for tests: they may look further, but never from `topology`, `queues` or `policy` up to an engine.
 const TABLE: &[Allowed] = &[
@@ -43,7 +44,7 @@ const TABLE: &[Allowed] = &[
         &["tanada-topology", "tanada-queues"],
         &["tanada-report"],
     ),
-    // The scheduling laws that both engines pass (DESIGN.md, section 5): a crate for tests, which no other may need to run.
+    // The scheduling laws that both engines pass (ARCHITECTURE.md, Code map): a crate for tests, which no other may need to run.
     allowed(
         "tanada-laws",
         &["tanada-policy", "tanada-queues", "tanada-topology"],
@@ -74,6 +75,12 @@ const TABLE: &[Allowed] = &[
         "tanada-workloads",
         &["tanada-runtime", "tanada-trace", "tanada-h264"],
         &["tanada-policy", "tanada-topology", "tanada-report"],
+    ),
+    // Random graphs on real threads for hours, also under sanitizers: as few other crates as possible.
+    allowed(
+        "tanada-soak",
+        &["tanada-policy", "tanada-runtime", "tanada-workloads"],
+        &[],
     ),
     allowed("tanada", EVERYTHING, EVERYTHING),
     allowed("tanada-examples", EVERYTHING, EVERYTHING),
@@ -126,7 +133,7 @@ pub(super) fn dependencies(workspace: &Workspace, report: &mut Report) {
                 &manifest,
                 0,
                 format!(
-                    "`{}` must not depend on `{name}` (DESIGN.md, section 2)",
+                    "`{}` must not depend on `{name}` (ARCHITECTURE.md, Code map)",
                     package.name
                 ),
             );
@@ -213,7 +220,7 @@ mod tests {
         let findings = workspace.findings(dependencies);
         assert_eq!(
             findings,
-            "crates/policy/Cargo.toml: `tanada-policy` must not depend on `tanada-runtime` (DESIGN.md, section 2)"
+            "crates/policy/Cargo.toml: `tanada-policy` must not depend on `tanada-runtime` (ARCHITECTURE.md, Code map)"
         );
     }
 

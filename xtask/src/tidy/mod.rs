@@ -65,7 +65,7 @@ type Rule = fn(&Workspace, &mut Report);
 /// Every rule by name.
 const RULES: &[(&str, Rule)] = &[
     (
-        "dependencies point as in DESIGN.md, section 2",
+        "dependencies point as in ARCHITECTURE.md, Code map",
         crates::dependencies,
     ),
     ("every crate is in the map of ARCHITECTURE.md", crates::map),

@@ -5,7 +5,7 @@ use super::{Report, Workspace};
 
 const POLICY: &str = "crates/policy/src/";
 
-/// What no policy may mention, and what it would break (DESIGN.md, section 5).
+/// What no policy may mention, and what it would break (ARCHITECTURE.md, Code map).
 const BANNED: &[(&str, &[&str])] = &[
     ("unsafe code", &["unsafe"]),
     (
