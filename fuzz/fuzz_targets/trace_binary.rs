@@ -12,9 +12,9 @@ fuzz_target!(|data: &[u8]| {
             let block = [&(ops.len() as u32).to_le_bytes(), ops, apart].concat();
             // Each third of them has a task at the begin of the block, so that its operations are reached.
             match kind % 4 {
-                1 => file_of(&block, &[0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0], 1, 0),
-                2 => file_of(&block, graph, u64::from(*tasks), u64::from(*edges)),
-                _ => file_of(rest, &[0, 1, 0, 0, 0, 0, 1, *tasks, 0, 0, 0], 1, 0),
+                1 => file_of(&block, &[0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0], [1, 0, 0]),
+                2 => file_of(&block, graph, [u64::from(*tasks), u64::from(*edges), 0]),
+                _ => file_of(rest, &[0, 1, 0, 0, 0, 0, 1, *tasks, 0, 0, 0], [1, 0, 0]),
             }
         }
         _ => data.to_vec(),

@@ -24,6 +24,9 @@ pub(crate) const PADDING: usize = 24;
 /// Before a block's operations: their number, in four bytes.
 const HEAD: usize = 4;
 
+/// No operation, which is a byte at least, says more records than a loop can.
+pub(crate) const MOST_AT_ONCE: usize = u16::MAX as usize;
+
 /// The longest loop.
 const PERIOD: usize = 32;
 

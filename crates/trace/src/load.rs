@@ -1,24 +1,31 @@
 //! Makes a [`Trace`] of a file.
 
-use std::io::Read;
+use std::io::{Read, Seek};
 
-use tempfile::{SpooledData, SpooledTempFile, spooled_tempfile};
+use tempfile::{SpooledData, spooled_tempfile};
 
-use crate::binary::{Entry, GraphReader, Layout};
-use crate::blocks::{BlockWriter, Store};
-use crate::codec::Encoder;
-use crate::graph::{Builder, Graph, IdMap, NONE, Words, cycle_text};
-use crate::text::check_record;
-use crate::{Groups, NewTask, Record, Sink, Trace, TraceError, read_text};
+use crate::binary::{BinaryWriter, Entry, GraphReader, Layout};
+use crate::blocks::Store;
+use crate::graph::{Graph, IdMap, NONE, Words, cycle_text};
+use crate::{Groups, Trace, TraceError, read_text};
 
-/// Compressed records beyond this size go to a temporary file.
+/// The binary form of a text beyond this size goes to a temporary file.
 const IN_MEMORY: usize = 16 << 20;
 
-/// Loads a text trace.
+/// Loads a text trace: converts it, and loads that.
 pub(crate) fn text(from: impl Read, name: &str, groups: &Groups) -> Result<Trace, TraceError> {
-    let mut loader = Loader::new(groups);
-    read_text(from, name, &mut loader)?;
-    loader.finish(name).map_err(|error| error.of_file(name))
+    let of_file = |error: TraceError| error.of_file(name);
+    let mut writer = BinaryWriter::new(spooled_tempfile(IN_MEMORY)).map_err(of_file)?;
+    read_text(from, name, &mut writer)?;
+    let mut file = writer.finish().map_err(of_file)?;
+    let length = file
+        .stream_position()
+        .map_err(|error| of_file(error.into()))?;
+    let store = match file.into_inner() {
+        SpooledData::InMemory(bytes) => Store::Memory(bytes.into_inner()),
+        SpooledData::OnDisk(file) => Store::File(file),
+    };
+    binary(store, length, name, groups)
 }
 
 /// Loads the graph of a binary trace of `length` bytes.
@@ -149,104 +156,5 @@ impl Subset {
             .iter()
             .map(|&word| words.list()[word as usize].clone())
             .collect()
-    }
-}
-
-/// Makes a trace of what it is told.
-#[derive(Debug)]
-struct Loader {
-    groups: Groups,
-    builder: Builder,
-    groupings: Words,
-    hints: Vec<(u32, u32, u32)>,
-    hint_words: Words,
-    encoder: Encoder<SpooledTempFile>,
-    records: u64,
-}
-
-impl Loader {
-    fn new(groups: &Groups) -> Self {
-        Self {
-            groups: groups.clone(),
-            builder: Builder::default(),
-            groupings: Words::default(),
-            hints: Vec::new(),
-            hint_words: Words::default(),
-            encoder: Encoder::new(BlockWriter::new(spooled_tempfile(IN_MEMORY), 0)),
-            records: 0,
-        }
-    }
-
-    fn end_task(&mut self) -> Result<(), TraceError> {
-        if let Some(start) = self.encoder.end_task()?
-            && let Some(task) = self.builder.tasks.last_mut()
-        {
-            (task.block, task.offset) = start;
-        }
-        Ok(())
-    }
-
-    fn finish(mut self, name: &str) -> Result<Trace, TraceError> {
-        self.end_task()?;
-        let blocks = self.encoder.finish()?;
-        let (graph, names) = self.builder.finish()?;
-        let store = match blocks.out.into_inner() {
-            SpooledData::InMemory(bytes) => Store::Memory(bytes.into_inner()),
-            SpooledData::OnDisk(file) => Store::File(file),
-        };
-        let trace = Trace {
-            name: name.to_owned(),
-            graph,
-            names: names.into_list(),
-            groupings: self.groupings.into_list(),
-            hints: self.hints,
-            hint_words: self.hint_words.into_list(),
-            records: self.records,
-            blocks: blocks.index,
-            store,
-        };
-        check_groups(trace, &self.groups)
-    }
-}
-
-impl Sink for Loader {
-    fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError> {
-        self.end_task()?;
-        let (t, s) = match &self.groups {
-            Groups::Plain => (task.t, task.s),
-            Groups::None => (0, 0),
-            Groups::Named(wanted) => task
-                .groupings
-                .iter()
-                .find(|g| g.name == wanted)
-                .map_or((0, 0), |g| (g.t, g.s)),
-        };
-        let index = self.builder.tasks.len() as u32;
-        self.builder.task(&NewTask { t, s, ..*task })?;
-        for grouping in task.groupings {
-            self.groupings.index(grouping.name);
-        }
-        for (name, value) in task.hints {
-            self.hints.push((
-                index,
-                self.hint_words.index(name),
-                self.hint_words.index(value),
-            ));
-        }
-        Ok(())
-    }
-
-    fn record(&mut self, record: Record) -> Result<(), TraceError> {
-        check_record(record, !self.builder.tasks.is_empty(), self.builder.line)?;
-        self.records += 1;
-        self.encoder.push(record)
-    }
-
-    fn edge(&mut self, from: u32, to: u32, fork: bool) -> Result<(), TraceError> {
-        self.builder.edge(from, to, fork)
-    }
-
-    fn at_line(&mut self, line: u64) {
-        self.builder.line = line;
     }
 }

@@ -17,11 +17,17 @@ pub struct Reader<'a> {
     trace: &'a Trace,
     cache: Cache,
     scratch: Box<Scratch>,
+    count: Count,
 }
 
 /// Where in a task's records a core is; some hundred bytes, and 1 KiB more while a task of more than one window runs.
 #[derive(Clone, Debug)]
-pub struct Cursor(codec::Cursor);
+pub struct Cursor {
+    place: codec::Cursor,
+    task: u32,
+    /// Records of the task that were decoded.
+    records: u64,
+}
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(trace: &'a Trace) -> Self {
@@ -29,6 +35,7 @@ impl<'a> Reader<'a> {
         Self {
             trace,
             scratch: Box::new(SCRATCH),
+            count: Count::new(trace.len()),
             cache: Cache {
                 slot_of,
                 slots: Vec::new(),
@@ -44,8 +51,12 @@ impl<'a> Reader<'a> {
     /// If there is no such task.
     #[must_use]
     pub fn start(&self, task: u32) -> Cursor {
-        let task = &self.trace.tasks()[task as usize];
-        Cursor(codec::Cursor::at(task.block, task.offset))
+        let begin = &self.trace.tasks()[task as usize];
+        Cursor {
+            place: codec::Cursor::at(begin.block, begin.offset),
+            task,
+            records: 0,
+        }
     }
 
     /// Replaces what is in `window` by the next records of the cursor's task, some hundred; by none at its end.
@@ -53,37 +64,98 @@ impl<'a> Reader<'a> {
     /// A nanosecond or two a record, and about 25 microseconds for each block of them that was not read lately.
     ///
     /// # Errors
-    /// The file cannot be read or is damaged there.
+    /// The file cannot be read or is damaged there; or this was the end of the last task, and all together do not have as many records as
+    /// the file says.
     pub fn fill(
         &mut self,
         cursor: &mut Cursor,
         window: &mut Vec<Record>,
     ) -> Result<(), TraceError> {
         window.clear();
-        let cursor = &mut cursor.0;
-        while cursor.block != NONE {
-            let bytes = self
-                .cache
-                .block(cursor.block, self.trace)
+        self.decode(&mut cursor.place, window)
+            .map_err(|error| error.of_file(&self.trace.name))?;
+        cursor.records += window.len() as u64;
+        if window.is_empty() {
+            self.count
+                .end(cursor, self.trace.records)
                 .map_err(|error| error.of_file(&self.trace.name))?;
-            match codec::decode(bytes, cursor, window, WINDOW, &mut self.scratch) {
+        }
+        Ok(())
+    }
+
+    fn decode(
+        &mut self,
+        place: &mut codec::Cursor,
+        window: &mut Vec<Record>,
+    ) -> Result<(), TraceError> {
+        while place.block != NONE {
+            let bytes = self.cache.block(place.block, self.trace)?;
+            match codec::decode(bytes, place, window, WINDOW, &mut self.scratch) {
                 Some(Step::Full) => {
-                    cursor.keep(window);
+                    place.keep(window);
                     return Ok(());
                 }
-                Some(Step::End) => cursor.block = NONE,
-                Some(Step::NextBlock) if cursor.block as usize + 1 < self.trace.blocks.len() => {
-                    cursor.next_block();
+                Some(Step::End) => place.block = NONE,
+                Some(Step::NextBlock) if place.block as usize + 1 < self.trace.blocks.len() => {
+                    place.next_block();
                 }
                 Some(Step::NextBlock) | None => {
-                    let block = self.trace.blocks[cursor.block as usize];
-                    cursor.block = NONE;
-                    return Err(bad(block, "its records make no sense").of_file(&self.trace.name));
+                    let block = self.trace.blocks[place.block as usize];
+                    place.block = NONE;
+                    return Err(bad(block, "its records make no sense"));
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Whether the tasks have as many records as the file says: known when each was read to its end.
+#[derive(Debug)]
+struct Count {
+    /// A bit for each task that was.
+    ended: Vec<u64>,
+    /// How many tasks were not.
+    left: usize,
+    records: u64,
+}
+
+impl Count {
+    fn new(tasks: usize) -> Self {
+        Self {
+            ended: vec![0; tasks.div_ceil(64)],
+            left: tasks,
+            records: 0,
+        }
+    }
+
+    /// The cursor's task was read to its end, perhaps not for the first time.
+    fn end(&mut self, cursor: &Cursor, expected: u64) -> Result<(), TraceError> {
+        let (word, bit) = (cursor.task as usize / 64, 1 << (cursor.task % 64));
+        if self.ended[word] & bit != 0 {
+            return Ok(());
+        }
+        self.ended[word] |= bit;
+        self.left -= 1;
+        self.records += cursor.records;
+        if self.records > expected || self.left == 0 && self.records < expected {
+            return Err(wrong_count(self.records, expected));
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn wrong_count(records: u64, expected: u64) -> TraceError {
+    let relation = if records > expected {
+        "at least"
+    } else {
+        "only"
+    };
+    let text = format!(
+        "damaged: its footer counts {expected} records, but its tasks have {relation} {records}; make or copy the file again"
+    );
+    TraceError::content("", text)
 }
 
 /// Decompressed blocks, those used last.

@@ -29,6 +29,12 @@ pub fn read_text(mut from: impl Read, name: &str, sink: &mut impl Sink) -> Resul
     feed(&mut from, &mut parser).map_err(|error| error.of_file(name))
 }
 
+/// A line without the carriage return that stands before its line feed in files of some systems.
+#[inline]
+pub(crate) fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
 fn feed(from: &mut impl Read, parser: &mut Parser<'_, impl Sink>) -> Result<(), TraceError> {
     let mut buffer = vec![0; CHUNK];
     // Bytes of a line that has no end yet; and whether a comment goes on that is longer than the buffer.

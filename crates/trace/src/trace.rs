@@ -94,7 +94,7 @@ pub struct Trace {
 impl Trace {
     /// Reads a trace in either form, told apart by the first bytes.
     ///
-    /// A text is compressed while it is read, some ten million records a second; of a binary trace only the graph is read, some ten million
+    /// A text is converted while it is read, some ten million records a second; of a binary trace only the graph is read, some ten million
     /// tasks a second.
     ///
     /// # Errors
@@ -186,7 +186,7 @@ impl Trace {
             .map(|hint| &*self.hint_words[hint.2 as usize])
     }
 
-    /// How many records there are.
+    /// How many records there are. Of a binary file it is what its footer says; a [`Reader`] that came to the end of all tasks has checked it.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records

@@ -2,8 +2,10 @@
 
 mod common;
 
+use std::time::{Duration, Instant};
+
 use proptest::prelude::*;
-use tanada_trace::{Groups, Kind, Record, Trace, TraceError, fuzzing::file_of};
+use tanada_trace::{Groups, Kind, Record, Trace, TraceError, convert, fuzzing::file_of};
 
 /// All that a file says, if it can be read to its end.
 fn read_all(bytes: &[u8]) -> Result<(Vec<tanada_trace::Task>, Vec<Record>), TraceError> {
@@ -101,20 +103,103 @@ fn what_is_wrong_is_told() {
 #[test]
 fn claims_are_not_believed() {
     for tasks in [1, 1 << 20, (1 << 31) - 1, 1 << 40, u64::MAX] {
-        let error = read_all(&file_of(&[], &[0], tasks, tasks))
+        let error = read_all(&file_of(&[], &[0], [tasks, tasks, 0]))
             .unwrap_err()
             .to_string();
         assert!(error.starts_with("in.tnb: damaged: "), "{error}");
     }
-    let mut bytes = file_of(&[1, 0, 0, 0, 0xe0], &[0], 0, 0);
-    let footer = bytes.len() - 56;
+    let mut bytes = file_of(&[1, 0, 0, 0, 0xe0], &[0], [0, 0, 0]);
     for blocks in [u32::MAX as u64, 1 << 40, u64::MAX] {
-        bytes[footer..footer + 8].copy_from_slice(&blocks.to_le_bytes());
-        let crc = crc32fast::hash(&bytes[footer..footer + 44]);
-        bytes[footer + 44..footer + 48].copy_from_slice(&crc.to_le_bytes());
+        forge(&mut bytes, 0, blocks);
         let error = read_all(&bytes).unwrap_err().to_string();
         assert!(error.starts_with("in.tnb: damaged: its footer "), "{error}");
     }
+}
+
+/// Where the footer begins.
+fn footer(bytes: &[u8]) -> usize {
+    bytes.len() - 56
+}
+
+/// Puts `value` in the place of a number of the footer, and makes its checksum right.
+fn forge(bytes: &mut [u8], number: usize, value: u64) {
+    let footer = footer(bytes);
+    bytes[footer + number * 8..][..8].copy_from_slice(&value.to_le_bytes());
+    let crc = crc32fast::hash(&bytes[footer..footer + 44]);
+    bytes[footer + 44..footer + 48].copy_from_slice(&crc.to_le_bytes());
+}
+
+#[test]
+fn every_number_of_the_footer_is_checked() {
+    let bytes = sample();
+    assert!(read_all(&bytes).is_ok());
+    // Blocks of records, blocks of the graph, tasks, dependencies, records.
+    for number in 0..5 {
+        let at = footer(&bytes) + number * 8;
+        let value = u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        for wrong in [value - 1, value + 1, 0, value * 2, u64::MAX] {
+            let mut forged = bytes.clone();
+            forge(&mut forged, number, wrong);
+            let begin = Instant::now();
+            let error = read_all(&forged)
+                .expect_err("a number that nobody looks at")
+                .to_string();
+            assert!(begin.elapsed() < Duration::from_secs(1), "{error}");
+            assert!(error.starts_with("in.tnb: damaged: "), "{error}");
+        }
+    }
+    let records = read_all(&bytes).unwrap().1.len() as u64;
+    let with = |count| {
+        let mut forged = bytes.clone();
+        forge(&mut forged, 4, count);
+        forged
+    };
+    let message = |count| read_all(&with(count)).unwrap_err().to_string();
+    let (less, more) = (records - 1, records + 1);
+    let again = "make or copy the file again";
+    assert_eq!(
+        message(less),
+        format!(
+            "in.tnb: damaged: its footer counts {less} records, but its tasks have at least {records}; {again}"
+        )
+    );
+    assert_eq!(
+        message(more),
+        format!(
+            "in.tnb: damaged: its footer counts {more} records, but its tasks have only {records}; {again}"
+        )
+    );
+    // What nothing of this size can hold is refused before a record is read.
+    let opened = Trace::parse(&with(1 << 50), "in.tnb", &Groups::Plain);
+    assert_eq!(
+        opened.unwrap_err().to_string(),
+        "in.tnb: damaged: its footer counts more records than its blocks can hold"
+    );
+    // Who converts it is told as well.
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("in.tnb"), folder.path().join("out.tnt"));
+    std::fs::write(&from, with(less)).unwrap();
+    assert!(convert(&from, &to).is_err() && !to.exists());
+}
+
+/// Tasks that are read several times, by several cursors, or not at all, are no wrong count.
+#[test]
+fn tasks_may_be_read_again() {
+    let bytes = sample();
+    let trace = Trace::parse(&bytes, "in.tnb", &Groups::Plain).unwrap();
+    let mut reader = trace.reader().unwrap();
+    let mut window = Vec::new();
+    let mut records = 0;
+    for task in [39, 39, 0, 38, 39].into_iter().chain(0..40).chain(0..40) {
+        let mut cursors = [reader.start(task), reader.start(task)];
+        for _ in 0..3 {
+            for cursor in &mut cursors {
+                reader.fill(cursor, &mut window).unwrap();
+                records += window.len() as u64;
+            }
+        }
+    }
+    assert!(records > 4 * trace.records());
 }
 
 /// A task graph of one task whose records begin at the begin of the first block.
@@ -127,8 +212,8 @@ fn block(ops: &[u8], apart: &[u8]) -> Vec<u8> {
 
 #[test]
 fn operations_as_documented() {
-    let records = |ops: &[u8], apart: &[u8]| {
-        read_all(&file_of(&block(ops, apart), &ONE_TASK, 1, 0)).map(|read| read.1)
+    let records = |ops: &[u8], apart: &[u8], count| {
+        read_all(&file_of(&block(ops, apart), &ONE_TASK, [1, 0, count])).map(|read| read.1)
     };
     // Read of 8 bytes at 0x10; the same distance again; behind it; computation of 200 cycles; as many again, three times.
     let read = Kind::Read as u8;
@@ -149,7 +234,7 @@ fn operations_as_documented() {
         Record::compute(200),
         Record::compute(200),
     ];
-    assert_eq!(records(&ops, &[0x90, 200, 3]).unwrap(), expected);
+    assert_eq!(records(&ops, &[0x90, 200, 3], 7).unwrap(), expected);
     // A loop of two, of which five records come.
     let ops = [
         read | 3 << 2 | 2 << 5,
@@ -166,7 +251,7 @@ fn operations_as_documented() {
         .take(9)
         .collect();
     assert_eq!(
-        records(&ops, &[0x90, 1, 0x84, 2, 2, 5, 0]).unwrap(),
+        records(&ops, &[0x90, 1, 0x84, 2, 2, 5, 0], 9).unwrap(),
         expected
     );
 
@@ -195,8 +280,12 @@ fn operations_as_documented() {
             "a run below 0",
         ),
     ] {
-        let error = records(ops, apart).expect_err(what).to_string();
-        assert!(error.starts_with("in.tnb: damaged: "), "{what}: {error}");
+        let error = records(ops, apart, 1).expect_err(what).to_string();
+        assert!(
+            error.starts_with("in.tnb: damaged: the block of ")
+                && error.contains(": its records make no sense"),
+            "{what}: {error}"
+        );
     }
 }
 
@@ -205,12 +294,12 @@ proptest! {
 
     #[test]
     fn any_operations(ops in proptest::collection::vec(any::<u8>(), 0..200), apart in proptest::collection::vec(any::<u8>(), 0..900)) {
-        let _ = read_all(&file_of(&block(&ops, &apart), &ONE_TASK, 1, 0));
+        let _ = read_all(&file_of(&block(&ops, &apart), &ONE_TASK, [1, 0, 0]));
     }
 
     #[test]
     fn any_graph(graph in proptest::collection::vec(prop_oneof![0..4_u8, any::<u8>()], 0..300), tasks in 0..40_u64, edges in 0..40_u64) {
-        let _ = read_all(&file_of(&block(&[0xe0; 8], &[]), &graph, tasks, edges));
+        let _ = read_all(&file_of(&block(&[0xe0; 8], &[]), &graph, [tasks, edges, 0]));
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn headers() {
             "in.tnt:1: not a trace: found `\\x7fELF\\x02\\x00\\x00\\x00` where the header `tanada-trace 1` must stand",
         ),
         (
-            "tanada-trace 1\r\n",
+            "tanada-trace 1\r\r\n",
             "in.tnt:1: version `1\\r` of the trace form is not known here, only 1",
         ),
     ] {
@@ -156,8 +156,12 @@ fn items() {
             "3: unknown word `R`; a line begins with task, x, i, r, w, dep or fork",
         ),
         (
-            "task 1\r\nx 1\r\n",
-            "2: `1\\r` is no ID; write decimal or 0x-hex digits without a sign",
+            "task 1\rx 1\n",
+            "2: `1\\rx` is no ID; write decimal or 0x-hex digits without a sign",
+        ),
+        (
+            "task 1\r\n\r\nx 1 \r 2\r\n",
+            "4: unknown or surplus word `\\r`",
         ),
         (
             "tanada-trace 1",
@@ -219,6 +223,18 @@ fn not_utf8_and_long() {
         self::message(comment),
         "in.tnt:5: `-1` is no number of cycles; write decimal or 0x-hex digits without a sign"
     );
+}
+
+/// Files of systems whose lines end with a carriage return and a line feed are the same traces.
+#[test]
+fn carriage_returns_before_line_feeds() {
+    let text = "tanada-trace 1 # a\n\ntask 1 name=a T=2 # b\nx 5\n\nr 0x10 4\ntask 2 h:a=b\n dep 1 2\nw 1 1";
+    let parse = |text: &str| Trace::parse(text.as_bytes(), "in.tnt", &Groups::Plain).unwrap();
+    let (plain, windows) = (parse(text), parse(&text.replace('\n', "\r\n")));
+    assert_eq!(plain.tasks(), windows.tasks());
+    assert_eq!((plain.name(0), plain.records()), (windows.name(0), 3));
+    assert_eq!(windows.hint(1, "a"), Some("b"));
+    assert!(windows.name(0) == "a" && parse(&format!("{text}\r")).records() == 3);
 }
 
 /// Random bytes after a header, and without one, end quickly.

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::TraceError;
 use crate::blocks::{Block, BlockWriter, Store};
-use crate::codec::BLOCK;
+use crate::codec::{BLOCK, MOST_AT_ONCE};
 use crate::graph::{MOST_TASKS, NONE};
 
 /// The first bytes: no text, and damaged by whatever changes line ends.
@@ -167,6 +167,13 @@ impl Layout {
             ));
         }
         let graph = blocks.split_off(records as usize);
+        let bytes: u64 = blocks.iter().map(|block| u64::from(block.length)).sum();
+        // Whether there are so many is known when all were read; that there cannot be is known here.
+        if counts.records > bytes * MOST_AT_ONCE as u64 {
+            return Err(fault(
+                "damaged: its footer counts more records than its blocks can hold",
+            ));
+        }
         Ok(Self {
             counts,
             records: blocks,

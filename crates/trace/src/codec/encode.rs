@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::decode::place_in_block;
-use super::{BLOCK, HEAD, PERIOD, RECENT, Seen, control, place, size};
+use super::{BLOCK, HEAD, MOST_AT_ONCE, PERIOD, RECENT, Seen, control, place, size};
 use crate::blocks::BlockWriter;
 use crate::{Kind, Record, TraceError};
 
@@ -174,7 +174,7 @@ impl<W: Write> Encoder<W> {
             if !(2..=PERIOD).contains(&period) || 2 * period > at || period == best.0 {
                 continue;
             }
-            let records = self.records[at..].iter().take(0xffff).zip(at..);
+            let records = self.records[at..].iter().take(MOST_AT_ONCE).zip(at..);
             let count = records
                 .take_while(|(record, i)| self.foretold(*i, period) == Some(**record))
                 .count();

@@ -74,7 +74,7 @@ fn parse(line: &[u8]) -> Result<(What, u64, u64), &'static str> {
             rest = digits;
         }
         let value = take_hex(&mut rest).ok_or(what)?;
-        match rest.first().is_none_or(blank) || rest == b"\r" {
+        match rest.first().is_none_or(blank) {
             true => Ok(value),
             false => Err(what),
         }

@@ -93,8 +93,15 @@ impl<'a, S: Sink> Emitter<'a, S> {
             }
             Fetches::None => {}
         }
-        // A clock that would pass 2^64-1 is the simulator's to refuse.
-        self.cycles = (self.cycles).saturating_add(self.options.cycles_per_instruction);
+        let more = self.options.cycles_per_instruction;
+        self.cycles = match self.cycles.checked_add(more) {
+            Some(cycles) => cycles,
+            None => {
+                // More than one record can say. Whether a clock may come so far is the simulator's to refuse.
+                self.compute()?;
+                more
+            }
+        };
         Ok(())
     }
 

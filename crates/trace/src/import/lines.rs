@@ -1,13 +1,14 @@
 //! Lines of a text.
 
 use crate::TraceError;
+use crate::text::without_return;
 use memchr::memchr;
 use std::io::{ErrorKind, Read};
 
 /// How much is read at once, and the longest line.
 const CHUNK: usize = 256 << 10;
 
-/// Calls `each` for every line, without its end.
+/// Calls `each` for every line, without its end: a line feed, or a carriage return and a line feed.
 pub(super) fn for_each(
     mut from: impl Read,
     mut each: impl FnMut(u64, &[u8]) -> Result<(), TraceError>,
@@ -25,13 +26,13 @@ pub(super) fn for_each(
         let (mut begin, mut search) = (0, have);
         while let Some(length) = memchr(b'\n', &buffer[search..end]) {
             number += 1;
-            each(number, &buffer[begin..search + length])?;
+            each(number, without_return(&buffer[begin..search + length]))?;
             begin = search + length + 1;
             search = begin;
         }
         if count == 0 {
             return match end > begin {
-                true => each(number + 1, &buffer[begin..end]),
+                true => each(number + 1, without_return(&buffer[begin..end])),
                 false => Ok(()),
             };
         }

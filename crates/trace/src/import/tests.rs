@@ -46,6 +46,10 @@ fn from_dinero(text: &str) -> Result<(Imported, String), String> {
 fn lackey_lines_become_records() {
     let own = "==7== Lackey\n\n--7-- note\nSCHEDSETJMP(line 1211) tid 3, jumped=2\n==7== \n";
     let log = &format!("I  0023c790,2\n L 1fff000768,8\n{own} S 10,4\n M 0421c7cc,16\n{own}");
+    assert_eq!(
+        from_lackey(&log.replace('\n', "\r\n"), EACH),
+        from_lackey(log, EACH)
+    );
     let (imported, text) = from_lackey(log, EACH).expect("a good log");
     let records = "i 0x23c790 2\nr 0x1fff000768 8\nw 0x10 4\nr 0x421c7cc 16\nw 0x421c7cc 16\n";
     assert_eq!(text, format!("task 0\n{records}"));
@@ -76,6 +80,21 @@ fn blocks_are_fetched_once_in_a_row() {
     let (_, text) = from_lackey(log, options).expect("good");
     let records = "i 0x100 16\ni 0x110 16\nw 0x8 1\ni 0x100 16\ni 0x110 32\n";
     assert_eq!(text, format!("task 0\n{records}"));
+}
+
+/// The sum is exact: what passes one record goes into the next.
+#[test]
+fn computation_beyond_one_record_is_two() {
+    let options = Options {
+        cycles_per_instruction: u64::MAX - 1,
+        fetches: Fetches::None,
+        ..EACH
+    };
+    let (imported, text) =
+        from_lackey("I  10,4\nI  14,4\n L 100,1\nI  18,4\n", options).expect("good");
+    let x = format!("x {}\n", u64::MAX - 1);
+    assert_eq!(text, format!("task 0\n{x}{x}r 0x100 1\n{x}"));
+    assert_eq!((imported.records, imported.instructions), (4, 3));
 }
 
 #[test]

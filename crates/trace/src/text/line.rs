@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use super::LONGEST_LINE;
+use super::{LONGEST_LINE, without_return};
 use crate::{Grouping, Kind, NewTask, Record, Sink, TraceError};
 
 /// The words of a line.
@@ -43,10 +43,10 @@ impl<'a, S: Sink> Parser<'a, S> {
         }
     }
 
-    /// Takes the next line, without its end.
+    /// Takes the next line, without its line feed.
     pub(super) fn line(&mut self, line: &[u8]) -> Result<(), TraceError> {
         self.line += 1;
-        let line = memchr(b'#', line).map_or(line, |at| &line[..at]);
+        let line = memchr(b'#', line).map_or_else(|| without_return(line), |at| &line[..at]);
         if line.len() > LONGEST_LINE {
             return Err(self.fault(format!(
                 "a line of more than {LONGEST_LINE} bytes; is this a text trace?"
@@ -286,12 +286,7 @@ fn narrow(word: &[u8], what: &str) -> Result<u32, Fault> {
 
 #[cold]
 fn surplus(word: &[u8]) -> Fault {
-    let cr = if word.contains(&b'\r') {
-        "; lines end with a line feed alone"
-    } else {
-        ""
-    };
-    format!("unknown or surplus word {}{cr}", show(word))
+    format!("unknown or surplus word {}", show(word))
 }
 
 /// A word as it can be shown: escaped, and its beginning only.
