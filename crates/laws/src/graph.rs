@@ -78,8 +78,8 @@ impl Graph {
 
     /// What a policy that looks at the graph is built from; handles are numbers plus one, as in [`toy`](crate::toy).
     pub fn prepared(&self) -> Prepared {
-        let work: Vec<u64> = self.tasks.iter().map(|task| task.duration).collect();
-        Prepared::of_graph(1, &work, |task| self.tasks[task].successors.iter().copied())
+        let work = self.tasks.iter().map(|task| task.duration).collect();
+        Prepared::of_graph(1, work, |task| self.tasks[task].successors.iter().copied())
     }
 
     /// The dependency count of every task before anything ran.

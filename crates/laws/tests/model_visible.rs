@@ -54,7 +54,7 @@ fn ready(task: u64) -> Ready {
 /// takes one. So there is always one left, and worker 3 must be told so.
 fn always_one_left<D: Dispatcher>() {
     let placement = Placement::flat(WORKERS);
-    let prepared = Prepared::of_graph(1, &[1; 6], |_| None);
+    let prepared = Prepared::of_graph(1, vec![1; 6], |_| None);
     let (dispatcher, mut locals) = D::build(&Site::new(&placement, 0).knowing(&prepared));
     let dispatcher = Arc::new(dispatcher);
     let mut env = Here(WorkerId(1), 0);
@@ -109,7 +109,7 @@ fn always_one_left<D: Dispatcher>() {
 /// One task is inside, and nobody takes it: two workers send more to the same place, and it may have to be moved for that.
 fn the_first_is_moved<D: Dispatcher>() {
     let placement = Placement::flat(WORKERS);
-    let prepared = Prepared::of_graph(1, &[1; 6], |_| None);
+    let prepared = Prepared::of_graph(1, vec![1; 6], |_| None);
     let (dispatcher, mut locals) = D::build(&Site::new(&placement, 0).knowing(&prepared));
     let dispatcher = Arc::new(dispatcher);
     dispatcher.ready(&mut locals[1], &mut Here(WorkerId(1), 0), ready(1));

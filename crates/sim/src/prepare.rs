@@ -12,7 +12,7 @@ const FIRST_HANDLE: u64 = 1;
 /// dispatch, the computation and `hit_cycles` for each line touch (or record that meets no cache). Reads all records once.
 ///
 /// # Errors
-/// Where the trace cannot be read to its end.
+/// Where the trace cannot be read to its end, or one of its tasks alone takes more than 2^64-1 cycles.
 pub fn prepare(trace: &Trace, machine: &Machine) -> Result<Prepared, SimError> {
     let shift = |fetch| {
         let first = machine.path(fetch).first().copied();
@@ -23,7 +23,7 @@ pub fn prepare(trace: &Trace, machine: &Machine) -> Result<Prepared, SimError> {
     let mut window = Vec::new();
     let mut least = Vec::with_capacity(trace.len());
     for task in 0..trace.len() as u32 {
-        let mut time = machine.dispatch_cycles;
+        let (mut time, mut position) = (machine.dispatch_cycles, 0);
         let mut cursor = reader.start(task);
         loop {
             reader.fill(&mut cursor, &mut window)?;
@@ -31,24 +31,26 @@ pub fn prepare(trace: &Trace, machine: &Machine) -> Result<Prepared, SimError> {
                 break;
             }
             for record in &window {
-                let shift = match record.kind {
-                    Kind::Compute => {
-                        time = time.saturating_add(record.value);
-                        continue;
-                    }
-                    Kind::Fetch => fetch,
-                    Kind::Read | Kind::Write => data,
+                let lines = |shift: Option<u32>| {
+                    shift.map_or(1, |shift| {
+                        let last = record.value + (u64::from(record.size) - 1);
+                        (last >> shift) - (record.value >> shift) + 1
+                    })
                 };
-                let lines = shift.map_or(1, |shift| {
-                    let last = record.value + (u64::from(record.size) - 1);
-                    (last >> shift) - (record.value >> shift) + 1
-                });
-                time = time.saturating_add(machine.hit_cycles.saturating_mul(lines));
+                let cycles = match record.kind {
+                    Kind::Compute => Some(record.value),
+                    Kind::Fetch => machine.hit_cycles.checked_mul(lines(fetch)),
+                    Kind::Read | Kind::Write => machine.hit_cycles.checked_mul(lines(data)),
+                };
+                time = cycles
+                    .and_then(|cycles| time.checked_add(cycles))
+                    .ok_or_else(|| SimError::overflow(trace, task, position))?;
+                position += 1;
             }
         }
         least.push(time);
     }
-    Ok(Prepared::of_graph(FIRST_HANDLE, &least, |task| {
+    Ok(Prepared::of_graph(FIRST_HANDLE, least, |task| {
         trace
             .successors(task as u32)
             .iter()

@@ -222,6 +222,36 @@ fn every_wrong_value_is_answered_with_its_line() {
         (
             "ways = 2",
             0,
+            "ways = 3",
+            "m.toml:13: `size` is 8192 bytes; it must be a multiple of ways x line (3 x 64) and not 0",
+        ),
+        (
+            "ways = 2",
+            0,
+            "ways = 256",
+            "m.toml:13: `size` is 8192 bytes; it must be a multiple of ways x line (256 x 64) and not 0",
+        ),
+        (
+            "line = 64",
+            0,
+            "line = 16384",
+            "m.toml:13: `size` is 8192 bytes; it must be a multiple of ways x line (2 x 16384) and not 0",
+        ),
+        (
+            "line = 64",
+            1,
+            "line = 512",
+            "m.toml:35: a line of l1d has 512 bytes and one of l2, which is deeper, only 256",
+        ),
+        (
+            "level = 2",
+            0,
+            "level = 1",
+            "m.toml:30: level 1 has a unified cache and one of another kind",
+        ),
+        (
+            "ways = 2",
+            0,
             "ways = 0",
             "m.toml:14: `ways` is 0; it must be 1 to 18446744073709551615",
         ),
@@ -264,6 +294,51 @@ fn every_wrong_value_is_answered_with_its_line() {
     ] {
         assert_eq!(wrong(&with(old, number, new)), answer, "{new}");
     }
+}
+
+/// Whichever table comes first in the file: the line at fault is that of the second.
+#[test]
+fn a_shorter_line_behind_a_longer_one_is_refused_in_any_order() {
+    let cache = |level: u32, line: u32| {
+        format!(
+            "[[cache]]\nlevel = {level}\nkind = \"unified\"\nper = \"core\"\nsize = \"8K\"\nways = 2\nline = {line}\n\
+             replacement = \"lru\"\nmiss_cycles = 1\n"
+        )
+    };
+    let head = "name = \"m\"\nmodel = \"uniform\"\ncores = 1\nhit_cycles = 1\ndispatch_cycles = 0\ncoherence = \"none\"\n";
+    let answer = "m.toml:22: a line of l2 has 64 bytes and one of l5, which is deeper, only 32";
+    for (first, second) in [((2, 64), (5, 32)), ((5, 32), (2, 64))] {
+        let text = [
+            head,
+            &cache(first.0, first.1),
+            &cache(second.0, second.1),
+            &cache(3, 64),
+        ];
+        assert_eq!(wrong(&text.concat()), answer);
+    }
+}
+
+/// What nobody would build and the rules still give a meaning: docs/simulator.md names it.
+#[test]
+fn odd_shapes_are_no_contradiction() {
+    let labels = |text: &str| {
+        let machine = Machine::parse(text, "m.toml").expect("it has a meaning");
+        assert_eq!(machine.placement().workers(), 4);
+        let path = machine.path(false);
+        path.into_iter()
+            .map(|table| machine.caches[table].label())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    // Smaller than what is above it.
+    assert_eq!(labels(&with("\"128K\"", 0, "\"1K\"")), "l1d l2");
+    // Shared above, private below.
+    let shared = with("per = \"core\"", 1, "per = \"machine\"");
+    assert_eq!(labels(&shared.replace("\"cluster\"", "\"core\"")), "l1d l2");
+    // Levels that are not there: only their order counts.
+    assert_eq!(labels(&with("level = 2", 0, "level = 7")), "l1d l7");
+    // 43 sets.
+    assert_eq!(labels(&with("\"128K\"", 0, "\"43K\"")), "l1d l2");
 }
 
 #[test]
@@ -380,6 +455,13 @@ fn overrides_replace_values_and_are_checked_together() {
         );
     }
     assert_eq!(machine.with_cores(9).expect("it is sound").cores, 9);
+    let large = Machine::parse(&with("\"8K\"", 1, "\"1M\""), "m.toml").expect("it is sound");
+    let wrong = large.with_cores(65535).expect_err("too many lines");
+    let answer = "--cores 65535: m.toml:23: with this cache the machine has more than 67108864 cache lines, which are too many";
+    assert_eq!(
+        (wrong.to_string().as_str(), wrong.is_usage()),
+        (answer, true)
+    );
 }
 
 #[test]

@@ -58,7 +58,10 @@ fn check_groups(trace: Trace, groups: &Groups) -> Result<Trace, TraceError> {
 fn graph(store: &Store, layout: &Layout, groups: &Groups) -> Result<Trace, TraceError> {
     let mut reader = GraphReader::new(store, layout)?;
     let mut entry = Entry::default();
-    let (mut tasks, mut first_edge, mut edges) = (Vec::new(), vec![0], Vec::new());
+    let (tasks, edges) = (layout.counts.tasks as usize, layout.counts.edges as usize);
+    let mut first_edge = Vec::with_capacity(tasks + 1);
+    first_edge.push(0);
+    let (mut tasks, mut edges) = (Vec::with_capacity(tasks), Vec::with_capacity(edges));
     let mut trace = Trace::default();
     let mut ids = IdMap::default();
     let (mut names, mut groupings) = (Subset::new(&reader.words), Subset::new(&reader.words));

@@ -173,7 +173,7 @@ fn every_number_of_the_footer_is_checked() {
     let opened = Trace::parse(&with(1 << 50), "in.tnb", &Groups::Plain);
     assert_eq!(
         opened.unwrap_err().to_string(),
-        "in.tnb: damaged: its footer counts more records than its blocks can hold"
+        "in.tnb: damaged: its footer counts more than its blocks can hold"
     );
     // Who converts it is told as well.
     let folder = tempfile::tempdir().unwrap();

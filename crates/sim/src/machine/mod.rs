@@ -43,16 +43,13 @@ impl MachineError {
         )
     }
 
-    /// A machine was sound before these overrides, so they are at fault wherever the contradiction shows.
-    fn because_of<S: AsRef<str>>(self, overrides: &[S]) -> MachineError {
-        if self.usage || overrides.is_empty() {
+    /// A machine was sound before these flags, so they are at fault wherever the contradiction shows.
+    fn because_of(self, flags: &[String]) -> MachineError {
+        if self.usage || flags.is_empty() {
             return self;
         }
-        let flags = overrides
-            .iter()
-            .map(|text| format!("--set {}", text.as_ref()));
         MachineError {
-            place: flags.collect::<Vec<_>>().join(" "),
+            place: flags.join(" "),
             message: self.to_string(),
             usage: true,
         }
@@ -262,10 +259,12 @@ impl Machine {
     /// Where an override names nothing of this machine, or the machine would contradict itself.
     pub fn overridden<S: AsRef<str>>(&self, overrides: &[S]) -> Result<Machine, MachineError> {
         let mut document = self.document.clone();
-        for text in overrides {
-            self.put(&mut document, text.as_ref())?;
+        let mut flags = Vec::with_capacity(overrides.len());
+        for text in overrides.iter().map(AsRef::as_ref) {
+            self.put(&mut document, text)?;
+            flags.push(format!("--set {text}"));
         }
-        Machine::of(document, &self.file).map_err(|wrong| wrong.because_of(overrides))
+        Machine::of(document, &self.file).map_err(|wrong| wrong.because_of(&flags))
     }
 
     /// This machine with another number of cores.
@@ -274,8 +273,9 @@ impl Machine {
     /// Where `cores` is 0, or its caches would have too many lines.
     pub fn with_cores(&self, cores: u16) -> Result<Machine, MachineError> {
         let mut document = self.document.clone();
-        document.put("cores", &cores.to_string(), &format!("--cores {cores}"));
-        Machine::of(document, &self.file)
+        let flag = format!("--cores {cores}");
+        document.put("cores", &cores.to_string(), &flag);
+        Machine::of(document, &self.file).map_err(|wrong| wrong.because_of(&[flag]))
     }
 
     fn put(&self, document: &mut Table, text: &str) -> Result<(), MachineError> {

@@ -16,6 +16,12 @@ const HEADER: u64 = 16;
 const FOOTER: usize = 56;
 const INDEX_ENTRY: usize = 12;
 
+/// LZ4 makes no more bytes of one.
+const MOST_PER_BYTE: u64 = 255;
+
+/// Bytes of a task in the graph, beside its dependencies, which are one at least each: nine numbers.
+const LEAST_TASK: u64 = 9;
+
 /// What the footer says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -153,7 +159,10 @@ impl Layout {
                 length: number(entry, 4),
                 crc: number(entry, 8),
             };
-            if block.stored > block.length || block.length as usize > BLOCK || block.length == 0 {
+            if block.stored > block.length
+                || block.length as usize > BLOCK
+                || u64::from(block.length) > u64::from(block.stored) * MOST_PER_BYTE
+            {
                 return Err(fault(
                     "damaged: a block of its index is longer than blocks are",
                 ));
@@ -167,11 +176,18 @@ impl Layout {
             ));
         }
         let graph = blocks.split_off(records as usize);
-        let bytes: u64 = blocks.iter().map(|block| u64::from(block.length)).sum();
-        // Whether there are so many is known when all were read; that there cannot be is known here.
-        if counts.records > bytes * MOST_AT_ONCE as u64 {
+        let bytes = |blocks: &[Block]| {
+            blocks
+                .iter()
+                .map(|block| u64::from(block.length))
+                .sum::<u64>()
+        };
+        // Whether there are exactly so many is known when all were read; that there cannot be is known here, before memory is asked for.
+        if counts.tasks * LEAST_TASK + counts.edges > bytes(&graph)
+            || counts.records > bytes(&blocks) * MOST_AT_ONCE as u64
+        {
             return Err(fault(
-                "damaged: its footer counts more records than its blocks can hold",
+                "damaged: its footer counts more than its blocks can hold",
             ));
         }
         Ok(Self {

@@ -12,10 +12,13 @@ pub(super) struct Access {
     last: u64,
 }
 
+/// The longest access: far more than any instruction touches, and few enough pages that a short text cannot ask for much memory.
+const LONGEST: u64 = 1 << 20;
+
 /// Checks address and size of an access.
 pub(super) fn access(address: u64, size: u64) -> Result<Access, &'static str> {
-    if size == 0 || size > u64::from(u32::MAX) {
-        return Err("an access has a size from 1 to 4294967295 bytes");
+    if size == 0 || size > LONGEST {
+        return Err("an access has a size from 1 to 1048576 bytes");
     }
     match address.checked_add(size - 1) {
         Some(last) => Ok(Access { address, last }),

@@ -449,6 +449,14 @@ impl Weaver {
     }
 
     fn woke(&mut self, run: u64, words: &Words<'_>, to: &mut Emitter<'_, impl Sink>) -> Result {
+        let mut running = (self.threads.values()).flat_map(|thread| &thread.running);
+        let inside = |task: &Running| {
+            let task = self.slots[task.slot as usize].as_ref();
+            task.is_some_and(|task| task.run == run)
+        };
+        if running.any(inside) {
+            return Err(words.fault("the end of a graph of which a task runs"));
+        }
         let Some(run) = self.runs.remove(&run) else {
             return Err(words.fault("the end of a graph that nobody waits for"));
         };

@@ -1,7 +1,7 @@
 //! Traces of other tools: Valgrind's lackey, with or without marks of tasks, and Dinero.
 //!
 //! Both read a text line by line in constant memory (but for the graph, where there are marks, and a table of pages, where pages are
-//! renumbered) and write into a [`Sink`](crate::Sink). Some 30 million lines a second.
+//! renumbered) and write into a [`Sink`](crate::Sink). Some 30 million lines a second. An access has at most 2^20 bytes.
 
 mod dinero;
 mod emit;

@@ -123,8 +123,8 @@ fn bad_lines_of_lackey_are_named() {
         (" L 10;4", "ADDRESS,SIZE"),
         (" L 0x10,4", "ADDRESS,SIZE"),
         (" L 10,-4", "ADDRESS,SIZE"),
-        (" L 10,0", "from 1 to 4294967295"),
-        (" L 10,4294967296", "from 1 to 4294967295"),
+        (" L 10,0", "from 1 to 1048576"),
+        (" L 10,1048577", "from 1 to 1048576"),
         (" L 10,99999999999999999999999", "ADDRESS,SIZE"),
         (" L 11112222333344445,4", "ADDRESS,SIZE"),
         (" L fffffffffffffffe,3", "2^64-1"),
@@ -172,8 +172,8 @@ fn bad_lines_of_dinero_are_named() {
         ("0 10000000000000000", "the address"),
         ("r 10", "the size"),
         ("r 10 z", "the size"),
-        ("r 10 0", "from 1 to 4294967295"),
-        ("r 10 100000000", "from 1 to 4294967295"),
+        ("r 10 0", "from 1 to 1048576"),
+        ("r 10 100001", "from 1 to 1048576"),
         ("w ffffffffffffffff 2", "2^64-1"),
         ("4 0", "copy-back"),
         ("v 10 4", "copy-back"),
@@ -341,6 +341,10 @@ fn marks_that_make_no_sense_are_named() {
         (
             &format!("hello 1\n{task}start a0\nwait 2\nstart a0"),
             "runs already",
+        ),
+        (
+            &format!("hello 1\n{task}start a0\nwait 2\nwoke 1"),
+            "of which a task runs",
         ),
         (
             &format!("hello 1\n{task}start a0\n"),
