@@ -18,10 +18,10 @@ pub trait Rule: Send + 'static {
     /// The only worker that is ever given a task, where there is such a one.
     const ONLY: Option<WorkerId> = None;
 
-    /// Whether [`Rule::ready`] looks at the hints. Where it does not they are not read.
+    /// Whether [`Rule::ready`] looks at other hints than the T and S groups. Where it does not they are not read.
     const READS_HINTS: bool = false;
 
-    /// As [`Dispatcher::READS_GROUPS`].
+    /// As [`Dispatcher::READS_GROUPS`]. Where neither this nor [`Rule::READS_HINTS`] is set no hint is read at all.
     const READS_GROUPS: bool = false;
 
     /// As [`Dispatcher::NEEDS_PREPARED`].
@@ -30,7 +30,11 @@ pub trait Rule: Send + 'static {
     /// What [`Rule::ready`] looks at, of the hints. What is left out is not read from memory: it lies on a cache line of its own.
     #[inline]
     fn looks_at(hints: Hints) -> Hints {
-        hints
+        if Self::READS_HINTS {
+            hints
+        } else {
+            Hints::groups(hints.t, hints.s)
+        }
     }
 
     /// The state before anything is ready.
@@ -176,7 +180,7 @@ fn ask_for<R: Rule>(more: usize, env: &mut impl Env) {
 
 #[inline]
 fn hints_for<R: Rule>(env: &impl Env, task: &Ready) -> Hints {
-    if R::READS_HINTS {
+    if R::READS_HINTS || R::READS_GROUPS {
         R::looks_at(env.hints(task))
     } else {
         Hints::default()

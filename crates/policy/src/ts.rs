@@ -167,13 +167,7 @@ impl Ts {
 }
 
 impl Rule for Ts {
-    const READS_HINTS: bool = true;
     const READS_GROUPS: bool = true;
-
-    #[inline]
-    fn looks_at(Hints { t, s, .. }: Hints) -> Hints {
-        Hints::groups(t, s)
-    }
 
     fn build(site: &Site<'_>) -> Self {
         let workers = site.placement.workers();

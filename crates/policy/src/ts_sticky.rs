@@ -17,13 +17,7 @@ use crate::{Hints, Ready, Site, WorkerId};
 pub struct TsSticky(Sticky<false>);
 
 impl Rule for TsSticky {
-    const READS_HINTS: bool = true;
     const READS_GROUPS: bool = true;
-
-    #[inline]
-    fn looks_at(Hints { t, s, .. }: Hints) -> Hints {
-        Hints::groups(t, s)
-    }
 
     fn build(site: &Site<'_>) -> Self {
         TsSticky(Sticky::new(site.placement.workers()))

@@ -35,6 +35,18 @@ pub(crate) fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
+/// A line or word as a message can show it: escaped, and its beginning only.
+#[cold]
+pub(crate) fn show(text: &[u8]) -> String {
+    const MOST: usize = 60;
+    let begin = text[..text.len().min(MOST)].escape_ascii();
+    if text.len() > MOST {
+        format!("`{begin}...`")
+    } else {
+        format!("`{begin}`")
+    }
+}
+
 fn feed(from: &mut impl Read, parser: &mut Parser<'_, impl Sink>) -> Result<(), TraceError> {
     let mut buffer = vec![0; CHUNK];
     // Bytes of a line that has no end yet; and whether a comment goes on that is longer than the buffer.

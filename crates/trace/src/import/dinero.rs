@@ -1,8 +1,9 @@
 //! Dinero's input formats.
 
 use super::emit::{Emitter, access};
-use super::lines::{self, show, take_hex};
+use super::lines::{self, take_hex};
 use super::{Imported, Options};
+use crate::text::show;
 use crate::{NewTask, Sink, TraceError};
 use std::io::Read;
 

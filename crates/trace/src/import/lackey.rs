@@ -1,9 +1,10 @@
 //! Valgrind's lackey: `valgrind --tool=lackey --trace-mem=yes`.
 
 use super::emit::{Access, Emitter, access};
-use super::lines::{self, show, take_decimal, take_hex};
+use super::lines::{self, take_decimal, take_hex};
 use super::marks::Weaver;
 use super::{Imported, Options};
+use crate::text::show;
 use crate::{NewTask, Sink, TraceError};
 use std::io::Read;
 

@@ -82,15 +82,3 @@ pub(super) fn take_decimal(text: &mut &[u8]) -> Option<u64> {
     *text = &text[digits..];
     (digits > 0).then_some(value)
 }
-
-/// The beginning of a line, as a message can show it.
-#[cold]
-pub(super) fn show(line: &[u8]) -> String {
-    const MOST: usize = 60;
-    let begin = line[..line.len().min(MOST)].escape_ascii();
-    if line.len() > MOST {
-        format!("`{begin}...`")
-    } else {
-        format!("`{begin}`")
-    }
-}

@@ -12,6 +12,7 @@
 //! Memory: a few words a task that has not run, and 32 bytes a task of a graph that has not ended.
 
 use super::emit::Emitter;
+use crate::text::show;
 use crate::{NewTask, Sink, TraceError};
 use hashbrown::HashMap;
 use std::rc::Rc;
@@ -510,7 +511,7 @@ struct Words<'a> {
 
 impl<'a> Words<'a> {
     fn fault(&self, what: &str) -> TraceError {
-        let mark = super::lines::show(self.mark.as_bytes());
+        let mark = show(self.mark.as_bytes());
         TraceError::at(self.line, format!("{what}: mark {mark}"))
     }
 

@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use super::{LONGEST_LINE, without_return};
+use super::{LONGEST_LINE, show, without_return};
 use crate::{Grouping, Kind, NewTask, Record, Sink, TraceError};
 
 /// The words of a line.
@@ -287,16 +287,4 @@ fn narrow(word: &[u8], what: &str) -> Result<u32, Fault> {
 #[cold]
 fn surplus(word: &[u8]) -> Fault {
     format!("unknown or surplus word {}", show(word))
-}
-
-/// A word as it can be shown: escaped, and its beginning only.
-#[cold]
-fn show(word: &[u8]) -> String {
-    const MOST: usize = 40;
-    let begin = word[..word.len().min(MOST)].escape_ascii();
-    if word.len() > MOST {
-        format!("`{begin}...`")
-    } else {
-        format!("`{begin}`")
-    }
 }
