@@ -14,8 +14,8 @@ impl Prepared {
     /// Of a graph whose tasks have the consecutive handles `first_handle`, `first_handle` + 1, ...
     ///
     /// `least_work` says of each task how long it runs at least (in the simulator: its dispatch, its computation, and `hit_cycles` a line
-    /// touch); `successors` who waits for it. Tasks are numbered from 0. Linear in tasks and dependencies; 8 bytes a task beside `least_work`
-    /// while it works.
+    /// touch); `successors` who waits for it. Tasks are numbered from 0. Linear in tasks and dependencies; 8 bytes a task beside
+    /// `least_work` while it works.
     ///
     /// # Panics
     /// Where tasks wait for each other, `successors` names a task that there is not, or there are 2^32 tasks or more.

@@ -186,7 +186,8 @@ impl Trace {
             .map(|hint| &*self.hint_words[hint.2 as usize])
     }
 
-    /// How many records there are. Of a binary file it is what its footer says; a [`Reader`] that came to the end of all tasks has checked it.
+    /// How many records there are. Of a binary file it is what its footer says; a [`Reader`] that came to the end of all tasks has
+    /// checked it.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records
