@@ -25,12 +25,13 @@ mod valgrind;
 use crate::observer::{Observer, TaskView, WorkerObserver};
 use crate::pool::PoolShared;
 use crate::slab::Header;
-use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::ptr::NonNull;
-use std::sync::{Arc, Once, OnceLock};
+// Not `parking_lot`'s: its table of waiting threads grows when a thread waits for the first time, which is a matter of chance, and would
+// move what that thread's tasks allocate.
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::Duration;
 use tanada_policy::central::Central;
 use tanada_policy::serial::Serial;
@@ -146,8 +147,13 @@ pub(crate) fn room(run: u64, room: usize, list: impl FnOnce()) {
 #[cold]
 pub(crate) fn waiting(run: u64, wait: impl FnOnce()) {
     say_paused(format_args!("wait {run}"));
-    let had = turn::give();
+    let had = turn::is_mine();
+    if !had {
+        turn::take();
+    }
+    // With the turn: no task starts before all are given, for what it makes ready itself comes behind them.
     held::release(Some(run));
+    turn::give();
     wait();
     if had {
         turn::take();
@@ -158,7 +164,7 @@ pub(crate) fn waiting(run: u64, wait: impl FnOnce()) {
 /// One task of the process runs at a time, so that no two tasks' accesses are mixed: pools have one worker each, but a program can have
 /// several pools.
 mod turn {
-    use super::{Cell, Condvar, Mutex};
+    use super::{Cell, Condvar, Mutex, PoisonError, locked};
 
     static TAKEN: Mutex<bool> = Mutex::new(false);
     static GIVEN: Condvar = Condvar::new();
@@ -167,22 +173,19 @@ mod turn {
     }
 
     pub(super) fn take() {
-        let mut taken = TAKEN.lock();
-        while *taken {
-            GIVEN.wait(&mut taken);
-        }
-        *taken = true;
+        let taken = GIVEN.wait_while(locked(&TAKEN), |taken| *taken);
+        *taken.unwrap_or_else(PoisonError::into_inner) = true;
         MINE.set(true);
     }
 
-    /// Whether this thread had it.
-    pub(super) fn give() -> bool {
-        let had = MINE.replace(false);
-        if had {
-            *TAKEN.lock() = false;
-            GIVEN.notify_one();
-        }
-        had
+    pub(super) fn is_mine() -> bool {
+        MINE.get()
+    }
+
+    pub(super) fn give() {
+        MINE.set(false);
+        *locked(&TAKEN) = false;
+        GIVEN.notify_one();
     }
 }
 
@@ -215,7 +218,7 @@ pub(crate) mod held {
                 pool: pool.shared(),
                 tasks: Vec::new(),
             };
-            GRAPHS.lock().insert(run, graph);
+            locked(&GRAPHS).insert(run, graph);
         });
     }
 
@@ -224,7 +227,7 @@ pub(crate) mod held {
     pub(crate) fn inject(run: u64, pool: &PoolShared, task: Ready) {
         let mut task = Some(task);
         apart(|| {
-            if let Some(graph) = GRAPHS.lock().get_mut(&run) {
+            if let Some(graph) = locked(&GRAPHS).get_mut(&run) {
                 graph.tasks.extend(task.take());
             }
         });
@@ -235,7 +238,7 @@ pub(crate) mod held {
 
     /// Gives what is held back of this run, or of all, to the pools, and holds nothing more back.
     pub(super) fn release(run: Option<u64>) {
-        let mut graphs = GRAPHS.lock();
+        let mut graphs = locked(&GRAPHS);
         let released = match run {
             Some(run) => graphs.remove(&run).into_iter().collect(),
             None => std::mem::take(&mut *graphs)
@@ -258,7 +261,7 @@ pub(crate) mod held {
             let before = spent();
             std::thread::sleep(LOOK);
             let waits = |graph: &Graph| !graph.tasks.is_empty();
-            if GRAPHS.lock().values().any(waits) && spent() < before + IDLE {
+            if locked(&GRAPHS).values().any(waits) && spent() < before + IDLE {
                 release(None);
             }
         }
@@ -275,6 +278,11 @@ pub(crate) mod held {
         let times = fields.split_ascii_whitespace().skip(11).take(2);
         times.filter_map(|time| time.parse::<u64>().ok()).sum()
     }
+}
+
+/// What none of the marks' critical sections leaves half done, even if one panicked.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Does what is no part of the task that may run.
