@@ -12,7 +12,7 @@ use std::ops::Range;
 type Failed<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Grey of axes and words that is legible on white and on near-black.
+/// Grey of axes, on white and on near-black; words have the colour of the page's.
 const INK: RGBColor = RGBColor(0x76, 0x7d, 0x88);
 const FAINT: RGBAColor = RGBAColor(0x76, 0x7d, 0x88, 0.25);
 /// Patterns A and B; blue and vermilion of Okabe and Ito's palette.
@@ -69,7 +69,7 @@ fn against_cores<'a>(
     lines: &[Line],
 ) -> Result<(), Failed<'a>> {
     let mut chart = ChartBuilder::on(area)
-        .caption(title, words(15))
+        .caption(title, words(17))
         .margin(6)
         .x_label_area_size(40)
         .y_label_area_size(48)
@@ -85,7 +85,7 @@ fn against_cores<'a>(
         .y_label_formatter(&|y| format!("{y:.0}"))
         .x_desc("cores")
         .y_desc(unit)
-        .label_style(words(12))
+        .label_style(words(14))
         .draw()?;
     for line in lines {
         if line.ours {
@@ -204,38 +204,35 @@ fn panels_chart(
 }
 
 /// The sets of the search: how far from the uniform gain against how far from the worse of the board's gains; the front is ringed, the
-/// chosen set is a filled square.
+/// chosen set is a triangle.
 pub(super) fn front_chart(drawn: &[Drawn], chosen: [f64; 3]) -> String {
     let on_front = front(drawn);
     let place = |distances: [f64; 3]| (distances[0], distances[1].max(distances[2]));
-    let inside = |point: &(f64, f64)| point.0 <= 20.0 && point.1 <= 60.0;
+    let all = || drawn.iter().map(|one| place(one.distances()));
+    let chosen = place(chosen);
+    let reach = |of: fn((f64, f64)) -> f64| 1.1 * all().chain([chosen]).map(of).fold(1.0, f64::max);
+    let (right, top) = (reach(|point| point.0), reach(|point| point.1));
     svg("The sets of the search", (460, 380), |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .x_label_area_size(40)
             .y_label_area_size(48)
-            .build_cartesian_2d(0.0..20.0, 0.0..60.0)?;
+            .build_cartesian_2d(0.0..right, 0.0..top)?;
         chart
             .configure_mesh()
             .axis_style(INK)
             .bold_line_style(FAINT)
             .light_line_style(TRANSPARENT)
-            .x_desc("uniform model: points from the published gain of A (Table 3)")
-            .y_desc("board: points from A or B, the worse")
-            .label_style(words(12))
+            .x_desc("uniform model: points from the gain of A (Table 3)")
+            .y_desc("board: points from that of A or B, the worse")
+            .x_label_formatter(&|x| format!("{x:.0}"))
+            .y_label_formatter(&|y| format!("{y:.0}"))
+            .label_style(words(14))
             .draw()?;
-        let all = drawn
-            .iter()
-            .map(|one| place(one.distances()))
-            .filter(inside);
-        chart.draw_series(all.map(|point| Circle::new(point, 3, INK.mix(0.5).filled())))?;
-        let best = on_front
-            .iter()
-            .map(|&at| place(drawn[at].distances()))
-            .filter(inside);
+        chart.draw_series(all().map(|point| Circle::new(point, 3, INK.mix(0.5).filled())))?;
+        let best = on_front.iter().map(|&at| place(drawn[at].distances()));
         chart.draw_series(best.map(|point| Circle::new(point, 5, A.stroke_width(2))))?;
-        let chosen = std::iter::once(place(chosen)).filter(inside);
-        chart.draw_series(chosen.map(|point| TriangleMarker::new(point, 8, B.filled())))?;
+        chart.draw_series([TriangleMarker::new(chosen, 8, B.filled())])?;
         Ok(())
     })
 }

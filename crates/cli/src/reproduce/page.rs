@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use tanada_report::{ColourBy, Timeline, to_svg_gantts};
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:68rem;margin:2rem auto;padding:0 1rem;color:#1b1d21;background:#fff}\
-    h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.5rem}svg{width:100%;height:auto}figure{margin:1rem 0}\
+    h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.5rem}svg{width:100%;height:auto}[role=img] text{fill:currentColor}figure{margin:1rem 0}\
     figcaption,small{color:#5c636e;font-size:.9rem}table{border-collapse:collapse}td,th{padding:.2rem .8rem;text-align:right;\
     border-bottom:1px solid #d5d9df}td:first-child,th:first-child{text-align:left}.wide,pre{overflow-x:auto}pre{font-size:.8rem}\
     .wide svg{min-width:50rem}.panels{display:grid;grid-template-columns:repeat(auto-fill,minmax(16rem,1fr));gap:.5rem}.one svg{max-width:36rem}\
@@ -58,8 +58,8 @@ pub(crate) fn page(
     figure(&mut body, "wide", &by(ColourBy::TGroup), by_t);
     body += "<h2>Other parameters</h2>";
     let caption = format!(
-        "{} sets of a grid, judged by WVGA rows and Table 3 only (tanada reproduce toshiba --calibrate). Blue circles: beaten by no other \
-         in all of the three gains. Triangle: the set of this run.",
+        "{} sets of a grid, judged by WVGA rows and Table 3 only, on two pictures (tanada reproduce toshiba --calibrate). Blue circles: \
+         beaten by no other in all of the three gains. Triangle: the set of this run, on its pictures.",
         drawn.len()
     );
     let front = front_chart(drawn, chosen(summary));
