@@ -8,13 +8,15 @@ use super::toshiba::Reproduced;
 use std::fmt::Write as _;
 use tanada_report::{ColourBy, Timeline, to_svg_gantts};
 
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:68rem;margin:2rem auto;padding:0 1rem;color:#1b1d21;background:#fff}\
-    h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.5rem}svg{width:100%;height:auto}[role=img] text{fill:currentColor}figure{margin:1rem 0}\
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:68rem;margin:2rem auto;padding:0 1rem;color:#1b1d21;\
+    background:#fff}h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.5rem}svg{width:100%;height:auto}\
+    [role=img] text{fill:currentColor}figure{margin:1rem 0}\
     figcaption,small{color:#5c636e;font-size:.9rem}table{border-collapse:collapse}td,th{padding:.2rem .8rem;text-align:right;\
     border-bottom:1px solid #d5d9df}td:first-child,th:first-child{text-align:left}.wide,pre{overflow-x:auto}pre{font-size:.8rem}\
-    .wide svg{min-width:50rem}.panels{display:grid;grid-template-columns:repeat(auto-fill,minmax(16rem,1fr));gap:.5rem}.one svg{max-width:36rem}\
+    .wide svg{min-width:50rem}.panels{display:grid;grid-template-columns:repeat(auto-fill,minmax(16rem,1fr));gap:.5rem}\
+    .one svg{max-width:36rem}\
     @media(prefers-color-scheme:dark){body{color:#e6e8eb;background:#15171a}figcaption,small{color:#9aa3af}td,th{border-color:#3a4049}}\
-    @media(max-width:40rem){td,th{padding:.2rem .3rem;font-size:.8rem}.panels{grid-template-columns:repeat(auto-fit,minmax(16rem,1fr))}}\
+    @media(max-width:40rem){td,th{padding:.2rem .3rem;font-size:.8rem}}\
     @media print{body{max-width:none}h2{break-after:avoid}figure{break-inside:avoid}}";
 
 /// The page. `drawn`: the sets of the search.
