@@ -19,6 +19,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// Ctrl-C.
     Interrupted,
+    /// Ctrl-C in work that goes on, when it is asked for again, from what is in this file.
+    Paused(PathBuf),
     /// Nobody reads standard output any more.
     Closed,
 }
@@ -40,6 +42,13 @@ pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
         }
         Err(Failure::Interrupted) => {
             note("tanada: stopped; nothing unfinished was left behind");
+            ExitCode::from(130)
+        }
+        Err(Failure::Paused(file)) => {
+            let file = file.display();
+            note(&format!(
+                "tanada: stopped; the same command goes on from {file}"
+            ));
             ExitCode::from(130)
         }
     }

@@ -144,6 +144,37 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
+fn the_simulated_half_has_the_dependencies_that_were_asked_for() {
+    let folder = folder();
+    let folder = folder.path();
+    let stream = short_stream(folder);
+    let stream = stream.to_str().expect("test paths are text");
+    let simulated = |kind: &str| {
+        let mut arguments = vec!["compare", stream, "--policy", "fcfs", "--repeat", "1"];
+        arguments.extend(["--json", "--tasks", "row", "--dependencies", kind]);
+        let runs = from_json(&good(folder, &arguments).out)
+            .expect("a report")
+            .runs;
+        let simulated = runs
+            .into_iter()
+            .filter(|run| run.engine == Engine::Simulated);
+        let limits = simulated.map(|run| (run.tasks, run.limits.expect("it is simulated")));
+        limits.collect::<Vec<_>>()
+    };
+    let (needed, fixed) = (simulated("needed"), simulated("fixed"));
+    assert_eq!((needed.len(), fixed.len()), (2, 2), "two machines");
+    for ((tasks, needed), (as_many, fixed)) in needed.into_iter().zip(fixed) {
+        assert_eq!(tasks, as_many);
+        // Every row waits for the one above: a longer chain of the same work.
+        assert_eq!(needed.work, fixed.work);
+        assert!(
+            fixed.critical_path > needed.critical_path,
+            "{fixed:?} {needed:?}"
+        );
+    }
+}
+
+#[test]
 fn compare_can_leave_out_the_simulated_half() {
     let folder = folder();
     let folder = folder.path();

@@ -464,7 +464,7 @@ fn policies_take_turns_and_what_groups_did_is_said() {
     ];
     let said = good(folder.path(), &arguments).out;
     assert!(
-        said.contains("Groups ") && said.contains("under ts ("),
+        said.contains("Groups ") && said.contains(": ts was "),
         "{said}"
     );
     let traced = [&arguments[..], &["--json", "--trace-events", "events.json"]].concat();

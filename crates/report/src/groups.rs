@@ -78,15 +78,15 @@ fn verdict(run: &RunResult, reference: &Reference<'_>) -> Option<String> {
     let outcome = match ratio {
         r if r > 1.0 + noise => "Groups paid",
         r if r < 1.0 - noise => "Groups did not pay",
-        _ if run.seconds.is_some() => "Groups made no difference beyond what repeats differ by",
+        _ if run.seconds.is_some() => "Groups made no more difference than repeats do",
         _ => "Groups made no difference",
     };
     let which = match reference.fastest {
-        true => "the fastest that reads no groups",
-        false => "the only one here that reads no groups",
+        true => "the fastest policy here that ignores groups",
+        false => "the only policy here that ignores groups",
     };
     let mut text = format!(
-        "{outcome} under {} ({ratio:.2} times {}, {which}).",
+        "{outcome}: {} was {ratio:.2} times as fast as {}, {which}.",
         run.policy, baseline.policy
     );
     let reasons = [
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(
             said,
             [
-                "Groups paid under ts (2.00 times fcfs, the only one here that reads no groups). \
+                "Groups paid: ts was 2.00 times as fast as fcfs, the only policy here that ignores groups. \
                  Tasks took 8.00 us instead of 20.00 us (-60%): of 500.0 MB of data a \
              worker's part of a T group (1.5 MB) fits its own cache (2.0 MB). Scheduling cost 600 ns a task instead of 300 ns, \
              7.0% of a worker's time; tasks are short for this dispatcher."
@@ -251,7 +251,9 @@ mod tests {
         ts.memory.as_mut().expect("it has one").data = 3_000_000;
         let said = verdicts(&[&fcfs, &ts]).remove(0);
         assert!(
-            said.starts_with("Groups did not pay under ts (0.91 times fcfs, the only one here that reads no groups)."),
+            said.starts_with(
+                "Groups did not pay: ts was 0.91 times as fast as fcfs, the only policy here that ignores groups."
+            ),
             "{said}"
         );
         assert!(
@@ -287,16 +289,16 @@ mod tests {
         let both = |seconds, cycles| {
             verdicts(&[&bare("fcfs", seconds, cycles), &bare("ts", seconds, cycles)])
         };
-        let end = "under ts (1.00 times fcfs, the only one here that reads no groups).";
+        let end = "ts was 1.00 times as fast as fcfs, the only policy here that ignores groups.";
         assert_eq!(
             both(Seconds::of(&[1.0, 1.0]), None),
             [format!(
-                "Groups made no difference beyond what repeats differ by {end}"
+                "Groups made no more difference than repeats do: {end}"
             )]
         );
         assert_eq!(
             both(None, Some(1000)),
-            [format!("Groups made no difference {end}")]
+            [format!("Groups made no difference: {end}")]
         );
     }
 
@@ -311,15 +313,15 @@ mod tests {
         let said = verdicts(&[&slow, &near, &ts, &steal]).remove(0);
         assert!(
             said.starts_with(
-                "Groups made no difference beyond what repeats differ by under ts-local \
-                 (1.00 times random-steal, the fastest that reads no groups)."
+                "Groups made no more difference than repeats do: ts-local was 1.00 times as fast as random-steal, the fastest policy \
+                 here that ignores groups."
             ),
             "{said}"
         );
         let mut other_cut = steal.clone();
         other_cut.tasks_mode = "row".to_owned();
         let said = verdicts(&[&slow, &ts, &other_cut]).remove(0);
-        assert!(said.contains("(1.14 times fcfs"), "{said}");
+        assert!(said.contains("1.14 times as fast as fcfs"), "{said}");
         let sequential = run(SEQUENTIAL, 0.5, 17e3, 0.0, 1.0);
         let said = verdicts(&[&sequential, &ts]);
         assert!(said.is_empty(), "it runs no tasks: {said:?}");

@@ -17,10 +17,10 @@ const LEGEND_LINE: f64 = 20.0;
 /// More classes than this would bury the chart under its legend.
 const LEGEND_CLASSES: usize = 48;
 
-/// Follows the reader's light or dark setting, also inside an `<img>`.
-const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#1b1d21}.b{font-weight:600}.s{fill:#5c636e}\
-    .g{fill:#f0f2f4}.a{stroke:#9aa3af}\
-    @media(prefers-color-scheme:dark){text{fill:#e6e8eb}.s{fill:#9aa3af}.g{fill:#1d2025}}";
+/// Follows the reader's light or dark setting, also inside an `<img>`. In a page it is the style of this picture and of nothing else there.
+const STYLE: &str = ".gantt text{font:12px system-ui,sans-serif;fill:#1b1d21}.gantt .b{font-weight:600}.gantt .s{fill:#5c636e}\
+    .gantt .t{text-anchor:middle}.gantt .g{fill:#f0f2f4}.gantt .a{stroke:#9aa3af}\
+    @media(prefers-color-scheme:dark){.gantt text{fill:#e6e8eb}.gantt .s{fill:#9aa3af}.gantt .g{fill:#1d2025}}";
 
 /// One timeline as a self-contained SVG picture of 900 pixels' width: workers from top to bottom, time from left to
 /// right, with axis and legend. Costs a pass over the events; see [`to_svg_gantts`].
@@ -51,7 +51,7 @@ pub fn to_svg_gantts(timelines: &[&Timeline], colour_by: ColourBy) -> String {
     }
     y = write_legend(&mut body, &classes, y);
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {y}\" width=\"{WIDTH}\" height=\"{y}\">\n\
+        "<svg class=\"gantt\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {y}\" width=\"{WIDTH}\" height=\"{y}\">\n\
          <style>{STYLE}</style>\n{body}</svg>\n"
     )
 }
@@ -153,28 +153,42 @@ fn paths(
     paths
 }
 
+/// The unit stands once, left of the numbers.
 fn write_axis(body: &mut String, unit: Unit, longest: u64, y: f64) -> f64 {
     let step = tick(longest);
-    let mut time = 0;
-    while time <= longest {
+    let (scale, word) = scale(unit, step);
+    let below = y + 17.0;
+    let _ = writeln!(
+        body,
+        "<text class=\"s\" x=\"4\" y=\"{below:.1}\">{word}</text>"
+    );
+    for time in (0..=longest).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
         let x = LEFT + pixels(time, longest);
         let _ = writeln!(body, "<path class=\"a\" d=\"M{x:.1} {y:.1}v4\"/>");
-        if x < WIDTH - 60.0 || time == 0 {
-            let label = match unit {
-                Unit::Cycles => format!("{} cycles", thousands(time)),
-                Unit::Ns if step.is_multiple_of(1_000_000) => format!("{} ms", time / 1_000_000),
-                Unit::Ns if step.is_multiple_of(1_000) => format!("{} us", thousands(time / 1_000)),
-                Unit::Ns => format!("{} ns", thousands(time)),
-            };
+        let label = thousands(time / scale);
+        if x + half_width(&label) <= WIDTH {
             let _ = writeln!(
                 body,
-                "<text class=\"s\" x=\"{x:.1}\" y=\"{:.1}\">{label}</text>",
-                y + 17.0
+                "<text class=\"s t\" x=\"{x:.1}\" y=\"{below:.1}\">{label}</text>"
             );
         }
-        time += step;
     }
     y + AXIS
+}
+
+/// What times with this step are divided by, and what they are then.
+fn scale(unit: Unit, step: u64) -> (u64, &'static str) {
+    let words = match unit {
+        Unit::Cycles => ["cycles", "k cycles", "M cycles", "G cycles"],
+        Unit::Ns => ["ns", "us", "ms", "s"],
+    };
+    let power = (step.ilog10() / 3).min(3);
+    (10_u64.pow(3 * power), words[power as usize])
+}
+
+/// At most so much of a label is on either side of its middle.
+fn half_width(label: &str) -> f64 {
+    3.5 * label.len() as f64
 }
 
 /// A step of 1, 2 or 5 times a power of ten that gives at most eight ticks.
@@ -231,6 +245,35 @@ mod tests {
             let leading = step / 10_u64.pow(step.ilog10());
             assert!([1, 2, 5].contains(&leading), "{longest}: {step}");
             assert!(longest < 8 || longest / step >= 3, "{longest}: {step}");
+        }
+    }
+
+    #[test]
+    fn labels_of_an_axis_are_apart() {
+        // (middle, half the width) of each number, whose class is that of no other text.
+        let labels = |axis: &str| -> Vec<(f64, f64)> {
+            let numbers = axis.lines().filter(|line| line.contains("\"s t\""));
+            let place = |line: &str| -> Option<(f64, f64)> {
+                let (x, rest) = line.split_once(" x=\"")?.1.split_once('"')?;
+                let label = rest.split_once('>')?.1.strip_suffix("</text>")?;
+                Some((x.parse().ok()?, half_width(label)))
+            };
+            numbers.map(|line| place(line).expect("a number")).collect()
+        };
+        for unit in [Unit::Cycles, Unit::Ns] {
+            for longest in
+                (0..19).flat_map(|power| [1, 2, 3, 5, 7, 9].map(|n| n * 10_u64.pow(power)))
+            {
+                let mut axis = String::new();
+                write_axis(&mut axis, unit, longest, 0.0);
+                let labels = labels(&axis);
+                assert!(labels.len() > 1, "{longest}: {axis}");
+                // The unit is left of the first one, and has at most eight letters.
+                assert!(labels[0].0 - labels[0].1 > 4.0 + 8.0 * 7.0, "{axis}");
+                assert!(labels.iter().all(|(x, half)| x + half <= WIDTH), "{axis}");
+                let apart = |two: &[(f64, f64)]| two[1].0 - two[1].1 > two[0].0 + two[0].1 + 4.0;
+                assert!(labels.windows(2).all(apart), "{longest}: {axis}");
+            }
         }
     }
 }

@@ -33,6 +33,7 @@ struct Told {
     edges: Vec<(u32, u32)>,
 }
 
+#[derive(PartialEq)]
 struct Task {
     name: String,
     t: u32,
@@ -84,22 +85,8 @@ fn options(cut: Cut, workers: u16) -> H264Options {
     }
 }
 
-/// The usual costs of a machine that has all its own buffers.
-fn with_buffers() -> Costs {
-    let names = [
-        "luma-residual",
-        "luma-prediction",
-        "chroma-residual",
-        "chroma-prediction",
-        "parameters",
-    ];
-    let set = names.map(|name| format!("buffer.{name}.bytes=100"));
-    let set: Vec<&str> = set.iter().map(String::as_str).collect();
-    Costs::parse_with(Costs::default_text(), "mpe", &set).expect("there are such buffers")
-}
-
 fn some(first: u64, count: u64, every: u64) -> Pictures {
-    Pictures {
+    Pictures::Every {
         first,
         count,
         every,
@@ -231,7 +218,6 @@ fn conflicting_accesses_are_ordered() {
         let fixed = H264Options {
             dependencies: Dependencies::Fixed,
             ahead: 2,
-            costs: with_buffers(),
             ..options(cut, workers)
         };
         cases.push(("pattern, fixed", PATTERN, fixed));
@@ -244,12 +230,12 @@ fn conflicting_accesses_are_ordered() {
         }
         for (name, stream, options) in cases {
             let (told, recording) = told(stream, &options);
-            let races = races(&told, &recording.regions, &told.edges);
+            let races = races(&told, &recording.recorded.regions, &told.edges);
             assert!(
                 races.is_empty(),
                 "{cut} on {workers}, {name}: {} races: {}",
                 races.len(),
-                shown(&told, &recording.regions, &races)
+                shown(&told, &recording.recorded.regions, &races)
             );
         }
     }
@@ -270,7 +256,7 @@ fn a_missing_dependency_is_found() {
             let mut edges = told.edges.clone();
             edges.remove(without);
             tried += 1;
-            seen += usize::from(!races(&told, &recording.regions, &edges).is_empty());
+            seen += usize::from(!races(&told, &recording.recorded.regions, &edges).is_empty());
         }
         assert!(3 * seen > tried, "{cut}: {seen} of {tried} were seen");
     }
@@ -279,12 +265,8 @@ fn a_missing_dependency_is_found() {
 #[test]
 fn every_access_lies_in_a_region_and_regions_are_apart() {
     for (cut, workers) in CUTS {
-        let all = H264Options {
-            costs: with_buffers(),
-            ..options(cut, workers)
-        };
-        let (told, recording) = told(PATTERN, &all);
-        let mut regions = recording.regions.clone();
+        let (told, recording) = told(PATTERN, &options(cut, workers));
+        let mut regions = recording.recorded.regions.clone();
         regions.sort_by_key(|region| region.start);
         for pair in regions.windows(2) {
             assert!(pair[0].end <= pair[1].start, "{pair:?}");
@@ -318,6 +300,7 @@ fn every_sample_of_every_picture_is_written_and_counts_are_those_of_the_records(
         let (told, recording) = told(PATTERN, &options(cut, workers));
         assert_eq!((recording.pictures, recording.macroblocks), (24, 24 * 20));
         let frames: Vec<&Region> = recording
+            .recorded
             .regions
             .iter()
             .filter(|region| region.name.starts_with("frame"))
@@ -338,7 +321,7 @@ fn every_sample_of_every_picture_is_written_and_counts_are_those_of_the_records(
             written += size * u64::from(record.kind == Kind::Write && in_frames);
         }
         assert!(written >= 24 * 80 * 64 * 3 / 2, "{written}");
-        let counts = recording.total;
+        let counts = recording.recorded.total;
         assert_eq!(
             (counts.tasks, counts.records, counts.cycles),
             (told.tasks.len() as u64, total.0, total.1)
@@ -350,8 +333,9 @@ fn every_sample_of_every_picture_is_written_and_counts_are_those_of_the_records(
             counts.touches(),
             counts.fetched + counts.read + counts.written
         );
-        assert_eq!(recording.dependencies, told.edges.len() as u64);
+        assert_eq!(recording.recorded.dependencies, told.edges.len() as u64);
         let summed: u64 = recording
+            .recorded
             .by_name
             .iter()
             .map(|(_, counts)| counts.cycles)
@@ -517,7 +501,27 @@ fn pictures_wait_for_what_they_must_and_nothing_else() {
         pictures: some(5, 100, 7),
         ..few
     };
-    assert_eq!(pictures(&sampled).1, 3);
+    let (evenly, count, _) = pictures(&sampled);
+    assert_eq!(count, 3);
+    let these = |numbers: &[u64]| {
+        pictures(&H264Options {
+            pictures: Pictures::These(numbers.to_vec()),
+            ..options(Cut::Paper, 4)
+        })
+    };
+    let (listed, count, _) = these(&[5, 12, 19]);
+    assert_eq!(count, 3);
+    assert!(listed.edges == evenly.edges && listed.tasks == evenly.tasks);
+    // At other distances, too, and each as if it were alone.
+    let (several, count, _) = these(&[3, 4, 9]);
+    assert_eq!(count, 3);
+    let work =
+        |told: &Told| -> Vec<usize> { told.tasks.iter().map(|task| task.records.len()).collect() };
+    let alone: Vec<usize> = [3, 4, 9]
+        .iter()
+        .flat_map(|&one| work(&these(&[one]).0))
+        .collect();
+    assert_eq!(work(&several), alone);
 }
 
 #[test]
@@ -557,14 +561,17 @@ fn other_costs_change_nothing_but_computation_and_code() {
     let (plain, recording) = of(Costs::default());
     let (dear, other) = of(table(&["scale.cycles=1.6"]));
     assert_eq!(plain.edges, dear.edges);
-    let ratio = other.total.cycles as f64 / recording.total.cycles as f64;
+    let ratio = other.recorded.total.cycles as f64 / recording.recorded.total.cycles as f64;
     // Cycles are whole within a task.
     assert!((ratio - 2.0).abs() < 0.001, "{ratio}");
     let (slim, other) = of(table(&["scale.code=0"]));
-    assert_eq!(other.total.fetched, 0);
+    assert_eq!(other.recorded.total.fetched, 0);
     assert_eq!(
-        (other.total.read, other.total.cycles),
-        (recording.total.read, recording.total.cycles)
+        (other.recorded.total.read, other.recorded.total.cycles),
+        (
+            recording.recorded.total.read,
+            recording.recorded.total.cycles
+        )
     );
     let data = |told: &Told| -> Vec<(Kind, u32)> {
         let records = told.tasks.iter().flat_map(|task| &task.records);
@@ -607,7 +614,7 @@ fn what_cannot_be_recorded_is_told() {
     };
     let all = Pictures::default();
     assert!(matches!(
-        record(b"nothing", all, 9),
+        record(b"nothing", all.clone(), 9),
         Err(H264Error::Stream(_))
     ));
     assert!(matches!(
@@ -617,7 +624,17 @@ fn what_cannot_be_recorded_is_told() {
             first: 24
         })
     ));
-    assert!(matches!(record(PATTERN, all, 3), Err(H264Error::Stopped)));
+    assert!(matches!(
+        record(PATTERN, Pictures::These(vec![24, 25]), 99),
+        Err(H264Error::TooShort {
+            there: 24,
+            first: 24
+        })
+    ));
+    assert!(matches!(
+        record(PATTERN, all.clone(), 3),
+        Err(H264Error::Stopped)
+    ));
     let broken = [
         &PATTERN[..PATTERN.len() / 2],
         &PATTERN[PATTERN.len() / 2 + 40..],
@@ -671,19 +688,20 @@ fn passes_over_tiles_are_recorded_as_they_run() {
             "{:?}",
             recording.plan
         );
-        let races_found = races(&told, &recording.regions, &told.edges);
+        let races_found = races(&told, &recording.recorded.regions, &told.edges);
         assert!(
             races_found.is_empty(),
             "{}",
-            shown(&told, &recording.regions, &races_found)
+            shown(&told, &recording.recorded.regions, &races_found)
         );
         // Without what leads to the first task of the second sweep, there are some.
         let first = recording.plan.bands() * recording.plan.strips();
         let mut edges = told.edges.clone();
         edges.retain(|edge| edge.1 as usize != first);
-        assert!(!races(&told, &recording.regions, &edges).is_empty());
+        assert!(!races(&told, &recording.recorded.regions, &edges).is_empty());
 
         let fields: Vec<&Region> = recording
+            .recorded
             .regions
             .iter()
             .filter(|r| r.name.starts_with("field"))

@@ -53,7 +53,7 @@ pub(super) fn record(
         dependencies: options.decode.dependencies,
         groups: options.decode.groups,
         workers: CORES,
-        pictures: Pictures {
+        pictures: Pictures::Every {
             first,
             count: PICTURES,
             every: 1,

@@ -12,7 +12,7 @@ use std::ops::Range;
 type Failed<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Grey of axes and words that is legible on white and on near-black.
+/// Grey of axes, on white and on near-black; words have the colour of the page's.
 const INK: RGBColor = RGBColor(0x76, 0x7d, 0x88);
 const FAINT: RGBAColor = RGBAColor(0x76, 0x7d, 0x88, 0.25);
 /// Patterns A and B; blue and vermilion of Okabe and Ito's palette.
@@ -28,7 +28,12 @@ fn colour(scheduler: Scheduler) -> RGBColor {
     }
 }
 
-fn svg(size: (u32, u32), draw: impl for<'a> FnOnce(&Area<'a>) -> Result<(), Failed<'a>>) -> String {
+/// A picture, called `name` for who cannot see it.
+fn svg(
+    name: &str,
+    size: (u32, u32),
+    draw: impl for<'a> FnOnce(&Area<'a>) -> Result<(), Failed<'a>>,
+) -> String {
     let mut text = String::new();
     {
         let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
@@ -37,7 +42,8 @@ fn svg(size: (u32, u32), draw: impl for<'a> FnOnce(&Area<'a>) -> Result<(), Fail
     }
     // As wide as there is room, and no wider than it was made for.
     let size = format!("<svg width=\"{}\" height=\"{}\" ", size.0, size.1);
-    text.replacen(&size, "<svg role=\"img\" ", 1)
+    let named = format!("<svg role=\"img\" aria-label=\"{name}\" ");
+    text.replacen(&size, &named, 1)
 }
 
 /// A line of a chart.
@@ -50,6 +56,10 @@ struct Line {
     ours: bool,
 }
 
+fn words(size: i32) -> TextStyle<'static> {
+    ("sans-serif", size).into_font().color(&INK)
+}
+
 /// One chart of figures against cores.
 fn against_cores<'a>(
     area: &Area<'a>,
@@ -58,12 +68,11 @@ fn against_cores<'a>(
     y: Range<f64>,
     lines: &[Line],
 ) -> Result<(), Failed<'a>> {
-    let words = |size: i32| ("sans-serif", size).into_font().color(&INK);
     let mut chart = ChartBuilder::on(area)
-        .caption(title, words(15))
+        .caption(title, words(17))
         .margin(6)
-        .x_label_area_size(30)
-        .y_label_area_size(42)
+        .x_label_area_size(40)
+        .y_label_area_size(48)
         .build_cartesian_2d(0.7..6.3, y)?;
     chart
         .configure_mesh()
@@ -76,7 +85,7 @@ fn against_cores<'a>(
         .y_label_formatter(&|y| format!("{y:.0}"))
         .x_desc("cores")
         .y_desc(unit)
-        .label_style(words(12))
+        .label_style(words(14))
         .draw()?;
     for line in lines {
         if line.ours {
@@ -125,7 +134,7 @@ fn speeds(row: &Row, ran: &[Ran; 3], scheduler: Scheduler) -> (f64, f64, f64) {
     (row.of(scheduler).fps, ran[scheduler as usize].fps(), 0.0)
 }
 
-/// Gains over FCFS against cores, a panel for each stream and size of the L2.
+/// Gains over FCFS against cores, a picture for each stream and size of the L2.
 pub(super) fn gains_chart(found: &Reproduced) -> String {
     panels_chart(
         found,
@@ -148,89 +157,82 @@ fn panels_chart(
     figure: Figure,
     range: Option<Range<f64>>,
 ) -> String {
-    let panels = panels(found);
-    let columns = 4;
-    let rows = panels.len().div_ceil(columns);
-    svg((1080, 250 * rows as u32), |area| {
-        for ((stream, l2_kb), area) in panels.iter().zip(area.split_evenly((rows, columns))) {
-            let cells: Vec<(&Row, &[Ran; 3])> = found
-                .table2
-                .iter()
-                .filter(|(row, _)| (row.cell.stream, row.cell.l2_kb) == (*stream, *l2_kb))
-                .filter_map(|(row, ran)| Some((row, ran.as_ref()?)))
-                .collect();
-            let mut lines = Vec::new();
-            for &scheduler in schedulers {
-                let of = |pick: fn((f64, f64, f64)) -> f64| -> Vec<(f64, f64)> {
-                    let points = cells.iter().map(|(row, ran)| {
-                        (f64::from(row.cell.cores), pick(figure(row, ran, scheduler)))
-                    });
-                    points.collect()
-                };
-                let line = |points, errors, ours| Line {
-                    points,
-                    errors,
-                    colour: colour(scheduler),
-                    ours,
-                };
-                let errors = of(|figure| figure.2)
-                    .into_iter()
-                    .map(|point| point.1)
-                    .collect();
-                lines.push(line(of(|figure| figure.1), errors, true));
-                lines.push(line(of(|figure| figure.0), Vec::new(), false));
-            }
-            let most = lines
-                .iter()
-                .flat_map(|line| &line.points)
-                .map(|point| point.1);
-            let y = range.clone().unwrap_or(0.0..most.fold(1.0, f64::max) * 1.1);
-            let predicted = if stream.is_calibrated() {
-                ""
-            } else {
-                ", predicted"
+    let panel = |(stream, l2_kb): (Stream, u32)| {
+        let cells: Vec<(&Row, &[Ran; 3])> = found
+            .table2
+            .iter()
+            .filter(|(row, _)| (row.cell.stream, row.cell.l2_kb) == (stream, l2_kb))
+            .filter_map(|(row, ran)| Some((row, ran.as_ref()?)))
+            .collect();
+        let mut lines = Vec::new();
+        for &scheduler in schedulers {
+            let of = |pick: fn((f64, f64, f64)) -> f64| -> Vec<(f64, f64)> {
+                let points = cells.iter().map(|(row, ran)| {
+                    (f64::from(row.cell.cores), pick(figure(row, ran, scheduler)))
+                });
+                points.collect()
             };
-            let title = format!("{} {l2_kb} KB{predicted}", stream.name());
-            against_cores(&area, &title, unit, y, &lines)?;
+            let line = |points, errors, ours| Line {
+                points,
+                errors,
+                colour: colour(scheduler),
+                ours,
+            };
+            let errors = of(|figure| figure.2)
+                .into_iter()
+                .map(|point| point.1)
+                .collect();
+            lines.push(line(of(|figure| figure.1), errors, true));
+            lines.push(line(of(|figure| figure.0), Vec::new(), false));
         }
-        Ok(())
-    })
+        let most = lines
+            .iter()
+            .flat_map(|line| &line.points)
+            .map(|point| point.1);
+        let y = range.clone().unwrap_or(0.0..most.fold(1.0, f64::max) * 1.1);
+        let predicted = if stream.is_calibrated() {
+            ""
+        } else {
+            ", predicted"
+        };
+        let title = format!("{} {l2_kb} KB{predicted}", stream.name());
+        svg(&format!("{title}: {unit}"), (270, 250), |area| {
+            against_cores(area, &title, unit, y, &lines)
+        })
+    };
+    panels(found).into_iter().map(panel).collect()
 }
 
 /// The sets of the search: how far from the uniform gain against how far from the worse of the board's gains; the front is ringed, the
-/// chosen set is a filled square.
+/// chosen set is a triangle.
 pub(super) fn front_chart(drawn: &[Drawn], chosen: [f64; 3]) -> String {
     let on_front = front(drawn);
     let place = |distances: [f64; 3]| (distances[0], distances[1].max(distances[2]));
-    let inside = |point: &(f64, f64)| point.0 <= 20.0 && point.1 <= 60.0;
-    svg((640, 420), |area| {
-        let words = |size: i32| ("sans-serif", size).into_font().color(&INK);
+    let all = || drawn.iter().map(|one| place(one.distances()));
+    let chosen = place(chosen);
+    let reach = |of: fn((f64, f64)) -> f64| 1.1 * all().chain([chosen]).map(of).fold(1.0, f64::max);
+    let (right, top) = (reach(|point| point.0), reach(|point| point.1));
+    svg("The sets of the search", (460, 380), |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
-            .x_label_area_size(36)
-            .y_label_area_size(46)
-            .build_cartesian_2d(0.0..20.0, 0.0..60.0)?;
+            .x_label_area_size(40)
+            .y_label_area_size(48)
+            .build_cartesian_2d(0.0..right, 0.0..top)?;
         chart
             .configure_mesh()
             .axis_style(INK)
             .bold_line_style(FAINT)
             .light_line_style(TRANSPARENT)
-            .x_desc("uniform model: points from the published gain of A (Table 3)")
-            .y_desc("board: points from A or B, the worse")
-            .label_style(words(12))
+            .x_desc("uniform model: points from the gain of A (Table 3)")
+            .y_desc("board: points from that of A or B, the worse")
+            .x_label_formatter(&|x| format!("{x:.0}"))
+            .y_label_formatter(&|y| format!("{y:.0}"))
+            .label_style(words(14))
             .draw()?;
-        let all = drawn
-            .iter()
-            .map(|one| place(one.distances()))
-            .filter(inside);
-        chart.draw_series(all.map(|point| Circle::new(point, 3, INK.mix(0.5).filled())))?;
-        let best = on_front
-            .iter()
-            .map(|&at| place(drawn[at].distances()))
-            .filter(inside);
+        chart.draw_series(all().map(|point| Circle::new(point, 3, INK.mix(0.5).filled())))?;
+        let best = on_front.iter().map(|&at| place(drawn[at].distances()));
         chart.draw_series(best.map(|point| Circle::new(point, 5, A.stroke_width(2))))?;
-        let chosen = std::iter::once(place(chosen)).filter(inside);
-        chart.draw_series(chosen.map(|point| TriangleMarker::new(point, 8, B.filled())))?;
+        chart.draw_series([TriangleMarker::new(chosen, 8, B.filled())])?;
         Ok(())
     })
 }

@@ -44,7 +44,8 @@ pub(crate) fn sources(folder: Option<&Path>) -> std::io::Result<Vec<Source>> {
     Ok(found)
 }
 
-/// Where the streams are unless told: `streams/video` in the folder that `TANADA_SHARED` names, or in `../shared`.
+/// Where the streams are unless told, if they are there: they are test data, which lie in the folder that `TANADA_SHARED` names or beside
+/// where we are.
 pub(crate) fn usual_folder() -> Option<PathBuf> {
     let shared = std::env::var_os("TANADA_SHARED").map(PathBuf::from);
     let shared = shared.unwrap_or_else(|| PathBuf::from("../shared"));
@@ -71,18 +72,14 @@ pub(crate) struct Picture {
     pub(crate) b: Trace,
 }
 
-/// Every how manieth picture is recorded when `count` of them are wanted, and the first one.
-pub(crate) fn sample(count: u64) -> Pictures {
-    let every = (PICTURES / count.max(1)).max(1);
-    Pictures {
-        // In the middle of its share; the first picture of a stream is unlike all others.
-        first: (every / 2).max(1),
-        count,
-        every,
-    }
+/// Which pictures are recorded when `count` of them are wanted: in the middle of their shares, as nearly as numbers are whole. The first
+/// picture of a stream, which is unlike all others, is in the sample of all only.
+fn sample(count: u64) -> Vec<u64> {
+    let middle = |place: u64| ((2 * place + 1) * PICTURES - count).div_ceil(2 * count);
+    (0..count).map(middle).collect()
 }
 
-/// Records `count` pictures of a stream; `seen` is told after each decoded picture and stops it with `false`.
+/// Records `count` pictures of a stream, of 1 to [`PICTURES`]; `seen` is told after each decoded picture and stops it with `false`.
 ///
 /// # Errors
 /// The stream is damaged beyond use or too short, or `seen` stopped it.
@@ -92,9 +89,8 @@ pub(crate) fn record(
     count: u64,
     seen: &dyn Fn() -> bool,
 ) -> Result<Recording, H264Error> {
-    let sampled = sample(count);
     let options = H264Options {
-        pictures: sampled,
+        pictures: Pictures::These(sample(count)),
         barrier: true,
         costs: costs.clone(),
         ..H264Options::default()
@@ -186,13 +182,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_are_spread_over_all_pictures() {
-        for count in [1, 2, 6, 8, 32, 128] {
+    fn samples_are_spread_evenly_over_all_pictures() {
+        for count in 1..=PICTURES {
             let sampled = sample(count);
-            let last = sampled.first + (sampled.count - 1) * sampled.every;
-            assert!(sampled.first >= 1 && last <= PICTURES, "{sampled:?}");
-            assert!(sampled.every * (count + 1) > PICTURES / 2, "{sampled:?}");
+            assert_eq!(sampled.len() as u64, count);
+            let (first, last) = (sampled[0], sampled[sampled.len() - 1]);
+            assert_eq!(first == 0, count == PICTURES, "{sampled:?}");
+            // As much is left out at the begin as at the end, and between any two as between any others: a picture more or less.
+            assert!(first.abs_diff(PICTURES - last) <= 1, "{sampled:?}");
+            let steps: Vec<u64> = sampled.windows(2).map(|two| two[1] - two[0]).collect();
+            let even = [PICTURES / count, PICTURES.div_ceil(count)];
+            assert!(steps.iter().all(|step| even.contains(step)), "{sampled:?}");
         }
+        // What the shipped parameters were searched and are judged with.
+        assert_eq!(sample(2), [32, 96]);
+        assert_eq!(sample(8), [8, 24, 40, 56, 72, 88, 104, 120]);
+        assert_eq!(sample(32)[..3], [2, 6, 10]);
     }
 
     #[test]

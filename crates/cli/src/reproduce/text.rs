@@ -17,18 +17,7 @@ pub(crate) fn text(found: &Reproduced, summary: &Summary) -> String {
         summary.pictures,
         summary.streams.join(", ")
     );
-    let items = rows(found);
-    let of = |table: &str| -> Vec<&Item> {
-        // Gains have a table of their own.
-        let there = |one: &&Item| one.item.starts_with(table) && !one.item.ends_with(GAIN);
-        items.iter().filter(there).collect()
-    };
-    text += "Table 2, contended model (toshiba-board)\n";
-    text += &list(&of("table 2"));
-    text += "\nTable 2, gains over FCFS in percent, with the standard error of sampling pictures\n";
-    text += &gains_table(found);
-    text += "\nTable 3, uniform model (toshiba), 4 cores, 128 KB, WVGA\n";
-    text += &list(&of("table 3"));
+    text += &tables(found);
     text += "\nThe claim: one set of parameters for both models\n";
     let header = ["", "published", "ours", "bar", "met"];
     text += &to_list(&header, claim(summary).into_iter().map(Vec::from));
@@ -36,6 +25,23 @@ pub(crate) fn text(found: &Reproduced, summary: &Summary) -> String {
     for line in &summary.missed {
         let _ = writeln!(text, "- {line}");
     }
+    text
+}
+
+/// Table 2 and Table 3.
+pub(super) fn tables(found: &Reproduced) -> String {
+    let items = rows(found);
+    let of = |table: &str| -> Vec<&Item> {
+        // Gains have a table of their own.
+        let there = |one: &&Item| one.item.starts_with(table) && !one.item.ends_with(GAIN);
+        items.iter().filter(there).collect()
+    };
+    let mut text = "Table 2, contended model (toshiba-board)\n".to_owned();
+    text += &list(&of("table 2"));
+    text += "\nTable 2, gains over FCFS in percent, with the standard error of sampling pictures\n";
+    text += &gains_table(found);
+    text += "\nTable 3, uniform model (toshiba), 4 cores, 128 KB, WVGA\n";
+    text += &list(&of("table 3"));
     text
 }
 

@@ -70,30 +70,23 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
     if request.dry_run {
         return dry_run(request, &plan, &outputs);
     }
-    // Before hours of work: can they be written?
-    let files = [
-        OutputFile::open(&outputs.csv)?,
-        OutputFile::open(&outputs.parquet)?,
-    ];
+    // Before hours of work: can they be written? Not kept open, since a kill would leave the files behind that stand in for them.
+    OutputFile::open(&outputs.csv)?;
+    OutputFile::open(&outputs.parquet)?;
     let (mut journal, known) = Journal::open(&outputs.journal)?;
-    let results =
-        work::all(&plan, known, &mut journal, request.threads).inspect_err(|failure| {
-            if matches!(failure, Failure::Interrupted) {
-                ui::note(&format!(
-                    "{}: the same command goes on from here",
-                    outputs.journal.display()
-                ));
-            }
-        })?;
+    let results = work::all(&plan, known, &mut journal, request.threads);
+    let results = results.map_err(|failure| match failure {
+        Failure::Interrupted => Failure::Paused(outputs.journal.clone()),
+        other => other,
+    })?;
     let rows = (0..plan.len())
         .map(|number| row(&plan, number, &results))
         .collect::<Outcome<Vec<Row>>>()?;
     let columns = columns(&rows);
     let parquet =
         parquet::bytes(&columns).map_err(|error| at_fault(outputs.parquet.display(), error))?;
-    let [csv_file, parquet_file] = files;
-    csv_file.finish(csv(&columns, rows.len()).as_bytes())?;
-    parquet_file.finish(&parquet)?;
+    OutputFile::open(&outputs.csv)?.finish(csv(&columns, rows.len()).as_bytes())?;
+    OutputFile::open(&outputs.parquet)?.finish(&parquet)?;
     journal.remove()?;
     if request.json {
         ui::print(&rows.iter().map(ui::json).collect::<String>())?;

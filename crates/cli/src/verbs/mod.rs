@@ -46,6 +46,14 @@ enum Verb {
     Workloads(workloads::Args),
 }
 
+/// A workload, with the arguments that a verb has for each.
+#[derive(Debug, Subcommand)]
+enum Named<H: clap::Args, S: clap::Args, P: clap::Args> {
+    H264(H),
+    Stencil(S),
+    Pipeline(P),
+}
+
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {

@@ -5,8 +5,8 @@ mod program;
 mod tiles;
 mod told;
 
+use super::Named;
 use crate::ui::{Failure, Outcome};
-use clap::Subcommand;
 
 /// Write a trace of a workload or a program
 ///
@@ -20,17 +20,10 @@ use clap::Subcommand;
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    workload: Option<Named>,
+    workload: Option<Named<h264::Args, tiles::Stencil, tiles::Pipeline>>,
 
     #[command(flatten)]
     program: program::Program,
-}
-
-#[derive(Debug, Subcommand)]
-enum Named {
-    H264(h264::Args),
-    Stencil(tiles::Stencil),
-    Pipeline(tiles::Pipeline),
 }
 
 pub(crate) fn run(args: Args) -> Outcome {

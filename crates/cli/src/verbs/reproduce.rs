@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// Published figures and ours, row by row.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tanada reproduce toshiba --quick\n  tanada reproduce toshiba --json --html toshiba.html"
+    after_help = "Examples:\n  tanada reproduce toshiba --quick\n  tanada reproduce toshiba --json -o toshiba.html"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -29,7 +29,7 @@ enum Paper {
 /// Paper 1, cache groups: its board (Table 2), its simulator (Table 3) and its Gantt charts (fig. 13)
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tanada reproduce toshiba --quick\n  \
-    tanada reproduce toshiba --json --html toshiba.html\n  \
+    tanada reproduce toshiba --json -o toshiba.html\n  \
     tanada reproduce toshiba --quick --set board.l2.miss_cycles=120")]
 struct Toshiba {
     /// Fewer pictures
@@ -40,8 +40,8 @@ struct Toshiba {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=128))]
     pictures: Option<u64>,
 
-    /// Folder with flower_wvga.264, flower_qvga.264... [default: streams/video in $TANADA_SHARED or in ../shared; where there is no WVGA
-    /// stream, the embedded demo stands for it]
+    /// Folder with flower_wvga.264, flower_qvga.264... [default: streams/video in the folder that TANADA_SHARED names; where there is no
+    /// WVGA stream, the embedded demo stands for it]
     #[arg(long, value_name = "FOLDER")]
     streams: Option<PathBuf>,
 

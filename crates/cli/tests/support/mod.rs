@@ -12,7 +12,9 @@ pub(crate) fn tanada(folder: &Path, arguments: &[&str]) -> Command {
     command
         .args(arguments)
         .current_dir(folder)
-        .env_remove("TANADA_WORKERS");
+        .env_remove("TANADA_WORKERS")
+        // Streams that are no part of the project change what some verbs do.
+        .env("TANADA_SHARED", folder);
     command
 }
 

@@ -46,7 +46,7 @@ impl Recording {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let path = folder.path().join("pictures.tnb");
         let options = H264Options {
-            pictures: Pictures {
+            pictures: Pictures::Every {
                 first: 8,
                 count: 8,
                 every: 1,

@@ -67,6 +67,9 @@ impl Cut {
 }
 
 /// Which tasks wait for those of neighbouring units.
+///
+/// Both are graphs of this decoder, for every cut, native or recorded. An order within a stage that another program may have is no matter
+/// of these: a recording takes it from its table of costs (`left`, `above`, `above_right` in `data/mpe.toml`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Dependencies {
     /// Those that need them, by the types of a picture's macroblocks.

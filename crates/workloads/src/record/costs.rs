@@ -24,8 +24,6 @@ struct File {
     fetch: Fetch,
     task: Task,
     stage: BTreeMap<String, PerStage>,
-    #[serde(default)]
-    buffer: BTreeMap<String, Buffer>,
     operation: BTreeMap<String, PerOperation>,
 }
 
@@ -62,15 +60,6 @@ struct PerStage {
     left: u8,
     above: u8,
     above_right: u8,
-}
-
-/// Memory that the machine's decoder has for each macroblock, and ours has not.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Buffer {
-    bytes: u32,
-    read_by: Vec<String>,
-    written_by: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -185,8 +174,6 @@ impl Costs {
             skipped_millis: self.millis(skipped),
             control: Code(0, self.code_len(code)),
             skipped: Code(0, self.code_len(skipped_code.min(code))),
-            reads: Vec::new(),
-            writes: Vec::new(),
             operations: [OperationCosts::default(); Operation::ALL.len()],
             passes: passes != 0,
             after: [left, above, above_right].map(|flag| flag != 0),
@@ -205,15 +192,6 @@ impl Costs {
         let entry = take(self.code_len(task.code));
         let stages = Stage::ALL.map(|stage| {
             let mut costs = self.stage(stage);
-            let used = |by: fn(&Buffer) -> &Vec<String>| {
-                let all = self.file.buffer.values().enumerate();
-                let used = all.filter(|(_, buffer)| {
-                    buffer.bytes > 0 && by(buffer).iter().any(|name| name == stage_name(stage))
-                });
-                used.map(|(at, buffer)| (at, buffer.bytes)).collect()
-            };
-            costs.reads = used(|buffer| &buffer.read_by);
-            costs.writes = used(|buffer| &buffer.written_by);
             let skipped = costs.skipped.len();
             costs.control = take(costs.control.len());
             costs.skipped = Code(costs.control.0, costs.control.0 + skipped);
@@ -236,12 +214,6 @@ impl Costs {
                 descriptor: task.descriptor,
             },
             chunk: u64::from(self.file.fetch.record),
-            buffers: self
-                .file
-                .buffer
-                .iter()
-                .map(|(name, buffer)| (name.clone(), buffer.bytes))
-                .collect(),
             all: Code(base, end),
         }
     }
@@ -284,21 +256,6 @@ impl File {
         let operations: Vec<&str> = Operation::ALL.iter().map(|one| one.name()).collect();
         complete("stage", &stages, self.stage.keys())?;
         complete("operation", &operations, self.operation.keys())?;
-        for (name, buffer) in &self.buffer {
-            let mut users = buffer.read_by.iter().chain(&buffer.written_by);
-            if let Some(unknown) = users.find(|user| !stages.contains(&user.as_str())) {
-                return Err(format!(
-                    "[buffer.{name}] is used by \"{unknown}\", which is no stage; there are {}",
-                    stages.join(", ")
-                ));
-            }
-            if buffer.bytes > 1 << 16 {
-                return Err(format!(
-                    "buffer.{name}.bytes is {}; 65536 are allowed",
-                    buffer.bytes
-                ));
-            }
-        }
         let Scale { cycles, code } = self.scale;
         let task = self.task;
         let figures = [("scale.cycles", cycles), ("scale.code", code)]
@@ -483,10 +440,6 @@ pub(super) struct StageCosts {
     pub(super) skipped_millis: u64,
     pub(super) control: Code,
     pub(super) skipped: Code,
-    /// Which buffers are read first, and how many bytes of each.
-    pub(super) reads: Vec<(usize, u32)>,
-    /// The same for those written.
-    pub(super) writes: Vec<(usize, u32)>,
     pub(super) operations: [OperationCosts; Operation::ALL.len()],
     /// Whether the stage accesses macroblocks that do not need it; see [`Job::pass_with`](tanada_h264::Job::pass_with).
     pub(super) passes: bool,
@@ -512,8 +465,6 @@ pub(super) struct Laid {
     pub(super) entry: Entry,
     /// A record of instruction fetch covers at most so many bytes.
     pub(super) chunk: u64,
-    /// Names of buffers, and their bytes a macroblock.
-    pub(super) buffers: Vec<(String, u32)>,
     /// All code.
     pub(super) all: Code,
 }

@@ -1,9 +1,9 @@
 //! Recording of H.264 decoding: video signal processing, as paper 1 calls reconstruction.
 
 use super::costs::{Costs, Laid, StageCosts, stage_name};
-use super::layout::{CODE, Layout, Region};
+use super::layout::{CODE, Layout};
 use super::rows::Rows;
-use super::tape::{Counts, Tape};
+use super::tape::{Recorded, Tape};
 use crate::h264::build::Builder;
 use crate::h264::graph::{Declared, Graph, Work};
 use crate::h264::{Cut, Dependencies, Groups, Limits, StreamError, Summary};
@@ -15,19 +15,25 @@ use tanada_runtime::{S as SGroup, T};
 use tanada_trace::{Grouping, NewTask, Sink, TraceError};
 
 /// Which pictures are recorded, in decoding order from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pictures {
-    /// The first one.
-    pub first: u64,
-    /// How many, at most.
-    pub count: u64,
-    /// Every how manieth one; at least 1.
-    pub every: u64,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pictures {
+    /// At equal distances.
+    Every {
+        /// The first one.
+        first: u64,
+        /// How many, at most.
+        count: u64,
+        /// Every how manieth one; at least 1.
+        every: u64,
+    },
+    /// These, in ascending order.
+    These(Vec<u64>),
 }
 
 impl Default for Pictures {
+    /// All.
     fn default() -> Self {
-        Pictures {
+        Pictures::Every {
             first: 0,
             count: u64::MAX,
             every: 1,
@@ -36,16 +42,51 @@ impl Default for Pictures {
 }
 
 impl Pictures {
+    /// The first one.
+    fn first(&self) -> u64 {
+        match self {
+            Pictures::Every { first, .. } => *first,
+            Pictures::These(numbers) => numbers.first().copied().unwrap_or(0),
+        }
+    }
+
     /// Which of the recorded pictures picture `number` is, if it is one.
     fn place(&self, number: u64) -> Option<u64> {
-        let since = number.checked_sub(self.first)?;
-        let every = self.every.max(1);
-        (since.is_multiple_of(every) && since / every < self.count).then_some(since / every)
+        match *self {
+            Pictures::Every {
+                first,
+                count,
+                every,
+            } => {
+                let since = number.checked_sub(first)?;
+                let every = every.max(1);
+                (since.is_multiple_of(every) && since / every < count).then_some(since / every)
+            }
+            Pictures::These(ref numbers) => {
+                let place = numbers.binary_search(&number).ok()?;
+                Some(place as u64)
+            }
+        }
     }
 
     /// Whether one is recorded from `number` on.
     fn goes_on(&self, number: u64) -> bool {
-        number <= self.first || (number - self.first).div_ceil(self.every.max(1)) < self.count
+        match *self {
+            Pictures::Every {
+                first,
+                count,
+                every,
+            } => number <= first || (number - first).div_ceil(every.max(1)) < count,
+            Pictures::These(ref numbers) => numbers.last().is_some_and(|&last| number <= last),
+        }
+    }
+
+    /// Whether pictures may be left out between two.
+    fn leaves_out(&self) -> bool {
+        match *self {
+            Pictures::Every { every, .. } => every > 1,
+            Pictures::These(_) => true,
+        }
     }
 }
 
@@ -98,14 +139,8 @@ pub struct H264Recording {
     pub pictures: u64,
     /// Their macroblocks.
     pub macroblocks: u64,
-    /// Of all tasks.
-    pub total: Counts,
-    /// Of the tasks of each name, in the order in which they came.
-    pub by_name: Vec<(&'static str, Counts)>,
-    /// Dependencies.
-    pub dependencies: u64,
-    /// All addresses that are used.
-    pub regions: Vec<Region>,
+    /// Tasks, dependencies and addresses.
+    pub recorded: Recorded,
 }
 
 /// Why nothing was recorded.
@@ -186,7 +221,7 @@ pub fn h264<S: Sink>(
     if recorder.pictures == 0 {
         return Err(H264Error::TooShort {
             there: summary.pictures,
-            first: options.pictures.first,
+            first: options.pictures.first(),
         });
     }
     Ok(recorder.finish(summary))
@@ -210,8 +245,6 @@ struct Recorder<'a, S> {
     output: Option<u32>,
     /// What the first tasks of the current picture wait for.
     gate: Vec<u32>,
-    /// Where the machine's own buffers for the current picture begin.
-    own: Vec<u64>,
     /// The first task of the current picture.
     first: u32,
     next: u32,
@@ -221,15 +254,14 @@ struct Recorder<'a, S> {
     error: Option<TraceError>,
     pictures: u64,
     macroblocks: u64,
-    dependencies: u64,
-    by_name: Vec<(&'static str, Counts)>,
+    recorded: Recorded,
 }
 
 impl<'a, S: Sink> Recorder<'a, S> {
     fn new(options: &H264Options, sink: &'a mut S) -> Self {
         let laid = options.costs.lay_out(CODE);
         let workers = options.workers.max(1);
-        let barrier = options.barrier || options.pictures.every > 1;
+        let barrier = options.barrier || options.pictures.leaves_out();
         Recorder {
             tape: Tape::new(sink),
             layout: Layout::new(laid.all, workers),
@@ -246,7 +278,6 @@ impl<'a, S: Sink> Recorder<'a, S> {
             ended: None,
             output: None,
             gate: Vec::new(),
-            own: Vec::new(),
             first: 0,
             next: 0,
             waits: Vec::new(),
@@ -255,8 +286,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
             error: None,
             pictures: 0,
             macroblocks: 0,
-            dependencies: 0,
-            by_name: Vec::new(),
+            recorded: Recorded::default(),
         }
     }
 
@@ -272,17 +302,6 @@ impl<'a, S: Sink> Recorder<'a, S> {
         for (buffer, bytes) in buffers {
             self.layout.reserve(buffer, bytes);
         }
-        let (syntax, _) = job.buffer();
-        let own = self
-            .laid
-            .buffers
-            .iter()
-            .enumerate()
-            .map(|(at, (name, bytes))| {
-                let all = u64::from(job.mb_count()) * u64::from(*bytes);
-                self.layout.own(at, name, syntax, all)
-            });
-        self.own = own.collect();
         if let Some(ends) = self.ended.take() {
             self.gate = match self.ahead {
                 // All of that picture waited for the one before.
@@ -314,18 +333,14 @@ impl<'a, S: Sink> Recorder<'a, S> {
     }
 
     fn finish(self, stream: Summary) -> H264Recording {
-        let mut total = Counts::default();
-        self.by_name
-            .iter()
-            .for_each(|(_, counts)| total.add(counts));
         H264Recording {
             stream,
             pictures: self.pictures,
             macroblocks: self.macroblocks,
-            total,
-            by_name: self.by_name,
-            dependencies: self.dependencies,
-            regions: self.layout.regions(),
+            recorded: Recorded {
+                regions: self.layout.regions(),
+                ..self.recorded
+            },
         }
     }
 }
@@ -381,7 +396,6 @@ impl<S: Sink> Recorder<'_, S> {
                 tape: &mut self.tape,
                 layout: &mut self.layout,
                 laid: &self.laid,
-                own: &self.own,
             };
             match work {
                 Work::Stage(stage, mbs) if self.cut == Cut::Paper => {
@@ -398,10 +412,7 @@ impl<S: Sink> Recorder<'_, S> {
             }
         }
         let counts = self.tape.leave(&self.laid.entry, stack)?;
-        match self.by_name.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, sum)) => sum.add(&counts),
-            None => self.by_name.push((name, counts)),
-        }
+        self.recorded.add(name, &counts);
         self.waits.clear();
         for task in waits {
             if !self.waits.contains(&task) {
@@ -414,7 +425,7 @@ impl<S: Sink> Recorder<'_, S> {
             let further: Vec<u32> = further.copied().collect();
             self.waits.extend(further);
         }
-        self.dependencies += self.waits.len() as u64;
+        self.recorded.dependencies += self.waits.len() as u64;
         self.waits
             .iter()
             .try_for_each(|&task| self.tape.sink.edge(task, id, false))
@@ -452,26 +463,6 @@ struct Seer<'a, 'b, S> {
     tape: &'a mut Tape<'b, S>,
     layout: &'a mut Layout,
     laid: &'a Laid,
-    own: &'a [u64],
-}
-
-impl<S: Sink> Seer<'_, '_, S> {
-    /// What a stage reads and writes of the machine's own buffers.
-    #[inline]
-    fn own(&mut self, stage: &StageCosts, mb: u32) {
-        let pieces = |&(buffer, bytes): &(usize, u32)| {
-            let start = self.own[buffer] + u64::from(mb) * u64::from(bytes);
-            (0..bytes)
-                .step_by(64)
-                .map(move |at| (start + u64::from(at), (bytes - at).min(64)))
-        };
-        for (address, size) in stage.reads.iter().flat_map(pieces) {
-            self.tape.read(address, size);
-        }
-        for (address, size) in stage.writes.iter().flat_map(pieces) {
-            self.tape.write(address, size);
-        }
-    }
 }
 
 impl<S: Sink> Seer<'_, '_, S> {
@@ -486,19 +477,17 @@ impl<S: Sink> Seer<'_, '_, S> {
 
 impl<S: Sink> Probe for Seer<'_, '_, S> {
     #[inline]
-    fn code(&mut self, stage: Stage, mb: u32) {
+    fn code(&mut self, stage: Stage, _mb: u32) {
         self.stage = &self.laid.stages[stage as usize];
         self.tape.fetch(self.stage.control, self.laid.chunk);
         self.tape.compute(self.stage.millis);
-        self.own(self.stage, mb);
     }
 
     #[inline]
-    fn skipped(&mut self, stage: Stage, mb: u32) {
+    fn skipped(&mut self, stage: Stage, _mb: u32) {
         let stage = &self.laid.stages[stage as usize];
         self.tape.fetch(stage.skipped, self.laid.chunk);
         self.tape.compute(stage.skipped_millis);
-        self.own(stage, mb);
     }
 
     #[inline]

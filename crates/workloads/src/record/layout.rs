@@ -40,8 +40,8 @@ pub(super) struct Layout {
     /// The last one that was looked for in `buffers`: mostly the next, too.
     last: usize,
     descriptors: u64,
-    /// Places of the machine's own buffers, by number and by the job buffer that they go with.
-    own: Vec<(usize, Buffer, u64)>,
+    /// Places of fields, by number.
+    fields: Vec<(usize, u64)>,
 }
 
 impl Layout {
@@ -53,7 +53,7 @@ impl Layout {
             buffers: Vec::new(),
             last: 0,
             descriptors: 0,
-            own: Vec::new(),
+            fields: Vec::new(),
         };
         layout.take("code".to_owned(), code.len(), false);
         layout.stacks = layout.next;
@@ -87,22 +87,14 @@ impl Layout {
         DESCRIPTORS + u64::from(task) * LINE
     }
 
-    /// Where buffer number `number` of the machine's own begins, of a picture whose syntax is in `job`; it is allocated the first time.
-    pub(super) fn own(&mut self, number: usize, name: &str, job: Buffer, bytes: u64) -> u64 {
-        let known = self.own.iter().find(|own| (own.0, own.1) == (number, job));
-        if let Some(&(_, _, start)) = known {
-            return start;
-        }
-        let of = self.own.iter().filter(|own| own.0 == number).count();
-        let start = self.take(format!("{name} {of}"), bytes, false);
-        self.own.push((number, job, start));
-        start
-    }
-
     /// Where a field begins; it is allocated the first time.
     pub(super) fn field(&mut self, field: usize, bytes: u64) -> u64 {
-        // A machine's own buffers have these numbers, which no field of the same recording has.
-        self.own(field, "field", Buffer::Tables, bytes)
+        if let Some(&(_, start)) = self.fields.iter().find(|known| known.0 == field) {
+            return start;
+        }
+        let start = self.take(format!("field {field}"), bytes, false);
+        self.fields.push((field, start));
+        start
     }
 
     /// Says how long the buffers of a picture are, before they are used.

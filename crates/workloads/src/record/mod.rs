@@ -14,5 +14,5 @@ mod tiles;
 pub use costs::{Costs, CostsError};
 pub use h264::{H264Error, H264Options, H264Recording, Pictures, h264};
 pub use layout::Region;
-pub use tape::Counts;
+pub use tape::{Counts, Recorded};
 pub use tiles::{TilesError, TilesRecording, tiles};

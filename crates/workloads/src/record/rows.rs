@@ -1,4 +1,7 @@
 //! Which tasks of a stage are neighbours, as they are declared: by rows, from left to right.
+//!
+//! For the order within a stage that another program than ours may have: `left`, `above` and `above_right` in the table of costs. What our
+//! own tasks wait for, whichever [`Dependencies`](crate::h264::Dependencies) are chosen, is declared with them.
 
 use crate::h264::groups::Place;
 use tanada_h264::Stage;

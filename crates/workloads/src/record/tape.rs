@@ -1,6 +1,7 @@
 //! What a task does, on its way into a trace.
 
 use super::costs::{Code, Entry};
+use super::layout::Region;
 use tanada_trace::{Record, Sink, TraceError};
 
 /// What was recorded, of one kind of task or of all.
@@ -27,13 +28,38 @@ impl Counts {
         self.fetched + self.read + self.written
     }
 
-    pub(super) fn add(&mut self, other: &Counts) {
+    fn add(&mut self, other: &Counts) {
         self.tasks += other.tasks;
         self.records += other.records;
         self.cycles += other.cycles;
         self.fetched += other.fetched;
         self.read += other.read;
         self.written += other.written;
+    }
+}
+
+/// What a recording holds, of whatever.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Recorded {
+    /// Of all tasks.
+    pub total: Counts,
+    /// Of the tasks of each name, in the order in which they came.
+    pub by_name: Vec<(&'static str, Counts)>,
+    /// Dependencies.
+    pub dependencies: u64,
+    /// All addresses that are used.
+    pub regions: Vec<Region>,
+}
+
+impl Recorded {
+    /// Adds a task.
+    pub(super) fn add(&mut self, name: &'static str, counts: &Counts) {
+        self.total.add(counts);
+        match self.by_name.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => sum.add(counts),
+            None => self.by_name.push((name, *counts)),
+        }
     }
 }
 

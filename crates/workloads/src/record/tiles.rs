@@ -1,8 +1,8 @@
 //! Recording of programs that go over tiles of fields.
 
 use super::costs::{Code, Entry, LINE};
-use super::layout::{CODE, Layout, Region};
-use super::tape::{Counts, Tape};
+use super::layout::{CODE, Layout};
+use super::tape::{Recorded, Tape};
 use crate::tiles::{Caches, Groups, Plan, Probe, Program, Stretch, Tile};
 use serde::Deserialize;
 use std::ops::ControlFlow;
@@ -41,14 +41,8 @@ pub struct TilesRecording {
     pub plan: Plan,
     /// What the table of costs calls itself.
     pub costs: String,
-    /// Of all tasks.
-    pub total: Counts,
-    /// Of the tasks of each name, in the order in which they came.
-    pub by_name: Vec<(&'static str, Counts)>,
-    /// Dependencies.
-    pub dependencies: u64,
-    /// All addresses that are used.
-    pub regions: Vec<Region>,
+    /// Tasks, dependencies and addresses.
+    pub recorded: Recorded,
 }
 
 /// Why nothing was recorded.
@@ -111,18 +105,13 @@ pub fn tiles<P: Program, S: Sink>(
         id
     });
     outcome?;
-    let mut total = Counts::default();
-    recorder
-        .by_name
-        .iter()
-        .for_each(|(_, counts)| total.add(counts));
     Ok(TilesRecording {
         plan,
         costs: costs.name,
-        total,
-        by_name: recorder.by_name,
-        dependencies: recorder.dependencies,
-        regions: recorder.layout.regions(),
+        recorded: Recorded {
+            regions: recorder.layout.regions(),
+            ..recorder.recorded
+        },
     })
 }
 
@@ -139,8 +128,7 @@ struct Recorder<'a, S> {
     costs: PassCosts,
     workers: u16,
     next: u32,
-    dependencies: u64,
-    by_name: Vec<(&'static str, Counts)>,
+    recorded: Recorded,
 }
 
 impl<'a, S: Sink> Recorder<'a, S> {
@@ -162,8 +150,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
             costs: pass,
             workers,
             next: 0,
-            dependencies: 0,
-            by_name: Vec::new(),
+            recorded: Recorded::default(),
         }
     }
 
@@ -199,12 +186,9 @@ impl<'a, S: Sink> Recorder<'a, S> {
             costs: self.costs,
         });
         let counts = self.tape.leave(&self.entry, stack)?;
-        match self.by_name.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, sum)) => sum.add(&counts),
-            None => self.by_name.push((name, counts)),
-        }
+        self.recorded.add(name, &counts);
         for earlier in waits {
-            self.dependencies += 1;
+            self.recorded.dependencies += 1;
             self.tape.sink.edge(earlier, id, false)?;
         }
         Ok(())

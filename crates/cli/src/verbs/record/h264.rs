@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         dependencies: args.dependencies,
         groups: args.groups,
         workers: args.workers,
-        pictures: Pictures {
+        pictures: Pictures::Every {
             first: args.first,
             count: args.count.unwrap_or(u64::MAX),
             every: args.sample,
@@ -126,9 +126,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         "h264",
         &args.output,
         options.costs.name(),
-        &recording.total,
-        &recording.by_name,
-        recording.dependencies,
+        &recording.recorded,
     )
     .pictures(&name, recording.pictures, recording.macroblocks)
     .print(args.json)?;

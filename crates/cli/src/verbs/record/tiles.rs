@@ -122,9 +122,7 @@ fn run<P: Program>(workload: &'static str, options: P::Options, args: &TiledArgs
         workload,
         &args.output,
         &recording.costs,
-        &recording.total,
-        &recording.by_name,
-        recording.dependencies,
+        &recording.recorded,
     )
     .print(args.json)
 }

@@ -4,7 +4,7 @@ use crate::ui::{self, Outcome};
 use serde::Serialize;
 use std::path::Path;
 use tanada_report::to_list;
-use tanada_workloads::record::Counts;
+use tanada_workloads::record::{Counts, Recorded};
 
 /// A recording, as `--json` prints it.
 #[derive(Serialize)]
@@ -89,10 +89,14 @@ impl<'a> Told<'a> {
         workload: &'static str,
         output: &Path,
         costs: &'a str,
-        total: &Counts,
-        by_name: &'a [(&'static str, Counts)],
-        dependencies: u64,
+        recorded: &'a Recorded,
     ) -> Self {
+        let Recorded {
+            total,
+            by_name,
+            dependencies,
+            ..
+        } = recorded;
         let file = std::fs::metadata(output).ok();
         let lines = by_name.iter().map(|(name, counts)| Line::new(name, counts));
         Told {
@@ -103,7 +107,7 @@ impl<'a> Told<'a> {
             pictures: None,
             macroblocks: None,
             tasks: total.tasks,
-            dependencies,
+            dependencies: *dependencies,
             records: total.records,
             cycles: total.cycles,
             touches: total.touches(),

@@ -3,10 +3,10 @@
 mod h264;
 pub(super) mod tiles;
 
+use super::Named;
 use super::pooling::{self, Pooling};
 use crate::ui::{self, Failure, Outcome, OutputFile, Progress, at_fault};
 use crate::{counted, host};
-use clap::Subcommand;
 use clap::builder::ArgPredicate;
 use md5::{Digest as _, Md5};
 use std::path::PathBuf;
@@ -26,14 +26,7 @@ use tanada_topology::Topology;
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    workload: Named,
-}
-
-#[derive(Debug, Subcommand)]
-enum Named {
-    H264(h264::Args),
-    Stencil(tiles::Stencil),
-    Pipeline(tiles::Pipeline),
+    workload: Named<h264::Args, tiles::Stencil, tiles::Pipeline>,
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
