@@ -10,6 +10,7 @@
 //! Cost: linear in the number of ways. Memory: 8 bytes a line (16 with lines of less than 4 bytes, whose numbers need all 64 bits).
 
 use crate::machine::{CacheTable, Replacement};
+use std::hint::select_unpredictable;
 
 /// The sets of a cache of the usual form, for a loop of look-ups: the same rules with everything known that can be.
 #[derive(Debug)]
@@ -29,20 +30,7 @@ impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
         let Some(set) = self.sets.get_mut((line & self.mask) as usize) else {
             return Looked::Miss; // never: the mask is the number of sets minus one
         };
-        if LRU && WAYS <= FEW_WAYS {
-            // Without a branch for each way, since which one it is cannot be foreseen.
-            let mut found = WAYS;
-            for (way, entry) in set.iter().enumerate() {
-                found = if entry & !1 == wanted { way } else { found };
-            }
-            if let Some(&used) = set.get(found) {
-                for to in (1..WAYS).rev() {
-                    set[to] = if to <= found { set[to - 1] } else { set[to] };
-                }
-                set[0] = used | u64::from(write);
-                return Looked::Hit;
-            }
-        } else if LRU {
+        if LRU && WAYS > FEW_WAYS {
             if set[0] & !1 == wanted {
                 set[0] |= u64::from(write);
                 return Looked::Hit;
@@ -59,12 +47,20 @@ impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
             // All ways are compared, since which one it is cannot be foreseen.
             let mut found = WAYS;
             for (way, entry) in set.iter().enumerate() {
-                found = if entry & !1 == wanted { way } else { found };
+                found = select_unpredictable(entry & !1 == wanted, way, found);
+            }
+            if LRU {
+                // Nor can be whether it is one of them: the way that it takes, or had, becomes the first.
+                let (there, way) = (found < WAYS, found.min(WAYS - 1));
+                let old = set[way];
+                for to in (1..WAYS).rev() {
+                    set[to] = select_unpredictable(to <= way, set[to - 1], set[to]);
+                }
+                set[0] = select_unpredictable(there, old, wanted) | u64::from(write);
+                return Looked::of(there, old);
             }
             if let Some(entry) = set.get_mut(found) {
-                if write {
-                    *entry |= 1;
-                }
+                *entry |= u64::from(write);
                 return Looked::Hit;
             }
         }
@@ -73,11 +69,7 @@ impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
             set[to] = set[to - 1];
         }
         set[0] = wanted | u64::from(write);
-        if victim.is_dirty() {
-            Looked::MissEvicting(victim.line())
-        } else {
-            Looked::Miss
-        }
+        Looked::of(false, victim)
     }
 }
 
@@ -90,6 +82,18 @@ pub enum Looked {
     Miss,
     /// It was not, and the dirty line of this number had to go.
     MissEvicting(u64),
+}
+
+impl Looked {
+    /// The line was `there`, or else `victim` had to go.
+    #[inline(always)]
+    fn of(there: bool, victim: impl Entry) -> Looked {
+        match (there, victim.is_dirty()) {
+            (true, _) => Looked::Hit,
+            (false, false) => Looked::Miss,
+            (false, true) => Looked::MissEvicting(victim.line()),
+        }
+    }
 }
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), one draw after the other.
@@ -245,11 +249,7 @@ impl<E: Entry> Sets<E> {
             ways[0] = new;
             victim
         };
-        if victim.is_dirty() {
-            Looked::MissEvicting(victim.line())
-        } else {
-            Looked::Miss
-        }
+        Looked::of(false, victim)
     }
 
     /// As a look-up that finds the line; where there is none, nothing happens.
@@ -298,6 +298,17 @@ impl<E: Entry> Sets<E> {
             done += 1;
         }
         done
+    }
+
+    /// Whether a line is there, and whether it is dirty. All ways are compared, since which one it is cannot be foreseen.
+    #[inline(always)]
+    fn holds(&self, set: usize, line: u64) -> (bool, bool) {
+        let wanted = E::new(line);
+        let ways = &self.entries[set * self.ways..(set + 1) * self.ways];
+        ways.iter().fold((false, false), |(there, dirty), entry| {
+            let is_it = entry.is_line(wanted);
+            (there | is_it, dirty | (is_it & entry.is_dirty()))
+        })
     }
 
     fn find(&mut self, set: usize, line: u64) -> Option<&mut E> {
@@ -512,6 +523,12 @@ impl Cache {
     /// Marks a line dirty if it is there, which is said. That is no use of the line.
     #[inline]
     pub fn mark_dirty(&mut self, line: u64) -> bool {
+        self.mark_dirty_if(true, line)
+    }
+
+    /// As [`Cache::mark_dirty`], but only on a condition, which need not be foreseen.
+    #[inline]
+    pub(crate) fn mark_dirty_if(&mut self, condition: bool, line: u64) -> bool {
         if let (Shape::FourLru, Store::Packed(sets), Index::Mask(mask)) =
             (self.shape, &mut self.store, self.index)
         {
@@ -519,11 +536,14 @@ impl Cache {
             let wanted = <u64 as Entry>::new(line);
             let mut there = false;
             for entry in sets.get_mut((line & mask) as usize).into_iter().flatten() {
-                let is_it = *entry & !1 == wanted;
+                let is_it = (*entry & !1 == wanted) & condition;
                 *entry |= u64::from(is_it);
                 there |= is_it;
             }
             return there;
+        }
+        if !condition {
+            return false;
         }
         let set = self.index.set(line);
         each!(&mut self.store, sets => {
@@ -544,14 +564,16 @@ impl Cache {
     }
 
     /// Whether a line is there. That is no use of it.
-    pub fn holds(&mut self, line: u64) -> bool {
+    #[inline]
+    pub fn holds(&self, line: u64) -> bool {
         let set = self.index.set(line);
-        each!(&mut self.store, sets => sets.find(set, line).is_some())
+        each!(&self.store, sets => sets.holds(set, line).0)
     }
 
     /// Whether a line is there and dirty. That is no use of it.
-    pub fn is_dirty(&mut self, line: u64) -> bool {
+    #[inline]
+    pub fn holds_dirty(&self, line: u64) -> bool {
         let set = self.index.set(line);
-        each!(&mut self.store, sets => sets.find(set, line).is_some_and(|entry| entry.is_dirty()))
+        each!(&self.store, sets => sets.holds(set, line).1)
     }
 }

@@ -3,7 +3,7 @@
 use super::Cycle;
 use super::background::Stream;
 use super::call::{self, Addresses, Step};
-use super::core::{Call, Core, Rest, State};
+use super::core::{Call, Core, Mark, Rest, State};
 use super::levels::{Levels, Meter};
 use super::lock::PoolLock;
 use super::queue::{EventQueue, Key, Kind as Event};
@@ -48,6 +48,16 @@ struct Front {
     private: bool,
     /// Only this core changes what it holds, so that hits need no order.
     ahead: bool,
+    /// Hits may be done ahead of their time and undone: see [`Engine::undo`].
+    undone: bool,
+}
+
+impl Front {
+    /// Whether the core may look lines up in it at a time that is in the order of events, or is not.
+    #[inline]
+    fn may_hit(&self, ordered: bool) -> bool {
+        self.private && (ordered | self.ahead | self.undone)
+    }
 }
 
 /// Charges a task's waits to its core.
@@ -127,10 +137,12 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         let tables = &machine.contended;
         let front = |core, access| {
             let (stop, private) = levels.front(core, access)?;
+            let ahead = private && !levels.removes_from(stop.cache);
             Some(Front {
                 stop,
                 private,
-                ahead: private && !levels.removes_from(stop.cache),
+                ahead,
+                undone: private && !ahead && levels.undone,
             })
         };
         let fronts = (0..cores).map(|core| [front(core, Kind::Read), front(core, Kind::Fetch)]);
@@ -191,9 +203,11 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 .first()
                 .expect("background streams or cores have events");
             if actor >= cores {
-                let next = self.streams[actor - cores].access(key.time(), &mut self.levels);
-                self.queue
-                    .set(actor, Key::new(next, Event::Background, actor));
+                let stream = &mut self.streams[actor - cores];
+                let address = stream.access(key.time(), &mut self.levels);
+                let next = Key::new(stream.due(), Event::Background, actor);
+                self.queue.set(actor, next);
+                self.undo_disturbed(key, address, true);
             } else if self.cores[actor].state == State::Calling {
                 self.step_call(actor)?;
             } else if self.run_task(actor)? {
@@ -217,36 +231,57 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
 
     /// The inner loop: until something would have to happen after `last`, or the task ends, which is said.
     fn advance(&mut self, index: usize, last: Cycle) -> Result<bool, SimError> {
+        self.cores[index].set_mark();
         loop {
             if self.cores[index].rest.left > 0 && !self.touch_rest(index, last)? {
                 return Ok(false);
             }
+            let core = &mut self.cores[index];
+            if core.source.is_at_end() {
+                if core.time > last {
+                    // What was done ahead can be undone only while its records are here.
+                    return Ok(false);
+                }
+                let more = !core.source.records(&mut self.reader)?.is_empty();
+                core.set_mark();
+                if !more {
+                    return Ok(true);
+                }
+            }
             if !self.take_records(index, last)? {
-                return Ok(self.cores[index].time <= last);
+                return Ok(false);
             }
         }
     }
 
     /// The rest of a record, line by line. Whether it is done.
     fn touch_rest(&mut self, index: usize, last: Cycle) -> Result<bool, SimError> {
-        let core = &mut self.cores[index];
-        let tally = &mut self.tally.cores[index];
-        let hit = self.machine.hit_cycles;
-        let access = core.rest.access;
+        let access = self.cores[index].rest.access;
         let front =
             self.fronts[index][is_fetch(access)].expect("only a path with a cache has lines");
         let write = access == Kind::Write;
-        let simple = front.private && (front.ahead || !write);
-        while core.rest.left > 0 {
+        let hit = self.machine.hit_cycles;
+        loop {
+            let core = &mut self.cores[index];
+            let tally = &mut self.tally.cores[index];
+            let Rest { line, left, .. } = core.rest;
+            if left == 0 {
+                return Ok(true);
+            }
+            let address = line << front.stop.shift;
             let ordered = core.time <= last;
-            let cycles = if simple && !core.rest.misses && (ordered || front.ahead) {
-                let most = if front.ahead {
-                    core.rest.left
+            let removes = write && !front.ahead;
+            let may_hit = front.may_hit(ordered) && !core.rest.misses;
+            let cycles = if may_hit && !(removes && self.levels.has_copies(index, address)) {
+                let most = if removes {
+                    1
+                } else if front.may_hit(false) {
+                    left
                 } else {
-                    touches_until(last - core.time, hit).min(core.rest.left)
+                    touches_until(last - core.time, hit).min(left)
                 };
                 let cache = &mut self.levels.caches[front.stop.cache as usize];
-                let hits = cache.use_run(core.rest.line, most, write);
+                let hits = cache.use_run(line, most, write);
                 tally.task[usize::from(front.stop.table)].accesses += hits;
                 core.rest.pass(hits);
                 core.rest.misses = hits < most;
@@ -254,24 +289,33 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 tally.compute = tally.compute.saturating_add(cycles);
                 cycles
             } else if ordered {
-                let address = core.rest.line << front.stop.shift;
-                let touched = self.levels.touch(index, access, address, core.time, tally);
+                let now = core.time;
+                let touched = self.levels.touch(index, access, address, now, tally);
                 let path = self.levels.path(index, access);
                 self.bound.touched(path, touched.missed, address);
                 core.rest.pass(1);
                 tally.compute = tally.compute.saturating_add(hit);
-                hit + touched.cycles
+                self.pass_time(index, hit + touched.cycles)?;
+                self.cores[index].set_mark();
+                if self.undo_disturbed(Key::new(now, Event::Act, index), address, write) {
+                    return Ok(false);
+                }
+                continue;
             } else {
                 return Ok(false);
             };
-            let late = || too_late(self.trace, core.task, &core.source);
-            core.time = core.time.checked_add(cycles).ok_or_else(late)?;
+            self.pass_time(index, cycles)?;
         }
-        Ok(true)
     }
 
-    /// Further records, as long as they compute, or touch one line that needs no more than the core's own first cache. Whether there
-    /// are any.
+    fn pass_time(&mut self, index: usize, cycles: Cycle) -> Result<(), SimError> {
+        let core = &mut self.cores[index];
+        let late = || too_late(self.trace, core.task, &core.source);
+        core.time = core.time.checked_add(cycles).ok_or_else(late)?;
+        Ok(())
+    }
+
+    /// Further records, as long as they compute, or touch one line that needs no more than the core's own first cache. Whether to go on.
     fn take_records(&mut self, index: usize, last: Cycle) -> Result<bool, SimError> {
         let core = &mut self.cores[index];
         let fronts = &self.fronts[index];
@@ -288,12 +332,16 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 (access, Some(front)) => {
                     let mut rest = lines(*record, front.stop);
                     let write = access == Kind::Write;
-                    let simple = front.private && (front.ahead || (!write && time <= last));
-                    let cache = &mut self.levels.caches[front.stop.cache as usize];
-                    if rest.left == 1 && simple {
-                        rest.misses = !cache.use_one(rest.line, write);
+                    let mut hits = rest.left == 1 && front.may_hit(time <= last);
+                    if hits && write && !front.ahead {
+                        hits = !self.levels.has_copies(index, record.value);
                     }
-                    if rest.left > 1 || !simple || rest.misses {
+                    if hits {
+                        let cache = &mut self.levels.caches[front.stop.cache as usize];
+                        hits = cache.use_one(rest.line, write);
+                        rest.misses = !hits;
+                    }
+                    if !hits {
                         core.rest = rest;
                         break;
                     }
@@ -301,14 +349,20 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                     hit
                 }
             };
-            let Some(then) = time.checked_add(cycles) else {
-                late = true;
-                break;
-            };
-            time = then;
+            match time.checked_add(cycles) {
+                Some(then) => time = then,
+                None => {
+                    late = true;
+                    break;
+                }
+            }
+        }
+        if late && time > last {
+            // Perhaps it does not come to that: in its turn it is looked at again.
+            done -= 1;
         }
         core.source.take(done);
-        if late {
+        if late && time <= last {
             return Err(too_late(self.trace, core.task, &core.source));
         }
         let tally = &mut self.tally.cores[index];
@@ -320,7 +374,90 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 tally.task[usize::from(front.stop.table)].accesses += accesses;
             }
         }
-        Ok(done > 0)
+        Ok(!late)
+    }
+
+    /// A touch of `address` happened at `now`. What other cores did ahead of it although it changes that is undone: hits in a line whose
+    /// copies it removed by a write, and writes of a line that it brought into another first cache. Whether there was any.
+    #[inline]
+    fn undo_disturbed(&mut self, now: Key, address: u64, write: bool) -> bool {
+        let mut undone = false;
+        while let Some(core) = self.levels.disturbed.pop() {
+            undone |= self.undo(usize::from(core), now, address, !write);
+        }
+        undone
+    }
+
+    /// Undoes what a core did after `now` from the first touch of the line of `address` on, or the first write if `writes`. Whether there
+    /// was any.
+    ///
+    /// Since then it did nothing but compute and hit. What that changed in its caches may stay: which line goes next does not depend on
+    /// hits, and a line that is too early marked dirty is written in any case before it leaves by this core's own doing, while a removed
+    /// one is dropped without a look at that.
+    fn undo(&mut self, index: usize, now: Key, address: u64, writes: bool) -> bool {
+        let core = &mut self.cores[index];
+        let [data, fetch] = &self.fronts[index];
+        let Some(front) = data.filter(|front| front.undone) else {
+            return false;
+        };
+        if core.state != State::Running || Key::new(core.time, Event::Act, index) < now {
+            return false;
+        }
+        let hit = self.machine.hit_cycles;
+        let wanted = address >> front.stop.shift;
+        let records = core.source.since(core.mark.record);
+        let (mut time, mut before) = (core.mark.time, core.mark.lines);
+        let mut found = None;
+        // Since then, or since what was found.
+        let mut accesses = [0; 2];
+        for (number, record) in records.iter().enumerate() {
+            let fetches = is_fetch(record.kind);
+            let stop = match fetches {
+                1 => fetch.as_ref().map(|front| front.stop),
+                _ => Some(front.stop),
+            };
+            let Some(stop) = stop.filter(|_| record.kind != Kind::Compute) else {
+                time += if record.kind == Kind::Compute {
+                    record.value
+                } else {
+                    hit
+                };
+                continue;
+            };
+            let all = lines(*record, stop);
+            let is_last = number + 1 == records.len();
+            let left = if is_last { core.rest.left } else { 0 };
+            let (begin, done) = (all.line + before, all.left - before - left);
+            let place = wanted.wrapping_sub(begin);
+            let sought = fetches == 0 && (!writes || record.kind == Kind::Write);
+            accesses[fetches] += done;
+            if found.is_none() && sought && place < done {
+                let then = time + place * hit;
+                if Key::new(then, Event::Act, index) > now {
+                    let mut rest = all;
+                    rest.pass(before + place);
+                    found = Some((core.mark.record + number + 1, then, rest));
+                    accesses = [done - place, 0];
+                }
+            }
+            time += done * hit;
+            before = 0;
+        }
+        let Some((place, then, rest)) = found else {
+            return false;
+        };
+        let tally = &mut self.tally.cores[index];
+        for (front, accesses) in [data, fetch].into_iter().zip(accesses) {
+            if let Some(front) = front {
+                tally.task[usize::from(front.stop.table)].accesses -= accesses;
+            }
+        }
+        tally.compute -= core.time - then;
+        core.time = then;
+        core.rest = rest;
+        core.source.go_back(place);
+        self.queue.set(index, Key::new(then, Event::Act, index));
+        true
     }
 
     /// Rule 4: the task of a core ends; its call of the dispatcher begins.
@@ -424,6 +561,8 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             .levels
             .touch(index, access, address, core.time, &mut core.of_calls);
         core.rest.pass(1);
+        let now = Key::new(core.time, Event::Call, index);
+        self.undo_disturbed(now, address, access == Kind::Write);
         self.pass_time_in_call(index, self.machine.hit_cycles + touched.cycles)
     }
 
@@ -493,6 +632,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             core.start = core.time;
             core.compute_before = self.tally.cores[index].compute;
             core.source.start(&mut self.reader, task);
+            core.mark = Mark::default();
             self.queue
                 .set(index, Key::new(core.time, Event::Act, index));
             return Ok(());
@@ -588,6 +728,7 @@ fn lines(record: Record, stop: Stop) -> Rest {
         access: record.kind,
         line: first,
         left: last - first + 1,
+        done: 0,
         misses: false,
     }
 }
