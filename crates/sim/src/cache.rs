@@ -300,17 +300,6 @@ impl<E: Entry> Sets<E> {
         done
     }
 
-    /// Whether a line is there, and whether it is dirty. All ways are compared, since which one it is cannot be foreseen.
-    #[inline(always)]
-    fn holds(&self, set: usize, line: u64) -> (bool, bool) {
-        let wanted = E::new(line);
-        let ways = &self.entries[set * self.ways..(set + 1) * self.ways];
-        ways.iter().fold((false, false), |(there, dirty), entry| {
-            let is_it = entry.is_line(wanted);
-            (there | is_it, dirty | (is_it & entry.is_dirty()))
-        })
-    }
-
     fn find(&mut self, set: usize, line: u64) -> Option<&mut E> {
         let wanted = E::new(line);
         let is_it = |entry: &&mut E| entry.is_line(wanted);
@@ -332,6 +321,16 @@ impl<E: Entry> Sets<E> {
         }
         true
     }
+}
+
+/// Whether a line is in a set, and whether it is dirty. All ways are compared, since which one it is cannot be foreseen.
+#[inline(always)]
+fn find_in<E: Entry>(ways: &[E], line: u64) -> (bool, bool) {
+    let wanted = E::new(line);
+    ways.iter().fold((false, false), |(there, dirty), entry| {
+        let is_it = entry.is_line(wanted);
+        (there | is_it, dirty | (is_it & entry.is_dirty()))
+    })
 }
 
 /// Moves what stands before `way` back by one, over what stood there.
@@ -393,9 +392,10 @@ pub struct Cache {
     shape: Shape,
 }
 
-/// Shapes of shared caches that look-ups by themselves are made for.
+/// Shapes of caches that look-ups by themselves are made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
+    TwoFifo,
     FourLru,
     EightLru,
     SixteenLru,
@@ -425,6 +425,7 @@ impl Cache {
             shape: Shape::Other,
         };
         cache.shape = match cache.usual() {
+            Some((2, false)) => Shape::TwoFifo,
             Some((4, true)) => Shape::FourLru,
             Some((8, true)) => Shape::EightLru,
             Some((16, true)) => Shape::SixteenLru,
@@ -472,6 +473,7 @@ impl Cache {
             };
         }
         match self.shape {
+            Shape::TwoFifo => known!(2, false),
             Shape::FourLru => known!(4, true),
             Shape::EightLru => known!(8, true),
             Shape::SixteenLru => known!(16, true),
@@ -490,9 +492,8 @@ impl Cache {
     /// Looks a line up and says whether it is there. Where it is missing nothing changes.
     #[inline(always)]
     pub fn use_one(&mut self, line: u64, write: bool) -> bool {
-        if let (Store::Packed(sets), Index::Mask(mask), Replacement::Fifo) =
-            (&mut self.store, self.index, self.replacement)
-            && sets.ways == 2
+        if let (Shape::TwoFifo, Store::Packed(sets), Index::Mask(mask)) =
+            (self.shape, &mut self.store, self.index)
         {
             return sets.run_of_two_ways(mask, line, 1, write) == 1;
         }
@@ -557,7 +558,12 @@ impl Cache {
     }
 
     /// Removes a line, dirty or not, if it is there, which is said.
+    #[inline]
     pub fn remove(&mut self, line: u64) -> bool {
+        self.holds(line) && self.remove_found(line)
+    }
+
+    fn remove_found(&mut self, line: u64) -> bool {
         let set = self.index.set(line);
         let replacement = self.replacement;
         each!(&mut self.store, sets => sets.remove(set, line, replacement))
@@ -566,14 +572,28 @@ impl Cache {
     /// Whether a line is there. That is no use of it.
     #[inline]
     pub fn holds(&self, line: u64) -> bool {
-        let set = self.index.set(line);
-        each!(&self.store, sets => sets.holds(set, line).0)
+        self.find(line).0
     }
 
     /// Whether a line is there and dirty. That is no use of it.
     #[inline]
     pub fn holds_dirty(&self, line: u64) -> bool {
+        self.find(line).1
+    }
+
+    /// Whether a line is there, and whether it is dirty.
+    #[inline]
+    fn find(&self, line: u64) -> (bool, bool) {
+        if let (Shape::TwoFifo, Store::Packed(sets), Index::Mask(mask)) =
+            (self.shape, &self.store, self.index)
+        {
+            let (sets, _) = sets.entries.as_chunks::<2>();
+            let set = sets.get((line & mask) as usize);
+            return set.map_or((false, false), |ways| find_in(ways, line));
+        }
         let set = self.index.set(line);
-        each!(&self.store, sets => sets.holds(set, line).1)
+        each!(&self.store, sets => {
+            find_in(&sets.entries[set * sets.ways..(set + 1) * sets.ways], line)
+        })
     }
 }

@@ -89,6 +89,8 @@ pub(crate) struct Core {
     pub(crate) rest: Rest,
     /// The last place up to which everything is in the order of events.
     pub(crate) mark: Mark,
+    /// For so many events it does nothing ahead that could have to be undone.
+    pub(crate) careful: u32,
     pub(crate) call: Call,
     /// When the call began that it is in, or that gave its task.
     pub(crate) asked: Cycle,
@@ -116,6 +118,7 @@ impl Core {
             source: Source::default(),
             rest: Rest::NONE,
             mark: Mark::default(),
+            careful: 0,
             call: Call::default(),
             asked: 0,
             task: 0,

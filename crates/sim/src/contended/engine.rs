@@ -14,6 +14,7 @@ use crate::hierarchy::Stop;
 use crate::machine::Machine;
 use crate::observer::{Observer, Run};
 use crate::outcome::Count;
+use crate::overflow::Foresight;
 use crate::source::Source;
 use crate::tally::{CoreTally, Tally};
 use crate::{Options, SimError};
@@ -53,10 +54,10 @@ struct Front {
 }
 
 impl Front {
-    /// Whether the core may look lines up in it at a time that is in the order of events, or is not.
+    /// Whether the core may look lines up in it at a time that is in the order of events, or is not, where it is bold.
     #[inline]
-    fn may_hit(&self, ordered: bool) -> bool {
-        self.private && (ordered | self.ahead | self.undone)
+    fn may_hit(&self, ordered: bool, bold: bool) -> bool {
+        self.private && (ordered | self.ahead | (self.undone & bold))
     }
 }
 
@@ -77,6 +78,13 @@ impl Meter for CoreTally {
     }
 }
 
+/// After something was undone a core goes by the order of events for so many of its own: where cores write what others use it would
+/// happen again.
+const CAREFUL: u32 = 32;
+
+/// Records of so many lines take a while.
+const LONG: u64 = 4096;
+
 /// What the scheduler did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallUse {
@@ -93,6 +101,8 @@ pub(super) struct Engine<'a, D: Dispatcher> {
     machine: &'a Machine,
     trace: &'a Trace,
     policy: &'a str,
+    options: &'a Options<'a>,
+    foresight: Foresight,
     costs: &'a Costs,
     addresses: Addresses,
     reader: Reader<'a>,
@@ -130,6 +140,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         machine: &'a Machine,
         policy: &'a str,
         seed: u64,
+        options: &'a Options<'a>,
         observer: &'a mut dyn Observer,
     ) -> Result<Self, SimError> {
         let levels = Levels::new(machine, seed);
@@ -177,14 +188,16 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             barren: 0,
             makespan: 0,
             levels,
+            foresight: Foresight::default(),
             machine,
             trace,
             policy,
+            options,
         })
     }
 
     /// Rule 1: the first event of all happens, until every task has ended.
-    pub(super) fn run(&mut self, options: &Options<'_>) -> Result<(), SimError> {
+    pub(super) fn run(&mut self) -> Result<(), SimError> {
         self.dispatching.inject();
         self.dispatching.traffic.ops.clear();
         self.dispatching.traffic.wakes.clear();
@@ -211,7 +224,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             } else if self.cores[actor].state == State::Calling {
                 self.step_call(actor)?;
             } else if self.run_task(actor)? {
-                options.go_on((self.trace.len() - self.left) as u64)?;
+                self.options.go_on((self.trace.len() - self.left) as u64)?;
                 self.finish(actor);
             }
         }
@@ -231,7 +244,9 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
 
     /// The inner loop: until something would have to happen after `last`, or the task ends, which is said.
     fn advance(&mut self, index: usize, last: Cycle) -> Result<bool, SimError> {
-        self.cores[index].set_mark();
+        let core = &mut self.cores[index];
+        core.set_mark();
+        core.careful = core.careful.saturating_sub(1);
         loop {
             if self.cores[index].rest.left > 0 && !self.touch_rest(index, last)? {
                 return Ok(false);
@@ -271,11 +286,12 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             let address = line << front.stop.shift;
             let ordered = core.time <= last;
             let removes = write && !front.ahead;
-            let may_hit = front.may_hit(ordered) && !core.rest.misses;
+            let bold = core.careful == 0;
+            let may_hit = front.may_hit(ordered, bold) && !core.rest.misses;
             let cycles = if may_hit && !(removes && self.levels.has_copies(index, address)) {
                 let most = if removes {
                     1
-                } else if front.may_hit(false) {
+                } else if front.may_hit(false, bold) {
                     left
                 } else {
                     touches_until(last - core.time, hit).min(left)
@@ -291,8 +307,10 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             } else if ordered {
                 let now = core.time;
                 let touched = self.levels.touch(index, access, address, now, tally);
-                let path = self.levels.path(index, access);
-                self.bound.touched(path, touched.missed, address);
+                if touched.missed > 0 {
+                    let path = self.levels.path(index, access);
+                    self.bound.touched(path, touched.missed, address);
+                }
                 core.rest.pass(1);
                 tally.compute = tally.compute.saturating_add(hit);
                 self.pass_time(index, hit + touched.cycles)?;
@@ -322,7 +340,8 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         let hit = self.machine.hit_cycles;
         let records = core.source.records(&mut self.reader)?;
         let (mut done, mut time, mut accesses) = (0, core.time, [0; 2]);
-        let mut late = false;
+        let (mut late, mut touches) = (false, 0);
+        let bold = core.careful == 0;
         for record in records {
             done += 1;
             let fetch = is_fetch(record.kind);
@@ -332,7 +351,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 (access, Some(front)) => {
                     let mut rest = lines(*record, front.stop);
                     let write = access == Kind::Write;
-                    let mut hits = rest.left == 1 && front.may_hit(time <= last);
+                    let mut hits = rest.left == 1 && front.may_hit(time <= last, bold);
                     if hits && write && !front.ahead {
                         hits = !self.levels.has_copies(index, record.value);
                     }
@@ -342,6 +361,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                         rest.misses = !hits;
                     }
                     if !hits {
+                        touches = rest.left;
                         core.rest = rest;
                         break;
                     }
@@ -373,6 +393,10 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             if let Some(front) = front {
                 tally.task[usize::from(front.stop.table)].accesses += accesses;
             }
+        }
+        if touches >= LONG {
+            self.foresight
+                .lines(touches, self.trace, self.machine, self.options)?;
         }
         Ok(!late)
     }
@@ -456,6 +480,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         core.time = then;
         core.rest = rest;
         core.source.go_back(place);
+        core.careful = CAREFUL;
         self.queue.set(index, Key::new(then, Event::Act, index));
         true
     }

@@ -20,10 +20,12 @@ use crate::dispatching::{Dispatching, Traffic};
 use crate::hierarchy::{Hierarchy, Near};
 use crate::machine::Machine;
 use crate::observer::{Observer, Run};
+use crate::overflow::Foresight;
 use crate::source::Source;
 use crate::tally::Tally;
 use crate::{Options, Outcome, SimError};
 use ahead::{Ahead, Costs, Private, TooLate};
+use first::PIECE;
 use std::hint::select_unpredictable;
 use tanada_policy::{Dispatcher, Origin, Wake, WorkerId};
 use tanada_trace::{Kind, Reader, Trace};
@@ -72,6 +74,7 @@ struct Uniform<'a, D: Dispatcher> {
     hierarchy: Hierarchy,
     /// Of each core, where the machine is of that form.
     near: Vec<[Near; 2]>,
+    foresight: Foresight,
     agenda: Agenda,
     cores: Vec<Core>,
     costs: Costs,
@@ -100,6 +103,7 @@ pub(crate) fn run<D: Dispatcher>(
         reader: trace.reader()?,
         dispatching: Dispatching::new(trace, machine, seed, Tell(observer))?,
         near: hierarchy.near().unwrap_or_default(),
+        foresight: Foresight::default(),
         hierarchy,
         agenda: Agenda::new(cores),
         cores: (0..cores).map(|_| Core::default()).collect(),
@@ -233,6 +237,8 @@ impl<D: Dispatcher> Uniform<'_, D> {
     /// The next lines of a record of many.
     fn go_on(&mut self, core: usize) -> Result<(), SimError> {
         self.options.go_on(self.dispatching.ended())?;
+        self.foresight
+            .lines(PIECE, self.trace, self.machine, self.options)?;
         let private = Private {
             core,
             hierarchy: &mut self.hierarchy,
