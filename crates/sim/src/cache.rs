@@ -524,12 +524,6 @@ impl Cache {
     /// Marks a line dirty if it is there, which is said. That is no use of the line.
     #[inline]
     pub fn mark_dirty(&mut self, line: u64) -> bool {
-        self.mark_dirty_if(true, line)
-    }
-
-    /// As [`Cache::mark_dirty`], but only on a condition, which need not be foreseen.
-    #[inline]
-    pub(crate) fn mark_dirty_if(&mut self, condition: bool, line: u64) -> bool {
         if let (Shape::FourLru, Store::Packed(sets), Index::Mask(mask)) =
             (self.shape, &mut self.store, self.index)
         {
@@ -537,14 +531,11 @@ impl Cache {
             let wanted = <u64 as Entry>::new(line);
             let mut there = false;
             for entry in sets.get_mut((line & mask) as usize).into_iter().flatten() {
-                let is_it = (*entry & !1 == wanted) & condition;
+                let is_it = *entry & !1 == wanted;
                 *entry |= u64::from(is_it);
                 there |= is_it;
             }
             return there;
-        }
-        if !condition {
-            return false;
         }
         let set = self.index.set(line);
         each!(&mut self.store, sets => {

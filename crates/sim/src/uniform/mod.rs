@@ -274,7 +274,6 @@ impl<D: Dispatcher> Uniform<'_, D> {
                 break;
             }
             merged += 1;
-            // Hardly a branch: hits, misses and victims cannot be foreseen.
             let path = &near[usize::from(step.kind != Kind::Fetch)];
             let (cache, table, shift) = path.seen;
             let (table, line) = (usize::from(table), step.address >> shift);
@@ -283,12 +282,15 @@ impl<D: Dispatcher> Uniform<'_, D> {
                 let first = usize::from(path.first.0);
                 counts[first].misses += 1;
                 cost = cost.saturating_add(self.costs.misses[first]);
-                self.hierarchy.writebacks += u64::from(step.evicts);
-                cache.mark_dirty_if(step.evicts, step.victim >> shift);
+                if step.evicts {
+                    self.hierarchy.writebacks += 1;
+                    cache.mark_dirty(step.victim >> shift);
+                }
             }
             let write = !path.private && step.kind == Kind::Write;
             let looked = cache.look_up(line, write);
             let missed = looked != Looked::Hit;
+            // No branch, since hits and misses cannot be foreseen.
             let penalty = select_unpredictable(missed, self.costs.misses[table], 0);
             cost = cost.saturating_add(penalty);
             let count = &mut counts[table];
