@@ -69,7 +69,8 @@ fn picture(outcomes: &[Outcome]) -> Result<String, std::fmt::Error> {
             let width = *part as f64 * cycles;
             writeln!(
                 svg,
-                "<rect fill=\"{colour}\" x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"22\"><title>{name}: {part} cycles</title></rect>"
+                "<rect fill=\"{colour}\" x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"22\">\
+                 <title>{name}: {part} cycles</title></rect>"
             )?;
             x += width;
         }

@@ -145,8 +145,8 @@ impl Bound {
         self.met[table].line(line);
     }
 
-    /// A touch missed a first level and went to the next one: table and line of each. Whoever touches a line of the next level for the first
-    /// time touches one of the first for the first time.
+    /// A touch missed a first level and went to the next one: table and line of each. Whoever touches a line of the next level for the
+    /// first time touches one of the first for the first time.
     #[inline]
     pub fn passed(&mut self, first: (usize, u64), next: (usize, u64)) {
         if self.met[first.0].line(first.1) {

@@ -549,12 +549,7 @@ impl Cache {
     }
 
     /// Removes a line, dirty or not, if it is there, which is said.
-    #[inline]
     pub fn remove(&mut self, line: u64) -> bool {
-        self.holds(line) && self.remove_found(line)
-    }
-
-    fn remove_found(&mut self, line: u64) -> bool {
         let set = self.index.set(line);
         let replacement = self.replacement;
         each!(&mut self.store, sets => sets.remove(set, line, replacement))
@@ -568,7 +563,7 @@ impl Cache {
 
     /// Whether a line is there and dirty. That is no use of it.
     #[inline]
-    pub fn holds_dirty(&self, line: u64) -> bool {
+    pub fn is_dirty(&self, line: u64) -> bool {
         self.find(line).1
     }
 

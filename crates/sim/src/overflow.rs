@@ -1,8 +1,8 @@
 //! Finds early what would be found late: that a clock is going to pass its end.
 //!
-//! A record may touch 2^32 lines, and a few of those before the end of a clock would be simulated for minutes. So a run that has spent some time
-//! in such records adds up, once, what all tasks take if every touch hits the first level. Where that passes 2^64-1 along a chain of
-//! dependencies, or in sum on every core, no schedule gets around it.
+//! A record may touch 2^32 lines, and a few of those before the end of a clock would be simulated for minutes. So a run that has spent
+//! some time in such records adds up, once, what all tasks take if every touch hits the first level. Where that passes 2^64-1 along a
+//! chain of dependencies, or in sum on every core, no schedule gets around it.
 
 use crate::machine::Machine;
 use crate::{Options, SimError};

@@ -51,30 +51,6 @@ impl Source {
         debug_assert!(self.at <= self.window.len(), "more than there were");
     }
 
-    /// The place of the next record in the window.
-    #[inline]
-    pub fn at(&self) -> usize {
-        self.at
-    }
-
-    /// Whether the window is used up.
-    #[inline]
-    pub fn is_at_end(&self) -> bool {
-        self.at == self.window.len()
-    }
-
-    /// What was taken of the window from this place on.
-    #[inline]
-    pub fn since(&self, place: usize) -> &[Record] {
-        self.window.get(place..self.at).unwrap_or_default()
-    }
-
-    /// Goes back to a place in the window.
-    pub fn go_back(&mut self, place: usize) {
-        debug_assert!(place <= self.at, "that would be forward");
-        self.at = place;
-    }
-
     /// The number of the next record in its task, from 0.
     pub fn position(&self) -> u64 {
         self.before + self.at as u64

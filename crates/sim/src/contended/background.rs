@@ -35,8 +35,8 @@ impl Stream {
         self.due
     }
 
-    /// It accesses its next line, whose address is given.
-    pub(crate) fn access(&mut self, now: Cycle, levels: &mut Levels) -> u64 {
+    /// It accesses its next line. Gives when the one after that is due.
+    pub(crate) fn access(&mut self, now: Cycle, levels: &mut Levels) -> Cycle {
         let table = &self.table;
         let address = table.address + self.offset;
         let core = usize::from(table.near_core);
@@ -47,6 +47,6 @@ impl Stream {
             self.offset = 0;
         }
         self.due = (now + cost).max(now.saturating_add(table.every_cycles));
-        address
+        self.due
     }
 }

@@ -29,8 +29,6 @@ pub(crate) struct Rest {
     pub(crate) line: u64,
     /// How many are left.
     pub(crate) left: u64,
-    /// How many are done.
-    pub(crate) done: u64,
     /// The next one is known to miss the first cache, which is the core's own: others may remove lines from it, but bring none.
     pub(crate) misses: bool,
 }
@@ -40,7 +38,6 @@ impl Rest {
         access: Kind::Read,
         line: 0,
         left: 0,
-        done: 0,
         misses: false,
     };
 
@@ -49,20 +46,8 @@ impl Rest {
     pub(crate) fn pass(&mut self, lines: u64) {
         self.line = self.line.wrapping_add(lines);
         self.left -= lines;
-        self.done += lines;
         self.misses = false;
     }
-}
-
-/// A place in the records of a task. What was done since then is computation and hits, some of them perhaps ahead of their time.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Mark {
-    /// The record in its window.
-    pub(crate) record: usize,
-    /// How many of its lines were done before.
-    pub(crate) lines: u64,
-    /// The clock.
-    pub(crate) time: Cycle,
 }
 
 /// A call of the dispatcher.
@@ -87,10 +72,6 @@ pub(crate) struct Core {
     pub(crate) state: State,
     pub(crate) source: Source,
     pub(crate) rest: Rest,
-    /// The last place up to which everything is in the order of events.
-    pub(crate) mark: Mark,
-    /// For so many events it does nothing ahead that could have to be undone.
-    pub(crate) careful: u32,
     pub(crate) call: Call,
     /// When the call began that it is in, or that gave its task.
     pub(crate) asked: Cycle,
@@ -117,8 +98,6 @@ impl Core {
             state: State::Asleep,
             source: Source::default(),
             rest: Rest::NONE,
-            mark: Mark::default(),
-            careful: 0,
             call: Call::default(),
             asked: 0,
             task: 0,
@@ -130,19 +109,5 @@ impl Core {
             in_vain: 0,
             of_calls: vec![Count::default(); tables],
         }
-    }
-
-    /// Everything so far is in the order of events.
-    #[inline]
-    pub(crate) fn set_mark(&mut self) {
-        self.mark = Mark {
-            record: self.source.at() - usize::from(self.rest.left > 0),
-            lines: if self.rest.left > 0 {
-                self.rest.done
-            } else {
-                0
-            },
-            time: self.time,
-        };
     }
 }

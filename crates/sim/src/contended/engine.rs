@@ -3,7 +3,7 @@
 use super::Cycle;
 use super::background::Stream;
 use super::call::{self, Addresses, Step};
-use super::core::{Call, Core, Mark, Rest, State};
+use super::core::{Call, Core, Rest, State};
 use super::levels::{Levels, Meter};
 use super::lock::PoolLock;
 use super::queue::{EventQueue, Key, Kind as Event};
@@ -49,16 +49,6 @@ struct Front {
     private: bool,
     /// Only this core changes what it holds, so that hits need no order.
     ahead: bool,
-    /// Hits may be done ahead of their time and undone: see [`Engine::undo`].
-    undone: bool,
-}
-
-impl Front {
-    /// Whether the core may look lines up in it at a time that is in the order of events, or is not, where it is bold.
-    #[inline]
-    fn may_hit(&self, ordered: bool, bold: bool) -> bool {
-        self.private && (ordered | self.ahead | (self.undone & bold))
-    }
 }
 
 /// Charges a task's waits to its core.
@@ -77,10 +67,6 @@ impl Meter for CoreTally {
         self.memory_queue += cycles;
     }
 }
-
-/// After something was undone a core goes by the order of events for so many of its own: where cores write what others use it would
-/// happen again.
-const CAREFUL: u32 = 32;
 
 /// Records of so many lines take a while.
 const LONG: u64 = 4096;
@@ -148,12 +134,10 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         let tables = &machine.contended;
         let front = |core, access| {
             let (stop, private) = levels.front(core, access)?;
-            let ahead = private && !levels.removes_from(stop.cache);
             Some(Front {
                 stop,
                 private,
-                ahead,
-                undone: private && !ahead && levels.undone,
+                ahead: private && !levels.removes_from(stop.cache),
             })
         };
         let fronts = (0..cores).map(|core| [front(core, Kind::Read), front(core, Kind::Fetch)]);
@@ -188,11 +172,11 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             barren: 0,
             makespan: 0,
             levels,
-            foresight: Foresight::default(),
             machine,
             trace,
             policy,
             options,
+            foresight: Foresight::default(),
         })
     }
 
@@ -216,11 +200,9 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 .first()
                 .expect("background streams or cores have events");
             if actor >= cores {
-                let stream = &mut self.streams[actor - cores];
-                let address = stream.access(key.time(), &mut self.levels);
-                let next = Key::new(stream.due(), Event::Background, actor);
-                self.queue.set(actor, next);
-                self.undo_disturbed(key, address, true);
+                let next = self.streams[actor - cores].access(key.time(), &mut self.levels);
+                self.queue
+                    .set(actor, Key::new(next, Event::Background, actor));
             } else if self.cores[actor].state == State::Calling {
                 self.step_call(actor)?;
             } else if self.run_task(actor)? {
@@ -244,60 +226,36 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
 
     /// The inner loop: until something would have to happen after `last`, or the task ends, which is said.
     fn advance(&mut self, index: usize, last: Cycle) -> Result<bool, SimError> {
-        let core = &mut self.cores[index];
-        core.set_mark();
-        core.careful = core.careful.saturating_sub(1);
         loop {
             if self.cores[index].rest.left > 0 && !self.touch_rest(index, last)? {
                 return Ok(false);
             }
-            let core = &mut self.cores[index];
-            if core.source.is_at_end() {
-                if core.time > last {
-                    // What was done ahead can be undone only while its records are here.
-                    return Ok(false);
-                }
-                let more = !core.source.records(&mut self.reader)?.is_empty();
-                core.set_mark();
-                if !more {
-                    return Ok(true);
-                }
-            }
             if !self.take_records(index, last)? {
-                return Ok(false);
+                return Ok(self.cores[index].time <= last);
             }
         }
     }
 
     /// The rest of a record, line by line. Whether it is done.
     fn touch_rest(&mut self, index: usize, last: Cycle) -> Result<bool, SimError> {
-        let access = self.cores[index].rest.access;
+        let core = &mut self.cores[index];
+        let tally = &mut self.tally.cores[index];
+        let hit = self.machine.hit_cycles;
+        let access = core.rest.access;
         let front =
             self.fronts[index][is_fetch(access)].expect("only a path with a cache has lines");
         let write = access == Kind::Write;
-        let hit = self.machine.hit_cycles;
-        loop {
-            let core = &mut self.cores[index];
-            let tally = &mut self.tally.cores[index];
-            let Rest { line, left, .. } = core.rest;
-            if left == 0 {
-                return Ok(true);
-            }
-            let address = line << front.stop.shift;
+        let simple = front.private && (front.ahead || !write);
+        while core.rest.left > 0 {
             let ordered = core.time <= last;
-            let removes = write && !front.ahead;
-            let bold = core.careful == 0;
-            let may_hit = front.may_hit(ordered, bold) && !core.rest.misses;
-            let cycles = if may_hit && !(removes && self.levels.has_copies(index, address)) {
-                let most = if removes {
-                    1
-                } else if front.may_hit(false, bold) {
-                    left
+            let cycles = if simple && !core.rest.misses && (ordered || front.ahead) {
+                let most = if front.ahead {
+                    core.rest.left
                 } else {
-                    touches_until(last - core.time, hit).min(left)
+                    touches_until(last - core.time, hit).min(core.rest.left)
                 };
                 let cache = &mut self.levels.caches[front.stop.cache as usize];
-                let hits = cache.use_run(line, most, write);
+                let hits = cache.use_run(core.rest.line, most, write);
                 tally.task[usize::from(front.stop.table)].accesses += hits;
                 core.rest.pass(hits);
                 core.rest.misses = hits < most;
@@ -305,35 +263,24 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 tally.compute = tally.compute.saturating_add(cycles);
                 cycles
             } else if ordered {
-                let now = core.time;
-                let touched = self.levels.touch(index, access, address, now, tally);
-                if touched.missed > 0 {
-                    let path = self.levels.path(index, access);
-                    self.bound.touched(path, touched.missed, address);
-                }
+                let address = core.rest.line << front.stop.shift;
+                let touched = self.levels.touch(index, access, address, core.time, tally);
+                let path = self.levels.path(index, access);
+                self.bound.touched(path, touched.missed, address);
                 core.rest.pass(1);
                 tally.compute = tally.compute.saturating_add(hit);
-                self.pass_time(index, hit + touched.cycles)?;
-                self.cores[index].set_mark();
-                if self.undo_disturbed(Key::new(now, Event::Act, index), address, write) {
-                    return Ok(false);
-                }
-                continue;
+                hit + touched.cycles
             } else {
                 return Ok(false);
             };
-            self.pass_time(index, cycles)?;
+            let late = || too_late(self.trace, core.task, &core.source);
+            core.time = core.time.checked_add(cycles).ok_or_else(late)?;
         }
+        Ok(true)
     }
 
-    fn pass_time(&mut self, index: usize, cycles: Cycle) -> Result<(), SimError> {
-        let core = &mut self.cores[index];
-        let late = || too_late(self.trace, core.task, &core.source);
-        core.time = core.time.checked_add(cycles).ok_or_else(late)?;
-        Ok(())
-    }
-
-    /// Further records, as long as they compute, or touch one line that needs no more than the core's own first cache. Whether to go on.
+    /// Further records, as long as they compute, or touch one line that needs no more than the core's own first cache. Whether there
+    /// are any.
     fn take_records(&mut self, index: usize, last: Cycle) -> Result<bool, SimError> {
         let core = &mut self.cores[index];
         let fronts = &self.fronts[index];
@@ -341,7 +288,6 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         let records = core.source.records(&mut self.reader)?;
         let (mut done, mut time, mut accesses) = (0, core.time, [0; 2]);
         let (mut late, mut touches) = (false, 0);
-        let bold = core.careful == 0;
         for record in records {
             done += 1;
             let fetch = is_fetch(record.kind);
@@ -351,16 +297,12 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 (access, Some(front)) => {
                     let mut rest = lines(*record, front.stop);
                     let write = access == Kind::Write;
-                    let mut hits = rest.left == 1 && front.may_hit(time <= last, bold);
-                    if hits && write && !front.ahead {
-                        hits = !self.levels.has_copies(index, record.value);
+                    let simple = front.private && (front.ahead || (!write && time <= last));
+                    let cache = &mut self.levels.caches[front.stop.cache as usize];
+                    if rest.left == 1 && simple {
+                        rest.misses = !cache.use_one(rest.line, write);
                     }
-                    if hits {
-                        let cache = &mut self.levels.caches[front.stop.cache as usize];
-                        hits = cache.use_one(rest.line, write);
-                        rest.misses = !hits;
-                    }
-                    if !hits {
+                    if rest.left > 1 || !simple || rest.misses {
                         touches = rest.left;
                         core.rest = rest;
                         break;
@@ -369,20 +311,14 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                     hit
                 }
             };
-            match time.checked_add(cycles) {
-                Some(then) => time = then,
-                None => {
-                    late = true;
-                    break;
-                }
-            }
-        }
-        if late && time > last {
-            // Perhaps it does not come to that: in its turn it is looked at again.
-            done -= 1;
+            let Some(then) = time.checked_add(cycles) else {
+                late = true;
+                break;
+            };
+            time = then;
         }
         core.source.take(done);
-        if late && time <= last {
+        if late {
             return Err(too_late(self.trace, core.task, &core.source));
         }
         let tally = &mut self.tally.cores[index];
@@ -398,91 +334,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             self.foresight
                 .lines(touches, self.trace, self.machine, self.options)?;
         }
-        Ok(!late)
-    }
-
-    /// A touch of `address` happened at `now`. What other cores did ahead of it although it changes that is undone: hits in a line whose
-    /// copies it removed by a write, and writes of a line that it brought into another first cache. Whether there was any.
-    #[inline]
-    fn undo_disturbed(&mut self, now: Key, address: u64, write: bool) -> bool {
-        let mut undone = false;
-        while let Some(core) = self.levels.disturbed.pop() {
-            undone |= self.undo(usize::from(core), now, address, !write);
-        }
-        undone
-    }
-
-    /// Undoes what a core did after `now` from the first touch of the line of `address` on, or the first write if `writes`. Whether there
-    /// was any.
-    ///
-    /// Since then it did nothing but compute and hit. What that changed in its caches may stay: which line goes next does not depend on
-    /// hits, and a line that is too early marked dirty is written in any case before it leaves by this core's own doing, while a removed
-    /// one is dropped without a look at that.
-    fn undo(&mut self, index: usize, now: Key, address: u64, writes: bool) -> bool {
-        let core = &mut self.cores[index];
-        let [data, fetch] = &self.fronts[index];
-        let Some(front) = data.filter(|front| front.undone) else {
-            return false;
-        };
-        if core.state != State::Running || Key::new(core.time, Event::Act, index) < now {
-            return false;
-        }
-        let hit = self.machine.hit_cycles;
-        let wanted = address >> front.stop.shift;
-        let records = core.source.since(core.mark.record);
-        let (mut time, mut before) = (core.mark.time, core.mark.lines);
-        let mut found = None;
-        // Since then, or since what was found.
-        let mut accesses = [0; 2];
-        for (number, record) in records.iter().enumerate() {
-            let fetches = is_fetch(record.kind);
-            let stop = match fetches {
-                1 => fetch.as_ref().map(|front| front.stop),
-                _ => Some(front.stop),
-            };
-            let Some(stop) = stop.filter(|_| record.kind != Kind::Compute) else {
-                time += if record.kind == Kind::Compute {
-                    record.value
-                } else {
-                    hit
-                };
-                continue;
-            };
-            let all = lines(*record, stop);
-            let is_last = number + 1 == records.len();
-            let left = if is_last { core.rest.left } else { 0 };
-            let (begin, done) = (all.line + before, all.left - before - left);
-            let place = wanted.wrapping_sub(begin);
-            let sought = fetches == 0 && (!writes || record.kind == Kind::Write);
-            accesses[fetches] += done;
-            if found.is_none() && sought && place < done {
-                let then = time + place * hit;
-                if Key::new(then, Event::Act, index) > now {
-                    let mut rest = all;
-                    rest.pass(before + place);
-                    found = Some((core.mark.record + number + 1, then, rest));
-                    accesses = [done - place, 0];
-                }
-            }
-            time += done * hit;
-            before = 0;
-        }
-        let Some((place, then, rest)) = found else {
-            return false;
-        };
-        let tally = &mut self.tally.cores[index];
-        for (front, accesses) in [data, fetch].into_iter().zip(accesses) {
-            if let Some(front) = front {
-                tally.task[usize::from(front.stop.table)].accesses -= accesses;
-            }
-        }
-        tally.compute -= core.time - then;
-        core.time = then;
-        core.rest = rest;
-        core.source.go_back(place);
-        core.careful = CAREFUL;
-        self.queue.set(index, Key::new(then, Event::Act, index));
-        true
+        Ok(done > 0)
     }
 
     /// Rule 4: the task of a core ends; its call of the dispatcher begins.
@@ -586,8 +438,6 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             .levels
             .touch(index, access, address, core.time, &mut core.of_calls);
         core.rest.pass(1);
-        let now = Key::new(core.time, Event::Call, index);
-        self.undo_disturbed(now, address, access == Kind::Write);
         self.pass_time_in_call(index, self.machine.hit_cycles + touched.cycles)
     }
 
@@ -657,7 +507,6 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             core.start = core.time;
             core.compute_before = self.tally.cores[index].compute;
             core.source.start(&mut self.reader, task);
-            core.mark = Mark::default();
             self.queue
                 .set(index, Key::new(core.time, Event::Act, index));
             return Ok(());
@@ -753,7 +602,6 @@ fn lines(record: Record, stop: Stop) -> Rest {
         access: record.kind,
         line: first,
         left: last - first + 1,
-        done: 0,
         misses: false,
     }
 }

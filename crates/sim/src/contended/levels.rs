@@ -5,7 +5,7 @@ use super::memory::Memory;
 use super::station::Station;
 use crate::cache::{Cache, Looked};
 use crate::hierarchy::{Hierarchy, Paths, Stop};
-use crate::machine::{Coherence, Kind as Holds, Machine, Per, Replacement};
+use crate::machine::{Coherence, Kind as Holds, Machine, Per};
 use crate::outcome::Count;
 use tanada_trace::Kind;
 
@@ -42,8 +42,6 @@ enum Posted {
 struct Other {
     cache: u32,
     shift: u8,
-    /// Its core, where it is one core's own.
-    core: u16,
 }
 
 /// All that a touch meets on its way.
@@ -64,10 +62,6 @@ pub(crate) struct Levels {
     others: Vec<Vec<Other>>,
     /// The caches from which background streams remove lines.
     background_removes: Vec<u32>,
-    /// Whether they are all of the form that [`Levels::only_first_data_loses`] says.
-    pub(crate) undone: bool,
-    /// If so: the cores whose first caches lost the line of the last touch, or have it dirty while the touch brought it into another one.
-    pub(crate) disturbed: Vec<u16>,
     posted: Vec<Posted>,
     /// Copies that writes removed.
     pub(crate) invalidations: u64,
@@ -90,11 +84,8 @@ impl Levels {
             stations.extend((0..caches).map(|_| station.clone()));
             if machine.coherence == Coherence::Invalidate && table.kind != Holds::Instruction {
                 let shift = table.shift() as u8;
-                removed_from.extend((0..caches as u16).map(|core| Other {
-                    cache: first + u32::from(core),
-                    shift,
-                    core,
-                }));
+                removed_from
+                    .extend((first..first + caches as u32).map(|cache| Other { cache, shift }));
             }
         }
         let others = |paths: &Paths| {
@@ -131,8 +122,6 @@ impl Levels {
                 .map(|table| table.per == Per::Core)
                 .collect(),
             invalidate_cycles: tables.invalidate_cycles,
-            undone: Levels::only_first_data_loses(machine),
-            disturbed: Vec::new(),
             posted: Vec::new(),
             invalidations: 0,
             writebacks: 0,
@@ -166,21 +155,14 @@ impl Levels {
         meter: &mut impl Meter,
     ) -> Touched {
         let write = access == Kind::Write;
-        let removed = write && self.remove_copies(core, address);
-        let cost = u64::from(removed) * self.invalidate_cycles;
-        if cost > 0 {
+        let mut cost = 0;
+        if write && self.remove_copies(core, address) && self.invalidate_cycles > 0 {
+            cost = self.invalidate_cycles;
             let first = self.paths[core].data[0].table;
             meter.waited(usize::from(first), cost);
         }
         let mut touched = self.descend(0, core, access, write, address, now, meter);
         touched.cycles += cost;
-        if self.undone && access == Kind::Read && touched.missed > 0 {
-            let caches = &self.caches;
-            let dirty =
-                |other: &&Other| caches[other.cache as usize].holds_dirty(address >> other.shift);
-            let others = self.others[core].iter().filter(dirty);
-            self.disturbed.extend(others.map(|other| other.core));
-        }
         touched
     }
 
@@ -279,15 +261,11 @@ impl Levels {
     /// Removes the copies of a line that `core` writes from the data and unified caches that are not on its path, where writes invalidate.
     /// Whether there were any.
     #[inline]
-    fn remove_copies(&mut self, core: usize, address: u64) -> bool {
+    pub(crate) fn remove_copies(&mut self, core: usize, address: u64) -> bool {
         let mut removed = 0;
         for other in &self.others[core] {
-            if self.caches[other.cache as usize].remove(address >> other.shift) {
-                removed += 1;
-                if self.undone {
-                    self.disturbed.push(other.core);
-                }
-            }
+            let there = self.caches[other.cache as usize].remove(address >> other.shift);
+            removed += u64::from(there);
         }
         self.invalidations += removed;
         removed > 0
@@ -296,34 +274,11 @@ impl Levels {
     /// A background stream's write removes the line from the private caches of `core` too, through which it does not go.
     fn remove_own_copies(&mut self, core: usize, address: u64) {
         for stop in &self.paths[core].data {
-            if self.background_removes.contains(&stop.cache)
-                && self.caches[stop.cache as usize].remove(address >> stop.shift)
-            {
-                self.invalidations += 1;
-                if self.undone {
-                    self.disturbed.push(core as u16);
-                }
+            if self.background_removes.contains(&stop.cache) {
+                let there = self.caches[stop.cache as usize].remove(address >> stop.shift);
+                self.invalidations += u64::from(there);
             }
         }
-    }
-
-    /// Whether a write of `core` would remove copies.
-    #[inline]
-    pub(crate) fn has_copies(&self, core: usize, address: u64) -> bool {
-        let there = |other: &Other| self.caches[other.cache as usize].holds(address >> other.shift);
-        self.others[core].iter().any(there)
-    }
-
-    /// Whether all caches that can lose lines to writes of others are first levels of data with one core each, in which a hit changes nothing
-    /// but what is dirty.
-    fn only_first_data_loses(machine: &Machine) -> bool {
-        machine.caches.iter().all(|table| {
-            let one = machine.cores_per(table.per) >= u64::from(machine.cores);
-            let first_data = (table.level, table.kind, table.per) == (1, Holds::Data, Per::Core);
-            table.kind == Holds::Instruction
-                || (one && table.per != Per::Core)
-                || (first_data && table.replacement != Replacement::Lru)
-        })
     }
 }
 
