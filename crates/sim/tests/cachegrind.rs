@@ -114,7 +114,7 @@ fn lackey(folder: &Path, padding: Padding) -> Option<String> {
 /// The program's references, as lackey gives them, and the padding at which it makes the same ones each time.
 ///
 /// Before `main`, the loader asks glibc's `strcspn` for the end of `LD_PRELOAD`. That looks up four characters at a time in a table, those
-/// behind the string's end, too, and there the kernel's 16 random bytes lie (`AT_RANDOM`). A string that ends with a group of four has none.
+/// behind its end, too, and there the kernel's 16 random bytes lie (`AT_RANDOM`). A string that ends with a group of four has none.
 fn recorded(folder: &Path) -> Option<(Trace, Padding)> {
     for padding in (0..4).map(Padding) {
         let log = lackey(folder, padding)?;
