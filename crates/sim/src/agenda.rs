@@ -55,9 +55,9 @@ impl Agenda {
         told(self.nodes[self.leaves + actor]).map(|(time, _)| time)
     }
 
-    /// From now on `actor` acts at `time`, or not at all.
+    /// From now on `actor` acts at `time`, or not at all. Gives what [`Agenda::first`] is then, sooner than that can.
     #[inline]
-    pub fn set(&mut self, actor: usize, time: Option<u64>) {
+    pub fn set(&mut self, actor: usize, time: Option<u64>) -> Option<(u64, usize)> {
         let mut node = self.leaves + actor;
         let mut winner = key(time, actor);
         self.nodes[node] = winner;
@@ -66,6 +66,7 @@ impl Agenda {
             node /= 2;
             self.nodes[node] = winner;
         }
+        told(winner)
     }
 }
 

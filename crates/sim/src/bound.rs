@@ -51,22 +51,23 @@ impl Met {
         }
     }
 
+    /// Whether the line may be new.
     #[inline]
-    fn line(&mut self, line: u64) {
+    fn line(&mut self, line: u64) -> bool {
         let block = line >> BLOCK;
         let (name, mut place) = self.near[block as usize % NEAR];
         if name != block + 1 {
             match self.find(block) {
                 Some(found) => place = found,
-                None => return,
+                None => return true,
             }
         }
         let word = &mut self.bits[place as usize][(line >> 6) as usize % (1 << (BLOCK - 6))];
         let bit = 1 << (line % 64);
-        if *word & bit == 0 {
-            *word |= bit;
-            self.lines += 1;
-        }
+        let new = *word & bit == 0;
+        *word |= bit;
+        self.lines += u64::from(new);
+        new
     }
 
     #[inline(never)]
@@ -142,6 +143,15 @@ impl Bound {
     #[inline]
     pub fn missed(&mut self, table: usize, line: u64) {
         self.met[table].line(line);
+    }
+
+    /// A touch missed a first level and went to the next one: table and line of each. Whoever touches a line of the next level for the
+    /// first time touches one of the first for the first time.
+    #[inline]
+    pub fn passed(&mut self, first: (usize, u64), next: (usize, u64)) {
+        if self.met[first.0].line(first.1) {
+            self.met[next.0].line(next.1);
+        }
     }
 
     /// A touch missed the first `missed` levels of its path.

@@ -10,6 +10,7 @@
 //! Cost: linear in the number of ways. Memory: 8 bytes a line (16 with lines of less than 4 bytes, whose numbers need all 64 bits).
 
 use crate::machine::{CacheTable, Replacement};
+use std::hint::select_unpredictable;
 
 /// The sets of a cache of the usual form, for a loop of look-ups: the same rules with everything known that can be.
 #[derive(Debug)]
@@ -29,20 +30,7 @@ impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
         let Some(set) = self.sets.get_mut((line & self.mask) as usize) else {
             return Looked::Miss; // never: the mask is the number of sets minus one
         };
-        if LRU && WAYS <= FEW_WAYS {
-            // Without a branch for each way, since which one it is cannot be foreseen.
-            let mut found = WAYS;
-            for (way, entry) in set.iter().enumerate() {
-                found = if entry & !1 == wanted { way } else { found };
-            }
-            if let Some(&used) = set.get(found) {
-                for to in (1..WAYS).rev() {
-                    set[to] = if to <= found { set[to - 1] } else { set[to] };
-                }
-                set[0] = used | u64::from(write);
-                return Looked::Hit;
-            }
-        } else if LRU {
+        if LRU && WAYS > FEW_WAYS {
             if set[0] & !1 == wanted {
                 set[0] |= u64::from(write);
                 return Looked::Hit;
@@ -59,12 +47,20 @@ impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
             // All ways are compared, since which one it is cannot be foreseen.
             let mut found = WAYS;
             for (way, entry) in set.iter().enumerate() {
-                found = if entry & !1 == wanted { way } else { found };
+                found = select_unpredictable(entry & !1 == wanted, way, found);
+            }
+            if LRU {
+                // Nor can be whether it is one of them: the way that it takes, or had, becomes the first.
+                let (there, way) = (found < WAYS, found.min(WAYS - 1));
+                let old = set[way];
+                for to in (1..WAYS).rev() {
+                    set[to] = select_unpredictable(to <= way, set[to - 1], set[to]);
+                }
+                set[0] = select_unpredictable(there, old, wanted) | u64::from(write);
+                return Looked::of(there, old);
             }
             if let Some(entry) = set.get_mut(found) {
-                if write {
-                    *entry |= 1;
-                }
+                *entry |= u64::from(write);
                 return Looked::Hit;
             }
         }
@@ -73,11 +69,7 @@ impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
             set[to] = set[to - 1];
         }
         set[0] = wanted | u64::from(write);
-        if victim.is_dirty() {
-            Looked::MissEvicting(victim.line())
-        } else {
-            Looked::Miss
-        }
+        Looked::of(false, victim)
     }
 }
 
@@ -90,6 +82,18 @@ pub enum Looked {
     Miss,
     /// It was not, and the dirty line of this number had to go.
     MissEvicting(u64),
+}
+
+impl Looked {
+    /// The line was `there`, or else `victim` had to go.
+    #[inline(always)]
+    fn of(there: bool, victim: impl Entry) -> Looked {
+        match (there, victim.is_dirty()) {
+            (true, _) => Looked::Hit,
+            (false, false) => Looked::Miss,
+            (false, true) => Looked::MissEvicting(victim.line()),
+        }
+    }
 }
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), one draw after the other.
@@ -245,11 +249,7 @@ impl<E: Entry> Sets<E> {
             ways[0] = new;
             victim
         };
-        if victim.is_dirty() {
-            Looked::MissEvicting(victim.line())
-        } else {
-            Looked::Miss
-        }
+        Looked::of(false, victim)
     }
 
     /// As a look-up that finds the line; where there is none, nothing happens.
@@ -323,6 +323,16 @@ impl<E: Entry> Sets<E> {
     }
 }
 
+/// Whether a line is in a set, and whether it is dirty. All ways are compared, since which one it is cannot be foreseen.
+#[inline(always)]
+fn find_in<E: Entry>(ways: &[E], line: u64) -> (bool, bool) {
+    let wanted = E::new(line);
+    ways.iter().fold((false, false), |(there, dirty), entry| {
+        let is_it = entry.is_line(wanted);
+        (there | is_it, dirty | (is_it & entry.is_dirty()))
+    })
+}
+
 /// Moves what stands before `way` back by one, over what stood there.
 #[inline(always)]
 fn shift_to<E: Copy>(ways: &mut [E], way: usize) {
@@ -382,9 +392,10 @@ pub struct Cache {
     shape: Shape,
 }
 
-/// Shapes of shared caches that look-ups by themselves are made for.
+/// Shapes of caches that look-ups by themselves are made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
+    TwoFifo,
     FourLru,
     EightLru,
     SixteenLru,
@@ -414,6 +425,7 @@ impl Cache {
             shape: Shape::Other,
         };
         cache.shape = match cache.usual() {
+            Some((2, false)) => Shape::TwoFifo,
             Some((4, true)) => Shape::FourLru,
             Some((8, true)) => Shape::EightLru,
             Some((16, true)) => Shape::SixteenLru,
@@ -461,6 +473,7 @@ impl Cache {
             };
         }
         match self.shape {
+            Shape::TwoFifo => known!(2, false),
             Shape::FourLru => known!(4, true),
             Shape::EightLru => known!(8, true),
             Shape::SixteenLru => known!(16, true),
@@ -479,9 +492,8 @@ impl Cache {
     /// Looks a line up and says whether it is there. Where it is missing nothing changes.
     #[inline(always)]
     pub fn use_one(&mut self, line: u64, write: bool) -> bool {
-        if let (Store::Packed(sets), Index::Mask(mask), Replacement::Fifo) =
-            (&mut self.store, self.index, self.replacement)
-            && sets.ways == 2
+        if let (Shape::TwoFifo, Store::Packed(sets), Index::Mask(mask)) =
+            (self.shape, &mut self.store, self.index)
         {
             return sets.run_of_two_ways(mask, line, 1, write) == 1;
         }
@@ -544,14 +556,30 @@ impl Cache {
     }
 
     /// Whether a line is there. That is no use of it.
-    pub fn holds(&mut self, line: u64) -> bool {
-        let set = self.index.set(line);
-        each!(&mut self.store, sets => sets.find(set, line).is_some())
+    #[inline]
+    pub fn holds(&self, line: u64) -> bool {
+        self.find(line).0
     }
 
     /// Whether a line is there and dirty. That is no use of it.
-    pub fn is_dirty(&mut self, line: u64) -> bool {
+    #[inline]
+    pub fn is_dirty(&self, line: u64) -> bool {
+        self.find(line).1
+    }
+
+    /// Whether a line is there, and whether it is dirty.
+    #[inline]
+    fn find(&self, line: u64) -> (bool, bool) {
+        if let (Shape::TwoFifo, Store::Packed(sets), Index::Mask(mask)) =
+            (self.shape, &self.store, self.index)
+        {
+            let (sets, _) = sets.entries.as_chunks::<2>();
+            let set = sets.get((line & mask) as usize);
+            return set.map_or((false, false), |ways| find_in(ways, line));
+        }
         let set = self.index.set(line);
-        each!(&mut self.store, sets => sets.find(set, line).is_some_and(|entry| entry.is_dirty()))
+        each!(&self.store, sets => {
+            find_in(&sets.entries[set * sets.ways..(set + 1) * sets.ways], line)
+        })
     }
 }

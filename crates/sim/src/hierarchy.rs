@@ -8,6 +8,7 @@
 //!
 //! Nothing here knows time; what a touch costs is told by which levels missed.
 
+use crate::bound::Bound;
 use crate::cache::{Cache, Looked};
 use crate::machine::{self, Coherence, Machine};
 use crate::outcome::Count;
@@ -72,9 +73,6 @@ pub struct Near {
     pub private: bool,
     /// Table of the private level and its shift.
     pub first: (u16, u8),
-    /// Whether a line that nobody touched before can be in the level that is seen, so that each miss of the private one may be the line's
-    /// first.
-    pub alone: bool,
     /// The level that is seen: cache, table and shift.
     pub seen: (u32, u16, u8),
 }
@@ -90,11 +88,23 @@ impl Near {
                 Some(Near {
                     private,
                     first: (first.table, first.shift),
-                    alone: first.alike == 1,
                     seen: (last.cache, last.table, last.shift),
                 })
             }
             _ => None,
+        }
+    }
+}
+
+impl Near {
+    /// A touch missed the private level, if there is one.
+    #[inline]
+    pub(crate) fn passed(&self, bound: &mut Bound, address: u64) {
+        if self.private {
+            let (first, first_shift) = self.first;
+            let (_, seen, seen_shift) = self.seen;
+            let first = (usize::from(first), address >> first_shift);
+            bound.passed(first, (usize::from(seen), address >> seen_shift));
         }
     }
 }

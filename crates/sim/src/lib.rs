@@ -21,6 +21,7 @@ pub mod machine;
 pub mod machines;
 pub mod observer;
 pub mod outcome;
+mod overflow;
 pub mod prepare;
 pub mod report;
 pub mod reuse;

@@ -1,6 +1,7 @@
 //! Each rule of the uniform model on a case that can be worked out by hand.
 
-use tanada_sim::{Machine, Options, Outcome, Run, SimError, simulate};
+use std::time::Instant;
+use tanada_sim::{Machine, Options, Outcome, Run, SimError, machines, simulate};
 use tanada_trace::{Groups, Trace};
 
 /// A machine without caches.
@@ -149,6 +150,31 @@ fn a_clock_that_would_pass_its_end_is_an_error() {
     );
     let (outcome, _) = run(&machine, "fcfs", "task 7\nx 0xffffffffffffffff\n");
     assert_eq!(outcome.makespan, u64::MAX);
+}
+
+/// Simulating the touches would take minutes.
+#[test]
+fn records_of_many_lines_do_not_hide_that_a_clock_passes_its_end() {
+    let reads = "r 0 0xffffffff\n".repeat(20);
+    let within = format!("task 1\n{reads}x 0xffffffffffffffff\n");
+    let chain = format!("task 1\n{reads}task 2\nx 0xffffffffffffffff\ndep 1 2\n");
+    let sum = format!("task 1\n{reads}task 2\nx 0xffffffffffffffff\n");
+    for name in ["toshiba", "toshiba-board"] {
+        let machine = machines::find(name).expect("it is there");
+        let machine = machine.with_cores(1).expect("a sound machine");
+        for (text, task, place) in [(&within, 1, 20), (&chain, 2, 0), (&sum, 2, 0)] {
+            let start = Instant::now();
+            let wrong = simulate(&trace(text), &machine, "fcfs", &Options::default(), &mut ());
+            let wrong = wrong.unwrap_err();
+            let right = matches!(wrong, SimError::Overflow { id, record, .. } if (id, record) == (task, place));
+            // In the sum it may be whichever task comes last.
+            assert!(
+                right || matches!((text == &sum, &wrong), (true, SimError::Overflow { .. })),
+                "{wrong}"
+            );
+            assert!(start.elapsed().as_secs() < 10, "it was simulated");
+        }
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::hierarchy::Stop;
 use crate::machine::Machine;
 use crate::observer::{Observer, Run};
 use crate::outcome::Count;
+use crate::overflow::Foresight;
 use crate::source::Source;
 use crate::tally::{CoreTally, Tally};
 use crate::{Options, SimError};
@@ -67,6 +68,9 @@ impl Meter for CoreTally {
     }
 }
 
+/// Records of so many lines take a while.
+const LONG: u64 = 4096;
+
 /// What the scheduler did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallUse {
@@ -83,6 +87,8 @@ pub(super) struct Engine<'a, D: Dispatcher> {
     machine: &'a Machine,
     trace: &'a Trace,
     policy: &'a str,
+    options: &'a Options<'a>,
+    foresight: Foresight,
     costs: &'a Costs,
     addresses: Addresses,
     reader: Reader<'a>,
@@ -120,6 +126,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         machine: &'a Machine,
         policy: &'a str,
         seed: u64,
+        options: &'a Options<'a>,
         observer: &'a mut dyn Observer,
     ) -> Result<Self, SimError> {
         let levels = Levels::new(machine, seed);
@@ -168,11 +175,13 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             machine,
             trace,
             policy,
+            options,
+            foresight: Foresight::default(),
         })
     }
 
     /// Rule 1: the first event of all happens, until every task has ended.
-    pub(super) fn run(&mut self, options: &Options<'_>) -> Result<(), SimError> {
+    pub(super) fn run(&mut self) -> Result<(), SimError> {
         self.dispatching.inject();
         self.dispatching.traffic.ops.clear();
         self.dispatching.traffic.wakes.clear();
@@ -197,7 +206,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             } else if self.cores[actor].state == State::Calling {
                 self.step_call(actor)?;
             } else if self.run_task(actor)? {
-                options.go_on((self.trace.len() - self.left) as u64)?;
+                self.options.go_on((self.trace.len() - self.left) as u64)?;
                 self.finish(actor);
             }
         }
@@ -278,7 +287,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         let hit = self.machine.hit_cycles;
         let records = core.source.records(&mut self.reader)?;
         let (mut done, mut time, mut accesses) = (0, core.time, [0; 2]);
-        let mut late = false;
+        let (mut late, mut touches) = (false, 0);
         for record in records {
             done += 1;
             let fetch = is_fetch(record.kind);
@@ -294,6 +303,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                         rest.misses = !cache.use_one(rest.line, write);
                     }
                     if rest.left > 1 || !simple || rest.misses {
+                        touches = rest.left;
                         core.rest = rest;
                         break;
                     }
@@ -319,6 +329,10 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             if let Some(front) = front {
                 tally.task[usize::from(front.stop.table)].accesses += accesses;
             }
+        }
+        if touches >= LONG {
+            self.foresight
+                .lines(touches, self.trace, self.machine, self.options)?;
         }
         Ok(done > 0)
     }

@@ -97,8 +97,8 @@ pub(crate) fn run<D: Dispatcher>(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, SimError> {
     let seed = options.seed.unwrap_or(machine.seed);
-    let mut engine = Engine::<D>::new(trace, machine, policy, seed, observer)?;
-    engine.run(options)?;
+    let mut engine = Engine::<D>::new(trace, machine, policy, seed, options, observer)?;
+    engine.run()?;
     let contention = contention(&engine, machine);
     let Engine {
         cores,

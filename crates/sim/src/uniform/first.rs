@@ -177,12 +177,11 @@ pub(super) fn go<F: Firsts>(
                 }
                 None => return did,
             },
-            Kind::Fetch => {
-                let first = firsts.fetch();
-                touch::<_, false, false>(first, record, &mut did, hit, steps)
+            Kind::Fetch => touch::<_, false>(firsts.fetch(), record, &mut did, hit, steps),
+            // Together, since which of the two comes next cannot be foreseen.
+            Kind::Read | Kind::Write => {
+                touch::<_, true>(firsts.data(), record, &mut did, hit, steps)
             }
-            Kind::Read => touch::<_, true, false>(firsts.data(), record, &mut did, hit, steps),
-            Kind::Write => touch::<_, true, true>(firsts.data(), record, &mut did, hit, steps),
         };
         if !go_on {
             // A record that was not done leaves the count as it is.
@@ -218,35 +217,32 @@ fn ends<C: First>(first: &C, record: &Record) -> (u64, u64) {
 
 /// Whether to go on after this record.
 #[inline(always)]
-fn touch<C: First, const DATA: bool, const WRITE: bool>(
+fn touch<C: First, const DATA: bool>(
     first: &mut C,
     record: &Record,
     did: &mut Did,
     hit: u64,
     steps: &mut Vec<Step>,
 ) -> bool {
-    let count = &mut did.touches[usize::from(DATA)];
     if !C::EXISTS {
-        *count += 1;
+        did.touches[usize::from(DATA)] += 1;
         return true;
     }
     let (line, last) = ends(first, record);
     if line != last {
-        return touches::<C, DATA, WRITE>(first, line, last, did, hit, steps);
+        return touches::<C, DATA>(first, record.kind, line, last, did, hit, steps);
     }
-    let looked = first.look_up(line, WRITE);
-    if looked == Looked::Hit {
-        *count += 1;
-        return true;
-    }
-    let go_on = missed::<C, DATA, WRITE>(first, line, looked, did, hit, steps);
+    let looked = first.look_up(line, DATA && record.kind == Kind::Write);
+    let go_on =
+        looked == Looked::Hit || missed::<C>(first, record.kind, line, looked, did, hit, steps);
     did.touches[usize::from(DATA)] += 1;
     go_on
 }
 
 #[inline(never)]
-fn touches<C: First, const DATA: bool, const WRITE: bool>(
+fn touches<C: First, const DATA: bool>(
     first: &mut C,
+    kind: Kind,
     from: u64,
     last: u64,
     did: &mut Did,
@@ -260,29 +256,26 @@ fn touches<C: First, const DATA: bool, const WRITE: bool>(
     // Fewer than PIECE, so the count cannot overflow even at the last address.
     for number in 0..=last - from {
         let line = from + number;
-        let looked = first.look_up(line, WRITE);
+        let looked = first.look_up(line, DATA && kind == Kind::Write);
         if looked != Looked::Hit {
-            go_on = missed::<C, DATA, WRITE>(first, line, looked, did, hit, steps);
+            go_on = missed::<C>(first, kind, line, looked, did, hit, steps);
         }
     }
     did.touches[usize::from(DATA)] += last - from + 1;
     go_on
 }
 
+/// Notes a miss: whether there is room for those of further records.
 #[inline(always)]
-fn missed<C: First, const DATA: bool, const WRITE: bool>(
+fn missed<C: First>(
     first: &C,
+    kind: Kind,
     line: u64,
     looked: Looked,
     did: &Did,
     hit: u64,
     steps: &mut Vec<Step>,
 ) -> bool {
-    let kind = match (DATA, WRITE) {
-        (false, _) => Kind::Fetch,
-        (true, false) => Kind::Read,
-        (true, true) => Kind::Write,
-    };
     let (victim, evicts) = match looked {
         Looked::MissEvicting(victim) => (victim, true),
         _ => (0, false),

@@ -20,10 +20,13 @@ use crate::dispatching::{Dispatching, Traffic};
 use crate::hierarchy::{Hierarchy, Near};
 use crate::machine::Machine;
 use crate::observer::{Observer, Run};
+use crate::overflow::Foresight;
 use crate::source::Source;
 use crate::tally::Tally;
 use crate::{Options, Outcome, SimError};
 use ahead::{Ahead, Costs, Private, TooLate};
+use first::PIECE;
+use std::hint::select_unpredictable;
 use tanada_policy::{Dispatcher, Origin, Wake, WorkerId};
 use tanada_trace::{Kind, Reader, Trace};
 
@@ -69,6 +72,9 @@ struct Uniform<'a, D: Dispatcher> {
     reader: Reader<'a>,
     dispatching: Dispatching<'a, D, Tell<'a>>,
     hierarchy: Hierarchy,
+    /// Of each core, where the machine is of that form.
+    near: Vec<[Near; 2]>,
+    foresight: Foresight,
     agenda: Agenda,
     cores: Vec<Core>,
     costs: Costs,
@@ -96,6 +102,8 @@ pub(crate) fn run<D: Dispatcher>(
         options,
         reader: trace.reader()?,
         dispatching: Dispatching::new(trace, machine, seed, Tell(observer))?,
+        near: hierarchy.near().unwrap_or_default(),
+        foresight: Foresight::default(),
         hierarchy,
         agenda: Agenda::new(cores),
         cores: (0..cores).map(|_| Core::default()).collect(),
@@ -108,23 +116,23 @@ pub(crate) fn run<D: Dispatcher>(
 
 impl<D: Dispatcher> Uniform<'_, D> {
     fn run(mut self, policy: &str, seed: u64) -> Result<Outcome, SimError> {
-        // Nothing where the machine is not of that form.
-        let near = self.hierarchy.near().unwrap_or_default();
         self.dispatching.inject();
         for core in 0..self.cores.len() {
             self.ask(core, 0)?;
         }
-        while let Some((now, core)) = self.agenda.first() {
-            if self.cores[core].ends {
+        let mut first = self.agenda.first();
+        while let Some((now, core)) = first {
+            first = if self.cores[core].ends {
                 self.options.go_on(self.dispatching.ended())?;
                 self.finish(core, now)?;
+                self.agenda.first()
             } else {
-                match near.get(core) {
-                    Some(near) => self.merge_near(core, near)?,
+                match self.near.get(core) {
+                    Some(&near) => self.merge_near(core, &near)?,
                     None => self.merge_record(core)?,
                 }
-                self.plan(core)?;
-            }
+                self.plan(core)?
+            };
         }
         if self.dispatching.left() > 0 {
             return Err(SimError::stuck(policy, self.trace, &self.dispatching));
@@ -165,32 +173,30 @@ impl<D: Dispatcher> Uniform<'_, D> {
         core_.clock = start;
         core_.ends = false;
         core_.source.start(&mut self.reader, task);
-        self.plan(core)
+        self.plan(core)?;
+        Ok(())
     }
 
-    /// Puts the next act of a busy core into the agenda: the next steps that others can see, or the end of its task.
+    /// Puts the next act of a busy core into the agenda: the next steps that others can see, or the end of its task. Gives whose act is the
+    /// first of all.
     #[inline(always)]
-    fn plan(&mut self, core: usize) -> Result<(), SimError> {
+    fn plan(&mut self, core: usize) -> Result<Option<(u64, usize)>, SimError> {
         let this = &self.cores[core];
         let next = this.ahead.next();
         match next.and_then(|step| this.clock.checked_add(step.known)) {
-            Some(time) => {
-                self.agenda.set(core, Some(time));
-                Ok(())
-            }
+            Some(time) => Ok(self.agenda.set(core, Some(time))),
             None => self.plan_far(core),
         }
     }
 
     #[inline(never)]
-    fn plan_far(&mut self, core: usize) -> Result<(), SimError> {
+    fn plan_far(&mut self, core: usize) -> Result<Option<(u64, usize)>, SimError> {
         loop {
             let this = &mut self.cores[core];
             if let Some(step) = this.ahead.next() {
                 let time = this.clock.checked_add(step.known);
                 let time = time.ok_or_else(|| self.too_late(core))?;
-                self.agenda.set(core, Some(time));
-                return Ok(());
+                return Ok(self.agenda.set(core, Some(time)));
             }
             if this.ahead.is_within_record() {
                 self.go_on(core)?;
@@ -203,8 +209,7 @@ impl<D: Dispatcher> Uniform<'_, D> {
             let records = this.source.records(&mut self.reader)?;
             if records.is_empty() {
                 this.ends = true;
-                self.agenda.set(core, Some(clock));
-                return Ok(());
+                return Ok(self.agenda.set(core, Some(clock)));
             }
             let private = Private {
                 core,
@@ -219,6 +224,12 @@ impl<D: Dispatcher> Uniform<'_, D> {
                 .window(records, u64::MAX - clock, private, &mut done);
             this.source.take(done.max(1));
             window.map_err(|TooLate| self.too_late(core))?;
+            if let Some(near) = self.near.get(core) {
+                for step in self.cores[core].ahead.left() {
+                    near[usize::from(step.kind != Kind::Fetch)]
+                        .passed(&mut self.bound, step.address);
+                }
+            }
             self.options.go_on(self.dispatching.ended())?;
         }
     }
@@ -226,6 +237,8 @@ impl<D: Dispatcher> Uniform<'_, D> {
     /// The next lines of a record of many.
     fn go_on(&mut self, core: usize) -> Result<(), SimError> {
         self.options.go_on(self.dispatching.ended())?;
+        self.foresight
+            .lines(PIECE, self.trace, self.machine, self.options)?;
         let private = Private {
             core,
             hierarchy: &mut self.hierarchy,
@@ -245,7 +258,7 @@ impl<D: Dispatcher> Uniform<'_, D> {
         SimError::overflow(self.trace, task, this.source.position().saturating_sub(1))
     }
 
-    /// As [`Uniform::merge_record`] on a machine of the usual form.
+    /// As [`Uniform::merge_record`] on a machine of the usual form, whose bound knows the touches already.
     #[inline(always)]
     fn merge_near(&mut self, core: usize, near: &[Near; 2]) -> Result<(), SimError> {
         let this = &mut self.cores[core];
@@ -265,31 +278,27 @@ impl<D: Dispatcher> Uniform<'_, D> {
             let (cache, table, shift) = path.seen;
             let (table, line) = (usize::from(table), step.address >> shift);
             let cache = &mut self.hierarchy.caches[cache as usize];
-            let (first, first_shift) = (usize::from(path.first.0), path.first.1);
             if path.private {
+                let first = usize::from(path.first.0);
                 counts[first].misses += 1;
                 cost = cost.saturating_add(self.costs.misses[first]);
                 if step.evicts {
                     self.hierarchy.writebacks += 1;
                     cache.mark_dirty(step.victim >> shift);
                 }
-                if path.alone {
-                    self.bound.missed(first, step.address >> first_shift);
-                }
             }
-            counts[table].accesses += 1;
             let write = !path.private && step.kind == Kind::Write;
             let looked = cache.look_up(line, write);
-            if looked != Looked::Hit {
-                counts[table].misses += 1;
-                cost = cost.saturating_add(self.costs.misses[table]);
+            let missed = looked != Looked::Hit;
+            // No branch, since hits and misses cannot be foreseen.
+            let penalty = select_unpredictable(missed, self.costs.misses[table], 0);
+            cost = cost.saturating_add(penalty);
+            let count = &mut counts[table];
+            count.accesses += 1;
+            count.misses += u64::from(missed);
+            self.hierarchy.writebacks += u64::from(matches!(looked, Looked::MissEvicting(_)));
+            if missed && !path.private {
                 self.bound.missed(table, line);
-                if path.private && !path.alone {
-                    self.bound.missed(first, step.address >> first_shift);
-                }
-                if let Looked::MissEvicting(_) = looked {
-                    self.hierarchy.writebacks += 1;
-                }
             }
         }
         this.ahead.merged(merged);
