@@ -22,14 +22,14 @@ pub enum SimError {
     #[error(transparent)]
     Policy(#[from] UnknownPolicy),
     /// A clock would pass 2^64-1.
-    #[error("{place}the clock would pass 2^64-1 at record {record} of task {id} (counted from 0)")]
+    #[error("{place}the clock would pass 2^64-1 {}", within(*id, *record))]
     Overflow {
         /// File and line where they are known ([`SimError::locate`]), and a colon; else empty.
         place: String,
         /// The task's ID.
         id: u32,
-        /// Which record of the task would do it; 0 also where its dispatch does.
-        record: u64,
+        /// Which record of the task would do it; `None` where its dispatch does.
+        record: Option<u64>,
     },
     /// No core is busy and tasks are left.
     #[error("policy {policy} left {left} tasks that no core was given: {first}")]
@@ -50,11 +50,11 @@ pub enum SimError {
 const NAMED: usize = 5;
 
 impl SimError {
-    pub(crate) fn overflow(trace: &Trace, task: u32, record: u64) -> SimError {
+    pub(crate) fn overflow(trace: &Trace, task: u32, record: impl Into<Option<u64>>) -> SimError {
         SimError::Overflow {
             place: String::new(),
             id: trace.tasks()[task as usize].id,
-            record,
+            record: record.into(),
         }
     }
 
@@ -62,7 +62,7 @@ impl SimError {
     #[must_use]
     pub fn locate(mut self, path: &Path) -> SimError {
         if let SimError::Overflow { place, id, record } = &mut self
-            && let Some(line) = line_of(path, *id, *record)
+            && let Some(line) = line_of(path, *id, record.unwrap_or(0))
         {
             *place = format!("{}:{line}: ", path.display());
         }
@@ -96,6 +96,14 @@ impl SimError {
             left: dispatching.left(),
             first,
         }
+    }
+}
+
+/// Where in a task an error is.
+fn within(id: u32, record: Option<u64>) -> String {
+    match record {
+        Some(record) => format!("at record {record} of task {id} (counted from 0)"),
+        None => format!("at the dispatch of task {id}"),
     }
 }
 

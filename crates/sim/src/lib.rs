@@ -3,7 +3,8 @@
 //! [`simulate`] runs a [`Trace`] on a [`Machine`] under a registered policy. What comes out is a function of (trace, machine, policy,
 //! seed): the same on every host. The parts are modules of their own, from which further models are built: [`cache`] and [`hierarchy`]
 //! (caches and the cores' paths through them), [`source`] (where a hardware thread gets its records from), [`agenda`] (who acts next, in
-//! a total order), [`dispatching`] (the policy's side), [`tally`] and [`bound`] (what is counted). [`uniform`] is the base model.
+//! a total order), [`dispatching`] (the policy's side), [`tally`] and [`bound`] (what is counted). [`uniform`] is the base model;
+//! `overflow` looks ahead, in both models, for a clock that must pass its end.
 
 #![deny(unsafe_code)]
 

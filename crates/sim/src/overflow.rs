@@ -85,10 +85,10 @@ fn look_ahead(trace: &Trace, machine: &Machine, options: &Options<'_>) -> Result
     while let Some(task) = ready.pop() {
         options.go_on(0)?;
         let begin = tasks[task as usize].1;
-        let overflow = |record| SimError::overflow(trace, task, record);
+        let overflow = |record: Option<u64>| SimError::overflow(trace, task, record);
         let mut end = begin
             .checked_add(machine.dispatch_cycles)
-            .ok_or_else(|| overflow(0))?;
+            .ok_or_else(|| overflow(None))?;
         let mut cursor = reader.start(task);
         let mut number = 0;
         loop {
@@ -100,7 +100,7 @@ fn look_ahead(trace: &Trace, machine: &Machine, options: &Options<'_>) -> Result
                 let cycles = least.cycles(record);
                 sum += u128::from(cycles);
                 let then = end.checked_add(cycles).filter(|_| sum <= most);
-                end = then.ok_or_else(|| overflow(number))?;
+                end = then.ok_or_else(|| overflow(Some(number)))?;
                 number += 1;
             }
         }

@@ -142,7 +142,7 @@ fn a_clock_that_would_pass_its_end_is_an_error() {
             wrong,
             SimError::Overflow {
                 id: 7,
-                record: 1,
+                record: Some(1),
                 ..
             }
         ),
@@ -150,6 +150,15 @@ fn a_clock_that_would_pass_its_end_is_an_error() {
     );
     let (outcome, _) = run(&machine, "fcfs", "task 7\nx 0xffffffffffffffff\n");
     assert_eq!(outcome.makespan, u64::MAX);
+    let slow = machine
+        .overridden(&["dispatch_cycles=2".to_owned()])
+        .expect("sound");
+    let text = "task 1\nx 0xfffffffffffffffc\ntask 2\ndep 1 2\n";
+    let wrong = simulate(&trace(text), &slow, "fcfs", &Options::default(), &mut ()).unwrap_err();
+    assert_eq!(
+        wrong.to_string(),
+        "the clock would pass 2^64-1 at the dispatch of task 2"
+    );
 }
 
 /// Simulating the touches would take minutes.
@@ -162,7 +171,11 @@ fn records_of_many_lines_do_not_hide_that_a_clock_passes_its_end() {
     for name in ["toshiba", "toshiba-board"] {
         let machine = machines::find(name).expect("it is there");
         let machine = machine.with_cores(1).expect("a sound machine");
-        for (text, task, place) in [(&within, 1, 20), (&chain, 2, 0), (&sum, 2, 0)] {
+        for (text, task, place) in [
+            (&within, 1, Some(20)),
+            (&chain, 2, Some(0)),
+            (&sum, 2, Some(0)),
+        ] {
             let start = Instant::now();
             let wrong = simulate(&trace(text), &machine, "fcfs", &Options::default(), &mut ());
             let wrong = wrong.unwrap_err();

@@ -448,7 +448,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             .ended
             .or(core.call.got.map(|(task, _)| task))
             .unwrap_or(0);
-        let overflow = || SimError::overflow(self.trace, task, 0);
+        let overflow = || SimError::overflow(self.trace, task, None);
         core.time = core.time.checked_add(cycles).ok_or_else(overflow)?;
         Ok(())
     }

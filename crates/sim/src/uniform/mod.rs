@@ -160,7 +160,7 @@ impl<D: Dispatcher> Uniform<'_, D> {
         self.dispatching.traffic.0.given(worker, task, origin, now);
         let start = now
             .checked_add(self.machine.dispatch_cycles)
-            .ok_or_else(|| SimError::overflow(self.trace, task, 0))?;
+            .ok_or_else(|| SimError::overflow(self.trace, task, None))?;
         let compute_before = self.tally.cores[core].compute;
         let core_ = &mut self.cores[core];
         core_.running = Some(Running {
