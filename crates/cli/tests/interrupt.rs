@@ -4,17 +4,12 @@ mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::{folder, said, tanada};
+use support::{folder, said, started, tanada};
 
 /// Sends the signal once `begun` says yes, and waits for the end, which must come within a few seconds.
-fn interrupted(mut command: std::process::Command, begun: impl Fn() -> bool) -> support::Said {
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
+fn interrupted(command: std::process::Command, begun: impl Fn() -> bool) -> support::Said {
+    let child = started(command);
     let deadline = Instant::now() + Duration::from_secs(60);
     while !begun() {
         assert!(Instant::now() < deadline, "the work never began");
@@ -77,11 +72,7 @@ fn what_was_there_stays_nothing_else_is_left_and_the_code_is_130() {
 fn a_signal_that_comes_twice_at_once_is_one_request() {
     let folder = folder();
     let words = ["run", "stencil", "--size", "3000", "--repeat", "1000"];
-    let child = tanada(folder.path(), &words)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
+    let child = started(tanada(folder.path(), &words));
     std::thread::sleep(Duration::from_millis(500));
     for _ in 0..2 {
         kill_process(Pid::from_child(&child), Signal::INT).expect("it still runs");

@@ -7,12 +7,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
-use support::{Said, bad, folder, good, run, said, tanada};
+use support::{Said, bad, folder, good, run, said, started, tanada};
 use tanada_runtime::{Pool, S, T, TemplateBuilder};
 use tanada_trace::{Groups, Kind, Record, Trace};
 
@@ -387,12 +386,10 @@ fn ctrl_c_ends_the_program_and_leaves_nothing() {
     let folder = folder();
     let this = std::env::current_exe().expect("this program");
     let this = this.to_str().expect("test paths are text");
-    let mut command = tanada(
+    let child = started(tanada(
         folder.path(),
         &recording("a.tnb", this, "program_without_end"),
-    );
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().expect("the program starts");
+    ));
     // Some of it is recorded by then, or else nothing: both must end.
     std::thread::sleep(Duration::from_secs(3));
     let pid = Pid::from_child(&child);

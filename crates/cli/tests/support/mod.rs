@@ -4,7 +4,8 @@
 
 use md5::{Digest as _, Md5};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// The binary with its arguments, in a folder of its own.
 pub(crate) fn tanada(folder: &Path, arguments: &[&str]) -> Command {
@@ -35,6 +36,32 @@ pub(crate) fn said(output: Output) -> Said {
         bytes: output.stdout,
         err,
     }
+}
+
+/// Starts what is to be interrupted. It catches Ctrl-C when this returns: before, the signal would end it as it ends any program.
+pub(crate) fn started(mut command: Command) -> Child {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let status = format!("/proc/{}/status", child.id());
+    // A mask of the signals that are caught, the first in the lowest bit (proc(5)); an interrupt is number 2.
+    let catches = || {
+        let status = std::fs::read_to_string(&status).expect("the program runs");
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let mask = u64::from_str_radix(mask.expect("it is there").trim(), 16);
+        mask.expect("a number") & 0b10 != 0
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !catches() {
+        assert!(
+            Instant::now() < deadline && child.try_wait().expect("it can be asked").is_none(),
+            "it never catches Ctrl-C"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child
 }
 
 /// Runs it to its end.
