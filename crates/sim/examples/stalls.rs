@@ -1,13 +1,18 @@
 //! Draws where the cycles of the cores go, under some policies, as an SVG.
 //!
 //! ```text
-//! cargo run --release -p tanada-sim --example stalls -- TRACE GROUPS MACHINE CORES OUT.svg POLICY...
+//! cargo run --release -p tanada-sim --example stalls -- [TRACE GROUPS MACHINE CORES OUT.svg POLICY...]
 //! ```
+//!
+//! Without arguments it makes a trace up, and the picture in the folder for temporary files.
+
+#[path = "touches/made_up.rs"]
+mod made_up;
 
 use std::fmt::Write;
 use std::path::Path;
 use tanada_sim::{Options, Outcome, machines, simulate};
-use tanada_trace::{Groups, Trace};
+use tanada_trace::{Groups, Trace, TraceError};
 
 const COLOURS: [&str; 8] = [
     "#2f7d5b", "#e0a030", "#c8642c", "#5b7fc4", "#8a5bb0", "#b04a6a", "#8c8c8c", "#c4c9d0",
@@ -19,15 +24,36 @@ const WIDTH: f64 = 700.0;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [trace, groups, machine, cores, out, policies @ ..] = words.as_slice() else {
-        return Err("wanted: TRACE GROUPS MACHINE CORES OUT.svg POLICY...".into());
+    let (trace, machine, cores, out, policies) = match words.as_slice() {
+        [] => {
+            let folder = std::env::temp_dir();
+            let policies = ["fcfs", "ts"].map(str::to_owned).to_vec();
+            let out = folder.join("tanada-stalls.svg");
+            (made_up(&folder)?, "toshiba-board", 4, out, policies)
+        }
+        [trace, groups, machine, cores, out, policies @ ..] => {
+            let trace = Trace::open(Path::new(trace), &Groups::Named(groups.clone()))?;
+            let (cores, policies) = (cores.parse()?, policies.to_vec());
+            (trace, machine.as_str(), cores, out.into(), policies)
+        }
+        _ => return Err("wanted: TRACE GROUPS MACHINE CORES OUT.svg POLICY...".into()),
     };
-    let trace = Trace::open(Path::new(trace), &Groups::Named(groups.clone()))?;
-    let machine = machines::find(machine)?.with_cores(cores.parse()?)?;
+    let machine = machines::find(machine)?.with_cores(cores)?;
     let run = |policy: &String| simulate(&trace, &machine, policy, &Options::default(), &mut ());
     let outcomes: Vec<Outcome> = policies.iter().map(run).collect::<Result<_, _>>()?;
-    std::fs::write(out, picture(&outcomes)?)?;
+    std::fs::write(&out, picture(&outcomes)?)?;
+    println!("{}", out.display());
     Ok(())
+}
+
+/// What resembles a decoder.
+fn made_up(folder: &Path) -> Result<Trace, TraceError> {
+    let path = folder.join(format!("tanada-stalls-{}.tnb", std::process::id()));
+    let (_, pattern) = made_up::PATTERNS[0];
+    made_up::make_up(&path, pattern)?;
+    let trace = Trace::open(&path, &Groups::Plain);
+    std::fs::remove_file(&path)?;
+    trace
 }
 
 /// Names of the parts, and the cycles of all cores that went to each.
@@ -92,7 +118,7 @@ fn picture(outcomes: &[Outcome]) -> Result<String, std::fmt::Error> {
             x + 17.0,
             y + 10
         )?;
-        x += 32.0 + 6.6 * name.len() as f64;
+        x += 32.0 + 7.0 * name.len() as f64;
     }
     svg.push_str("</svg>\n");
     Ok(svg)
