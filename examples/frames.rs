@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use std::sync::Mutex;
-use tanada_runtime::{Pool, S, T, Template, TemplateBuilder};
+use tanada_runtime::{Pool, SGroup, TGroup, Template, TemplateBuilder};
 
 const ROWS: usize = 8;
 type Frame = [Mutex<[u32; 16]>; ROWS];
@@ -38,7 +38,7 @@ fn blur() -> Result<Template<'static, Frame>, Box<dyn std::error::Error>> {
                 *pixel = u32::midpoint(*pixel, upper);
             }
         });
-        builder.groups(task, T(1), S(1 + row as u32 / 4)); // half of the rows on each worker
+        builder.groups(task, TGroup(1), SGroup(1 + row as u32 / 4)); // half of the rows on each worker
         if let Some(above) = above.replace(task) {
             builder.edge(above, task);
         }

@@ -8,7 +8,7 @@
 
 use std::sync::Mutex;
 use std::time::Duration;
-use tanada_runtime::{Pool, S, T};
+use tanada_runtime::{Pool, SGroup, TGroup};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let diary = Mutex::new(Vec::new());
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     pool.scope(|s| {
         for terrace in 0..4 {
             for day in 0..3 {
-                let task = s.task("water").groups(T(1 + day), S(1 + terrace));
+                let task = s.task("water").groups(TGroup(1 + day), SGroup(1 + terrace));
                 let diary = &diary;
                 task.register(move |s| {
                     std::thread::sleep(Duration::from_millis(1)); // water takes its time

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 use support::{Said, bad, folder, good, run, said, started, tanada};
-use tanada_runtime::{Pool, S, T, TemplateBuilder};
+use tanada_runtime::{Pool, SGroup, TGroup, TemplateBuilder};
 use tanada_trace::{Groups, Kind, Record, Trace};
 
 /// Whether Valgrind is there; says so if not.
@@ -127,7 +127,7 @@ fn program_dynamic() {
         let first = s
             .task("first")
             .index(5)
-            .groups(T(2), S(3))
+            .groups(TGroup(2), SGroup(3))
             .register(move |s| {
                 toil(data, 10);
                 s.resolve(late).expect("it has a count");
@@ -216,7 +216,7 @@ fn program_template() {
     let mut builder = TemplateBuilder::<Vec<AtomicU64>>::new();
     let one = builder.task("one", 0, |data, _| toil(data, 2));
     let two = builder.task("two", 0, |data, _| toil(data, 1));
-    builder.edge(one, two).groups(two, T(1), S(4));
+    builder.edge(one, two).groups(two, TGroup(1), SGroup(4));
     let template = builder.build().expect("no cycle");
     let frames: Vec<_> = (0..3).map(|_| words(16)).collect();
     template

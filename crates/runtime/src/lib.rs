@@ -5,7 +5,7 @@
 //! the dispatcher may use.
 //!
 //! ```
-//! use tanada_runtime::{Pool, S, T};
+//! use tanada_runtime::{Pool, SGroup, TGroup};
 //!
 //! let pool = Pool::builder().workers(2).policy("ts").build()?;
 //! let rows = [1, 2, 3, 4];
@@ -13,7 +13,7 @@
 //! pool.scope(|s| {
 //!     for (row, (value, sum)) in rows.iter().zip(&mut sums).enumerate() {
 //!         let row = row as u32;
-//!         s.task("row").groups(T(1 + row / 2), S(1 + row)).register(move |_| *sum = value * 10);
+//!         s.task("row").groups(TGroup(1 + row / 2), SGroup(1 + row)).register(move |_| *sum = value * 10);
 //!     }
 //! })?;
 //! assert_eq!(sums, [10, 20, 30, 40]);
@@ -56,8 +56,8 @@ mod worker;
 pub use bind::Bind;
 pub use error::{BuildError, GraphError, TaskNames};
 pub use graph::{
-    Cancel, Instance, NodeId, Resolver, S, Scope, T, TaskBuilder, Template, TemplateBuilder,
-    TemplateTask, Token, TooLate,
+    Cancel, Instance, NodeId, Resolver, SGroup, Scope, TGroup, TaskBuilder, Template,
+    TemplateBuilder, TemplateTask, Token, TooLate,
 };
 pub use observer::{Observer, TaskView, WorkerObserver};
 pub use pool::{DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder};

@@ -383,7 +383,7 @@ fn a_run_that_failed_and_lost_tasks_as_well_does_not_run_again_either() {
             stop.cancel();
         });
         let kept = builder.task("kept", 0, |(), _| ());
-        builder.groups(kept, tanada_runtime::T(1), tanada_runtime::S(1));
+        builder.groups(kept, tanada_runtime::TGroup(1), tanada_runtime::SGroup(1));
         for earlier in [bad, kept] {
             let last = builder.task("last", 0, |(), _| ());
             builder.edge(earlier, last);

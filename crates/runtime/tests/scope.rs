@@ -3,7 +3,7 @@
 use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tanada_policy::registry;
-use tanada_runtime::{Pool, Recorder, S, Scope, T};
+use tanada_runtime::{Pool, Recorder, SGroup, Scope, TGroup};
 
 fn pools(workers: &[u32]) -> impl Iterator<Item = Pool> {
     registry::native().into_iter().flat_map(|entry| {
@@ -35,7 +35,7 @@ fn edges_are_respected_and_writes_are_seen() {
                     let task = s
                         .task("cell")
                         .index(at as u64)
-                        .groups(T(row as u32), S(column as u32));
+                        .groups(TGroup(row as u32), SGroup(column as u32));
                     tokens.push(task.after(left.into_iter().chain(up)).register(move |_| {
                         let get = |at: usize| *cells[at].try_read().expect("nobody writes");
                         let sum = if row == 0 || column == 0 {
@@ -79,7 +79,7 @@ fn resolves_come_from_tasks_and_from_other_threads() {
         let order = Mutex::new(Vec::new());
         let order = &order;
         let helper = pool.scope(|s| {
-            let last = s.register(3, T(1), S(2), move |_| order.lock().push("last"));
+            let last = s.register(3, TGroup(1), SGroup(2), move |_| order.lock().push("last"));
             s.task("a").register(move |s| {
                 order.lock().push("first");
                 s.resolve(last).expect("a count is left");
@@ -238,7 +238,7 @@ fn an_observer_sees_every_task_once() {
                 before = Some(
                     s.task("step")
                         .index(i)
-                        .groups(T(i as u32 / 10), S(1))
+                        .groups(TGroup(i as u32 / 10), SGroup(1))
                         .after(before)
                         .register(|_| ()),
                 );

@@ -76,7 +76,7 @@ fn groups_are_renumbered_densely_and_keep_their_order() {
         .enumerate()
     {
         let id = builder.task("task", index as u64, |(), _| ());
-        builder.groups(id, T(t), S(s));
+        builder.groups(id, TGroup(t), SGroup(s));
     }
     let mut instance = builder.build().expect("no cycle").instance();
     let recorder = Recorder::all();

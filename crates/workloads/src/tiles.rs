@@ -22,7 +22,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tanada_runtime::{Cancel, GraphError, Instance, NodeId, Pool, S, T, Template, TemplateBuilder};
+use tanada_runtime::{
+    Cancel, GraphError, Instance, NodeId, Pool, SGroup, TGroup, Template, TemplateBuilder,
+};
 
 /// How tasks are put into groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -276,9 +278,9 @@ impl Plan {
     }
 
     /// The groups of a task.
-    pub fn groups_of(&self, tile: &Tile, sweep: u32) -> (T, S) {
+    pub fn groups_of(&self, tile: &Tile, sweep: u32) -> (TGroup, SGroup) {
         if self.groups == Groups::None {
-            return (T(0), S(0));
+            return (TGroup(0), SGroup(0));
         }
         let (t, lane) = match self.window {
             0 => (0, tile.band * self.lanes / self.bands),
@@ -289,7 +291,7 @@ impl Plan {
             }
         };
         let s = tile.strip + self.strips * lane;
-        (T(1 + t as u32), S(1 + s as u32))
+        (TGroup(1 + t as u32), SGroup(1 + s as u32))
     }
 
     /// All tiles, band by band: bands and strips are as equal as can be, but strips begin at cache lines.

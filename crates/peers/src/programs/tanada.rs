@@ -5,7 +5,7 @@ use super::{Checksum, Decoded, Program, Swept, TASKS, Touches, predecessors};
 use crate::native;
 use md5::{Digest as _, Md5};
 use std::time::Instant;
-use tanada_runtime::{Cancel, Instance, Pool, S, T, TemplateBuilder, Token};
+use tanada_runtime::{Cancel, Instance, Pool, SGroup, TGroup, TemplateBuilder, Token};
 use tanada_workloads::h264::{self, decode};
 use tanada_workloads::stencil::{self, Stencil};
 use tanada_workloads::tiles::{Caches, Groups, Tiled};
@@ -20,9 +20,9 @@ pub(crate) struct Tanada {
 }
 
 /// The hints of the workload: two macroblock rows are a temporal group, a row is a spatial one.
-fn groups(at: u32) -> (T, S) {
+fn groups(at: u32) -> (TGroup, SGroup) {
     let row = at / super::COLUMNS;
-    (T(1 + row / 2), S(1 + row))
+    (TGroup(1 + row / 2), SGroup(1 + row))
 }
 
 impl Tanada {
@@ -34,7 +34,7 @@ impl Tanada {
         let mut region = TemplateBuilder::new();
         for at in 0..u32::from(workers) {
             let id = region.task("part", u64::from(at), move |(), _| native::task(at));
-            region.groups(id, T(1), S(1 + at));
+            region.groups(id, TGroup(1), SGroup(1 + at));
         }
         let region = region.build().expect("tasks that wait for nothing");
         Ok(Tanada {

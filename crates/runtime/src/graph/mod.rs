@@ -13,5 +13,5 @@ mod template;
 pub use self::core::Cancel;
 pub(crate) use self::core::GraphCore;
 pub use instance::Instance;
-pub use scope::{Resolver, S, Scope, T, TaskBuilder, Token, TooLate};
+pub use scope::{Resolver, SGroup, Scope, TGroup, TaskBuilder, Token, TooLate};
 pub use template::{NodeId, Template, TemplateBuilder, TemplateTask};

@@ -15,13 +15,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use tanada_policy::{Hints, WorkerId};
 
-/// A temporal group: tasks of one T group should run close in time, on any worker. `T(0)` is the exception group.
+/// A temporal group: tasks of one T group should run close in time, on any worker. `TGroup(0)` is the exception group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct T(pub u32);
+pub struct TGroup(pub u32);
 
-/// A spatial group: tasks of one S group should run on one worker. `S(0)` is the exception group.
+/// A spatial group: tasks of one S group should run on one worker. `SGroup(0)` is the exception group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct S(pub u32);
+pub struct SGroup(pub u32);
 
 /// Names a registered task, so that others can wait for it or resolve it. Copying it costs nothing and keeps nothing alive: the token of
 /// a task that has ended stays valid and means "nothing to wait for".
@@ -93,7 +93,7 @@ impl<'scope> Scope<'scope> {
 
     /// Registers a task without name that waits for `count` calls of [`Scope::resolve`]: paper 1's
     /// `register(token, count, entry, arg, T, S)`, where the closure is entry and argument at once.
-    pub fn register<F>(&self, count: u32, t: T, s: S, entry: F) -> Token
+    pub fn register<F>(&self, count: u32, t: TGroup, s: SGroup, entry: F) -> Token
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
@@ -207,7 +207,7 @@ impl<'scope> TaskBuilder<'_, 'scope> {
 
     /// Puts the task into a temporal and a spatial group.
     #[inline]
-    pub fn groups(mut self, t: T, s: S) -> Self {
+    pub fn groups(mut self, t: TGroup, s: SGroup) -> Self {
         (self.hints.t, self.hints.s) = (t.0, s.0);
         self
     }

@@ -5,7 +5,7 @@
 use super::bodies::{Bodies, Body};
 use super::edges::{self, Edges};
 use super::instance::Instance;
-use super::{S, T, order};
+use super::{SGroup, TGroup, order};
 use crate::error::{GraphError, TaskNames};
 use crate::slab::{Cold, task_name};
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl<'env, A> TemplateBuilder<'env, A> {
     ///
     /// # Panics
     /// Where the template that is being built has no such task. (A [`NodeId`] of another builder is not noticed otherwise.)
-    pub fn groups(&mut self, task: NodeId, t: T, s: S) -> &mut Self {
+    pub fn groups(&mut self, task: NodeId, t: TGroup, s: SGroup) -> &mut Self {
         let hints = &mut self.tasks[task.0 as usize].cold.hints;
         (hints.t, hints.s) = (t.0, s.0);
         self
@@ -184,13 +184,13 @@ fn renumber<A>(tasks: &mut [Task<'_, A>], group: impl Fn(&mut Hints) -> &mut u32
 /// A graph that is built once and run many times; see [`TemplateBuilder`].
 ///
 /// ```
-/// use tanada_runtime::{Pool, TemplateBuilder, T, S};
+/// use tanada_runtime::{Pool, TemplateBuilder, TGroup, SGroup};
 /// use std::sync::atomic::{AtomicU32, Ordering};
 ///
 /// let mut builder = TemplateBuilder::<AtomicU32>::new();
 /// let double = builder.task("double", 0, |frame, _| { frame.fetch_add(frame.load(Ordering::Relaxed), Ordering::Relaxed); });
 /// let add = builder.task("add", 0, |frame, _| { frame.fetch_add(1, Ordering::Relaxed); });
-/// builder.edge(double, add).groups(double, T(1), S(1));
+/// builder.edge(double, add).groups(double, TGroup(1), SGroup(1));
 /// let template = builder.build()?;
 ///
 /// let pool = Pool::builder().workers(2).build()?;

@@ -6,7 +6,7 @@
 )]
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use tanada_runtime::{S, T, TemplateBuilder};
+use tanada_runtime::{SGroup, TGroup, TemplateBuilder};
 
 pub(crate) const ROWS: usize = 30;
 pub(crate) const COLUMNS: usize = 40;
@@ -26,7 +26,7 @@ pub(crate) fn wavefront<'env>() -> tanada_runtime::Template<'env, Grid> {
             let sum = if at == 0 { 1 } else { left.wrapping_add(up) };
             grid[at].store(sum, Ordering::Relaxed);
         });
-        builder.groups(id, T(10 * (row as u32 / 2)), S(1 + row as u32));
+        builder.groups(id, TGroup(10 * (row as u32 / 2)), SGroup(1 + row as u32));
         if column > 0 {
             builder.edge(ids[at - 1], id);
         }

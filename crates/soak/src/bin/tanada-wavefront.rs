@@ -7,7 +7,7 @@ use clap::Parser;
 use std::error::Error;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use tanada_runtime::{Bind, Pool, S, T, TemplateBuilder};
+use tanada_runtime::{Bind, Pool, SGroup, TGroup, TemplateBuilder};
 
 /// Runs wavefronts of 120 x 68 tasks, each waiting for its left, its upper and its upper right neighbour.
 #[derive(Parser)]
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let sum = (0..u64::from(body)).fold(at as u64, |sum, round| black_box(sum ^ round));
             black_box(sum);
         });
-        builder.groups(id, T(1 + row as u32 / 2), S(1 + row as u32));
+        builder.groups(id, TGroup(1 + row as u32 / 2), SGroup(1 + row as u32));
         if column > 0 {
             builder.edge(ids[at - 1], id);
         }

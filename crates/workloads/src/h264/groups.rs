@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 use tanada_h264::Stage;
-use tanada_runtime::{S, T};
+use tanada_runtime::{SGroup, TGroup};
 
 /// How tasks are grouped. Groups belong to the workload; any dispatcher may use them.
 ///
@@ -57,9 +57,9 @@ impl Groups {
     }
 
     /// The groups of a reconstruction task.
-    pub(crate) fn of(self, place: Place) -> (T, S) {
+    pub(crate) fn of(self, place: Place) -> (TGroup, SGroup) {
         let rear = u32::from(Stage::REAR.contains(&place.stage));
-        let stage = S(1 + place.stage as u32);
+        let stage = SGroup(1 + place.stage as u32);
         match self {
             Groups::A => {
                 let groups = place.rows.div_ceil(ROWS) + 1;
@@ -71,21 +71,21 @@ impl Groups {
             Groups::B => (number(place.picture, 2, rear), stage),
             Groups::Own => {
                 let band = place.row * u32::from(place.workers) / place.rows;
-                (number(place.picture, 1, 0), S(1 + band))
+                (number(place.picture, 1, 0), SGroup(1 + band))
             }
-            Groups::None => (T(0), S(0)),
+            Groups::None => (TGroup(0), SGroup(0)),
         }
     }
 
     /// The groups of a picture's serial tasks (entropy, build, output). In the exception group they would come last and starve the
     /// pipeline, so they go with the picture's first group; no worker is theirs.
-    pub(crate) fn serial(self, picture: u64) -> (T, S) {
+    pub(crate) fn serial(self, picture: u64) -> (TGroup, SGroup) {
         match self {
-            Groups::None => (T(0), S(0)),
-            Groups::B => (number(picture, 2, 0), S(0)),
-            Groups::Own => (number(picture, 1, 0), S(0)),
+            Groups::None => (TGroup(0), SGroup(0)),
+            Groups::B => (number(picture, 2, 0), SGroup(0)),
+            Groups::Own => (number(picture, 1, 0), SGroup(0)),
             // The number of groups a picture is not known before the picture is: a range of its own above all others.
-            Groups::A => (T(SERIAL | (picture as u32 & (SERIAL - 1))), S(0)),
+            Groups::A => (TGroup(SERIAL | (picture as u32 & (SERIAL - 1))), SGroup(0)),
         }
     }
 }
@@ -95,8 +95,8 @@ const SERIAL: u32 = 1 << 31;
 
 /// T group number `which` of the `groups` of a picture. Wraps after 2^31 - 1 groups (tens of millions of pictures in pattern A,
 /// more in the others), when the old groups are long empty.
-fn number(picture: u64, groups: u32, which: u32) -> T {
-    T(1 + ((picture * u64::from(groups) + u64::from(which)) % u64::from(SERIAL - 1)) as u32)
+fn number(picture: u64, groups: u32, which: u32) -> TGroup {
+    TGroup(1 + ((picture * u64::from(groups) + u64::from(which)) % u64::from(SERIAL - 1)) as u32)
 }
 
 impl fmt::Display for Groups {
@@ -131,33 +131,42 @@ mod tests {
     fn pattern_a_shifts_the_rear_by_one_group() {
         let front = Groups::A.of(place(0, 2, Stage::LumaPrediction));
         let rear = Groups::A.of(place(0, 0, Stage::LumaDeblocking));
-        assert_eq!((front, rear), ((T(2), S(2)), (T(2), S(4))));
+        assert_eq!(
+            (front, rear),
+            ((TGroup(2), SGroup(2)), (TGroup(2), SGroup(4)))
+        );
         // 15 pairs of rows and the shift: the next picture begins behind them.
-        assert_eq!(Groups::A.of(place(1, 0, Stage::LumaResidual)).0, T(17));
-        assert_eq!(Groups::A.of(place(0, 29, Stage::CrDeblocking)).0, T(16));
+        assert_eq!(Groups::A.of(place(1, 0, Stage::LumaResidual)).0, TGroup(17));
+        assert_eq!(
+            Groups::A.of(place(0, 29, Stage::CrDeblocking)).0,
+            TGroup(16)
+        );
     }
 
     #[test]
     fn pattern_b_has_two_groups_a_picture() {
         let t = |picture, stage| Groups::B.of(place(picture, 7, stage)).0;
-        assert_eq!(t(0, Stage::LumaResidual), T(1));
-        assert_eq!(t(0, Stage::CbDeblocking), T(2));
-        assert_eq!(t(3, Stage::ChromaPrediction), T(7));
+        assert_eq!(t(0, Stage::LumaResidual), TGroup(1));
+        assert_eq!(t(0, Stage::CbDeblocking), TGroup(2));
+        assert_eq!(t(3, Stage::ChromaPrediction), TGroup(7));
     }
 
     #[test]
     fn own_groups_are_bands() {
         let s = |row| Groups::Own.of(place(5, row, Stage::LumaResidual)).1;
-        assert_eq!([s(0), s(7), s(8), s(29)], [S(1), S(1), S(2), S(4)]);
+        assert_eq!(
+            [s(0), s(7), s(8), s(29)],
+            [SGroup(1), SGroup(1), SGroup(2), SGroup(4)]
+        );
     }
 
     #[test]
     fn no_groups_are_no_groups() {
         assert_eq!(
             Groups::None.of(place(3, 3, Stage::LumaResidual)),
-            (T(0), S(0))
+            (TGroup(0), SGroup(0))
         );
-        assert_eq!(Groups::None.serial(3), (T(0), S(0)));
+        assert_eq!(Groups::None.serial(3), (TGroup(0), SGroup(0)));
     }
 
     #[test]

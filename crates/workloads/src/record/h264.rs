@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tanada_h264::{Decoder, Job, NalStream, Operation, Probe, Stage};
-use tanada_runtime::{S as SGroup, T};
+use tanada_runtime::{SGroup, TGroup};
 use tanada_trace::{Grouping, NewTask, Sink, TraceError};
 
 /// Which pictures are recorded, in decoding order from 0.
@@ -350,7 +350,7 @@ impl<S: Sink> Recorder<'_, S> {
     fn declare(
         &mut self,
         name: &'static str,
-        groups: impl Fn(Groups) -> (T, SGroup),
+        groups: impl Fn(Groups) -> (TGroup, SGroup),
         work: &Work,
         waits: impl Iterator<Item = u32>,
     ) -> u32 {
@@ -366,7 +366,7 @@ impl<S: Sink> Recorder<'_, S> {
         &mut self,
         id: u32,
         name: &'static str,
-        groups: impl Fn(Groups) -> (T, SGroup),
+        groups: impl Fn(Groups) -> (TGroup, SGroup),
         work: &Work,
         waits: impl Iterator<Item = u32>,
     ) -> Result<(), TraceError> {
