@@ -4,7 +4,7 @@ mod wavefront;
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tanada_runtime::{Pool, Recorder, S, T, TemplateBuilder};
+use tanada_runtime::{Pool, Recorder, SGroup, TGroup, TemplateBuilder};
 use wavefront::{COLUMNS, Grid, ROWS, expected, wavefront};
 
 #[test]
