@@ -18,6 +18,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod batch;
 pub mod compare;
 pub mod counted;
 pub mod host;

@@ -6,6 +6,7 @@
 #[allow(unsafe_code)]
 mod field;
 pub mod h264;
+pub mod options;
 mod pass;
 pub mod pipeline;
 pub mod record;

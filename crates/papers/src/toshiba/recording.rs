@@ -1,9 +1,11 @@
 //! Recordings of sampled pictures of the streams.
 
 use super::published::{PICTURES, Stream};
+use crate::Error;
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use tanada_runtime::Cancel;
 use tanada_trace::{BinaryWriter, Groups, NewTask, Record, Sink, Trace, TraceError};
 use tanada_workloads::record::{self, Costs, H264Error, H264Options, Pictures};
 
@@ -18,10 +20,10 @@ pub(crate) struct Source {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The streams that are there: `flower_*.264` in `folder`, in the place of a WVGA one that is not the embedded demo.
+/// Returns the streams `flower_*.264` that are in `folder`; the embedded demo stands for a WVGA stream that is not there.
 ///
 /// # Errors
-/// One is there and cannot be read.
+/// If a stream cannot be read.
 pub(crate) fn sources(folder: Option<&Path>) -> std::io::Result<Vec<Source>> {
     let mut found = Vec::new();
     for stream in Stream::ALL {
@@ -44,8 +46,8 @@ pub(crate) fn sources(folder: Option<&Path>) -> std::io::Result<Vec<Source>> {
     Ok(found)
 }
 
-/// Where the streams are unless told, if they are there: they are test data, which lie in the folder that `TANADA_SHARED` names or beside
-/// where we are.
+/// Returns the default folder of the streams, if it exists: `streams/video` in the folder that `TANADA_SHARED` names, or in `../shared`
+/// without that variable.
 pub(crate) fn usual_folder() -> Option<PathBuf> {
     let shared = std::env::var_os("TANADA_SHARED").map(PathBuf::from);
     let shared = shared.unwrap_or_else(|| PathBuf::from("../shared"));
@@ -72,23 +74,23 @@ pub(crate) struct Picture {
     pub(crate) b: Trace,
 }
 
-/// Which pictures are recorded when `count` of them are wanted: in the middle of their shares, as nearly as numbers are whole. The first
-/// picture of a stream, which is unlike all others, is in the sample of all only.
+/// Returns the numbers of `count` sampled pictures: the middles of `count` equal shares of the stream, rounded to whole pictures. The first
+/// picture, which is all intra, is only in the sample of all pictures.
 fn sample(count: u64) -> Vec<u64> {
     let middle = |place: u64| ((2 * place + 1) * PICTURES - count).div_ceil(2 * count);
     (0..count).map(middle).collect()
 }
 
-/// Records `count` pictures of a stream, of 1 to [`PICTURES`]; `seen` is told after each decoded picture and stops it with `false`.
+/// Records `count` pictures of a stream, of 1 to [`PICTURES`].
 ///
 /// # Errors
-/// The stream is damaged beyond use or too short, or `seen` stopped it.
+/// If the stream is damaged beyond use or too short, or if `cancel` stopped the recording.
 pub(crate) fn record(
     source: &Source,
     costs: &Costs,
     count: u64,
-    seen: &dyn Fn() -> bool,
-) -> Result<Recording, H264Error> {
+    cancel: &Cancel,
+) -> Result<Recording, Error> {
     let options = H264Options {
         pictures: Pictures::These(sample(count)),
         barrier: true,
@@ -96,7 +98,7 @@ pub(crate) fn record(
         ..H264Options::default()
     };
     let splitter = RefCell::new(Splitter {
-        writer: BinaryWriter::new(Vec::new())?,
+        writer: BinaryWriter::new(Vec::new()).expect("memory can be written to"),
         first: 0,
         next: 0,
     });
@@ -113,16 +115,17 @@ pub(crate) fn record(
                     Err(error) => failed = Some(error),
                 }
             }
-            if failed.is_none() && seen() {
+            if failed.is_none() && !cancel.is_cancelled() {
                 ControlFlow::Continue(())
             } else {
                 ControlFlow::Break(())
             }
         },
     )
-    .map_err(|error| match failed.take() {
-        Some(failed) => failed.into(),
-        None => error,
+    .map_err(|error| match (failed.take(), error) {
+        (Some(failed), _) => Error::Input(format!("{}: {failed}", source.name)),
+        (None, H264Error::Stopped) => Error::Cancelled,
+        (None, error) => Error::Input(format!("{}: {error}", source.name)),
     })?;
     Ok(Recording {
         stream: source.stream,
@@ -131,7 +134,7 @@ pub(crate) fn record(
     })
 }
 
-/// Makes a trace of each picture. What a picture waits for in others is left out.
+/// Makes a trace of each picture. Dependencies on tasks of other pictures are left out.
 struct Splitter {
     writer: BinaryWriter<Vec<u8>>,
     /// The first task of the picture.
@@ -140,7 +143,7 @@ struct Splitter {
 }
 
 impl Splitter {
-    /// The picture is complete.
+    /// Ends the picture and returns its traces.
     fn split(&mut self, name: &str) -> Result<Picture, TraceError> {
         let next = BinaryWriter::new(Vec::new())?;
         let bytes = std::mem::replace(&mut self.writer, next).finish()?;
@@ -153,7 +156,7 @@ impl Splitter {
     }
 }
 
-/// The recorder writes, and between two pictures we split.
+/// A splitter that the recorder writes to, and that is asked to split between two pictures.
 struct Shared<'a>(&'a RefCell<Splitter>);
 
 impl Sink for Shared<'_> {
@@ -207,7 +210,8 @@ mod tests {
             panic!("nothing but the demo: {}", sources.len());
         };
         assert!(demo.stream == Stream::Wvga && demo.name.contains(tanada_harness::DEMO_NAME));
-        let recording = record(demo, &Costs::default(), 2, &|| true).expect("it can be recorded");
+        let recording =
+            record(demo, &Costs::default(), 2, &Cancel::new()).expect("it can be recorded");
         // Paper 1's tasks: five macroblocks x one of eight stages.
         let tasks = 50 * 30 / 5 * 8;
         let [one, other] = &recording.pictures[..] else {
@@ -226,7 +230,9 @@ mod tests {
             other.a.records(),
             "they are different pictures"
         );
-        let stopped = record(demo, &Costs::default(), 2, &|| false);
-        assert!(matches!(stopped, Err(H264Error::Stopped)));
+        let cancel = Cancel::new();
+        cancel.cancel();
+        let stopped = record(demo, &Costs::default(), 2, &cancel);
+        assert!(matches!(stopped, Err(Error::Cancelled)));
     }
 }

@@ -3,14 +3,14 @@
 //! Half of the sets are drawn at random from the grid, the other half are variations of the best ones so far. Everything is a function of
 //! the seed.
 
-use super::published::{self, Cell, HEADLINE, Row, Scheduler, table3};
-use super::recording::{Recording, Source};
+use super::published::{self, HEADLINE, Row, Scheduler, table3};
+use super::recording::{Source, record};
 use super::set::Set;
 use super::simulating::{self, Job, Ran, miss_rate};
-use super::statistics::{Agreement, Pair, gain, mean_abs_error, pareto};
-use super::summary::Summary;
-use super::toshiba::{Effort, Reproduced, ToshibaError, recordings};
+use super::{Effort, Error, Progress};
+use crate::statistics::{Agreement, Pair, gain, mean_abs_error, pareto};
 use serde::{Deserialize, Serialize};
+use tanada_policy::{WorkerId, draw};
 
 /// Parameters that change together, and what they may be.
 struct Knob {
@@ -122,7 +122,7 @@ pub(crate) struct Drawn {
     pub(crate) l1i: f64,
     /// The same of L2.
     pub(crate) l2: f64,
-    /// Of the WVGA rows judged by; `None` where the headline was too far off to look.
+    /// Of the WVGA rows judged by; `None` if the headline was too far off to simulate them.
     pub(crate) rank: Option<f64>,
     /// The same.
     pub(crate) error: Option<f64>,
@@ -148,7 +148,7 @@ impl Drawn {
             // The claim says nothing of absolute speeds: a factor of two counts as much as one bar.
             self.speed.log2(),
         ];
-        // Who was not looked at closely is as good as the bars.
+        // A set without the other rows counts as one that just meets the bars.
         parts.push(self.error.map_or(1.0, |error| error / 12.0));
         parts.push(self.rank.map_or(1.0, |rank| (1.0 - rank) / 0.25));
         self.penalty = parts.iter().map(|part| part * part).sum();
@@ -156,64 +156,55 @@ impl Drawn {
     }
 }
 
-fn distances(ours: [f64; 3]) -> [f64; 3] {
+/// Returns how far gains are from those of [`published::claimed`], in points.
+pub(crate) fn distances(ours: [f64; 3]) -> [f64; 3] {
     let claimed = published::claimed();
     std::array::from_fn(|at| (ours[at] - claimed[at]).abs())
 }
 
-/// The distances of the set of this run.
-pub(crate) fn chosen(summary: &Summary) -> [f64; 3] {
-    let gains = [
-        summary.table3_cycles_gain_a,
-        summary.board_fps_gain_a,
-        summary.board_fps_gain_b,
-    ];
-    distances(gains)
-}
-
-/// What `--calibrate 30 --seed 1` printed, the best first: that one is shipped.
+/// Returns what `--calibrate 30 --seed 1` printed: the best set comes first and is shipped.
 pub(crate) fn searched() -> Vec<Drawn> {
-    serde_json::from_str(include_str!("../../data/toshiba_search.json"))
-        .expect("the file is part of the program")
+    serde_json::from_str(include_str!("data/search.json")).expect("the file is part of the program")
 }
 
-/// Which of `drawn` are not beaten in all three distances.
+/// Returns the places in `drawn` of the sets that no other set beats in all three distances.
 pub(crate) fn front(drawn: &[Drawn]) -> Vec<usize> {
     let points: Vec<[f64; 3]> = drawn.iter().map(Drawn::distances).collect();
     pareto(&points)
 }
 
-/// Draws `count` sets and judges each; the best first. `told` is called with each.
+/// Draws `count` sets by `seed` and judges each by the pictures of `source`. Returns them, the best first.
 ///
 /// # Errors
-/// The stream cannot be recorded, or `go_on` stopped it.
-pub(crate) fn calibrate(
+/// If the stream cannot be recorded, or the work was cancelled.
+pub(super) fn calibrate(
     source: &Source,
-    count: usize,
+    count: u64,
     seed: u64,
-    effort: Effort,
-    go_on: &(dyn Fn() -> bool + Sync),
-    told: &mut dyn FnMut(usize, &Drawn),
-) -> Result<Vec<Drawn>, ToshibaError> {
-    let mut random = SplitMix(seed);
+    effort: Effort<'_>,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Vec<Drawn>, Error> {
+    let mut random = Random { seed, draws: 0 };
+    let what = format!("of {count} sets");
     let mut tried: Vec<(Vec<usize>, Drawn)> = Vec::new();
-    while tried.len() < count {
-        let choice = match tried.len() {
+    while (tried.len() as u64) < count {
+        let choice = match tried.len() as u64 {
             number if 2 * number < count => random_choice(&mut random),
             _ => varied(&mut random, &tried),
         };
         if tried.len() < options() && tried.iter().any(|(known, _)| *known == choice) {
             continue;
         }
-        let drawn = evaluate(source, &changes(&choice), effort, go_on)?;
+        let drawn = evaluate(source, &changes(&choice), effort)?;
         let place = tried.partition_point(|(_, known)| known.penalty <= drawn.penalty);
-        told(tried.len() + 1, &drawn);
         tried.insert(place, (choice, drawn));
+        let done = tried.len();
+        progress(Progress { what: &what, done });
     }
     Ok(tried.into_iter().map(|(_, drawn)| drawn).collect())
 }
 
-/// How many sets the grid has.
+/// Returns the number of sets of the grid.
 fn options() -> usize {
     GRID.iter().map(|knob| knob.options.len()).product()
 }
@@ -225,14 +216,14 @@ fn changes(choice: &[usize]) -> Vec<String> {
         .collect()
 }
 
-fn random_choice(random: &mut SplitMix) -> Vec<usize> {
+fn random_choice(random: &mut Random) -> Vec<usize> {
     GRID.iter()
         .map(|knob| random.below(knob.options.len()))
         .collect()
 }
 
-/// One of the best with one or two knobs turned.
-fn varied(random: &mut SplitMix, tried: &[(Vec<usize>, Drawn)]) -> Vec<usize> {
+/// Returns one of the best choices with one or two knobs turned.
+fn varied(random: &mut Random, tried: &[(Vec<usize>, Drawn)]) -> Vec<usize> {
     const BEST: usize = 6;
     let mut choice = tried[random.below(tried.len().min(BEST))].0.clone();
     for _ in 0..1 + random.below(2) {
@@ -243,32 +234,16 @@ fn varied(random: &mut SplitMix, tried: &[(Vec<usize>, Drawn)]) -> Vec<usize> {
 }
 
 /// Records and simulates one set.
-fn evaluate(
-    source: &Source,
-    changes: &[String],
-    effort: Effort,
-    go_on: &(dyn Fn() -> bool + Sync),
-) -> Result<Drawn, ToshibaError> {
+fn evaluate(source: &Source, changes: &[String], effort: Effort<'_>) -> Result<Drawn, Error> {
     let set = Set::with(changes).expect("the grid holds right values");
-    let recorded = recordings(
-        std::slice::from_ref(source),
-        &set,
-        effort,
-        go_on,
-        &mut |_| (),
-    )?;
-    let run = |jobs: &[Job<'_>]| simulating::all(jobs, effort.threads, go_on, &mut |_| ());
-    let recording = &recorded[0];
-    let uniform = [Scheduler::Fcfs, Scheduler::A].map(|scheduler| Job {
-        recording,
-        scheduler,
-        machine: set.uniform(scheduler),
-    });
-    let jobs: Vec<Job<'_>> = uniform
-        .into_iter()
-        .chain(of_cell(recording, &set, HEADLINE))
-        .collect();
-    let ran = run(&jobs)?;
+    let recording = &record(source, &set.costs, effort.pictures, effort.cancel)?;
+    let run = |jobs: &[Job<'_>]| {
+        let ran = simulating::all(jobs, effort.threads, effort.cancel, &mut |_| ());
+        ran.map_err(Error::from)
+    };
+    let [uniform_fcfs, uniform_a, _] = set.table3(recording);
+    let [fcfs, a, b] = set.cell(recording, HEADLINE);
+    let ran = run(&[uniform_fcfs, uniform_a, fcfs, a, b])?;
     let rate = |ran: &Ran| [miss_rate(ran.l1i), miss_rate(ran.l2)];
     let ([fcfs_l1i, fcfs_l2], [a_l1i, a_l2]) = (rate(&ran[0]), rate(&ran[1]));
     let drawn = Drawn {
@@ -288,21 +263,17 @@ fn evaluate(
     if drawn.penalty > 8.0 {
         return Ok(drawn);
     }
-    let judged_by = |row: &&Row| row.cell.stream.is_calibrated() && CORES.contains(&row.cell.cores);
-    let rows = published::table2();
-    let rows: Vec<&Row> = rows.iter().filter(judged_by).collect();
-    let jobs: Vec<Job<'_>> = rows
-        .iter()
-        .flat_map(|row| of_cell(recording, &set, row.cell))
-        .collect();
-    let ran = run(&jobs)?;
+    let judged_by = |row: &Row| row.cell.stream.is_calibrated() && CORES.contains(&row.cell.cores);
+    let rows: Vec<Row> = published::table2().into_iter().filter(judged_by).collect();
+    let cells = rows.iter().flat_map(|row| set.cell(recording, row.cell));
+    let ran = run(&cells.collect::<Vec<_>>())?;
     let pairs = |scheduler: Scheduler| -> Vec<Pair> {
         let three = rows.iter().zip(ran.as_chunks::<3>().0);
         three
-            .map(|(row, ran)| Reproduced::gain(row, ran, scheduler))
+            .map(|(row, ran)| simulating::gains(row, ran, scheduler))
             .collect()
     };
-    let [a, b] = [pairs(Scheduler::A), pairs(Scheduler::B)];
+    let [a, b] = Scheduler::GROUPED.map(pairs);
     let agreement = Agreement::among(&a, 5.0).and(Agreement::among(&b, 5.0));
     let drawn = Drawn {
         rank: agreement.share(),
@@ -312,24 +283,17 @@ fn evaluate(
     Ok(drawn.judged())
 }
 
-fn of_cell<'a>(recording: &'a Recording, set: &Set, cell: Cell) -> [Job<'a>; 3] {
-    Scheduler::ALL.map(|scheduler| Job {
-        recording,
-        scheduler,
-        machine: set.board(cell.l2_kb, cell.cores),
-    })
+/// Random numbers by a seed: those that policies are given.
+struct Random {
+    seed: u64,
+    draws: u64,
 }
 
-/// SplitMix64.
-struct SplitMix(u64);
-
-impl SplitMix {
+impl Random {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
+        let drawn = draw(self.seed, WorkerId(0), self.draws);
+        self.draws += 1;
+        (drawn % bound as u64) as usize
     }
 }
 
@@ -370,7 +334,7 @@ mod tests {
     #[test]
     fn draws_are_a_function_of_the_seed() {
         let draw = |seed| {
-            let mut random = SplitMix(seed);
+            let mut random = Random { seed, draws: 0 };
             (0..20)
                 .map(|_| random_choice(&mut random))
                 .collect::<Vec<_>>()

@@ -1,10 +1,11 @@
-//! Simulations, as many at once as there are threads.
+//! Simulations of recorded pictures, and what they come to.
 
-use super::published::{CLOCK, Scheduler};
+use super::published::{CLOCK, PICTURES, Row, Scheduler};
 use super::recording::{Picture, Recording};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::time::Duration;
+use crate::statistics::{Pair, Sampled};
+use std::ops::ControlFlow;
+use tanada_harness::batch;
+use tanada_runtime::Cancel;
 use tanada_sim::machine::Kind;
 use tanada_sim::outcome::Count;
 use tanada_sim::{Machine, Observer, Options, Outcome, SimError, simulate};
@@ -75,6 +76,20 @@ impl Ran {
     }
 }
 
+/// Returns our gain of `scheduler` over FCFS, with its sampling error.
+pub(crate) fn sampled(ran: &[Ran; 3], scheduler: Scheduler) -> Sampled {
+    let of = |scheduler: Scheduler| &ran[scheduler as usize].pictures;
+    Sampled::of(of(Scheduler::Fcfs), of(scheduler), PICTURES)
+}
+
+/// Returns the published gain of `scheduler` in `row`, and ours.
+pub(crate) fn gains(row: &Row, ran: &[Ran; 3], scheduler: Scheduler) -> Pair {
+    Pair {
+        published: row.gain(scheduler),
+        ours: sampled(ran, scheduler).gain,
+    }
+}
+
 /// Percent of the accesses that miss.
 pub(crate) fn miss_rate(count: Count) -> f64 {
     count.misses as f64 / count.accesses.max(1) as f64 * 100.0
@@ -82,24 +97,24 @@ pub(crate) fn miss_rate(count: Count) -> f64 {
 
 impl Job<'_> {
     /// Simulates each picture on its own: from empty caches and the S groups' first owners.
-    fn run(&self, watch: &dyn Fn(u64) -> bool) -> Result<Ran, SimError> {
+    fn run(&self, cancel: &Cancel) -> Result<Ran, SimError> {
         let pictures = self.recording.pictures.iter();
-        let outcomes = pictures.map(|picture| self.observed(picture, watch, &mut ()));
+        let outcomes = pictures.map(|picture| self.observed(picture, cancel, &mut ()));
         Ok(Ran::of(&outcomes.collect::<Result<Vec<_>, _>>()?))
     }
 
-    /// Simulates one picture under an observer's eyes.
+    /// Simulates one picture; `observer` sees it run.
     ///
     /// # Errors
-    /// `watch` stopped it, or it cannot be simulated.
+    /// If `cancel` stopped the simulation, or the picture cannot be simulated.
     pub(crate) fn observed(
         &self,
         picture: &Picture,
-        watch: &dyn Fn(u64) -> bool,
+        cancel: &Cancel,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, SimError> {
         let options = Options {
-            watch: Some(watch),
+            watch: Some(&|_| !cancel.is_cancelled()),
             ..Options::default()
         };
         let trace = self.scheduler.trace(picture);
@@ -123,55 +138,35 @@ impl Scheduler {
     }
 }
 
-/// Runs all jobs on `threads` threads; what came of each, in the order of the jobs. `go_on` is asked often, `done` told after each job.
+/// Runs all `jobs` on `threads` threads and returns their results in the same order. `ended` is called often, with the number of jobs
+/// that have ended.
 ///
 /// # Errors
-/// The first one, by the order of the jobs; [`SimError::Cancelled`] where `go_on` said so.
+/// The error of the first job that has one; [`SimError::Cancelled`] if `cancel` stopped the work.
 pub(crate) fn all(
     jobs: &[Job<'_>],
     threads: usize,
-    go_on: &(dyn Fn() -> bool + Sync),
-    done: &mut dyn FnMut(usize),
+    cancel: &Cancel,
+    ended: &mut dyn FnMut(usize),
 ) -> Result<Vec<Ran>, SimError> {
-    const LOOK: Duration = Duration::from_millis(100);
-    let next = AtomicUsize::new(0);
     let mut results: Vec<Option<Result<Ran, SimError>>> = jobs.iter().map(|_| None).collect();
-    std::thread::scope(|scope| {
-        let (send, receive) = mpsc::channel();
-        for _ in 0..threads.clamp(1, jobs.len().max(1)) {
-            let (send, next) = (send.clone(), &next);
-            scope.spawn(move || {
-                while let Some((number, job)) = take(next, jobs) {
-                    let result = job.run(&|_| go_on());
-                    let failed = result.is_err();
-                    if send.send((number, result)).is_err() || failed {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(send);
-        let mut ended = 0;
-        loop {
-            match receive.recv_timeout(LOOK) {
-                Ok((number, result)) => {
-                    results[number] = Some(result);
-                    ended += 1;
-                    done(ended);
-                }
-                Err(mpsc::RecvTimeoutError::Timeout) => done(ended),
-                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+    let mut count = 0;
+    let worker = || |number: usize| jobs[number].run(cancel);
+    batch::run(jobs.len(), threads, worker, |result| {
+        let mut go_on = ControlFlow::Continue(());
+        if let Some((number, result)) = result {
+            count += 1;
+            if result.is_err() {
+                go_on = ControlFlow::Break(());
             }
+            results[number] = Some(result);
         }
+        ended(count);
+        go_on
     });
-    // Where one failed, those behind it may not have been begun.
+    // Behind a job that failed, jobs may not have begun.
+    let results = results.into_iter();
     results
-        .into_iter()
         .map(|result| result.unwrap_or(Err(SimError::Cancelled)))
         .collect()
-}
-
-fn take<'a, 'b>(next: &AtomicUsize, jobs: &'b [Job<'a>]) -> Option<(usize, &'b Job<'a>)> {
-    let number = next.fetch_add(1, Ordering::Relaxed);
-    jobs.get(number).map(|job| (number, job))
 }

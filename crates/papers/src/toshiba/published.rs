@@ -5,11 +5,12 @@
 //!
 //! A gain is a ratio of speeds minus 1: of frames a second (Table 2), or of cycles the other way round (Table 3).
 
-use super::statistics::gain;
+use crate::published::{Line, lines};
+use crate::statistics::gain;
 use std::fmt;
 
-const TABLE2: &str = include_str!("../../data/toshiba_table2.csv");
-const TABLE3: &str = include_str!("../../data/toshiba_table3.csv");
+const TABLE2: &str = include_str!("data/table2.csv");
+const TABLE3: &str = include_str!("data/table3.csv");
 
 /// Pictures that each row of Table 2 was measured over.
 pub(crate) const PICTURES: u64 = 128;
@@ -71,6 +72,9 @@ pub(crate) enum Scheduler {
 impl Scheduler {
     /// All, in the order of the table.
     pub(crate) const ALL: [Scheduler; 3] = [Scheduler::Fcfs, Scheduler::A, Scheduler::B];
+
+    /// Those that read groups.
+    pub(crate) const GROUPED: [Scheduler; 2] = [Scheduler::A, Scheduler::B];
 
     /// Its name in rows.
     pub(crate) const fn name(self) -> &'static str {
@@ -195,41 +199,28 @@ impl fmt::Display for Misprint {
     }
 }
 
-/// Table 2: 42 cells with 3 schedulers each, the calibrated stream first.
+/// Table 2, by stream (the calibrated one first), size of the L2 cache and cores.
 pub(crate) fn table2() -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for line in lines(TABLE2) {
-        let [
-            stream,
-            l2_kb,
-            cores,
-            policy,
-            fps,
-            task_cycles,
-            l1_misses,
-            l2_misses,
-        ] = line[..]
-        else {
-            panic!("Table 2 has eight columns: {line:?}");
-        };
         let cell = Cell {
-            stream: named(&Stream::ALL, stream, |stream| stream.name()),
-            l2_kb: whole(l2_kb),
-            cores: whole(cores),
+            stream: named(&Stream::ALL, line.text("stream"), Stream::name),
+            l2_kb: line.number("l2_kb"),
+            cores: line.number("cores"),
         };
-        let policy = policy.replace('_', ":");
-        let scheduler = named(&Scheduler::ALL, &policy, |scheduler| scheduler.name());
-        let misses = |level: u8, printed: &str| {
-            let misprinted = MISPRINTS
-                .iter()
-                .any(|one| (one.cell, one.scheduler, one.level) == (cell, scheduler, level));
-            (!misprinted).then(|| number(printed))
+        let policy = line.text("policy").replace('_', ":");
+        let scheduler = named(&Scheduler::ALL, &policy, Scheduler::name);
+        let misses = |level: u8, column: &str| {
+            let place = (cell, scheduler, level);
+            let mut misprints = MISPRINTS.iter();
+            let misprinted = misprints.any(|one| (one.cell, one.scheduler, one.level) == place);
+            (!misprinted).then(|| line.number(column))
         };
         let measured = Measured {
-            fps: number(fps),
-            task_cycles: number(task_cycles),
-            l1_misses: misses(1, l1_misses),
-            l2_misses: misses(2, l2_misses),
+            fps: line.number("fps"),
+            task_cycles: line.number("cycles_per_thread"),
+            l1_misses: misses(1, "l1_misses"),
+            l2_misses: misses(2, "l2_misses"),
         };
         match rows.last_mut() {
             Some(row) if row.cell == cell => row.measured[scheduler as usize] = measured,
@@ -283,11 +274,12 @@ pub(crate) struct Simulated {
 
 /// Table 3: FCFS and pattern A.
 pub(crate) fn table3() -> [Simulated; 2] {
-    let rows: Vec<Vec<&str>> = lines(TABLE3).collect();
-    [1, 2].map(|column| {
+    let metrics: Vec<Line> = lines(TABLE3).collect();
+    ["fcfs", "ts_a"].map(|policy| {
         let of = |metric: &str| {
-            let row = rows.iter().find(|row| row[0] == metric);
-            number(row.unwrap_or_else(|| panic!("Table 3 has {metric}"))[column])
+            let line = metrics.iter().find(|line| line.text("metric") == metric);
+            let line = line.unwrap_or_else(|| panic!("Table 3 has {metric}"));
+            line.number(policy)
         };
         Simulated {
             total_cycles: of("total_cycles"),
@@ -299,22 +291,6 @@ pub(crate) fn table3() -> [Simulated; 2] {
             l2: of("l2_miss_rate_percent"),
         }
     })
-}
-
-/// The fields of each line behind the first.
-fn lines(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
-    let lines = table.lines().skip(1).filter(|line| !line.is_empty());
-    lines.map(|line| line.split(',').collect())
-}
-
-fn number(text: &str) -> f64 {
-    text.parse()
-        .unwrap_or_else(|_| panic!("{text} is no number"))
-}
-
-fn whole<N: std::str::FromStr>(text: &str) -> N {
-    let parsed = text.parse().ok();
-    parsed.unwrap_or_else(|| panic!("{text} is no whole number"))
 }
 
 fn named<V: Copy>(all: &[V], name: &str, of: impl Fn(V) -> &'static str) -> V {

@@ -1,11 +1,13 @@
 //! The one set of parameters: a table of costs and two machines, the same for every row and every policy.
 
-use super::published::{Scheduler, table3};
+use super::published::{Cell, Scheduler, table3};
+use super::recording::Recording;
+use super::simulating::Job;
 use tanada_sim::{Machine, MachineError, machines};
 use tanada_workloads::record::{Costs, CostsError};
 
-/// In what the paper's program differs from ours, as far as the search for the parameters found it (docs/reproduce-toshiba.md): the stages
-/// that pass over macroblocks which our decoder skips, and the order within stages, whose arrows in figure 9 are lost.
+/// Differences between the paper's program and ours, as the search for the parameters found them (docs/reproduce-toshiba.md): the stages
+/// that pass over macroblocks which our decoder skips, and the order within stages, which figure 9 does not show any more.
 const PROGRAM: [&str; 8] = [
     "stage.luma-reconstruction.passes=1",
     "stage.luma-deblocking.passes=1",
@@ -28,7 +30,7 @@ pub(crate) struct Set {
     board: Machine,
 }
 
-/// Why there is no such set.
+/// Why a set cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SetError {
     #[error(transparent)]
@@ -62,14 +64,32 @@ impl Set {
         })
     }
 
-    /// The board with this L2 and so many cores.
-    pub(crate) fn board(&self, l2_kb: u32, cores: u16) -> Machine {
+    /// Returns the board with `l2_kb` KB of L2 and `cores` cores.
+    fn board(&self, l2_kb: u32, cores: u16) -> Machine {
         let changes = [format!("l2.size={l2_kb}K"), format!("cores={cores}")];
         overridden(&self.board, &changes)
     }
 
+    /// Returns the simulations of a cell of Table 2, by scheduler.
+    pub(crate) fn cell<'a>(&self, recording: &'a Recording, cell: Cell) -> [Job<'a>; 3] {
+        Scheduler::ALL.map(|scheduler| Job {
+            recording,
+            scheduler,
+            machine: self.board(cell.l2_kb, cell.cores),
+        })
+    }
+
+    /// Returns the simulations of Table 3, by scheduler.
+    pub(crate) fn table3<'a>(&self, recording: &'a Recording) -> [Job<'a>; 3] {
+        Scheduler::ALL.map(|scheduler| Job {
+            recording,
+            scheduler,
+            machine: self.uniform(scheduler),
+        })
+    }
+
     /// The authors' simulator: 128 KB, 4 cores, and their scheduler's mean cost, which Table 3 holds.
-    pub(crate) fn uniform(&self, scheduler: Scheduler) -> Machine {
+    fn uniform(&self, scheduler: Scheduler) -> Machine {
         let [fcfs, groups] = table3();
         let measured = match scheduler {
             Scheduler::Fcfs => fcfs,
