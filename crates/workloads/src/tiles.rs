@@ -16,6 +16,8 @@
 //!
 //! [`Plan::new`] chooses the numbers from the size of that cache.
 
+pub(crate) mod record;
+
 use crate::field::{LINE, REACH};
 pub use crate::pass::{NoProbe, Probe, Stretch};
 use std::fmt;

@@ -1,12 +1,17 @@
 //! Recording of H.264 decoding: video signal processing, as paper 1 calls reconstruction.
 
-use super::costs::{Costs, Laid, StageCosts, stage_name};
-use super::layout::{CODE, Layout};
-use super::rows::Rows;
-use super::tape::{Recorded, Tape};
+mod costs;
+mod rows;
+
+pub use costs::{Costs, CostsError};
+
 use crate::h264::build::Builder;
 use crate::h264::graph::{Declared, Graph, Work};
 use crate::h264::{Cut, Dependencies, Groups, Limits, StreamError, Summary};
+use crate::record::layout::{CODE, Layout};
+use crate::record::tape::{Recorded, Tape};
+use costs::{Laid, StageCosts, stage_name};
+use rows::Rows;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -180,7 +185,7 @@ pub enum H264Error {
 ///
 /// # Errors
 /// See [`H264Error`]; what `sink` got by then is no whole trace.
-pub fn h264<S: Sink>(
+pub fn h264<S: Sink + ?Sized>(
     stream: &[u8],
     options: &H264Options,
     sink: &mut S,
@@ -228,7 +233,7 @@ pub fn h264<S: Sink>(
 }
 
 /// Carries out tasks as they are declared, and writes what they do.
-struct Recorder<'a, S> {
+struct Recorder<'a, S: ?Sized> {
     tape: Tape<'a, S>,
     layout: Layout,
     laid: Laid,
@@ -257,7 +262,7 @@ struct Recorder<'a, S> {
     recorded: Recorded,
 }
 
-impl<'a, S: Sink> Recorder<'a, S> {
+impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
     fn new(options: &H264Options, sink: &'a mut S) -> Self {
         let laid = options.costs.lay_out(CODE);
         let workers = options.workers.max(1);
@@ -345,7 +350,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
     }
 }
 
-impl<S: Sink> Recorder<'_, S> {
+impl<S: Sink + ?Sized> Recorder<'_, S> {
     /// Writes a task, does its work, and writes what it does.
     fn declare(
         &mut self,
@@ -432,7 +437,7 @@ impl<S: Sink> Recorder<'_, S> {
     }
 }
 
-impl<S: Sink> Graph for Recorder<'_, S> {
+impl<S: Sink + ?Sized> Graph for Recorder<'_, S> {
     type Token = u32;
 
     fn register(&mut self, task: Declared, waits: impl IntoIterator<Item = u32>) -> u32 {
@@ -457,7 +462,7 @@ impl<S: Sink> Graph for Recorder<'_, S> {
 }
 
 /// Sees what a task does, and charges it.
-struct Seer<'a, 'b, S> {
+struct Seer<'a, 'b, S: ?Sized> {
     /// The running one.
     stage: &'a StageCosts,
     tape: &'a mut Tape<'b, S>,
@@ -465,7 +470,7 @@ struct Seer<'a, 'b, S> {
     laid: &'a Laid,
 }
 
-impl<S: Sink> Seer<'_, '_, S> {
+impl<S: Sink + ?Sized> Seer<'_, '_, S> {
     /// A stage of the paper's decoder: see `passes` in the table of costs.
     fn stage(&mut self, job: &Job, stage: Stage, mb: u32) {
         job.run_stage_with(stage, mb, self);
@@ -475,7 +480,7 @@ impl<S: Sink> Seer<'_, '_, S> {
     }
 }
 
-impl<S: Sink> Probe for Seer<'_, '_, S> {
+impl<S: Sink + ?Sized> Probe for Seer<'_, '_, S> {
     #[inline]
     fn code(&mut self, stage: Stage, _mb: u32) {
         self.stage = &self.laid.stages[stage as usize];

@@ -1,8 +1,7 @@
 //! Recording of programs that go over tiles of fields.
 
-use super::costs::{Code, Entry, LINE};
-use super::layout::{CODE, Layout};
-use super::tape::{Recorded, Tape};
+use crate::record::layout::{CODE, Layout};
+use crate::record::tape::{Code, Entry, LINE, Recorded, Tape};
 use crate::tiles::{Caches, Groups, Plan, Probe, Program, Stretch, Tile};
 use serde::Deserialize;
 use std::ops::ControlFlow;
