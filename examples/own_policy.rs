@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use tanada::compare::{self, Candidate, Input, Options};
+use tanada_harness::compare::{self, Candidate, Input, Options};
 use tanada_policy::central::{Central, Rule};
 use tanada_policy::{Hints, Ready, Site, WorkerId};
 
@@ -35,8 +35,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Candidate::of::<Central<LowestGroup>>("lowest-group"),
     ];
     let input = Input {
-        name: tanada::DEMO_NAME,
-        stream: tanada::DEMO,
+        name: tanada_harness::DEMO_NAME,
+        stream: tanada_harness::DEMO,
     };
     let found = compare::run(
         &input,

@@ -1,14 +1,13 @@
 //! What all verbs share: how they fail, write, show progress and stop.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, IsTerminal as _, Write};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use tanada_harness::output::OutputError;
+pub(crate) use tanada_harness::output::OutputFile;
 use tanada_runtime::Cancel;
-use tempfile::NamedTempFile;
 
 /// Why a verb did not do what it was asked for.
 #[derive(Debug)]
@@ -51,6 +50,12 @@ pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
             ));
             ExitCode::from(130)
         }
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Failure {
+        Failure::Input(error.to_string())
     }
 }
 
@@ -162,114 +167,6 @@ impl Drop for Progress {
     }
 }
 
-/// A file that is written as a whole or not at all: what is there under its name stays until the new content is complete.
-///
-/// Opening it at the start finds out whether it can be written, before hours of work. Devices and pipes are written directly.
-pub(crate) struct OutputFile {
-    target: Target,
-}
-
-enum Target {
-    Direct(File),
-    Whole {
-        content: NamedTempFile,
-        path: PathBuf,
-    },
-}
-
-impl OutputFile {
-    pub(crate) fn open(path: &Path) -> Outcome<OutputFile> {
-        let target =
-            Target::open(path).map_err(|error| at_fault(path.display(), advice(path, &error)))?;
-        Ok(OutputFile { target })
-    }
-
-    /// The whole content at once.
-    pub(crate) fn finish(mut self, content: &[u8]) -> Outcome {
-        let name = match &self.target {
-            Target::Direct(_) => "the output".to_owned(),
-            Target::Whole { path, .. } => path.display().to_string(),
-        };
-        self.write_all(content)
-            .and_then(|()| self.keep())
-            .map_err(|error| at_fault(name, error))
-    }
-
-    /// The content is complete.
-    pub(crate) fn keep(self) -> io::Result<()> {
-        match self.target {
-            Target::Direct(mut file) => file.flush(),
-            Target::Whole { content, path } => {
-                content.persist(path).map(drop).map_err(io::Error::from)
-            }
-        }
-    }
-}
-
-/// Why an output cannot be made, and what helps. The error itself may name the file's other name, which means nothing to a reader.
-fn advice(path: &Path, error: &io::Error) -> String {
-    let folder = folder_of(path).display();
-    match error.kind() {
-        io::ErrorKind::NotFound if !folder_of(path).exists() => {
-            format!("there is no folder {folder}; make it, or name another output")
-        }
-        io::ErrorKind::NotADirectory => {
-            format!("{folder} is not a folder; name another output")
-        }
-        kind => format!("cannot be written ({kind}); name another output"),
-    }
-}
-
-/// The folder that a file is in.
-fn folder_of(path: &Path) -> &Path {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    folder.unwrap_or(Path::new("."))
-}
-
-impl Target {
-    fn open(path: &Path) -> io::Result<Target> {
-        let there = std::fs::metadata(path).ok();
-        if there.as_ref().is_some_and(|data| !data.is_file()) {
-            return Ok(Target::Direct(OpenOptions::new().write(true).open(path)?));
-        }
-        // Through a link to the file itself, which is to be replaced, and not the link.
-        let path = match there {
-            Some(_) => path.canonicalize()?,
-            None => path.to_owned(),
-        };
-        let permissions = match &there {
-            Some(data) => {
-                OpenOptions::new().write(true).open(&path)?;
-                data.permissions()
-            }
-            None => Permissions::from_mode(0o666),
-        };
-        let content = tempfile::Builder::new()
-            .prefix(".tanada-")
-            .permissions(permissions)
-            .tempfile_in(folder_of(&path))?;
-        Ok(Target::Whole { content, path })
-    }
-}
-
-impl Write for OutputFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.target {
-            Target::Direct(file) => file.write(bytes),
-            Target::Whole { content, .. } => content.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match &mut self.target {
-            Target::Direct(file) => file.flush(),
-            Target::Whole { content, .. } => content.flush(),
-        }
-    }
-}
-
 /// The command line, so that a reader of a report can repeat it.
 pub(crate) fn command_line() -> String {
     let words = std::env::args().skip(1).map(|word| quoted(&word));
@@ -299,52 +196,5 @@ mod tests {
         assert_eq!(quoted("a b"), "'a b'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted(""), "''");
-    }
-
-    #[test]
-    fn an_output_that_cannot_be_made_is_told_by_its_own_name() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("file");
-        std::fs::write(&file, "").expect("it can be written");
-        for (path, why) in [
-            (folder.path().join("no/out.yuv"), "there is no folder"),
-            (file.join("out.yuv"), "is not a folder"),
-        ] {
-            let Err(Failure::Input(message)) = OutputFile::open(&path) else {
-                panic!("{} was made", path.display());
-            };
-            assert!(
-                message.starts_with(&path.display().to_string())
-                    && message.contains(why)
-                    && !message.contains(".tanada-"),
-                "{message}"
-            );
-        }
-    }
-
-    #[test]
-    fn an_unfinished_file_leaves_what_was_there() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("out");
-        drop(OutputFile::open(&path).expect("it can be made"));
-        let left = || std::fs::read_dir(folder.path()).expect("a folder").count();
-        assert_eq!(left(), 0, "nothing was finished");
-
-        std::fs::write(&path, "old and long").expect("it can be written");
-        let mut file = OutputFile::open(&path).expect("it can be opened");
-        file.write_all(b"half").expect("it can be written");
-        drop(file);
-        assert_eq!(
-            std::fs::read_to_string(&path).expect("it is there"),
-            "old and long"
-        );
-
-        OutputFile::open(&path)
-            .expect("it can be opened")
-            .finish(b"new")
-            .expect("it can be written");
-        assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "new");
-
-        assert_eq!(left(), 1, "nothing else stays");
     }
 }

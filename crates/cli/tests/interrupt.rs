@@ -40,7 +40,7 @@ fn unfinished(folder: &Path) -> Option<u64> {
 fn what_was_there_stays_nothing_else_is_left_and_the_code_is_130() {
     let folder = folder();
     let stream = folder.path().join("demo.264");
-    std::fs::write(&stream, tanada::DEMO.repeat(40)).expect("the folder can be written to");
+    std::fs::write(&stream, tanada_harness::DEMO.repeat(40)).expect("the folder can be written to");
     let frames = folder.path().join("out.yuv");
     std::fs::write(&frames, "old").expect("the folder can be written to");
     for more in [&["--policy", "random-steal"][..], &["--sequential"]] {

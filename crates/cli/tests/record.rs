@@ -194,7 +194,7 @@ fn wrong_usage_and_bad_input_are_told_and_leave_no_file() {
 #[test]
 fn of_a_damaged_stream_the_rest_is_recorded_and_the_code_is_1() {
     let folder = folder();
-    let mut stream = support::first_units(tanada::DEMO, 8).to_vec();
+    let mut stream = support::first_units(tanada_harness::DEMO, 8).to_vec();
     let middle = stream.len() / 2;
     stream.drain(middle..middle + 50);
     std::fs::write(folder.path().join("hit.264"), &stream).expect("the folder can be written to");

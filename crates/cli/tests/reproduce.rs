@@ -151,7 +151,10 @@ fn streams_at_fault_end_with_1() {
     let arguments = [REPRODUCE, &["--quick", "--streams", "."]].concat();
     bad(folder.path(), &arguments, 1, &["flower_wvga.264"]);
     // A stream that ends before the pictures that are wanted.
-    stream("flower_wvga.264", support::first_units(tanada::DEMO, 8));
+    stream(
+        "flower_wvga.264",
+        support::first_units(tanada_harness::DEMO, 8),
+    );
     bad(
         folder.path(),
         &arguments,

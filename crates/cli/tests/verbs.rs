@@ -246,7 +246,7 @@ fn outputs_that_cannot_be_written_end_with_1_before_the_work() {
 #[test]
 fn run_writes_the_frames_that_it_decodes() {
     let folder = folder();
-    std::fs::write(folder.path().join("demo.264"), tanada::DEMO)
+    std::fs::write(folder.path().join("demo.264"), tanada_harness::DEMO)
         .expect("the folder can be written to");
     let said = good(
         folder.path(),
@@ -322,7 +322,7 @@ fn standard_output_holds_frames_and_nothing_else() {
 #[test]
 fn a_damaged_stream_gives_its_good_pictures_and_ends_with_1() {
     let folder = folder();
-    let whole = support::first_units(tanada::DEMO, 8);
+    let whole = support::first_units(tanada_harness::DEMO, 8);
     let cut = &whole[..whole.len() - 100];
     let mut broken = whole.to_vec();
     let at = broken.len() / 2;

@@ -76,6 +76,21 @@ const TABLE: &[Allowed] = &[
         &["tanada-runtime", "tanada-trace", "tanada-h264"],
         &["tanada-policy", "tanada-topology", "tanada-report"],
     ),
+    // One harness for the command line, reproductions of papers and users' own comparisons.
+    allowed(
+        "tanada-harness",
+        &[
+            "tanada-h264",
+            "tanada-policy",
+            "tanada-report",
+            "tanada-runtime",
+            "tanada-sim",
+            "tanada-topology",
+            "tanada-trace",
+            "tanada-workloads",
+        ],
+        &[],
+    ),
     // Random graphs on real threads for hours, also under sanitizers: as few other crates as possible.
     allowed(
         "tanada-soak",

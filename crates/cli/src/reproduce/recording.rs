@@ -35,8 +35,8 @@ pub(crate) fn sources(folder: Option<&Path>) -> std::io::Result<Vec<Source>> {
             }),
             None if stream == Stream::Wvga => found.push(Source {
                 stream,
-                name: format!("the embedded demo, {}", crate::DEMO_NAME),
-                bytes: crate::DEMO.to_vec(),
+                name: format!("the embedded demo, {}", tanada_harness::DEMO_NAME),
+                bytes: tanada_harness::DEMO.to_vec(),
             }),
             None => {}
         }
@@ -206,7 +206,7 @@ mod tests {
         let [demo] = &sources[..] else {
             panic!("nothing but the demo: {}", sources.len());
         };
-        assert!(demo.stream == Stream::Wvga && demo.name.contains(crate::DEMO_NAME));
+        assert!(demo.stream == Stream::Wvga && demo.name.contains(tanada_harness::DEMO_NAME));
         let recording = record(demo, &Costs::default(), 2, &|| true).expect("it can be recorded");
         // Paper 1's tasks: five macroblocks x one of eight stages.
         let tasks = 50 * 30 / 5 * 8;

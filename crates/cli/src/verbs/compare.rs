@@ -3,11 +3,11 @@
 use super::decoding::{self, Decoding};
 use super::outputs::Outputs;
 use super::pooling;
-use crate::compare::{self, Candidate, Error, Found, Input, Options};
 use crate::ui::{self, Failure, Outcome, Progress};
 use clap::ValueHint;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use tanada_harness::compare::{self, Candidate, Error, Found, Input, Options};
 
 /// Decode a video under each dispatcher, check every frame, and compare
 ///
@@ -53,10 +53,10 @@ pub(crate) fn run(args: Args) -> Outcome {
     let name = args
         .input
         .as_deref()
-        .map_or(crate::DEMO_NAME.to_owned(), file_name);
+        .map_or(tanada_harness::DEMO_NAME.to_owned(), file_name);
     let input = Input {
         name: &name,
-        stream: file.as_deref().unwrap_or(crate::DEMO),
+        stream: file.as_deref().unwrap_or(tanada_harness::DEMO),
     };
     let outputs = args.outputs.open()?;
     let found = compare(&args, &input)?;

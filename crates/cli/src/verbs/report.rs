@@ -1,9 +1,9 @@
 //! `tanada report`.
 
 use super::outputs::Outputs;
-use crate::simulated;
 use crate::ui::{Outcome, at_fault};
 use std::path::{Path, PathBuf};
+use tanada_harness::simulated;
 use tanada_report::{Report, from_json};
 
 /// Merge results into one page

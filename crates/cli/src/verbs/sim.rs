@@ -1,6 +1,5 @@
 //! `tanada sim`.
 
-use crate::simulated::{self, Work};
 use crate::ui::{self, Failure, OutputFile, Progress, at_fault};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -8,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
+use tanada_harness::simulated::{self, Work};
 use tanada_policy::registry;
 use tanada_report::{Report, to_html, to_json, to_list};
 use tanada_sim::machines::{self, NotFound};
@@ -287,10 +287,10 @@ fn write_report(
         true => to_json(&report),
         false => to_html(&report),
     };
-    file.finish(
+    Ok(file.finish(
         text.map_err(|error| at_fault("the report", error))?
             .as_bytes(),
-    )
+    )?)
 }
 
 fn table(args: &Args, machine: &Machine, outcomes: &[&Outcome]) -> String {

@@ -1,9 +1,11 @@
 //! `tanada sweep`.
 
-use crate::sweep::{self, Request};
-use crate::ui;
+use crate::ui::{self, Failure, Outcome, Progress};
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::time::Duration;
+use tanada_harness::sweep::{self, Error, Row, Sweep};
+use tanada_report::to_list;
 
 /// Run all combinations of traces, machines, settings and policies, on all cores of this host
 ///
@@ -35,12 +37,104 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: Args) -> ui::Outcome {
-    sweep::run(&Request {
-        spec: &args.spec,
-        output: args.output.as_deref(),
-        threads: args.threads,
-        json: args.json,
-        dry_run: args.dry_run,
-    })
+/// More rows than these are for the files and not for the terminal.
+const SHOWN: usize = 100;
+
+pub(crate) fn run(args: Args) -> Outcome {
+    let sweep = Sweep::read(&args.spec, args.output.as_deref()).map_err(failed)?;
+    let outputs = sweep.outputs();
+    let files = format!(
+        "{} and {}",
+        outputs.csv.display(),
+        outputs.parquet.display()
+    );
+    if args.dry_run {
+        return ui::print(&planned(&sweep, args.json, &files));
+    }
+    let rows = {
+        let mut bar = Progress::new(Some(sweep.runs().len() as u64));
+        let mut noted = false;
+        let mut show = |at: sweep::Progress| {
+            if at.restarted && !std::mem::replace(&mut noted, true) {
+                let journal = outputs.journal.display();
+                ui::note(&format!(
+                    "{journal}: from another version of this program; starting over"
+                ));
+            }
+            bar.at(at.runs as u64);
+            bar.says(at.left.map_or_else(
+                || "runs".to_owned(),
+                |left| format!("runs, {} left", duration(left)),
+            ));
+        };
+        let cancel = ui::interruptible();
+        sweep
+            .run(args.threads, &cancel, &mut show)
+            .map_err(failed)?
+    };
+    if args.json {
+        ui::print(&rows.iter().map(ui::json).collect::<String>())?;
+    } else {
+        let mut text = String::new();
+        if rows.len() <= SHOWN {
+            let (header, cells) = sweep.summary(&rows);
+            let header: Vec<&str> = header.iter().map(String::as_str).collect();
+            text = to_list(&header, cells) + "\n";
+        }
+        ui::print(&format!("{text}{} runs: {files}\n", rows.len()))?;
+    }
+    let failures: Vec<String> = rows.iter().filter_map(Row::error).collect();
+    match failures.first() {
+        None => Ok(()),
+        Some(first) => Err(Failure::Input(format!(
+            "{} of {} runs have no result, see their column `error`; the first: {first}",
+            failures.len(),
+            rows.len()
+        ))),
+    }
+}
+
+fn failed(error: Error) -> Failure {
+    match error {
+        Error::Paused(journal) => Failure::Paused(journal),
+        error => Failure::Input(error.to_string()),
+    }
+}
+
+/// What would run, and into which files.
+fn planned(sweep: &Sweep, json: bool, files: &str) -> String {
+    let runs = sweep.runs();
+    let count = runs.len();
+    if json {
+        return runs.map(|row| ui::json(&row)).collect();
+    }
+    let mut text: String = runs
+        .take(SHOWN)
+        .map(|row| format!("{}\n", row.title()))
+        .collect();
+    if count > SHOWN {
+        text += &format!("... and {} more\n", count - SHOWN);
+    }
+    text + &format!("{count} runs, into {files}\n")
+}
+
+fn duration(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_in_two_units_at_most() {
+        assert_eq!(
+            [59, 61, 7260].map(|s| duration(Duration::from_secs(s))),
+            ["59 s", "1 min 1 s", "2 h 1 min"]
+        );
+    }
 }

@@ -120,7 +120,8 @@ pub(crate) fn md5(bytes: &[u8]) -> String {
 /// The first pictures of the demo stream as a file: short enough for tests that decode it often.
 pub(crate) fn short_stream(folder: &Path) -> PathBuf {
     let path = folder.join("short.264");
-    std::fs::write(&path, first_units(tanada::DEMO, 8)).expect("the folder can be written to");
+    std::fs::write(&path, first_units(tanada_harness::DEMO, 8))
+        .expect("the folder can be written to");
     path
 }
 

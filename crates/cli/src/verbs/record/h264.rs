@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let costs = costs(args.costs.as_deref(), &args.set)?;
     let (name, stream): (String, Cow<'_, [u8]>) = match &args.input {
         Some(path) => (path.display().to_string(), decoding::read(path)?.into()),
-        None => ("the embedded demo".to_owned(), crate::DEMO.into()),
+        None => ("the embedded demo".to_owned(), tanada_harness::DEMO.into()),
     };
     let options = H264Options {
         cut: args.tasks,

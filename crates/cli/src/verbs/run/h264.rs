@@ -3,12 +3,12 @@
 use super::{Closing, Engine, Running, Workload};
 use crate::ui::{self, Failure, Outcome, OutputFile, Progress, at_fault};
 use crate::verbs::decoding::{self, Decoding, damage};
-use crate::{counted, sequential};
 use clap::ValueEnum;
 use md5::{Digest as _, Md5};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tanada_h264::Step;
+use tanada_harness::{counted, sequential};
 use tanada_report::RunResult;
 use tanada_runtime::{Cancel, GraphError};
 use tanada_topology::Topology;

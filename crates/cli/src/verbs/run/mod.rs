@@ -6,11 +6,11 @@ pub(super) mod tiles;
 use super::Named;
 use super::pooling::{self, Pooling};
 use crate::ui::{self, Failure, Outcome, OutputFile, Progress, at_fault};
-use crate::{counted, host};
 use clap::builder::ArgPredicate;
 use md5::{Digest as _, Md5};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use tanada_harness::{counted, host};
 use tanada_policy::registry::{self, GROUPED_POLICY};
 use tanada_report::{
     BASELINE, Report, RunResult, SEQUENTIAL, Seconds, to_json, to_perfetto, to_table,

@@ -1,7 +1,6 @@
 //! `tanada run stencil` and `tanada run pipeline`: programs that go over a field again and again.
 
 use super::{Closing, Engine, Running, Workload};
-use crate::host;
 use crate::ui::{self, Failure, Outcome, Progress, at_fault};
 use crate::verbs::pooling::Pooling;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
@@ -9,6 +8,7 @@ use md5::{Digest as _, Md5};
 use std::io::{self, IsTerminal as _};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
+use tanada_harness::host;
 use tanada_report::{Memory, RunResult};
 use tanada_runtime::{Cancel, GraphError};
 use tanada_topology::Topology;

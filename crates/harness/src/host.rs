@@ -3,7 +3,7 @@
 use tanada_topology::Topology;
 
 /// The processor's model as the system calls it; where it does not, the architecture.
-pub(crate) fn processor() -> String {
+pub fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     model(&text).unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
@@ -17,12 +17,12 @@ fn model(cpuinfo: &str) -> Option<String> {
 }
 
 /// The processor and its topology in two lines.
-pub(crate) fn summary(topology: &Topology) -> String {
+pub fn summary(topology: &Topology) -> String {
     format!("{}\n{topology}", processor())
 }
 
 /// Bytes of memory that programs can have without others being pushed out, where the system tells.
-pub(crate) fn free_memory() -> Option<u64> {
+pub fn free_memory() -> Option<u64> {
     available(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }
 

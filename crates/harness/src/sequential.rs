@@ -6,7 +6,7 @@ use tanada_runtime::{Cancel, GraphError};
 use tanada_workloads::h264::{DecodeError, Summary};
 
 /// Decodes on this thread until `cancel` says stop, which is then the error that the tasks' graph would give.
-pub(crate) fn decode(
+pub fn decode(
     stream: &[u8],
     limits: Limits,
     cancel: &Cancel,

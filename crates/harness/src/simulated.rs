@@ -14,14 +14,17 @@ const REUSED: u64 = 50_000_000;
 
 /// What a report calls the work.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Work<'a> {
-    pub(crate) workload: &'a str,
-    pub(crate) input: &'a str,
-    pub(crate) groups: &'a str,
+pub struct Work<'a> {
+    /// The workload's name.
+    pub workload: &'a str,
+    /// The input's name.
+    pub input: &'a str,
+    /// The groups' name.
+    pub groups: &'a str,
 }
 
 /// The result of a simulation; `runs` are all of its runs in order of their ends, or none where reuse distances are not wanted.
-pub(crate) fn result(
+pub fn result(
     trace: &Trace,
     machine: &Machine,
     outcome: &Outcome,
@@ -36,7 +39,7 @@ pub(crate) fn result(
 }
 
 /// A chart of the runs, or of as many from their middle as a chart bears.
-pub(crate) fn chart(trace: &Trace, outcome: &Outcome, runs: &[Run]) -> Timeline {
+pub fn chart(trace: &Trace, outcome: &Outcome, runs: &[Run]) -> Timeline {
     let mut label = format!("{} on {}", outcome.policy, outcome.machine);
     let left_out = runs.len().saturating_sub(CHARTED);
     if left_out == 0 {
@@ -55,7 +58,7 @@ pub(crate) fn chart(trace: &Trace, outcome: &Outcome, runs: &[Run]) -> Timeline 
 }
 
 /// Gives simulated runs their ratio to the one under [`BASELINE`] on the same machine.
-pub(crate) fn rate(runs: &mut [RunResult]) {
+pub fn rate(runs: &mut [RunResult]) {
     let key = |run: &RunResult| (run.machine.clone(), run.input.clone(), run.workers);
     let baselines: Vec<_> = runs
         .iter()
@@ -74,7 +77,7 @@ pub(crate) fn rate(runs: &mut [RunResult]) {
 ///
 /// # Errors
 /// What is wrong, with the line: a line that is no result of a simulation, behind one that is.
-pub(crate) fn from_lines(text: &str, input: &str) -> Option<Result<Report, String>> {
+pub fn from_lines(text: &str, input: &str) -> Option<Result<Report, String>> {
     let mut report = Report::new(&format!("Simulation of {input}"));
     let lines = text.lines().enumerate();
     for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tanada_sim::{Options, SimError, simulate};
 use tanada_trace::Trace;
 
 use super::journal::Journal;
 use super::plan::{Cell, Plan};
-use super::rows::{ERROR, Row};
-use crate::ui::{self, Failure, Outcome, Progress};
+use super::rows::ERROR;
+use super::{Error, Progress};
+use tanada_runtime::Cancel;
 
 /// Results by identity, those that were `known` among them; each new one is in the journal as soon as it is there.
 pub(super) fn all(
@@ -21,12 +21,13 @@ pub(super) fn all(
     known: HashMap<String, String>,
     journal: &mut Journal,
     threads: Option<NonZero<usize>>,
-) -> Outcome<HashMap<String, String>> {
+    cancel: &Cancel,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<HashMap<String, String>, Error> {
     const LOOK: Duration = Duration::from_millis(50);
     let left: Vec<usize> = (0..plan.len())
         .filter(|&number| !known.contains_key(&plan.identity(plan.cell(number))))
         .collect();
-    let cancel = ui::interruptible();
     let work = Work {
         plan,
         left: &left,
@@ -37,7 +38,12 @@ pub(super) fn all(
     };
     let host = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     let threads = threads.unwrap_or(host).get().min(left.len());
-    let mut status = Status::new(plan, &left);
+    let begin = Instant::now();
+    let tasks = left
+        .iter()
+        .map(|&number| plan.inputs[plan.cell(number).input].tasks)
+        .sum();
+    let mut runs = plan.len() - left.len();
     let mut results = known;
     let mut failure = None;
     std::thread::scope(|scope| {
@@ -63,7 +69,7 @@ pub(super) fn all(
                         work.stop.store(true, Ordering::Relaxed);
                     }
                     results.insert(identity, row);
-                    status.runs += 1;
+                    runs += 1;
                 }
                 Ok((_, Err(error))) => {
                     failure.get_or_insert(error);
@@ -75,11 +81,18 @@ pub(super) fn all(
             if cancel.is_cancelled() {
                 work.stop.store(true, Ordering::Relaxed);
             }
-            status.show(work.ended.load(Ordering::Relaxed));
+            progress(Progress {
+                runs,
+                of: plan.len(),
+                left: time_left(begin.elapsed(), work.ended.load(Ordering::Relaxed), tasks),
+                restarted: journal.restarted,
+            });
         }
     });
     match failure {
-        _ if cancel.is_cancelled() && results.len() < plan.len() => Err(Failure::Interrupted),
+        _ if cancel.is_cancelled() && results.len() < plan.len() => {
+            Err(Error::Paused(journal.path.clone()))
+        }
         Some(failure) => Err(failure),
         None => Ok(results),
     }
@@ -103,7 +116,7 @@ type Slot = Mutex<Option<Arc<Trace>>>;
 
 impl Work<'_> {
     /// Does the next run; nothing when there is none. `held` keeps the trace for the run after it.
-    fn one(&self, held: &mut Option<Arc<Slot>>) -> Option<(usize, Outcome<String>)> {
+    fn one(&self, held: &mut Option<Arc<Slot>>) -> Option<(usize, Result<String, Error>)> {
         if self.stop.load(Ordering::Relaxed) {
             return None;
         }
@@ -111,7 +124,7 @@ impl Work<'_> {
         Some((number, self.run(self.plan.cell(number), held)))
     }
 
-    fn run(&self, cell: Cell, held: &mut Option<Arc<Slot>>) -> Outcome<String> {
+    fn run(&self, cell: Cell, held: &mut Option<Arc<Slot>>) -> Result<String, Error> {
         let trace = self.trace(cell, held)?;
         let input = &self.plan.inputs[cell.input];
         let told = AtomicU64::new(0);
@@ -137,20 +150,15 @@ impl Work<'_> {
         );
         match result.map_err(|error| error.locate(&input.path)) {
             Ok(outcome) => Ok(outcome.to_json_line()),
-            Err(SimError::Cancelled) => Err(Failure::Interrupted),
-            Err(SimError::Trace(error)) => Err(Failure::Input(error.to_string())),
+            Err(SimError::Cancelled) => Err(Error::Input("stopped".to_owned())),
+            Err(SimError::Trace(error)) => Err(Error::Input(error.to_string())),
             // One run's fault is no reason to leave the others out.
-            Err(error) => Ok(ui::json(&Row(vec![(
-                ERROR.to_owned(),
-                Value::from(error.to_string()),
-            )]))
-            .trim_end()
-            .to_owned()),
+            Err(error) => Ok(serde_json::json!({ ERROR: error.to_string() }).to_string()),
         }
     }
 
     /// The trace of a run, loaded by whoever needs it first.
-    fn trace(&self, cell: Cell, held: &mut Option<Arc<Slot>>) -> Outcome<Arc<Trace>> {
+    fn trace(&self, cell: Cell, held: &mut Option<Arc<Slot>>) -> Result<Arc<Trace>, Error> {
         let slot = {
             let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
             let known = loaded.entry((cell.input, cell.groups)).or_default();
@@ -165,46 +173,8 @@ impl Work<'_> {
         }
         let path = &self.plan.inputs[cell.input].path;
         let opened = Trace::open(path, &self.plan.groups_of(cell))
-            .map_err(|error| Failure::Input(error.to_string()))?;
+            .map_err(|error| Error::Input(error.to_string()))?;
         Ok(Arc::clone(trace.insert(Arc::new(opened))))
-    }
-}
-
-/// How far the sweep is, and how long it will take.
-struct Status {
-    progress: Progress,
-    begin: Instant,
-    /// Runs that ended, and all; tasks of those that are to run now.
-    runs: usize,
-    all: usize,
-    tasks: u64,
-}
-
-impl Status {
-    fn new(plan: &Plan, left: &[usize]) -> Status {
-        let tasks = left
-            .iter()
-            .map(|&number| plan.inputs[plan.cell(number).input].tasks)
-            .sum();
-        let (all, runs) = (plan.len(), plan.len() - left.len());
-        Status {
-            progress: Progress::new(Some(all as u64)),
-            begin: Instant::now(),
-            runs,
-            all,
-            tasks,
-        }
-    }
-
-    /// `ended` tasks ended since the begin.
-    fn show(&mut self, ended: u64) {
-        self.progress.at(self.runs as u64);
-        let left = time_left(self.begin.elapsed(), ended, self.tasks);
-        self.progress.says(left.map_or_else(
-            || "runs".to_owned(),
-            |left| format!("runs, {} left", duration(left)),
-        ));
-        debug_assert!(self.runs <= self.all);
     }
 }
 
@@ -214,14 +184,6 @@ fn time_left(elapsed: Duration, ended: u64, tasks: u64) -> Option<Duration> {
         return None;
     }
     Duration::try_from_secs_f64(elapsed.as_secs_f64() * (tasks - ended) as f64 / ended as f64).ok()
-}
-
-fn duration(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..60 => format!("{seconds} s"),
-        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-    }
 }
 
 #[cfg(test)]
@@ -234,9 +196,5 @@ mod tests {
         assert_eq!(time_left(second, 0, 10), None);
         assert_eq!(time_left(second, 4, 10), Some(Duration::from_millis(1500)));
         assert_eq!(time_left(second, 10, 10), Some(Duration::ZERO));
-        assert_eq!(
-            [59, 61, 7260].map(|s| duration(Duration::from_secs(s))),
-            ["59 s", "1 min 1 s", "2 h 1 min"]
-        );
     }
 }

@@ -8,20 +8,22 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::plan::checksum;
-use crate::ui::{Failure, Outcome, at_fault, note};
+use super::{Error, at_fault};
 
 /// An open journal, which no other process has open.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
-    path: PathBuf,
+    pub(super) path: PathBuf,
+    /// Whether the journal held results of another build of this program, which were dropped.
+    pub(super) restarted: bool,
 }
 
 impl Journal {
     /// Opens or makes the journal; also the results in it, by identity.
     ///
     /// Results of another build of this program do not count: it might come to others.
-    pub(super) fn open(path: &Path) -> Outcome<(Journal, HashMap<String, String>)> {
+    pub(super) fn open(path: &Path) -> Result<(Journal, HashMap<String, String>), Error> {
         let failed = |error: std::io::Error| at_fault(path.display(), error);
         let mut file = OpenOptions::new()
             .read(true)
@@ -31,7 +33,7 @@ impl Journal {
             .open(path)
             .map_err(failed)?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(Failure::Input(format!(
+            return Err(Error::Input(format!(
                 "{}: another sweep is writing it; wait for its end",
                 path.display()
             )));
@@ -42,14 +44,10 @@ impl Journal {
         let mut journal = Journal {
             file,
             path: path.to_owned(),
+            restarted: false,
         };
         let Some(lines) = text.strip_prefix(head.as_bytes()) else {
-            if !text.is_empty() {
-                note(&format!(
-                    "{}: from another version of this program; starting over",
-                    path.display()
-                ));
-            }
+            journal.restarted = !text.is_empty();
             journal.file.set_len(0).map_err(failed)?;
             journal.file.rewind().map_err(failed)?;
             journal.write(&head)?;
@@ -74,18 +72,18 @@ impl Journal {
     }
 
     /// Adds a result; it is kept from now on.
-    pub(super) fn add(&mut self, identity: &str, row: &str) -> Outcome {
+    pub(super) fn add(&mut self, identity: &str, row: &str) -> Result<(), Error> {
         self.write(&format!("{identity}\t{row}\n"))
     }
 
-    fn write(&mut self, text: &str) -> Outcome {
+    fn write(&mut self, text: &str) -> Result<(), Error> {
         self.file
             .write_all(text.as_bytes())
             .map_err(|error| at_fault(self.path.display(), error))
     }
 
     /// The sweep is complete.
-    pub(super) fn remove(self) -> Outcome {
+    pub(super) fn remove(self) -> Result<(), Error> {
         std::fs::remove_file(&self.path).map_err(|error| at_fault(self.path.display(), error))
     }
 }

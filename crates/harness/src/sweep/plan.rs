@@ -10,7 +10,7 @@ use tanada_sim::{Machine, MachineError};
 use tanada_trace::{Groups, Trace};
 
 use super::spec::{At, Spec};
-use crate::ui::{Failure, Outcome, at_fault};
+use super::{Error, at_fault};
 
 /// A product of more runs is a mistake.
 const MOST_RUNS: usize = 1 << 20;
@@ -65,9 +65,9 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Finds machines, policies and traces; files are looked for in `folder`, where the sweep file is.
-    pub(super) fn new(spec: &Spec, file: &str, folder: &Path) -> Outcome<Plan> {
+    pub(super) fn new(spec: &Spec, file: &str, folder: &Path) -> Result<Plan, Error> {
         let wrong = |line: usize, what: &dyn std::fmt::Display| {
-            Failure::Input(format!("{file}:{line}: {what}"))
+            Error::Input(format!("{file}:{line}: {what}"))
         };
         let mut policies = Vec::new();
         for wanted in &spec.policies {
@@ -200,18 +200,6 @@ impl Plan {
             ("seed", self.seeds[cell.seed].unwrap_or(machine.seed)),
         ]
     }
-
-    /// What a person calls a run.
-    pub(super) fn title(&self, cell: Cell) -> String {
-        let words = self
-            .columns(cell)
-            .into_iter()
-            .map(|(key, value)| format!("{key} {value}"));
-        let numbers = self
-            .numbers(cell)
-            .map(|(key, value)| format!("{key} {value}"));
-        words.chain(numbers).collect::<Vec<_>>().join(", ")
-    }
 }
 
 impl Input {
@@ -220,17 +208,17 @@ impl Input {
         groups: &[At<String>],
         file: &str,
         folder: &Path,
-    ) -> Outcome<Input> {
+    ) -> Result<Input, Error> {
         let path = folder.join(&trace.value);
         let (length, crc) = checksum(&path).map_err(|error| {
-            Failure::Input(format!(
+            Error::Input(format!(
                 "{file}:{}: {}: {error}",
                 trace.line,
                 path.display()
             ))
         })?;
-        let opened = Trace::open(&path, &Groups::Plain)
-            .map_err(|error| Failure::Input(error.to_string()))?;
+        let opened =
+            Trace::open(&path, &Groups::Plain).map_err(|error| Error::Input(error.to_string()))?;
         for name in groups
             .iter()
             .filter(|name| !["none", PLAIN].contains(&&*name.value))
@@ -247,7 +235,7 @@ impl Input {
                     "{file}:{}: no task of {} has groups named `{}`; there are: {there}",
                     name.line, trace.value, name.value
                 );
-                return Err(Failure::Input(text));
+                return Err(Error::Input(text));
             }
         }
         Ok(Input {
@@ -278,13 +266,13 @@ pub(super) fn checksum(path: &Path) -> std::io::Result<(u64, u32)> {
 }
 
 /// All machines with all settings and numbers of cores.
-fn variants(spec: &Spec, file: &str, folder: &Path) -> Outcome<Vec<Variant>> {
+fn variants(spec: &Spec, file: &str, folder: &Path) -> Result<Vec<Variant>, Error> {
     let combinations = combinations(&spec.set, file)?;
     let mut variants = Vec::new();
     for wanted in &spec.machines {
         let machine = find(&wanted.value, folder).map_err(|error| match error {
-            NotFound::Unsound(error) => Failure::Input(error.to_string()),
-            error => Failure::Input(format!("{file}:{}: {error}", wanted.line)),
+            NotFound::Unsound(error) => Error::Input(error.to_string()),
+            error => Error::Input(format!("{file}:{}: {error}", wanted.line)),
         })?;
         for (values, line) in &combinations {
             let set: Vec<String> = spec
@@ -309,10 +297,10 @@ fn variants(spec: &Spec, file: &str, folder: &Path) -> Outcome<Vec<Variant>> {
             let machines: Vec<Machine> = if spec.cores.is_empty() {
                 vec![machine.clone()]
             } else {
-                cores.collect::<Outcome<_>>()?
+                cores.collect::<Result<_, _>>()?
             };
             if variants.len() + machines.len() > MOST_RUNS {
-                return Err(Failure::Input(format!(
+                return Err(Error::Input(format!(
                     "{file}:1: more than {MOST_RUNS} machines; make the lists shorter"
                 )));
             }
@@ -334,11 +322,11 @@ fn variants(spec: &Spec, file: &str, folder: &Path) -> Outcome<Vec<Variant>> {
 fn combinations(
     set: &[(String, Vec<At<String>>)],
     file: &str,
-) -> Outcome<Vec<(Vec<String>, usize)>> {
+) -> Result<Vec<(Vec<String>, usize)>, Error> {
     let mut all = vec![(Vec::new(), 1)];
     for (_, values) in set {
         if all.len().saturating_mul(values.len()) > MOST_RUNS {
-            return Err(Failure::Input(format!(
+            return Err(Error::Input(format!(
                 "{file}:1: more than {MOST_RUNS} settings; make the lists shorter"
             )));
         }

@@ -7,7 +7,7 @@ use tanada_topology::Topology;
 
 /// What tasks of video come back to: the picture that is decoded and the one that it refers to, each worker to its band of both.
 /// Absent where the caches are unknown.
-pub(crate) fn video(frame_bytes: u64, topology: &Topology, workers: u16) -> Option<Memory> {
+pub fn video(frame_bytes: u64, topology: &Topology, workers: u16) -> Option<Memory> {
     let data = 2 * frame_bytes;
     Some(Memory {
         data,
@@ -17,7 +17,7 @@ pub(crate) fn video(frame_bytes: u64, topology: &Topology, workers: u16) -> Opti
 }
 
 /// Writes into `run` what was counted while `workers` workers ran for `wall`. A mean of nothing stays absent.
-pub(crate) fn describe(run: &mut RunResult, totals: &Totals, wall: Duration, workers: u16) {
+pub fn describe(run: &mut RunResult, totals: &Totals, wall: Duration, workers: u16) {
     let Totals {
         tasks,
         busy_ns,

@@ -8,9 +8,9 @@ use serde_json::Value;
 /// The key of the column that says why a run has no result.
 pub(super) const ERROR: &str = "error";
 
-/// Keys and values in their order.
+/// What a run was and what came of it: keys and values in their order. Its JSON form is one object.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Row(pub(super) Vec<(String, Value)>);
+pub struct Row(pub(super) Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Row {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Row, D::Error> {
@@ -39,7 +39,20 @@ impl serde::Serialize for Row {
 }
 
 impl Row {
-    pub(super) fn get(&self, key: &str) -> Option<&Value> {
+    /// Why the run has no result; `None` if it has one.
+    pub fn error(&self) -> Option<String> {
+        self.get(ERROR).map(plain)
+    }
+
+    /// What the run is, for people: keys and values on one line.
+    pub fn title(&self) -> String {
+        let pairs = self.0.iter();
+        let pairs = pairs.map(|(key, value)| format!("{key} {}", plain(value)));
+        pairs.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The value of `key`.
+    pub fn get(&self, key: &str) -> Option<&Value> {
         self.0
             .iter()
             .find(|(name, _)| name == key)

@@ -1,0 +1,192 @@
+//! Files that are written as a whole or not at all.
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// An output file that cannot be made or written. The text begins with the path.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {why}")]
+pub struct OutputError {
+    path: String,
+    why: String,
+}
+
+/// A file that is written as a whole or not at all: a file of that name keeps its content until the new content is complete.
+///
+/// [`OutputFile::open`] finds out whether the file can be written, before hours of work. Devices and pipes are written directly.
+#[derive(Debug)]
+pub struct OutputFile {
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    Direct(File),
+    Whole {
+        content: NamedTempFile,
+        path: PathBuf,
+    },
+}
+
+impl OutputFile {
+    /// Prepares to write `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be written; the error says what helps.
+    pub fn open(path: &Path) -> Result<OutputFile, OutputError> {
+        let target = Target::open(path).map_err(|error| OutputError {
+            path: path.display().to_string(),
+            why: advice(path, &error),
+        })?;
+        Ok(OutputFile { target })
+    }
+
+    /// Writes `content` as the whole file.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn finish(mut self, content: &[u8]) -> Result<(), OutputError> {
+        let path = match &self.target {
+            Target::Direct(_) => "the output".to_owned(),
+            Target::Whole { path, .. } => path.display().to_string(),
+        };
+        let written = self.write_all(content).and_then(|()| self.keep());
+        written.map_err(|error| OutputError {
+            path,
+            why: error.to_string(),
+        })
+    }
+
+    /// Gives the file its name: the content is complete.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn keep(self) -> io::Result<()> {
+        match self.target {
+            Target::Direct(mut file) => file.flush(),
+            Target::Whole { content, path } => {
+                content.persist(path).map(drop).map_err(io::Error::from)
+            }
+        }
+    }
+}
+
+/// Why an output cannot be made, and what helps. The error itself may name the file's other name, which means nothing to a reader.
+fn advice(path: &Path, error: &io::Error) -> String {
+    let folder = folder_of(path).display();
+    match error.kind() {
+        io::ErrorKind::NotFound if !folder_of(path).exists() => {
+            format!("there is no folder {folder}; make it, or name another output")
+        }
+        io::ErrorKind::NotADirectory => {
+            format!("{folder} is not a folder; name another output")
+        }
+        kind => format!("cannot be written ({kind}); name another output"),
+    }
+}
+
+/// The folder that a file is in.
+fn folder_of(path: &Path) -> &Path {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+impl Target {
+    fn open(path: &Path) -> io::Result<Target> {
+        let there = std::fs::metadata(path).ok();
+        if there.as_ref().is_some_and(|data| !data.is_file()) {
+            return Ok(Target::Direct(OpenOptions::new().write(true).open(path)?));
+        }
+        // Through a link to the file itself, which is to be replaced, and not the link.
+        let path = match there {
+            Some(_) => path.canonicalize()?,
+            None => path.to_owned(),
+        };
+        let permissions = match &there {
+            Some(data) => {
+                OpenOptions::new().write(true).open(&path)?;
+                data.permissions()
+            }
+            None => Permissions::from_mode(0o666),
+        };
+        let content = tempfile::Builder::new()
+            .prefix(".tanada-")
+            .permissions(permissions)
+            .tempfile_in(folder_of(&path))?;
+        Ok(Target::Whole { content, path })
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.target {
+            Target::Direct(file) => file.write(bytes),
+            Target::Whole { content, .. } => content.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.target {
+            Target::Direct(file) => file.flush(),
+            Target::Whole { content, .. } => content.flush(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_that_cannot_be_made_is_told_by_its_own_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").expect("it can be written");
+        for (path, why) in [
+            (folder.path().join("no/out.yuv"), "there is no folder"),
+            (file.join("out.yuv"), "is not a folder"),
+        ] {
+            let message = match OutputFile::open(&path) {
+                Ok(_) => panic!("{} was made", path.display()),
+                Err(error) => error.to_string(),
+            };
+            assert!(
+                message.starts_with(&path.display().to_string())
+                    && message.contains(why)
+                    && !message.contains(".tanada-"),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_unfinished_file_leaves_what_was_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out");
+        drop(OutputFile::open(&path).expect("it can be made"));
+        let left = || std::fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(left(), 0, "nothing was finished");
+
+        std::fs::write(&path, "old and long").expect("it can be written");
+        let mut file = OutputFile::open(&path).expect("it can be opened");
+        file.write_all(b"half").expect("it can be written");
+        drop(file);
+        assert_eq!(
+            std::fs::read_to_string(&path).expect("it is there"),
+            "old and long"
+        );
+
+        OutputFile::open(&path)
+            .expect("it can be opened")
+            .finish(b"new")
+            .expect("it can be written");
+        assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "new");
+
+        assert_eq!(left(), 1, "nothing else stays");
+    }
+}

@@ -1,0 +1,207 @@
+//! Sweeps: all combinations of traces, groups, machines, settings, policies and seeds, simulated on all cores of this host.
+//!
+//! A sweep file (docs/sweep.md) says what is simulated. Every result is kept in a journal beside the outputs as soon as it is there, so
+//! that a sweep that was stopped goes on where it was. The outputs are a function of the sweep file and its traces: neither the number of
+//! threads nor interruptions change a byte.
+
+mod journal;
+mod parquet;
+mod plan;
+mod rows;
+mod spec;
+mod work;
+
+use std::collections::HashMap;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tanada_runtime::Cancel;
+
+use crate::output::{OutputError, OutputFile};
+use journal::Journal;
+use plan::Plan;
+pub use rows::Row;
+use rows::{columns, csv, plain};
+
+/// Why a sweep has no results.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The sweep file, what it names, or an output is at fault.
+    #[error("{0}")]
+    Input(String),
+    /// The sweep was cancelled; the next run of it goes on from the journal in this file.
+    #[error("stopped; the results so far are in {}", .0.display())]
+    Paused(PathBuf),
+}
+
+impl From<OutputError> for Error {
+    fn from(error: OutputError) -> Error {
+        Error::Input(error.to_string())
+    }
+}
+
+/// An error about `what`.
+fn at_fault(what: impl std::fmt::Display, why: impl std::fmt::Display) -> Error {
+    Error::Input(format!("{what}: {why}"))
+}
+
+/// How far a sweep is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Runs that have ended, in this and earlier processes.
+    pub runs: usize,
+    /// All runs.
+    pub of: usize,
+    /// An estimate of the time that is left; `None` before the first tasks have ended.
+    pub left: Option<Duration>,
+    /// Whether the journal was of another build of this program, so that its results were dropped.
+    pub restarted: bool,
+}
+
+/// The files that a sweep writes.
+#[derive(Clone, Debug)]
+pub struct Outputs {
+    /// The table as CSV.
+    pub csv: PathBuf,
+    /// The table as Parquet.
+    pub parquet: PathBuf,
+    /// The results so far, until the sweep is complete.
+    pub journal: PathBuf,
+}
+
+impl Outputs {
+    fn named(base: &Path) -> Outputs {
+        let with = |extension: &str| {
+            let mut name = base.to_owned().into_os_string();
+            name.push(extension);
+            PathBuf::from(name)
+        };
+        Outputs {
+            csv: with(".csv"),
+            parquet: with(".parquet"),
+            journal: with(".unfinished"),
+        }
+    }
+}
+
+/// A sweep that can run: all that its file names was found.
+#[derive(Debug)]
+pub struct Sweep {
+    plan: Plan,
+    outputs: Outputs,
+}
+
+impl Sweep {
+    /// Reads the sweep file `spec`; traces and machines that it names are looked for beside it. The outputs are called `output` with
+    /// extensions added, by default as the sweep file without its extension.
+    ///
+    /// # Errors
+    /// If the file is unsound or names what is not there; the text begins with the file and the line.
+    pub fn read(spec: &Path, output: Option<&Path>) -> Result<Sweep, Error> {
+        let name = spec.display().to_string();
+        let text = std::fs::read(spec).map_err(|error| at_fault(&name, error))?;
+        // Bytes that are no UTF-8 become text that is no TOML, on the same line.
+        let parsed = spec::parse(&String::from_utf8_lossy(&text), &name).map_err(Error::Input)?;
+        let folder = spec.parent().unwrap_or(Path::new(""));
+        let base = output.map_or_else(|| spec.with_extension(""), Path::to_owned);
+        Ok(Sweep {
+            plan: Plan::new(&parsed, &name, folder)?,
+            outputs: Outputs::named(&base),
+        })
+    }
+
+    /// The files that [`Sweep::run`] writes.
+    pub fn outputs(&self) -> &Outputs {
+        &self.outputs
+    }
+
+    /// What each run is, in the order of the results: rows without results.
+    pub fn runs(&self) -> impl ExactSizeIterator<Item = Row> {
+        (0..self.plan.len()).map(|number| self.planned(number))
+    }
+
+    fn planned(&self, number: usize) -> Row {
+        let cell = self.plan.cell(number);
+        let words = self.plan.columns(cell).into_iter();
+        let words = words.map(|(key, value)| (key, value.into()));
+        let numbers = self.plan.numbers(cell);
+        let numbers = numbers.map(|(key, value)| (key.to_owned(), value.into()));
+        Row(words.chain(numbers).collect())
+    }
+
+    /// Runs what has no result yet on `threads` threads (by default as many as this host has cores) and writes the outputs. Returns the
+    /// results, a row a run. A run that fails has a row with [`Row::error`].
+    ///
+    /// # Errors
+    /// If an output cannot be written or a trace cannot be read; [`Error::Paused`] if `cancel` stopped the sweep.
+    pub fn run(
+        &self,
+        threads: Option<NonZero<usize>>,
+        cancel: &Cancel,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Vec<Row>, Error> {
+        let outputs = &self.outputs;
+        // Before hours of work: can they be written? Not kept open, since a kill would leave the files behind that stand in for them.
+        OutputFile::open(&outputs.csv)?;
+        OutputFile::open(&outputs.parquet)?;
+        let (mut journal, known) = Journal::open(&outputs.journal)?;
+        let results = work::all(&self.plan, known, &mut journal, threads, cancel, progress)?;
+        let rows = (0..self.plan.len())
+            .map(|number| self.row(number, &results))
+            .collect::<Result<Vec<Row>, Error>>()?;
+        let columns = columns(&rows);
+        let parquet =
+            parquet::bytes(&columns).map_err(|error| at_fault(outputs.parquet.display(), error))?;
+        OutputFile::open(&outputs.csv)?.finish(csv(&columns, rows.len()).as_bytes())?;
+        OutputFile::open(&outputs.parquet)?.finish(&parquet)?;
+        journal.remove()?;
+        Ok(rows)
+    }
+
+    /// The row of a run: what it was, and what came of it.
+    fn row(&self, number: usize, results: &HashMap<String, String>) -> Result<Row, Error> {
+        let identity = self.plan.identity(self.plan.cell(number));
+        let result = results.get(&identity).map_or("", String::as_str);
+        let result: Row = serde_json::from_str(result)
+            .map_err(|error| at_fault("the results so far are damaged", error))?;
+        let mut row = self.planned(number);
+        let further: Vec<_> = result
+            .0
+            .into_iter()
+            .filter(|(key, _)| row.get(key).is_none())
+            .collect();
+        row.0.extend(further);
+        Ok(row)
+    }
+
+    /// A table for people: its header, and a line a row with what differs between the runs and the main results.
+    pub fn summary<'a>(
+        &self,
+        rows: &'a [Row],
+    ) -> (Vec<String>, impl Iterator<Item = Vec<String>> + use<'a>) {
+        let planned = self.planned(0);
+        let mut keys: Vec<String> = planned.0.into_iter().map(|(key, _)| key).collect();
+        keys.retain(|key| {
+            key == "policy" || rows.iter().any(|row| row.get(key) != rows[0].get(key))
+        });
+        let misses = columns(rows)
+            .into_iter()
+            .map(|column| column.name)
+            .filter(|name| name.ends_with("_misses"));
+        let results = ["makespan", "bound_ratio", "utilisation"].map(str::to_owned);
+        keys.extend(results.into_iter().chain(misses));
+        let shown = |value: &serde_json::Value| match value.as_f64() {
+            Some(number) if !value.is_u64() => format!("{number:.3}"),
+            _ => plain(value),
+        };
+        let header = keys.clone();
+        let cells = rows.iter().map(move |row| {
+            keys.iter()
+                .map(|key| row.get(key).map_or_else(String::new, shown))
+                .collect()
+        });
+        (header, cells)
+    }
+}
