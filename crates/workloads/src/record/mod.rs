@@ -6,6 +6,7 @@
 
 pub(crate) mod layout;
 pub(crate) mod tape;
+mod tasks;
 
 pub use crate::h264::record::{
     Costs, CostsError, H264Error, H264Options, H264Recording, Pictures, h264,
@@ -13,3 +14,4 @@ pub use crate::h264::record::{
 pub use crate::tiles::record::{TilesError, TilesRecording, tiles};
 pub use layout::Region;
 pub use tape::{Counts, Recorded};
+pub use tasks::{Accesses, RecordedTask, TaskGroups, TaskRecorder};

@@ -102,9 +102,9 @@ pub struct H264Options {
     pub cut: Cut,
     /// Which tasks wait for those of neighbouring units.
     pub dependencies: Dependencies,
-    /// The groups that tasks carry as plain ones; `a`, `b` and `own` they carry as well, by name.
+    /// The groups that tasks carry as plain ones. They carry those of [`Groups::RECORDED`] as well, by name.
     pub groups: Groups,
-    /// The workers that [`Cut::Own`] and [`Groups::Own`] are made for; at least 1.
+    /// The workers that [`Cut::Default`] and [`Groups::Default`] are made for; at least 1.
     pub workers: u16,
     /// Which pictures.
     pub pictures: Pictures,
@@ -144,6 +144,8 @@ pub struct H264Recording {
     pub pictures: u64,
     /// Their macroblocks.
     pub macroblocks: u64,
+    /// The number of the first task of each picture.
+    pub begins: Vec<u32>,
     /// Tasks, dependencies and addresses.
     pub recorded: Recorded,
 }
@@ -259,6 +261,7 @@ struct Recorder<'a, S: ?Sized> {
     error: Option<TraceError>,
     pictures: u64,
     macroblocks: u64,
+    begins: Vec<u32>,
     recorded: Recorded,
 }
 
@@ -291,6 +294,7 @@ impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
             error: None,
             pictures: 0,
             macroblocks: 0,
+            begins: Vec::new(),
             recorded: Recorded::default(),
         }
     }
@@ -302,6 +306,7 @@ impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
         number: u64,
         job: Arc<Job>,
     ) -> Result<(), TraceError> {
+        self.begins.push(self.next);
         let frames = job.references().iter().chain([job.frame()]);
         let buffers = frames.map(|frame| frame.buffer()).chain([job.buffer()]);
         for (buffer, bytes) in buffers {
@@ -342,6 +347,7 @@ impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
             stream,
             pictures: self.pictures,
             macroblocks: self.macroblocks,
+            begins: self.begins,
             recorded: Recorded {
                 regions: self.layout.regions(),
                 ..self.recorded
@@ -376,7 +382,7 @@ impl<S: Sink + ?Sized> Recorder<'_, S> {
         waits: impl Iterator<Item = u32>,
     ) -> Result<(), TraceError> {
         let (t, s) = groups(self.groups);
-        let named = [Groups::A, Groups::B, Groups::Own].map(|pattern| {
+        let named = Groups::RECORDED.map(|pattern| {
             let (t, s) = groups(pattern);
             Grouping {
                 name: pattern.name(),
