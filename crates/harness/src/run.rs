@@ -5,7 +5,7 @@ use crate::rounds::{Engine, Pools, Row, once, rate, timed};
 use std::time::Duration;
 use tanada_policy::registry;
 use tanada_report::Report;
-use tanada_runtime::{BuildError, Cancel, Pool, Recorded, Recorder};
+use tanada_runtime::{BuildError, Cancel, PoolBuilder, Recorded, Recorder};
 use tanada_topology::Topology;
 use tanada_workloads::Prepared;
 use tanada_workloads::workload::{Output, RunError};
@@ -33,6 +33,9 @@ pub enum Error {
     /// A run came to no end.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The topology of this machine cannot be read.
+    #[error("cannot read this machine's topology: {0}")]
+    Topology(#[from] tanada_topology::Error),
 }
 
 /// What one engine has measured.
@@ -66,8 +69,8 @@ pub fn run(
     cancel: &Cancel,
     mut output: Option<&mut (dyn Output + '_)>,
 ) -> Result<Report, Error> {
-    let topology = Topology::detect().ok();
-    let mut lanes = lanes(options, topology.as_ref())?;
+    let topology = Topology::detect()?;
+    let mut lanes = lanes(options, &topology)?;
     let records = !options.policies.is_empty() && (options.events || lanes.len() > 1);
     let mut wanted = output.is_some();
     let mut broken = false;
@@ -88,26 +91,18 @@ pub fn run(
     if records && !broken {
         for lane in &mut lanes {
             let label = format!("{}, {}", prepared.input(), lane.engine.name());
-            let builder = builder(options, topology.as_ref(), lane.engine.name());
+            let builder = builder(options, &topology, lane.engine.name());
             lane.recorded = Some(record(builder, &label, prepared, options.events, cancel)?);
         }
     }
-    Ok(report(workload, prepared, lanes, topology.as_ref()))
+    Ok(report(workload, prepared, lanes, &topology))
 }
 
-fn builder(
-    options: &Options,
-    topology: Option<&Topology>,
-    policy: &str,
-) -> tanada_runtime::PoolBuilder {
-    let builder = match topology {
-        Some(topology) => options.pools.builder(topology),
-        None => Pool::builder(),
-    };
-    builder.policy(policy)
+fn builder(options: &Options, topology: &Topology, policy: &str) -> PoolBuilder {
+    options.pools.builder(topology).policy(policy)
 }
 
-fn lanes(options: &Options, topology: Option<&Topology>) -> Result<Vec<Lane>, BuildError> {
+fn lanes(options: &Options, topology: &Topology) -> Result<Vec<Lane>, BuildError> {
     if options.policies.is_empty() {
         return Ok(vec![Lane::new(Engine::Sequential)]);
     }
@@ -123,7 +118,7 @@ fn lanes(options: &Options, topology: Option<&Topology>) -> Result<Vec<Lane>, Bu
 
 /// One more run on a pool whose tasks are recorded: each of them, or their sums.
 fn record(
-    builder: tanada_runtime::PoolBuilder,
+    builder: PoolBuilder,
     label: &str,
     prepared: &mut dyn Prepared,
     each: bool,
@@ -145,11 +140,11 @@ fn report(
     workload: &str,
     prepared: &dyn Prepared,
     lanes: Vec<Lane>,
-    topology: Option<&Topology>,
+    topology: &Topology,
 ) -> Report {
     let input = prepared.input();
     let mut report = Report::new(&format!("{}: {input}", prepared.title()));
-    report.machine = topology.map(host::summary).unwrap_or_default();
+    report.machine = host::summary(topology);
     let facts = prepared.facts();
     for lane in lanes {
         let engine = &lane.engine;

@@ -118,7 +118,7 @@ mod tests {
             .collect();
         let registered: Vec<&str> = tanada_workloads::all()
             .iter()
-            .map(|entry| entry.name)
+            .map(|workload| workload.name())
             .collect();
         assert_eq!(
             workloads, registered,
