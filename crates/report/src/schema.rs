@@ -12,6 +12,9 @@ pub const SCHEMA: &str = "tanada-report 1";
 /// The policy of a row that is the plain program without tasks, on one thread: what the others are held against.
 pub const SEQUENTIAL: &str = "sequential";
 
+/// The policy of a row that is the program as it would be written today: parallel loops with a barrier behind each.
+pub const TODAY: &str = "today";
+
 /// The policy to which ratios are: one queue for all, which anybody would write first, and paper 1's baseline.
 pub const BASELINE: &str = "fcfs";
 

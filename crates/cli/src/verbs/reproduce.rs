@@ -1,12 +1,11 @@
 //! `tanada reproduce`: a subcommand a paper, with the options that the paper has.
 
+use super::chosen::{argument, with_given};
 use crate::ui::{self, Failure, Outcome, OutputFile};
-use clap::error::ErrorKind;
-use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::path::PathBuf;
 use tanada_papers::{Error, Found, Paper, Progress, Request};
-use tanada_workloads::options::{Kind, OptionSpec, Purpose, Values};
+use tanada_workloads::options::{Purpose, Values};
 
 /// A paper, and what is asked of it.
 pub(crate) struct Args {
@@ -44,11 +43,12 @@ impl clap::Args for Args {
 fn of_paper(paper: &'static dyn Paper) -> Command {
     let examples = paper.examples().iter();
     let examples = examples.map(|words| format!("\n  tanada reproduce {} {words}", paper.name()));
+    let options = paper.options().iter();
     Command::new(paper.name())
         .about(paper.about())
         .after_help(format!("Examples:{}", examples.collect::<String>()))
         .arg(switch("quick", "A smaller sample"))
-        .args(paper.options().iter().map(argument))
+        .args(options.map(|spec| argument(spec, Purpose::Run)))
         .arg(
             Arg::new("threads")
                 .long("threads")
@@ -74,27 +74,6 @@ fn switch(name: &'static str, help: &'static str) -> Arg {
         .help(help)
 }
 
-/// An option of a paper, as the parser knows it.
-fn argument(spec: &OptionSpec) -> Arg {
-    let arg = match spec.kind() {
-        Kind::Switch => return switch(spec.flag(), spec.help()),
-        Kind::Count { min, max } => {
-            Arg::new(spec.flag()).value_parser(value_parser!(u64).range(min..=max))
-        }
-        Kind::Path => Arg::new(spec.flag()).value_parser(value_parser!(PathBuf)),
-        Kind::Texts => Arg::new(spec.flag()).action(ArgAction::Append),
-        _ => Arg::new(spec.flag()),
-    };
-    let arg = arg
-        .long(spec.flag())
-        .value_name(spec.placeholder())
-        .help(spec.help());
-    match spec.default_for(Purpose::Run) {
-        Some(default) => arg.default_value(default),
-        None => arg,
-    }
-}
-
 impl clap::FromArgMatches for Args {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Args, clap::Error> {
         let (name, given) = matches
@@ -105,13 +84,13 @@ impl clap::FromArgMatches for Args {
         let paper = *paper.expect("the parser refuses other papers");
         let threads = given.get_one::<u16>("threads").copied();
         let host = || std::thread::available_parallelism().map_or(1, usize::from);
-        let wrong = |message| clap::Error::raw(ErrorKind::ValueValidation, message);
+        let values = Values::new(paper.options(), Purpose::Run);
         Ok(Args {
             paper,
             request: Request {
                 quick: given.get_flag("quick"),
                 threads: threads.map_or_else(host, usize::from),
-                values: values(paper.options(), given).map_err(wrong)?,
+                values: with_given(values, paper.options(), given),
             },
             html: given.get_one::<PathBuf>("html").cloned(),
             json: given.get_flag("json"),
@@ -122,30 +101,6 @@ impl clap::FromArgMatches for Args {
         *self = Args::from_arg_matches(matches)?;
         Ok(())
     }
-}
-
-/// The values of `specs` that the command line gives.
-fn values(specs: &'static [OptionSpec], given: &ArgMatches) -> Result<Values, String> {
-    let mut values = Values::new(specs, Purpose::Run);
-    for spec in specs {
-        let flag = spec.flag();
-        if given.value_source(flag) != Some(ValueSource::CommandLine) {
-            continue;
-        }
-        match spec.kind() {
-            Kind::Switch => values.set(flag, "true")?,
-            Kind::Path => {
-                let path = given.get_one::<PathBuf>(flag);
-                values.set_path(flag, path.expect("the command line gives one"));
-            }
-            _ => {
-                for text in given.get_raw(flag).into_iter().flatten() {
-                    values.set(flag, &text.to_string_lossy())?;
-                }
-            }
-        }
-    }
-    Ok(values)
 }
 
 pub(crate) fn run(args: Args) -> Outcome {

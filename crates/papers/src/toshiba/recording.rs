@@ -150,8 +150,8 @@ impl Splitter {
         self.first = self.next;
         let grouped = |groups: &str| Trace::parse(&bytes, name, &Groups::Named(groups.to_owned()));
         Ok(Picture {
-            a: grouped("a")?,
-            b: grouped("b")?,
+            a: grouped("toshiba-a")?,
+            b: grouped("toshiba-b")?,
         })
     }
 }

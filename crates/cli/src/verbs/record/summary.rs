@@ -1,24 +1,23 @@
-//! What `record` tells of a recording of a workload.
+//! What `record` prints of a recording of a workload.
 
 use crate::ui::{self, Outcome};
-use serde::Serialize;
+use serde::ser::{SerializeMap as _, Serializer};
 use std::path::Path;
 use tanada_report::to_list;
 use tanada_workloads::record::{Counts, Recorded};
+use tanada_workloads::workload::Recording;
 
 /// A recording, as `--json` prints it.
-#[derive(Serialize)]
-pub(super) struct Told<'a> {
+#[derive(serde::Serialize)]
+pub(super) struct Summary<'a> {
     workload: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<&'a str>,
     output: String,
     /// What the table of costs calls itself.
     costs: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pictures: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    macroblocks: Option<u64>,
+    #[serde(flatten, serialize_with = "in_order")]
+    counts: &'a [(&'static str, u64)],
     tasks: u64,
     dependencies: u64,
     records: u64,
@@ -33,8 +32,20 @@ pub(super) struct Told<'a> {
     by_name: Vec<Line<'a>>,
 }
 
+/// Writes counts as the members of an object, in their order.
+fn in_order<S: Serializer>(
+    counts: &[(&'static str, u64)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(counts.len()))?;
+    for (name, count) in counts {
+        map.serialize_entry(name, count)?;
+    }
+    map.end()
+}
+
 /// Tasks of one name.
-#[derive(Serialize)]
+#[derive(serde::Serialize)]
 struct Line<'a> {
     name: &'a str,
     tasks: u64,
@@ -83,29 +94,23 @@ const HEADS: [&str; 7] = [
     "lines written",
 ];
 
-impl<'a> Told<'a> {
-    /// Of a recording that was written to `output`.
-    pub(super) fn new(
-        workload: &'static str,
-        output: &Path,
-        costs: &'a str,
-        recorded: &'a Recorded,
-    ) -> Self {
+impl<'a> Summary<'a> {
+    /// The summary of a recording that was written to `output`.
+    pub(super) fn new(workload: &'static str, output: &Path, recording: &'a Recording) -> Self {
         let Recorded {
             total,
             by_name,
             dependencies,
             ..
-        } = recorded;
+        } = &recording.recorded;
         let file = std::fs::metadata(output).ok();
         let lines = by_name.iter().map(|(name, counts)| Line::new(name, counts));
-        Told {
+        Summary {
             workload,
-            input: None,
+            input: recording.source.as_deref(),
             output: output.display().to_string(),
-            costs,
-            pictures: None,
-            macroblocks: None,
+            costs: &recording.costs,
+            counts: &recording.counts,
             tasks: total.tasks,
             dependencies: *dependencies,
             records: total.records,
@@ -117,14 +122,6 @@ impl<'a> Told<'a> {
             bytes: file.filter(|file| file.is_file()).map(|file| file.len()),
             by_name: lines.collect(),
         }
-    }
-
-    /// Whose pictures it holds.
-    pub(super) fn pictures(mut self, input: &'a str, pictures: u64, macroblocks: u64) -> Self {
-        self.input = Some(input);
-        self.pictures = Some(pictures);
-        self.macroblocks = Some(macroblocks);
-        self
     }
 
     /// Prints it, as JSON or for people.
@@ -143,14 +140,13 @@ impl<'a> Told<'a> {
         };
         let rows = self.by_name.iter().chain([&all]).map(Line::cells);
         ui::print(&to_list(&HEADS, rows))?;
-        let of = |number: Option<u64>, what: &str| {
-            number.map_or(String::new(), |number| format!("{number} {what}, "))
-        };
+        let counts = self.counts.iter();
+        let counts: String = counts
+            .map(|(name, count)| format!("{count} {name}, "))
+            .collect();
         ui::print(&format!(
-            "\n{}: {}{}{} dependencies{}\n",
+            "\n{}: {counts}{} dependencies{}\n",
             self.output,
-            of(self.pictures, "pictures"),
-            of(self.macroblocks, "macroblocks"),
             self.dependencies,
             self.bytes
                 .map_or(String::new(), |bytes| format!(", {bytes} bytes")),

@@ -1,11 +1,12 @@
 //! What recorded computation costs: the one stated table, and the code that it lays out.
 
+use crate::record::tape::{Code, Entry, LINE, STACK_ROOM};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use tanada_h264::{Operation, Stage};
 
 /// The table that is used unless another is given.
-const MPE: &str = include_str!("../../data/mpe.toml");
+const MPE: &str = include_str!("../../../data/mpe.toml");
 
 /// Cycles and code of stages and operations, on a machine that runs the decoder.
 ///
@@ -83,9 +84,6 @@ const LARGEST: f64 = 1e6;
 
 /// No piece of code is larger than this, in bytes.
 const LONGEST: u32 = 1 << 20;
-
-/// Bytes that pieces of code are rounded up to.
-pub(super) const LINE: u64 = 64;
 
 impl Default for Costs {
     /// The table of paper 1's core.
@@ -335,9 +333,6 @@ impl File {
     }
 }
 
-/// The largest part of a stack that a task may be said to use at its beginning.
-pub(super) const STACK_ROOM: u32 = 4096;
-
 /// Refuses a list of names that is not the right one.
 fn complete<'a>(
     what: &str,
@@ -414,16 +409,6 @@ fn operations_of(stage: Stage) -> &'static [Operation] {
     }
 }
 
-/// A piece of code: from the first address up to the second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Code(pub(super) u64, pub(super) u64);
-
-impl Code {
-    pub(super) fn len(self) -> u64 {
-        self.1 - self.0
-    }
-}
-
 /// Costs of an operation in one stage.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OperationCosts {
@@ -445,17 +430,6 @@ pub(super) struct StageCosts {
     pub(super) passes: bool,
     /// Whether a task waits for the task of its stage to the left, above, and above to the right.
     pub(super) after: [bool; 3],
-}
-
-/// What each task does before and after its own work.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) millis: u64,
-    pub(super) code: Code,
-    /// Bytes that are written at first and read at last.
-    pub(super) stack: u32,
-    /// Bytes that are read of the task's descriptor.
-    pub(super) descriptor: u32,
 }
 
 /// A table with its code at addresses.

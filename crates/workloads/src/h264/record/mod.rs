@@ -1,12 +1,17 @@
 //! Recording of H.264 decoding: video signal processing, as paper 1 calls reconstruction.
 
-use super::costs::{Costs, Laid, StageCosts, stage_name};
-use super::layout::{CODE, Layout};
-use super::rows::Rows;
-use super::tape::{Recorded, Tape};
+mod costs;
+mod rows;
+
+pub use costs::{Costs, CostsError};
+
 use crate::h264::build::Builder;
 use crate::h264::graph::{Declared, Graph, Work};
 use crate::h264::{Cut, Dependencies, Groups, Limits, StreamError, Summary};
+use crate::record::layout::{CODE, Layout};
+use crate::record::tape::{Recorded, Tape};
+use costs::{Laid, StageCosts, stage_name};
+use rows::Rows;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -97,9 +102,9 @@ pub struct H264Options {
     pub cut: Cut,
     /// Which tasks wait for those of neighbouring units.
     pub dependencies: Dependencies,
-    /// The groups that tasks carry as plain ones; `a`, `b` and `own` they carry as well, by name.
+    /// The groups that tasks carry as plain ones. They carry those of [`Groups::RECORDED`] as well, by name.
     pub groups: Groups,
-    /// The workers that [`Cut::Own`] and [`Groups::Own`] are made for; at least 1.
+    /// The workers that [`Cut::Default`] and [`Groups::Default`] are made for; at least 1.
     pub workers: u16,
     /// Which pictures.
     pub pictures: Pictures,
@@ -139,6 +144,8 @@ pub struct H264Recording {
     pub pictures: u64,
     /// Their macroblocks.
     pub macroblocks: u64,
+    /// The number of the first task of each picture.
+    pub begins: Vec<u32>,
     /// Tasks, dependencies and addresses.
     pub recorded: Recorded,
 }
@@ -180,7 +187,7 @@ pub enum H264Error {
 ///
 /// # Errors
 /// See [`H264Error`]; what `sink` got by then is no whole trace.
-pub fn h264<S: Sink>(
+pub fn h264<S: Sink + ?Sized>(
     stream: &[u8],
     options: &H264Options,
     sink: &mut S,
@@ -228,7 +235,7 @@ pub fn h264<S: Sink>(
 }
 
 /// Carries out tasks as they are declared, and writes what they do.
-struct Recorder<'a, S> {
+struct Recorder<'a, S: ?Sized> {
     tape: Tape<'a, S>,
     layout: Layout,
     laid: Laid,
@@ -254,10 +261,11 @@ struct Recorder<'a, S> {
     error: Option<TraceError>,
     pictures: u64,
     macroblocks: u64,
+    begins: Vec<u32>,
     recorded: Recorded,
 }
 
-impl<'a, S: Sink> Recorder<'a, S> {
+impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
     fn new(options: &H264Options, sink: &'a mut S) -> Self {
         let laid = options.costs.lay_out(CODE);
         let workers = options.workers.max(1);
@@ -286,6 +294,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
             error: None,
             pictures: 0,
             macroblocks: 0,
+            begins: Vec::new(),
             recorded: Recorded::default(),
         }
     }
@@ -297,6 +306,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
         number: u64,
         job: Arc<Job>,
     ) -> Result<(), TraceError> {
+        self.begins.push(self.next);
         let frames = job.references().iter().chain([job.frame()]);
         let buffers = frames.map(|frame| frame.buffer()).chain([job.buffer()]);
         for (buffer, bytes) in buffers {
@@ -337,6 +347,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
             stream,
             pictures: self.pictures,
             macroblocks: self.macroblocks,
+            begins: self.begins,
             recorded: Recorded {
                 regions: self.layout.regions(),
                 ..self.recorded
@@ -345,7 +356,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
     }
 }
 
-impl<S: Sink> Recorder<'_, S> {
+impl<S: Sink + ?Sized> Recorder<'_, S> {
     /// Writes a task, does its work, and writes what it does.
     fn declare(
         &mut self,
@@ -371,7 +382,7 @@ impl<S: Sink> Recorder<'_, S> {
         waits: impl Iterator<Item = u32>,
     ) -> Result<(), TraceError> {
         let (t, s) = groups(self.groups);
-        let named = [Groups::A, Groups::B, Groups::Own].map(|pattern| {
+        let named = Groups::RECORDED.map(|pattern| {
             let (t, s) = groups(pattern);
             Grouping {
                 name: pattern.name(),
@@ -432,7 +443,7 @@ impl<S: Sink> Recorder<'_, S> {
     }
 }
 
-impl<S: Sink> Graph for Recorder<'_, S> {
+impl<S: Sink + ?Sized> Graph for Recorder<'_, S> {
     type Token = u32;
 
     fn register(&mut self, task: Declared, waits: impl IntoIterator<Item = u32>) -> u32 {
@@ -457,7 +468,7 @@ impl<S: Sink> Graph for Recorder<'_, S> {
 }
 
 /// Sees what a task does, and charges it.
-struct Seer<'a, 'b, S> {
+struct Seer<'a, 'b, S: ?Sized> {
     /// The running one.
     stage: &'a StageCosts,
     tape: &'a mut Tape<'b, S>,
@@ -465,7 +476,7 @@ struct Seer<'a, 'b, S> {
     laid: &'a Laid,
 }
 
-impl<S: Sink> Seer<'_, '_, S> {
+impl<S: Sink + ?Sized> Seer<'_, '_, S> {
     /// A stage of the paper's decoder: see `passes` in the table of costs.
     fn stage(&mut self, job: &Job, stage: Stage, mb: u32) {
         job.run_stage_with(stage, mb, self);
@@ -475,7 +486,7 @@ impl<S: Sink> Seer<'_, '_, S> {
     }
 }
 
-impl<S: Sink> Probe for Seer<'_, '_, S> {
+impl<S: Sink + ?Sized> Probe for Seer<'_, '_, S> {
     #[inline]
     fn code(&mut self, stage: Stage, _mb: u32) {
         self.stage = &self.laid.stages[stage as usize];
