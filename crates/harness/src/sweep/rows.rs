@@ -70,10 +70,6 @@ pub(super) enum Type {
 
 /// A column: its name, and what is in it, row by row.
 #[derive(Debug)]
-#[cfg_attr(
-    not(feature = "parquet"),
-    expect(dead_code, reason = "Parquet's columns have types")
-)]
 pub(super) struct Column {
     pub(super) name: String,
     pub(super) kind: Type,
