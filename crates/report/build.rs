@@ -2,12 +2,15 @@
 //!
 //! The script is Apache ECharts, carried by the package `charming`, which offers its Rust interface to it but not the
 //! text of the script itself. Cargo knows where the package lies (registry, vendored folder or mirror), and its lock
-//! file holds the package's checksum; so this asks Cargo, and copies the one file to where `include_str!` finds it.
+//! file holds the package's checksum. The build script asks Cargo for the folder and copies the one file to where
+//! `include_str!` finds it. The package is a dependency under a cfg that no build sets, so that it is never compiled.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PACKAGE: &str = "charming";
+/// The cfg under which Cargo.toml has the package, for rustc.
+const FLAGS: &str = "--cfg\u{1f}tanada_plotting_script";
 const SCRIPT: &str = "src/asset/echarts-5.5.1.min.js";
 
 fn main() {
@@ -68,6 +71,9 @@ fn metadata(offline: bool) -> Result<PathBuf, String> {
             "--manifest-path",
         ])
         .arg(Path::new(&manifest_folder).join("Cargo.toml"));
+    command
+        .env_remove("RUSTFLAGS")
+        .env("CARGO_ENCODED_RUSTFLAGS", FLAGS);
     if offline {
         command.arg("--offline");
     }
