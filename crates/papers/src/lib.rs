@@ -3,6 +3,15 @@
 //! A paper is a folder (its data, its parameters, its claim) and one line in [`all`]. What papers share lies beside the folders:
 //! published tables ([`published`]), statistics, rows and bars of a claim ([`Item`], [`Bar`]), charts, and [`Reproduction`], which makes
 //! JSON, text and a page of them.
+//!
+//! To add a paper:
+//!
+//! 1. Make a folder with its published tables as CSV and a module that implements [`Paper`]. Options are a table of
+//!    [`OptionSpec`]; the command line makes its subcommand, help and checks of it.
+//! 2. In [`Paper::reproduce`] run the simulations ([`tanada_harness::batch`] uses all threads), report progress, and look at the
+//!    [`Cancel`] handle. Return a [`Reproduction`]: an [`Item`] for every published figure, a [`Bar`] for every figure of the claim, and in
+//!    words what did not come out.
+//! 3. Add a line to [`all`] and a page to `docs/`.
 #![forbid(unsafe_code)]
 
 mod chart;

@@ -1,6 +1,6 @@
-//! How ours is held against what was published.
+//! Measures of how near our figures are to the published ones.
 
-/// How many percent faster `fast` is than `slow`, both in time.
+/// Returns by how many percent `fast` is faster than `slow`; both are times.
 pub(crate) fn gain(slow: f64, fast: f64) -> f64 {
     (slow / fast - 1.0) * 100.0
 }
@@ -39,7 +39,7 @@ impl Agreement {
         found
     }
 
-    /// Both together.
+    /// The sum of both.
     pub(crate) fn and(self, other: Agreement) -> Agreement {
         Agreement {
             alike: self.alike + other.alike,
@@ -47,13 +47,13 @@ impl Agreement {
         }
     }
 
-    /// From 0 to 1; `None` where nothing was compared.
+    /// The share of pairs in the same order, from 0 to 1; `None` if nothing was compared.
     pub(crate) fn share(self) -> Option<f64> {
         (self.of > 0).then(|| self.alike as f64 / self.of as f64)
     }
 }
 
-/// Mean of the absolute differences; `None` of nothing.
+/// Returns the mean of the absolute differences; `None` of no items.
 pub(crate) fn mean_abs_error(items: &[Pair]) -> Option<f64> {
     let sum: f64 = items
         .iter()
@@ -76,7 +76,7 @@ impl Sampled {
     /// The gain of `fast` over `slow`: times of the same pictures, a sample of `all`.
     ///
     /// # Panics
-    /// Where there is no picture, or not as many of one as of the other.
+    /// If there is no picture, or `slow` and `fast` differ in length.
     pub(crate) fn of(slow: &[f64], fast: &[f64], all: u64) -> Sampled {
         assert_eq!(slow.len(), fast.len(), "the same pictures");
         let count = slow.len();
@@ -96,7 +96,8 @@ impl Sampled {
     }
 }
 
-/// Which of `points` no other one beats: it is nowhere worse in any coordinate (smaller is better), and better in one. By index, in order.
+/// Returns the Pareto front of `points` as indices in order: the points that no other point beats. A point beats another one if it is
+/// nowhere larger and in one coordinate smaller.
 pub(crate) fn pareto<const N: usize>(points: &[[f64; N]]) -> Vec<usize> {
     let beats = |a: &[f64; N], b: &[f64; N]| {
         a.iter().zip(b).all(|(a, b)| a <= b) && a.iter().zip(b).any(|(a, b)| a < b)

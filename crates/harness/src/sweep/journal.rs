@@ -1,4 +1,4 @@
-//! The results that there are already: a file that grows by a line a run, so that a sweep that was killed goes on where it was.
+//! The journal of a sweep: a file that grows by a line a run, from which a sweep that was killed resumes.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -20,9 +20,9 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Opens or makes the journal; also the results in it, by identity.
+    /// Opens or makes the journal. Returns the journal and its results by identity.
     ///
-    /// Results of another build of this program do not count: it might come to others.
+    /// Results of another build of this program are dropped, since its results may differ.
     pub(super) fn open(path: &Path) -> Result<(Journal, HashMap<String, String>), Error> {
         let failed = |error: std::io::Error| at_fault(path.display(), error);
         let mut file = OpenOptions::new()
@@ -53,7 +53,7 @@ impl Journal {
             journal.write(&head)?;
             return Ok((journal, HashMap::new()));
         };
-        // Who was killed may have left half a line.
+        // A process that was killed may have left half a line.
         let whole = lines
             .iter()
             .rposition(|&byte| byte == b'\n')
@@ -71,7 +71,7 @@ impl Journal {
         ))
     }
 
-    /// Adds a result; it is kept from now on.
+    /// Adds a result, which survives the end of the process.
     pub(super) fn add(&mut self, identity: &str, row: &str) -> Result<(), Error> {
         self.write(&format!("{identity}\t{row}\n"))
     }
@@ -82,13 +82,13 @@ impl Journal {
             .map_err(|error| at_fault(self.path.display(), error))
     }
 
-    /// The sweep is complete.
+    /// Removes the file: the sweep is complete.
     pub(super) fn remove(self) -> Result<(), Error> {
         std::fs::remove_file(&self.path).map_err(|error| at_fault(self.path.display(), error))
     }
 }
 
-/// What this program is: its file's length and checksum, or its version where that cannot be read.
+/// Identifies this build of the program: length and checksum of its file, or its version if the file cannot be read.
 fn own_identity() -> String {
     let own = std::env::current_exe().and_then(|path| checksum(&path));
     own.map_or_else(

@@ -1,7 +1,7 @@
 //! Sweeps: all combinations of traces, groups, machines, settings, policies and seeds, simulated on all cores of this host.
 //!
-//! A sweep file (docs/sweep.md) says what is simulated. Every result is kept in a journal beside the outputs as soon as it is there, so
-//! that a sweep that was stopped goes on where it was. The outputs are a function of the sweep file and its traces: neither the number of
+//! A sweep file (docs/sweep.md) lists what is simulated. Every result goes at once to a journal beside the outputs, from which a sweep that
+//! was stopped resumes. The outputs are a function of the sweep file and its traces: neither the number of
 //! threads nor interruptions change a byte.
 
 mod journal;
@@ -29,7 +29,7 @@ use rows::{columns, csv, plain};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The sweep file, what it names, or an output is at fault.
+    /// The sweep file, a file that it names, or an output is at fault.
     #[error("{0}")]
     Input(String),
     /// Parquet was asked for, which this build cannot write.
@@ -127,7 +127,7 @@ impl Sweep {
         &self.outputs
     }
 
-    /// What each run is, in the order of the results: rows without results.
+    /// Rows of all runs in the order of the results, without results.
     pub fn runs(&self) -> impl ExactSizeIterator<Item = Row> {
         (0..self.plan.len()).map(|number| self.planned(number))
     }
@@ -176,7 +176,7 @@ impl Sweep {
         Ok(rows)
     }
 
-    /// The row of a run: what it was, and what came of it.
+    /// The row of a run: its place in the sweep, and its results.
     fn row(&self, number: usize, results: &HashMap<String, String>) -> Result<Row, Error> {
         let identity = self.plan.identity(self.plan.cell(number));
         let result = results.get(&identity).map_or("", String::as_str);
@@ -192,7 +192,7 @@ impl Sweep {
         Ok(row)
     }
 
-    /// A table for people: its header, and a line a row with what differs between the runs and the main results.
+    /// Returns the header and the lines of a table for people: what differs between the runs, and the main results.
     pub fn summary<'a>(
         &self,
         rows: &'a [Row],

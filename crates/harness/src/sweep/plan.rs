@@ -1,4 +1,4 @@
-//! What a sweep runs: every trace with all groups on all machines with all settings and numbers of cores under all policies with all seeds.
+//! The runs of a sweep: every trace with all groups on all machines with all settings and numbers of cores under all policies with all seeds.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -25,9 +25,9 @@ pub(super) struct Input {
     /// As the sweep file has it.
     pub(super) name: String,
     pub(super) path: PathBuf,
-    /// Length and CRC-32 of the file: what a result belongs to.
+    /// Length and CRC-32 of the file. A result counts only for the same file.
     identity: String,
-    /// How many tasks it has, as a measure of how long a run takes.
+    /// The number of tasks, as a measure of the time of a run.
     pub(super) tasks: u64,
     /// The names of its groups.
     groupings: Vec<String>,
@@ -41,7 +41,7 @@ pub(super) struct Variant {
     name: String,
     /// One for each key of `[set]`.
     values: Vec<String>,
-    /// CRC-32 of all that the machine is.
+    /// CRC-32 of the whole description of the machine.
     identity: u32,
 }
 
@@ -164,7 +164,7 @@ impl Plan {
         }
     }
 
-    /// What a result is the result of: equal for runs that cannot differ, on one line without tabs.
+    /// Identifies a run in the journal: equal for runs that cannot differ, on one line without tabs.
     pub(super) fn identity(&self, cell: Cell) -> String {
         let (input, variant) = (&self.inputs[cell.input], &self.variants[cell.variant]);
         format!(
@@ -180,7 +180,7 @@ impl Plan {
         )
     }
 
-    /// What a row of the results begins with: names of columns, and their values.
+    /// The first columns of a row: names and values.
     pub(super) fn columns(&self, cell: Cell) -> Vec<(String, String)> {
         let variant = &self.variants[cell.variant];
         let mut columns = vec![
@@ -198,7 +198,7 @@ impl Plan {
         columns
     }
 
-    /// The numbers of a row that also a run without a result has.
+    /// The numbers of a row that do not depend on its result.
     pub(super) fn numbers(&self, cell: Cell) -> [(&'static str, u64); 2] {
         let machine = &self.variants[cell.variant].machine;
         [

@@ -5,10 +5,10 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-/// The key of the column that says why a run has no result.
+/// The key of the column with the reason why a run has no result.
 pub(super) const ERROR: &str = "error";
 
-/// What a run was and what came of it: keys and values in their order. Its JSON form is one object.
+/// A run and its results: keys and values in their order. Its JSON form is one object.
 #[derive(Clone, Debug, Default)]
 pub struct Row(pub(super) Vec<(String, Value)>);
 
@@ -60,7 +60,7 @@ impl Row {
     }
 }
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     Text,
@@ -68,7 +68,7 @@ pub(super) enum Type {
     Fraction,
 }
 
-/// A column: its name, and what is in it, row by row.
+/// A column: its name and its values, row by row.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) name: String,

@@ -1,4 +1,4 @@
-//! What a sweep file says.
+//! The content of a sweep file.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

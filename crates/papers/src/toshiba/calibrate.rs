@@ -12,9 +12,9 @@ use crate::statistics::{Agreement, Pair, gain, mean_abs_error, pareto};
 use serde::{Deserialize, Serialize};
 use tanada_policy::{WorkerId, draw};
 
-/// Parameters that change together, and what they may be.
+/// Parameters that change together, and their values.
 struct Knob {
-    /// As [`Set::with`] names them.
+    /// Keys as in [`Set::with`].
     keys: &'static [&'static str],
     /// Each option has a value for each key, in their order.
     options: &'static [&'static str],
@@ -105,7 +105,7 @@ impl Knob {
 /// Rows that a set is judged by: all L2 sizes, some numbers of cores.
 const CORES: [u16; 4] = [1, 3, 4, 6];
 
-/// A set of the search, and what came of it.
+/// A set of the search and its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Drawn {
     /// Smaller is better: the sum of the squares of the deviations, each in units of what the claim allows.
@@ -126,12 +126,12 @@ pub(crate) struct Drawn {
     pub(crate) rank: Option<f64>,
     /// The same.
     pub(crate) error: Option<f64>,
-    /// Frames a second of FCFS in the headline's cell, over the published.
+    /// Frames a second of FCFS in the headline's cell, over the published ones.
     pub(crate) speed: f64,
 }
 
 impl Drawn {
-    /// How far it is from what was published, in points: uniform A, board A, board B.
+    /// Distances from the published gains in points: uniform A, board A, board B.
     pub(crate) fn distances(&self) -> [f64; 3] {
         distances([self.uniform_a, self.board_a, self.board_b])
     }

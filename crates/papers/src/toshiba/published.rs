@@ -94,7 +94,7 @@ impl Scheduler {
     }
 }
 
-/// A stream on a machine: what one row of Table 2 has for each scheduler.
+/// A stream on a machine. Table 2 has a row for each scheduler in a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Cell {
     /// The input.
@@ -111,7 +111,7 @@ impl fmt::Display for Cell {
     }
 }
 
-/// What Table 2 says of a scheduler in a cell. Misses are those of tasks in [`PICTURES`] pictures.
+/// The figures of Table 2 for a scheduler in a cell. Misses are those of tasks in [`PICTURES`] pictures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measured {
     /// Frames a second.
@@ -127,21 +127,21 @@ pub(crate) struct Measured {
 /// A row of Table 2: a cell with its three schedulers, in the order of [`Scheduler::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Row {
-    /// Where.
+    /// The cell.
     pub(crate) cell: Cell,
-    /// What, by scheduler.
+    /// The figures, by scheduler.
     pub(crate) measured: [Measured; 3],
 }
 
 impl Row {
-    /// What the table says of `scheduler`.
+    /// The figures of `scheduler`.
     pub(crate) fn of(&self, scheduler: Scheduler) -> &Measured {
         &self.measured[scheduler as usize]
     }
 
     /// Published gain of `scheduler` over FCFS, in percent.
     pub(crate) fn gain(&self, scheduler: Scheduler) -> f64 {
-        // Frames a second are no times: the larger ones are the faster.
+        // `gain` takes times; frames a second are their inverse, so that the arguments change places.
         gain(self.of(scheduler).fps, self.of(Scheduler::Fcfs).fps)
     }
 }
@@ -149,9 +149,9 @@ impl Row {
 /// A figure that lost or gained digits in print: neighbouring rows are ten times larger or smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Misprint {
-    /// Where.
+    /// The cell.
     pub(crate) cell: Cell,
-    /// Of which scheduler.
+    /// The scheduler.
     pub(crate) scheduler: Scheduler,
     /// Level of the cache whose misses it should be.
     pub(crate) level: u8,

@@ -9,12 +9,12 @@ use tanada_runtime::Cancel;
 use tanada_trace::{BinaryWriter, Groups, NewTask, Record, Sink, Trace, TraceError};
 use tanada_workloads::record::{self, Costs, H264Error, H264Options, Pictures};
 
-/// A stream's bytes, and where they come from.
+/// A stream's bytes and its name.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// Which input of Table 2 it stands for.
+    /// The input of Table 2 that the stream stands for.
     pub(crate) stream: Stream,
-    /// What it is called in the output.
+    /// The name in the output.
     pub(crate) name: String,
     /// The byte stream.
     pub(crate) bytes: Vec<u8>,
@@ -57,9 +57,9 @@ pub(crate) fn usual_folder() -> Option<PathBuf> {
 /// Sampled pictures of a stream, each of which is a trace of its own.
 #[derive(Debug)]
 pub(crate) struct Recording {
-    /// Of what.
+    /// The stream.
     pub(crate) stream: Stream,
-    /// What the stream is called.
+    /// The name of the stream in the output.
     pub(crate) name: String,
     /// The pictures, in decoding order.
     pub(crate) pictures: Vec<Picture>,

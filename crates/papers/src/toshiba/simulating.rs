@@ -11,7 +11,7 @@ use tanada_sim::outcome::Count;
 use tanada_sim::{Machine, Observer, Options, Outcome, SimError, simulate};
 use tanada_trace::Trace;
 
-/// What is to be simulated.
+/// A simulation: a recording on a machine under a scheduler.
 #[derive(Debug)]
 pub(crate) struct Job<'a> {
     pub(crate) recording: &'a Recording,
@@ -19,7 +19,7 @@ pub(crate) struct Job<'a> {
     pub(crate) machine: Machine,
 }
 
-/// What came of it, as paper 1 counts it: misses are those of tasks, without the scheduler's and other cores'.
+/// The results of a [`Job`], counted as paper 1 does: misses are those of tasks, without those of the scheduler and of other cores.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ran {
     /// Cycles of each picture.
@@ -129,7 +129,8 @@ impl Job<'_> {
 }
 
 impl Scheduler {
-    /// The trace with the groups that it reads. FCFS reads none; those of pattern A colour its Gantt chart, as in fig. 13.
+    /// The trace with the groups that the scheduler reads. FCFS reads no groups; the groups of pattern A colour its Gantt chart, as in
+    /// fig. 13.
     pub(crate) fn trace(self, picture: &Picture) -> &Trace {
         match self {
             Scheduler::Fcfs | Scheduler::A => &picture.a,

@@ -1,4 +1,4 @@
-//! What the comparison comes down to, and what did not come out.
+//! The summary of all rows, the bars of the claim, and what did not come out.
 
 use super::Reproduced;
 use super::published::{MISPRINTS, PICTURES, Scheduler, Stream, claimed, table3};
@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 /// Points by which two published gains have to differ to be in an order.
 const APART: f64 = 5.0;
 
-/// The figures that the claim is about. Percent and points where not said otherwise.
+/// The figures that the claim is about, in percent and points unless a field says otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Summary {
     /// Gain of A in cycles, uniform model (published: 10.96).
