@@ -35,33 +35,29 @@
 
 #![deny(unsafe_code)]
 
-mod bind;
 mod error;
-#[allow(unsafe_code)]
-mod fork;
 #[allow(unsafe_code)]
 mod graph;
 mod marks;
 mod observer;
 #[allow(unsafe_code)]
 mod pool;
-mod recorder;
 #[allow(unsafe_code)]
-mod slab;
-#[doc(hidden)]
-pub mod sleep;
+mod process;
+mod recorder;
 #[allow(unsafe_code)]
 mod worker;
 
-pub use bind::Bind;
 pub use error::{BuildError, GraphError, TaskNames};
 pub use graph::{
     Cancel, Instance, NodeId, Resolver, SGroup, Scope, TGroup, TaskBuilder, Template,
     TemplateBuilder, TemplateTask, Token, TooLate,
 };
 pub use observer::{Observer, TaskView, WorkerObserver};
-pub use pool::{DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder};
+pub use pool::{Bind, DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder};
 pub use recorder::{Recorded, Recorder, Totals};
+#[doc(hidden)]
+pub use worker::sleep;
 pub use tanada_policy::{Hints, WorkerId, registry as policies};
 
 /// The README's program, compiled and run as a doc test.

@@ -6,7 +6,7 @@ use super::{order, scope};
 use crate::error::{GraphError, TaskNames};
 use crate::marks;
 use crate::pool::PoolShared;
-use crate::slab::NodeRef;
+use crate::graph::slab::NodeRef;
 use crate::worker::WorkerCore;
 use parking_lot::Mutex;
 use std::any::Any;

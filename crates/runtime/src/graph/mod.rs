@@ -8,6 +8,7 @@ mod nested;
 mod order;
 mod run;
 mod scope;
+pub(crate) mod slab;
 mod template;
 
 pub use self::core::Cancel;

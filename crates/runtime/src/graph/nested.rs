@@ -7,7 +7,7 @@
 
 use super::GraphCore;
 use crate::pool::PoolShared;
-use crate::slab::{Cold, ErasedBody, Executable, Header, NodeRef};
+use crate::graph::slab::{Cold, ErasedBody, Executable, Header, NodeRef};
 use crate::worker::{self, WorkerCore};
 use parking_lot::Mutex;
 use std::cell::Cell;

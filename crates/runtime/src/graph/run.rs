@@ -14,7 +14,7 @@ use super::core::foreign_task;
 use super::template::{Shape, TemplateTask};
 use crate::marks;
 use crate::pool::PoolShared;
-use crate::slab::{COLD_AT, Cold, Executable, Header};
+use crate::graph::slab::{COLD_AT, Cold, Executable, Header};
 use crate::worker::WorkerCore;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;

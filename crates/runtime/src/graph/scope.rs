@@ -6,7 +6,7 @@ use crate::error::GraphError;
 use crate::marks;
 use crate::observer::TaskView;
 use crate::pool::{Pool, PoolShared};
-use crate::slab::{Cold, ErasedBody, Executable, Header, MAX_COUNT, NodeRef};
+use crate::graph::slab::{Cold, ErasedBody, Executable, Header, MAX_COUNT, NodeRef};
 use crate::worker::{self, WorkerCore};
 use smallvec::SmallVec;
 use std::marker::PhantomData;

@@ -7,7 +7,7 @@ use super::edges::{self, Edges};
 use super::instance::Instance;
 use super::{SGroup, TGroup, order};
 use crate::error::{GraphError, TaskNames};
-use crate::slab::{Cold, task_name};
+use crate::graph::slab::{Cold, task_name};
 use std::sync::Arc;
 use tanada_policy::{Hints, WorkerId};
 

@@ -24,7 +24,7 @@ mod valgrind;
 
 use crate::observer::{Observer, TaskView, WorkerObserver};
 use crate::pool::PoolShared;
-use crate::slab::Header;
+use crate::graph::slab::Header;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};

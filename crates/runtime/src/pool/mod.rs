@@ -1,13 +1,14 @@
 //! Pools of workers, and how they are made.
 
-use crate::bind::Bind;
+mod bind;
+
 use crate::error::{BuildError, GraphError};
-use crate::fork;
+use crate::process;
 use crate::graph::GraphCore;
 use crate::marks::{self, Marked};
 use crate::observer::Observer;
-use crate::slab::Slab;
-use crate::sleep::Sleep;
+use crate::graph::slab::Slab;
+use crate::worker::sleep::Sleep;
 use crate::worker::{EndOnPanic, NativeEnv, Wakes, Worker, WorkerCore};
 use parking_lot::Mutex;
 use std::ptr::NonNull;
@@ -18,6 +19,8 @@ use tanada_policy::registry::{self, Entry, NotNative, Visitor};
 use tanada_policy::{Dispatcher, Placement, Ready, Site, WorkerId};
 use tanada_topology::Topology;
 
+pub use bind::Bind;
+
 /// The most workers that a pool can have.
 pub const MAX_WORKERS: u16 = 1024;
 
@@ -26,7 +29,7 @@ pub const DEFAULT_POLICY: &str = "random-steal";
 
 /// What all threads of a pool share, whatever its policy.
 pub(crate) struct PoolShared {
-    /// Which fork of the program made it; see [`crate::fork`].
+    /// Which fork of the program made it; see [`crate::process`].
     born: u64,
     pub(crate) policy: String,
     pub(crate) placement: Placement,
@@ -138,7 +141,7 @@ impl PoolShared {
 
     /// Whether the pool belongs to the parent of this process.
     pub(crate) fn is_forked(&self) -> bool {
-        self.born != fork::generation()
+        self.born != process::generation()
     }
 
     pub(crate) fn add_ticket(&self) {
@@ -185,7 +188,7 @@ struct Handle(Arc<PoolShared>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.0.born == fork::generation() {
+        if self.0.born == process::generation() {
             let here = std::thread::current().id();
             let on_worker = self
                 .0
@@ -239,7 +242,7 @@ impl Pool {
             let current = GLOBAL.load(Ordering::Acquire);
             // SAFETY: global pools are never freed.
             if let Some(pool) = unsafe { current.as_ref() }
-                && pool.shared().born == fork::generation()
+                && pool.shared().born == process::generation()
             {
                 return Ok(pool.clone());
             }
@@ -424,7 +427,7 @@ impl<O: Observer> PoolBuilder<O> {
             });
         }
         let workers = asked as u16;
-        fork::watch();
+        process::watch();
         let placement = topology.place(workers);
         let (dispatcher, locals) = D::build(&Site::new(&placement, self.seed));
         assert_eq!(
@@ -434,7 +437,7 @@ impl<O: Observer> PoolBuilder<O> {
         );
         let dispatcher = Arc::new(dispatcher);
         let pool = Arc::new_cyclic(|this| PoolShared {
-            born: fork::generation(),
+            born: process::generation(),
             policy: name.to_owned(),
             placement,
             seed: self.seed,

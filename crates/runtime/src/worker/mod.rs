@@ -2,11 +2,13 @@
 //!
 //! Only [`Worker`] is compiled once a (policy, observer); everything else sees its [`WorkerCore`].
 
+pub mod sleep;
+
 use crate::marks;
 use crate::observer::{Observer, WorkerObserver};
 use crate::pool::PoolShared;
-use crate::slab::{Header, NodeRef};
-use crate::sleep::Woke;
+use crate::graph::slab::{Header, NodeRef};
+use crate::worker::sleep::Woke;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
