@@ -109,7 +109,7 @@ const LISTED: &[(&str, usize, &str)] = &[
         "counting allocations",
     ),
     (
-        "crates/sim/src/handle.rs",
+        "crates/sim/src/parts/handle.rs",
         40,
         "handles of the simulated engine's tasks",
     ),

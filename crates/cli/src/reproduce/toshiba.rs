@@ -6,8 +6,8 @@ use super::set::Set;
 use super::simulating::{self, Job, Ran};
 use super::statistics::{Pair, Sampled};
 use tanada_report::Timeline;
-use tanada_sim::report::timeline;
-use tanada_sim::{Run, SimError};
+
+use tanada_sim::{Run, SimError, timeline};
 use tanada_workloads::record::H264Error;
 
 /// How much is simulated.

@@ -245,7 +245,7 @@ fn machines() -> Result<Vec<Machine>, Error> {
 
 /// The chart of one picture, as that of a native run.
 fn picture(recording: &Recording, outcome: &Outcome, runs: &[Run], shown: u64) -> Timeline {
-    let mut all = tanada_sim::report::timeline(&recording.trace, outcome, "", runs);
+    let mut all = tanada_sim::timeline(&recording.trace, outcome, "", runs);
     all.label = format!(
         "{} on {}, picture {shown} and what runs beside it",
         outcome.policy, outcome.machine
