@@ -11,34 +11,15 @@
 //! A new dispatcher is one file here and one line in [`registry`]; a policy of another crate plugs in by type.
 #![forbid(unsafe_code)]
 
-pub mod central;
-pub mod critical_path;
 mod delivery;
-mod dispatcher;
-pub mod fcfs;
+pub mod dispatchers;
 mod governor;
-mod hints;
-pub mod lcfs;
-pub mod locality_steal;
-pub mod near_steal;
-mod owners;
-mod prepared;
-mod random;
-pub mod random_steal;
 pub mod registry;
-pub mod serial;
-pub mod slifo;
-pub mod stealing;
-pub mod sticky;
-pub mod ts;
-pub mod ts_local;
-pub mod ts_sticky;
+mod seam;
 
 pub use delivery::{ChannelState, Delivery, Notice};
-pub use dispatcher::{Dispatcher, Env, Fork, Op, Origin, Site, Wake};
+pub use dispatchers::{central, stealing};
 pub use governor::{Event, Governor, Observation, Plan};
-pub use hints::Hints;
-pub use prepared::Prepared;
-pub use random::draw;
+pub use seam::{Dispatcher, Env, Fork, Hints, Op, Origin, Prepared, Site, Wake, draw};
 pub use tanada_queues::Ready;
 pub use tanada_topology::{Placement, WorkerId};

@@ -3,19 +3,19 @@
 //! Every command, benchmark, report and test goes through this list; a new dispatcher is one file and one line here.
 
 use crate::Dispatcher;
-use crate::central::{Central, Rule};
-use crate::critical_path::CriticalPath;
-use crate::fcfs::Fcfs;
-use crate::lcfs::Lcfs;
-use crate::locality_steal::Locality;
-use crate::near_steal::Near;
-use crate::random_steal::Random;
-use crate::serial::Serial;
-use crate::slifo::Slifo;
-use crate::stealing::Stealing;
-use crate::ts::Ts;
-use crate::ts_local::TsLocal;
-use crate::ts_sticky::TsSticky;
+use crate::dispatchers::central::{Central, Rule};
+use crate::dispatchers::critical_path::CriticalPath;
+use crate::dispatchers::fcfs::Fcfs;
+use crate::dispatchers::lcfs::Lcfs;
+use crate::dispatchers::locality_steal::Locality;
+use crate::dispatchers::near_steal::Near;
+use crate::dispatchers::random_steal::Random;
+use crate::dispatchers::serial::Serial;
+use crate::dispatchers::slifo::Slifo;
+use crate::dispatchers::stealing::Stealing;
+use crate::dispatchers::ts::Ts;
+use crate::dispatchers::ts_local::TsLocal;
+use crate::dispatchers::ts_sticky::TsSticky;
 
 /// The dispatcher that is taken natively where a user asks for groups and names none.
 pub const GROUPED_POLICY: &str = "ts-local";

@@ -34,7 +34,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::Duration;
 use tanada_policy::central::Central;
-use tanada_policy::serial::Serial;
+use tanada_policy::dispatchers::serial::Serial;
 use tanada_policy::{Hints, Origin, Ready, WorkerId};
 
 /// The policy of pools that mark.

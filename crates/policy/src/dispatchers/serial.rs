@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::central::Rule;
+use crate::dispatchers::central::Rule;
 use crate::{Hints, Ready, Site, WorkerId};
 
 /// The rule of `serial`.

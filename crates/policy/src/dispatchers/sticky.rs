@@ -23,7 +23,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::owners::Owners;
+use crate::dispatchers::owners::Owners;
 use crate::{Ready, WorkerId};
 
 /// Tasks by age; never empty while it is in the matrix.

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::central::Rule;
+use crate::dispatchers::central::Rule;
 use crate::{Hints, Prepared, Ready, Site, WorkerId};
 
 /// The rule of `critical-path`.

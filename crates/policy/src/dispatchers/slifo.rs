@@ -1,6 +1,6 @@
 //! `slifo`: stay with the same code, newest first. It needs no groups from anybody.
 //!
-//! Rule: as [`sticky`](crate::sticky) says, with one T group; with the S group 1 + r for a task whose [`Hints::code`] was
+//! Rule: as [`sticky`](crate::dispatchers::sticky) says, with one T group; with the S group 1 + r for a task whose [`Hints::code`] was
 //! the r-th (from 0) different one among the tasks that became ready, in the order of age; and with cells that are last in, first out. So a
 //! worker takes the newest task of the code that it ran last; else of its own codes the one that came up first; else it takes over the
 //! code with the most ready tasks (of equals the one that came up first). The T and S groups of the hints are not looked at; code 0 is a
@@ -11,8 +11,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::central::Rule;
-use crate::sticky::Sticky;
+use crate::dispatchers::central::Rule;
+use crate::dispatchers::sticky::Sticky;
 use crate::{Hints, Ready, Site, WorkerId};
 
 /// The only T group.

@@ -2,7 +2,7 @@
 //!
 //! Rule: an idle worker takes the newest ready task.
 
-use crate::central::Rule;
+use crate::dispatchers::central::Rule;
 use crate::{Hints, Ready, Site, WorkerId};
 
 /// The rule of `lcfs`.

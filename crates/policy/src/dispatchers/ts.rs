@@ -25,8 +25,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::central::Rule;
-use crate::owners::Owners;
+use crate::dispatchers::central::Rule;
+use crate::dispatchers::owners::Owners;
 use crate::{Hints, Ready, Site, WorkerId};
 
 /// A FIFO of tasks with their ages; never empty while it is in the matrix.

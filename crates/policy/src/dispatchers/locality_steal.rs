@@ -1,6 +1,6 @@
 //! `locality-steal`: work stealing that honours the groups of paper 1 as hints.
 //!
-//! Rule: as [`stealing`](crate::stealing) says, with mail:
+//! Rule: as [`stealing`](crate::dispatchers::stealing) says, with mail:
 //!
 //! - a ready task of S group s >= 1 is mailed to worker (s - 1) mod workers, be that the worker on which it became ready or not;
 //! - a worker asks its mailbox before its own deque;
@@ -11,7 +11,7 @@
 //! The digest of a task in a T group is T mod 2^16, so this prefers the T group that the thief ran last. A task of digest 0 (T0, or a
 //! task that says nothing) does not count as taken last; and while nothing else was taken there is no preference.
 
-use crate::stealing::{Family, Seats};
+use crate::dispatchers::stealing::{Family, Seats};
 use crate::{Env, Hints, Origin, Ready, Site, WorkerId};
 
 /// The victim order and the mail of `locality-steal`.

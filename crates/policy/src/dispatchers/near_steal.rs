@@ -1,9 +1,9 @@
 //! `near-steal`: steal from the nearest worker that has a task, as the topology says what is near.
 //!
-//! Rule: as [`stealing`](crate::stealing) says; no mail. A thief's victims are tried ring by ring, the nearest first, as
+//! Rule: as [`stealing`](crate::dispatchers::stealing) says; no mail. A thief's victims are tried ring by ring, the nearest first, as
 //! [`Seats::rob_nearest`] says.
 
-use crate::stealing::{Family, Seats};
+use crate::dispatchers::stealing::{Family, Seats};
 use crate::{Env, Origin, Ready, Site};
 
 /// The victim order of `near-steal`.
