@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
             let bytes = self.cache.block(place.block, self.trace)?;
             match codec::decode(bytes, place, window, WINDOW, &mut self.scratch) {
                 Some(Step::Full) => {
-                    place.keep(window);
+                    place.keep_recent(window);
                     return Ok(());
                 }
                 Some(Step::End) => place.block = NONE,

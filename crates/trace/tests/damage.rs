@@ -202,20 +202,20 @@ fn tasks_may_be_read_again() {
     assert!(records > 4 * trace.records());
 }
 
-/// A task graph of one task whose records begin at the begin of the first block.
+/// The bytes of a graph of one task whose records begin at the start of the first block.
 const ONE_TASK: [u8; 11] = [0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0];
 
-/// Operations and what stands apart of them, as a block.
-fn block(ops: &[u8], apart: &[u8]) -> Vec<u8> {
-    [&(ops.len() as u32).to_le_bytes(), ops, apart].concat()
+/// A block of these operations and operands.
+fn block(ops: &[u8], operands: &[u8]) -> Vec<u8> {
+    [&(ops.len() as u32).to_le_bytes(), ops, operands].concat()
 }
 
 #[test]
 fn operations_as_documented() {
-    let records = |ops: &[u8], apart: &[u8], count| {
-        read_all(&file_of(&block(ops, apart), &ONE_TASK, [1, 0, count])).map(|read| read.1)
+    let records = |ops: &[u8], operands: &[u8], count| {
+        read_all(&file_of(&block(ops, operands), &ONE_TASK, [1, 0, count])).map(|read| read.1)
     };
-    // Read of 8 bytes at 0x10; the same distance again; behind it; computation of 200 cycles; as many again, three times.
+    // A read of 8 bytes at 0x10; one at the same distance; one behind it; 200 cycles of computation; a run of 3 more of those.
     let read = Kind::Read as u8;
     let ops = [
         read | 3 << 2 | 2 << 5,
@@ -235,7 +235,7 @@ fn operations_as_documented() {
         Record::compute(200),
     ];
     assert_eq!(records(&ops, &[0x90, 200, 3], 7).unwrap(), expected);
-    // A loop of two, of which five records come.
+    // A loop of period 2 that ends in the middle of its third round.
     let ops = [
         read | 3 << 2 | 2 << 5,
         3 << 2,
@@ -255,15 +255,19 @@ fn operations_as_documented() {
         expected
     );
 
-    for (ops, apart, what) in [
+    // Enough records before the loop that only its period is at fault.
+    let long_loop = [&[0; 66][..], &[0xe8, 0xe0]].concat();
+    for (ops, operands, what) in [
         (&[][..], &[][..], "no end"),
-        (&[0xe4], &[], "goes on in a block that is not there"),
-        (&[0xec], &[], "an operation that there is not"),
-        (&[0xfc], &[], "an operation that there is not"),
-        (&[0xe8, 0xe0], &[1, 1, 0], "a loop of one"),
-        (&[0xe8, 0xe0], &[2, 1, 0], "a loop of nothing"),
-        (&[0, 0, 0, 0, 0xe8, 0xe0], &[33, 1, 0], "too long a loop"),
-        (&[1 << 2 | 4 << 5, 0xe0], &[0], "a run of nothing"),
+        (&[0xe4], &[], "continues in a missing block"),
+        (&[0xec], &[], "an unknown control operation"),
+        (&[0xfc], &[], "an unknown control operation"),
+        (&[0xe8, 0xe0], &[1, 1, 0], "a loop of period 1 at the start"),
+        (&[0xe8, 0xe0], &[2, 1, 0], "a loop of period 2 at the start"),
+        (&[0, 0, 0xe8, 0xe0], &[0, 1, 0], "a loop of period 0"),
+        (&[0, 0, 0xe8, 0xe0], &[0, 0, 0], "no records of period 0"),
+        (&long_loop, &[33, 40, 0], "a loop of period 33"),
+        (&[1 << 2 | 4 << 5, 0xe0], &[0], "a run of 0 records"),
         (
             &[read | 7 << 2 | 2 << 5, 0xe0],
             &[0xff; 8],
@@ -280,7 +284,7 @@ fn operations_as_documented() {
             "a run below 0",
         ),
     ] {
-        let error = records(ops, apart, 1).expect_err(what).to_string();
+        let error = records(ops, operands, 1).expect_err(what).to_string();
         assert!(
             error.starts_with("in.tnb: damaged: the block of ")
                 && error.contains(": its records make no sense"),
@@ -293,8 +297,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 400 }))]
 
     #[test]
-    fn any_operations(ops in proptest::collection::vec(any::<u8>(), 0..200), apart in proptest::collection::vec(any::<u8>(), 0..900)) {
-        let _ = read_all(&file_of(&block(&ops, &apart), &ONE_TASK, [1, 0, 0]));
+    fn any_operations(ops in proptest::collection::vec(any::<u8>(), 0..200), operands in proptest::collection::vec(any::<u8>(), 0..900)) {
+        let _ = read_all(&file_of(&block(&ops, &operands), &ONE_TASK, [1, 0, 0]));
     }
 
     #[test]

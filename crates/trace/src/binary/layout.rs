@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::TraceError;
 use crate::blocks::{Block, BlockWriter, Store};
-use crate::codec::{BLOCK, MOST_AT_ONCE};
+use crate::codec::{BLOCK, MAX_RECORDS_PER_OP};
 use crate::graph::{MOST_TASKS, NONE};
 
 /// The first bytes: no text, and damaged by whatever changes line ends.
@@ -184,7 +184,7 @@ impl Layout {
         };
         // Whether there are exactly so many is known when all were read; that there cannot be is known here, before memory is asked for.
         if counts.tasks * LEAST_TASK + counts.edges > bytes(&graph)
-            || counts.records > bytes(&blocks) * MOST_AT_ONCE as u64
+            || counts.records > bytes(&blocks) * MAX_RECORDS_PER_OP as u64
         {
             return Err(fault(
                 "damaged: its footer counts more than its blocks can hold",
