@@ -126,14 +126,8 @@ pub fn any_graph(tasks: usize) -> impl Strategy<Value = Graph> {
         |(tasks, shape, seed)| {
             let mut graph = Graph::default();
             for (t, s, depth, duration, code) in tasks {
-                graph.add(
-                    Hints {
-                        depth,
-                        code,
-                        ..Hints::groups(t, s)
-                    },
-                    duration,
-                );
+                let hints = Hints::groups(t, s).with_depth(depth).with_code(code);
+                graph.add(hints, duration);
             }
             lay_edges(&mut graph, shape, seed);
             graph

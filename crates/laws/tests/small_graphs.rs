@@ -20,10 +20,7 @@ const SEEDS: u32 = 2;
 const PLACES: u32 = 5;
 
 fn hints(assignment: u32, task: u32) -> Hints {
-    Hints {
-        code: u64::from((assignment + task * 3) % 4),
-        ..groups(assignment, task)
-    }
+    groups(assignment, task).with_code(u64::from((assignment + task * 3) % 4))
 }
 
 fn groups(assignment: u32, task: u32) -> Hints {
