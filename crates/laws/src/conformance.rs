@@ -43,8 +43,7 @@ pub fn conforms<D: Dispatcher>(entry: &Entry, case: Case<'_>) -> Result<(), Stri
     let promises = Promises {
         greedy: entry.greedy,
     };
-    check(graph, &log, promises)
-        .map_err(|violation| explain(violation.to_string()))?;
+    check(graph, &log, promises).map_err(|violation| explain(violation.to_string()))?;
     let mut model = model(entry.name, graph, placement, seed).ok_or_else(|| {
         blame("no model; every registered policy has one in the laws crate".to_owned())
     })?;

@@ -222,7 +222,10 @@ mod tests {
         let mut cells: Cells<u8> = Cells::new();
         assert_eq!(cells.in_use(), 0);
         let (first, second) = (cells.add(7), cells.add(u32::MAX));
-        assert_eq!((cells.find(7), cells.find(u32::MAX)), (Some(first), Some(second)));
+        assert_eq!(
+            (cells.find(7), cells.find(u32::MAX)),
+            (Some(first), Some(second))
+        );
         cells.remove(first);
         assert_eq!((cells.find(7), cells.in_use()), (None, 1));
         assert_eq!((cells.add(9), cells[first].s), (first, 9));
