@@ -12,39 +12,77 @@ use tanada_queues::sync::{Mutex, total_order};
 
 /// A dispatcher's rule as a state machine that is called by one thread at a time.
 pub trait Rule: Send + 'static {
-    /// As [`Dispatcher::GREEDY`].
-    const GREEDY: bool = true;
-
-    /// The only worker that is ever given a task, where there is such a one.
+    /// The only worker that is ever given a task, if there is only one.
     const ONLY: Option<WorkerId> = None;
 
-    /// Whether [`Rule::ready`] looks at other hints than the T and S groups. Where it does not they are not read.
-    const READS_HINTS: bool = false;
-
-    /// As [`Dispatcher::READS_GROUPS`]. Where neither this nor [`Rule::READS_HINTS`] is set no hint is read at all.
-    const READS_GROUPS: bool = false;
+    /// What [`Rule::ready`] reads of the hints. Reading less costs less: hints lie on a cache line of their own.
+    const READS: Reads = Reads::All;
 
     /// As [`Dispatcher::NEEDS_PREPARED`].
     const NEEDS_PREPARED: bool = false;
 
-    /// What [`Rule::ready`] looks at, of the hints. What is left out is not read from memory: it lies on a cache line of its own.
-    #[inline]
-    fn looks_at(hints: Hints) -> Hints {
-        if Self::READS_HINTS {
-            hints
-        } else {
-            Hints::groups(hints.t, hints.s)
-        }
-    }
-
     /// The state before anything is ready.
     fn build(site: &Site<'_>) -> Self;
 
-    /// A task became ready. Ages grow from call to call.
-    fn ready(&mut self, age: u64, task: Ready, hints: Hints);
+    /// A task became ready. Calls come in the order of age.
+    fn ready(&mut self, task: Ready, arrival: Arrival);
 
-    /// The task that `worker`, which is idle, takes.
+    /// Returns the task that `worker`, which is idle, takes.
     fn next(&mut self, worker: WorkerId) -> Option<Ready>;
+}
+
+/// What a [`Rule`] reads of a task's hints. It sees zeros in place of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reads {
+    /// Nothing.
+    Nothing,
+    /// The T and the S group.
+    Groups,
+    /// [`Hints::code`].
+    Code,
+    /// All hints, the groups among them.
+    All,
+}
+
+impl Reads {
+    /// Whether the T and S groups are among what is read.
+    pub const fn groups(self) -> bool {
+        matches!(self, Reads::Groups | Reads::All)
+    }
+
+    /// What is read of the hints of `task`.
+    #[inline]
+    fn of(self, env: &impl Env, task: &Ready) -> Hints {
+        match self {
+            Reads::Nothing => Hints::default(),
+            Reads::Groups => {
+                let hints = env.hints(task);
+                Hints::groups(hints.t, hints.s)
+            }
+            Reads::Code => Hints::default().with_code(env.hints(task).code),
+            Reads::All => env.hints(task),
+        }
+    }
+}
+
+/// How a task became ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Arrival {
+    /// The task's age: the number of tasks that became ready in this pool before it.
+    pub age: u64,
+    /// The worker on which it became ready; `None`: outside any worker.
+    pub on: Option<WorkerId>,
+    /// What the task says of itself, as far as the rule [reads](Rule::READS) it.
+    pub hints: Hints,
+}
+
+impl Arrival {
+    /// A task of age `age` became ready on worker `on`. Only tests that drive a rule by hand need this.
+    pub const fn new(age: u64, on: Option<WorkerId>, hints: Hints) -> Self {
+        Arrival { age, on, hints }
+    }
 }
 
 /// An event in a pool, as seen inside its critical section. Tasks are named by their handles, which an engine may use again after the
@@ -53,12 +91,10 @@ pub trait Rule: Send + 'static {
 pub enum Logged {
     /// A task became ready.
     Ready {
-        /// Its age.
-        age: u64,
         /// Its handle.
         task: u64,
-        /// What it says of itself (nothing where the rule reads no hints).
-        hints: Hints,
+        /// How it became ready.
+        arrival: Arrival,
     },
     /// A worker asked for a task. A worker that found the pool empty without entering it leaves no such event.
     Next {
@@ -97,14 +133,13 @@ struct State<R, L> {
 
 impl<R: Rule, L: Recorder> State<R, L> {
     #[inline]
-    fn ready(&mut self, task: Ready, hints: Hints) {
-        let age = self.age;
+    fn ready(&mut self, task: Ready, on: Option<WorkerId>, hints: Hints) {
+        let arrival = Arrival::new(self.age, on, hints);
         self.recorder.record(|| Logged::Ready {
-            age,
             task: task.handle(),
-            hints,
+            arrival,
         });
-        self.rule.ready(age, task, hints);
+        self.rule.ready(task, arrival);
         self.age += 1;
         self.available += 1;
     }
@@ -178,21 +213,18 @@ fn ask_for<R: Rule>(more: usize, env: &mut impl Env) {
     }
 }
 
+/// The worker on which a task becomes ready during this call.
 #[inline]
-fn hints_for<R: Rule>(env: &impl Env, task: &Ready) -> Hints {
-    if R::READS_HINTS || R::READS_GROUPS {
-        R::looks_at(env.hints(task))
-    } else {
-        Hints::default()
-    }
+fn place(env: &impl Env) -> Option<WorkerId> {
+    let me = env.me();
+    me.is_worker().then_some(me)
 }
 
 impl<R: Rule, L: Recorder> Dispatcher for Central<R, L> {
     /// Room for the hints of released tasks: they are read before the lock is taken, since reading them may miss the cache.
     type Local = Vec<(Ready, Hints)>;
 
-    const GREEDY: bool = R::GREEDY;
-    const READS_GROUPS: bool = R::READS_GROUPS;
+    const READS_GROUPS: bool = R::READS.groups();
     const NEEDS_PREPARED: bool = R::NEEDS_PREPARED;
 
     fn build(site: &Site<'_>) -> (Self, Vec<Self::Local>) {
@@ -210,8 +242,8 @@ impl<R: Rule, L: Recorder> Dispatcher for Central<R, L> {
     }
 
     fn inject<E: Env>(&self, env: &mut E, task: Ready) {
-        let hints = hints_for::<R>(env, &task);
-        self.enter(env, |state| state.ready(task, hints));
+        let (on, hints) = (place(env), R::READS.of(env, &task));
+        self.enter(env, |state| state.ready(task, on, hints));
     }
 
     #[inline]
@@ -240,14 +272,14 @@ impl<R: Rule, L: Recorder> Dispatcher for Central<R, L> {
             return self.next(local, env);
         }
         local.extend(released.drain(..).map(|task| {
-            let hints = hints_for::<R>(env, &task);
+            let hints = R::READS.of(env, &task);
             (task, hints)
         }));
-        let me = env.me();
+        let (me, on) = (env.me(), place(env));
         let task = self.enter(env, |state| {
             local
                 .drain(..)
-                .for_each(|(task, hints)| state.ready(task, hints));
+                .for_each(|(task, hints)| state.ready(task, on, hints));
             state.next(me)
         });
         task.map(|task| (task, Origin::Pool))

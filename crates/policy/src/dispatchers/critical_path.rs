@@ -9,8 +9,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::dispatchers::central::Rule;
-use crate::{Hints, Prepared, Ready, Site, WorkerId};
+use crate::dispatchers::central::{Arrival, Reads, Rule};
+use crate::{Prepared, Ready, Site, WorkerId};
 
 /// The rule of `critical-path`.
 #[derive(Debug)]
@@ -21,6 +21,7 @@ pub struct CriticalPath {
 }
 
 impl Rule for CriticalPath {
+    const READS: Reads = Reads::Nothing;
     const NEEDS_PREPARED: bool = true;
 
     fn build(site: &Site<'_>) -> Self {
@@ -31,7 +32,7 @@ impl Rule for CriticalPath {
         }
     }
 
-    fn ready(&mut self, age: u64, task: Ready, _hints: Hints) {
+    fn ready(&mut self, task: Ready, Arrival { age, .. }: Arrival) {
         let level = self.prepared.bottom_level(task.handle());
         self.ready.insert((Reverse(level), age), task);
     }

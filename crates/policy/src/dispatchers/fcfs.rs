@@ -4,20 +4,22 @@
 
 use std::collections::VecDeque;
 
-use crate::dispatchers::central::Rule;
-use crate::{Hints, Ready, Site, WorkerId};
+use crate::dispatchers::central::{Arrival, Reads, Rule};
+use crate::{Ready, Site, WorkerId};
 
 /// The rule of `fcfs`.
 #[derive(Debug, Default)]
 pub struct Fcfs(VecDeque<Ready>);
 
 impl Rule for Fcfs {
+    const READS: Reads = Reads::Nothing;
+
     fn build(_site: &Site<'_>) -> Self {
         Self::default()
     }
 
     #[inline]
-    fn ready(&mut self, _age: u64, task: Ready, _hints: Hints) {
+    fn ready(&mut self, task: Ready, _arrival: Arrival) {
         self.0.push_back(task); // calls come in the order of age
     }
 

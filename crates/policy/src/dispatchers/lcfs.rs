@@ -2,20 +2,22 @@
 //!
 //! Rule: an idle worker takes the newest ready task.
 
-use crate::dispatchers::central::Rule;
-use crate::{Hints, Ready, Site, WorkerId};
+use crate::dispatchers::central::{Arrival, Reads, Rule};
+use crate::{Ready, Site, WorkerId};
 
 /// The rule of `lcfs`.
 #[derive(Debug, Default)]
 pub struct Lcfs(Vec<Ready>);
 
 impl Rule for Lcfs {
+    const READS: Reads = Reads::Nothing;
+
     fn build(_site: &Site<'_>) -> Self {
         Self::default()
     }
 
     #[inline]
-    fn ready(&mut self, _age: u64, task: Ready, _hints: Hints) {
+    fn ready(&mut self, task: Ready, _arrival: Arrival) {
         self.0.push(task); // calls come in the order of age
     }
 

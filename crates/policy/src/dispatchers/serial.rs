@@ -4,15 +4,15 @@
 
 use std::collections::VecDeque;
 
-use crate::dispatchers::central::Rule;
-use crate::{Hints, Ready, Site, WorkerId};
+use crate::dispatchers::central::{Arrival, Reads, Rule};
+use crate::{Ready, Site, WorkerId};
 
 /// The rule of `serial`.
 #[derive(Debug, Default)]
 pub struct Serial(VecDeque<Ready>);
 
 impl Rule for Serial {
-    const GREEDY: bool = false;
+    const READS: Reads = Reads::Nothing;
     const ONLY: Option<WorkerId> = Some(WorkerId(0));
 
     fn build(_site: &Site<'_>) -> Self {
@@ -20,7 +20,7 @@ impl Rule for Serial {
     }
 
     #[inline]
-    fn ready(&mut self, _age: u64, task: Ready, _hints: Hints) {
+    fn ready(&mut self, task: Ready, _arrival: Arrival) {
         self.0.push_back(task);
     }
 

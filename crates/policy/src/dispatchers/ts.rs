@@ -20,195 +20,272 @@
 //! oldest head. T' is undefined at first, stays when its cells run empty, and is unchanged when the worker halts. S group s >= 1
 //! belongs at first to worker (s - 1) mod workers; `Sown += S'` takes it from its owner; S0 belongs to nobody and is not in `~Sown`.
 //!
-//! Cost: O(log cells) a call, amortised: selecting a T group indexes its cells once, and each of them is emptied before the next
-//! selection. T and S may be any numbers.
+//! # How
+//!
+//! Ages and the fact that workers take from T' and T0 only make simple structures sufficient:
+//!
+//! - No task leaves a T group that waits, so its tasks are one queue, and the groups wait in the order of their first tasks: line 4 takes
+//!   the first group of a queue. Its tasks are then sorted by S group.
+//! - In T' and in T0 (a [`Row`] each) the oldest head of a worker's cells is the oldest task of its S groups. So one queue a worker, a
+//!   *lane*, stands for all cells of its S groups, until an S group changes hands and its tasks must be told from the others.
+//! - From then on, and until the row is empty, each S group has a cell, and each worker a heap of its cells by age of the head.
+//!
+//! Cost: O(1) a task as long as no S group changes hands in its T group; in such a group O(log cells) a task, and O(workers) for taking over
+//! (the oldest head is sought in one heap a worker). Each task is moved at most twice, from the waiting queue into a lane and from there
+//! into a cell. T and S may be any numbers; those below 65,536 are looked up in arrays, others in a search tree. Memory: in proportion to
+//! the most tasks and cells that were there at once, at most 256 KiB for each of four arrays, and a tree node for each S group beyond 65,535
+//! that changed hands.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use crate::dispatchers::central::Rule;
-use crate::dispatchers::owners::Owners;
+use crate::dispatchers::cells::{Cells, Heap, Places};
+use crate::dispatchers::central::{Arrival, Reads, Rule};
+use crate::dispatchers::groups::{Owners, Waiting};
 use crate::{Hints, Ready, Site, WorkerId};
 
-/// A FIFO of tasks with their ages; never empty while it is in the matrix.
-type Cell = VecDeque<(u64, Ready)>;
-
-/// The heads of the cells of one T group, without that of S0.
-#[derive(Debug, Default)]
-struct Heads {
-    /// Age of the head -> S group.
-    all: BTreeMap<u64, u32>,
-    /// The same for each worker, of the S groups associated with it.
-    own: Vec<BTreeMap<u64, u32>>,
+/// A task of an S group, or of S0, in a T group that is known.
+#[derive(Debug)]
+struct Task {
+    age: u64,
+    s: u32,
+    task: Ready,
 }
 
-impl Heads {
+/// The tasks of T' or of T0.
+#[derive(Debug)]
+struct Row {
+    /// The cell of S0.
+    free: VecDeque<Ready>,
+    /// Number of tasks in S groups other than S0.
+    spatial: usize,
+    /// Of each worker the tasks of its S groups, oldest first. Empty if `split`.
+    lanes: Vec<VecDeque<Task>>,
+    /// Whether the tasks of S groups are in `cells` instead.
+    split: bool,
+    /// The tasks of S groups, with their ages.
+    cells: Cells<(u64, Ready)>,
+    /// Of each worker its cells, which are not empty, by the age of the head.
+    by_head: Vec<Heap<u64>>,
+    places: Places,
+}
+
+impl Row {
     fn new(workers: u16) -> Self {
-        Heads {
-            all: BTreeMap::new(),
-            own: (0..workers).map(|_| BTreeMap::new()).collect(),
+        Row {
+            free: VecDeque::new(),
+            spatial: 0,
+            lanes: (0..workers).map(|_| VecDeque::new()).collect(),
+            split: false,
+            cells: Cells::new(),
+            by_head: (0..workers).map(|_| Heap::new()).collect(),
+            places: Places::default(),
         }
     }
 
-    fn add(&mut self, head: u64, s: u32, owner: WorkerId) {
-        self.all.insert(head, s);
-        self.own[owner.index()].insert(head, s);
+    #[inline]
+    fn push(&mut self, task: Task, owners: &mut Owners) {
+        if task.s == 0 {
+            return self.free.push_back(task.task);
+        }
+        let owner = owners.of(task.s);
+        if self.spatial == 0 {
+            debug_assert_eq!(self.cells.in_use(), 0);
+            self.split = false;
+        }
+        self.spatial += 1;
+        if self.split {
+            self.push_into_cell(task, owner);
+        } else {
+            self.lanes[owner.index()].push_back(task);
+        }
     }
 
-    fn remove(&mut self, head: u64, owner: WorkerId) {
-        self.all.remove(&head);
-        self.own[owner.index()].remove(&head);
+    fn push_into_cell(&mut self, Task { age, s, task }: Task, owner: WorkerId) {
+        let cell = self.cells.find(s).unwrap_or_else(|| {
+            let cell = self.cells.add(s);
+            self.by_head[owner.index()].push(&mut self.places, age, cell);
+            cell
+        });
+        self.cells[cell].tasks.push_back((age, task));
     }
+
+    /// Lines 1 to 3, with this row as T'; or lines 5 to 7.
+    #[inline]
+    fn take(&mut self, worker: WorkerId, owners: &mut Owners) -> Option<(Ready, Option<Moved>)> {
+        if let Some(task) = self.take_own(worker) {
+            return Some((task, None)); // lines 1 and 5
+        }
+        if let Some(task) = self.free.pop_front() {
+            return Some((task, None)); // lines 2 and 6
+        }
+        let moved = self.take_over(worker, owners)?; // lines 3 and 7
+        let task = self.take_own(worker).expect("the cell has a task");
+        Some((task, Some(moved)))
+    }
+
+    #[inline]
+    fn take_own(&mut self, worker: WorkerId) -> Option<Ready> {
+        let task = if self.split {
+            self.take_from_cell(worker)?
+        } else {
+            self.lanes[worker.index()].pop_front()?.task
+        };
+        self.spatial -= 1;
+        Some(task)
+    }
+
+    /// Takes the oldest task of the worker's cells.
+    fn take_from_cell(&mut self, worker: WorkerId) -> Option<Ready> {
+        let heap = &mut self.by_head[worker.index()];
+        let (_, cell) = heap.first()?;
+        let tasks = &mut self.cells[cell].tasks;
+        let (_, task) = tasks.pop_front().expect("heaps hold no empty cell");
+        match tasks.front() {
+            Some(&(head, _)) => heap.change(&mut self.places, head, cell),
+            None => {
+                heap.remove(&mut self.places, cell);
+                self.cells.remove(cell);
+            }
+        }
+        Some(task)
+    }
+
+    /// Associates the S group with the oldest head with `worker`, which has no cell here: so the oldest of all is in ~Sown.
+    #[cold]
+    fn take_over(&mut self, worker: WorkerId, owners: &mut Owners) -> Option<Moved> {
+        if self.spatial == 0 {
+            return None;
+        }
+        self.split_lanes();
+        let heads = self.by_head.iter().zip(0..);
+        let heads = heads.filter_map(|(heap, owner)| heap.first().map(|first| (first, owner)));
+        let ((_, cell), owner) = heads.min().expect("there is a task");
+        let moved = Moved {
+            s: self.cells[cell].s,
+            from: WorkerId(owner),
+            to: worker,
+        };
+        owners.associate(moved.s, worker);
+        self.follow(moved);
+        Some(moved)
+    }
+
+    /// An S group was associated with another worker: its tasks change sides.
+    fn follow(&mut self, Moved { s, from, to }: Moved) {
+        if self.spatial == 0 {
+            return;
+        }
+        self.split_lanes();
+        let Some(cell) = self.cells.find(s) else {
+            return;
+        };
+        let head = self.cells[cell].tasks.front().expect("no cell is empty").0;
+        self.by_head[from.index()].remove(&mut self.places, cell);
+        self.by_head[to.index()].push(&mut self.places, head, cell);
+    }
+
+    /// Puts the tasks of the lanes into cells.
+    fn split_lanes(&mut self) {
+        if self.split {
+            return;
+        }
+        self.split = true;
+        for owner in 0..self.lanes.len() {
+            let mut lane = std::mem::take(&mut self.lanes[owner]);
+            for task in lane.drain(..) {
+                self.push_into_cell(task, WorkerId(owner as u16));
+            }
+            self.lanes[owner] = lane; // its storage
+        }
+    }
+}
+
+/// Sown += S': S group `s` went from one worker to another.
+#[derive(Clone, Copy, Debug)]
+struct Moved {
+    s: u32,
+    from: WorkerId,
+    to: WorkerId,
 }
 
 /// The rule of `ts`.
 #[derive(Debug)]
 pub struct Ts {
-    /// (T, S) -> cell. Holds no empty cell.
-    matrix: BTreeMap<(u32, u32), Cell>,
     /// T'.
     running: Option<u32>,
-    /// Heads of the cells of T'.
-    running_heads: Heads,
-    /// Heads of the cells of T0.
-    exception_heads: Heads,
-    /// T groups other than T' and T0 that have tasks: age of the oldest task -> T group. Nobody takes from these groups, so the age
-    /// stays what it was when the group's first task came.
-    waiting: BTreeMap<u64, u32>,
+    running_row: Row,
+    /// T0.
+    exception: Row,
+    /// T groups other than T' and T0 that have tasks.
+    waiting: Waiting<Task>,
+    /// Their numbers, the one with the oldest task first.
+    order: VecDeque<u32>,
+    /// The tasks of a group that is being selected.
+    selected: VecDeque<Task>,
     owners: Owners,
-    /// Emptied cells, kept for their storage.
-    spare: Vec<Cell>,
 }
 
 impl Ts {
-    fn owner(&self, s: u32) -> WorkerId {
-        self.owners.of(s)
+    #[inline]
+    fn take_running(&mut self, worker: WorkerId) -> Option<Ready> {
+        let (task, moved) = self.running_row.take(worker, &mut self.owners)?;
+        if let Some(moved) = moved {
+            self.exception.follow(moved);
+        }
+        Some(task)
     }
 
-    /// The index of group `t`'s heads, where it has one.
-    fn heads(&mut self, t: u32) -> Option<&mut Heads> {
-        if t == 0 {
-            Some(&mut self.exception_heads)
-        } else if Some(t) == self.running {
-            Some(&mut self.running_heads)
-        } else {
-            None
-        }
-    }
-
-    fn has_group(&self, t: u32) -> bool {
-        self.matrix.range((t, 0)..=(t, u32::MAX)).next().is_some()
-    }
-
-    /// Lines 1 to 3 with T' = `t`; with `t` = 0 they are lines 5 to 7.
-    fn take_in_group(&mut self, t: u32, worker: WorkerId) -> Option<Ready> {
-        let heads = self.heads(t)?;
-        let oldest = |heads: &BTreeMap<u64, u32>| heads.first_key_value().map(|(_, &s)| s);
-        if let Some(s) = oldest(&heads.own[worker.index()]) {
-            return Some(self.take(t, s)); // lines 1 and 5
-        }
-        let elsewhere = oldest(&heads.all);
-        if self.matrix.contains_key(&(t, 0)) {
-            return Some(self.take(t, 0)); // lines 2 and 6
-        }
-        // Lines 3 and 7. The worker has no cell of its own here, so the oldest of all is in ~Sown.
-        elsewhere.map(|s| {
-            self.associate(s, worker);
-            self.take(t, s)
-        })
-    }
-
-    /// Sown += S': the head of S' changes sides in both indexes that it may be in.
-    fn associate(&mut self, s: u32, worker: WorkerId) {
-        let owner = self.owner(s);
-        for t in self.running.into_iter().chain([0]) {
-            let Some(head) = self.matrix.get(&(t, s)).map(|cell| cell[0].0) else {
-                continue;
-            };
-            let heads = self.heads(t).expect("T' and T0 have an index");
-            heads.remove(head, owner);
-            heads.add(head, s, worker);
-        }
-        self.owners.associate(s, worker);
-    }
-
-    /// Takes the head of a cell that is not empty.
-    fn take(&mut self, t: u32, s: u32) -> Ready {
-        let cell = self
-            .matrix
-            .get_mut(&(t, s))
-            .expect("the heads name cells that are not empty");
-        let (age, task) = cell.pop_front().expect("the matrix holds no empty cell");
-        let new_head = cell.front().map(|&(age, _)| age);
-        if new_head.is_none() {
-            self.spare.extend(self.matrix.remove(&(t, s)));
-        }
-        if s != 0 {
-            let owner = self.owner(s);
-            let heads = self.heads(t).expect("tasks are taken from T' and T0 only");
-            heads.remove(age, owner);
-            if let Some(new_head) = new_head {
-                heads.add(new_head, s, owner);
-            }
-        }
-        task
-    }
-
-    /// Line 4: makes `t` the running group.
-    fn select(&mut self, t: u32) {
-        debug_assert!(
-            self.running_heads.all.is_empty(),
-            "T' is replaced only when its cells are empty"
-        );
+    /// Line 4: makes the T group with the oldest task the running one, if there is one.
+    fn select(&mut self) -> Option<()> {
+        let t = self.order.pop_front()?;
         self.running = Some(t);
-        for (&(_, s), cell) in self.matrix.range((t, 1)..=(t, u32::MAX)) {
-            self.running_heads.add(cell[0].0, s, self.owners.of(s));
+        self.waiting.take(t, &mut self.selected);
+        for task in self.selected.drain(..) {
+            self.running_row.push(task, &mut self.owners);
         }
+        Some(())
     }
 }
 
 impl Rule for Ts {
-    const READS_GROUPS: bool = true;
+    const READS: Reads = Reads::Groups;
 
     fn build(site: &Site<'_>) -> Self {
         let workers = site.placement.workers();
         Ts {
-            matrix: BTreeMap::new(),
             running: None,
-            running_heads: Heads::new(workers),
-            exception_heads: Heads::new(workers),
-            waiting: BTreeMap::new(),
+            running_row: Row::new(workers),
+            exception: Row::new(workers),
+            waiting: Waiting::new(),
+            order: VecDeque::new(),
+            selected: VecDeque::new(),
             owners: Owners::new(workers),
-            spare: Vec::new(),
         }
     }
 
-    fn ready(&mut self, age: u64, task: Ready, Hints { t, s, .. }: Hints) {
-        let waits = t != 0 && Some(t) != self.running;
-        if waits && !self.has_group(t) {
-            self.waiting.insert(age, t);
-        }
-        let spare = &mut self.spare;
-        let cell = self
-            .matrix
-            .entry((t, s))
-            .or_insert_with(|| spare.pop().unwrap_or_default());
-        cell.push_back((age, task));
-        if cell.len() == 1 && s != 0 {
-            let owner = self.owner(s);
-            if let Some(heads) = self.heads(t) {
-                heads.add(age, s, owner);
-            }
+    #[inline]
+    fn ready(&mut self, task: Ready, Arrival { age, hints, .. }: Arrival) {
+        let Hints { t, s, .. } = hints;
+        let task = Task { age, s, task };
+        if Some(t) == self.running {
+            self.running_row.push(task, &mut self.owners);
+        } else if t == 0 {
+            self.exception.push(task, &mut self.owners);
+        } else if self.waiting.push(t, task) {
+            self.order.push_back(t);
         }
     }
 
+    #[inline]
     fn next(&mut self, worker: WorkerId) -> Option<Ready> {
-        if let Some(task) = self.running.and_then(|t| self.take_in_group(t, worker)) {
+        if let Some(task) = self.take_running(worker) {
             return Some(task); // lines 1 to 3
         }
-        if let Some((_, t)) = self.waiting.pop_first() {
-            self.select(t); // line 4; the group has a task, so HEAD finds one
-            return self.take_in_group(t, worker);
+        if self.select().is_some() {
+            return self.take_running(worker); // line 4; the group has a task, so HEAD finds one
         }
-        self.take_in_group(0, worker) // lines 5 to 8
+        // Lines 5 to 8. T' is empty: an S group that changes hands has no task there.
+        let (task, _) = self.exception.take(worker, &mut self.owners)?;
+        Some(task)
     }
 }

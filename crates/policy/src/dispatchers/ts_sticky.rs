@@ -8,25 +8,27 @@
 //! relieves the S group that is furthest behind; and work that overflows from T' goes to the neighbour in number, so numbers should
 //! follow the reuse of data.
 
-use crate::dispatchers::central::Rule;
+use crate::dispatchers::central::{Arrival, Reads, Rule};
 use crate::dispatchers::sticky::Sticky;
-use crate::{Hints, Ready, Site, WorkerId};
+use crate::{Ready, Site, WorkerId};
 
 /// The rule of `ts-sticky`.
 #[derive(Debug)]
 pub struct TsSticky(Sticky<false>);
 
 impl Rule for TsSticky {
-    const READS_GROUPS: bool = true;
+    const READS: Reads = Reads::Groups;
 
     fn build(site: &Site<'_>) -> Self {
         TsSticky(Sticky::new(site.placement.workers()))
     }
 
-    fn ready(&mut self, _age: u64, task: Ready, Hints { t, s, .. }: Hints) {
-        self.0.ready(task, t, s);
+    #[inline]
+    fn ready(&mut self, task: Ready, Arrival { hints, .. }: Arrival) {
+        self.0.ready(task, hints.t, hints.s);
     }
 
+    #[inline]
     fn next(&mut self, worker: WorkerId) -> Option<Ready> {
         self.0.next(worker)
     }

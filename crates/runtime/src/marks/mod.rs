@@ -112,8 +112,8 @@ pub(crate) fn registered(run: u64, (address, generation): Name, task: &TaskView)
         priority,
         footprint,
         user,
-        // The name says it; an address would differ from run to run.
-        code: _,
+        // Without `code`: the name says it; an address would differ from run to run.
+        ..
     } = hints;
     say_paused(format_args!(
         "task {run} {address:x} {generation} {t} {s} {depth} {priority} {footprint} {user} {index} {name}"

@@ -99,16 +99,15 @@ impl Seen<'_> {
             word.and_then(|word| word.parse().ok()).unwrap_or_default()
         }
         let trace = self.trace;
-        Hints {
-            priority: value(trace, task, "priority"),
-            footprint: value(trace, task, "footprint"),
-            user: value(trace, task, "user"),
-            code: match value(trace, task, "code") {
-                0 => self.name_as_code(task),
-                code => code,
-            },
-            ..self.groups(task)
-        }
+        let code = match value(trace, task, "code") {
+            0 => self.name_as_code(task),
+            code => code,
+        };
+        self.groups(task)
+            .with_priority(value(trace, task, "priority"))
+            .with_footprint(value(trace, task, "footprint"))
+            .with_user(value(trace, task, "user"))
+            .with_code(code)
     }
 
     /// What stands for the code of a task that has a name: a number that nobody would give; else 0.
@@ -121,10 +120,7 @@ impl Seen<'_> {
 
     fn groups(&self, task: u32) -> Hints {
         let task = &self.trace.tasks()[task as usize];
-        Hints {
-            depth: task.depth,
-            ..Hints::groups(task.t, task.s)
-        }
+        Hints::groups(task.t, task.s).with_depth(task.depth)
     }
 }
 

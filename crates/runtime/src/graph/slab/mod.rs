@@ -124,15 +124,12 @@ impl Header {
     pub(crate) unsafe fn hints(this: NonNull<Header>) -> Hints {
         // SAFETY: passed on.
         let (header, cold) = unsafe { (this.as_ref(), Header::cold(this)) };
-        Hints {
-            t: header.t,
-            s: header.s,
-            code: match cold.hints.code {
-                0 => code_of(cold.name),
-                code => code,
-            },
-            ..cold.hints
+        let mut hints = cold.hints;
+        (hints.t, hints.s) = (header.t, header.s);
+        if hints.code == 0 {
+            hints.code = code_of(cold.name);
         }
+        hints
     }
 
     /// What observers and messages say of it.
