@@ -1,4 +1,4 @@
-//! Writes the text form.
+//! Writing the text form.
 
 use std::io::Write;
 
