@@ -1,14 +1,14 @@
 //! Concealment of lost macroblocks: a copy of the previous picture.
 
 use crate::job::{Job, Kind, Mb, NO_SLOT, Slice};
-use crate::neighbours::Brought;
+use crate::neighbours::MacroblockSet;
 
 /// Quantiser of concealed macroblocks, which the deblocking of their neighbours uses.
 const QP: [u8; 3] = [0; 3];
 
-/// Turns each macroblock that is not in `brought` into a copy of the same macroblock of reference `slot`, or into grey if there is no
+/// Turns each macroblock that is not in `parsed` into a copy of the same macroblock of reference `slot`, or into grey if there is no
 /// previous picture. Counts these macroblocks in `job.concealed`.
-pub(crate) fn conceal(job: &mut Job, brought: &Brought, slot: Option<u8>) {
+pub(crate) fn conceal(job: &mut Job, parsed: &MacroblockSet, slot: Option<u8>) {
     let slice = job.slices.len() as u16;
     // Not deblocked themselves, because the copied pixels are deblocked already.
     job.slices.push(Slice {
@@ -34,7 +34,7 @@ pub(crate) fn conceal(job: &mut Job, brought: &Brought, slot: Option<u8>) {
     }
     mb.stages = mb.needed_stages();
     for (at, target) in job.mbs.iter_mut().enumerate() {
-        if !brought.contains(at) {
+        if !parsed.contains(at) {
             job.concealed += 1;
             *target = mb;
         }

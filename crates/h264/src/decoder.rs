@@ -358,7 +358,7 @@ impl Decoder {
         let parsed = parser.parse();
         *reader = parser.reader();
         let end = parser.address() as u32;
-        context.brought.add(header.first_mb as usize..end as usize);
+        context.parsed.add(header.first_mb as usize..end as usize);
         if header.first_mb > 0 {
             context.seams.push((header.first_mb, end));
         }
@@ -460,13 +460,13 @@ impl Decoder {
             return;
         };
         let context = &self.context;
-        let brought = context.brought.len();
-        if brought == 0 {
+        let parsed = context.parsed.len();
+        if parsed == 0 {
             return;
         }
-        if brought < job.mbs.len() {
+        if parsed < job.mbs.len() {
             let slot = self.previous.as_ref().map(|previous| slot(job, previous));
-            conceal(job, &context.brought, slot);
+            conceal(job, &context.parsed, slot);
             let macroblocks = job.concealed;
             self.errors.push_back(Error::Lost {
                 macroblocks,

@@ -128,7 +128,7 @@ impl Edge {
 
 /// A set of macroblocks of a picture.
 #[derive(Debug, Default)]
-pub(crate) struct Brought {
+pub(crate) struct MacroblockSet {
     /// One bit for each macroblock.
     words: Vec<u64>,
     /// Macroblocks of the picture, and macroblocks in the set.
@@ -136,7 +136,7 @@ pub(crate) struct Brought {
     inside: usize,
 }
 
-impl Brought {
+impl MacroblockSet {
     fn reset(&mut self, count: usize) {
         self.words.clear();
         self.words.resize(count.div_ceil(64), 0);
@@ -183,7 +183,7 @@ pub(crate) struct Context {
     /// The lower edges of two rows of macroblocks, each with an [`Edge::OUTSIDE`] before the first macroblock and one behind the last.
     pub(crate) lines: [Vec<Edge>; 2],
     /// The macroblocks that were parsed so far.
-    pub(crate) brought: Brought,
+    pub(crate) parsed: MacroblockSet,
     /// By slice, its first macroblock and the one behind its last; without slices that follow no other slice in raster order.
     pub(crate) seams: Vec<(u32, u32)>,
 }
@@ -191,7 +191,7 @@ pub(crate) struct Context {
 impl Context {
     /// Starts a picture of `count` macroblocks.
     pub(crate) fn begin_picture(&mut self, count: usize) {
-        self.brought.reset(count);
+        self.parsed.reset(count);
         self.seams.clear();
     }
 
@@ -229,7 +229,7 @@ mod tests {
         };
         for _ in 0..200 {
             let count = 1 + random(300);
-            let (mut set, mut slow) = (Brought::default(), vec![false; count]);
+            let (mut set, mut slow) = (MacroblockSet::default(), vec![false; count]);
             set.reset(count);
             for _ in 0..5 {
                 let first = random(count);

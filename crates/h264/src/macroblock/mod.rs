@@ -27,7 +27,7 @@ pub(crate) struct SliceParser<'a, 'r> {
     mvs: &'a mut [[Mv; 16]],
     coefficients: &'a mut Shared<i16>,
     used: &'a mut usize,
-    /// The first macroblock ahead that another slice has brought; the end of the picture if there is none.
+    /// The first macroblock ahead that another slice has parsed; the end of the picture if there is none.
     limit: usize,
     /// The lower edges of the macroblocks above; that of column x has index x + 1.
     above: &'a mut [Edge],
@@ -100,7 +100,7 @@ impl<'a, 'r> SliceParser<'a, 'r> {
             mvs: &mut job.mvs,
             coefficients: &mut job.coefficients,
             used: &mut job.used,
-            limit: context.brought.next(header.first_mb as usize),
+            limit: context.parsed.next(header.first_mb as usize),
             above,
             below,
             left: Edge::OUTSIDE,
