@@ -32,7 +32,7 @@ fn page_holds_the_answer_the_table_and_the_licences() {
 
 /// The security policy forbids every request; in addition, nothing in the page's markup refers to anything outside.
 #[test]
-fn page_asks_nobody_for_anything() {
+fn page_makes_no_request() {
     let page = to_html(&support::report(2, 200)).unwrap();
     let policy = "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; \
                   style-src 'unsafe-inline'; img-src data:\"";

@@ -278,7 +278,7 @@ fn cycles_name_a_task_and_a_line() {
 }
 
 #[test]
-fn groups_that_nobody_has() {
+fn missing_groups() {
     let text = b"tanada-trace 1\ntask 1 T:a=1 S:b=2\n";
     let error = Trace::parse(text, "in.tnt", &Groups::Named("c".into())).unwrap_err();
     assert!(error.is_usage());

@@ -41,7 +41,7 @@ fn check(trace: &Trace, model: &Model, groups: &Groups) {
         for (name, value) in &task.hints {
             assert_eq!(trace.hint(i as u32, name), Some(value.as_str()));
         }
-        assert_eq!(trace.hint(i as u32, "nobody-has-this"), None);
+        assert_eq!(trace.hint(i as u32, "no-such-hint"), None);
         let edges: Vec<_> = trace
             .successors(i as u32)
             .iter()
