@@ -1,4 +1,4 @@
-//! The sequential decoder allocates nothing once it has seen a few pictures. A program of its own, because it counts allocations.
+//! The sequential decoder allocates nothing after the first pictures. A test program of its own, because it counts allocations.
 
 mod common;
 
@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::{PATTERN, shared};
 use tanada_h264::{Job, Limits, Step, Summary, decode_steps};
 
-/// Counts allocations of all threads.
+/// Counts the allocations of all threads.
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: passes everything on to the system's allocator.
+// SAFETY: forwards everything to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's promise is forwarded.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's promise is forwarded.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -30,10 +30,11 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Decodes a stream several times in a row, as one stream; gives its pictures, and the allocations of the last time and of those before.
+/// Decodes a stream several times in a row as one stream. Returns its pictures, and the allocations of the last repetition and of those
+/// before.
 fn count(stream: &[u8]) -> (u64, [u64; 2]) {
     let pictures = decode(stream, &mut |_| ()).pictures;
-    // Until the buffer of decoded pictures has been full, frames are made.
+    // Frames are allocated until the decoded picture buffer has been full once.
     let before = 40u64.div_ceil(pictures).max(2);
     let repeated = stream.repeat(before as usize + 1);
     let (mut number, mut at_last) = (0, 0);
@@ -62,10 +63,10 @@ fn decode(stream: &[u8], picture: &mut dyn FnMut(&Job)) -> Summary {
     result.continue_value().unwrap().unwrap()
 }
 
-/// One test for all, since tests of a program run at once.
+/// One test for all, since tests of one program run in parallel.
 #[test]
 fn a_stream_that_comes_again_allocates_nothing() {
-    // Debug builds keep lists of the rectangles that are held, which is not what is looked at here.
+    // Debug builds keep lists of held rectangles, whose allocations are not the subject.
     if cfg!(debug_assertions) {
         eprintln!("SKIPPED: only release builds are looked at");
         return;
