@@ -1,146 +1,141 @@
-//! The event queue: at most one event an actor, in a total order.
+//! The event queue: at most one pending event of each actor, in a total order.
+//!
+//! An *actor* is a core or a background stream. Events are ordered by time, then by kind, then by actor, so no two are equal.
 
 use crate::machine::Cycle;
 
-/// What kind of event it is. Of events at one time, a lower kind comes first.
+/// The kind of an event. Of events at the same time, those of a lower kind come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// A step of a call of the dispatcher: from the call to its end.
+    /// One step of a dispatcher call (contended model).
     Call = 0,
     /// A record, or the finish, of a task.
     Act = 1,
-    /// An access of a background stream.
+    /// An access of a background stream (contended model).
     Background = 2,
 }
 
-/// When an event is due, and what comes first among events at one time: time, then kind, then actor.
+/// The place of an event in the total order.
 ///
-/// Two words and not one of 128 bits: such a one would be written as two and read as one, for which a processor has to wait.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Key {
+/// Two words rather than a `u128`: the compiler stores a `u128` as two words and loads it as one, which defeats store forwarding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
     time: Cycle,
-    /// Kind and actor.
+    /// The kind in the bits from [`ACTOR_BITS`] on, and the actor below them.
     rank: u64,
 }
 
-impl Ord for Key {
-    #[inline]
-    fn cmp(&self, other: &Key) -> std::cmp::Ordering {
-        self.whole().cmp(&other.whole())
-    }
-}
-
-impl PartialOrd for Key {
-    #[inline]
-    fn partial_cmp(&self, other: &Key) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
+const ACTOR_BITS: u32 = 24;
 
 impl Key {
-    /// After every event: nothing is due.
-    pub(crate) const NEVER: Key = Key {
+    /// The key of an actor without a pending event; greater than all others.
+    const NEVER: Key = Key {
         time: Cycle::MAX,
         rank: u64::MAX,
     };
 
-    /// The event of `actor` at `time`.
     #[inline]
-    pub(crate) fn new(time: Cycle, kind: Kind, actor: usize) -> Self {
-        debug_assert!(actor < 1 << 24, "an actor's number has 24 bits");
-        let rank = (kind as u64) << 24 | actor as u64;
+    fn new(time: Cycle, kind: Kind, actor: usize) -> Key {
+        debug_assert!(actor < 1 << ACTOR_BITS, "an actor's number has 24 bits");
+        let rank = (kind as u64) << ACTOR_BITS | actor as u64;
         Key { time, rank }
     }
 
+    /// Both words as one number, which has the same order.
     #[inline]
-    fn whole(self) -> u128 {
+    fn number(self) -> u128 {
         u128::from(self.time) << 64 | u128::from(self.rank)
     }
 
-    /// When it is due.
+    /// Time and actor; `None` of [`Key::NEVER`].
     #[inline]
-    pub(crate) fn time(self) -> Cycle {
-        self.time
-    }
-
-    /// The last time at which an event of `kind` and `actor` still comes before this one; `None` where there is no such time.
-    #[inline]
-    pub(crate) fn last_before(self, kind: Kind, actor: usize) -> Option<Cycle> {
-        if Key::new(self.time, kind, actor) < self {
-            Some(self.time)
-        } else {
-            self.time.checked_sub(1)
-        }
-    }
-
-    #[inline]
-    fn actor(self) -> usize {
-        (self.rank & 0xff_ffff) as usize
-    }
-}
-
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let kind = self.rank >> 24;
-        write!(f, "({}, {kind}, {})", self.time(), self.actor())
+    fn event(self) -> Option<(Cycle, usize)> {
+        let actor = self.rank & ((1 << ACTOR_BITS) - 1);
+        (self.rank != u64::MAX).then_some((self.time, actor as usize))
     }
 }
 
 #[inline]
 fn earlier(one: Key, other: Key) -> Key {
-    if one < other { one } else { other }
+    if one.number() < other.number() {
+        one
+    } else {
+        other
+    }
 }
 
-/// The pending events of a fixed number of actors, at most one each.
+/// The pending events of a fixed number of actors.
 ///
-/// A tournament: each inner node holds the lesser of its two children, so that a new event of one actor costs one comparison a level,
-/// without a branch, whatever the others do.
+/// A tournament tree: each inner node holds the earlier of its two children. [`Events::first`] takes constant time; the other operations
+/// take one comparison for each level of the tree, without a branch.
 #[derive(Debug)]
-pub(crate) struct EventQueue {
-    /// Root at 1, children of `i` at `2 i` and `2 i + 1`, leaves in the second half.
+pub(crate) struct Events {
+    /// The root is node 1, the children of node `n` are `2 n` and `2 n + 1`, and the leaves are the second half.
     nodes: Vec<Key>,
     leaves: usize,
 }
 
-impl EventQueue {
-    /// Nothing is due.
-    pub(crate) fn new(actors: usize) -> Self {
+impl Events {
+    /// A queue for `actors` actors, without pending events.
+    pub(crate) fn new(actors: usize) -> Events {
         let leaves = actors.next_power_of_two().max(2);
-        EventQueue {
+        Events {
             nodes: vec![Key::NEVER; 2 * leaves],
             leaves,
         }
     }
 
-    /// Replaces the event of the actor; [`Key::NEVER`] takes it out.
+    /// The time and the actor of the first event.
     #[inline]
-    pub(crate) fn set(&mut self, actor: usize, key: Key) {
-        let mut node = self.leaves + actor;
-        self.nodes[node] = key;
-        while node > 1 {
-            node /= 2;
-            self.nodes[node] = earlier(self.nodes[2 * node], self.nodes[2 * node + 1]);
-        }
+    pub(crate) fn first(&self) -> Option<(Cycle, usize)> {
+        self.nodes[1].event()
     }
 
-    /// The first event and its actor.
+    /// Replaces the pending event of `actor` by one at `time`. Returns the new [`Events::first`], which is cheaper than asking again.
     #[inline]
-    pub(crate) fn first(&self) -> Option<(Key, usize)> {
-        let key = self.nodes[1];
-        (key.rank != u64::MAX).then(|| (key, key.actor()))
+    pub(crate) fn schedule(
+        &mut self,
+        actor: usize,
+        time: Cycle,
+        kind: Kind,
+    ) -> Option<(Cycle, usize)> {
+        self.set(actor, Key::new(time, kind, actor)).event()
     }
 
-    /// The first event of the others.
+    /// Removes the pending event of `actor`, if there is one.
+    pub(crate) fn cancel(&mut self, actor: usize) {
+        self.set(actor, Key::NEVER);
+    }
+
     #[inline]
-    pub(crate) fn rival(&self, actor: usize) -> Key {
+    fn set(&mut self, actor: usize, key: Key) -> Key {
         let mut node = self.leaves + actor;
-        let mut least = Key::NEVER;
+        let mut winner = key;
+        self.nodes[node] = winner;
         while node > 1 {
-            least = earlier(least, self.nodes[node ^ 1]);
+            winner = earlier(winner, self.nodes[node ^ 1]);
+            node /= 2;
+            self.nodes[node] = winner;
+        }
+        winner
+    }
+
+    /// The last time at which an event of `actor` of this `kind` would come before the events of all other actors; `None` if it would not
+    /// even at time 0.
+    #[inline]
+    pub(crate) fn last_before_others(&self, actor: usize, kind: Kind) -> Option<Cycle> {
+        let mut node = self.leaves + actor;
+        let mut rival = Key::NEVER;
+        while node > 1 {
+            rival = earlier(rival, self.nodes[node ^ 1]);
             node /= 2;
         }
-        least
+        if Key::new(rival.time, kind, actor).number() < rival.number() {
+            Some(rival.time)
+        } else {
+            rival.time.checked_sub(1)
+        }
     }
 }
 
@@ -149,58 +144,65 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const KINDS: [Kind; 3] = [Kind::Call, Kind::Act, Kind::Background];
+
+    #[test]
+    fn the_earliest_is_first_then_the_lowest_kind_then_the_lowest_actor() {
+        let mut events = Events::new(3);
+        assert_eq!(events.first(), None);
+        assert_eq!(events.schedule(2, 5, Kind::Act), Some((5, 2)));
+        assert_eq!(events.schedule(1, 5, Kind::Act), Some((5, 1)));
+        assert_eq!(events.schedule(0, 7, Kind::Act), Some((5, 1)));
+        assert_eq!(events.schedule(2, 5, Kind::Call), Some((5, 2)));
+        events.cancel(2);
+        events.cancel(1);
+        events.schedule(2, u64::MAX, Kind::Background);
+        events.cancel(0);
+        assert_eq!(
+            events.first(),
+            Some((u64::MAX, 2)),
+            "the last cycle is valid"
+        );
+    }
+
+    #[test]
+    fn the_key_of_the_last_event_comes_before_never() {
+        let last = (1 << ACTOR_BITS) - 1;
+        let key = Key::new(u64::MAX, Kind::Background, last);
+        assert_eq!(key.event(), Some((u64::MAX, last)));
+        assert!(key.number() < Key::NEVER.number());
+    }
+
     proptest! {
-        /// Against a sorted list.
         #[test]
-        fn first_and_rival_are_those_of_a_sorted_list(
-            actors in 1..20usize,
-            steps in prop::collection::vec((0..20usize, 0..6u64, 0..4u8), 1..200),
+        fn it_agrees_with_a_sorted_list(
+            actors in 1..20_usize,
+            steps in prop::collection::vec((0..20_usize, 0..6_u64, 0..4_usize), 1..200),
         ) {
-            let mut queue = EventQueue::new(actors);
+            let mut events = Events::new(actors);
             let mut list: Vec<(u64, Kind, usize)> = Vec::new();
             for (actor, time, kind) in steps {
                 let actor = actor % actors;
                 list.retain(|event| event.2 != actor);
-                let kind = match kind {
-                    0 => Some(Kind::Call),
-                    1 => Some(Kind::Act),
-                    2 => Some(Kind::Background),
-                    _ => None,
-                };
-                let key = kind.map_or(Key::NEVER, |kind| Key::new(time, kind, actor));
-                queue.set(actor, key);
-                list.extend(kind.map(|kind| (time, kind, actor)));
-                list.sort_unstable();
-                let key_of = |event: &(u64, Kind, usize)| Key::new(event.0, event.1, event.2);
-                prop_assert_eq!(queue.first(), list.first().map(|event| (key_of(event), event.2)));
-                for one in 0..actors {
-                    let others = list.iter().find(|event| event.2 != one);
-                    prop_assert_eq!(queue.rival(one), others.map_or(Key::NEVER, key_of));
+                match KINDS.get(kind) {
+                    Some(&kind) => {
+                        list.push((time, kind, actor));
+                        list.sort_unstable();
+                        let first = events.schedule(actor, time, kind);
+                        prop_assert_eq!(first, events.first());
+                    }
+                    None => events.cancel(actor),
+                }
+                prop_assert_eq!(events.first(), list.first().map(|&(time, _, actor)| (time, actor)));
+                for (one, kind) in (0..actors).flat_map(|one| KINDS.map(|kind| (one, kind))) {
+                    let last = events.last_before_others(one, kind);
+                    let rival = list.iter().find(|event| event.2 != one);
+                    for at in 0..8 {
+                        let before = rival.is_none_or(|&rival| (at, kind, one) < rival);
+                        prop_assert_eq!(before, last.is_some_and(|last| at <= last), "at {}", at);
+                    }
                 }
             }
         }
-
-        #[test]
-        fn the_last_time_before_a_key_is_before_it_and_the_next_is_not(
-            time in 0..4u64, other in 0..5usize, actor in 0..5usize, kind in 0..3u8, mine in 0..3u8,
-        ) {
-            prop_assume!(other != actor);
-            let kinds = [Kind::Call, Kind::Act, Kind::Background];
-            let (kind, mine) = (kinds[usize::from(kind)], kinds[usize::from(mine)]);
-            let key = Key::new(time, kind, other);
-            let last = key.last_before(mine, actor);
-            for at in 0..6 {
-                let before = Key::new(at, mine, actor) < key;
-                prop_assert_eq!(before, last.is_some_and(|last| at <= last), "at {}", at);
-            }
-        }
-    }
-
-    #[test]
-    fn times_up_to_the_last_cycle_are_kept() {
-        let key = Key::new(u64::MAX, Kind::Background, (1 << 24) - 1);
-        assert_eq!(key.time(), u64::MAX);
-        assert_eq!(key.actor(), (1 << 24) - 1);
-        assert!(key < Key::NEVER);
     }
 }

@@ -1,6 +1,5 @@
 //! The parts of which models are built. No part knows a model.
 
-pub(crate) mod agenda;
 pub(crate) mod cache;
 pub(crate) mod dispatching;
 pub(crate) mod events;

@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::machine::contended::Costs;
 use crate::observer::{Observer, Run};
 use crate::parts::dispatching::{Dispatching, Traffic};
-use crate::parts::events::{EventQueue, Key, Kind as Event};
+use crate::parts::events::{Events, Kind as Event};
 use crate::parts::hierarchy::Stop;
 use crate::parts::lock::PoolLock;
 use crate::parts::source::Source;
@@ -100,7 +100,7 @@ pub(super) struct Engine<'a, D: Dispatcher> {
     pub(super) tally: Tally,
     pub(super) bound: Bound,
     dispatching: Dispatching<'a, D, Heard<'a>>,
-    queue: EventQueue,
+    events: Events,
     pub(super) lock: PoolLock,
     pub(super) calls: CallUse,
     /// Tasks that did not end yet.
@@ -164,7 +164,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             tally: Tally::new(machine, trace),
             bound: Bound::new(machine, trace),
             dispatching: Dispatching::new(trace, machine, seed, heard)?,
-            queue: EventQueue::new(cores + tables.background.len()),
+            events: Events::new(cores + tables.background.len()),
             lock: PoolLock::default(),
             calls: CallUse::default(),
             left: trace.len(),
@@ -191,18 +191,16 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         }
         for (index, stream) in self.streams.iter().enumerate() {
             let actor = cores + index;
-            self.queue
-                .set(actor, Key::new(stream.due(), Event::Background, actor));
+            self.events.schedule(actor, stream.due(), Event::Background);
         }
         while self.left > 0 {
-            let (key, actor) = self
-                .queue
+            let (time, actor) = self
+                .events
                 .first()
                 .expect("background streams or cores have events");
             if actor >= cores {
-                let next = self.streams[actor - cores].access(key.time(), &mut self.levels);
-                self.queue
-                    .set(actor, Key::new(next, Event::Background, actor));
+                let next = self.streams[actor - cores].access(time, &mut self.levels);
+                self.events.schedule(actor, next, Event::Background);
             } else if self.cores[actor].state == State::Calling {
                 self.step_call(actor)?;
             } else if self.run_task(actor)? {
@@ -216,11 +214,11 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
 
     /// Rule 3: records and touches, as long as no other event comes first. Whether the task has ended and may finish now.
     fn run_task(&mut self, index: usize) -> Result<bool, SimError> {
-        let rival = self.queue.rival(index);
-        let last = rival.last_before(Event::Act, index).unwrap_or(0);
+        let last = self.events.last_before_others(index, Event::Act);
+        let last = last.unwrap_or(0);
         let ended = self.advance(index, last)?;
         let time = self.cores[index].time;
-        self.queue.set(index, Key::new(time, Event::Act, index));
+        self.events.schedule(index, time, Event::Act);
         Ok(ended)
     }
 
@@ -376,7 +374,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         call.ended = ended;
         let resolved = ended.map_or(0, |task| self.trace.successors(task).len() as u64);
         call::before(&mut call.steps, self.costs, self.addresses, resolved);
-        self.queue.set(index, Key::new(now, Event::Call, index));
+        self.events.schedule(index, now, Event::Call);
     }
 
     /// Rule 4: one step of a call: a touch, a computation, the decision, something with the lock, or the end.
@@ -391,7 +389,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 Step::Lock if self.lock.take(index, core.time) => {}
                 Step::Lock => {
                     core.state = State::Waiting;
-                    self.queue.set(index, Key::NEVER);
+                    self.events.cancel(index);
                     return Ok(());
                 }
                 Step::Unlock => {
@@ -399,7 +397,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                     if let Some(next) = self.lock.release(index, now) {
                         self.cores[next].state = State::Calling;
                         self.cores[next].time = now;
-                        self.queue.set(next, Key::new(now, Event::Call, next));
+                        self.events.schedule(next, now, Event::Call);
                     }
                 }
             }
@@ -409,7 +407,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             self.decide(index);
         }
         let time = self.cores[index].time;
-        self.queue.set(index, Key::new(time, Event::Call, index));
+        self.events.schedule(index, time, Event::Call);
         Ok(())
     }
 
@@ -507,8 +505,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             core.start = core.time;
             core.compute_before = self.tally.cores[index].compute;
             core.source.start(&mut self.reader, task);
-            self.queue
-                .set(index, Key::new(core.time, Event::Act, index));
+            self.events.schedule(index, core.time, Event::Act);
             return Ok(());
         }
         self.calls.in_vain += 1;
@@ -526,7 +523,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         let core = &mut self.cores[index];
         core.state = State::Asleep;
         core.since = now;
-        self.queue.set(index, Key::NEVER);
+        self.events.cancel(index);
         if self.cores.iter().all(|core| core.state == State::Asleep) {
             return Err(self.stuck());
         }

@@ -18,9 +18,9 @@ use crate::counts::overflow::Foresight;
 use crate::counts::tally::Tally;
 use crate::machine::Machine;
 use crate::observer::{Observer, Run};
-use crate::parts::agenda::Agenda;
 use crate::parts::cache::Looked;
 use crate::parts::dispatching::{Dispatching, Traffic};
+use crate::parts::events::{Events, Kind as Event};
 use crate::parts::hierarchy::{Hierarchy, Near};
 use crate::parts::source::Source;
 use crate::{Options, Outcome, SimError};
@@ -75,7 +75,7 @@ struct Uniform<'a, D: Dispatcher> {
     /// Of each core, where the machine is of that form.
     near: Vec<[Near; 2]>,
     foresight: Foresight,
-    agenda: Agenda,
+    events: Events,
     cores: Vec<Core>,
     costs: Costs,
     tally: Tally,
@@ -105,7 +105,7 @@ pub(crate) fn run<D: Dispatcher>(
         near: hierarchy.near().unwrap_or_default(),
         foresight: Foresight::default(),
         hierarchy,
-        agenda: Agenda::new(cores),
+        events: Events::new(cores),
         cores: (0..cores).map(|_| Core::default()).collect(),
         costs: Costs::of(machine),
         tally: Tally::new(machine, trace),
@@ -120,12 +120,12 @@ impl<D: Dispatcher> Uniform<'_, D> {
         for core in 0..self.cores.len() {
             self.ask(core, 0)?;
         }
-        let mut first = self.agenda.first();
+        let mut first = self.events.first();
         while let Some((now, core)) = first {
             first = if self.cores[core].ends {
                 self.options.go_on(self.dispatching.ended())?;
                 self.finish(core, now)?;
-                self.agenda.first()
+                self.events.first()
             } else {
                 match self.near.get(core) {
                     Some(&near) => self.merge_near(core, &near)?,
@@ -154,7 +154,7 @@ impl<D: Dispatcher> Uniform<'_, D> {
         let worker = WorkerId(core as u16);
         let Some((task, origin)) = got else {
             self.dispatching.traffic.0.idle(worker, now);
-            self.agenda.set(core, None);
+            self.events.cancel(core);
             return Ok(());
         };
         self.dispatching.traffic.0.given(worker, task, origin, now);
@@ -184,7 +184,7 @@ impl<D: Dispatcher> Uniform<'_, D> {
         let this = &self.cores[core];
         let next = this.ahead.next();
         match next.and_then(|step| this.clock.checked_add(step.known)) {
-            Some(time) => Ok(self.agenda.set(core, Some(time))),
+            Some(time) => Ok(self.events.schedule(core, time, Event::Act)),
             None => self.plan_far(core),
         }
     }
@@ -196,7 +196,7 @@ impl<D: Dispatcher> Uniform<'_, D> {
             if let Some(step) = this.ahead.next() {
                 let time = this.clock.checked_add(step.known);
                 let time = time.ok_or_else(|| self.too_late(core))?;
-                return Ok(self.agenda.set(core, Some(time)));
+                return Ok(self.events.schedule(core, time, Event::Act));
             }
             if this.ahead.is_within_record() {
                 self.go_on(core)?;
@@ -209,7 +209,7 @@ impl<D: Dispatcher> Uniform<'_, D> {
             let records = this.source.records(&mut self.reader)?;
             if records.is_empty() {
                 this.ends = true;
-                return Ok(self.agenda.set(core, Some(clock)));
+                return Ok(self.events.schedule(core, clock, Event::Act));
             }
             let private = Private {
                 core,
