@@ -6,9 +6,10 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use tanada_harness::compare::{self, Candidate, Input, Options};
+use tanada_harness::compare::{self, Candidate, Options};
 use tanada_policy::central::{Arrival, Central, Rule};
 use tanada_policy::{Ready, Site, WorkerId};
+use tanada_workloads::{Purpose, values_of};
 
 /// Ready tasks by T group, and of one group by age. `Central` puts one lock around it.
 struct LowestGroup(BTreeMap<(u32, u64), Ready>);
@@ -32,12 +33,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Candidate::registered("fcfs")?,
         Candidate::of::<Central<LowestGroup>>("lowest-group"),
     ];
-    let input = Input {
-        name: tanada_harness::DEMO_NAME,
-        stream: tanada_harness::DEMO,
-    };
+    let workload = tanada_workloads::find("h264")?; // without a file: the demo stream
     let found = compare::run(
-        &input,
+        workload,
+        &values_of(workload, Purpose::Run),
         &candidates,
         &Options {
             repeat: 2,

@@ -5,6 +5,7 @@ mod support;
 use std::path::Path;
 use support::{bad, folder, good, run, short_stream, tanada};
 use tanada_trace::{Groups, Trace};
+use tanada_workloads::options::Purpose;
 
 /// The trace in a file, with groups by name.
 fn trace(path: &Path, groups: &str) -> Trace {
@@ -40,10 +41,10 @@ fn both_forms_hold_the_same_tasks_and_the_summary_counts_them() {
                 "--json",
             ];
             let said = good(folder.path(), &arguments);
-            let trace = trace(&folder.path().join(name), "a");
+            let trace = trace(&folder.path().join(name), "toshiba-a");
             assert_eq!(number(&said.out, "tasks"), trace.len() as u64);
             assert_eq!(number(&said.out, "pictures"), 2);
-            assert_eq!(trace.groupings(), ["a", "b", "own"]);
+            assert_eq!(trace.groupings(), ["toshiba-a", "toshiba-b", "default"]);
             let bytes = std::fs::metadata(folder.path().join(name))
                 .expect("it is there")
                 .len();
@@ -80,13 +81,20 @@ fn both_forms_hold_the_same_tasks_and_the_summary_counts_them() {
 fn the_same_command_gives_the_same_bytes_in_any_environment() {
     let folder = folder();
     short_stream(folder.path());
-    for (workload, more) in [
-        ("h264", &["short.264", "--count", "2", "--barrier"][..]),
-        ("stencil", &["--size", "128", "--sweeps", "3"]),
-        ("pipeline", &["--size", "128", "--rounds", "1"]),
-    ] {
+    for workload in tanada_workloads::all() {
+        if workload.recorder().is_none() {
+            continue;
+        }
+        let values = tanada_workloads::values_of(*workload, Purpose::Record);
+        let options = workload.test_options().iter();
+        let words = options
+            .filter(|(flag, _)| values.has(flag))
+            .flat_map(|(flag, value)| [format!("--{flag}"), (*value).to_owned()]);
+        let words: Vec<String> = words.collect();
+        let more: Vec<&str> = words.iter().map(String::as_str).collect();
+        let workload = workload.name();
         for (name, variable) in [("a.tnb", "A"), ("b.tnb", "LONGER_THAN_THE_OTHER")] {
-            let arguments = [&["record", workload, "-o", name], more].concat();
+            let arguments = [&["record", workload, "-o", name], &more[..]].concat();
             let mut command = tanada(folder.path(), &arguments);
             let output = command
                 .env(variable, "x".repeat(1000))
@@ -126,7 +134,49 @@ fn what_is_recorded_can_be_simulated() {
     );
     assert_eq!(
         number(&said.out, "tasks"),
-        trace(&folder.path().join("s.tnb"), "own").len() as u64
+        trace(&folder.path().join("s.tnb"), "default").len() as u64
+    );
+}
+
+#[test]
+fn groups_have_either_name_in_old_and_new_recordings() {
+    let folder = folder();
+    let words = "record stencil -o new.tnt --size 128 --sweeps 3";
+    good(folder.path(), &words.split(' ').collect::<Vec<_>>());
+    let text = std::fs::read_to_string(folder.path().join("new.tnt")).expect("it was recorded");
+    let old = text
+        .replace("T:default=", "T:own=")
+        .replace("S:default=", "S:own=");
+    assert_ne!(old, text);
+    std::fs::write(folder.path().join("old.tnt"), old).expect("the folder can be written to");
+    let cycles = |file: &str, groups: &str| {
+        let words = format!("sim {file} --machine toshiba --policy ts --json --groups {groups}");
+        number(
+            &good(folder.path(), &words.split(' ').collect::<Vec<_>>()).out,
+            "makespan",
+        )
+    };
+    let wanted = cycles("new.tnt", "default");
+    for (file, groups) in [
+        ("new.tnt", "own"),
+        ("old.tnt", "own"),
+        ("old.tnt", "default"),
+    ] {
+        assert_eq!(cycles(file, groups), wanted, "{groups} in {file}");
+    }
+    let sweep = "traces = [\"old.tnt\", \"new.tnt\"]\ngroups = [\"own\", \"default\"]\nmachines = [\"toshiba\"]\npolicies = [\"ts\"]\n";
+    std::fs::write(folder.path().join("s.toml"), sweep).expect("the folder can be written to");
+    let rows = good(folder.path(), &["sweep", "s.toml", "--json"]).out;
+    let mut cycles: Vec<u64> = rows.lines().map(|row| number(row, "makespan")).collect();
+    assert_eq!(cycles.len(), 4, "{rows}");
+    cycles.dedup();
+    assert_eq!(cycles.len(), 1, "{rows}");
+    let wrong = "sim new.tnt --machine toshiba --policy ts --groups toshiba-a";
+    bad(
+        folder.path(),
+        &wrong.split(' ').collect::<Vec<_>>(),
+        2,
+        &["toshiba-a", "default"],
     );
 }
 
@@ -162,7 +212,11 @@ fn wrong_usage_and_bad_input_are_told_and_leave_no_file() {
         2,
         &["scale.speed=1", "KEY=NUMBER"],
     );
-    record(&["short.264", "--tasks", "two"], 2, &["paper", "own"]);
+    record(
+        &["short.264", "--tasks", "two"],
+        2,
+        &["default, row, macroblock, paper"],
+    );
     record(
         &["short.264", "--dependencies", "some"],
         2,
@@ -209,5 +263,5 @@ fn of_a_damaged_stream_the_rest_is_recorded_and_the_code_is_1() {
         said.out,
         said.err
     );
-    assert!(!trace(&folder.path().join("hit.tnb"), "b").is_empty());
+    assert!(!trace(&folder.path().join("hit.tnb"), "toshiba-b").is_empty());
 }

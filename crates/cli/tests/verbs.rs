@@ -7,22 +7,21 @@ use std::process::Stdio;
 use support::{bad, demo_md5, folder, good, md5, run, short_stream, tanada};
 use tanada_policy::registry;
 use tanada_report::Engine;
+use tanada_workloads::all;
+use tanada_workloads::options::Purpose;
 
-const VERBS: [&[&str]; 13] = [
-    &["compare"],
-    &["run"],
-    &["run", "h264"],
-    &["run", "stencil"],
-    &["run", "pipeline"],
-    &["record"],
-    &["record", "h264"],
-    &["record", "stencil"],
-    &["record", "pipeline"],
-    &["report"],
-    &["topo"],
-    &["policies"],
-    &["workloads"],
+const VERBS: [&str; 7] = [
+    "compare",
+    "run",
+    "record",
+    "report",
+    "topo",
+    "policies",
+    "workloads",
 ];
+
+/// The verbs that take any workload.
+const OF_WORKLOADS: [&str; 3] = ["compare", "run", "record"];
 
 fn text(path: impl AsRef<std::path::Path>) -> String {
     path.as_ref()
@@ -35,8 +34,34 @@ fn text(path: impl AsRef<std::path::Path>) -> String {
 fn every_verb_explains_itself() {
     let folder = folder();
     for verb in VERBS {
-        let help = good(folder.path(), &[verb, &["--help"]].concat());
-        assert!(help.out.contains("Example"), "{verb:?}: {}", help.out);
+        let help = good(folder.path(), &[verb, "--help"]);
+        assert!(help.out.contains("Example"), "{verb}: {}", help.out);
+    }
+    for (verb, workload) in OF_WORKLOADS
+        .iter()
+        .flat_map(|verb| all().iter().map(move |workload| (verb, workload)))
+    {
+        let name = workload.name();
+        let help = good(folder.path(), &[verb, name, "--help"]).out;
+        assert!(
+            help.contains("Example") && help.contains(&format!("tanada {verb} {name}")),
+            "{verb} {name}: {help}"
+        );
+        let purpose = match *verb {
+            "record" => Purpose::Record,
+            _ => Purpose::Run,
+        };
+        for spec in workload
+            .options()
+            .iter()
+            .filter(|spec| spec.is_for(purpose))
+        {
+            let shown = match spec.is_positional() {
+                true => spec.placeholder().to_owned(),
+                false => format!("--{}", spec.flag()),
+            };
+            assert!(help.contains(&shown), "{verb} {name}: no {shown} in {help}");
+        }
     }
     assert!(
         good(folder.path(), &["--version"])
@@ -66,6 +91,7 @@ fn a_policy_that_must_know_the_graph_is_refused_natively_and_its_place_is_told()
 fn wrong_names_are_answered_with_the_right_ones() {
     let folder = folder();
     let names: Vec<&str> = registry::native().iter().map(|entry| entry.name).collect();
+    let workloads: Vec<&str> = all().iter().map(|workload| workload.name()).collect();
     bad(
         folder.path(),
         &["compare", "--policy", "fcfs,fifo"],
@@ -82,7 +108,10 @@ fn wrong_names_are_answered_with_the_right_ones() {
         folder.path(),
         &["run", "h265", "x.264"],
         2,
-        &["h265", "The workloads are: h264, stencil, pipeline"],
+        &[
+            "h265",
+            &format!("The workloads are: {}", workloads.join(", ")),
+        ],
     );
     bad(folder.path(), &["run"], 2, &["h264"]);
     bad(
@@ -96,8 +125,9 @@ fn wrong_names_are_answered_with_the_right_ones() {
         ],
     );
     for (flag, names) in [
-        ("--tasks", &["paper", "mb", "row", "own"][..]),
-        ("--groups", &["a", "b", "own", "none"]),
+        ("--cut", &["default", "row", "macroblock", "paper"][..]),
+        ("--tasks", &["default, row, macroblock, paper"]),
+        ("--groups", &["default, toshiba-a, toshiba-b, none"]),
         ("--bind", &["auto", "cpu", "domain", "off"]),
     ] {
         bad(folder.path(), &["compare", flag, "nothing"], 2, names);
@@ -387,7 +417,7 @@ fn results_are_json_of_the_schema() {
             run.groups.as_str(),
             run.tasks_mode.as_str()
         ),
-        ("ts", 3, "a", "row")
+        ("ts", 3, "toshiba-a", "row")
     );
     assert!(run.frames == Some(5) && run.fps > Some(0.0), "{run:?}");
     assert_eq!(run.seconds.expect("it was timed").repeats, 2);
@@ -474,7 +504,7 @@ fn policies_take_turns_and_what_groups_did_is_said() {
     for run in &report.runs {
         assert_eq!(
             (run.input.as_str(), run.groups.as_str()),
-            ("size=900,sweeps=32", "own")
+            ("size=900,sweeps=32", "default")
         );
         assert_eq!(run.honours_groups, run.policy == "ts");
         assert_eq!(run.seconds.expect("it was timed").repeats, 2);
@@ -514,7 +544,7 @@ fn fields_that_are_no_fields_are_refused() {
             folder.path(),
             &["run", workload, "--groups", "a"],
             2,
-            &["own", "none"],
+            &["default", "none"],
         );
         bad(
             folder.path(),
@@ -559,7 +589,7 @@ fn compare_checks_every_policy_and_its_report_can_be_merged() {
     let report = tanada_report::from_json(&said.out).expect("a report");
     let policies: Vec<&str> = report.runs.iter().map(|run| run.policy.as_str()).collect();
     let listed = || registry::native().into_iter().map(|entry| entry.name);
-    let mut wanted = vec![tanada_report::SEQUENTIAL];
+    let mut wanted = vec![tanada_report::SEQUENTIAL, tanada_report::TODAY];
     wanted.extend(listed());
     let native = wanted.len();
     // Simulated on the chip of paper 1 without and with contention.
@@ -580,14 +610,19 @@ fn compare_checks_every_policy_and_its_report_can_be_merged() {
             "{run:?}"
         );
     }
-    let simulated = &report.timelines[native - 1..];
-    assert_eq!(simulated.len(), native - 1);
+    let simulated = &report.timelines[native - 2..];
+    assert_eq!(simulated.len(), native - 2);
+    let today = &report.runs[1];
+    assert!(
+        today.identical == Some(true) && today.fps > Some(0.0) && today.workers == 3,
+        "{today:?}"
+    );
     assert!(
         simulated
             .iter()
             .all(|one| one.engine == Engine::Simulated && one.workers == 4)
     );
-    for (run, timeline) in report.runs[1..native].iter().zip(&report.timelines) {
+    for (run, timeline) in report.runs[2..native].iter().zip(&report.timelines) {
         assert_eq!(run.identical, Some(true), "{run:?}");
         assert!(
             run.fps > Some(0.0) && run.tasks > Some(0) && run.ratio_to_fcfs > Some(0.0),
@@ -657,8 +692,8 @@ fn compare_shows_a_table_of_the_policies_that_were_asked_for() {
         .collect();
     assert!(
         first
-            .windows(4)
-            .any(|rows| rows == ["policy", "sequential", "ts", "fcfs"]),
+            .windows(5)
+            .any(|rows| rows == ["policy", "sequential", "today", "ts", "fcfs"]),
         "{}",
         said.out
     );
@@ -696,10 +731,7 @@ fn registries_list_everything() {
     }
     let workloads: Vec<serde_json::Value> =
         serde_json::from_str(&good(folder.path(), &["workloads", "--json"]).out).expect("a list");
-    let names: Vec<&str> = tanada_workloads::all()
-        .iter()
-        .map(|entry| entry.name)
-        .collect();
+    let names: Vec<&str> = all().iter().map(|workload| workload.name()).collect();
     assert_eq!(
         workloads
             .iter()
@@ -707,11 +739,94 @@ fn registries_list_everything() {
             .collect::<Vec<_>>(),
         names
     );
-    assert!(
-        good(folder.path(), &["workloads"])
-            .out
-            .contains("--tasks paper|mb|row|own")
-    );
+    let table = good(folder.path(), &["workloads"]).out;
+    for word in names.iter().chain(&["--cut default|row|macroblock|paper"]) {
+        assert!(table.contains(word), "{table}");
+    }
+}
+
+/// The command line of a verb for a workload with its test options.
+fn small<'a>(verb: &'a str, workload: &dyn tanada_workloads::Workload) -> Vec<String> {
+    let purpose = match verb {
+        "record" => Purpose::Record,
+        _ => Purpose::Run,
+    };
+    let values = tanada_workloads::values_of(workload, purpose);
+    let options = workload.test_options().iter();
+    let options = options.filter(|(flag, _)| values.has(flag));
+    let words = options.flat_map(|(flag, value)| [format!("--{flag}"), (*value).to_owned()]);
+    [verb.to_owned(), workload.name().to_owned()]
+        .into_iter()
+        .chain(words)
+        .collect()
+}
+
+#[test]
+fn every_workload_has_one_result_in_run_with_or_without_tasks() {
+    let folder = folder();
+    for workload in all() {
+        let words = small("run", *workload);
+        let sum = |more: &[&str]| {
+            let words: Vec<&str> = words
+                .iter()
+                .map(String::as_str)
+                .chain(more.iter().copied())
+                .collect();
+            let out = good(folder.path(), &words).out;
+            out.split_whitespace().next().expect("a sum").to_owned()
+        };
+        let wanted = sum(&["--sequential", "--md5"]);
+        assert_eq!(wanted.len(), 32, "{wanted}");
+        assert_eq!(sum(&["--md5", "--workers", "3"]), wanted);
+        assert_eq!(
+            sum(&["--md5", "--policy", "serial,fcfs", "--repeat", "2"]),
+            wanted
+        );
+        sum(&["-o", "result"]);
+        let written = std::fs::read(folder.path().join("result")).expect("it was written");
+        assert_eq!(md5(&written), wanted, "{words:?}");
+    }
+}
+
+#[test]
+fn compare_takes_every_workload_and_simulates_what_can_be_recorded() {
+    let folder = folder();
+    for workload in all() {
+        let mut words = small("compare", *workload);
+        words.extend(["--policy", "fcfs,ts", "--repeat", "1", "--json"].map(str::to_owned));
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let said = good(folder.path(), &words);
+        let report = tanada_report::from_json(&said.out).expect("a report");
+        let rows: Vec<(&str, Engine)> = report
+            .runs
+            .iter()
+            .map(|run| (run.policy.as_str(), run.engine))
+            .collect();
+        let native = ["sequential", "today", "fcfs", "ts"].map(|name| (name, Engine::Native));
+        assert_eq!(rows[..4], native);
+        let simulated = ["fcfs", "ts", "fcfs", "ts"].map(|name| (name, Engine::Simulated));
+        match workload.recorder() {
+            Some(_) => assert_eq!(rows[4..], simulated),
+            None => assert_eq!(rows.len(), 4),
+        }
+        for run in &report.runs {
+            assert_eq!(run.workload, workload.name());
+            assert!(run.identical != Some(false), "{run:?}");
+            assert!(run.seconds.is_some() || run.cycles.is_some(), "{run:?}");
+        }
+        assert!(
+            report.runs[1..4]
+                .iter()
+                .all(|run| run.identical == Some(true)),
+            "{words:?}"
+        );
+        assert!(
+            report
+                .timelines
+                .iter()
+                .all(|timeline| !timeline.events.is_empty())
+        );
+    }
 }
 
 #[test]

@@ -1,131 +1,45 @@
-//! The harness behind `tanada compare`: one stream under many policies, every frame checked.
+//! The harness behind `tanada compare`: one workload under many policies, every result checked.
 //!
-//! [`run`] decodes the stream for four purposes:
+//! [`run`] does the work for four purposes:
 //!
-//! 1. once by the sequential decoder, whose frames are kept as the reference;
-//! 2. three times under each [`Candidate`] with a recorder, which counts and times the tasks; every frame is compared with the
-//!    reference;
-//! 3. [`Options::repeat`] rounds without recorder, in each of which the sequential decoder and all candidates take their turn, so
-//!    that whatever else the machine does meets all of them alike;
-//! 4. once to record eight pictures, which are then simulated under each candidate on the chip of paper 1 ([`Options::simulate`]).
+//! 1. once without tasks; the result is kept as the reference;
+//! 2. three times under each [`Candidate`] with a recorder, which counts and times the tasks, and once as it would be written today (loops
+//!    with barriers); every result is compared with the reference;
+//! 3. [`Options::repeat`] rounds without a recorder, in each of which the program without tasks, the one of today and all candidates take
+//!    their turn, so that other load on the machine meets all of them alike;
+//! 4. once to record a small part of the work, which is then simulated under each candidate on the chip of paper 1
+//!    ([`Options::simulate`]). A workload without a recorder has no simulated half.
 //!
-//! Frames a second come from the shortest round of 3, everything that is said of tasks from the shortest decoding of 2.
+//! Times come from the shortest round of 3, everything about tasks from the shortest run of 2.
 
-mod reference;
 mod simulated;
 mod window;
 
-use crate::{counted, host, sequential};
-use reference::Reference;
-use std::time::{Duration, Instant};
-use tanada_policy::Dispatcher;
-use tanada_policy::registry::{self, UnknownPolicy};
-use tanada_report::{BASELINE, Report, RunResult, SEQUENTIAL, Seconds, Timeline};
-use tanada_runtime::{
-    Bind, BuildError, Cancel, GraphError, Pool, PoolBuilder, Recorded, Recorder, Totals,
-};
+pub use crate::candidate::Candidate;
+use crate::check::Reference;
+use crate::host;
+use crate::rounds::{self, Engine, Pools, Row, once, timed};
+use std::time::Duration;
+use tanada_report::{Report, SEQUENTIAL, TODAY, Timeline};
+use tanada_runtime::{BuildError, Cancel, DEFAULT_POLICY, Pool, Recorded, Recorder, Totals};
 use tanada_topology::Topology;
-use tanada_workloads::h264::{self, DecodeError, StreamError, Summary};
+use tanada_workloads::workload::{Facts, Flaws, PrepareError, RunError, phase_of};
+use tanada_workloads::{Prepared, Values, Workload};
 
-/// So often each candidate decodes under a recorder.
+/// Runs of each candidate with a recorder.
 const RECORDED: u32 = 3;
-
-type Make = dyn Fn(PoolBuilder, Option<Recorder>) -> Result<Pool, BuildError>;
-
-/// A policy that takes part in a comparison.
-pub struct Candidate {
-    name: String,
-    make: Box<Make>,
-    simulate: Box<simulated::Simulate>,
-    /// Whether it looks at groups.
-    groups: bool,
-}
-
-impl std::fmt::Debug for Candidate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Candidate").field(&self.name).finish()
-    }
-}
-
-impl Candidate {
-    /// The registered policy `name`.
-    ///
-    /// # Errors
-    /// When there is none; the error's text lists the right names.
-    pub fn registered(name: &str) -> Result<Candidate, UnknownPolicy> {
-        registry::find(name).map(Candidate::listed)
-    }
-
-    fn listed(entry: &'static registry::Entry) -> Candidate {
-        let name = entry.name;
-        Candidate {
-            name: name.to_owned(),
-            groups: entry.groups,
-            simulate: Box::new(move |trace, machine, options, observer| {
-                tanada_sim::simulate(trace, machine, name, options, observer)
-            }),
-            make: Box::new(move |builder, recorder| match recorder {
-                Some(recorder) => builder.observer(recorder).policy(name).build(),
-                None => builder.policy(name).build(),
-            }),
-        }
-    }
-
-    /// A policy of your own, which the report calls `name`.
-    pub fn of<D: Dispatcher>(name: &str) -> Candidate {
-        let shown = name.to_owned();
-        Candidate {
-            name: name.to_owned(),
-            groups: D::READS_GROUPS,
-            simulate: Box::new({
-                let shown = shown.clone();
-                move |trace, machine, options, observer| {
-                    tanada_sim::simulate_with::<D>(trace, machine, &shown, options, observer)
-                }
-            }),
-            make: Box::new(move |builder, recorder| match recorder {
-                Some(recorder) => builder.observer(recorder).build_with::<D>(&shown),
-                None => builder.build_with::<D>(&shown),
-            }),
-        }
-    }
-
-    /// All registered policies that run natively, in the registry's order.
-    pub fn all() -> Vec<Candidate> {
-        let listed = registry::native().into_iter();
-        listed.map(Candidate::listed).collect()
-    }
-
-    /// What the report calls it.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-/// The stream to decode.
-#[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
-    /// What the report calls it.
-    pub name: &'a str,
-    /// An H.264 byte stream (Annex B).
-    pub stream: &'a [u8],
-}
 
 /// How candidates are compared.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Workers of each pool; by default those of [`Topology::default_workers`].
-    pub workers: Option<u16>,
-    /// How workers are bound.
-    pub bind: Bind,
-    /// Seed of the policies' random numbers.
-    pub seed: u64,
-    /// Timed rounds; 0 only checks the frames and records.
+    /// Workers, binding and seed of each pool.
+    pub pools: Pools,
+    /// Timed rounds; 0 only checks the results and records.
     pub repeat: u32,
     /// Whether to simulate as well; takes a few seconds.
     pub simulate: bool,
-    /// How decoding is cut into tasks.
-    pub decode: h264::Options,
+    /// What reports call the input; by default [`Prepared::input`].
+    pub name: Option<String>,
     /// Stops the comparison.
     pub cancel: Cancel,
 }
@@ -133,21 +47,19 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            workers: None,
-            bind: Bind::Auto,
-            seed: 0,
+            pools: Pools::default(),
             repeat: 10,
             simulate: true,
-            decode: h264::Options::default(),
+            name: None,
             cancel: Cancel::new(),
         }
     }
 }
 
-/// A decoding is about to begin, or a simulation has ended.
+/// A run is about to begin, or a simulation has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
-    /// Decodings and simulations that have ended.
+    /// Runs and simulations that have ended.
     pub done: u32,
     /// All of them.
     pub of: u32,
@@ -157,34 +69,39 @@ pub struct Step<'a> {
     pub purpose: &'a str,
 }
 
-/// Frames that were not those of the sequential decoder.
+/// A result that is not that of the run without tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The policy under which they came out.
+    /// The row of the report.
     pub policy: String,
-    /// What was different, for people.
+    /// What is different, for people.
     pub what: String,
 }
 
 /// What a comparison found.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// One run a policy, the sequential decoder first, and the timeline of one picture a policy.
+    /// The program without tasks first, then that of today, then a run a policy; simulated runs behind them. A timeline a policy.
     pub report: Report,
-    /// Empty if all is well.
+    /// Empty if all results are the same.
     pub differences: Vec<Difference>,
-    /// What the sequential decoder said of the stream.
-    pub summary: Summary,
+    /// What a part of the result is called, in the singular.
+    pub part: &'static str,
+    /// What is wrong with the input.
+    pub flaws: Option<Flaws>,
 }
 
 /// Why there is nothing to compare.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Not one picture of the stream could be decoded.
+    /// The workload cannot be prepared.
     #[error(transparent)]
-    Stream(StreamError),
-    /// A pool could not be made.
+    Prepare(#[from] PrepareError),
+    /// The input is at fault.
+    #[error("{0}")]
+    Input(String),
+    /// A pool cannot be made.
     #[error("policy {policy}: {source}")]
     Build {
         /// Its policy.
@@ -192,13 +109,13 @@ pub enum Error {
         /// Why not.
         source: BuildError,
     },
-    /// A policy did not bring the tasks to their end.
+    /// A run came to no end.
     #[error("policy {policy}: {source}")]
-    Graph {
-        /// The policy.
+    Run {
+        /// The row of the report.
         policy: String,
         /// What happened.
-        source: GraphError,
+        source: RunError,
     },
     /// The simulated half came to no result.
     #[error("the simulation: {what}; --no-sim leaves it out")]
@@ -209,95 +126,115 @@ pub enum Error {
     /// [`Options::cancel`] stopped it.
     #[error("stopped before the end")]
     Cancelled,
-    /// The machine could not be explored.
+    /// The topology of this machine cannot be read.
     #[error("cannot read this machine's topology: {0}")]
     Topology(#[from] tanada_topology::Error),
 }
 
 impl Error {
-    /// What a decoding under `policy` failed with.
-    fn of(policy: &str, error: DecodeError) -> Error {
+    /// What a run of the row `policy` failed with.
+    fn of(policy: &str, error: RunError) -> Error {
         match error {
-            DecodeError::Stream(error) => Error::Stream(error),
-            DecodeError::Graph(GraphError::Cancelled) => Error::Cancelled,
-            DecodeError::Graph(source) => Error::Graph {
+            error if error.is_cancelled() => Error::Cancelled,
+            RunError::Input(what) => Error::Input(what),
+            source => Error::Run {
                 policy: policy.to_owned(),
                 source,
             },
-            _ => unreachable!("every kind of decoding error is handled above"),
         }
     }
 }
 
-/// Compares; see the [module](self).
+/// Compares `candidates`; see the [module](self).
+///
+/// `values` are those of a [run](tanada_workloads::Purpose::Run).
 ///
 /// # Errors
-/// See [`Error`]. Frames that differ are no error, but in [`Found::differences`].
-pub fn run(input: &Input<'_>, candidates: &[Candidate], options: &Options) -> Result<Found, Error> {
-    run_with_progress(input, candidates, options, |_| ())
+/// See [`Error`]. Results that differ are no error, but in [`Found::differences`].
+pub fn run(
+    workload: &dyn Workload,
+    values: &Values,
+    candidates: &[Candidate],
+    options: &Options,
+) -> Result<Found, Error> {
+    run_with_progress(workload, values, candidates, options, |_| ())
 }
 
-/// As [`run`]; `progress` hears of every decoding that begins.
+/// As [`run`]; `progress` is called for every run that begins and every simulation that ends.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_with_progress(
-    input: &Input<'_>,
+    workload: &dyn Workload,
+    values: &Values,
     candidates: &[Candidate],
     options: &Options,
     progress: impl FnMut(Step<'_>),
 ) -> Result<Found, Error> {
     let topology = Topology::detect()?;
+    let site = rounds::site(&topology, options.pools.workers_on(&topology));
+    let prepared = workload.prepare(values, &site)?;
+    if options.cancel.is_cancelled() {
+        return Err(Error::Cancelled);
+    }
+    let simulate = options.simulate && workload.recorder().is_some();
     let mut harness = Harness {
-        input,
+        workload,
+        input: options.name.clone().unwrap_or_else(|| prepared.input()),
+        prepared,
         options,
-        workers: options
-            .workers
-            .unwrap_or_else(|| topology.default_workers()),
         topology,
         done: 0,
-        of: steps(candidates.len() as u32, options),
+        of: steps(candidates.len() as u32, options.repeat, simulate),
         progress,
     };
     let reference = harness.reference()?;
+    // One pool for the program of today throughout: loops with barriers read no groups, and stealing balances them best.
+    let today = Candidate::registered(DEFAULT_POLICY).expect("the default is registered");
+    let today = Engine::Today(harness.pool(&today, None)?);
+    let difference = harness.compared(&today, TODAY, &reference, None)?.1;
     let checked: Vec<Checked> = candidates
         .iter()
         .map(|candidate| harness.check(candidate, &reference))
         .collect::<Result<_, _>>()?;
-    let times = harness.rounds(candidates)?;
-    let mut half = match options.simulate {
-        true => harness.simulated(candidates, &reference)?,
+    let lanes = harness.rounds(today, candidates)?;
+    let half = match simulate {
+        true => harness.simulated(values, candidates)?,
         false => simulated::Half::default(),
     };
-    let mut found = harness.found(candidates, reference, checked, &times);
-    half.name_as(&found.report.timelines);
-    found.report.runs.extend(half.runs);
-    found.report.timelines.extend(half.timelines);
-    Ok(found)
+    Ok(harness.found(candidates, &lanes, difference, checked, half))
 }
 
-/// Decodings and simulations in all.
-fn steps(candidates: u32, options: &Options) -> u32 {
-    let simulations = match options.simulate {
+/// Runs and simulations in all.
+fn steps(candidates: u32, repeat: u32, simulate: bool) -> u32 {
+    let simulations = match simulate {
         true => 1 + simulated::MACHINES.len() as u32 * candidates,
         false => 0,
     };
-    1 + RECORDED * candidates + options.repeat * (1 + candidates) + simulations
+    2 + RECORDED * candidates + repeat * (2 + candidates) + simulations
 }
 
-/// What the recorded run of a candidate brought.
+/// What the recorded runs of a candidate brought.
 struct Checked {
     totals: Totals,
     timeline: Timeline,
     wall: Duration,
-    workers: u16,
+    facts: Facts,
     difference: Option<String>,
 }
 
+/// One row of the native half, with the seconds of its rounds.
+struct Lane {
+    engine: Engine,
+    name: String,
+    times: Vec<f64>,
+}
+
 struct Harness<'a, P> {
-    input: &'a Input<'a>,
+    workload: &'a dyn Workload,
+    input: String,
+    prepared: Box<dyn Prepared>,
     options: &'a Options,
-    workers: u16,
     topology: Topology,
     done: u32,
     of: u32,
@@ -315,56 +252,75 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         self.done += 1;
     }
 
-    fn reference(&mut self) -> Result<Reference, Error> {
-        self.step(SEQUENTIAL, "keeps the frames");
-        let Options { decode, cancel, .. } = self.options;
-        Reference::decode(self.input.stream, decode, cancel)
-            .map_err(|error| Error::of(SEQUENTIAL, error))
-    }
-
     fn pool(&self, candidate: &Candidate, recorder: Option<Recorder>) -> Result<Pool, Error> {
-        let builder = Pool::builder()
-            .workers(u32::from(self.workers))
-            .bind(self.options.bind)
-            .seed(self.options.seed)
-            .topology(self.topology.clone());
-        (candidate.make)(builder, recorder).map_err(|source| Error::Build {
-            policy: candidate.name.clone(),
+        let builder = self.options.pools.builder(&self.topology);
+        let built = candidate.pool(builder, recorder);
+        built.map_err(|source| Error::Build {
+            policy: candidate.name().to_owned(),
             source,
         })
     }
 
-    fn decode(
-        &self,
-        candidate: &Candidate,
-        pool: &Pool,
-        sink: impl FnMut(&h264::Frame) + Send,
-    ) -> Result<(Summary, Duration), Error> {
-        let Options { decode, cancel, .. } = self.options;
-        let start = Instant::now();
-        let summary = h264::decode(pool, self.input.stream, decode, cancel, sink)
-            .map_err(|error| Error::of(&candidate.name, error))?;
-        Ok((summary, start.elapsed()))
+    fn reference(&mut self) -> Result<Reference, Error> {
+        let purpose = format!("keeps the {}s", self.prepared.part());
+        self.step(SEQUENTIAL, &purpose);
+        let mut reference = Reference::default();
+        let (way, cancel) = (Engine::Sequential, &self.options.cancel);
+        once(&mut *self.prepared, way.way(), cancel, Some(&mut reference))
+            .map_err(|error| Error::of(SEQUENTIAL, error))?;
+        reference.finish(self.prepared.found());
+        Ok(reference)
     }
 
-    /// Decodes a few times under a recorder and compares every frame; the fastest of them is the one to look at.
+    /// Runs once and compares the result. Returns the time of the run and what is different. The recorder, if there is one, has seen the
+    /// tasks of the run alone.
+    fn compared(
+        &mut self,
+        engine: &Engine,
+        name: &str,
+        reference: &Reference,
+        recorder: Option<&Recorder>,
+    ) -> Result<(Duration, Option<String>), Error> {
+        let part = self.prepared.part();
+        self.step(name, &format!("compares every {part}"));
+        let mut comparison = reference.comparison();
+        let (way, cancel) = (engine.way(), &self.options.cancel);
+        let failed = |error| Error::of(name, error);
+        self.prepared.set_up(way, cancel).map_err(failed)?;
+        if let Some(recorder) = recorder {
+            recorder.take("", name, engine.workers());
+        }
+        let wall = timed(&mut *self.prepared, way, cancel, Some(&mut comparison));
+        Ok((
+            wall.map_err(failed)?,
+            comparison.end(part, &self.prepared.found()),
+        ))
+    }
+
+    /// Runs a few times under a recorder and compares every result; the fastest of the runs is the one to look at.
     fn check(&mut self, candidate: &Candidate, reference: &Reference) -> Result<Checked, Error> {
-        let (shown, around) = (reference.shown, u64::from(self.options.decode.ahead));
-        let recorder =
-            Recorder::keep(move |task| h264::picture_of(task.index).abs_diff(shown) <= around);
-        let pool = self.pool(candidate, Some(recorder.clone()))?;
-        let label = format!(
-            "{}, picture {shown} and what runs beside it",
-            candidate.name
-        );
+        let name = candidate.name();
+        let phase = self.prepared.phase();
+        let (recorder, label) = match phase {
+            Some(phase) => {
+                let near = move |index| phase_of(index).abs_diff(phase.number) <= phase.around;
+                (
+                    Recorder::keep(move |task| near(task.index)),
+                    format!(
+                        "{name}, {} {} and what runs beside it",
+                        phase.noun, phase.number
+                    ),
+                )
+            }
+            None => (Recorder::all(), name.to_owned()),
+        };
+        let engine = Engine::Tasks(self.pool(candidate, Some(recorder.clone()))?);
         let mut best: Option<(Duration, Recorded)> = None;
         let mut difference = None;
         for _ in 0..RECORDED {
-            self.step(&candidate.name, "compares every frame");
-            let mut comparison = reference.comparison();
-            let (summary, wall) = self.decode(candidate, &pool, |frame| comparison.see(frame))?;
-            let recorded = recorder.take(&label, &candidate.name, pool.workers());
-            difference = difference.or(comparison.end(&summary));
+            let (wall, what) = self.compared(&engine, name, reference, Some(&recorder))?;
+            let recorded = recorder.take(&label, name, engine.workers());
+            difference = difference.or(what);
             if best.as_ref().is_none_or(|(shortest, _)| wall < *shortest) {
                 best = Some((wall, recorded));
             }
@@ -372,101 +328,134 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         let (wall, Recorded { totals, timeline }) = best.expect("at least one was recorded");
         Ok(Checked {
             totals,
-            timeline: window::of_picture(&timeline, shown),
+            timeline: match phase {
+                Some(phase) => window::of_phase(&timeline, &phase),
+                None => window::middle(&timeline),
+            },
             wall,
-            workers: pool.workers(),
+            facts: self.prepared.facts(),
             difference,
         })
     }
 
-    /// Seconds of every round: of the sequential decoder first, then of each candidate.
-    fn rounds(&mut self, candidates: &[Candidate]) -> Result<Vec<Vec<f64>>, Error> {
-        let mut times = vec![Vec::new(); 1 + candidates.len()];
-        if self.options.repeat == 0 {
-            return Ok(times);
+    /// Runs the rounds: the program without tasks, that of today, and all candidates in turn.
+    fn rounds(&mut self, today: Engine, candidates: &[Candidate]) -> Result<Vec<Lane>, Error> {
+        let mut engines = vec![
+            (Engine::Sequential, SEQUENTIAL.to_owned()),
+            (today, TODAY.to_owned()),
+        ];
+        for candidate in candidates {
+            let pool = self.pool(candidate, None)?;
+            engines.push((Engine::Tasks(pool), candidate.name().to_owned()));
         }
-        let pools: Vec<Pool> = candidates
-            .iter()
-            .map(|candidate| self.pool(candidate, None))
-            .collect::<Result<_, _>>()?;
+        let lanes = engines.into_iter().map(|(engine, name)| Lane {
+            engine,
+            name,
+            times: Vec::new(),
+        });
+        let mut lanes: Vec<Lane> = lanes.collect();
         for round in 1..=self.options.repeat {
             let purpose = format!("round {round}");
-            self.step(SEQUENTIAL, &purpose);
-            let start = Instant::now();
-            let Options { decode, cancel, .. } = self.options;
-            sequential::decode(self.input.stream, decode.limits, cancel, |_| ())
-                .map_err(|error| Error::of(SEQUENTIAL, error))?;
-            times[0].push(start.elapsed().as_secs_f64());
-            for ((candidate, pool), times) in candidates.iter().zip(&pools).zip(&mut times[1..]) {
-                self.step(&candidate.name, &purpose);
-                let (_, wall) = self.decode(candidate, pool, |_| ())?;
-                times.push(wall.as_secs_f64());
+            for lane in &mut lanes {
+                self.step(&lane.name, &purpose);
+                let cancel = &self.options.cancel;
+                let wall = once(&mut *self.prepared, lane.engine.way(), cancel, None)
+                    .map_err(|error| Error::of(&lane.name, error))?;
+                lane.times.push(wall.as_secs_f64());
             }
         }
-        Ok(times)
+        Ok(lanes)
     }
 
-    /// Records a few pictures and simulates them under each candidate.
+    /// Records a small part of the work and simulates it under each candidate.
     fn simulated(
         &mut self,
+        values: &Values,
         candidates: &[Candidate],
-        reference: &Reference,
     ) -> Result<simulated::Half, Error> {
-        let (options, shown) = (self.options, reference.shown);
         self.step(SEQUENTIAL, "is recorded");
-        let pictures = reference.summary.pictures;
-        let recording = simulated::record(self.input.stream, options, shown, pictures)?;
-        let name = self.input.name;
+        let recording = simulated::record(self.workload, values, &*self.prepared, self.options)?;
+        let (input, options) = (self.input.clone(), self.options);
+        let phase = self.prepared.phase();
+        let work = simulated::Task {
+            workload: self.workload.name(),
+            input: &input,
+            phase: phase.as_ref(),
+        };
         let step = |policy: &str, machine: &str| {
             self.step(policy, &format!("simulated on {machine}"));
         };
-        simulated::simulate(&recording, name, candidates, options, shown, step)
+        simulated::simulate(&recording, work, candidates, options, step)
     }
 
     fn found(
         self,
         candidates: &[Candidate],
-        reference: Reference,
+        lanes: &[Lane],
+        today: Option<String>,
         checked: Vec<Checked>,
-        times: &[Vec<f64>],
+        mut half: simulated::Half,
     ) -> Found {
-        let mut report = Report::new(&format!("H.264 decoding as tasks: {}", self.input.name));
+        let (title, input) = (self.prepared.title(), &self.input);
+        let mut report = Report::new(&format!("{title} as tasks: {input}"));
         report.machine = host::summary(&self.topology);
-        let frames = reference.summary.frames;
-        let run = |policy: &str, workers: u16, times: &[f64]| {
-            let mut run = RunResult::new("h264", self.input.name, policy, workers);
-            run.machine = host::processor();
-            run.frames = Some(frames);
-            run.seconds = Seconds::of(times);
-            run.fps = run.seconds.map(|seconds| frames as f64 / seconds.min);
-            run
+        let facts = self.prepared.facts();
+        let row = |lane: &'_ Lane| {
+            Row {
+                workload: self.workload.name(),
+                input,
+                policy: &lane.name,
+                workers: lane.engine.workers(),
+                times: &lane.times,
+                facts: &facts,
+                tasks: false,
+                recorded: None,
+            }
+            .to_result()
         };
-        report.runs.push(run(SEQUENTIAL, 1, &times[0]));
-        let mut differences = Vec::new();
-        for ((candidate, checked), times) in candidates.iter().zip(checked).zip(&times[1..]) {
-            let mut run = run(&candidate.name, checked.workers, times);
-            run.groups = self.options.decode.groups.to_string();
-            run.tasks_mode = self.options.decode.cut.to_string();
-            run.honours_groups = candidate.groups;
-            run.memory = counted::video(reference.frame_bytes, &self.topology, checked.workers);
-            counted::describe(&mut run, &checked.totals, checked.wall, checked.workers);
+        let [sequential, of_today, lanes @ ..] = lanes else {
+            unreachable!("`rounds` begins with these two");
+        };
+        report.runs.push(row(sequential));
+        let mut run = row(of_today);
+        run.identical = Some(today.is_none());
+        report.runs.push(run);
+        let difference = |policy: &str, what| Difference {
+            policy: policy.to_owned(),
+            what,
+        };
+        let mut differences: Vec<Difference> = today
+            .into_iter()
+            .map(|what| difference(TODAY, what))
+            .collect();
+        for ((candidate, checked), lane) in candidates.iter().zip(checked).zip(lanes) {
+            let mut run = Row {
+                workload: self.workload.name(),
+                input,
+                policy: candidate.name(),
+                workers: lane.engine.workers(),
+                times: &lane.times,
+                facts: &checked.facts,
+                tasks: true,
+                recorded: Some((&checked.totals, checked.wall)),
+            }
+            .to_result();
+            run.honours_groups = candidate.reads_groups();
             run.identical = Some(checked.difference.is_none());
             report.runs.push(run);
             report.timelines.push(checked.timeline);
-            differences.extend(checked.difference.map(|what| Difference {
-                policy: candidate.name.clone(),
-                what,
-            }));
+            let what = checked.difference;
+            differences.extend(what.map(|what| difference(candidate.name(), what)));
         }
-        let of_baseline = |run: &&RunResult| run.policy == BASELINE;
-        let baseline = report.runs.iter().find(of_baseline).and_then(|run| run.fps);
-        for run in &mut report.runs {
-            run.ratio_to_fcfs = run.fps.zip(baseline).map(|(fps, of)| fps / of);
-        }
+        rounds::rate(&mut report.runs);
+        half.name_as(&report.timelines);
+        report.runs.extend(half.runs);
+        report.timelines.extend(half.timelines);
         Found {
             report,
             differences,
-            summary: reference.summary,
+            part: self.prepared.part(),
+            flaws: self.prepared.flaws(),
         }
     }
 }

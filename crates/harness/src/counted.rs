@@ -1,23 +1,11 @@
 //! What a recorder counted, as a row of the report.
 
 use std::time::Duration;
-use tanada_report::{Memory, OriginCounts, RunResult};
+use tanada_report::{OriginCounts, RunResult};
 use tanada_runtime::Totals;
-use tanada_topology::Topology;
-
-/// What tasks of video come back to: the picture that is decoded and the one that it refers to, each worker to its band of both.
-/// Absent where the caches are unknown.
-pub fn video(frame_bytes: u64, topology: &Topology, workers: u16) -> Option<Memory> {
-    let data = 2 * frame_bytes;
-    Some(Memory {
-        data,
-        group: data.div_ceil(workers.into()),
-        own_cache: topology.place(workers).own_cache_bytes()?,
-    })
-}
 
 /// Writes into `run` what was counted while `workers` workers ran for `wall`. A mean of nothing stays absent.
-pub fn describe(run: &mut RunResult, totals: &Totals, wall: Duration, workers: u16) {
+pub(crate) fn describe(run: &mut RunResult, totals: &Totals, wall: Duration, workers: u16) {
     let Totals {
         tasks,
         busy_ns,

@@ -3,31 +3,34 @@
 //!
 //! The harness prints nothing and knows no command line: progress goes to callbacks, and a [`tanada_runtime::Cancel`] stops the work.
 //!
-//! A policy of another crate can be compared with the registered ones:
+//! A policy of another crate, or a workload of another crate, can be compared with the registered ones:
 //!
 //! ```
-//! use tanada_harness::compare::{self, Candidate, Input, Options};
+//! use tanada_harness::compare::{self, Candidate, Options};
+//! use tanada_workloads::{Purpose, find, values_of};
 //! # use tanada_policy::{central::Central, fcfs::Fcfs};
 //! # type MyPolicy = Central<Fcfs>;
-//! # fn example(stream: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+//! # fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let candidates = [Candidate::registered("fcfs")?, Candidate::of::<MyPolicy>("mine")];
-//! let found = compare::run(&Input { name: "my.264", stream }, &candidates, &Options::default())?;
+//! let stencil = find("stencil")?;
+//! let values = values_of(stencil, Purpose::Run).with(&[("size", "2048")])?;
+//! let found = compare::run(stencil, &values, &candidates, &Options::default())?;
 //! print!("{}", tanada_report::to_table(&found.report));
 //! # Ok(())
 //! # }
 //! ```
 #![forbid(unsafe_code)]
 
+pub use tanada_workloads::h264::{DEMO, DEMO_NAME};
+
+pub mod batch;
+mod candidate;
+mod check;
 pub mod compare;
-pub mod counted;
+mod counted;
 pub mod host;
 pub mod output;
-pub mod sequential;
+pub mod rounds;
+pub mod run;
 pub mod simulated;
 pub mod sweep;
-
-/// The demo stream: 128 rendered pictures, 800 x 480, made by `demo/make.sh`.
-pub const DEMO: &[u8] = include_bytes!("../../../demo/terraces_wvga.264");
-
-/// What reports call [`DEMO`].
-pub const DEMO_NAME: &str = "terraces_wvga.264";

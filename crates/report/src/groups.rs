@@ -3,7 +3,7 @@
 use crate::columns::{nanoseconds, per_cent};
 use crate::headline::speed;
 use crate::parts::CacheUse;
-use crate::schema::{Memory, RunResult, SEQUENTIAL};
+use crate::schema::{Memory, RunResult, SEQUENTIAL, TODAY};
 
 /// Differences below this share are treated as none: runs of the same program differ by as much even if their repeats do not.
 const NOISE: f64 = 0.02;
@@ -55,7 +55,7 @@ impl<'a> Reference<'a> {
     fn of(run: &RunResult, set: &[&'a RunResult]) -> Option<Reference<'a>> {
         let bare = set.iter().filter(|other| {
             !other.honours_groups
-                && other.policy != SEQUENTIAL
+                && !matches!(other.policy.as_str(), SEQUENTIAL | TODAY)
                 && other.engine == run.engine
                 && other.tasks_mode == run.tasks_mode
         });

@@ -2,7 +2,7 @@
 
 use crate::columns::engine;
 use crate::groups;
-use crate::schema::{BASELINE, Report, RunResult, SEQUENTIAL};
+use crate::schema::{BASELINE, Report, RunResult, SEQUENTIAL, TODAY};
 
 /// One or two sentences about comparable runs.
 pub(crate) struct Headline {
@@ -122,6 +122,7 @@ fn fastest(set: &[&RunResult]) -> String {
     };
     let against: Vec<String> = [
         times(BASELINE, BASELINE),
+        times(TODAY, "the program of today"),
         times(SEQUENTIAL, "the sequential program"),
     ]
     .into_iter()

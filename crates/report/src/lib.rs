@@ -56,7 +56,7 @@ pub use parts::{Accesses, CacheUse, Limits, NameUse, Reuse, Stalls};
 pub use perfetto::to_perfetto;
 pub use schema::{
     BASELINE, Engine, Event, Events, Memory, Origin, OriginCounts, Report, RunResult, SCHEMA,
-    SEQUENTIAL, Seconds, Timeline, Unit,
+    SEQUENTIAL, Seconds, TODAY, Timeline, Unit,
 };
 #[cfg(feature = "render")]
 pub use svg::{to_svg_gantt, to_svg_gantts};

@@ -12,6 +12,9 @@ pub const SCHEMA: &str = "tanada-report 1";
 /// The policy of the plain program without tasks, on one thread, with which the others are compared.
 pub const SEQUENTIAL: &str = "sequential";
 
+/// The policy of the program as it is written today: parallel loops with a barrier after each.
+pub const TODAY: &str = "today";
+
 /// The policy that ratios refer to: one queue for all workers, the simplest dispatcher, and paper 1's baseline.
 pub const BASELINE: &str = "fcfs";
 

@@ -70,7 +70,7 @@ fn chart(policy: &str, stream: &[u8]) -> Result<Timeline> {
         .build()?;
     let options = Options {
         cut: Cut::Paper,
-        groups: Groups::A,
+        groups: Groups::ToshibaA,
         ahead: 1,
         ..Options::default()
     };

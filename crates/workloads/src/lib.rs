@@ -1,93 +1,58 @@
 //! Programs cut into tasks, as every command, benchmark and test runs them.
 //!
-//! A new workload is one module and one line in [`all`].
+//! A workload is one module that implements [`Workload`], and one line in [`all`]. `docs/workloads.md` of the repository goes through it.
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code)]
 mod field;
 pub mod h264;
+pub mod loops;
+pub mod options;
 mod pass;
 pub mod pipeline;
 pub mod record;
+mod spelling;
 pub mod stencil;
 pub mod tiles;
 #[allow(unsafe_code)]
 mod vector;
+pub mod workload;
 
-/// What the registry says of a workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Entry {
-    /// The name that every command knows.
-    pub name: &'static str,
-    /// What it does, in one line.
-    pub summary: &'static str,
-    /// The options of its own that choose among names.
-    pub choices: &'static [Choice],
+pub use options::{OptionSpec, Purpose, Values};
+pub use spelling::{other_spelling, spelled_in};
+pub use workload::{Prepared, Site, Way, Workload, recorder_of, values_of};
+
+/// All workloads. The first is the one that `tanada compare` takes if none is named.
+static ALL: &[&dyn Workload] = &[
+    &h264::H264,
+    &tiles::workload::OverTiles::<stencil::Stencil>::NEW,
+    &tiles::workload::OverTiles::<pipeline::Pipeline>::NEW,
+];
+
+/// Returns all workloads.
+pub fn all() -> &'static [&'static dyn Workload] {
+    ALL
 }
 
-/// An option of a workload that takes one of a few names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Choice {
-    /// The option, as a command line has it.
-    pub flag: &'static str,
-    /// The names that it takes.
-    pub values: &'static [&'static str],
+/// There is no workload of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown workload \"{name}\"; there are {}", names().join(", "))]
+pub struct UnknownWorkload {
+    /// The wrong name.
+    pub name: String,
 }
 
-/// All workloads.
-pub fn all() -> &'static [Entry] {
-    &[
-        Entry {
-            name: "h264",
-            summary: "H.264 decoding: entropy decoding of the next pictures beside reconstruction (paper 1)",
-            choices: &[
-                Choice {
-                    flag: "--tasks",
-                    values: &h264::Cut::NAMES,
-                },
-                Choice {
-                    flag: "--dependencies",
-                    values: &h264::Dependencies::NAMES,
-                },
-                Choice {
-                    flag: "--groups",
-                    values: &h264::Groups::NAMES,
-                },
-            ],
-        },
-        Entry {
-            name: "stencil",
-            summary: "Jacobi's method in two dimensions: sweeps over a field that is larger than the caches",
-            choices: &TILES,
-        },
-        Entry {
-            name: "pipeline",
-            summary: "Passes over a large image: blur, sharpen, gradient, smooth, tone curve",
-            choices: &TILES,
-        },
-    ]
+fn names() -> Vec<&'static str> {
+    ALL.iter().map(|workload| workload.name()).collect()
 }
 
-/// The choices of the workloads that go over [`tiles`].
-const TILES: [Choice; 1] = [Choice {
-    flag: "--groups",
-    values: &tiles::Groups::NAMES,
-}];
-
-/// The one of `all` that is called `text`, or a message that lists the right names.
-fn by_name<X: Copy>(
-    text: &str,
-    what: &str,
-    all: &[X],
-    name: fn(X) -> &'static str,
-) -> Result<X, String> {
-    all.iter()
-        .copied()
-        .find(|&one| name(one) == text)
-        .ok_or_else(|| {
-            let names: Vec<&str> = all.iter().map(|&one| name(one)).collect();
-            format!("unknown {what} \"{text}\"; there are {}", names.join(", "))
-        })
+/// Returns the workload called `name`.
+///
+/// # Errors
+/// There is none; the text of the error lists the names.
+pub fn find(name: &str) -> Result<&'static dyn Workload, UnknownWorkload> {
+    let found = ALL.iter().find(|workload| workload.name() == name);
+    found.copied().ok_or_else(|| UnknownWorkload {
+        name: name.to_owned(),
+    })
 }

@@ -12,8 +12,9 @@
 //! [`tiles`](crate::tiles).
 
 use crate::field::Field;
+use crate::options::{OptionSpec, Values};
 use crate::pass::{Formula, Lines, Passes, Probe, Reads, rect};
-use crate::tiles::{Caches, Groups, Program, Shape, Tile};
+use crate::tiles::{Caches, Groups, Program, Shape, Tile, workload};
 
 /// What is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ impl Default for Options {
         Options {
             size: 4096,
             rounds: 4,
-            groups: Groups::Own,
+            groups: Groups::Default,
         }
     }
 }
@@ -210,6 +211,31 @@ impl Formula for Tone {
 
 impl Program for Pipeline {
     type Options = Options;
+
+    const NAME: &'static str = "pipeline";
+    const ABOUT: &'static str =
+        "Passes over a large image: blur, sharpen, gradient, smooth, tone curve";
+    const DETAILS: &'static str = "Each round is five passes over an image of floating-point samples, and a tone curve ends the last. \
+        The image is cut into tiles and the tasks into groups by the caches of the machine.";
+    const OPTIONS: &'static [OptionSpec] = &[
+        workload::size("4096", "Rows and columns of the image"),
+        workload::times("rounds", "4", "3", "Rounds of five passes"),
+        workload::GROUPS,
+    ];
+    const TEST_OPTIONS: &'static [(&'static str, &'static str)] =
+        &[("size", "200"), ("rounds", "1")];
+
+    fn options(values: &Values) -> Options {
+        Options {
+            size: values.count("size") as usize,
+            rounds: values.count("rounds") as u32,
+            groups: values.name("groups").parse().expect("a name of the table"),
+        }
+    }
+
+    fn input(options: Options) -> String {
+        format!("size={},rounds={}", options.size, options.rounds)
+    }
 
     fn shape(options: Options) -> (Shape, Groups) {
         let shape = Shape {

@@ -4,8 +4,9 @@
 //! places. Points outside the field are 0. The tasks, and why groups pay, are those of [`tiles`](crate::tiles).
 
 use crate::field::Field;
+use crate::options::{OptionSpec, Values};
 use crate::pass::{Formula, Lines, Passes, Probe, Reads, rect};
-use crate::tiles::{Caches, Groups, Program, Shape, Tile};
+use crate::tiles::{Caches, Groups, Program, Shape, Tile, workload};
 
 /// What is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,7 @@ impl Default for Options {
         Options {
             size: 8192,
             sweeps: 32,
-            groups: Groups::Own,
+            groups: Groups::Default,
         }
     }
 }
@@ -76,6 +77,31 @@ impl Formula for Jacobi {
 
 impl Program for Stencil {
     type Options = Options;
+
+    const NAME: &'static str = "stencil";
+    const ABOUT: &'static str =
+        "Jacobi's method in two dimensions: sweeps over a field that is larger than the caches";
+    const DETAILS: &'static str = "Every sweep sets each point to a weighted mean of itself and its four neighbours. \
+        The field is cut into tiles and the tasks into groups by the caches of the machine.";
+    const OPTIONS: &'static [OptionSpec] = &[
+        workload::size("8192", "Rows and columns of the field"),
+        workload::times("sweeps", "32", "16", "Sweeps over the field"),
+        workload::GROUPS,
+    ];
+    const TEST_OPTIONS: &'static [(&'static str, &'static str)] =
+        &[("size", "200"), ("sweeps", "3")];
+
+    fn options(values: &Values) -> Options {
+        Options {
+            size: values.count("size") as usize,
+            sweeps: values.count("sweeps") as u32,
+            groups: values.name("groups").parse().expect("a name of the table"),
+        }
+    }
+
+    fn input(options: Options) -> String {
+        format!("size={},sweeps={}", options.size, options.sweeps)
+    }
 
     fn shape(options: Options) -> (Shape, Groups) {
         let shape = Shape {

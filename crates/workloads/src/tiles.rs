@@ -16,12 +16,17 @@
 //!
 //! [`Plan::new`] chooses the numbers from the size of that cache.
 
+pub(crate) mod record;
+pub(crate) mod workload;
+
 use crate::field::{LINE, REACH};
+use crate::loops::Loops;
+use crate::options::{Name, OptionSpec, Values, place_of};
 pub use crate::pass::{NoProbe, Probe, Stretch};
+pub use crate::workload::Done;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use tanada_runtime::{
     Cancel, GraphError, Instance, NodeId, Pool, SGroup, TGroup, Template, TemplateBuilder,
 };
@@ -30,22 +35,25 @@ use tanada_runtime::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Groups {
     /// T: skewed over sweeps, as much as the cache of a worker holds. S: strips of columns.
-    Own,
+    Default,
     /// No groups.
     None,
 }
 
 impl Groups {
     /// All of them.
-    pub const ALL: [Groups; 2] = [Groups::Own, Groups::None];
+    pub const ALL: [Groups; 2] = [Groups::Default, Groups::None];
 
     /// Their names, in the same order.
-    pub const NAMES: [&'static str; 2] = [Groups::Own.name(), Groups::None.name()];
+    pub const NAMES: [Name; 2] = [
+        Name::with_aliases(Groups::Default.name(), &["own"]),
+        Name::new(Groups::None.name()),
+    ];
 
     /// The name that `--groups` knows.
     pub const fn name(self) -> &'static str {
         match self {
-            Groups::Own => "own",
+            Groups::Default => "default",
             Groups::None => "none",
         }
     }
@@ -61,7 +69,7 @@ impl FromStr for Groups {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        crate::by_name(text, "grouping", &Groups::ALL, Groups::name)
+        place_of(text, "grouping", &Groups::NAMES).map(|at| Groups::ALL[at])
     }
 }
 
@@ -382,9 +390,30 @@ impl Plan {
 }
 
 /// What is done to the tiles of a field.
-pub trait Program: Sync + Sized + 'static {
+pub trait Program: Send + Sync + Sized + 'static {
     /// What is computed.
     type Options: Copy;
+
+    /// The name that every command knows.
+    const NAME: &'static str;
+
+    /// What is computed, in one line without a full stop.
+    const ABOUT: &'static str;
+
+    /// A paragraph for `--help`.
+    const DETAILS: &'static str;
+
+    /// The options; `size` and `groups` among them.
+    const OPTIONS: &'static [OptionSpec];
+
+    /// Options for tests.
+    const TEST_OPTIONS: &'static [(&'static str, &'static str)];
+
+    /// The options as values of [`Self::OPTIONS`] say.
+    fn options(values: &Values) -> Self::Options;
+
+    /// The options that decide the result, for reports: `size=1024,sweeps=16`.
+    fn input(options: Self::Options) -> String;
 
     /// The fields that these options ask for, and how their tasks are grouped.
     fn shape(options: Self::Options) -> (Shape, Groups);
@@ -423,19 +452,8 @@ impl<P: Program> Work<P> {
     fn sweep(&self, tile: Tile, sweep: u32) {
         self.program.sweep(tile, sweep);
         if tile.strip == 0 {
-            self.done.0.fetch_add(1, Ordering::Relaxed);
+            self.done.add();
         }
-    }
-}
-
-/// How many bands of all sweeps were gone over so far, counted in the first strip.
-#[derive(Clone, Debug, Default)]
-pub struct Done(Arc<AtomicU64>);
-
-impl Done {
-    /// How many, of all runs so far; see [`Plan::steps`] for those of one.
-    pub fn steps(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -445,6 +463,7 @@ pub struct Tiled<P> {
     plan: Plan,
     fill: Instance<'static, Work<P>>,
     sweeps: Instance<'static, Work<P>>,
+    today: Option<Instance<'static, Work<P>>>,
 }
 
 impl<P> fmt::Debug for Tiled<P> {
@@ -484,6 +503,7 @@ impl<P: Program> Tiled<P> {
             },
             fill: plan.once()?.instance(),
             sweeps: plan.sweeps()?.instance(),
+            today: None,
             plan,
         })
     }
@@ -512,6 +532,48 @@ impl<P: Program> Tiled<P> {
     /// As [`Instance::run_with_cancel`].
     pub fn run(&mut self, pool: &Pool, cancel: &Cancel) -> Result<(), GraphError> {
         self.sweeps.run_with_cancel(pool, &self.work, cancel)
+    }
+
+    /// Builds the loops of [`Tiled::run_today`] for `workers` workers, unless they are there.
+    ///
+    /// # Errors
+    /// Those of a template, none of which loops cause.
+    pub fn build_today(&mut self, workers: u16) -> Result<(), GraphError> {
+        if self.today.is_none() {
+            let Shape {
+                rows,
+                columns,
+                sweeps,
+                ..
+            } = self.plan.shape;
+            let mut loops = Loops::new(workers);
+            for sweep in 0..sweeps {
+                let block = move |work: &Work<P>, block: Range<usize>| {
+                    let tile = Tile {
+                        band: 0,
+                        strip: 0,
+                        x: 0,
+                        y: block.start,
+                        w: columns,
+                        h: block.len(),
+                    };
+                    work.program.sweep(tile, sweep);
+                };
+                loops.parallel(P::name(sweep, sweeps), rows, block);
+            }
+            self.today = Some(loops.build()?);
+        }
+        Ok(())
+    }
+
+    /// Runs all sweeps as they would be written today: each is a parallel loop over blocks of whole rows, with a barrier behind it.
+    ///
+    /// # Errors
+    /// As [`Instance::run_with_cancel`].
+    pub fn run_today(&mut self, pool: &Pool, cancel: &Cancel) -> Result<(), GraphError> {
+        self.build_today(pool.workers())?;
+        let loops = self.today.as_mut().expect("built above");
+        loops.run_with_cancel(pool, &self.work, cancel)
     }
 
     /// As [`Tiled::fill`], without tasks.

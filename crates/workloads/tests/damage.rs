@@ -70,7 +70,7 @@ fn as_tasks(pool: &Pool, stream: &[u8], cut: Cut) -> Decoded {
     let mut frames = Vec::new();
     let options = Options {
         cut,
-        groups: Groups::A,
+        groups: Groups::ToshibaA,
         limits: LIMITS,
         ..Options::default()
     };

@@ -178,10 +178,10 @@ fn shown(told: &Told, regions: &[Region], races: &[(u32, u32, u64)]) -> String {
 /// All cuts, on so few and so many workers that `own` has rows and units.
 const CUTS: [(Cut, u16); 5] = [
     (Cut::Paper, 4),
-    (Cut::Mb, 4),
+    (Cut::Macroblock, 4),
     (Cut::Row, 4),
-    (Cut::Own, 2),
-    (Cut::Own, 8),
+    (Cut::Default, 2),
+    (Cut::Default, 8),
 ];
 
 #[test]
@@ -221,7 +221,7 @@ fn conflicting_accesses_are_ordered() {
             ..options(cut, workers)
         };
         cases.push(("pattern, fixed", PATTERN, fixed));
-        if matches!((cut, workers), (Cut::Paper, _) | (Cut::Own, 8)) {
+        if matches!((cut, workers), (Cut::Paper, _) | (Cut::Default, 8)) {
             let few = H264Options {
                 pictures: some(2, 4, 1),
                 ..options(cut, workers)
@@ -356,15 +356,15 @@ const AROUND: [&str; 3] = ["entropy", "build", "output"];
 fn the_tasks_are_those_that_run_natively_and_run_in_the_recorded_order() {
     for (cut, workers) in [
         (Cut::Paper, 2),
-        (Cut::Mb, 2),
+        (Cut::Macroblock, 2),
         (Cut::Row, 2),
-        (Cut::Own, 2),
-        (Cut::Own, 3),
+        (Cut::Default, 2),
+        (Cut::Default, 3),
     ] {
         for (groups, dependencies) in [
-            (Groups::A, Dependencies::Needed),
-            (Groups::B, Dependencies::Fixed),
-            (Groups::Own, Dependencies::Needed),
+            (Groups::ToshibaA, Dependencies::Needed),
+            (Groups::ToshibaB, Dependencies::Fixed),
+            (Groups::Default, Dependencies::Needed),
             (Groups::None, Dependencies::Fixed),
         ] {
             let recorder = Recorder::all();
@@ -538,11 +538,15 @@ fn equal_input_gives_equal_bytes() {
         let options = options(cut, workers);
         let first = text(&options);
         assert!(first == text(&options), "{cut}");
-        let trace = Trace::parse(&first, "recording", &Selected::Named("b".to_owned()));
+        let trace = Trace::parse(
+            &first,
+            "recording",
+            &Selected::Named("toshiba-b".to_owned()),
+        );
         let trace = trace.expect("what is recorded can be read");
-        assert_eq!(trace.groupings(), ["a", "b", "own"]);
+        assert_eq!(trace.groupings(), ["toshiba-a", "toshiba-b", "default"]);
     }
-    let (a, b) = (options(Cut::Paper, 4), options(Cut::Mb, 4));
+    let (a, b) = (options(Cut::Paper, 4), options(Cut::Macroblock, 4));
     assert!(text(&a) != text(&b));
 }
 
@@ -587,7 +591,7 @@ fn fixed_dependencies_are_the_same_for_every_picture() {
         let one = H264Options {
             dependencies,
             pictures: some(first, 1, 1),
-            ..options(Cut::Mb, 4)
+            ..options(Cut::Macroblock, 4)
         };
         told(PATTERN, &one).0.edges
     };
@@ -667,7 +671,7 @@ fn passes_over_tiles_are_recorded_as_they_run() {
     let pipeline = pipeline::Options {
         size: 384,
         rounds: 1,
-        groups: TileGroups::Own,
+        groups: TileGroups::Default,
     };
     let cases = [
         (
@@ -720,7 +724,7 @@ fn passes_over_tiles_are_recorded_as_they_run() {
         assert_eq!(written, result);
         for (task, twin) in told.tasks.iter().zip(&again.tasks) {
             assert_eq!(task.records, twin.records);
-            assert_eq!(task.groupings[0].0, "own");
+            assert_eq!(task.groupings[0].0, "default");
         }
     }
 }
@@ -730,7 +734,7 @@ fn a_recording_of_tiles_can_be_stopped() {
     let options = stencil::Options {
         size: 128,
         sweeps: 4,
-        groups: TileGroups::Own,
+        groups: TileGroups::Default,
     };
     let caches = Caches {
         own: 64 << 10,

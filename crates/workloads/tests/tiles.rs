@@ -121,7 +121,7 @@ fn pipeline(size: usize, rounds: u32, groups: Groups, workers: u16) -> Tiled<Pip
 #[test]
 fn the_stencil_without_tasks_is_the_obvious_one() {
     for (size, sweeps) in [(1, 3), (2, 1), (5, 0), (37, 4), (300, 3), (2051, 2)] {
-        let tiled = stencil(size, sweeps, Groups::Own, 1);
+        let tiled = stencil(size, sweeps, Groups::Default, 1);
         assert!(here(tiled) == obvious(size, sweeps), "{size} x {sweeps}");
     }
 }
@@ -129,7 +129,7 @@ fn the_stencil_without_tasks_is_the_obvious_one() {
 #[test]
 fn the_pipeline_without_tasks_is_the_obvious_one() {
     for (size, rounds) in [(1, 2), (2, 1), (5, 0), (37, 3), (300, 2), (1100, 1)] {
-        let tiled = pipeline(size, rounds, Groups::Own, 1);
+        let tiled = pipeline(size, rounds, Groups::Default, 1);
         let wanted = obvious_pipeline(size, rounds);
         assert!(here(tiled) == wanted, "{size} x {rounds}");
     }
@@ -161,21 +161,27 @@ fn same_everywhere<P: Program>(make: impl Fn(Groups, u16) -> Tiled<P>, wanted: &
 #[test]
 fn the_stencil_is_the_same_under_every_policy() {
     let make = |groups, workers| stencil(1030, 9, groups, workers);
-    assert!(!make(Groups::Own, 2).plan().fits(), "there are T groups");
+    assert!(
+        !make(Groups::Default, 2).plan().fits(),
+        "there are T groups"
+    );
     same_everywhere(make, &obvious(1030, 9));
 }
 
 #[test]
 fn a_wide_stencil_has_strips_and_is_the_same() {
     let make = |groups, workers| stencil(2200, 3, groups, workers);
-    assert_eq!(make(Groups::Own, 2).plan().strips(), 2);
+    assert_eq!(make(Groups::Default, 2).plan().strips(), 2);
     same_everywhere(make, &here(make(Groups::None, 1)));
 }
 
 #[test]
 fn the_pipeline_is_the_same_under_every_policy() {
     let make = |groups, workers| pipeline(900, 2, groups, workers);
-    assert!(!make(Groups::Own, 2).plan().fits(), "there are T groups");
+    assert!(
+        !make(Groups::Default, 2).plan().fits(),
+        "there are T groups"
+    );
     let wanted = obvious_pipeline(900, 2);
     let light = |bits: &u32| f32::from_bits(*bits);
     assert!(wanted.iter().map(light).all(|x| (0.0..1.0).contains(&x)));
@@ -198,7 +204,7 @@ fn tiles_are_never_lower_or_narrower_than_what_a_pass_reads() {
             bytes_per_point: 12,
         };
         for workers in [1, 3, 64, 1000] {
-            let plan = Plan::new(shape, workers, caches, Groups::Own);
+            let plan = Plan::new(shape, workers, caches, Groups::Default);
             let (low, narrow) = (plan.bands() > 1, plan.strips() > 1);
             let all = |tile: Tile| (!low || tile.h >= 2) && (!narrow || tile.w >= 2);
             assert!(plan.tiles().all(all), "{plan:?}");
@@ -211,7 +217,7 @@ fn a_run_can_be_stopped() {
     let pool = Pool::builder().workers(2).build().expect("a pool");
     let cancel = Cancel::new();
     cancel.cancel();
-    let mut tiled = stencil(100, 2, Groups::Own, 2);
+    let mut tiled = stencil(100, 2, Groups::Default, 2);
     assert_eq!(tiled.run(&pool, &cancel), Err(GraphError::Cancelled));
     assert_eq!(tiled.run_here(&cancel), Err(GraphError::Cancelled));
 }
@@ -228,12 +234,12 @@ fn the_plan_of_a_large_field_uses_the_cache() {
         own: 2 << 20,
         l1d: 48 << 10,
     };
-    let plan = Plan::new(shape, 2, caches, Groups::Own);
+    let plan = Plan::new(shape, 2, caches, Groups::Default);
     assert_eq!((plan.strips(), plan.lanes()), (2, 1));
     let share = plan.group_bytes() as f64 / caches.own as f64;
     assert!((0.5..=0.75).contains(&share), "{plan:?}");
     assert!(plan.fetched() < 0.25, "{plan:?}");
-    let many = Plan::new(shape, 64, caches, Groups::Own);
+    let many = Plan::new(shape, 64, caches, Groups::Default);
     assert_eq!(
         (many.strips(), many.lanes()),
         (8, 8),
@@ -244,7 +250,7 @@ fn the_plan_of_a_large_field_uses_the_cache() {
         columns: 400,
         ..shape
     };
-    assert!(Plan::new(small, 1, caches, Groups::Own).fits());
+    assert!(Plan::new(small, 1, caches, Groups::Default).fits());
 }
 
 proptest! {
@@ -259,7 +265,7 @@ proptest! {
     ) {
         let shape = Shape { rows, columns, sweeps, bytes_per_point: bytes };
         let caches = Caches { own: 1 << own, l1d: 32 << 10 };
-        let plan = Plan::new(shape, workers, caches, Groups::Own);
+        let plan = Plan::new(shape, workers, caches, Groups::Default);
         let mut widths: BTreeMap<usize, usize> = BTreeMap::new();
         let mut next = BTreeMap::new();
         for tile in plan.tiles() {

@@ -91,6 +91,19 @@ const TABLE: &[Allowed] = &[
         ],
         &[],
     ),
+    allowed(
+        "tanada-papers",
+        &[
+            "tanada-harness",
+            "tanada-policy",
+            "tanada-report",
+            "tanada-runtime",
+            "tanada-sim",
+            "tanada-trace",
+            "tanada-workloads",
+        ],
+        &[],
+    ),
     // Random graphs on real threads for hours, also under sanitizers: as few other crates as possible.
     allowed(
         "tanada-soak",

@@ -1,36 +1,43 @@
 //! `tanada compare`.
 
-use super::decoding::{self, Decoding};
+use super::chosen::{self, Chosen};
 use super::outputs::Outputs;
-use super::pooling;
+use super::pooling::{self, Pooling};
+use super::run::unprepared;
 use crate::ui::{self, Failure, Outcome, Progress};
-use clap::ValueHint;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use tanada_harness::compare::{self, Candidate, Error, Found, Input, Options};
+use clap::{ArgMatches, Command, FromArgMatches};
+use std::path::Path;
+use std::process::Stdio;
+use tanada_harness::compare::{self, Candidate, Error, Found, Options};
+use tanada_workloads::Workload;
+use tanada_workloads::options::Purpose;
 
-/// Decode a video under each dispatcher, check every frame, and compare
-///
-/// Decodes the stream with the sequential decoder and as tasks under each dispatcher, checks that every frame is the same, and shows
-/// frames a second, ratio to fcfs, tasks, scheduling cost and utilisation as a table and as a page with a chart of one picture. Then it
-/// records eight pictures and simulates them under the same dispatchers on the chip of paper 1 (4 cores, with and without contention for
-/// its memory): cycles, ratio to fcfs, utilisation, misses and the distance to what no schedule could beat.
+#[derive(Debug)]
+pub(crate) struct Args(Chosen<Common>);
+
+const ABOUT: &str = "Run a workload under each dispatcher, check every result, and compare";
+
+const DETAILS: &str = "Runs a workload (without a name: decodes an H.264 stream) without tasks, as it would be written today (parallel loops with barriers), \
+    and as tasks under each dispatcher; checks that every result is the same, byte by byte; and shows time, ratio to fcfs, tasks, scheduling \
+    cost and utilisation as a table and as a page with a chart. Then it records a small part of the work and simulates it under the same \
+    dispatchers on the chip of paper 1 (4 cores, with and without contention for its memory): cycles, ratio to fcfs, utilisation, misses and \
+    the distance to what no schedule could beat.";
+
+const EXAMPLES: &str = "Examples:\n  tanada compare\n  \
+    tanada compare video.264 --policy fcfs,ts --groups toshiba-a --cut macroblock --workers 4 -o page.html\n  \
+    tanada compare stencil --size 2048 --repeat 5\n\n\
+    Times are those of the shortest round. Tasks, costs and utilisation are those of further runs with a recorder, which\n\
+    costs two readings of the clock a task.";
+
+/// The options of every workload.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  tanada compare\n  \
-    tanada compare video.264 --policy fcfs,ts --groups a --tasks mb --workers 4 -o page.html\n\n\
-    fps is that of the shortest round. Tasks, costs and utilisation are those of further decodings with a recorder, which\n\
-    costs two readings of the clock a task.")]
-pub(crate) struct Args {
-    /// H.264 byte stream (Annex B) [default: an embedded demo]
-    #[arg(value_name = "INPUT.264", value_hint = ValueHint::FilePath)]
-    input: Option<PathBuf>,
-
+struct Common {
     /// Dispatchers to compare, separated by commas [default: all]
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = pooling::policies())]
     policy: Vec<String>,
 
     #[command(flatten)]
-    decoding: Decoding,
+    pooling: Pooling,
 
     /// Timed rounds; the shortest counts
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -48,51 +55,80 @@ pub(crate) struct Args {
     open: String,
 }
 
-pub(crate) fn run(args: Args) -> Outcome {
-    let file = args.input.as_deref().map(decoding::read).transpose()?;
-    let name = args
-        .input
-        .as_deref()
-        .map_or(tanada_harness::DEMO_NAME.to_owned(), file_name);
-    let input = Input {
-        name: &name,
-        stream: file.as_deref().unwrap_or(tanada_harness::DEMO),
-    };
-    let outputs = args.outputs.open()?;
-    let found = compare(&args, &input)?;
-    outputs.write(&found.report)?;
-    if args.open == "yes" {
-        open(&args.outputs.html);
-    }
-    verdict(&found, &name)
+/// The workload that is compared if none is named.
+fn unnamed() -> &'static dyn Workload {
+    tanada_workloads::all()[0]
 }
 
-fn compare(args: &Args, input: &Input<'_>) -> Outcome<Found> {
-    let mut candidates = Vec::new();
-    for name in &args.policy {
-        if !candidates
-            .iter()
-            .any(|candidate: &Candidate| candidate.name() == name)
-        {
-            candidates.push(
-                Candidate::registered(name).map_err(|error| Failure::Usage(error.to_string()))?,
-            );
+impl clap::Args for Args {
+    fn augment_args(command: Command) -> Command {
+        let own = chosen::arguments::<Common>(unnamed(), Purpose::Run);
+        Common::augment_args(command.args(own))
+            .about(ABOUT)
+            .long_about(format!("{ABOUT}\n\n{DETAILS}"))
+            .after_help(EXAMPLES)
+            .subcommands(Chosen::<Common>::commands("compare", Purpose::Run, ""))
+            .subcommand_value_name("WORKLOAD")
+            .subcommand_help_heading("Workloads")
+            .args_conflicts_with_subcommands(true)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Args {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        match matches.subcommand() {
+            Some(chosen) => Chosen::from_subcommand(chosen, Purpose::Run),
+            None => Chosen::of(unnamed(), matches, Purpose::Run),
+        }
+        .map(Args)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+pub(crate) fn run(Args(chosen): Args) -> Outcome {
+    let common = &chosen.common;
+    let outputs = common.outputs.open()?;
+    let found = compare(&chosen)?;
+    outputs.write(&found.report)?;
+    if common.open == "yes" {
+        open(&common.outputs.html);
+    }
+    verdict(&found)
+}
+
+fn compare(chosen: &Chosen<Common>) -> Outcome<Found> {
+    let Chosen {
+        workload,
+        values,
+        common,
+    } = chosen;
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for name in &common.policy {
+        if candidates.iter().all(|candidate| candidate.name() != name) {
+            let candidate = Candidate::registered(name);
+            candidates.push(candidate.map_err(|error| Failure::Usage(error.to_string()))?);
         }
     }
     if candidates.is_empty() {
         candidates = Candidate::all();
     }
     let options = Options {
-        workers: args.decoding.pooling.workers()?,
-        bind: args.decoding.pooling.bind,
-        seed: args.decoding.pooling.seed,
-        repeat: args.repeat,
-        simulate: !args.no_sim,
-        decode: args.decoding.options(),
+        pools: common.pooling.pools()?,
+        repeat: common.repeat,
+        simulate: !common.no_sim,
+        name: values.paths().next().map(file_name),
         cancel: ui::interruptible(),
     };
     let mut progress: Option<Progress> = None;
-    let found = compare::run_with_progress(input, &candidates, &options, |step| {
+    let found = compare::run_with_progress(*workload, values, &candidates, &options, |step| {
         let bar = progress.get_or_insert_with(|| Progress::new(Some(u64::from(step.of))));
         bar.says(format!("{}: {}", step.policy, step.purpose));
         bar.at(u64::from(step.done));
@@ -100,26 +136,30 @@ fn compare(args: &Args, input: &Input<'_>) -> Outcome<Found> {
     drop(progress);
     let mut found = found.map_err(|error| match error {
         Error::Cancelled => Failure::Interrupted,
-        Error::Stream(error) => ui::at_fault(input.name, error),
+        Error::Prepare(error) => unprepared(error),
         other => Failure::Input(other.to_string()),
     })?;
     found.report.command = ui::command_line();
     Ok(found)
 }
 
-/// Fails where frames differ or the stream is damaged.
-fn verdict(found: &Found, name: &str) -> Outcome {
+/// Fails if results differ or the input is flawed.
+fn verdict(found: &Found) -> Outcome {
+    let parts = format!("{}s", found.part);
     for difference in &found.differences {
         ui::note(&format!(
-            "FRAMES DIFFER under {}: {}",
-            difference.policy, difference.what
+            "{} DIFFER under {}: {}",
+            parts.to_uppercase(),
+            difference.policy,
+            difference.what
         ));
     }
-    decoding::damage(name, &found.summary)?;
+    let input = found.report.runs.first().map(|run| run.input.as_str());
+    chosen::verdict(input.unwrap_or_default(), found.flaws.as_ref())?;
     match found.differences.len() {
         0 => Ok(()),
         n => Err(Failure::Input(format!(
-            "{n} dispatcher(s) did not decode to the sequential decoder's frames"
+            "under {n} dispatcher(s) the {parts} are not those of the sequential run"
         ))),
     }
 }
@@ -133,7 +173,7 @@ fn file_name(path: &Path) -> String {
 
 /// Hands the page to the desktop; without one the note above says where it is.
 fn open(page: &Path) {
-    let opened = Command::new("xdg-open")
+    let opened = std::process::Command::new("xdg-open")
         .arg(page)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

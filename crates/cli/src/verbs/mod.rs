@@ -1,8 +1,8 @@
 //! The verbs: one file each.
 
 mod charging;
+mod chosen;
 mod compare;
-mod decoding;
 mod import;
 mod machines;
 mod outputs;
@@ -44,14 +44,6 @@ enum Verb {
     Machines(machines::Args),
     Policies(policies::Args),
     Workloads(workloads::Args),
-}
-
-/// A workload, with the arguments that a verb has for each.
-#[derive(Debug, Subcommand)]
-enum Named<H: clap::Args, S: clap::Args, P: clap::Args> {
-    H264(H),
-    Stencil(S),
-    Pipeline(P),
 }
 
 /// Runs the program with the arguments of this process.
@@ -126,7 +118,7 @@ mod tests {
             .collect();
         let registered: Vec<&str> = tanada_workloads::all()
             .iter()
-            .map(|entry| entry.name)
+            .map(|workload| workload.name())
             .collect();
         assert_eq!(
             workloads, registered,

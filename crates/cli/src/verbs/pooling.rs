@@ -2,10 +2,11 @@
 
 use crate::ui::{Failure, Outcome};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use tanada_harness::rounds::Pools;
 use tanada_policy::registry::{self, NotNative};
-use tanada_runtime::{Bind, MAX_WORKERS, Pool, PoolBuilder};
+use tanada_runtime::{Bind, MAX_WORKERS};
 
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub(crate) struct Pooling {
     /// Workers [default: TANADA_WORKERS, else the hardware threads that this process may use]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_WORKERS)))]
@@ -13,11 +14,11 @@ pub(crate) struct Pooling {
 
     /// How workers are bound to hardware threads
     #[arg(long, default_value = "auto", value_parser = binds())]
-    pub(crate) bind: Bind,
+    bind: Bind,
 
     /// Seed of the policies' random numbers
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
+    seed: u64,
 }
 
 fn binds() -> impl TypedValueParser<Value = Bind> {
@@ -38,7 +39,7 @@ pub(crate) fn policies() -> impl TypedValueParser<Value = String> {
 
 impl Pooling {
     /// How many workers were asked for: by `--workers`, else by `TANADA_WORKERS`, as for every pool of the runtime.
-    pub(crate) fn workers(&self) -> Outcome<Option<u16>> {
+    fn workers(&self) -> Outcome<Option<u16>> {
         const VARIABLE: &str = "TANADA_WORKERS";
         let Some(value) = std::env::var_os(VARIABLE).filter(|_| self.workers.is_none()) else {
             return Ok(self.workers);
@@ -52,15 +53,12 @@ impl Pooling {
         }
     }
 
-    /// A pool that is about to be made, as the options say.
-    pub(crate) fn builder(&self, policy: &str) -> Outcome<PoolBuilder> {
-        let builder = Pool::builder()
-            .policy(policy)
-            .bind(self.bind)
-            .seed(self.seed);
-        Ok(match self.workers()? {
-            Some(workers) => builder.workers(u32::from(workers)),
-            None => builder,
+    /// How pools are made.
+    pub(crate) fn pools(&self) -> Outcome<Pools> {
+        Ok(Pools {
+            workers: self.workers()?,
+            bind: self.bind,
+            seed: self.seed,
         })
     }
 }

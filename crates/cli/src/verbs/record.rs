@@ -1,41 +1,138 @@
-//! `tanada record`: one module a workload, and one for programs.
+//! `tanada record`: traces of workloads, and of programs.
 
-mod h264;
 mod program;
-mod tiles;
-mod told;
+mod summary;
 
-use super::Named;
-use crate::ui::{Failure, Outcome};
+use super::chosen::{self, Chosen};
+use crate::ui::{self, Failure, Outcome, Progress};
+use clap::{ArgMatches, Command, FromArgMatches};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use summary::Summary;
+use tanada_trace::{FileSink, TraceError};
+use tanada_workloads::options::Purpose;
+use tanada_workloads::workload::RecordError;
+use tanada_workloads::{Site, recorder_of};
 
-/// Write a trace of a workload or a program
-///
-/// The trace holds the task graph that runs natively, and what each task computes, fetches, reads and writes; `tanada sim` runs it under
-/// any policy on any machine. A program is run under Valgrind (docs/valgrind.md); what it does outside of tasks is dropped.
+#[derive(Debug)]
+pub(crate) enum Args {
+    Workload(Chosen<Common>),
+    Program(program::Program),
+}
+
+const ABOUT: &str = "Write a trace of a workload or a program";
+
+const DETAILS: &str = "The trace holds the task graph that runs natively, and what each task computes, fetches, reads and writes; `tanada sim` runs it under \
+    any policy on any machine. Data accesses of a workload are the program's own, computation and code are charged by a table. A program is \
+    run under Valgrind (docs/valgrind.md); what it does outside of tasks is dropped.";
+
+const EXAMPLES: &str = "Examples:\n  tanada record h264 video.264 -o video.tnb --count 8\n  tanada record h264 --help\n  \
+    tanada record -o program.tnb -- ./program its arguments";
+
+/// The options of every workload.
 #[derive(Debug, clap::Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  tanada record h264 video.264 -o video.tnb --count 8\n  tanada record h264 --help\n  \
-    tanada record -o program.tnb -- ./program its arguments"
-)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    workload: Option<Named<h264::Args, tiles::Stencil, tiles::Pipeline>>,
+pub(crate) struct Common {
+    /// Where the trace goes: text if the name ends with .tnt, else binary
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
 
-    #[command(flatten)]
-    program: program::Program,
+    /// Workers that the work is cut and grouped for
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: u16,
+
+    /// Bytes of cache that each worker can count on for itself, for workloads that are cut by it
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 10)]
+    cache: u64,
+
+    /// Bytes of its level-1 data cache
+    #[arg(long, value_name = "BYTES", default_value_t = 32 << 10)]
+    l1d: u64,
+
+    /// Print a summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl clap::Args for Args {
+    fn augment_args(command: Command) -> Command {
+        program::Program::augment_args(command)
+            .about(ABOUT)
+            .long_about(format!("{ABOUT}\n\n{DETAILS}"))
+            .after_help(EXAMPLES)
+            .subcommands(Chosen::<Common>::commands(
+                "record",
+                Purpose::Record,
+                " -o trace.tnb",
+            ))
+            .args_conflicts_with_subcommands(true)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Args {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        match matches.subcommand() {
+            Some(chosen) => Chosen::from_subcommand(chosen, Purpose::Record).map(Args::Workload),
+            None => program::Program::from_arg_matches(matches).map(Args::Program),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    match args.workload {
-        Some(Named::H264(args)) => h264::run(&args),
-        Some(Named::Stencil(args)) => tiles::stencil(&args),
-        Some(Named::Pipeline(args)) => tiles::pipeline(&args),
-        None if args.program.is_given() => program::run(&args.program),
-        None => Err(Failure::Usage(
-            "what is to be recorded? Name a workload (h264, stencil, pipeline), or write \
-             `-- PROGRAM ARGS`; see `tanada record --help`"
-                .to_owned(),
-        )),
+    match args {
+        Args::Workload(chosen) => workload(&chosen),
+        Args::Program(program) if program.is_given() => program::run(&program),
+        Args::Program(_) => {
+            let all = tanada_workloads::all().iter();
+            let recorded = all.filter(|workload| workload.recorder().is_some());
+            let names: Vec<&str> = recorded.map(|workload| workload.name()).collect();
+            Err(Failure::Usage(format!(
+                "what is to be recorded? Name a workload ({}), or write `-- PROGRAM ARGS`; see `tanada record --help`",
+                names.join(", ")
+            )))
+        }
     }
+}
+
+fn workload(chosen: &Chosen<Common>) -> Outcome {
+    let Chosen {
+        workload,
+        values,
+        common,
+    } = chosen;
+    let recorder = recorder_of(*workload).map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut site = Site::new(common.workers);
+    site.own_cache = Some(common.cache);
+    site.l1d = Some(common.l1d);
+    let unwritable = |error: TraceError| Failure::Input(error.to_string());
+    let mut file = FileSink::create(&common.output).map_err(unwritable)?;
+    let cancel = ui::interruptible();
+    let mut progress = Progress::new(recorder.steps(values));
+    progress.says(recorder.step());
+    let mut seen = |steps| {
+        progress.at(steps);
+        match cancel.is_cancelled() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    };
+    let recorded = recorder.record(values, &site, &mut file, &mut seen);
+    drop(progress);
+    let recording = recorded.map_err(|error| match error {
+        RecordError::Stopped => Failure::Interrupted,
+        RecordError::Usage(what) => Failure::Usage(what),
+        other => Failure::Input(other.to_string()),
+    })?;
+    file.finish().map_err(unwritable)?;
+    Summary::new(workload.name(), &common.output, &recording).print(common.json)?;
+    let name = recording.source.as_deref().unwrap_or(workload.name());
+    chosen::verdict(name, recording.flaws.as_ref())
 }

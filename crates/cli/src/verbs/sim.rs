@@ -13,6 +13,7 @@ use tanada_report::{Report, to_html, to_json, to_list};
 use tanada_sim::machines::{self, NotFound};
 use tanada_sim::{Machine, MachineError, Options, Outcome, Run, SimError, simulate};
 use tanada_trace::{Groups, Trace};
+use tanada_workloads::other_spelling;
 
 /// Run a trace on a simulated machine
 ///
@@ -20,7 +21,7 @@ use tanada_trace::{Groups, Trace};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  tanada sim demo.tnt --machine toshiba --policy fcfs,ts --cores 4\n  \
-    tanada sim demo.tnt --machine toshiba --policy ts --groups a --set l2.size=64K --json\n  \
+    tanada sim demo.tnt --machine toshiba --policy ts --groups toshiba-a --set l2.size=64K --json\n  \
     tanada sim demo.tnt --machine toshiba --policy fcfs,ts --cores 4 --report page.html\n  \
     tanada sim demo.tnt --machine mine.toml --policy random-steal --seed 7 --events events.csv"
 )]
@@ -78,12 +79,7 @@ pub(crate) fn run(args: Args) -> ui::Outcome {
         ));
     }
     let machine = machine(&args)?;
-    let groups = match args.groups.as_deref() {
-        None => Groups::Plain,
-        Some("none") => Groups::None,
-        Some(name) => Groups::Named(name.to_owned()),
-    };
-    let trace = Trace::open(&args.trace, &groups).map_err(|error| of_sim(&args, error.into()))?;
+    let trace = open(&args)?;
     let events = args.events.as_deref().map(OutputFile::open).transpose()?;
     let page = args.report.as_deref().map(OutputFile::open).transpose()?;
     let done = all(&args, &trace, &machine, &policies)?;
@@ -104,6 +100,24 @@ pub(crate) fn run(args: Args) -> ui::Outcome {
         );
     }
     ui::print(&table(&args, &machine, &outcomes))
+}
+
+/// Opens the trace with the groups that were asked for, in either spelling of their name.
+fn open(args: &Args) -> ui::Outcome<Trace> {
+    let named = |name: &str| Groups::Named(name.to_owned());
+    let groups = match args.groups.as_deref() {
+        None => Groups::Plain,
+        Some("none") => Groups::None,
+        Some(name) => named(name),
+    };
+    let opened = Trace::open(&args.trace, &groups);
+    let opened = match (opened, args.groups.as_deref().and_then(other_spelling)) {
+        (Err(error), Some(other)) if error.is_usage() => {
+            Trace::open(&args.trace, &named(other)).map_err(|_| error)
+        }
+        (opened, _) => opened,
+    };
+    opened.map_err(|error| of_sim(args, error.into()))
 }
 
 /// The names of groups of which a user who asked for none may not know.

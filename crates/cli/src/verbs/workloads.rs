@@ -3,7 +3,8 @@
 use crate::ui::{self, Outcome};
 use serde::Serialize;
 use tanada_report::to_list;
-use tanada_workloads::{Choice, Entry};
+use tanada_workloads::Workload;
+use tanada_workloads::options::Kind;
 
 /// List the workloads and their options
 #[derive(Debug, clap::Args)]
@@ -18,44 +19,53 @@ pub(crate) struct Args {
 struct Line {
     name: &'static str,
     summary: &'static str,
-    options: Vec<Choices>,
+    /// Whether `tanada record` can write a trace of it.
+    recordable: bool,
+    options: Vec<Choice>,
 }
 
-/// An option of a workload with its values.
+/// An option of a workload that takes one of some names.
 #[derive(Serialize)]
-struct Choices {
-    flag: &'static str,
-    values: &'static [&'static str],
+struct Choice {
+    flag: String,
+    values: Vec<&'static str>,
 }
 
-fn options(entry: &Entry) -> Vec<Choices> {
-    let option = |choice: &Choice| Choices {
-        flag: choice.flag,
-        values: choice.values,
-    };
-    entry.choices.iter().map(option).collect()
+fn choices(workload: &dyn Workload) -> Vec<Choice> {
+    let specs = workload.options().iter();
+    let choices = specs.filter_map(|spec| match spec.kind() {
+        Kind::Named(names) => Some(Choice {
+            flag: format!("--{}", spec.flag()),
+            values: names.iter().map(|name| name.name).collect(),
+        }),
+        _ => None,
+    });
+    choices.collect()
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let lines = tanada_workloads::all().iter().map(|entry| Line {
-        name: entry.name,
-        summary: entry.summary,
-        options: options(entry),
+    let lines = tanada_workloads::all().iter().map(|workload| Line {
+        name: workload.name(),
+        summary: workload.about(),
+        recordable: workload.recorder().is_some(),
+        options: choices(*workload),
     });
     if args.json {
         return ui::print(&ui::json(&lines.collect::<Vec<_>>()));
     }
     let rows = lines.map(|line| {
-        let options = line
-            .options
-            .iter()
-            .map(|choice| format!("{} {}", choice.flag, choice.values.join("|")));
+        let options = line.options.iter();
+        let options = options.map(|choice| format!("{} {}", choice.flag, choice.values.join("|")));
         vec![
             line.name.to_owned(),
             line.summary.to_owned(),
+            if line.recordable { "yes" } else { "no" }.to_owned(),
             options.collect::<Vec<_>>().join(" "),
         ]
     });
-    ui::print(&to_list(&["workload", "does", "options"], rows))?;
+    ui::print(&to_list(
+        &["workload", "does", "recordable", "options"],
+        rows,
+    ))?;
     ui::print("\n`tanada run WORKLOAD --help` explains the options\n")
 }

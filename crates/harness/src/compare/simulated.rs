@@ -1,22 +1,20 @@
-//! The simulated half of a comparison: a few pictures, recorded, on the chip of paper 1.
+//! The simulated half of a comparison: a small part of the work, recorded, on the chip of paper 1.
 //!
-//! The recording has the tasks, groups and data accesses of the native run; computation and code are charged by the recorder's own table
-//! for the chip's cores. The chip comes in two models: in one a miss costs the same whatever else goes on, in the other ports, bus and
-//! memory are shared and the dispatcher takes time.
+//! The recording has the tasks, groups and data accesses of the native run; computation and code are charged by the recorder's own table of
+//! costs. The chip comes in two models: in one a miss always costs the same, in the other ports, bus and memory are shared and the
+//! dispatcher takes time.
 
 use super::{Candidate, Error, Options, window};
+use crate::candidate::Simulate;
 use crate::simulated::{self as shared, Work};
-use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use tanada_report::{RunResult, Timeline};
-use tanada_sim::{Machine, Observer, Outcome, Run, SimError, machines};
-use tanada_trace::{BinaryWriter, Groups as TraceGroups, NewTask, Record, Sink, Trace, TraceError};
-use tanada_workloads::record::{self, H264Error, H264Options, Pictures};
-
-/// So many pictures are recorded.
-const PICTURES: u64 = 8;
+use tanada_sim::{Machine, Outcome, Run, SimError, machines};
+use tanada_trace::{BinaryWriter, Groups, Trace};
+use tanada_workloads::workload::{self, Phase, RecordError};
+use tanada_workloads::{Prepared, Site, Values, Workload, recorder_of};
 
 /// The cores for which paper 1 gives most of its figures.
 const CORES: u16 = 4;
@@ -24,98 +22,68 @@ const CORES: u16 = 4;
 /// The chip of paper 1 in both models. The charts are of the last.
 pub(super) const MACHINES: [&str; 2] = ["toshiba", "toshiba-board"];
 
-/// Runs a trace under one policy.
-pub(super) type Simulate = dyn Fn(&Trace, &Machine, &tanada_sim::Options<'_>, &mut dyn Observer) -> Result<Outcome, SimError>
-    + Send
-    + Sync;
-
-/// A recording of pictures `first` to `last`.
+/// A recording in memory.
 pub(super) struct Recording {
     trace: Trace,
-    first: u64,
-    last: u64,
-    /// Number of the first task of each picture.
-    begins: Vec<u32>,
+    made: workload::Recording,
 }
 
-/// Records [`PICTURES`] pictures of `stream` around the one that is `shown`, of `pictures` that there are.
+/// What is simulated.
+#[derive(Clone, Copy)]
+pub(super) struct Task<'a> {
+    pub(super) workload: &'a str,
+    pub(super) input: &'a str,
+    /// The phase that charts show.
+    pub(super) phase: Option<&'a Phase>,
+}
+
+/// The chip as a place to cut work for.
+fn site(machine: &Machine) -> Site {
+    let cache = |level: u8| {
+        let of_level = machine.caches.iter().filter(|cache| cache.level == level);
+        of_level.last().map(|cache| cache.size)
+    };
+    let last = machine.caches.iter().map(|cache| cache.level).max();
+    let mut site = Site::new(CORES);
+    site.l1d = cache(1);
+    // All cores of the chip share its last level.
+    site.own_cache = last.and_then(cache).map(|bytes| bytes / u64::from(CORES));
+    site
+}
+
+/// Records a small part of what a run with `values` does.
 pub(super) fn record(
-    stream: &[u8],
+    workload: &dyn Workload,
+    values: &Values,
+    prepared: &dyn Prepared,
     options: &Options,
-    shown: u64,
-    pictures: u64,
 ) -> Result<Recording, Error> {
-    let first = shown
-        .saturating_sub(PICTURES / 2)
-        .min(pictures.saturating_sub(PICTURES));
-    let recorded = H264Options {
-        cut: options.decode.cut,
-        dependencies: options.decode.dependencies,
-        groups: options.decode.groups,
-        workers: CORES,
-        pictures: Pictures::Every {
-            first,
-            count: PICTURES,
-            every: 1,
-        },
-        ahead: options.decode.ahead,
-        limits: options.decode.limits,
-        ..H264Options::default()
+    let mut values = values.small_recording(workload.options());
+    for (flag, text) in prepared.recorded_part() {
+        values.set(flag, &text).map_err(failed)?;
+    }
+    let machine = machines::find(MACHINES[0]).map_err(failed)?;
+    let mut sink = BinaryWriter::new(Vec::new()).map_err(failed)?;
+    let mut seen = |_| match options.cancel.is_cancelled() {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
     };
-    let declared = Cell::new(0);
-    let mut begins = vec![0];
-    let mut sink = Counting {
-        declared: &declared,
-        sink: BinaryWriter::new(Vec::new()).map_err(failed)?,
-    };
-    let seen = |_, recorded: u64| {
-        if recorded as usize >= begins.len() {
-            begins.push(declared.get());
-        }
-        match options.cancel.is_cancelled() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
-    };
-    let made = record::h264(stream, &recorded, &mut sink, seen);
+    let made = recorder_of(workload)
+        .and_then(|recorder| recorder.record(&values, &site(&machine), &mut sink, &mut seen));
     let made = made.map_err(|error| match error {
-        H264Error::Stopped => Error::Cancelled,
-        H264Error::Stream(error) => Error::Stream(error),
+        RecordError::Stopped => Error::Cancelled,
         other => failed(other),
     })?;
-    let bytes = sink.sink.finish().map_err(failed)?;
+    let bytes = sink.finish().map_err(failed)?;
     Ok(Recording {
-        trace: Trace::parse(&bytes, "the recording", &TraceGroups::Plain).map_err(failed)?,
-        first,
-        last: first + made.pictures.saturating_sub(1),
-        begins,
+        trace: Trace::parse(&bytes, "the recording", &Groups::Plain).map_err(failed)?,
+        made,
     })
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {
     Error::Simulation {
         what: error.to_string(),
-    }
-}
-
-/// Counts tasks on their way into a sink.
-struct Counting<'a, S> {
-    declared: &'a Cell<u32>,
-    sink: S,
-}
-
-impl<S: Sink> Sink for Counting<'_, S> {
-    fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError> {
-        self.declared.set(self.declared.get() + 1);
-        self.sink.task(task)
-    }
-
-    fn record(&mut self, record: Record) -> Result<(), TraceError> {
-        self.sink.record(record)
-    }
-
-    fn edge(&mut self, from: u32, to: u32, fork: bool) -> Result<(), TraceError> {
-        self.sink.edge(from, to, fork)
     }
 }
 
@@ -126,26 +94,25 @@ pub(super) struct Half {
     pub(super) timelines: Vec<Timeline>,
 }
 
-/// Simulates `recording` under each candidate on each of [`MACHINES`], on as many threads as there are. `ended` hears of every simulation
-/// that is done.
+/// Simulates `recording` under each candidate on each of [`MACHINES`], on as many threads as there are. `ended` is called after every
+/// simulation with its policy and machine.
 pub(super) fn simulate(
     recording: &Recording,
-    input: &str,
+    task: Task<'_>,
     candidates: &[Candidate],
     options: &Options,
-    shown: u64,
     mut ended: impl FnMut(&str, &str),
 ) -> Result<Half, Error> {
     let machines = machines()?;
-    let input = format!(
-        "{input}, pictures {} to {}",
-        recording.first, recording.last
-    );
-    let groups = options.decode.groups.to_string();
+    let made = &recording.made;
+    let input = match made.source {
+        Some(_) => format!("{}, {}", task.input, made.extent),
+        None => made.extent.clone(),
+    };
     let work = Work {
-        workload: "h264",
+        workload: task.workload,
         input: &input,
-        groups: &groups,
+        groups: made.groups,
     };
     let simulations: Vec<&Simulate> = candidates
         .iter()
@@ -161,7 +128,7 @@ pub(super) fn simulate(
         let trace = &recording.trace;
         let watch = |_| !options.cancel.is_cancelled();
         let watched = tanada_sim::Options {
-            seed: Some(options.seed),
+            seed: Some(options.pools.seed),
             watch: Some(&watch),
             ..tanada_sim::Options::default()
         };
@@ -169,7 +136,7 @@ pub(super) fn simulate(
         // Their order differs little between the models; the first is the one whose caches alone decide.
         let reused = if number < policies { &runs[..] } else { &[] };
         let result = shared::result(trace, machine, &outcome, reused, work)?;
-        let timeline = charted.then(|| picture(recording, &outcome, &runs, shown));
+        let timeline = charted.then(|| chart(recording, &outcome, &runs, task.phase));
         Ok((result, timeline))
     };
     let next = AtomicUsize::new(0);
@@ -203,10 +170,10 @@ pub(super) fn simulate(
             error => failed(error),
         })?;
         half.runs.push(RunResult {
-            policy: candidate.name.clone(),
-            honours_groups: candidate.groups,
-            tasks_mode: options.decode.cut.to_string(),
-            frames: Some(recording.last - recording.first + 1),
+            policy: candidate.name().to_owned(),
+            honours_groups: candidate.reads_groups(),
+            tasks_mode: made.cut.to_owned(),
+            frames: made.frames,
             ..result
         });
         half.timelines.extend(timeline);
@@ -243,49 +210,75 @@ fn machines() -> Result<Vec<Machine>, Error> {
     MACHINES.into_iter().map(machine).collect()
 }
 
-/// The chart of one picture, as that of a native run.
-fn picture(recording: &Recording, outcome: &Outcome, runs: &[Run], shown: u64) -> Timeline {
+/// A chart of the phase, as that of a native run; without one, of the middle.
+fn chart(
+    recording: &Recording,
+    outcome: &Outcome,
+    runs: &[Run],
+    phase: Option<&Phase>,
+) -> Timeline {
     let mut all = tanada_sim::timeline(&recording.trace, outcome, "", runs);
-    all.label = format!(
-        "{} on {}, picture {shown} and what runs beside it",
-        outcome.policy, outcome.machine
-    );
-    // Native tasks have the number of their picture above their own.
+    all.label = format!("{} on {}", outcome.policy, outcome.machine);
+    let (first, begins) = &recording.made.phases;
+    let Some(phase) = phase.filter(|_| !begins.is_empty()) else {
+        return window::middle(&all);
+    };
+    all.label += &format!(", {} {} and what runs beside it", phase.noun, phase.number);
+    // Native tasks have the number of their phase above their own.
     let numbered = all.events.iter().map(|event| {
         let task = event.task as u32; // as recorded: below 2^32
-        let place = recording.begins.partition_point(|&begin| begin <= task) - 1;
-        let picture = recording.first + place as u64;
+        let place = begins.partition_point(|&begin| begin <= task) - 1;
+        let phase = first + place as u64;
         tanada_report::Event {
-            task: picture << 32 | u64::from(task - recording.begins[place]),
+            task: phase << 32 | u64::from(task - begins[place]),
             ..event
         }
     });
     all.events = numbered.collect();
-    window::of_picture(&all, shown)
+    window::of_phase(&all, phase)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tanada_runtime::Cancel;
+    use tanada_workloads::{Purpose, Way, find, values_of};
+
+    /// A run without tasks of the H.264 workload's demo, as far as `pairs` say, and the recording that stands for it.
+    fn recorded(pairs: &[(&str, &str)]) -> (Box<dyn Prepared>, Recording) {
+        let h264 = find("h264").expect("it is registered");
+        let values = values_of(h264, Purpose::Run)
+            .with(pairs)
+            .expect("right options");
+        let prepared = h264.prepare(&values, &Site::new(2));
+        let mut prepared = prepared.expect("the demo can be read");
+        let run = prepared.run(Way::Sequential, &Cancel::new(), None);
+        run.expect("the demo can be decoded");
+        let recording = record(h264, &values, &*prepared, &Options::default());
+        (prepared, recording.expect("the demo can be recorded"))
+    }
 
     #[test]
     fn eight_pictures_around_the_one_that_is_shown_under_both_models() {
-        let options = Options::default();
-        let recording = record(crate::DEMO, &options, 63, 128).expect("the demo can be recorded");
-        assert_eq!((recording.first, recording.last), (59, 66));
-        assert_eq!(recording.begins.len(), 9, "{:?}", recording.begins);
+        let (prepared, recording) = recorded(&[]);
+        assert_eq!(recording.made.extent, "pictures 59 to 66");
+        let begins = &recording.made.phases.1;
+        assert_eq!(begins.len(), 8, "{begins:?}");
         let candidates =
             ["fcfs", "ts"].map(|name| Candidate::registered(name).expect("it is known"));
         let mut told = Vec::new();
+        let phase = prepared.phase();
+        let task = Task {
+            workload: "h264",
+            input: "demo",
+            phase: phase.as_ref(),
+        };
         let half = simulate(
             &recording,
-            "demo",
+            task,
             &candidates,
-            &options,
-            63,
-            |policy, machine| {
-                told.push(format!("{policy} on {machine}"));
-            },
+            &Options::default(),
+            |policy, machine| told.push(format!("{policy} on {machine}")),
         );
         let half = half.expect("it can be simulated");
         told.sort();
@@ -316,6 +309,10 @@ mod tests {
             );
             assert_eq!((run.caches.len(), run.stalls.len()), (3, 4));
             assert_eq!(run.tasks, Some(recording.trace.len() as u64));
+            assert_eq!(
+                (run.frames, run.input.as_str()),
+                (Some(8), "demo, pictures 59 to 66")
+            );
         }
         let reuse: Vec<usize> = half.runs.iter().map(|run| run.reuse.len()).collect();
         assert_eq!(reuse, [2, 2, 0, 0]);
@@ -347,7 +344,7 @@ mod tests {
 
     #[test]
     fn of_a_short_stream_all_pictures_are_recorded() {
-        let recording = record(crate::DEMO, &Options::default(), 1, 3).expect("it can be recorded");
-        assert_eq!(recording.first, 0);
+        let (_, recording) = recorded(&[("units", "6")]);
+        assert_eq!(recording.made.phases.0, 0);
     }
 }

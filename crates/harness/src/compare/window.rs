@@ -1,24 +1,51 @@
-//! One picture of a recorded run, as it is looked at.
+//! The part of a recorded run that a chart shows.
 
 use tanada_report::{Event, Timeline};
-use tanada_workloads::h264::picture_of;
+use tanada_workloads::workload::{Phase, phase_of};
 
-/// The number of a task within its picture.
+/// Tasks of a chart of the middle of a run: a page holds a chart a policy.
+const MOST: usize = 4_000;
+
+/// The number of a task within its phase.
 fn number_of(task: u64) -> u32 {
     (task & u64::from(u32::MAX)) as u32
 }
 
-/// Tasks that lie around a picture's reconstruction and may be far from it in time.
-const AROUND: [&str; 3] = ["entropy", "build", "output"];
+/// Returns the middle of a run, as far as a chart shows it, from 0 on.
+pub(super) fn middle(recorded: &Timeline) -> Timeline {
+    let mut events: Vec<Event> = recorded.events.iter().collect();
+    let left_out = events.len().saturating_sub(MOST);
+    if left_out == 0 {
+        return recorded.clone();
+    }
+    events.sort_by_key(|event| event.start);
+    let shown = &events[left_out / 2..left_out / 2 + MOST];
+    let begin = shown.iter().map(|event| event.start).min().unwrap_or(0);
+    let label = format!(
+        "{}, {MOST} of {} tasks from the middle",
+        recorded.label,
+        events.len()
+    );
+    let mut middle = Timeline::new(&label, &recorded.policy, recorded.unit, recorded.workers);
+    middle.engine = recorded.engine;
+    for event in shown {
+        let name = middle.intern(&recorded.names[event.name as usize]);
+        let (start, end) = (event.start - begin, event.end - begin);
+        middle.events.push(Event {
+            name,
+            start,
+            end,
+            ..*event
+        });
+    }
+    middle
+}
 
-/// What tasks of other pictures are called.
-const OTHERS: &str = "other pictures";
-
-/// The stretch of time in which `picture` is reconstructed, from 0 on, with all tasks that ran in it.
+/// Returns the stretch of time in which tasks of `phase` run, from 0 on, with all tasks that ran in it.
 ///
-/// Several pictures are on their way at once. Tasks of the others keep their groups, which mean the same in every picture, and share
-/// one name. Tasks are numbered within their pictures.
-pub(super) fn of_picture(recorded: &Timeline, picture: u64) -> Timeline {
+/// Several phases are on their way at once. Tasks of the others keep their groups, which mean the same in every phase, and share one name.
+/// Tasks are numbered within their phases.
+pub(super) fn of_phase(recorded: &Timeline, phase: &Phase) -> Timeline {
     let Timeline {
         label,
         policy,
@@ -28,14 +55,14 @@ pub(super) fn of_picture(recorded: &Timeline, picture: u64) -> Timeline {
     } = recorded;
     let mut shown = Timeline::new(label, policy, *unit, *workers);
     shown.engine = recorded.engine;
-    shown.picture = Some(picture);
+    shown.picture = Some(phase.number);
     let name = |event: &Event| recorded.names[event.name as usize].as_str();
-    let own = |event: &Event| picture_of(event.task) == picture;
+    let own = |event: &Event| phase_of(event.task) == phase.number;
     let inner = || {
         recorded
             .events
             .iter()
-            .filter(|event| own(event) && !AROUND.contains(&name(event)))
+            .filter(|event| own(event) && !phase.loose.contains(&name(event)))
     };
     let Some(begin) = inner().map(|event| event.start).min() else {
         return shown;
@@ -44,7 +71,11 @@ pub(super) fn of_picture(recorded: &Timeline, picture: u64) -> Timeline {
 
     let inside = |event: &Event| event.end > begin && event.start < end;
     for event in recorded.events.iter().filter(inside) {
-        let name = if own(&event) { name(&event) } else { OTHERS };
+        let name = if own(&event) {
+            name(&event)
+        } else {
+            phase.others
+        };
         let name = shown.intern(name);
         let (start, end) = (event.start.max(begin) - begin, event.end.min(end) - begin);
         let task = u64::from(number_of(event.task));
@@ -63,6 +94,16 @@ pub(super) fn of_picture(recorded: &Timeline, picture: u64) -> Timeline {
 mod tests {
     use super::*;
     use tanada_report::{Origin, Unit};
+
+    const OTHERS: &str = "other pictures";
+
+    const PICTURE: Phase = Phase {
+        number: 5,
+        around: 4,
+        loose: &["entropy", "build", "output"],
+        others: OTHERS,
+        noun: "picture",
+    };
 
     fn recorded(tasks: &[(u16, u64, &str, u64, u64)]) -> Timeline {
         let mut timeline = Timeline::new("fcfs, picture 5", "fcfs", Unit::Ns, 2);
@@ -96,7 +137,7 @@ mod tests {
             (1, 5, "rear", 9_100, 9_200),
             (0, 6, "front", 9_150, 12_000),
         ]);
-        let shown = of_picture(&timeline, 5);
+        let shown = of_phase(&timeline, &PICTURE);
         let lines: Vec<_> = shown
             .events
             .iter()
@@ -128,9 +169,20 @@ mod tests {
     #[test]
     fn a_picture_without_tasks_is_an_empty_chart() {
         assert!(
-            of_picture(&recorded(&[(0, 4, "rear", 1, 2)]), 5)
+            of_phase(&recorded(&[(0, 4, "rear", 1, 2)]), &PICTURE)
                 .events
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn the_middle_of_a_long_run_begins_at_0() {
+        let tasks = (0..MOST as u64 + 100).map(|at| (0, 0, "sweep", at * 10, at * 10 + 5));
+        let shown = middle(&recorded(&tasks.collect::<Vec<_>>()));
+        assert_eq!(shown.events.len(), MOST);
+        assert_eq!(shown.span(), Some((0, (MOST as u64 - 1) * 10 + 5)));
+        assert!(shown.label.contains("4000 of 4100"), "{}", shown.label);
+        let short = recorded(&[(0, 0, "sweep", 7, 9)]);
+        assert_eq!(middle(&short), short);
     }
 }

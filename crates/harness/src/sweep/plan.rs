@@ -8,6 +8,7 @@ use tanada_policy::registry;
 use tanada_sim::machines::{self, NotFound};
 use tanada_sim::{Machine, MachineError};
 use tanada_trace::{Groups, Trace};
+use tanada_workloads::spelled_in;
 
 use super::spec::{At, Spec};
 use super::{Error, at_fault};
@@ -28,6 +29,8 @@ pub(super) struct Input {
     identity: String,
     /// How many tasks it has, as a measure of how long a run takes.
     pub(super) tasks: u64,
+    /// The names of its groups.
+    groupings: Vec<String>,
 }
 
 /// A machine with settings and a number of cores.
@@ -154,7 +157,10 @@ impl Plan {
         match self.groups[cell.groups].value.as_str() {
             PLAIN => Groups::Plain,
             "none" => Groups::None,
-            name => Groups::Named(name.to_owned()),
+            name => {
+                let there = &self.inputs[cell.input].groupings;
+                Groups::Named(spelled_in(name, there).to_owned())
+            }
         }
     }
 
@@ -223,7 +229,8 @@ impl Input {
             .iter()
             .filter(|name| !["none", PLAIN].contains(&&*name.value))
         {
-            if !opened.groupings().contains(&name.value) {
+            let name_there = spelled_in(&name.value, opened.groupings()).to_owned();
+            if !opened.groupings().contains(&name_there) {
                 let there = opened
                     .groupings()
                     .iter()
@@ -243,6 +250,7 @@ impl Input {
             path,
             identity: format!("{length}-{crc:08x}"),
             tasks: opened.len() as u64,
+            groupings: opened.groupings().to_vec(),
         })
     }
 }

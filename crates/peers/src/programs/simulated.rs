@@ -63,7 +63,7 @@ impl Recording {
         )
         .map_err(|error| error.to_string())?;
         sink.finish().map_err(|error| error.to_string())?;
-        let trace = Trace::open(&path, &Groups::Named("a".to_owned()));
+        let trace = Trace::open(&path, &Groups::Named("toshiba-a".to_owned()));
         Ok(Recording {
             folder,
             trace: trace.map_err(|error| error.to_string())?,

@@ -101,7 +101,7 @@ impl Program for Tanada {
         let options = stencil::Options {
             size,
             sweeps,
-            groups: Groups::Own,
+            groups: Groups::Default,
         };
         let plan = Tiled::<Stencil>::plan_for(options, self.pool.workers(), Caches::of(&self.pool));
         let mut tiled = Tiled::<Stencil>::new(options, plan).map_err(|error| error.to_string())?;

@@ -231,8 +231,8 @@ impl<K: Copy> Builder<K> {
             units: job.mb_width().div_ceil(unit),
         };
         let shape = match self.cut {
-            Cut::Own if grid.units == 1 => Shape::Rows,
-            Cut::Own => Shape::Units,
+            Cut::Default if grid.units == 1 => Shape::Rows,
+            Cut::Default => Shape::Units,
             _ => Shape::Stages,
         };
         self.begin(job, &grid);
@@ -262,7 +262,7 @@ impl<K: Copy> Builder<K> {
             }
         }
         // With our own cut the ends of the three planes are one.
-        let planes = if self.cut == Cut::Own { 1 } else { 3 };
+        let planes = if self.cut == Cut::Default { 1 } else { 3 };
         let like = self.like(&grid, 0, grid.rows - 1, Stage::LumaDeblocking);
         let last = ends.last_mut().expect("a picture has rows");
         let last: [Option<K>; 3] =

@@ -1,5 +1,6 @@
 //! How reconstruction is cut into tasks.
 
+use crate::options::{Name, place_of};
 use std::fmt;
 use std::str::FromStr;
 
@@ -13,7 +14,7 @@ pub enum Cut {
     /// Five macroblocks x one stage, every stage present: the tasks of paper 1 (its Table 3 counts 2,400 a WVGA picture).
     Paper,
     /// One macroblock x one stage, every stage present.
-    Mb,
+    Macroblock,
     /// One row of macroblocks x one stage, every stage present.
     Row,
     /// As long as parallelism allows x all front stages; a row x all rear stages; stages that a macroblock does not need are left out.
@@ -21,10 +22,10 @@ pub enum Cut {
     /// Rows with intra macroblocks run one after the other within a picture, but the next pictures follow a few rows behind: that is work
     /// for two workers with whole rows, and each further pair needs another unit a row. A unit has at least 8 macroblocks and at most
     /// 128. Where a unit is a row, its task goes on with the rear stages of the row above, while that is in the cache.
-    Own,
+    Default,
 }
 
-/// Macroblocks of a unit of [`Cut::Own`], at least: shorter tasks pay more for being scheduled than they bring in parallelism.
+/// Macroblocks of a unit of [`Cut::Default`], at least: shorter tasks pay more for being scheduled than they bring in parallelism.
 const SHORTEST: u32 = 8;
 
 /// The same, at most: 2,048 luma samples across, some 20 us.
@@ -32,21 +33,23 @@ const LONGEST: u32 = 128;
 
 impl Cut {
     /// All cuts.
-    pub const ALL: [Cut; 4] = [Cut::Paper, Cut::Mb, Cut::Row, Cut::Own];
+    pub const ALL: [Cut; 4] = [Cut::Default, Cut::Row, Cut::Macroblock, Cut::Paper];
 
     /// Their names, in the same order.
-    pub const NAMES: [&'static str; 4] = {
-        let [a, b, c, d] = Cut::ALL;
-        [a.name(), b.name(), c.name(), d.name()]
-    };
+    pub const NAMES: [Name; 4] = [
+        Name::with_aliases(Cut::Default.name(), &["own"]),
+        Name::new(Cut::Row.name()),
+        Name::with_aliases(Cut::Macroblock.name(), &["mb"]),
+        Name::new(Cut::Paper.name()),
+    ];
 
-    /// The name that `--tasks` knows.
+    /// The name that `--cut` knows.
     pub const fn name(self) -> &'static str {
         match self {
             Cut::Paper => "paper",
-            Cut::Mb => "mb",
+            Cut::Macroblock => "macroblock",
             Cut::Row => "row",
-            Cut::Own => "own",
+            Cut::Default => "default",
         }
     }
 
@@ -54,9 +57,9 @@ impl Cut {
     pub(super) fn unit(self, width: u32, workers: u16) -> u32 {
         match self {
             Cut::Paper => 5,
-            Cut::Mb => 1,
+            Cut::Macroblock => 1,
             Cut::Row => width,
-            Cut::Own => {
+            Cut::Default => {
                 let parts = (u32::from(workers) / 2)
                     .clamp(1, 16)
                     .max(width.div_ceil(LONGEST));
@@ -85,7 +88,10 @@ impl Dependencies {
     pub const ALL: [Dependencies; 2] = [Dependencies::Needed, Dependencies::Fixed];
 
     /// Their names, in the same order.
-    pub const NAMES: [&'static str; 2] = [Dependencies::Needed.name(), Dependencies::Fixed.name()];
+    pub const NAMES: [Name; 2] = [
+        Name::new(Dependencies::Needed.name()),
+        Name::new(Dependencies::Fixed.name()),
+    ];
 
     /// The name that `--dependencies` knows.
     pub const fn name(self) -> &'static str {
@@ -106,12 +112,7 @@ impl FromStr for Dependencies {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        crate::by_name(
-            text,
-            "kind of dependencies",
-            &Dependencies::ALL,
-            Dependencies::name,
-        )
+        place_of(text, "kind of dependencies", &Dependencies::NAMES).map(|at| Dependencies::ALL[at])
     }
 }
 
@@ -125,7 +126,7 @@ impl FromStr for Cut {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        crate::by_name(text, "cut", &Cut::ALL, Cut::name)
+        place_of(text, "cut", &Cut::NAMES).map(|at| Cut::ALL[at])
     }
 }
 
@@ -134,8 +135,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_units_are_as_long_as_the_workers_allow() {
-        let unit = |width, workers| Cut::Own.unit(width, workers);
+    fn default_units_are_as_long_as_the_workers_allow() {
+        let unit = |width, workers| Cut::Default.unit(width, workers);
         assert_eq!([1, 2, 3].map(|workers| unit(80, workers)), [80; 3]);
         assert_eq!((unit(80, 4), unit(80, 8), unit(80, 64)), (40, 20, 8));
         assert_eq!([120, 129, 256].map(|width| unit(width, 2)), [120, 65, 128]);

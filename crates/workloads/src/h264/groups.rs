@@ -1,5 +1,6 @@
 //! How reconstruction tasks are put into temporal and spatial groups.
 
+use crate::options::{Name, place_of};
 use std::fmt;
 use std::str::FromStr;
 use tanada_h264::Stage;
@@ -12,11 +13,11 @@ use tanada_runtime::{SGroup, TGroup};
 pub enum Groups {
     /// Paper 1's pattern A. S: one group a stage. T: front and rear stages apart, each cut into groups of two macroblock rows, the rear
     /// ones shifted by one group, because the rear of a row waits for the front of the next row.
-    A,
+    ToshibaA,
     /// Paper 1's pattern B. S as in A. T: all front stages of a picture, all rear stages.
-    B,
+    ToshibaB,
     /// S: bands of rows, the same in all pictures, so that a band's pixels and its references stay with one worker. T: the picture.
-    Own,
+    Default,
     /// No groups.
     None,
 }
@@ -38,20 +39,30 @@ const ROWS: u32 = 2;
 
 impl Groups {
     /// All patterns.
-    pub const ALL: [Groups; 4] = [Groups::A, Groups::B, Groups::Own, Groups::None];
+    pub const ALL: [Groups; 4] = [
+        Groups::Default,
+        Groups::ToshibaA,
+        Groups::ToshibaB,
+        Groups::None,
+    ];
 
-    /// Their names, in the same order.
-    pub const NAMES: [&'static str; 4] = {
-        let [a, b, c, d] = Groups::ALL;
-        [a.name(), b.name(), c.name(), d.name()]
-    };
+    /// Those that recordings carry by name.
+    pub const RECORDED: [Groups; 3] = [Groups::ToshibaA, Groups::ToshibaB, Groups::Default];
+
+    /// Their names, in the order of [`Groups::ALL`].
+    pub const NAMES: [Name; 4] = [
+        Name::with_aliases(Groups::Default.name(), &["own"]),
+        Name::with_aliases(Groups::ToshibaA.name(), &["a"]),
+        Name::with_aliases(Groups::ToshibaB.name(), &["b"]),
+        Name::new(Groups::None.name()),
+    ];
 
     /// The name that `--groups` knows.
     pub const fn name(self) -> &'static str {
         match self {
-            Groups::A => "a",
-            Groups::B => "b",
-            Groups::Own => "own",
+            Groups::ToshibaA => "toshiba-a",
+            Groups::ToshibaB => "toshiba-b",
+            Groups::Default => "default",
             Groups::None => "none",
         }
     }
@@ -61,15 +72,15 @@ impl Groups {
         let rear = u32::from(Stage::REAR.contains(&place.stage));
         let stage = SGroup(1 + place.stage as u32);
         match self {
-            Groups::A => {
+            Groups::ToshibaA => {
                 let groups = place.rows.div_ceil(ROWS) + 1;
                 (
                     number(place.picture, groups, place.row / ROWS + rear),
                     stage,
                 )
             }
-            Groups::B => (number(place.picture, 2, rear), stage),
-            Groups::Own => {
+            Groups::ToshibaB => (number(place.picture, 2, rear), stage),
+            Groups::Default => {
                 let band = place.row * u32::from(place.workers) / place.rows;
                 (number(place.picture, 1, 0), SGroup(1 + band))
             }
@@ -82,10 +93,10 @@ impl Groups {
     pub(crate) fn serial(self, picture: u64) -> (TGroup, SGroup) {
         match self {
             Groups::None => (TGroup(0), SGroup(0)),
-            Groups::B => (number(picture, 2, 0), SGroup(0)),
-            Groups::Own => (number(picture, 1, 0), SGroup(0)),
+            Groups::ToshibaB => (number(picture, 2, 0), SGroup(0)),
+            Groups::Default => (number(picture, 1, 0), SGroup(0)),
             // The number of groups a picture is not known before the picture is: a range of its own above all others.
-            Groups::A => (TGroup(SERIAL | (picture as u32 & (SERIAL - 1))), SGroup(0)),
+            Groups::ToshibaA => (TGroup(SERIAL | (picture as u32 & (SERIAL - 1))), SGroup(0)),
         }
     }
 }
@@ -109,7 +120,7 @@ impl FromStr for Groups {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        crate::by_name(text, "grouping", &Groups::ALL, Groups::name)
+        place_of(text, "grouping", &Groups::NAMES).map(|at| Groups::ALL[at])
     }
 }
 
@@ -129,31 +140,34 @@ mod tests {
 
     #[test]
     fn pattern_a_shifts_the_rear_by_one_group() {
-        let front = Groups::A.of(place(0, 2, Stage::LumaPrediction));
-        let rear = Groups::A.of(place(0, 0, Stage::LumaDeblocking));
+        let front = Groups::ToshibaA.of(place(0, 2, Stage::LumaPrediction));
+        let rear = Groups::ToshibaA.of(place(0, 0, Stage::LumaDeblocking));
         assert_eq!(
             (front, rear),
             ((TGroup(2), SGroup(2)), (TGroup(2), SGroup(4)))
         );
         // 15 pairs of rows and the shift: the next picture begins behind them.
-        assert_eq!(Groups::A.of(place(1, 0, Stage::LumaResidual)).0, TGroup(17));
         assert_eq!(
-            Groups::A.of(place(0, 29, Stage::CrDeblocking)).0,
+            Groups::ToshibaA.of(place(1, 0, Stage::LumaResidual)).0,
+            TGroup(17)
+        );
+        assert_eq!(
+            Groups::ToshibaA.of(place(0, 29, Stage::CrDeblocking)).0,
             TGroup(16)
         );
     }
 
     #[test]
     fn pattern_b_has_two_groups_a_picture() {
-        let t = |picture, stage| Groups::B.of(place(picture, 7, stage)).0;
+        let t = |picture, stage| Groups::ToshibaB.of(place(picture, 7, stage)).0;
         assert_eq!(t(0, Stage::LumaResidual), TGroup(1));
         assert_eq!(t(0, Stage::CbDeblocking), TGroup(2));
         assert_eq!(t(3, Stage::ChromaPrediction), TGroup(7));
     }
 
     #[test]
-    fn own_groups_are_bands() {
-        let s = |row| Groups::Own.of(place(5, row, Stage::LumaResidual)).1;
+    fn default_groups_are_bands() {
+        let s = |row| Groups::Default.of(place(5, row, Stage::LumaResidual)).1;
         assert_eq!(
             [s(0), s(7), s(8), s(29)],
             [SGroup(1), SGroup(1), SGroup(2), SGroup(4)]
@@ -174,10 +188,17 @@ mod tests {
         for groups in Groups::ALL {
             assert_eq!(groups.name().parse(), Ok(groups));
         }
+        for (older, groups) in [
+            ("a", Groups::ToshibaA),
+            ("b", Groups::ToshibaB),
+            ("own", Groups::Default),
+        ] {
+            assert_eq!(older.parse(), Ok(groups));
+        }
         assert!(
             "c".parse::<Groups>()
                 .unwrap_err()
-                .contains("a, b, own, none")
+                .contains("default, toshiba-a, toshiba-b, none")
         );
     }
 }

@@ -14,22 +14,28 @@ pub(crate) mod build;
 mod cut;
 pub(crate) mod graph;
 pub(crate) mod groups;
+pub(crate) mod record;
 #[allow(unsafe_code)]
 mod slot;
+mod today;
+mod workload;
 
 pub use cut::{Cut, Dependencies};
 pub use groups::Groups;
 pub use tanada_h264::{
-    Error as StreamError, Frame, Limits, Summary, decode as decode_sequentially,
+    Error as StreamError, Frame, Job, Limits, Step, Summary, decode as decode_sequentially,
 };
+pub use today::Wavefronts;
+pub use workload::{DEMO, DEMO_NAME, H264};
 
 use build::Builder;
 use graph::Native;
 use parking_lot::Mutex;
 use slot::Slot;
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use tanada_h264::{Decoder, NalStream};
+use tanada_h264::{Decoder, NalStream, decode_steps};
 use tanada_runtime::{Cancel, GraphError, Pool, Scope, Token};
 
 /// How a stream is decoded.
@@ -51,9 +57,9 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            cut: Cut::Own,
+            cut: Cut::Default,
             dependencies: Dependencies::Needed,
-            groups: Groups::Own,
+            groups: Groups::Default,
             ahead: 4,
             limits: Limits::default(),
         }
@@ -80,6 +86,32 @@ pub fn picture_of(index: u64) -> u64 {
 /// The index of task number `number` of picture `picture`.
 fn index(picture: u64, number: u32) -> u64 {
     (picture << 32) | u64::from(number)
+}
+
+/// Decodes an Annex B stream on this thread, one picture after the other, and calls `visit` for each picture, error and frame.
+///
+/// `reconstruct` does a picture's work.
+///
+/// # Errors
+/// As [`decode`]; `cancel` is asked at every step.
+pub fn decode_by_picture(
+    stream: &[u8],
+    limits: Limits,
+    cancel: &Cancel,
+    reconstruct: impl FnMut(&Job),
+    mut visit: impl FnMut(Step<'_>),
+) -> Result<Summary, DecodeError> {
+    let decoded = decode_steps(stream, limits, reconstruct, |step| {
+        visit(step);
+        match cancel.is_cancelled() {
+            true => ControlFlow::Break(GraphError::Cancelled),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    match decoded {
+        ControlFlow::Continue(result) => Ok(result?),
+        ControlFlow::Break(cancelled) => Err(cancelled.into()),
+    }
 }
 
 /// Decodes an Annex B stream on the workers of `pool` and gives each frame to `sink`, in output order.

@@ -1,6 +1,6 @@
 //! Where recordings put code and data: an address space of a few dozen megabytes, as a small machine has it.
 
-use super::costs::{Code, LINE, STACK_ROOM};
+use super::tape::{Code, LINE, STACK_ROOM};
 use tanada_h264::Region as Buffer;
 
 /// A named range of a recording's addresses.
@@ -18,7 +18,7 @@ pub struct Region {
 }
 
 /// Where code begins.
-pub(super) const CODE: u64 = 0x10_0000;
+pub(crate) const CODE: u64 = 0x10_0000;
 /// From one stack to the next: no power of two, as nobody's memory is laid out for caches' sake.
 const STACK_DISTANCE: u64 = STACK_ROOM as u64 + 5 * LINE;
 /// Descriptors of tasks begin so far behind the data's begin; data that is allocated begins behind their room.
@@ -30,7 +30,7 @@ const ALIGNMENT: u64 = 256;
 
 /// Gives addresses in the order of first use.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     regions: Vec<Region>,
     /// Where the next buffer lies.
     next: u64,
@@ -45,7 +45,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn new(code: Code, workers: u16) -> Self {
+    pub(crate) fn new(code: Code, workers: u16) -> Self {
         let mut layout = Layout {
             regions: Vec::new(),
             next: CODE,
@@ -77,18 +77,18 @@ impl Layout {
     }
 
     /// The stack of a task: those of successive tasks take turns.
-    pub(super) fn stack(&self, task: u32, workers: u16) -> u64 {
+    pub(crate) fn stack(&self, task: u32, workers: u16) -> u64 {
         self.stacks + u64::from(task % u32::from(workers)) * STACK_DISTANCE
     }
 
     /// The descriptor of a task.
-    pub(super) fn descriptor(&mut self, task: u32) -> u64 {
+    pub(crate) fn descriptor(&mut self, task: u32) -> u64 {
         self.descriptors = self.descriptors.max(u64::from(task) + 1);
         DESCRIPTORS + u64::from(task) * LINE
     }
 
     /// Where a field begins; it is allocated the first time.
-    pub(super) fn field(&mut self, field: usize, bytes: u64) -> u64 {
+    pub(crate) fn field(&mut self, field: usize, bytes: u64) -> u64 {
         if let Some(&(_, start)) = self.fields.iter().find(|known| known.0 == field) {
             return start;
         }
@@ -98,7 +98,7 @@ impl Layout {
     }
 
     /// Says how long the buffers of a picture are, before they are used.
-    pub(super) fn reserve(&mut self, buffer: Buffer, bytes: u64) {
+    pub(crate) fn reserve(&mut self, buffer: Buffer, bytes: u64) {
         let place = self.buffers.iter_mut().find(|known| known.0 == buffer);
         if let Some((_, _, room)) = place.as_ref()
             && *room >= bytes
@@ -120,7 +120,7 @@ impl Layout {
 
     /// The address in the recording of an address that the decoder's probe was told.
     #[inline]
-    pub(super) fn place(&mut self, address: u64) -> u64 {
+    pub(crate) fn place(&mut self, address: u64) -> u64 {
         let (buffer, offset) = tanada_h264::locate(address);
         if self
             .buffers
@@ -142,7 +142,7 @@ impl Layout {
     }
 
     /// All regions that were used.
-    pub(super) fn regions(mut self) -> Vec<Region> {
+    pub(crate) fn regions(mut self) -> Vec<Region> {
         if self.descriptors > 0 {
             self.regions.push(Region {
                 name: "descriptors".to_owned(),

@@ -4,15 +4,14 @@
 //! by its probe. Computation and code are charged by a stated table ([`Costs`]). Addresses are laid out anew, in the order of first use:
 //! so a recording depends on nothing but its input and options.
 
-mod costs;
-mod h264;
-mod layout;
-mod rows;
-mod tape;
-mod tiles;
+pub(crate) mod layout;
+pub(crate) mod tape;
+mod tasks;
 
-pub use costs::{Costs, CostsError};
-pub use h264::{H264Error, H264Options, H264Recording, Pictures, h264};
+pub use crate::h264::record::{
+    Costs, CostsError, H264Error, H264Options, H264Recording, Pictures, h264,
+};
+pub use crate::tiles::record::{TilesError, TilesRecording, tiles};
 pub use layout::Region;
 pub use tape::{Counts, Recorded};
-pub use tiles::{TilesError, TilesRecording, tiles};
+pub use tasks::{Accesses, RecordedTask, TaskGroups, TaskRecorder};

@@ -1,8 +1,34 @@
 //! What a task does, on its way into a trace.
 
-use super::costs::{Code, Entry};
 use super::layout::Region;
 use tanada_trace::{Record, Sink, TraceError};
+
+/// Bytes that pieces of code are rounded up to.
+pub(crate) const LINE: u64 = 64;
+
+/// The largest part of a stack that a task may be said to use at its beginning.
+pub(crate) const STACK_ROOM: u32 = 4096;
+
+/// A piece of code: from the first address up to the second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Code(pub(crate) u64, pub(crate) u64);
+
+impl Code {
+    pub(crate) fn len(self) -> u64 {
+        self.1 - self.0
+    }
+}
+
+/// What each task does before and after its own work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) millis: u64,
+    pub(crate) code: Code,
+    /// Bytes that are written at first and read at last.
+    pub(crate) stack: u32,
+    /// Bytes that are read of the task's descriptor.
+    pub(crate) descriptor: u32,
+}
 
 /// What was recorded, of one kind of task or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +80,7 @@ pub struct Recorded {
 
 impl Recorded {
     /// Adds a task.
-    pub(super) fn add(&mut self, name: &'static str, counts: &Counts) {
+    pub(crate) fn add(&mut self, name: &'static str, counts: &Counts) {
         self.total.add(counts);
         match self.by_name.iter_mut().find(|(known, _)| *known == name) {
             Some((_, sum)) => sum.add(counts),
@@ -64,14 +90,14 @@ impl Recorded {
 }
 
 /// Writes records of one task after the other; computation is gathered up to the next access.
-pub(super) struct Tape<'a, S> {
-    pub(super) sink: &'a mut S,
+pub(crate) struct Tape<'a, S: ?Sized> {
+    pub(crate) sink: &'a mut S,
     /// The first error: probes cannot fail.
     error: Option<TraceError>,
     /// Thousandths of cycles that are not written yet.
     millis: u64,
     /// Of the task that was begun last.
-    pub(super) counts: Counts,
+    pub(crate) counts: Counts,
 }
 
 /// Lines of 64 bytes that a range overlaps.
@@ -80,8 +106,8 @@ fn lines(address: u64, size: u32) -> u64 {
     ((address + u64::from(size) - 1) >> 6) - (address >> 6) + 1
 }
 
-impl<'a, S: Sink> Tape<'a, S> {
-    pub(super) fn new(sink: &'a mut S) -> Self {
+impl<'a, S: Sink + ?Sized> Tape<'a, S> {
+    pub(crate) fn new(sink: &'a mut S) -> Self {
         Tape {
             sink,
             error: None,
@@ -112,19 +138,19 @@ impl<'a, S: Sink> Tape<'a, S> {
     }
 
     #[inline]
-    pub(super) fn compute(&mut self, millis: u64) {
+    pub(crate) fn compute(&mut self, millis: u64) {
         self.millis += millis;
     }
 
     #[inline]
-    pub(super) fn read(&mut self, address: u64, size: u32) {
+    pub(crate) fn read(&mut self, address: u64, size: u32) {
         self.flush();
         self.counts.read += lines(address, size);
         self.put(Record::read(address, size));
     }
 
     #[inline]
-    pub(super) fn write(&mut self, address: u64, size: u32) {
+    pub(crate) fn write(&mut self, address: u64, size: u32) {
         self.flush();
         self.counts.written += lines(address, size);
         self.put(Record::write(address, size));
@@ -132,7 +158,7 @@ impl<'a, S: Sink> Tape<'a, S> {
 
     /// Fetches all of a piece of code once, in records of at most `chunk` bytes.
     #[inline]
-    pub(super) fn fetch(&mut self, code: Code, chunk: u64) {
+    pub(crate) fn fetch(&mut self, code: Code, chunk: u64) {
         if code.len() == 0 {
             return;
         }
@@ -147,7 +173,7 @@ impl<'a, S: Sink> Tape<'a, S> {
     }
 
     /// What every task does before its own work.
-    pub(super) fn enter(&mut self, entry: &Entry, descriptor: u64, stack: u64) {
+    pub(crate) fn enter(&mut self, entry: &Entry, descriptor: u64, stack: u64) {
         self.counts = Counts {
             tasks: 1,
             ..Counts::default()
@@ -169,7 +195,7 @@ impl<'a, S: Sink> Tape<'a, S> {
     ///
     /// # Errors
     /// The first of all errors since the last task.
-    pub(super) fn leave(&mut self, entry: &Entry, stack: u64) -> Result<Counts, TraceError> {
+    pub(crate) fn leave(&mut self, entry: &Entry, stack: u64) -> Result<Counts, TraceError> {
         if entry.stack > 0 {
             self.read(stack, entry.stack);
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tanada_trace::{FileSink, TraceError, import};
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Program {
+pub(crate) struct Program {
     /// Where the trace of PROGRAM goes: text where the name ends with .tnt, else binary [default: PROGRAM.tnb]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,

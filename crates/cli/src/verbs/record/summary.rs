@@ -1,0 +1,155 @@
+//! What `record` prints of a recording of a workload.
+
+use crate::ui::{self, Outcome};
+use serde::ser::{SerializeMap as _, Serializer};
+use std::path::Path;
+use tanada_report::to_list;
+use tanada_workloads::record::{Counts, Recorded};
+use tanada_workloads::workload::Recording;
+
+/// A recording, as `--json` prints it.
+#[derive(serde::Serialize)]
+pub(super) struct Summary<'a> {
+    workload: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<&'a str>,
+    output: String,
+    /// What the table of costs calls itself.
+    costs: &'a str,
+    #[serde(flatten, serialize_with = "in_order")]
+    counts: &'a [(&'static str, u64)],
+    tasks: u64,
+    dependencies: u64,
+    records: u64,
+    cycles: u64,
+    touches: u64,
+    instruction_touches: u64,
+    read_touches: u64,
+    write_touches: u64,
+    /// Bytes of the file; none of a pipe or device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    by_name: Vec<Line<'a>>,
+}
+
+/// Writes counts as the members of an object, in their order.
+fn in_order<S: Serializer>(
+    counts: &[(&'static str, u64)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(counts.len()))?;
+    for (name, count) in counts {
+        map.serialize_entry(name, count)?;
+    }
+    map.end()
+}
+
+/// Tasks of one name.
+#[derive(serde::Serialize)]
+struct Line<'a> {
+    name: &'a str,
+    tasks: u64,
+    records: u64,
+    cycles: u64,
+    instruction_touches: u64,
+    read_touches: u64,
+    write_touches: u64,
+}
+
+impl<'a> Line<'a> {
+    fn new(name: &'a str, counts: &Counts) -> Self {
+        Line {
+            name,
+            tasks: counts.tasks,
+            records: counts.records,
+            cycles: counts.cycles,
+            instruction_touches: counts.fetched,
+            read_touches: counts.read,
+            write_touches: counts.written,
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let numbers = [
+            self.tasks,
+            self.records,
+            self.cycles,
+            self.instruction_touches,
+            self.read_touches,
+            self.write_touches,
+        ];
+        std::iter::once(self.name.to_owned())
+            .chain(numbers.map(|number| number.to_string()))
+            .collect()
+    }
+}
+
+const HEADS: [&str; 7] = [
+    "tasks named",
+    "number",
+    "records",
+    "cycles",
+    "lines fetched",
+    "lines read",
+    "lines written",
+];
+
+impl<'a> Summary<'a> {
+    /// The summary of a recording that was written to `output`.
+    pub(super) fn new(workload: &'static str, output: &Path, recording: &'a Recording) -> Self {
+        let Recorded {
+            total,
+            by_name,
+            dependencies,
+            ..
+        } = &recording.recorded;
+        let file = std::fs::metadata(output).ok();
+        let lines = by_name.iter().map(|(name, counts)| Line::new(name, counts));
+        Summary {
+            workload,
+            input: recording.source.as_deref(),
+            output: output.display().to_string(),
+            costs: &recording.costs,
+            counts: &recording.counts,
+            tasks: total.tasks,
+            dependencies: *dependencies,
+            records: total.records,
+            cycles: total.cycles,
+            touches: total.touches(),
+            instruction_touches: total.fetched,
+            read_touches: total.read,
+            write_touches: total.written,
+            bytes: file.filter(|file| file.is_file()).map(|file| file.len()),
+            by_name: lines.collect(),
+        }
+    }
+
+    /// Prints it, as JSON or for people.
+    pub(super) fn print(&self, json: bool) -> Outcome {
+        if json {
+            return ui::print(&ui::json(self));
+        }
+        let all = Line {
+            name: "all",
+            tasks: self.tasks,
+            records: self.records,
+            cycles: self.cycles,
+            instruction_touches: self.instruction_touches,
+            read_touches: self.read_touches,
+            write_touches: self.write_touches,
+        };
+        let rows = self.by_name.iter().chain([&all]).map(Line::cells);
+        ui::print(&to_list(&HEADS, rows))?;
+        let counts = self.counts.iter();
+        let counts: String = counts
+            .map(|(name, count)| format!("{count} {name}, "))
+            .collect();
+        ui::print(&format!(
+            "\n{}: {counts}{} dependencies{}\n",
+            self.output,
+            self.dependencies,
+            self.bytes
+                .map_or(String::new(), |bytes| format!(", {bytes} bytes")),
+        ))
+    }
+}

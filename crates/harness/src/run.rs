@@ -1,0 +1,173 @@
+//! The harness behind `tanada run`: rounds of one workload under some policies, timed, and recorded if there is more than one.
+
+use crate::host;
+use crate::rounds::{Engine, Pools, Row, once, rate, timed};
+use std::time::Duration;
+use tanada_policy::registry;
+use tanada_report::Report;
+use tanada_runtime::{BuildError, Cancel, PoolBuilder, Recorded, Recorder};
+use tanada_topology::Topology;
+use tanada_workloads::Prepared;
+use tanada_workloads::workload::{Output, RunError};
+
+/// What runs, and how often.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The policies that take turns in every round; empty: the program without tasks.
+    pub policies: Vec<String>,
+    /// Workers, binding and seed of each pool.
+    pub pools: Pools,
+    /// Timed rounds, at least 1.
+    pub rounds: u32,
+    /// Whether one more run of each policy keeps an event a task (80 bytes of memory each).
+    pub events: bool,
+}
+
+/// Why runs came to no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A pool cannot be made.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A run came to no end.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The topology of this machine cannot be read.
+    #[error("cannot read this machine's topology: {0}")]
+    Topology(#[from] tanada_topology::Error),
+}
+
+/// What one engine has measured.
+struct Lane {
+    engine: Engine,
+    times: Vec<f64>,
+    recorded: Option<(Duration, Recorded)>,
+}
+
+impl Lane {
+    fn new(engine: Engine) -> Lane {
+        Lane {
+            engine,
+            times: Vec::new(),
+            recorded: None,
+        }
+    }
+}
+
+/// Runs `prepared`, which reports call `workload`, in rounds: in each of them every policy takes its turn. The result of the first run goes
+/// to `output`; if that is [broken](Output::is_broken), no further round begins.
+///
+/// If there are several policies, or [`Options::events`], one more run of each is recorded.
+///
+/// # Errors
+/// See [`Error`].
+pub fn run(
+    workload: &str,
+    prepared: &mut dyn Prepared,
+    options: &Options,
+    cancel: &Cancel,
+    mut output: Option<&mut (dyn Output + '_)>,
+) -> Result<Report, Error> {
+    let topology = Topology::detect()?;
+    let mut lanes = lanes(options, &topology)?;
+    let records = !options.policies.is_empty() && (options.events || lanes.len() > 1);
+    let mut wanted = output.is_some();
+    let mut broken = false;
+    'rounds: for _ in 0..options.rounds {
+        for lane in &mut lanes {
+            let first = match std::mem::take(&mut wanted) {
+                true => output.as_deref_mut(),
+                false => None,
+            };
+            let wall = once(prepared, lane.engine.way(), cancel, first)?;
+            lane.times.push(wall.as_secs_f64());
+            broken = output.as_deref().is_some_and(Output::is_broken);
+            if broken {
+                break 'rounds;
+            }
+        }
+    }
+    if records && !broken {
+        for lane in &mut lanes {
+            let label = format!("{}, {}", prepared.input(), lane.engine.name());
+            let builder = builder(options, &topology, lane.engine.name());
+            lane.recorded = Some(record(builder, &label, prepared, options.events, cancel)?);
+        }
+    }
+    Ok(report(workload, prepared, lanes, &topology))
+}
+
+fn builder(options: &Options, topology: &Topology, policy: &str) -> PoolBuilder {
+    options.pools.builder(topology).policy(policy)
+}
+
+fn lanes(options: &Options, topology: &Topology) -> Result<Vec<Lane>, BuildError> {
+    if options.policies.is_empty() {
+        return Ok(vec![Lane::new(Engine::Sequential)]);
+    }
+    let mut lanes: Vec<Lane> = Vec::new();
+    for policy in &options.policies {
+        if lanes.iter().all(|lane| lane.engine.name() != policy) {
+            let pool = builder(options, topology, policy).build()?;
+            lanes.push(Lane::new(Engine::Tasks(pool)));
+        }
+    }
+    Ok(lanes)
+}
+
+/// One more run on a pool whose tasks are recorded: each of them, or their sums.
+fn record(
+    builder: PoolBuilder,
+    label: &str,
+    prepared: &mut dyn Prepared,
+    each: bool,
+    cancel: &Cancel,
+) -> Result<(Duration, Recorded), Error> {
+    let recorder = match each {
+        true => Recorder::all(),
+        false => Recorder::sums(),
+    };
+    let engine = Engine::Tasks(builder.observer(recorder.clone()).build()?);
+    let (policy, workers) = (engine.name(), engine.workers());
+    prepared.set_up(engine.way(), cancel)?;
+    recorder.take(label, policy, workers);
+    let wall = timed(prepared, engine.way(), cancel, None)?;
+    Ok((wall, recorder.take(label, policy, workers)))
+}
+
+fn report(
+    workload: &str,
+    prepared: &dyn Prepared,
+    lanes: Vec<Lane>,
+    topology: &Topology,
+) -> Report {
+    let input = prepared.input();
+    let mut report = Report::new(&format!("{}: {input}", prepared.title()));
+    report.machine = host::summary(topology);
+    let facts = prepared.facts();
+    for lane in lanes {
+        let engine = &lane.engine;
+        let recorded = lane.recorded.as_ref();
+        let mut run = Row {
+            workload,
+            input: &input,
+            policy: engine.name(),
+            workers: engine.workers(),
+            times: &lane.times,
+            facts: &facts,
+            tasks: matches!(engine, Engine::Tasks(_)),
+            recorded: recorded.map(|(wall, recorded)| (&recorded.totals, *wall)),
+        }
+        .to_result();
+        run.honours_groups = registry::find(engine.name()).is_ok_and(|entry| entry.groups);
+        report.runs.push(run);
+        let timeline = lane.recorded.map(|(_, recorded)| recorded.timeline);
+        let charted = timeline.filter(|timeline| !timeline.events.is_empty());
+        report.timelines.extend(charted);
+    }
+    if report.runs.len() > 1 {
+        rate(&mut report.runs);
+    }
+    report
+}

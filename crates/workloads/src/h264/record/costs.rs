@@ -1,0 +1,537 @@
+//! What recorded computation costs: the one stated table, and the code that it lays out.
+
+use crate::record::tape::{Code, Entry, LINE, STACK_ROOM};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use tanada_h264::{Operation, Stage};
+
+/// The table that is used unless another is given.
+const MPE: &str = include_str!("../../../data/mpe.toml");
+
+/// Cycles and code of stages and operations, on a machine that runs the decoder.
+///
+/// Declared, never measured; `data/mpe.toml` says where its figures come from. The same table holds for all tasks of a recording.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Costs {
+    file: File,
+}
+
+/// The table as it is written.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    scale: Scale,
+    fetch: Fetch,
+    task: Task,
+    stage: BTreeMap<String, PerStage>,
+    operation: BTreeMap<String, PerOperation>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scale {
+    cycles: f64,
+    code: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fetch {
+    record: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Task {
+    cycles: f64,
+    code: u32,
+    stack: u32,
+    descriptor: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PerStage {
+    cycles: f64,
+    code: u32,
+    skipped: f64,
+    skipped_code: u32,
+    passes: u8,
+    left: u8,
+    above: u8,
+    above_right: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PerOperation {
+    cycles: f64,
+    entry: f64,
+    code: u32,
+}
+
+/// Why a table of costs cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {what}")]
+pub struct CostsError {
+    name: String,
+    what: String,
+}
+
+/// No figure of a table is larger: sums of them over a picture stay far from 2^64.
+const LARGEST: f64 = 1e6;
+
+/// No piece of code is larger than this, in bytes.
+const LONGEST: u32 = 1 << 20;
+
+impl Default for Costs {
+    /// The table of paper 1's core.
+    fn default() -> Self {
+        Costs::parse(MPE, "mpe.toml").expect("the table that is part of this crate is right")
+    }
+}
+
+impl Costs {
+    /// The text of the table that is used by default, to start an own one from.
+    pub fn default_text() -> &'static str {
+        MPE
+    }
+
+    /// A table from its text; messages call it `name`.
+    ///
+    /// # Errors
+    /// It is no TOML, lacks a figure or has an unknown one, or a figure is out of range.
+    pub fn parse(text: &str, name: &str) -> Result<Costs, CostsError> {
+        Costs::parse_with(text, name, &[])
+    }
+
+    /// The same, with some figures replaced: `scale.cycles=1.5`, `operation.transform.cycles=100`.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), or there is no such figure.
+    pub fn parse_with(text: &str, name: &str, set: &[&str]) -> Result<Costs, CostsError> {
+        let fault = |what: String| CostsError {
+            name: name.to_owned(),
+            what,
+        };
+        // First as it is, so that messages name lines.
+        let mut file: File =
+            toml::from_str(text).map_err(|error| fault(error.to_string().trim_end().to_owned()))?;
+        if !set.is_empty() {
+            let mut table: toml::Table =
+                toml::from_str(text).map_err(|error| fault(error.to_string()))?;
+            for assignment in set {
+                replace(&mut table, assignment).map_err(&fault)?;
+            }
+            file = table
+                .try_into()
+                .map_err(|error: toml::de::Error| fault(error.to_string().trim_end().to_owned()))?;
+        }
+        file.check().map_err(fault)?;
+        Ok(Costs { file })
+    }
+
+    /// What the table calls itself.
+    pub fn name(&self) -> &str {
+        &self.file.name
+    }
+
+    /// Bytes of code of a stage with all its operations.
+    pub fn code_bytes(&self, stage: Stage) -> u64 {
+        let operations = operations_of(stage).iter();
+        self.stage(stage).control.len()
+            + operations
+                .map(|&operation| self.code_len(self.file.operation[operation.name()].code))
+                .sum::<u64>()
+    }
+
+    fn code_len(&self, bytes: u32) -> u64 {
+        ((f64::from(bytes) * self.file.scale.code) as u64).next_multiple_of(LINE)
+    }
+
+    /// Thousandths of a cycle.
+    fn millis(&self, cycles: f64) -> u64 {
+        (cycles * self.file.scale.cycles * 1000.0).round() as u64
+    }
+
+    /// Costs of a stage's control, its code from address 0 on.
+    fn stage(&self, stage: Stage) -> StageCosts {
+        let PerStage {
+            cycles,
+            code,
+            skipped,
+            skipped_code,
+            passes,
+            left,
+            above,
+            above_right,
+        } = self.file.stage[stage_name(stage)];
+        StageCosts {
+            millis: self.millis(cycles),
+            skipped_millis: self.millis(skipped),
+            control: Code(0, self.code_len(code)),
+            skipped: Code(0, self.code_len(skipped_code.min(code))),
+            operations: [OperationCosts::default(); Operation::ALL.len()],
+            passes: passes != 0,
+            after: [left, above, above_right].map(|flag| flag != 0),
+        }
+    }
+
+    /// All figures where the recorder finds them, with the code laid out from `base` on.
+    pub(super) fn lay_out(&self, base: u64) -> Laid {
+        let mut end = base;
+        let mut take = |bytes: u64| {
+            let start = end;
+            end += bytes;
+            Code(start, end)
+        };
+        let task = self.file.task;
+        let entry = take(self.code_len(task.code));
+        let stages = Stage::ALL.map(|stage| {
+            let mut costs = self.stage(stage);
+            let skipped = costs.skipped.len();
+            costs.control = take(costs.control.len());
+            costs.skipped = Code(costs.control.0, costs.control.0 + skipped);
+            for &operation in operations_of(stage) {
+                let figures = self.file.operation[operation.name()];
+                costs.operations[operation as usize] = OperationCosts {
+                    millis: self.millis(figures.cycles),
+                    entry_millis: self.millis(figures.entry),
+                    code: take(self.code_len(figures.code)),
+                };
+            }
+            costs
+        });
+        Laid {
+            stages,
+            entry: Entry {
+                millis: self.millis(task.cycles),
+                code: entry,
+                stack: task.stack,
+                descriptor: task.descriptor,
+            },
+            chunk: u64::from(self.file.fetch.record),
+            all: Code(base, end),
+        }
+    }
+}
+
+/// Replaces one figure.
+fn replace(table: &mut toml::Table, assignment: &str) -> Result<(), String> {
+    let wrong =
+        |what: &str| format!("\"{assignment}\" {what}; write KEY=NUMBER, as scale.cycles=1.5");
+    let (key, value) = assignment
+        .split_once('=')
+        .ok_or_else(|| wrong("assigns nothing"))?;
+    let value: f64 = value
+        .trim()
+        .parse()
+        .map_err(|_| wrong("assigns no number"))?;
+    let (parents, last) = key.trim().rsplit_once('.').unwrap_or(("", key.trim()));
+    let mut place = table;
+    for part in parents.split('.').filter(|part| !part.is_empty()) {
+        place = place
+            .get_mut(part)
+            .and_then(toml::Value::as_table_mut)
+            .ok_or_else(|| wrong("names nothing that the table has"))?;
+    }
+    let old = place
+        .get_mut(last)
+        .ok_or_else(|| wrong("names nothing that the table has"))?;
+    *old = match old {
+        // Bytes are whole numbers.
+        toml::Value::Integer(_) if value.fract() == 0.0 => toml::Value::Integer(value as i64),
+        toml::Value::Integer(_) | toml::Value::Float(_) => toml::Value::Float(value),
+        _ => return Err(wrong("names no number")),
+    };
+    Ok(())
+}
+
+impl File {
+    fn check(&self) -> Result<(), String> {
+        let stages: Vec<&str> = Stage::ALL.map(stage_name).to_vec();
+        let operations: Vec<&str> = Operation::ALL.iter().map(|one| one.name()).collect();
+        complete("stage", &stages, self.stage.keys())?;
+        complete("operation", &operations, self.operation.keys())?;
+        let Scale { cycles, code } = self.scale;
+        let task = self.task;
+        let figures = [("scale.cycles", cycles), ("scale.code", code)]
+            .map(|(name, value)| (name.to_owned(), value));
+        let figures = figures
+            .into_iter()
+            .chain([("task.cycles".to_owned(), task.cycles)])
+            .chain(self.stage.iter().flat_map(|(name, stage)| {
+                let PerStage {
+                    cycles, skipped, ..
+                } = *stage;
+                [
+                    (format!("stage.{name}.cycles"), cycles),
+                    (format!("stage.{name}.skipped"), skipped),
+                ]
+            }))
+            .chain(self.operation.iter().flat_map(|(name, operation)| {
+                let PerOperation { cycles, entry, .. } = *operation;
+                [
+                    (format!("operation.{name}.cycles"), cycles),
+                    (format!("operation.{name}.entry"), entry),
+                ]
+            }));
+        for (name, value) in figures {
+            if !(0.0..=LARGEST).contains(&value) {
+                return Err(format!(
+                    "{name} is {value}, which is not between 0 and {LARGEST}"
+                ));
+            }
+        }
+        let code = [("task.code", task.code), ("task.stack", task.stack)]
+            .map(|(name, bytes)| (name.to_owned(), bytes));
+        let code = code
+            .into_iter()
+            .chain(self.stage.iter().flat_map(|(name, stage)| {
+                [
+                    (format!("stage.{name}.code"), stage.code),
+                    (format!("stage.{name}.skipped_code"), stage.skipped_code),
+                ]
+            }))
+            .chain(
+                self.operation
+                    .iter()
+                    .map(|(name, operation)| (format!("operation.{name}.code"), operation.code)),
+            );
+        for (name, bytes) in code {
+            if bytes > LONGEST {
+                return Err(format!("{name} is {bytes} bytes; {LONGEST} are allowed"));
+            }
+        }
+        if self.task.stack > STACK_ROOM || self.task.descriptor > LINE as u32 {
+            return Err(format!(
+                "task.stack is at most {STACK_ROOM}, task.descriptor at most {LINE}"
+            ));
+        }
+        for (name, stage) in &self.stage {
+            let PerStage {
+                passes,
+                left,
+                above,
+                above_right,
+                ..
+            } = *stage;
+            if [passes, left, above, above_right]
+                .iter()
+                .any(|&flag| flag > 1)
+            {
+                return Err(format!(
+                    "passes, left, above and above_right of stage.{name} are 0 or 1"
+                ));
+            }
+        }
+        if self.scale.code > 64.0 || self.fetch.record == 0 {
+            return Err("scale.code is at most 64, and fetch.record at least 1".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a list of names that is not the right one.
+fn complete<'a>(
+    what: &str,
+    right: &[&str],
+    given: impl Iterator<Item = &'a String> + Clone,
+) -> Result<(), String> {
+    if let Some(missing) = right.iter().find(|name| !given.clone().any(|g| g == *name)) {
+        return Err(format!("there is no [{what}.{missing}]"));
+    }
+    match given.clone().find(|name| !right.contains(&name.as_str())) {
+        Some(unknown) => Err(format!(
+            "[{what}.{unknown}] is unknown; there are {}",
+            right.join(", ")
+        )),
+        None => Ok(()),
+    }
+}
+
+/// What tables and recordings call a stage.
+pub(super) fn stage_name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::LumaResidual => "luma-residual",
+        Stage::LumaPrediction => "luma-prediction",
+        Stage::LumaReconstruction => "luma-reconstruction",
+        Stage::LumaDeblocking => "luma-deblocking",
+        Stage::ChromaPrediction => "chroma-prediction",
+        Stage::ChromaReconstruction => "chroma-reconstruction",
+        Stage::CbDeblocking => "cb-deblocking",
+        Stage::CrDeblocking => "cr-deblocking",
+    }
+}
+
+/// The operations that a stage may have, in the order in which their code is laid out.
+fn operations_of(stage: Stage) -> &'static [Operation] {
+    use Operation as O;
+    match stage {
+        Stage::LumaResidual => &[O::DcTransform, O::Transform, O::TransformDc],
+        Stage::LumaPrediction => &[
+            O::Partition,
+            O::LumaWhole,
+            O::LumaHalf,
+            O::LumaQuarter,
+            O::LumaMiddle,
+            O::LumaMiddleQuarter,
+            O::LumaDiagonal,
+            O::Border,
+            O::Weight,
+            O::Intra4x4,
+            O::Intra4x4Diagonal,
+            O::Add,
+            O::IntraFlat,
+            O::IntraPlane,
+            O::Pcm,
+        ],
+        Stage::LumaReconstruction | Stage::ChromaReconstruction => &[O::Add],
+        Stage::LumaDeblocking => &[O::Thresholds, O::LumaEdge, O::LumaEdgeStrong],
+        Stage::ChromaPrediction => &[
+            O::DcTransform,
+            O::Transform,
+            O::TransformDc,
+            O::Partition,
+            O::ChromaWhole,
+            O::ChromaLinear,
+            O::ChromaBilinear,
+            O::Border,
+            O::Weight,
+            O::IntraFlat,
+            O::IntraPlane,
+            O::Pcm,
+        ],
+        Stage::CbDeblocking | Stage::CrDeblocking => {
+            &[O::Thresholds, O::ChromaEdge, O::ChromaEdgeStrong]
+        }
+    }
+}
+
+/// Costs of an operation in one stage.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OperationCosts {
+    /// A unit.
+    pub(super) millis: u64,
+    pub(super) entry_millis: u64,
+    pub(super) code: Code,
+}
+
+/// Costs of a stage, for a macroblock.
+#[derive(Clone, Debug)]
+pub(super) struct StageCosts {
+    pub(super) millis: u64,
+    pub(super) skipped_millis: u64,
+    pub(super) control: Code,
+    pub(super) skipped: Code,
+    pub(super) operations: [OperationCosts; Operation::ALL.len()],
+    /// Whether the stage accesses macroblocks that do not need it; see [`Job::pass_with`](tanada_h264::Job::pass_with).
+    pub(super) passes: bool,
+    /// Whether a task waits for the task of its stage to the left, above, and above to the right.
+    pub(super) after: [bool; 3],
+}
+
+/// A table with its code at addresses.
+#[derive(Clone, Debug)]
+pub(super) struct Laid {
+    pub(super) stages: [StageCosts; 8],
+    pub(super) entry: Entry,
+    /// A record of instruction fetch covers at most so many bytes.
+    pub(super) chunk: u64,
+    /// All code.
+    pub(super) all: Code,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_does_not_overlap_and_is_as_long_as_stated() {
+        let costs = Costs::default();
+        let laid = costs.lay_out(0x1000);
+        let mut pieces = vec![laid.entry.code];
+        for (stage, costs) in Stage::ALL.into_iter().zip(&laid.stages) {
+            pieces.push(costs.control);
+            let of_stage = operations_of(stage).iter();
+            pieces.extend(of_stage.map(|&one| costs.operations[one as usize].code));
+            assert!(costs.skipped.1 <= costs.control.1);
+        }
+        for pair in pieces.windows(2) {
+            assert_eq!(pair[0].1, pair[1].0);
+        }
+        assert_eq!(
+            (pieces[0].0, pieces.last().map(|last| last.1)),
+            (0x1000, Some(laid.all.1))
+        );
+        let stages: u64 = Stage::ALL.map(|stage| costs.code_bytes(stage)).iter().sum();
+        assert_eq!(stages + laid.entry.code.len(), laid.all.len());
+    }
+
+    #[test]
+    fn figures_are_replaced_and_scaled() {
+        let with = |set: &[&str]| Costs::parse_with(MPE, "mpe.toml", set).expect("it is right");
+        let millis = |costs: &Costs| {
+            let laid = costs.lay_out(0);
+            laid.stages[0].operations[Operation::Transform as usize].millis
+        };
+        assert_eq!(
+            millis(&with(&["operation.transform.cycles=7", "scale.cycles=1"])),
+            7000
+        );
+        assert_eq!(
+            millis(&with(&["operation.transform.cycles=7.5", "scale.cycles=2"])),
+            15000
+        );
+        let code = |scale: &str| {
+            with(&["stage.luma-residual.code=100", scale])
+                .lay_out(0)
+                .stages[0]
+                .control
+                .len()
+        };
+        assert_eq!(
+            [
+                code("scale.code=1"),
+                code("scale.code=2"),
+                code("scale.code=0")
+            ],
+            [128, 256, 0]
+        );
+    }
+
+    #[test]
+    fn wrong_tables_are_refused_with_a_place() {
+        let message = |text: &str, set: &[&str]| {
+            let error = Costs::parse_with(text, "my.toml", set).expect_err("it is wrong");
+            let message = error.to_string();
+            assert!(message.starts_with("my.toml: "), "{message}");
+            message
+        };
+        for (set, says) in [
+            ("scale.speed=1", "names nothing"),
+            ("scale=1", "names no number"),
+            ("scale.cycles", "assigns nothing"),
+            ("scale.cycles=fast", "assigns no number"),
+            ("scale.cycles=-1", "not between"),
+            ("scale.cycles=nan", "not between"),
+            ("task.code=1.5", "task"),
+            ("task.code=-4", "task"),
+            ("task.stack=5000", "at most"),
+            ("task.code=1000000000", "allowed"),
+            ("fetch.record=0", "at least 1"),
+        ] {
+            let message = message(MPE, &[set]);
+            assert!(message.contains(says), "{set}: {message}");
+        }
+        let message_of = |from: &str, to: &str| message(&MPE.replace(from, to), &[]);
+        assert!(message_of("[operation.add]", "[operation.ad]").contains("[operation.add]"));
+        assert!(message_of("name = ", "nome = ").contains("line"));
+        let unknown = message(
+            &format!("{MPE}\n[operation.cabac]\ncycles=1\nentry=1\ncode=1\n"),
+            &[],
+        );
+        assert!(unknown.contains("cabac] is unknown"), "{unknown}");
+    }
+}

@@ -1,0 +1,523 @@
+//! Recording of H.264 decoding: video signal processing, as paper 1 calls reconstruction.
+
+mod costs;
+mod rows;
+
+pub use costs::{Costs, CostsError};
+
+use crate::h264::build::Builder;
+use crate::h264::graph::{Declared, Graph, Work};
+use crate::h264::{Cut, Dependencies, Groups, Limits, StreamError, Summary};
+use crate::record::layout::{CODE, Layout};
+use crate::record::tape::{Recorded, Tape};
+use costs::{Laid, StageCosts, stage_name};
+use rows::Rows;
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use tanada_h264::{Decoder, Job, NalStream, Operation, Probe, Stage};
+use tanada_runtime::{SGroup, TGroup};
+use tanada_trace::{Grouping, NewTask, Sink, TraceError};
+
+/// Which pictures are recorded, in decoding order from 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pictures {
+    /// At equal distances.
+    Every {
+        /// The first one.
+        first: u64,
+        /// How many, at most.
+        count: u64,
+        /// Every how manieth one; at least 1.
+        every: u64,
+    },
+    /// These, in ascending order.
+    These(Vec<u64>),
+}
+
+impl Default for Pictures {
+    /// All.
+    fn default() -> Self {
+        Pictures::Every {
+            first: 0,
+            count: u64::MAX,
+            every: 1,
+        }
+    }
+}
+
+impl Pictures {
+    /// The first one.
+    fn first(&self) -> u64 {
+        match self {
+            Pictures::Every { first, .. } => *first,
+            Pictures::These(numbers) => numbers.first().copied().unwrap_or(0),
+        }
+    }
+
+    /// Which of the recorded pictures picture `number` is, if it is one.
+    fn place(&self, number: u64) -> Option<u64> {
+        match *self {
+            Pictures::Every {
+                first,
+                count,
+                every,
+            } => {
+                let since = number.checked_sub(first)?;
+                let every = every.max(1);
+                (since.is_multiple_of(every) && since / every < count).then_some(since / every)
+            }
+            Pictures::These(ref numbers) => {
+                let place = numbers.binary_search(&number).ok()?;
+                Some(place as u64)
+            }
+        }
+    }
+
+    /// Whether one is recorded from `number` on.
+    fn goes_on(&self, number: u64) -> bool {
+        match *self {
+            Pictures::Every {
+                first,
+                count,
+                every,
+            } => number <= first || (number - first).div_ceil(every.max(1)) < count,
+            Pictures::These(ref numbers) => numbers.last().is_some_and(|&last| number <= last),
+        }
+    }
+
+    /// Whether pictures may be left out between two.
+    fn leaves_out(&self) -> bool {
+        match *self {
+            Pictures::Every { every, .. } => every > 1,
+            Pictures::These(_) => true,
+        }
+    }
+}
+
+/// What is recorded, and how.
+#[derive(Clone, Debug)]
+pub struct H264Options {
+    /// How reconstruction is cut into tasks.
+    pub cut: Cut,
+    /// Which tasks wait for those of neighbouring units.
+    pub dependencies: Dependencies,
+    /// The groups that tasks carry as plain ones. They carry those of [`Groups::RECORDED`] as well, by name.
+    pub groups: Groups,
+    /// The workers that [`Cut::Default`] and [`Groups::Default`] are made for; at least 1.
+    pub workers: u16,
+    /// Which pictures.
+    pub pictures: Pictures,
+    /// A picture begins when the one before has ended. Where pictures are left out between two, that is so anyway.
+    pub barrier: bool,
+    /// Otherwise so many may be on their way at once, as in [`Options::ahead`](crate::h264::Options::ahead).
+    pub ahead: u32,
+    /// Bounds on what a stream may ask for.
+    pub limits: Limits,
+    /// What computation costs.
+    pub costs: Costs,
+}
+
+impl Default for H264Options {
+    fn default() -> Self {
+        H264Options {
+            cut: Cut::Paper,
+            dependencies: Dependencies::Needed,
+            groups: Groups::None,
+            workers: 4,
+            pictures: Pictures::default(),
+            barrier: false,
+            ahead: 4,
+            limits: Limits::default(),
+            costs: Costs::default(),
+        }
+    }
+}
+
+/// What a recording holds.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct H264Recording {
+    /// Of the part of the stream that was decoded.
+    pub stream: Summary,
+    /// Pictures that were recorded.
+    pub pictures: u64,
+    /// Their macroblocks.
+    pub macroblocks: u64,
+    /// The number of the first task of each picture.
+    pub begins: Vec<u32>,
+    /// Tasks, dependencies and addresses.
+    pub recorded: Recorded,
+}
+
+/// Why nothing was recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum H264Error {
+    /// No picture could be decoded.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// The stream ends before the first picture that was to be recorded.
+    #[error(
+        "the stream has {there} pictures, of which the first to be recorded is number {first} (they count from 0)"
+    )]
+    TooShort {
+        /// Pictures of the stream.
+        there: u64,
+        /// The first that was asked for.
+        first: u64,
+    },
+    /// The trace cannot be written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The caller stopped it.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// Records reconstruction of pictures of an Annex B stream into `sink`.
+///
+/// The tasks are those that [`decode`](crate::h264::decode) runs with the same cut, workers and groups, without those that parse, build and
+/// show: others do that in paper 1's setting. A task that only waits for a picture to be parsed there waits here for what parsing would
+/// have waited for: the end of the picture `ahead` before (`output`, a task without work), or with a barrier of the one before.
+///
+/// `seen` is called after each picture of the stream with how many were decoded and recorded so far; it stops the recording when it breaks.
+///
+/// Decoding goes on behind an error, which is then in [`H264Recording::stream`].
+///
+/// # Errors
+/// See [`H264Error`]; what `sink` got by then is no whole trace.
+pub fn h264<S: Sink + ?Sized>(
+    stream: &[u8],
+    options: &H264Options,
+    sink: &mut S,
+    mut seen: impl FnMut(u64, u64) -> ControlFlow<()>,
+) -> Result<H264Recording, H264Error> {
+    let mut recorder = Recorder::new(options, sink);
+    let mut summary = Summary::default();
+    let mut decoder = Decoder::new(options.limits);
+    let mut units = NalStream::new(stream);
+    let mut builder = Builder::new(
+        options.cut,
+        options.dependencies,
+        recorder.workers,
+        recorder.ahead as u32,
+    );
+    while options.pictures.goes_on(summary.pictures) {
+        let job = match decoder.next_picture(&mut units) {
+            Some(Ok(job)) => job,
+            Some(Err(error)) => {
+                summary.note(error);
+                continue;
+            }
+            None => break,
+        };
+        // Frames that are shown go back to the decoder at once.
+        summary.frames += std::iter::from_fn(|| decoder.next_output()).count() as u64;
+        match options.pictures.place(summary.pictures) {
+            Some(number) => recorder.picture(&mut builder, number, job.clone())?,
+            None => job.reconstruct(),
+        }
+        summary.pictures += 1;
+        summary.concealed += u64::from(job.concealed());
+        if seen(summary.pictures, recorder.pictures).is_break() {
+            return Err(H264Error::Stopped);
+        }
+    }
+    let summary = summary.into_result(stream.len())?;
+    if recorder.pictures == 0 {
+        return Err(H264Error::TooShort {
+            there: summary.pictures,
+            first: options.pictures.first(),
+        });
+    }
+    Ok(recorder.finish(summary))
+}
+
+/// Carries out tasks as they are declared, and writes what they do.
+struct Recorder<'a, S: ?Sized> {
+    tape: Tape<'a, S>,
+    layout: Layout,
+    laid: Laid,
+    groups: Groups,
+    workers: u16,
+    /// Pictures on their way at once; with a barrier 1.
+    ahead: usize,
+    job: Option<Arc<Job>>,
+    /// The pictures before that may still be on their way, whose buffers are not used again: the oldest first.
+    before: VecDeque<(Arc<Job>, Vec<u32>)>,
+    /// The last tasks of the picture that the next one waits for.
+    ended: Option<Vec<u32>>,
+    /// The last `output` task.
+    output: Option<u32>,
+    /// What the first tasks of the current picture wait for.
+    gate: Vec<u32>,
+    /// The first task of the current picture.
+    first: u32,
+    next: u32,
+    waits: Vec<u32>,
+    cut: Cut,
+    rows: Rows,
+    error: Option<TraceError>,
+    pictures: u64,
+    macroblocks: u64,
+    begins: Vec<u32>,
+    recorded: Recorded,
+}
+
+impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
+    fn new(options: &H264Options, sink: &'a mut S) -> Self {
+        let laid = options.costs.lay_out(CODE);
+        let workers = options.workers.max(1);
+        let barrier = options.barrier || options.pictures.leaves_out();
+        Recorder {
+            tape: Tape::new(sink),
+            layout: Layout::new(laid.all, workers),
+            laid,
+            groups: options.groups,
+            workers,
+            ahead: if barrier {
+                1
+            } else {
+                options.ahead.max(1) as usize
+            },
+            job: None,
+            before: VecDeque::new(),
+            ended: None,
+            output: None,
+            gate: Vec::new(),
+            first: 0,
+            next: 0,
+            waits: Vec::new(),
+            cut: options.cut,
+            rows: Rows::default(),
+            error: None,
+            pictures: 0,
+            macroblocks: 0,
+            begins: Vec::new(),
+            recorded: Recorded::default(),
+        }
+    }
+
+    /// Records a picture, recorded picture number `number`.
+    fn picture(
+        &mut self,
+        builder: &mut Builder<u32>,
+        number: u64,
+        job: Arc<Job>,
+    ) -> Result<(), TraceError> {
+        self.begins.push(self.next);
+        let frames = job.references().iter().chain([job.frame()]);
+        let buffers = frames.map(|frame| frame.buffer()).chain([job.buffer()]);
+        for (buffer, bytes) in buffers {
+            self.layout.reserve(buffer, bytes);
+        }
+        if let Some(ends) = self.ended.take() {
+            self.gate = match self.ahead {
+                // All of that picture waited for the one before.
+                1 => ends,
+                _ => {
+                    let waits = ends.into_iter().chain(self.output);
+                    let before = number - self.ahead as u64;
+                    let groups = |groups: Groups| groups.serial(before);
+                    let output = self.declare("output", groups, &Work::Nothing, waits);
+                    self.output = Some(output);
+                    vec![output]
+                }
+            };
+        }
+        self.macroblocks += u64::from(job.mb_count());
+        self.first = self.next;
+        self.job = Some(Arc::clone(&job));
+        let ends = builder.build(self, number, &job).collect();
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        self.pictures += 1;
+        self.before.push_back((job, ends));
+        // The next picture begins when the oldest has ended, and may use its buffers.
+        if self.before.len() == self.ahead {
+            self.ended = self.before.pop_front().map(|(_, ends)| ends);
+        }
+        Ok(())
+    }
+
+    fn finish(self, stream: Summary) -> H264Recording {
+        H264Recording {
+            stream,
+            pictures: self.pictures,
+            macroblocks: self.macroblocks,
+            begins: self.begins,
+            recorded: Recorded {
+                regions: self.layout.regions(),
+                ..self.recorded
+            },
+        }
+    }
+}
+
+impl<S: Sink + ?Sized> Recorder<'_, S> {
+    /// Writes a task, does its work, and writes what it does.
+    fn declare(
+        &mut self,
+        name: &'static str,
+        groups: impl Fn(Groups) -> (TGroup, SGroup),
+        work: &Work,
+        waits: impl Iterator<Item = u32>,
+    ) -> u32 {
+        let id = self.next;
+        self.next += 1;
+        if let Err(error) = self.try_declare(id, name, groups, work, waits) {
+            self.error.get_or_insert(error);
+        }
+        id
+    }
+
+    fn try_declare(
+        &mut self,
+        id: u32,
+        name: &'static str,
+        groups: impl Fn(Groups) -> (TGroup, SGroup),
+        work: &Work,
+        waits: impl Iterator<Item = u32>,
+    ) -> Result<(), TraceError> {
+        let (t, s) = groups(self.groups);
+        let named = Groups::RECORDED.map(|pattern| {
+            let (t, s) = groups(pattern);
+            Grouping {
+                name: pattern.name(),
+                t: t.0,
+                s: s.0,
+            }
+        });
+        self.tape.sink.task(&NewTask {
+            id,
+            t: t.0,
+            s: s.0,
+            name: Some(name),
+            groupings: &named,
+            ..NewTask::default()
+        })?;
+        let stack = self.layout.stack(id, self.workers);
+        let descriptor = self.layout.descriptor(id);
+        self.tape.enter(&self.laid.entry, descriptor, stack);
+        if let Some(job) = &self.job {
+            let mut seer = Seer {
+                stage: &self.laid.stages[0],
+                tape: &mut self.tape,
+                layout: &mut self.layout,
+                laid: &self.laid,
+            };
+            match work {
+                Work::Stage(stage, mbs) if self.cut == Cut::Paper => {
+                    for mb in mbs.clone() {
+                        seer.stage(job, *stage, mb);
+                    }
+                }
+                Work::Stages(stages, mbs) if self.cut == Cut::Paper => {
+                    for mb in mbs.clone() {
+                        stages.iter().for_each(|&stage| seer.stage(job, stage, mb));
+                    }
+                }
+                work => work.run_with(job, &mut seer),
+            }
+        }
+        let counts = self.tape.leave(&self.laid.entry, stack)?;
+        self.recorded.add(name, &counts);
+        self.waits.clear();
+        for task in waits {
+            if !self.waits.contains(&task) {
+                self.waits.push(task);
+            }
+        }
+        // What waits for a task of its picture waits for what that one waits for, and so on.
+        if self.waits.iter().all(|&task| task < self.first) {
+            let further = self.gate.iter().filter(|task| !self.waits.contains(task));
+            let further: Vec<u32> = further.copied().collect();
+            self.waits.extend(further);
+        }
+        self.recorded.dependencies += self.waits.len() as u64;
+        self.waits
+            .iter()
+            .try_for_each(|&task| self.tape.sink.edge(task, id, false))
+    }
+}
+
+impl<S: Sink + ?Sized> Graph for Recorder<'_, S> {
+    type Token = u32;
+
+    fn register(&mut self, task: Declared, waits: impl IntoIterator<Item = u32>) -> u32 {
+        let Declared {
+            name, place, work, ..
+        } = task;
+        let name = match name {
+            "join" | "row" | "front" | "rear" => name,
+            _ => stage_name(place.stage),
+        };
+        let groups = |groups: Groups| groups.of(place);
+        if self.cut != Cut::Paper || name == "join" {
+            return self.declare(name, groups, &work, waits.into_iter());
+        }
+        let laid = &self.laid.stages[place.stage as usize];
+        let neighbours = self.rows.neighbours(place, laid.after);
+        let waits = waits.into_iter().chain(neighbours.into_iter().flatten());
+        let task = self.declare(name, groups, &work, waits);
+        self.rows.declared(place, task);
+        task
+    }
+}
+
+/// Sees what a task does, and charges it.
+struct Seer<'a, 'b, S: ?Sized> {
+    /// The running one.
+    stage: &'a StageCosts,
+    tape: &'a mut Tape<'b, S>,
+    layout: &'a mut Layout,
+    laid: &'a Laid,
+}
+
+impl<S: Sink + ?Sized> Seer<'_, '_, S> {
+    /// A stage of the paper's decoder: see `passes` in the table of costs.
+    fn stage(&mut self, job: &Job, stage: Stage, mb: u32) {
+        job.run_stage_with(stage, mb, self);
+        if self.laid.stages[stage as usize].passes && !job.needs(mb, stage) {
+            job.pass_with(stage, mb, self);
+        }
+    }
+}
+
+impl<S: Sink + ?Sized> Probe for Seer<'_, '_, S> {
+    #[inline]
+    fn code(&mut self, stage: Stage, _mb: u32) {
+        self.stage = &self.laid.stages[stage as usize];
+        self.tape.fetch(self.stage.control, self.laid.chunk);
+        self.tape.compute(self.stage.millis);
+    }
+
+    #[inline]
+    fn skipped(&mut self, stage: Stage, _mb: u32) {
+        let stage = &self.laid.stages[stage as usize];
+        self.tape.fetch(stage.skipped, self.laid.chunk);
+        self.tape.compute(stage.skipped_millis);
+    }
+
+    #[inline]
+    fn operation(&mut self, operation: Operation, units: u32) {
+        let costs = &self.stage.operations[operation as usize];
+        self.tape.fetch(costs.code, self.laid.chunk);
+        self.tape
+            .compute(costs.entry_millis + costs.millis * u64::from(units));
+    }
+
+    #[inline]
+    fn read(&mut self, address: u64, size: u32) {
+        let address = self.layout.place(address);
+        self.tape.read(address, size);
+    }
+
+    #[inline]
+    fn write(&mut self, address: u64, size: u32) {
+        let address = self.layout.place(address);
+        self.tape.write(address, size);
+    }
+}

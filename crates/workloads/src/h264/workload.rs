@@ -1,0 +1,497 @@
+//! H.264 decoding as a [`Workload`].
+
+use super::record::{Costs, H264Error, H264Options, Pictures, h264};
+use super::{
+    Cut, DecodeError, Dependencies, Frame, Groups, Limits, Options, Step, Summary, Wavefronts,
+    decode, decode_by_picture,
+};
+use crate::options::{Name, OptionSpec, Values};
+use crate::workload::{
+    Done, Facts, Flaws, Memory, Output, Phase, PrepareError, Prepared, RecordError, Recorder,
+    Recording, RunError, Site, Way, Workload,
+};
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+use tanada_h264::Job;
+use tanada_runtime::Cancel;
+use tanada_trace::Sink;
+
+/// The demo stream: 128 rendered pictures, 800 x 480, made by `demo/make.sh`.
+pub const DEMO: &[u8] = include_bytes!("../../../../demo/terraces_wvga.264");
+
+/// What reports call [`DEMO`].
+pub const DEMO_NAME: &str = "terraces_wvga.264";
+
+/// H.264 decoding.
+#[derive(Clone, Copy, Debug)]
+pub struct H264;
+
+/// Pictures of the recording that a comparison simulates.
+const SIMULATED: u64 = 8;
+
+/// The rectangles that `--crop` knows.
+const CROPS: [Name; 2] = [Name::new("ffmpeg"), Name::new("exact")];
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::path(
+        "input",
+        "IN.264",
+        "H.264 byte stream (Annex B) [default: an embedded demo]",
+    )
+    .positional(),
+    OptionSpec::count(
+        "units",
+        "N",
+        (1, u64::MAX),
+        "Only the first N NAL units of the stream [default: all]",
+    ),
+    OptionSpec::named("cut", "CUT", &Cut::NAMES, "How work is cut into tasks")
+        .aliases(&["tasks"])
+        .default(Cut::Default.name())
+        .default_in_recordings(Cut::Paper.name())
+        .of_tasks(),
+    OptionSpec::named(
+        "dependencies",
+        "KIND",
+        &Dependencies::NAMES,
+        "Which tasks wait for those of neighbouring macroblocks: those that need them, or all, as in paper 1",
+    )
+    .default(Dependencies::Needed.name())
+    .of_tasks(),
+    OptionSpec::named(
+        "groups",
+        "PATTERN",
+        &Groups::NAMES,
+        "How tasks are put into temporal and spatial groups",
+    )
+    .default(Groups::Default.name())
+    .default_in_recordings(Groups::None.name())
+    .of_tasks(),
+    OptionSpec::named(
+        "crop",
+        "RECTANGLE",
+        &CROPS,
+        "Which rectangle of a picture is a frame: as FFmpeg, which moves the left side outwards to a multiple of 64 samples, or exactly \
+         as the standard says",
+    )
+    .default("ffmpeg")
+    .run_only(),
+    OptionSpec::count(
+        "first",
+        "N",
+        (0, u64::MAX),
+        "Number of the first picture, in decoding order from 0",
+    )
+    .default("0")
+    .record_only(),
+    OptionSpec::count("count", "N", (1, u64::MAX), "Pictures, at most [default: all]")
+        .record_only(),
+    OptionSpec::count(
+        "sample",
+        "K",
+        (1, u64::MAX),
+        "Only every K-th picture, each of which begins when the one before has ended",
+    )
+    .default("1")
+    .record_only(),
+    OptionSpec::switch("barrier", "A picture begins when the one before has ended").record_only(),
+    OptionSpec::count(
+        "ahead",
+        "N",
+        (1, 1024),
+        "Without --barrier: pictures that may be on their way at once",
+    )
+    .default("4")
+    .record_only(),
+    OptionSpec::path(
+        "costs",
+        "FILE.toml",
+        "Table of cycles and code bytes of stages and operations [default: an MPE, the core of paper 1]",
+    )
+    .record_only(),
+    OptionSpec::texts(
+        "set",
+        "KEY=NUMBER",
+        "Replace a figure of that table, as scale.cycles=1.5",
+    )
+    .record_only(),
+];
+
+/// The stream that was asked for.
+fn read(values: &Values) -> Result<Cow<'static, [u8]>, String> {
+    let stream = match values.path("input") {
+        None => Cow::from(DEMO),
+        Some(path) => match std::fs::read(path) {
+            Ok(bytes) => bytes.into(),
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        },
+    };
+    Ok(match values.count_if_any("units") {
+        None => stream,
+        Some(units) => stream[..end_of_unit(&stream, units)].to_owned().into(),
+    })
+}
+
+/// The place behind the first `units` NAL units of an Annex B stream.
+fn end_of_unit(stream: &[u8], units: u64) -> usize {
+    let starts = stream.windows(3).enumerate();
+    let mut starts = starts.filter(|(_, three)| *three == [0, 0, 1]);
+    let units = usize::try_from(units).unwrap_or(usize::MAX);
+    starts.nth(units).map_or(stream.len(), |(at, _)| at)
+}
+
+fn parsed<T: std::str::FromStr<Err: std::fmt::Debug>>(values: &Values, flag: &str) -> T {
+    let name = values.name(flag);
+    name.parse().expect("the table has the names of the type")
+}
+
+impl Workload for H264 {
+    fn name(&self) -> &'static str {
+        "h264"
+    }
+
+    fn about(&self) -> &'static str {
+        "H.264 decoding: entropy decoding of the next pictures beside reconstruction (paper 1)"
+    }
+
+    fn details(&self) -> &'static str {
+        "Frames come out as bare I420, cropped, in output order. If a stream is damaged, everything that can be decoded is; the errors are \
+         reported on standard error, and the command ends with 1."
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn test_options(&self) -> &'static [(&'static str, &'static str)] {
+        &[("units", "8")]
+    }
+
+    fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, PrepareError> {
+        let path = values.path("input");
+        Ok(Box::new(Decoding {
+            name: path.map_or(DEMO_NAME.to_owned(), |path| path.display().to_string()),
+            stream: read(values).map_err(PrepareError::Input)?,
+            options: Options {
+                cut: parsed(values, "cut"),
+                dependencies: parsed(values, "dependencies"),
+                groups: parsed(values, "groups"),
+                ..Options::default()
+            },
+            exact: values.name("crop") == "exact",
+            site: *site,
+            wavefronts: Wavefronts::default(),
+            summary: Summary::default(),
+            frame_bytes: 0,
+            shown: None,
+            done: Done::default(),
+        }))
+    }
+
+    fn recorder(&self) -> Option<&dyn Recorder> {
+        Some(self)
+    }
+}
+
+/// A stream that is decoded again and again.
+struct Decoding {
+    name: String,
+    stream: Cow<'static, [u8]>,
+    options: Options,
+    /// Whether frames are cropped as the standard says, and not as FFmpeg does.
+    exact: bool,
+    site: Site,
+    wavefronts: Wavefronts,
+    /// Of the last run.
+    summary: Summary,
+    /// Bytes of the largest frame.
+    frame_bytes: u64,
+    /// The picture that charts show; known after a run without tasks.
+    shown: Option<u64>,
+    done: Done,
+}
+
+/// The index of the `true` nearest to the middle; without any, the middle.
+fn middle(refers: &[bool]) -> u64 {
+    let middle = refers.len() / 2;
+    let candidates = refers.iter().enumerate().filter(|(_, refers)| **refers);
+    candidates
+        .map(|(at, _)| at)
+        .min_by_key(|at| at.abs_diff(middle))
+        .unwrap_or(middle) as u64
+}
+
+/// Returns what is wrong with a stream that could be decoded.
+fn flaws(summary: &Summary) -> Option<Flaws> {
+    let Summary {
+        errors,
+        error_count,
+        concealed,
+        pictures,
+        ..
+    } = summary;
+    let more = error_count - errors.len() as u64;
+    let further = (more > 0).then(|| format!("and {more} further errors"));
+    (*error_count > 0).then(|| Flaws {
+        details: errors.iter().map(ToString::to_string).chain(further).collect(),
+        summary: format!(
+            "the stream is damaged: {error_count} errors, {pictures} pictures decoded, {concealed} macroblocks concealed"
+        ),
+    })
+}
+
+impl Prepared for Decoding {
+    fn title(&self) -> String {
+        "H.264 decoding".to_owned()
+    }
+
+    fn input(&self) -> String {
+        self.name.clone()
+    }
+
+    fn run(
+        &mut self,
+        way: Way<'_>,
+        cancel: &Cancel,
+        mut output: Option<&mut dyn Output>,
+    ) -> Result<(), RunError> {
+        let Decoding {
+            stream,
+            options,
+            exact,
+            frame_bytes,
+            done,
+            ..
+        } = self;
+        let sink = |frame: &Frame| {
+            if let Some(output) = &mut output {
+                let region = match exact {
+                    true => frame.crop(),
+                    false => frame.crop().with_aligned_left(),
+                };
+                output.begin();
+                frame.visit_region(region, |row| output.write(row));
+            }
+            *frame_bytes = (*frame_bytes).max(frame.i420_len() as u64);
+            done.add();
+        };
+        let limits = options.limits;
+        let decoded = match way {
+            Way::Tasks(pool) => decode(pool, stream, options, cancel, sink),
+            Way::Today(pool) => self.wavefronts.decode(pool, stream, limits, cancel, sink),
+            Way::Sequential => {
+                let (decoded, shown) = sequentially(stream, limits, cancel, sink);
+                self.shown = Some(shown);
+                decoded
+            }
+        };
+        self.summary = decoded.map_err(|error| match error {
+            DecodeError::Graph(error) => RunError::Graph(error),
+            DecodeError::Stream(error) => RunError::Input(format!("{}: {error}", self.name)),
+        })?;
+        Ok(())
+    }
+
+    fn part(&self) -> &'static str {
+        "frame"
+    }
+
+    fn found(&self) -> String {
+        let Summary {
+            pictures,
+            concealed,
+            error_count,
+            ref errors,
+            ..
+        } = self.summary;
+        let first = errors.first();
+        let first = first.map_or(String::new(), |error| format!(", the first: {error}"));
+        format!(
+            "{pictures} pictures, {concealed} concealed macroblocks, {error_count} errors{first}"
+        )
+    }
+
+    fn facts(&self) -> Facts {
+        let Summary {
+            frames,
+            error_count,
+            concealed,
+            ..
+        } = self.summary;
+        // Tasks come back to the picture that is decoded and the one that it refers to, each worker to its band of both.
+        let data = 2 * self.frame_bytes;
+        let mut facts = Facts {
+            frames: Some(frames),
+            groups: self.options.groups.name(),
+            cut: self.options.cut.name(),
+            memory: self.site.own_cache.map(|own_cache| Memory {
+                data,
+                group: data.div_ceil(self.site.workers.into()),
+                own_cache,
+            }),
+            ..Facts::default()
+        };
+        if error_count > 0 {
+            facts.extra = vec![("errors", error_count), ("concealed", concealed)];
+        }
+        facts
+    }
+
+    fn flaws(&self) -> Option<Flaws> {
+        flaws(&self.summary)
+    }
+
+    fn done(&self) -> Done {
+        self.done.clone()
+    }
+
+    fn step(&self) -> &'static str {
+        "frames"
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        Some(Phase {
+            number: self.shown?,
+            around: u64::from(self.options.ahead),
+            loose: &["entropy", "build", "output"],
+            others: "other pictures",
+            noun: "picture",
+        })
+    }
+
+    fn recorded_part(&self) -> Vec<(&'static str, String)> {
+        let last = self.summary.pictures.saturating_sub(SIMULATED);
+        let shown = self.shown.unwrap_or(0);
+        let first = shown.saturating_sub(SIMULATED / 2).min(last);
+        vec![
+            ("first", first.to_string()),
+            ("count", SIMULATED.to_string()),
+        ]
+    }
+}
+
+/// Decodes on this thread, and returns the picture to look at as well: of those that refer to others, the one nearest to the middle of the
+/// stream, in decoding order.
+fn sequentially(
+    stream: &[u8],
+    limits: Limits,
+    cancel: &Cancel,
+    mut sink: impl FnMut(&Frame),
+) -> (Result<Summary, DecodeError>, u64) {
+    let mut refers = Vec::new();
+    let decoded = decode_by_picture(
+        stream,
+        limits,
+        cancel,
+        Job::reconstruct,
+        |step| match step {
+            Step::Picture(job) => refers.push(!job.references().is_empty()),
+            Step::Frame(frame) => sink(frame),
+            _ => {}
+        },
+    );
+    (decoded, middle(&refers))
+}
+
+/// The table of costs that was asked for.
+fn costs(values: &Values) -> Result<Costs, RecordError> {
+    let path = values.path("costs");
+    let (text, name) = match path {
+        Some(path) => {
+            let name = path.display().to_string();
+            let text = std::fs::read_to_string(path);
+            let text = text.map_err(|error| RecordError::Input(format!("{name}: {error}")))?;
+            (Cow::from(text), name)
+        }
+        None => (Costs::default_text().into(), "--set".to_owned()),
+    };
+    let set: Vec<&str> = values.texts("set").iter().map(String::as_str).collect();
+    Costs::parse_with(&text, &name, &set).map_err(|error| match path {
+        Some(_) => RecordError::Input(error.to_string()),
+        None => RecordError::Usage(error.to_string()),
+    })
+}
+
+impl Recorder for H264 {
+    fn record(
+        &self,
+        values: &Values,
+        site: &Site,
+        sink: &mut dyn Sink,
+        seen: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<Recording, RecordError> {
+        let costs = costs(values)?;
+        let path = values.path("input");
+        let name = path.map_or("the embedded demo".to_owned(), |path| {
+            path.display().to_string()
+        });
+        let stream = read(values).map_err(RecordError::Input)?;
+        let (first, every) = (values.count("first"), values.count("sample"));
+        let options = H264Options {
+            cut: parsed(values, "cut"),
+            dependencies: parsed(values, "dependencies"),
+            groups: parsed(values, "groups"),
+            workers: site.workers,
+            pictures: Pictures::Every {
+                first,
+                count: values.count_if_any("count").unwrap_or(u64::MAX),
+                every,
+            },
+            barrier: values.switch("barrier"),
+            ahead: values.count("ahead") as u32,
+            costs,
+            ..H264Options::default()
+        };
+        let recorded = h264(&stream, &options, sink, |_, recorded| seen(recorded));
+        let recording = recorded.map_err(|error| match error {
+            H264Error::Stopped => RecordError::Stopped,
+            H264Error::Trace(error) => RecordError::Trace(error),
+            H264Error::TooShort { .. } => {
+                RecordError::Input(format!("{name}: {error}; choose a smaller --first"))
+            }
+            H264Error::Stream(error) => RecordError::Input(format!("{name}: {error}")),
+        })?;
+        let last = first + (recording.pictures - 1) * every;
+        Ok(Recording {
+            source: Some(name),
+            extent: format!("pictures {first} to {last}"),
+            groups: options.groups.name(),
+            cut: options.cut.name(),
+            frames: Some(recording.pictures),
+            counts: vec![
+                ("pictures", recording.pictures),
+                ("macroblocks", recording.macroblocks),
+            ],
+            costs: options.costs.name().to_owned(),
+            phases: (first, recording.begins),
+            flaws: flaws(&recording.stream),
+            recorded: recording.recorded,
+        })
+    }
+
+    fn step(&self) -> &'static str {
+        "pictures"
+    }
+
+    fn steps(&self, values: &Values) -> Option<u64> {
+        values.count_if_any("count")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_picture_to_look_at_refers_to_others_if_there_is_one() {
+        assert_eq!(middle(&[false, true, false, false, true, true]), 4);
+        assert_eq!(middle(&[false; 6]), 3);
+        let (decoded, shown) = sequentially(DEMO, Limits::default(), &Cancel::new(), |_| ());
+        assert_eq!(decoded.map(|summary| summary.frames), Ok(128));
+        assert_eq!(
+            shown.abs_diff(64),
+            1,
+            "64 is an IDR picture; {shown} is shown"
+        );
+    }
+}

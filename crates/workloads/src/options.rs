@@ -1,0 +1,567 @@
+//! Options of workloads as data: a command line, a test or a bench reads the same table.
+
+use std::path::{Path, PathBuf};
+
+/// A value that an option takes by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The name that help shows and results carry.
+    pub name: &'static str,
+    /// Older spellings, which are accepted and never shown.
+    pub aliases: &'static [&'static str],
+}
+
+impl Name {
+    /// A name without other spellings.
+    pub const fn new(name: &'static str) -> Name {
+        Name { name, aliases: &[] }
+    }
+
+    /// A name that `aliases` stand for as well.
+    pub const fn with_aliases(name: &'static str, aliases: &'static [&'static str]) -> Name {
+        Name { name, aliases }
+    }
+
+    fn is(&self, text: &str) -> bool {
+        self.name == text || self.aliases.contains(&text)
+    }
+}
+
+/// Returns the place in `names` of the one that is spelled `text`.
+///
+/// # Errors
+/// Without one: a message that calls the value `what` and lists the names.
+pub(crate) fn place_of(text: &str, what: &str, names: &[Name]) -> Result<usize, String> {
+    let place = names.iter().position(|name| name.is(text));
+    place.ok_or_else(|| {
+        let names: Vec<&str> = names.iter().map(|name| name.name).collect();
+        format!("unknown {what} \"{text}\"; there are {}", names.join(", "))
+    })
+}
+
+/// What an option takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Nothing: the option is there or not.
+    Switch,
+    /// A whole number from `min` to `max`.
+    Count {
+        /// The smallest.
+        min: u64,
+        /// The largest.
+        max: u64,
+    },
+    /// One of these names.
+    Named(&'static [Name]),
+    /// The name of a file.
+    Path,
+    /// Any text. The option may be given several times.
+    Texts,
+}
+
+/// What options are read for: a few options, and some defaults, differ between the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// The workload is run on this machine.
+    Run,
+    /// The workload is recorded into a trace.
+    Record,
+}
+
+/// One option of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionSpec {
+    flag: &'static str,
+    aliases: &'static [&'static str],
+    placeholder: &'static str,
+    help: &'static str,
+    kind: Kind,
+    /// The default in runs, or `None`: runs do not have this option. `Some("")`: there is no default.
+    run: Option<&'static str>,
+    /// The same in recordings.
+    record: Option<&'static str>,
+    of_tasks: bool,
+    positional: bool,
+}
+
+impl OptionSpec {
+    const fn new(
+        flag: &'static str,
+        placeholder: &'static str,
+        kind: Kind,
+        help: &'static str,
+    ) -> OptionSpec {
+        OptionSpec {
+            flag,
+            aliases: &[],
+            placeholder,
+            help,
+            kind,
+            run: Some(""),
+            record: Some(""),
+            of_tasks: false,
+            positional: false,
+        }
+    }
+
+    /// `--flag`, which is there or not.
+    pub const fn switch(flag: &'static str, help: &'static str) -> OptionSpec {
+        OptionSpec::new(flag, "", Kind::Switch, help)
+    }
+
+    /// `--flag PLACEHOLDER`, a whole number from `min` to `max`.
+    pub const fn count(
+        flag: &'static str,
+        placeholder: &'static str,
+        (min, max): (u64, u64),
+        help: &'static str,
+    ) -> OptionSpec {
+        OptionSpec::new(flag, placeholder, Kind::Count { min, max }, help)
+    }
+
+    /// `--flag PLACEHOLDER`, one of `names`.
+    pub const fn named(
+        flag: &'static str,
+        placeholder: &'static str,
+        names: &'static [Name],
+        help: &'static str,
+    ) -> OptionSpec {
+        OptionSpec::new(flag, placeholder, Kind::Named(names), help)
+    }
+
+    /// `--flag PLACEHOLDER`, the name of a file.
+    pub const fn path(
+        flag: &'static str,
+        placeholder: &'static str,
+        help: &'static str,
+    ) -> OptionSpec {
+        OptionSpec::new(flag, placeholder, Kind::Path, help)
+    }
+
+    /// `--flag PLACEHOLDER`, any text, which may be given several times.
+    pub const fn texts(
+        flag: &'static str,
+        placeholder: &'static str,
+        help: &'static str,
+    ) -> OptionSpec {
+        OptionSpec::new(flag, placeholder, Kind::Texts, help)
+    }
+
+    /// The same with a default, in runs and in recordings.
+    pub const fn default(mut self, value: &'static str) -> OptionSpec {
+        if self.run.is_some() {
+            self.run = Some(value);
+        }
+        if self.record.is_some() {
+            self.record = Some(value);
+        }
+        self
+    }
+
+    /// The same with another default in recordings: usually a smaller size, because a simulation takes some hundred times as long as a
+    /// run.
+    pub const fn default_in_recordings(mut self, value: &'static str) -> OptionSpec {
+        self.record = Some(value);
+        self
+    }
+
+    /// The same for runs only.
+    pub const fn run_only(mut self) -> OptionSpec {
+        self.record = None;
+        self
+    }
+
+    /// The same for recordings only.
+    pub const fn record_only(mut self) -> OptionSpec {
+        self.run = None;
+        self
+    }
+
+    /// The same as an option of the tasks, which is refused for a run without tasks.
+    pub const fn of_tasks(mut self) -> OptionSpec {
+        self.of_tasks = true;
+        self
+    }
+
+    /// The same without its flag: the value stands alone, as the name of an input file does.
+    pub const fn positional(mut self) -> OptionSpec {
+        self.positional = true;
+        self
+    }
+
+    /// The same with older spellings of the flag, which are accepted and never shown.
+    pub const fn aliases(mut self, aliases: &'static [&'static str]) -> OptionSpec {
+        self.aliases = aliases;
+        self
+    }
+
+    /// The flag without its dashes: the key of [`Values`].
+    pub fn flag(&self) -> &'static str {
+        self.flag
+    }
+
+    /// Older spellings of the flag.
+    pub fn older_flags(&self) -> &'static [&'static str] {
+        self.aliases
+    }
+
+    /// What stands for the value in help.
+    pub fn placeholder(&self) -> &'static str {
+        self.placeholder
+    }
+
+    /// One line of help.
+    pub fn help(&self) -> &'static str {
+        self.help
+    }
+
+    /// What the option takes.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Whether the option is refused for a run without tasks.
+    pub fn is_of_tasks(&self) -> bool {
+        self.of_tasks
+    }
+
+    /// Whether the value stands without a flag.
+    pub fn is_positional(&self) -> bool {
+        self.positional
+    }
+
+    /// Whether the option exists for `purpose`.
+    pub fn is_for(&self, purpose: Purpose) -> bool {
+        self.entry(purpose).is_some()
+    }
+
+    /// The default for `purpose`; `None`: the option has none.
+    pub fn default_for(&self, purpose: Purpose) -> Option<&'static str> {
+        self.entry(purpose).filter(|text| !text.is_empty())
+    }
+
+    fn entry(&self, purpose: Purpose) -> Option<&'static str> {
+        match purpose {
+            Purpose::Run => self.run,
+            Purpose::Record => self.record,
+        }
+    }
+
+    /// Parses a value of this option.
+    fn parse(&self, text: &str) -> Result<Value, String> {
+        match self.kind {
+            Kind::Switch => match text {
+                "true" => Ok(Value::Switch(true)),
+                "false" => Ok(Value::Switch(false)),
+                _ => Err(format!("--{}: \"{text}\" is not true or false", self.flag)),
+            },
+            Kind::Count { min, max } => match text.parse() {
+                Ok(count) if (min..=max).contains(&count) => Ok(Value::Count(Some(count))),
+                _ => Err(format!(
+                    "--{}: \"{text}\" is not a number from {min} to {max}",
+                    self.flag
+                )),
+            },
+            Kind::Named(names) => {
+                let place = place_of(text, &format!("value of --{}", self.flag), names)?;
+                Ok(Value::Name(names[place].name))
+            }
+            Kind::Path => Ok(Value::Path(Some(PathBuf::from(text)))),
+            Kind::Texts => Ok(Value::Texts(vec![text.to_owned()])),
+        }
+    }
+
+    fn absent(&self) -> Value {
+        match self.kind {
+            Kind::Switch => Value::Switch(false),
+            Kind::Count { .. } => Value::Count(None),
+            Kind::Named(names) => Value::Name(names[0].name),
+            Kind::Path => Value::Path(None),
+            Kind::Texts => Value::Texts(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Value {
+    Switch(bool),
+    Count(Option<u64>),
+    Name(&'static str),
+    Path(Option<PathBuf>),
+    Texts(Vec<String>),
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    spec: &'static OptionSpec,
+    value: Value,
+    given: bool,
+}
+
+/// The values of a workload's options.
+///
+/// The functions that return a value panic if the workload has no such option for the [`Purpose`], or one of another kind: a table and the
+/// code that reads it stand in one module.
+#[derive(Clone, Debug)]
+pub struct Values {
+    purpose: Purpose,
+    entries: Vec<Entry>,
+}
+
+impl Values {
+    /// The defaults of all options of `specs` that exist for `purpose`.
+    ///
+    /// # Panics
+    /// A default is not a value of its option.
+    pub fn new(specs: &'static [OptionSpec], purpose: Purpose) -> Values {
+        let specs = specs.iter().filter(|spec| spec.is_for(purpose));
+        let entries = specs.map(|spec| Entry {
+            spec,
+            value: match spec.default_for(purpose) {
+                Some(text) => spec.parse(text).expect("a default is a value"),
+                None => spec.absent(),
+            },
+            given: false,
+        });
+        Values {
+            purpose,
+            entries: entries.collect(),
+        }
+    }
+
+    /// What the values are for.
+    pub fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    /// Sets the option `flag`. A text of [`Kind::Texts`] is added to those that are there.
+    ///
+    /// # Errors
+    /// A message that names the option and lists what it takes, or lists the options if there is none of this name.
+    pub fn set(&mut self, flag: &str, text: &str) -> Result<(), String> {
+        let purpose = self.purpose;
+        let known = |entry: &Entry| entry.spec.flag == flag || entry.spec.aliases.contains(&flag);
+        let Some(place) = self.entries.iter().position(known) else {
+            let flags: Vec<&str> = self.entries.iter().map(|entry| entry.spec.flag).collect();
+            let what = match purpose {
+                Purpose::Run => "a run",
+                Purpose::Record => "a recording",
+            };
+            return Err(format!(
+                "{what} has no option \"{flag}\"; there are {}",
+                flags.join(", ")
+            ));
+        };
+        let entry = &mut self.entries[place];
+        let value = entry.spec.parse(text)?;
+        match (&mut entry.value, value) {
+            (Value::Texts(all), Value::Texts(more)) => all.extend(more),
+            (old, value) => *old = value,
+        }
+        entry.given = true;
+        Ok(())
+    }
+
+    /// Sets the file of a [`Kind::Path`], whose name need not be text.
+    ///
+    /// # Panics
+    /// See [`Values`].
+    pub fn set_path(&mut self, flag: &str, path: &Path) {
+        let entry = self.entries.iter_mut();
+        let entry = entry
+            .filter(|entry| entry.spec.kind == Kind::Path)
+            .find(|entry| entry.spec.flag == flag);
+        let entry = entry.unwrap_or_else(|| panic!("there is no path --{flag}"));
+        entry.value = Value::Path(Some(path.to_owned()));
+        entry.given = true;
+    }
+
+    /// Sets several options: `[("size", "64"), ("sweeps", "3")]`.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set).
+    pub fn with(mut self, pairs: &[(&str, &str)]) -> Result<Values, String> {
+        pairs
+            .iter()
+            .try_for_each(|(flag, text)| self.set(flag, text))?;
+        Ok(self)
+    }
+
+    fn entry(&self, flag: &str) -> &Entry {
+        let mut entries = self.entries.iter();
+        entries
+            .find(|entry| entry.spec.flag == flag)
+            .unwrap_or_else(|| panic!("there is no option --{flag} for {:?}", self.purpose))
+    }
+
+    /// Whether there is an option `flag`.
+    pub fn has(&self, flag: &str) -> bool {
+        self.entries.iter().any(|entry| entry.spec.flag == flag)
+    }
+
+    /// Whether the option `flag` was set, rather than left at its default.
+    ///
+    /// # Panics
+    /// See [`Values`].
+    pub fn is_given(&self, flag: &str) -> bool {
+        self.entry(flag).given
+    }
+
+    /// Whether the switch `flag` is on.
+    ///
+    /// # Panics
+    /// See [`Values`].
+    pub fn switch(&self, flag: &str) -> bool {
+        match self.entry(flag).value {
+            Value::Switch(on) => on,
+            _ => panic!("--{flag} is no switch"),
+        }
+    }
+
+    /// The count of `flag`, which has a default.
+    ///
+    /// # Panics
+    /// See [`Values`].
+    pub fn count(&self, flag: &str) -> u64 {
+        let count = self.count_if_any(flag);
+        count.unwrap_or_else(|| panic!("--{flag} has no default"))
+    }
+
+    /// The count of `flag`; `None`: it has no default and was not set.
+    ///
+    /// # Panics
+    /// See [`Values`].
+    pub fn count_if_any(&self, flag: &str) -> Option<u64> {
+        match self.entry(flag).value {
+            Value::Count(count) => count,
+            _ => panic!("--{flag} is no count"),
+        }
+    }
+
+    /// The name that was chosen for `flag`, never an alias of it.
+    ///
+    /// # Panics
+    /// See [`Values`].
+    pub fn name(&self, flag: &str) -> &'static str {
+        match self.entry(flag).value {
+            Value::Name(name) => name,
+            _ => panic!("--{flag} takes no name"),
+        }
+    }
+
+    /// The file of `flag`, if there is one.
+    ///
+    /// # Panics
+    /// See [`Values`].
+    pub fn path(&self, flag: &str) -> Option<&Path> {
+        match &self.entry(flag).value {
+            Value::Path(path) => path.as_deref(),
+            _ => panic!("--{flag} is no path"),
+        }
+    }
+
+    /// All texts of `flag`.
+    ///
+    /// # Panics
+    /// See [`Values`].
+    pub fn texts(&self, flag: &str) -> &[String] {
+        match &self.entry(flag).value {
+            Value::Texts(texts) => texts,
+            _ => panic!("--{flag} takes no text"),
+        }
+    }
+
+    /// All files that were named.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.entries.iter().filter_map(|entry| match &entry.value {
+            Value::Path(path) => path.as_deref(),
+            _ => None,
+        })
+    }
+
+    /// Values for a recording that stands for a run with these values where every policy is to be simulated: names, switches and files are
+    /// the run's, counts are at most the defaults of recordings.
+    ///
+    /// # Panics
+    /// The values are not those of a run.
+    pub fn small_recording(&self, specs: &'static [OptionSpec]) -> Values {
+        assert_eq!(self.purpose, Purpose::Run, "the values of a run");
+        let mut small = Values::new(specs, Purpose::Record);
+        for entry in &mut small.entries {
+            let of_run = self.entries.iter().find(|run| run.spec == entry.spec);
+            let Some(of_run) = of_run else { continue };
+            entry.given = of_run.given;
+            entry.value = match (&of_run.value, &entry.value) {
+                (Value::Count(Some(run)), Value::Count(Some(most))) => {
+                    Value::Count(Some(*run.min(most)))
+                }
+                (value, _) => value.clone(),
+            };
+        }
+        small
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLOURS: [Name; 2] = [Name::with_aliases("crimson", &["red"]), Name::new("blue")];
+
+    const SPECS: &[OptionSpec] = &[
+        OptionSpec::path("input", "FILE", "A file").positional(),
+        OptionSpec::count("size", "N", (1, 4096), "Points")
+            .default("1024")
+            .default_in_recordings("64"),
+        OptionSpec::count("most", "N", (1, 9), "At most").record_only(),
+        OptionSpec::named("colour", "NAME", &COLOURS, "A colour")
+            .aliases(&["color"])
+            .default("blue"),
+        OptionSpec::switch("fast", "Be fast"),
+        OptionSpec::texts("set", "KEY=VALUE", "Replace a value").record_only(),
+    ];
+
+    #[test]
+    fn defaults_depend_on_the_purpose() {
+        let run = Values::new(SPECS, Purpose::Run);
+        assert_eq!((run.count("size"), run.name("colour")), (1024, "blue"));
+        assert!(!run.has("most") && !run.switch("fast") && run.path("input").is_none());
+        let record = Values::new(SPECS, Purpose::Record);
+        assert_eq!(
+            (record.count("size"), record.count_if_any("most")),
+            (64, None)
+        );
+    }
+
+    #[test]
+    fn aliases_become_names_and_errors_list_what_is_right() {
+        let mut values = Values::new(SPECS, Purpose::Run);
+        values.set("color", "red").expect("an alias");
+        assert_eq!(values.name("colour"), "crimson");
+        assert!(values.is_given("colour") && !values.is_given("size"));
+        let wrong = |flag: &str, text: &str| Values::new(SPECS, Purpose::Run).set(flag, text);
+        for (flag, text, words) in [
+            ("colour", "green", &["crimson", "blue"][..]),
+            ("size", "0", &["--size", "1 to 4096"]),
+            ("size", "much", &["--size"]),
+            ("most", "3", &["a run", "size, colour, fast"]),
+        ] {
+            let error = wrong(flag, text).expect_err("it is wrong");
+            assert!(words.iter().all(|word| error.contains(word)), "{error}");
+            assert!(!error.contains("red,"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_small_recording_has_the_names_of_the_run_and_no_larger_counts() {
+        let run = |size: &str| {
+            let values = Values::new(SPECS, Purpose::Run);
+            let values = values.with(&[("size", size), ("colour", "red"), ("fast", "true")]);
+            values.expect("they are right").small_recording(SPECS)
+        };
+        assert_eq!((run("4000").count("size"), run("9").count("size")), (64, 9));
+        assert_eq!(run("9").name("colour"), "crimson");
+        assert!(run("9").switch("fast") && run("9").texts("set").is_empty());
+    }
+}

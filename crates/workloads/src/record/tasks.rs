@@ -1,0 +1,198 @@
+//! Recording of programs whose tasks read and write large arrays: what a workload needs besides a [`Sink`].
+
+use super::layout::{CODE, Layout};
+use super::tape::{Code, Entry, LINE, Recorded, Tape};
+use crate::tiles::{Probe, Stretch};
+use serde::Deserialize;
+use tanada_runtime::{SGroup, TGroup};
+use tanada_trace::{Grouping, NewTask, Sink, TraceError};
+
+/// The table of costs.
+const FIELDS: &str = include_str!("../../data/fields.toml");
+
+#[derive(Clone, Debug, Deserialize)]
+struct Costs {
+    name: String,
+    task: TaskCosts,
+    pass: PassCosts,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct TaskCosts {
+    cycles: f64,
+    code: u64,
+    stack: u32,
+    descriptor: u32,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct PassCosts {
+    cycles: f64,
+    row: f64,
+    code: u64,
+}
+
+/// The groups of a task.
+pub type TaskGroups = (TGroup, SGroup);
+
+/// A task that is to be recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordedTask<'a> {
+    /// The name; tasks that do the same have the same name.
+    pub name: &'static str,
+    /// The groups that count unless others are asked for by name.
+    pub plain: TaskGroups,
+    /// Further groups, by the name of their pattern.
+    pub named: &'a [(&'static str, TaskGroups)],
+}
+
+/// Writes tasks to a [`Sink`], one after the other, and charges them by `data/fields.toml`.
+///
+/// Every task pays the same entry (cycles, code, stack, descriptor) and fetches the same code; what it reads, writes and computes is told to
+/// [`Accesses`]. Arrays get addresses in the order of first use, so equal programs give equal traces in any process.
+pub struct TaskRecorder<'a, S: ?Sized> {
+    tape: Tape<'a, S>,
+    layout: Layout,
+    entry: Entry,
+    pass: Code,
+    costs: PassCosts,
+    name: String,
+    workers: u16,
+    next: u32,
+    recorded: Recorded,
+}
+
+impl<S: ?Sized> std::fmt::Debug for TaskRecorder<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("TaskRecorder");
+        shown.field("tasks", &self.next).finish_non_exhaustive()
+    }
+}
+
+impl<'a, S: Sink + ?Sized> TaskRecorder<'a, S> {
+    /// A recorder for a program on `workers` workers, each of which has a stack.
+    ///
+    /// # Panics
+    /// The table of costs is broken; a test reads it.
+    pub fn new(sink: &'a mut S, workers: u16) -> Self {
+        let costs: Costs = toml::from_str(FIELDS).expect("the table of this crate is right");
+        let Costs { name, task, pass } = costs;
+        let middle = CODE + task.code.next_multiple_of(LINE);
+        let end = middle + pass.code.next_multiple_of(LINE);
+        let workers = workers.max(1);
+        TaskRecorder {
+            tape: Tape::new(sink),
+            layout: Layout::new(Code(CODE, end), workers),
+            entry: Entry {
+                millis: (task.cycles * 1000.0) as u64,
+                code: Code(CODE, middle),
+                stack: task.stack,
+                descriptor: task.descriptor,
+            },
+            pass: Code(middle, end),
+            costs: pass,
+            name,
+            workers,
+            next: 0,
+            recorded: Recorded::default(),
+        }
+    }
+
+    /// What the table of costs calls itself.
+    pub fn costs(&self) -> &str {
+        &self.name
+    }
+
+    /// Tasks so far.
+    pub fn tasks(&self) -> u32 {
+        self.next
+    }
+
+    /// Records a task that waits for the tasks `waits`: calls `work`, which does the task's work and says what it accesses. Returns the
+    /// number of the task; numbers count from 0.
+    ///
+    /// # Errors
+    /// The sink's; the trace is then not whole.
+    pub fn task(
+        &mut self,
+        task: &RecordedTask<'_>,
+        waits: impl IntoIterator<Item = u32>,
+        work: impl FnOnce(&mut Accesses<'_, 'a, S>),
+    ) -> Result<u32, TraceError> {
+        let id = self.next;
+        self.next += 1;
+        let groupings: Vec<Grouping<'_>> = task
+            .named
+            .iter()
+            .map(|&(name, (t, s))| Grouping {
+                name,
+                t: t.0,
+                s: s.0,
+            })
+            .collect();
+        let word = task.name.replace(' ', "-");
+        let (t, s) = task.plain;
+        self.tape.sink.task(&NewTask {
+            id,
+            t: t.0,
+            s: s.0,
+            name: Some(&word),
+            groupings: &groupings,
+            ..NewTask::default()
+        })?;
+        let stack = self.layout.stack(id, self.workers);
+        let descriptor = self.layout.descriptor(id);
+        self.tape.enter(&self.entry, descriptor, stack);
+        self.tape.fetch(self.pass, self.pass.len());
+        work(&mut Accesses {
+            tape: &mut self.tape,
+            layout: &mut self.layout,
+            costs: self.costs,
+        });
+        let counts = self.tape.leave(&self.entry, stack)?;
+        self.recorded.add(task.name, &counts);
+        for earlier in waits {
+            self.recorded.dependencies += 1;
+            self.tape.sink.edge(earlier, id, false)?;
+        }
+        Ok(id)
+    }
+
+    /// Returns what was recorded.
+    pub fn finish(self) -> Recorded {
+        Recorded {
+            regions: self.layout.regions(),
+            ..self.recorded
+        }
+    }
+}
+
+/// Takes down what a task reads, writes and computes, in its order.
+pub struct Accesses<'a, 'b, S: ?Sized> {
+    tape: &'a mut Tape<'b, S>,
+    layout: &'a mut Layout,
+    costs: PassCosts,
+}
+
+impl<S: ?Sized> std::fmt::Debug for Accesses<'_, '_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Accesses").finish_non_exhaustive()
+    }
+}
+
+impl<S: Sink + ?Sized> Probe for Accesses<'_, '_, S> {
+    fn read(&mut self, points: Stretch) {
+        let start = self.layout.field(points.field, points.field_bytes);
+        self.tape.read(start + points.offset, points.bytes);
+    }
+
+    fn write(&mut self, points: Stretch) {
+        let start = self.layout.field(points.field, points.field_bytes);
+        self.tape.write(start + points.offset, points.bytes);
+    }
+
+    fn compute(&mut self, operations: u32, w: usize) {
+        let cycles = self.costs.row + self.costs.cycles * f64::from(operations) * w as f64;
+        self.tape.compute((cycles * 1000.0) as u64);
+    }
+}
