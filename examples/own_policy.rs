@@ -33,16 +33,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Candidate::registered("fcfs")?,
         Candidate::of::<Central<LowestGroup>>("lowest-group"),
     ];
-    let workload = tanada_workloads::find("h264")?; // without a file: the demo stream
-    let found = compare::run(
-        workload,
-        &values_of(workload, Purpose::Run),
-        &candidates,
-        &Options {
-            repeat: 2,
-            ..Options::default()
-        },
-    )?;
+    let h264 = tanada_workloads::find("h264")?;
+    let values = values_of(h264, Purpose::Run); // the embedded demo stream
+    let options = Options {
+        repeat: 2,
+        ..Options::default()
+    };
+    let found = compare::run(h264, &values, &candidates, &options)?;
     print!("{}", tanada_report::to_table(&found.report));
     assert!(
         found.differences.is_empty(),
