@@ -21,9 +21,7 @@ use std::time::{Duration, Instant};
 use tanada_policy::Dispatcher;
 use tanada_policy::registry::{self, UnknownPolicy};
 use tanada_report::{BASELINE, Report, RunResult, SEQUENTIAL, Seconds, Timeline};
-use tanada_runtime::{
-    Bind, BuildError, Cancel, GraphError, Pool, PoolBuilder, Recorded, Recorder, Totals,
-};
+use tanada_runtime::{Bind, BuildError, Cancel, GraphError, Pool, PoolBuilder, Recorder, Totals};
 use tanada_topology::Topology;
 use tanada_workloads::h264::{self, DecodeError, StreamError, Summary};
 
@@ -357,19 +355,20 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
             "{}, picture {shown} and what runs beside it",
             candidate.name
         );
-        let mut best: Option<(Duration, Recorded)> = None;
+        let mut best: Option<(Duration, Totals, Timeline)> = None;
         let mut difference = None;
         for _ in 0..RECORDED {
             self.step(&candidate.name, "compares every frame");
             let mut comparison = reference.comparison();
             let (summary, wall) = self.decode(candidate, &pool, |frame| comparison.see(frame))?;
-            let recorded = recorder.take(&label, &candidate.name, pool.workers());
+            let recorded = recorder.take();
             difference = difference.or(comparison.end(&summary));
-            if best.as_ref().is_none_or(|(shortest, _)| wall < *shortest) {
-                best = Some((wall, recorded));
+            if best.as_ref().is_none_or(|(shortest, ..)| wall < *shortest) {
+                let timeline = recorded.timeline(&label, &candidate.name, pool.workers());
+                best = Some((wall, recorded.totals, timeline));
             }
         }
-        let (wall, Recorded { totals, timeline }) = best.expect("at least one was recorded");
+        let (wall, totals, timeline) = best.expect("at least one was recorded");
         Ok(Checked {
             totals,
             timeline: window::of_picture(&timeline, shown),

@@ -16,10 +16,13 @@
 //! # Ok::<(), tanada_topology::Error>(())
 //! ```
 //!
-//! Nothing here starts a thread or binds one; the crate depends on no other crate of the workspace.
+//! Nothing here starts a thread or binds one; the crate depends on no other crate of the workspace. With the feature `serde` a topology
+//! can be written as JSON and read back.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+#[allow(unsafe_code)]
+mod affinity;
 mod cgroup;
 mod list;
 mod picture;
@@ -34,10 +37,12 @@ pub use placement::{MAX_DISTANCE, Placement};
 pub use tree::{Kind, Object, Topology};
 
 /// Dense number of a worker: 0 to the number of workers minus one.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(transparent)
 )]
-#[serde(transparent)]
 pub struct WorkerId(pub u16);
 
 impl WorkerId {
@@ -69,11 +74,10 @@ impl fmt::Display for WorkerId {
 }
 
 /// Why a topology could not be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// The text of a topology is not one; line and column count characters from 1.
-    #[error("topology text, line {line}, column {column}: {message}")]
     Text {
         /// Line of the offending word.
         line: usize,
@@ -83,9 +87,25 @@ pub enum Error {
         message: String,
     },
     /// The tree itself is impossible (from JSON, or a text whose words are each correct).
-    #[error("impossible topology: {0}")]
     Tree(String),
     /// No hardware thread is left that this process may use.
-    #[error("the affinity mask leaves no hardware thread to run on")]
     NothingUsable,
 }
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Text {
+                line,
+                column,
+                message,
+            } => write!(f, "topology text, line {line}, column {column}: {message}"),
+            Error::Tree(what) => write!(f, "impossible topology: {what}"),
+            Error::NothingUsable => {
+                f.write_str("the affinity mask leaves no hardware thread to run on")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeSet;
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
 /// What an [`Object`] of the tree is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(Serialize, Deserialize),
+    serde(rename_all = "snake_case")
+)]
 pub enum Kind {
     /// The root.
     Machine,
@@ -25,7 +30,7 @@ pub enum Kind {
     /// A core; its level-1 caches are attributes of it.
     Core,
     /// A hardware thread (`pu` in text): what the operating system calls a CPU.
-    #[serde(rename = "pu")]
+    #[cfg_attr(feature = "serde", serde(rename = "pu"))]
     HardwareThread,
 }
 
@@ -37,40 +42,62 @@ impl Kind {
 }
 
 /// One object of the tree with all that lies inside it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(Serialize, Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub struct Object {
     /// What it is.
     pub kind: Kind,
     /// The operating system's number of a hardware thread or NUMA node; of others the position among their kind, in tree order.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub id: u32,
     /// Bytes of a cache, or of a NUMA node's memory, where known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Option::is_none")
+    )]
     pub bytes: Option<u64>,
     /// Bytes of a core's level-1 data cache, where known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Option::is_none")
+    )]
     pub l1d_bytes: Option<u64>,
     /// Bytes of a core's level-1 instruction cache, where known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Option::is_none")
+    )]
     pub l1i_bytes: Option<u64>,
     /// Speed class of a core: 0 is the fastest kind of the machine, larger is slower.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero"))]
     pub core_kind: u8,
     /// Of a hardware thread: whether the affinity mask lets this process use it. True for every other object.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(default = "yes", skip_serializing_if = "is_yes")
+    )]
     pub usable: bool,
     /// What lies inside, in tree order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Vec::is_empty")
+    )]
     pub children: Vec<Object>,
 }
 
+#[cfg(feature = "serde")]
 fn is_zero(n: &u8) -> bool {
     *n == 0
 }
+#[cfg(feature = "serde")]
 fn yes() -> bool {
     true
 }
+#[cfg(feature = "serde")]
 fn is_yes(b: &bool) -> bool {
     *b
 }
@@ -128,16 +155,21 @@ impl Object {
 /// The tree holds every *online* hardware thread, so that a cache is known to be shared even where the affinity mask leaves only one of
 /// its cores; only those in the mask are usable, and workers are placed only on those. Levels that are unknown are absent.
 ///
-/// As JSON: an object with `root` (an [`Object`]) and `quota`; reading one back checks it as [`Topology::new`] does.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(try_from = "Unchecked")]
+/// As JSON (feature `serde`): an object with `root` (an [`Object`]) and `quota`; reading one back checks it as [`Topology::new`] does.
+#[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(Serialize, Deserialize),
+    serde(try_from = "Unchecked")
+)]
 pub struct Topology {
     pub(crate) root: Object,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub(crate) quota: Option<f64>,
 }
 
 /// A topology from outside, before it is checked.
+#[cfg(feature = "serde")]
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unchecked {
@@ -146,6 +178,7 @@ struct Unchecked {
     quota: Option<f64>,
 }
 
+#[cfg(feature = "serde")]
 impl TryFrom<Unchecked> for Topology {
     type Error = Error;
     fn try_from(unchecked: Unchecked) -> Result<Topology, Error> {

@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tanada_policy::registry::{self, GROUPED_POLICY};
 use tanada_report::{
-    BASELINE, Report, RunResult, SEQUENTIAL, Seconds, to_json, to_perfetto, to_table,
+    BASELINE, Report, RunResult, SEQUENTIAL, Seconds, Timeline, to_json, to_perfetto, to_table,
 };
-use tanada_runtime::{Cancel, DEFAULT_POLICY, Pool, Recorded, Recorder};
+use tanada_runtime::{Cancel, DEFAULT_POLICY, Pool, Recorder, Totals};
 use tanada_topology::Topology;
 
 /// Run one workload natively
@@ -137,7 +137,7 @@ struct Closing {
 struct Lane {
     engine: Engine,
     times: Vec<f64>,
-    recorded: Option<(Duration, Recorded)>,
+    recorded: Option<(Duration, Totals, Timeline)>,
 }
 
 /// Runs a workload under each of the policies, or here without `pooling`.
@@ -215,7 +215,7 @@ fn record(
     workload: &mut dyn Workload,
     all: bool,
     (cancel, progress): (&Cancel, &mut Progress),
-) -> Outcome<(Duration, Recorded)> {
+) -> Outcome<(Duration, Totals, Timeline)> {
     let recorder = match all {
         true => Recorder::all(),
         false => Recorder::sums(),
@@ -226,10 +226,12 @@ fn record(
     let workers = pool.workers();
     let engine = Engine::Pool(pool);
     workload.prepare(&engine, cancel)?;
-    recorder.take(&label, policy, workers);
+    recorder.take();
     let start = Instant::now();
     workload.run(&engine, cancel, progress)?;
-    Ok((start.elapsed(), recorder.take(&label, policy, workers)))
+    let (wall, recorded) = (start.elapsed(), recorder.take());
+    let timeline = recorded.timeline(&label, policy, workers);
+    Ok((wall, recorded.totals, timeline))
 }
 
 fn report(workload: &dyn Workload, lanes: Vec<Lane>, md5: Option<&str>) -> Report {
@@ -243,7 +245,7 @@ fn report(workload: &dyn Workload, lanes: Vec<Lane>, md5: Option<&str>) -> Repor
         let mut run = RunResult::new(workload.name(), &workload.input(), engine.policy(), workers);
         run.machine = host::processor();
         run.seconds = Seconds::of(&lane.times);
-        if let Some((wall, Recorded { totals, timeline })) = lane.recorded {
+        if let Some((wall, totals, timeline)) = lane.recorded {
             counted::describe(&mut run, &totals, wall, workers);
             if !timeline.events.is_empty() {
                 report.timelines.push(timeline);
