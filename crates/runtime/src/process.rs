@@ -1,7 +1,8 @@
-//! What happens after `fork(2)`: the child process has none of its parent's worker threads.
+//! Detection of `fork(2)`: a child process has none of its parent's worker threads.
 //!
-//! A counter is raised in the child by `pthread_atfork`. Every pool remembers the value at its creation; a pool whose value differs
-//! belongs to the parent and answers [`crate::GraphError::Forked`] instead of waiting for threads that do not exist.
+//! `pthread_atfork` raises a counter in the child. Every pool stores the counter's value at its creation. If the value differs later, the
+//! pool belongs to the parent, and its functions return [`GraphError::Forked`](crate::GraphError::Forked) instead of waiting for threads
+//! that do not exist.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,16 +14,19 @@ extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Sees to it that later forks are counted. Costs something only at its first call.
-pub(crate) fn watch() {
+/// Makes later forks raise the counter. Only the first call costs anything.
+///
+/// # Panics
+/// If the system is out of memory.
+pub(crate) fn watch_forks() {
     INSTALL.call_once(|| {
-        // SAFETY: `in_child` only touches an atomic, which is allowed after a fork in a program with threads.
+        // SAFETY: `in_child` only changes an atomic variable, which is allowed after a fork of a program with threads.
         let code = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         assert_eq!(code, 0, "pthread_atfork failed: out of memory");
     });
 }
 
-/// How many forks lie between the first process and this one, since [`watch`].
+/// Returns the number of forks between this process and the one that first called [`watch_forks`].
 #[inline]
 pub(crate) fn generation() -> u64 {
     FORKS.load(Ordering::Relaxed)

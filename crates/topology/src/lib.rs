@@ -17,8 +17,10 @@
 //!
 //! The crate starts and binds no threads, and depends on no other crate of the workspace.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+#[allow(unsafe_code)]
+mod affinity;
 mod cgroup;
 mod list;
 mod picture;
@@ -33,10 +35,12 @@ pub use placement::{MAX_DISTANCE, Placement};
 pub use tree::{Kind, Object, Topology};
 
 /// The number of a worker: 0 to the number of workers minus one.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(transparent)
 )]
-#[serde(transparent)]
 pub struct WorkerId(pub u16);
 
 impl WorkerId {
@@ -68,11 +72,10 @@ impl fmt::Display for WorkerId {
 }
 
 /// Why a topology cannot be built.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// The text of a topology has a fault. Line and column count characters from 1.
-    #[error("topology text, line {line}, column {column}: {message}")]
     Text {
         /// Line of the faulty word.
         line: usize,
@@ -82,9 +85,25 @@ pub enum Error {
         message: String,
     },
     /// The tree itself is impossible (from JSON, or from a text whose words are each correct).
-    #[error("impossible topology: {0}")]
     Tree(String),
     /// There is no hardware thread that this process may use.
-    #[error("the affinity mask leaves no hardware thread to run on")]
     NothingUsable,
 }
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Text {
+                line,
+                column,
+                message,
+            } => write!(f, "topology text, line {line}, column {column}: {message}"),
+            Error::Tree(what) => write!(f, "impossible topology: {what}"),
+            Error::NothingUsable => {
+                f.write_str("the affinity mask leaves no hardware thread to run on")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::affinity;
 use crate::cgroup;
 use crate::list::{parse_list, parse_size};
 use crate::tree::{Kind, Object, Topology};
@@ -24,7 +25,7 @@ impl Topology {
     /// # Errors [`Error::NothingUsable`] if the mask is empty, which no kernel returns.
     pub fn detect() -> Result<Topology, Error> {
         let root = Path::new("/");
-        let allowed = affinity_mask().or_else(|| mask_from_proc(root));
+        let allowed = affinity::mask().or_else(|| mask_from_proc(root));
         if allowed.is_none() && read_list(&root.join("sys/devices/system/cpu/online")).is_none() {
             let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
             return Topology::flat(0..cores);
@@ -58,23 +59,6 @@ impl Topology {
 }
 
 /// Returns the calling thread's mask by system call; `None` if there is none, or more CPUs than the call's buffer holds (1,024).
-#[cfg(target_os = "linux")]
-fn affinity_mask() -> Option<Vec<u32>> {
-    let set = rustix::thread::sched_getaffinity(None).ok()?;
-    Some(
-        (0..rustix::thread::CpuSet::MAX_CPU)
-            .filter(|&cpu| set.is_set(cpu))
-            .map(|cpu| cpu as u32)
-            .collect(),
-    )
-}
-
-#[cfg(not(target_os = "linux"))]
-fn affinity_mask() -> Option<Vec<u32>> {
-    None
-}
-
-/// Returns the mask from `/proc`, where it may have any length.
 fn mask_from_proc(root: &Path) -> Option<Vec<u32>> {
     let status = fs::read_to_string(root.join("proc/thread-self/status")).ok()?;
     let list = status

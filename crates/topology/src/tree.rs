@@ -2,13 +2,18 @@
 
 use std::collections::BTreeSet;
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
 /// The kind of an [`Object`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(Serialize, Deserialize),
+    serde(rename_all = "snake_case")
+)]
 pub enum Kind {
     /// The root.
     Machine,
@@ -25,7 +30,7 @@ pub enum Kind {
     /// A core; its level-1 caches are attributes of it.
     Core,
     /// A hardware thread (`pu` in text), which the operating system calls a CPU.
-    #[serde(rename = "pu")]
+    #[cfg_attr(feature = "serde", serde(rename = "pu"))]
     HardwareThread,
 }
 
@@ -37,40 +42,62 @@ impl Kind {
 }
 
 /// One object of the tree with everything inside of it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(Serialize, Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub struct Object {
     /// The kind of the object.
     pub kind: Kind,
     /// The operating system's number of a hardware thread or NUMA node; otherwise the position among objects of the kind, in tree order.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub id: u32,
     /// Bytes of a cache, or of a NUMA node's memory; `None` if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Option::is_none")
+    )]
     pub bytes: Option<u64>,
     /// Bytes of a core's level-1 data cache; `None` if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Option::is_none")
+    )]
     pub l1d_bytes: Option<u64>,
     /// Bytes of a core's level-1 instruction cache; `None` if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Option::is_none")
+    )]
     pub l1i_bytes: Option<u64>,
     /// Speed class of a core: 0 is the fastest kind of the machine, larger is slower.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero"))]
     pub core_kind: u8,
     /// Whether the affinity mask lets this process use the hardware thread. True for every other kind of object.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(default = "yes", skip_serializing_if = "is_yes")
+    )]
     pub usable: bool,
     /// The objects inside, in tree order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Vec::is_empty")
+    )]
     pub children: Vec<Object>,
 }
 
+#[cfg(feature = "serde")]
 fn is_zero(n: &u8) -> bool {
     *n == 0
 }
+#[cfg(feature = "serde")]
 fn yes() -> bool {
     true
 }
+#[cfg(feature = "serde")]
 fn is_yes(b: &bool) -> bool {
     *b
 }
@@ -129,15 +156,20 @@ impl Object {
 /// cores. Only hardware threads in the mask are usable, and workers are placed only on those. Unknown levels are absent.
 ///
 /// As JSON, it is an object with `root` (an [`Object`]) and `quota`; reading it performs the checks of [`Topology::new`].
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(try_from = "Unchecked")]
+#[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(Serialize, Deserialize),
+    serde(try_from = "Unchecked")
+)]
 pub struct Topology {
     pub(crate) root: Object,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub(crate) quota: Option<f64>,
 }
 
 /// A topology from outside, before the checks.
+#[cfg(feature = "serde")]
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unchecked {
@@ -146,6 +178,7 @@ struct Unchecked {
     quota: Option<f64>,
 }
 
+#[cfg(feature = "serde")]
 impl TryFrom<Unchecked> for Topology {
     type Error = Error;
     fn try_from(unchecked: Unchecked) -> Result<Topology, Error> {

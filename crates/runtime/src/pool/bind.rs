@@ -1,6 +1,5 @@
-//! Which hardware threads a worker may run on.
+//! Binding of workers to hardware threads.
 
-use rustix::thread::{CpuSet, sched_setaffinity};
 use std::str::FromStr;
 use tanada_policy::{Placement, WorkerId};
 use tanada_topology::{Kind, Topology};
@@ -8,16 +7,19 @@ use tanada_topology::{Kind, Topology};
 /// How workers are bound to hardware threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Bind {
-    /// To the hardware threads that share a cache with the worker's own; to its own hardware thread where the process may not use the
-    /// whole machine (its mask then says where it belongs) and there are as many workers as it may use hardware threads (with fewer, two
-    /// such processes would meet on the first of them while others idle); not at all where there are more workers than that.
+    /// Chosen by the number of workers and the process's affinity mask:
+    ///
+    /// - more workers than the mask has hardware threads: [`Bind::Off`];
+    /// - as many, and the mask is narrower than the machine: [`Bind::Cpu`], because the mask then says where the process belongs;
+    /// - else [`Bind::Domain`]. (With fewer workers than hardware threads in the mask, two processes that bind each worker to one of them
+    ///   would both use the first ones while others idle.)
     #[default]
     Auto,
-    /// Each worker to one hardware thread.
+    /// Binds each worker to one hardware thread.
     Cpu,
-    /// Each worker to the hardware threads of its cache domain.
+    /// Binds each worker to the hardware threads that share a cache with its own.
     Domain,
-    /// The system decides.
+    /// Binds nothing: the system decides.
     Off,
 }
 
@@ -38,29 +40,17 @@ impl FromStr for Bind {
 }
 
 impl Bind {
-    /// Binds this thread as worker `me`, once `Auto` is resolved. A system that refuses is obeyed: the worker then
-    /// runs where the system puts it.
-    pub(crate) fn apply(self, me: WorkerId, placement: &Placement) {
-        let own = placement.hardware_thread(me);
-        let cpus: &[u32] = match self {
-            Bind::Off | Bind::Auto => return,
-            Bind::Cpu => &[own],
-            Bind::Domain => placement.domain(me),
-        };
-        let mut set = CpuSet::new();
-        for &cpu in cpus {
-            if (cpu as usize) < CpuSet::MAX_CPU {
-                set.set(cpu as usize);
-            }
-        }
-        if set.count() > 0 {
-            // An error means that the mask changed under us (a container was moved): running unbound is right then.
-            let _ = sched_setaffinity(None, &set);
+    /// Binds this thread as worker `me`. `Auto` must be resolved. If the system refuses, the worker stays unbound.
+    pub(super) fn apply(self, me: WorkerId, placement: &Placement) {
+        match self {
+            Bind::Off | Bind::Auto => {}
+            Bind::Cpu => bind_thread(&[placement.hardware_thread(me)]),
+            Bind::Domain => bind_thread(placement.domain(me)),
         }
     }
 
-    /// What `Auto` means for so many workers on this machine; the others mean themselves.
-    pub(crate) fn resolve(self, workers: u16, topology: &Topology) -> Bind {
+    /// Returns what `Auto` means for this number of workers on this machine. The others mean themselves.
+    pub(super) fn resolve(self, workers: u16, topology: &Topology) -> Bind {
         if self != Bind::Auto {
             return self;
         }
@@ -74,6 +64,23 @@ impl Bind {
         } else {
             Bind::Domain
         }
+    }
+}
+
+/// Binds this thread to those of `cpus` that one system call covers. Does nothing if there are none, or if the system refuses.
+fn bind_thread(cpus: &[u32]) {
+    const CPUS: usize = 1024;
+    const BITS: usize = libc::c_ulong::BITS as usize;
+    let mut words: [libc::c_ulong; CPUS / BITS] = [0; CPUS / BITS];
+    for cpu in cpus.iter().map(|&cpu| cpu as usize) {
+        if let Some(word) = words.get_mut(cpu / BITS) {
+            *word |= 1 << (cpu % BITS);
+        }
+    }
+    if words != [0; CPUS / BITS] {
+        // An error means that the mask has changed since the topology was read (a container was moved): then unbound is right.
+        // SAFETY: the kernel reads `size_of_val(&words)` bytes, all of which belong to `words`. A `cpu_set_t` is an array of such words.
+        unsafe { libc::sched_setaffinity(0, size_of_val(&words), words.as_ptr().cast()) };
     }
 }
 

@@ -1,9 +1,10 @@
 //! Room for runs of a template, and how they are started.
 
-use super::Cancel;
-use super::run::{Batch, Run};
-use super::template::Template;
+use super::Template;
+use super::room::{Batch, Room};
 use crate::error::GraphError;
+use crate::graph::context::Context;
+use crate::graph::core::Cancel;
 use crate::pool::Pool;
 use crate::worker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,23 +14,39 @@ use std::ptr::NonNull;
 pub struct Instance<'env, A> {
     template: Template<'env, A>,
     /// One for each run that can go on at a time.
-    rooms: Box<[NonNull<Run<'env, A>>]>,
-    /// A policy lost tasks of this instance: it may still hold them, so the instance does not run again and its memory stays.
+    rooms: Box<[OwnedRoom<'env, A>]>,
+    /// Set once a policy has lost tasks of this instance. It may still hold rights to run them, so the instance does not run again, and
+    /// its memory is leaked.
     lost: Option<GraphError>,
 }
 
-// SAFETY: the nodes are this instance's own; bodies are `Send + Sync`, the argument is shared only if it is `Sync` (see `run`).
-unsafe impl<A> Send for Instance<'_, A> {}
+/// An owned [`Room`]. The nodes in it point to it, so it is behind a raw pointer and not in a `Box`.
+struct OwnedRoom<'env, A>(NonNull<Room<'env, A>>);
+
+// SAFETY: a room is its owner's alone between two runs. Bodies are `Send + Sync`, and the argument of a run is shared only if it is
+// `Sync` (`Instance::start` demands it).
+unsafe impl<A> Send for OwnedRoom<'_, A> {}
+
+impl<'env, A> OwnedRoom<'env, A> {
+    fn room(&self) -> &Room<'env, A> {
+        // SAFETY: made by `Room::new`, and freed only by `drop`.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<A> Drop for OwnedRoom<'_, A> {
+    fn drop(&mut self) {
+        // SAFETY: made by `Room::new`, and freed once. No run goes on here: a run borrows the instance until its end, and an instance that
+        // lost tasks forgets its rooms.
+        unsafe { Room::free(self.0) };
+    }
+}
 
 impl<A> Drop for Instance<'_, A> {
     fn drop(&mut self) {
         if self.lost.is_some() {
             std::mem::forget(self.template.clone());
-            return;
-        }
-        for room in &self.rooms {
-            // SAFETY: made by `new`, freed once; no run is going on, because `run` borrows the instance until its end.
-            unsafe { Run::free(*room) };
+            std::mem::forget(std::mem::take(&mut self.rooms));
         }
     }
 }
@@ -44,7 +61,7 @@ impl<A> std::fmt::Debug for Instance<'_, A> {
 
 impl<'env, A> Instance<'env, A> {
     pub(super) fn new(template: Template<'env, A>, rooms: usize) -> Self {
-        let room = |_| Run::new(&template.0);
+        let room = |_| OwnedRoom(Room::new(&template.0));
         Instance {
             rooms: (0..rooms).map(room).collect(),
             template,
@@ -54,8 +71,10 @@ impl<'env, A> Instance<'env, A> {
 }
 
 impl<A: Sync> Instance<'_, A> {
-    /// Runs the template once with `arg`, on `pool`; returns when all tasks have ended. Allocates nothing once the policy's queues have
-    /// grown to what the template needs (except on a worker of that pool, where the run is nested).
+    /// Runs the template once with `arg`, on `pool`. Returns when all tasks have ended.
+    ///
+    /// Allocates nothing once the policy's queues have grown to the template's needs (except on a worker of `pool`, where the run is
+    /// nested).
     ///
     /// # Errors
     /// [`GraphError::Forked`], and [`GraphError::PolicyLost`], after which the instance does not run again.
@@ -66,9 +85,10 @@ impl<A: Sync> Instance<'_, A> {
         self.start(pool, std::slice::from_ref(arg), None)
     }
 
-    /// Runs the template once for each of `args`: in their order one after the other, or, where the instance has room for several runs
-    /// ([`Template::instances`]), so many at a time. The worker that ends a run begins the next, so no thread sleeps or is woken in
-    /// between: for frame after frame.
+    /// Runs the template once for each of `args`: one after the other in their order, or several at a time if the instance has room for
+    /// them ([`Template::instances`]).
+    ///
+    /// The worker that ends a run begins the next, so no thread sleeps or is woken between two runs.
     ///
     /// ```
     /// use tanada_runtime::{Pool, TemplateBuilder};
@@ -87,15 +107,18 @@ impl<A: Sync> Instance<'_, A> {
     /// As [`Instance::run`].
     ///
     /// # Panics
-    /// As [`Instance::run`]; the runs that had not begun by then are left out.
+    /// As [`Instance::run`]; runs that had not begun by then are left out.
     pub fn run_each(&mut self, pool: &Pool, args: &[A]) -> Result<(), GraphError> {
         self.start(pool, args, None)
     }
 
-    /// As [`Instance::run`]; the run stops when `cancel` says so.
+    /// As [`Instance::run`], but the run stops once `cancel` is cancelled.
     ///
     /// # Errors
     /// As [`Instance::run`], and [`GraphError::Cancelled`].
+    ///
+    /// # Panics
+    /// As [`Instance::run`].
     pub fn run_with_cancel(
         &mut self,
         pool: &Pool,
@@ -105,10 +128,13 @@ impl<A: Sync> Instance<'_, A> {
         self.start(pool, std::slice::from_ref(arg), Some(cancel))
     }
 
-    /// As [`Instance::run_each`]; it stops when `cancel` says so.
+    /// As [`Instance::run_each`], but the runs stop once `cancel` is cancelled.
     ///
     /// # Errors
     /// As [`Instance::run_with_cancel`].
+    ///
+    /// # Panics
+    /// As [`Instance::run_each`].
     pub fn run_each_with_cancel(
         &mut self,
         pool: &Pool,
@@ -129,29 +155,35 @@ impl<A: Sync> Instance<'_, A> {
         }
         let pool = pool.usable()?;
         worker::with_current(pool, |worker| {
-            let graph = pool.take_graph();
-            graph.begin(pool, cancel, worker.is_some());
+            let core = pool.graphs.take_core(pool);
+            core.begin(pool, cancel, worker.is_some());
+            let context = Context {
+                graph: &core,
+                pool,
+                worker,
+            };
             let batch = Batch::new(args);
             let rooms = &self.rooms[..self.rooms.len().min(args.len().max(1))];
-            graph.activate(rooms.len() - 1);
+            core.activate(rooms.len() - 1);
             for room in rooms {
-                let release = |task| graph.make_ready(pool, worker, task);
-                // SAFETY: rooms live as long as the instance. The graph has begun and waits for this room; before that no run was going on
-                // in it. This call waits for the end of the graph, and `A` is `Sync`.
-                unsafe { room.as_ref().begin(graph, pool, &batch, release) };
+                // SAFETY: the graph has begun and counts this room as active; no run goes on in it. This call waits for the end of the
+                // graph, so `batch`, its arguments, the template and the room stay; and `A` is `Sync`.
+                unsafe {
+                    room.room()
+                        .begin(&core, pool, &batch, |task| context.route(task))
+                };
             }
-            graph.wait(pool, worker);
-            let ended = graph.has_ended();
-            let outcome = catch_unwind(AssertUnwindSafe(|| graph.outcome(pool)));
+            context.wait();
+            let ended = core.has_ended();
+            let outcome = catch_unwind(AssertUnwindSafe(|| core.outcome(pool)));
             for room in &self.rooms {
-                // SAFETY: as above.
-                unsafe { room.as_ref() }.end();
+                room.room().end();
             }
-            // Whatever failed first: the policy may still hold nodes, whose counts stand somewhere in the middle.
+            // Whatever failed first: if the graph has not ended, the policy may hold nodes, and the counts are those of a run half done.
             if !ended {
                 self.lost = Some(pool.poisoned().unwrap_or(GraphError::Forked));
             }
-            pool.give_graph(graph);
+            pool.graphs.give_core(core);
             outcome.unwrap_or_else(|payload| std::panic::resume_unwind(payload))
         })
     }

@@ -1,13 +1,19 @@
 //! Templates: graphs that are built once and run many times, for frame after frame.
 //!
-//! A [`Template`] holds the tasks, an [`Instance`] the counts of its runs (see [`super::run`]).
+//! A [`Template`] holds the tasks and their dependencies, an [`Instance`] the counts of its runs (module `room`).
 
-use super::bodies::{Bodies, Body};
+mod bodies;
+mod instance;
+mod room;
+
+pub use instance::Instance;
+
 use super::edges::{self, Edges};
-use super::instance::Instance;
-use super::{SGroup, TGroup, order};
+use super::order;
+use super::scope::{SGroup, TGroup};
 use crate::error::{GraphError, TaskNames};
-use crate::graph::slab::{Cold, task_name};
+use crate::executable::Description;
+use bodies::{Bodies, Body};
 use std::sync::Arc;
 use tanada_policy::{Hints, WorkerId};
 
@@ -15,27 +21,27 @@ use tanada_policy::{Hints, WorkerId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(u32);
 
-/// What a template's task is told when it runs, beside the run's argument.
+/// What a task of a template gets when it runs, beside the run's argument.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct TemplateTask {
-    /// The worker that runs it.
+    /// The worker that runs the task.
     pub worker: WorkerId,
 }
 
 /// What a template keeps of a task, apart from its edges.
-pub(super) struct Task<'env, A> {
-    pub(super) cold: Cold,
-    pub(super) body: Body<'env, A>,
+struct Task<'env, A> {
+    description: Description,
+    body: Body<'env, A>,
 }
 
 /// Builds a [`Template`] whose runs take an argument of type `A`.
 pub struct TemplateBuilder<'env, A> {
     tasks: Vec<Task<'env, A>>,
     bodies: Bodies<'env, A>,
-    /// (earlier, later), in the order of declaration.
+    /// Pairs (earlier, later), in the order of declaration.
     edges: Vec<(u32, u32)>,
-    /// Whether some task was declared to wait for a later declared one: without that there can be no cycle.
+    /// Whether some task waits for one that was added after it. Only then can there be a cycle.
     backwards: bool,
 }
 
@@ -59,13 +65,15 @@ impl<A> std::fmt::Debug for TemplateBuilder<'_, A> {
 }
 
 impl<'env, A> TemplateBuilder<'env, A> {
-    /// A template without tasks.
+    /// Begins a template without tasks.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a task. `index` says which of the tasks of this name it is. The closure is kept beside its neighbours, without an
-    /// allocation of its own.
+    /// Adds a task, the `index`th of its name. The closure is stored beside those of its neighbours, without an allocation of its own.
+    ///
+    /// # Panics
+    /// If there are 2^32 tasks.
     pub fn task(
         &mut self,
         name: &'static str,
@@ -73,22 +81,22 @@ impl<'env, A> TemplateBuilder<'env, A> {
         body: impl Fn(&A, TemplateTask) + Send + Sync + 'env,
     ) -> NodeId {
         let id = u32::try_from(self.tasks.len()).expect("fewer than 2^32 tasks");
-        let cold = Cold {
+        let description = Description {
             name,
             index,
             hints: Hints::default(),
         };
         let body = self.bodies.add(body);
-        self.tasks.push(Task { cold, body });
+        self.tasks.push(Task { description, body });
         NodeId(id)
     }
 
     /// Puts a task into groups.
     ///
     /// # Panics
-    /// Where the template that is being built has no such task. (A [`NodeId`] of another builder is not noticed otherwise.)
+    /// If this builder has no task of that number. (A [`NodeId`] of another builder is not detected otherwise.)
     pub fn groups(&mut self, task: NodeId, t: TGroup, s: SGroup) -> &mut Self {
-        let hints = &mut self.tasks[task.0 as usize].cold.hints;
+        let hints = &mut self.tasks[task.0 as usize].description.hints;
         (hints.t, hints.s) = (t.0, s.0);
         self
     }
@@ -96,16 +104,16 @@ impl<'env, A> TemplateBuilder<'env, A> {
     /// Sets the whole hint of a task.
     ///
     /// # Panics
-    /// Where the template that is being built has no such task. (A [`NodeId`] of another builder is not noticed otherwise.)
+    /// If this builder has no task of that number. (A [`NodeId`] of another builder is not detected otherwise.)
     pub fn hints(&mut self, task: NodeId, hints: Hints) -> &mut Self {
-        self.tasks[task.0 as usize].cold.hints = hints;
+        self.tasks[task.0 as usize].description.hints = hints;
         self
     }
 
-    /// `later` waits for `earlier`.
+    /// Makes `later` wait for `earlier`.
     ///
     /// # Panics
-    /// Where the template that is being built has no such task. (A [`NodeId`] of another builder is not noticed otherwise.)
+    /// If this builder has no task of that number. (A [`NodeId`] of another builder is not detected otherwise.)
     pub fn edge(&mut self, earlier: NodeId, later: NodeId) -> &mut Self {
         let (earlier, later) = (earlier.0, later.0);
         let known = self.tasks.len();
@@ -118,22 +126,23 @@ impl<'env, A> TemplateBuilder<'env, A> {
         self
     }
 
-    /// Checks the graph and fixes it, in time linear in tasks and dependencies (for tasks of many dependencies: in the sum of products
-    /// of neighbouring degrees, up to a limit). Groups are renumbered densely: their order stays, 0 stays 0. A dependency that two
-    /// others in a row imply is dropped: it never is the last to be resolved, so nothing but the work of resolving it changes.
+    /// Checks the graph and makes it a template.
+    ///
+    /// - Groups are renumbered densely: their order stays, 0 stays 0.
+    /// - A dependency that two others in a row imply is dropped, because it is never the last one to be resolved: A -> C, if A -> B and
+    ///   B -> C.
+    ///
+    /// Costs time linear in tasks and dependencies, times the number of successors a task has, up to a constant limit.
     ///
     /// # Errors
-    /// [`GraphError::Cycle`] where tasks wait for each other.
+    /// [`GraphError::Cycle`] if tasks wait for each other.
     pub fn build(mut self) -> Result<Template<'env, A>, GraphError> {
         let declared = self.edges.len();
         let edges = Edges::new(self.tasks.len(), &self.edges);
         if self.backwards
             && let Some(cycle) = order::cycle(&edges)
         {
-            let name = |at: usize| {
-                let Cold { name, index, .. } = self.tasks[at].cold;
-                task_name(name, index)
-            };
+            let name = |at: usize| self.tasks[at].description.view(0).to_string();
             return Err(GraphError::Cycle {
                 tasks: TaskNames::collect(cycle.into_iter().map(name)),
             });
@@ -159,11 +168,11 @@ impl<'env, A> TemplateBuilder<'env, A> {
     }
 }
 
-/// Makes one kind of group dense, keeping the order of the numbers and 0.
+/// Renumbers one kind of group densely, keeping the order of the numbers and 0.
 fn renumber<A>(tasks: &mut [Task<'_, A>], group: impl Fn(&mut Hints) -> &mut u32) {
     let mut used: Vec<u32> = vec![0];
     for task in &mut *tasks {
-        let number = *group(&mut task.cold.hints);
+        let number = *group(&mut task.description.hints);
         if used.last() != Some(&number) {
             used.push(number);
         }
@@ -172,7 +181,7 @@ fn renumber<A>(tasks: &mut [Task<'_, A>], group: impl Fn(&mut Hints) -> &mut u32
     used.dedup();
     let mut last = (0, 0);
     for task in tasks {
-        let group = group(&mut task.cold.hints);
+        let group = group(&mut task.description.hints);
         if *group != last.0 {
             let place = used.binary_search(group).expect("all were collected");
             last = (*group, place as u32);
@@ -203,21 +212,21 @@ fn renumber<A>(tasks: &mut [Task<'_, A>], group: impl Fn(&mut Hints) -> &mut u32
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Template<'env, A>(pub(super) Arc<Shape<'env, A>>);
+pub struct Template<'env, A>(Arc<Shape<'env, A>>);
 
 /// What all instances of a template share.
-pub(super) struct Shape<'env, A> {
-    pub(super) tasks: Vec<Task<'env, A>>,
-    pub(super) edges: Edges,
-    /// How many tasks each waits for, without the implied ones.
-    pub(super) predecessors: Vec<u32>,
-    /// Tasks that wait for nobody.
-    pub(super) roots: Vec<u32>,
-    /// How many tasks nobody waits for.
-    pub(super) sinks: usize,
-    /// Edges before implied ones were dropped.
+struct Shape<'env, A> {
+    tasks: Vec<Task<'env, A>>,
+    edges: Edges,
+    /// For each task the number of its dependencies, without the implied ones.
+    predecessors: Vec<u32>,
+    /// Tasks without dependencies.
+    roots: Vec<u32>,
+    /// Number of tasks without successors.
+    sinks: usize,
+    /// Number of edges before implied ones were dropped.
     declared: usize,
-    /// What `tasks` point into.
+    /// Owns the closures that `tasks` point to.
     _bodies: Bodies<'env, A>,
 }
 
@@ -236,17 +245,17 @@ impl<A> std::fmt::Debug for Template<'_, A> {
 }
 
 impl<'env, A> Template<'env, A> {
-    /// How many tasks it has.
+    /// Returns the number of its tasks.
     pub fn tasks(&self) -> usize {
         self.0.tasks.len()
     }
 
-    /// How many dependencies were declared.
+    /// Returns the number of declared dependencies.
     pub fn edges(&self) -> usize {
         self.0.declared
     }
 
-    /// Makes room for one run at a time: 132 bytes a task. Several instances can run at once.
+    /// Makes room for one run at a time, of 132 bytes for each task. Several instances can run at the same time.
     pub fn instance(&self) -> Instance<'env, A> {
         self.instances(1)
     }
@@ -254,7 +263,7 @@ impl<'env, A> Template<'env, A> {
     /// Makes room for `rooms` runs at a time, for [`Instance::run_each`] with arguments that do not depend on each other.
     ///
     /// # Panics
-    /// Where `rooms` is 0.
+    /// If `rooms` is 0.
     pub fn instances(&self, rooms: usize) -> Instance<'env, A> {
         assert!(rooms > 0, "an instance has room for at least one run");
         Instance::new(self.clone(), rooms)
