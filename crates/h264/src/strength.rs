@@ -242,14 +242,8 @@ mod tests {
 
     #[test]
     fn strengths_of_conformance_streams_are_those_of_the_definition() {
-        let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
-        let folder = std::env::var("TANADA_SHARED").unwrap_or_else(|_| beside.to_owned());
-        let Ok(list) = std::fs::read_dir(format!("{folder}/streams/conformance")) else {
-            eprintln!("SKIPPED: no streams in {folder} (set TANADA_SHARED)");
-            return;
-        };
-        for entry in list {
-            let stream = std::fs::read(entry.unwrap().path()).unwrap();
+        for path in tanada_testing::streams("conformance") {
+            let stream = std::fs::read(path).unwrap();
             assert!(check_stream(&stream) > 0);
         }
     }

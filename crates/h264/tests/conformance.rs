@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{PATTERN, PATTERN_MD5, byte_stream, frames, hex, md5_of, nal_units, shared};
+use common::{PATTERN, PATTERN_MD5, byte_stream, frames, hex, md5_of, nal_units};
 use md5::{Digest, Md5};
 use tanada_h264::{Limits, decode};
+use tanada_testing::shared;
 
 #[test]
 fn every_stream_of_the_list_decodes_to_its_md5() {

@@ -2,33 +2,14 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{PATTERN, shared};
+use common::PATTERN;
 use tanada_h264::{Job, Limits, Step, Summary, decode_steps};
-
-/// Counts the allocations of all threads.
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: forwards everything to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is forwarded.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is forwarded.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
+use tanada_testing::allocator::Counting;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting = Counting::new();
 
 /// Decodes a stream several times in a row as one stream. Returns its pictures, and the allocations of the last repetition and of those
 /// before.
@@ -38,14 +19,14 @@ fn count(stream: &[u8]) -> (u64, [u64; 2]) {
     let before = 40u64.div_ceil(pictures).max(2);
     let repeated = stream.repeat(before as usize + 1);
     let (mut number, mut at_last) = (0, 0);
-    let begin = ALLOCATIONS.load(Ordering::Relaxed);
+    let begin = ALLOCATOR.allocations();
     let summary = decode(&repeated, &mut |_| {
         number += 1;
         if number == before * pictures {
-            at_last = ALLOCATIONS.load(Ordering::Relaxed);
+            at_last = ALLOCATOR.allocations();
         }
     });
-    let end = ALLOCATIONS.load(Ordering::Relaxed);
+    let end = ALLOCATOR.allocations();
     assert_eq!(summary.pictures, (before + 1) * pictures);
     assert!(at_last > begin);
     (pictures, [at_last - begin, end - at_last])
@@ -65,20 +46,17 @@ fn decode(stream: &[u8], picture: &mut dyn FnMut(&Job)) -> Summary {
 
 /// One test for all, since tests of one program run in parallel.
 #[test]
+#[cfg_attr(
+    debug_assertions,
+    ignore = "debug builds allocate for their lists of the rectangles that are held; the step `release` runs this"
+)]
 fn a_stream_that_comes_again_allocates_nothing() {
-    // Debug builds keep lists of held rectangles, whose allocations are not the subject.
-    if cfg!(debug_assertions) {
-        eprintln!("SKIPPED: only release builds are looked at");
-        return;
-    }
     let mut streams = vec![("pattern.264".to_owned(), PATTERN.to_vec())];
-    if let Some(folder) = shared() {
-        for part in ["video", "conformance"] {
-            for entry in std::fs::read_dir(folder.join("streams").join(part)).unwrap() {
-                let path = entry.unwrap().path();
-                streams.push((path.display().to_string(), std::fs::read(path).unwrap()));
-            }
-        }
+    for path in ["video", "conformance"]
+        .into_iter()
+        .flat_map(tanada_testing::streams)
+    {
+        streams.push((path.display().to_string(), std::fs::read(path).unwrap()));
     }
     let mut wrong = Vec::new();
     for (name, stream) in &streams {

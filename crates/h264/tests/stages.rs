@@ -6,8 +6,9 @@ mod common;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use common::{PATTERN, PATTERN_MD5, Random, i420, md5_of, shared};
+use common::{PATTERN, PATTERN_MD5, Random, i420, md5_of};
 use tanada_h264::{Decoder, Frame, Job, Limits, NalStream, Stage};
+use tanada_testing::shared;
 
 /// Returns all jobs, and all frames in output order; nothing is reconstructed yet.
 fn parse(stream: &[u8], limit: usize) -> (Vec<Arc<Job>>, Vec<Arc<Frame>>) {

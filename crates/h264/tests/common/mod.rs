@@ -1,8 +1,6 @@
 //! Helpers that several tests need.
 #![allow(dead_code, unreachable_pub)]
 
-use std::path::PathBuf;
-
 use md5::{Digest, Md5};
 use tanada_h264::{Frame, Limits, Summary, decode};
 
@@ -10,20 +8,6 @@ use tanada_h264::{Frame, Limits, Summary, decode};
 pub const PATTERN: &[u8] = include_bytes!("../data/pattern.264");
 /// MD5 of its frames.
 pub const PATTERN_MD5: &str = "eb03934ad9d9ee8004b405f2e8637c2e";
-
-/// Returns the folder of test data beside the workspace; `None`, with a message, if there is none.
-pub fn shared() -> Option<PathBuf> {
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let folder = std::env::var_os("TANADA_SHARED").map_or(beside, PathBuf::from);
-    if folder.join("streams/streams.csv").is_file() {
-        return Some(folder);
-    }
-    eprintln!(
-        "SKIPPED: no streams/streams.csv in {} (set TANADA_SHARED)",
-        folder.display()
-    );
-    None
-}
 
 pub fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -238,20 +238,13 @@ fn reuse(accesses: Accesses, tasks: u64, near: bool) -> Reuse {
     }
 }
 
-/// Returns the browser's path; `None`, with a message, if there is none.
+/// The browser's file. If there is none, the skip is recorded.
 pub(crate) fn chromium() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path)
-        .flat_map(|folder| {
-            ["chromium", "chromium-browser", "google-chrome"].map(|name| folder.join(name))
-        })
-        .find(|candidate| candidate.is_file());
-    if found.is_none() {
-        eprintln!(
-            "SKIPPED: no chromium; `apt install chromium` makes this test look at the page in a browser"
-        );
-    }
-    found
+    tanada_testing::program(
+        &["chromium", "chromium-browser", "google-chrome"],
+        "chromium",
+        "looking at the page in a browser",
+    )
 }
 
 /// Returns the document after its script ran in a headless browser without network. Fails if the page reports an error.
