@@ -20,6 +20,6 @@ pub mod registry;
 mod seam;
 
 pub use dispatchers::{central, stealing};
-pub use seam::{Dispatcher, Env, Hints, Op, Origin, Prepared, Site, Wake, draw};
+pub use seam::{Access, Dispatcher, Env, Hints, Op, Origin, Prepared, Site, Wake, draw};
 pub use tanada_queues::Ready;
 pub use tanada_topology::{Placement, WorkerId};

@@ -47,10 +47,21 @@ pub enum Op {
     OwnPop,
     /// A passage through a pool that all workers share.
     Pool,
-    /// A task went into another worker's mailbox.
+    /// A task went into the slot of another worker, which has no lock.
     Mail(WorkerId),
-    /// An attempt to steal from a worker, successful or not.
+    /// An attempt to steal from a worker's deque, which has no lock, successful or not.
     Steal(WorkerId),
+    /// A passage through the lock of a worker's seat or mailbox: others that want to pass meanwhile wait.
+    Seat(WorkerId, Access),
+}
+
+/// What a worker does while it holds the lock of a seat or mailbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It puts a task in.
+    Put,
+    /// It tries to take a task out.
+    Take,
 }
 
 /// The queue that a worker took a task from.
