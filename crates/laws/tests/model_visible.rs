@@ -1,5 +1,5 @@
-//! Under shuttle: no registered dispatcher ever has a task that no worker can see, not for a moment, while it moves from one of its queues to
-//! another. A worker that is about to sleep asks `may_have` at any time; a `false` that overlooks a task would lose a wake-up.
+//! Under shuttle: no registered dispatcher ever has a task that no worker can see, not for a moment, while it moves from one of its queues
+//! to another. A worker that is about to sleep asks `may_have` at any time; a `false` that overlooks a task would lose a wake-up.
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p tanada-laws --release --test model_visible`.
 #![cfg(shuttle)]

@@ -128,8 +128,8 @@ const fn entry<D: Dispatcher>(
     }
 }
 
-/// `central` lines name a [`Rule`], whose dispatcher is `Central<rule>`; `other` lines name a dispatcher. `, greedy = false` behind the type
-/// of a dispatcher that lets workers idle while tasks are ready.
+/// `central` lines name a [`Rule`], whose dispatcher is `Central<rule>`; `other` lines name a dispatcher. `, greedy = false` behind the
+/// type of a dispatcher that lets workers idle while tasks are ready.
 macro_rules! registry {
     (
         $(central $central:literal = $rule:ty $(, greedy = $central_greedy:literal)?: $about_central:literal;)*

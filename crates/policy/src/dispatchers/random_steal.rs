@@ -1,9 +1,9 @@
 //! `random-steal`: steal from a random victim (Blumofe and Leiserson, "Scheduling multithreaded computations by work stealing",
 //! J. ACM 1999).
 //!
-//! Rule: as [`stealing`](crate::dispatchers::stealing) says; no mail. A thief draws up to workers - 1 victims: draw mod (workers - 1) counts the other
-//! workers in the order of their numbers. It takes the oldest task of the first that has one; if none had, it tries all others in the
-//! order of their numbers. It draws only while some other worker's deque has a task.
+//! Rule: as [`stealing`](crate::dispatchers::stealing) says; no mail. A thief draws up to workers - 1 victims: draw mod (workers - 1)
+//! counts the other workers in the order of their numbers. It takes the oldest task of the first that has one; if none had, it tries all
+//! others in the order of their numbers. It draws only while some other worker's deque has a task.
 
 use crate::dispatchers::stealing::{Family, Seats};
 use crate::{Env, Origin, Ready, Site, WorkerId};

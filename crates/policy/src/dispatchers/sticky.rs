@@ -9,8 +9,8 @@
 //!
 //! In that group it takes from the first of these cells that has tasks:
 //!
-//! 1. the S group of the task that this worker took last (in whatever T group), unless that was S0 or there was none, whichever worker that S
-//!    group belongs to by now. This does not change its owner;
+//! 1. the S group of the task that this worker took last (in whatever T group), unless that was S0 or there was none, whichever worker that
+//!    S group belongs to by now. This does not change its owner;
 //! 2. the lowest of the S groups that belong to this worker;
 //! 3. S0;
 //! 4. of the S groups of other workers the one with the most tasks in this T group; of equals the lowest. From now on it belongs to this
@@ -115,8 +115,8 @@ impl<const NEWEST_FIRST: bool> Row<NEWEST_FIRST> {
         }
     }
 
-    /// Takes a task; `last` is the S group that `worker` took from last, and becomes the one that it takes from now. An S group that changes
-    /// hands by this is returned, with its former owner.
+    /// Takes a task; `last` is the S group that `worker` took from last, and becomes the one that it takes from now. An S group that
+    /// changes hands by this is returned, with its former owner.
     #[inline]
     fn take(
         &mut self,

@@ -1,5 +1,5 @@
-//! `ts-local`: cache groups as [`ts`](crate::dispatchers::ts) has them, with the cells held by the workers that own the S groups, so that no cache line
-//! moves from core to core for a task that stays where its data is.
+//! `ts-local`: cache groups as [`ts`](crate::dispatchers::ts) has them, with the cells held by the workers that own the S groups, so that
+//! no cache line moves from core to core for a task that stays where its data is.
 //!
 //! Each worker has a *seat*: for each T group two FIFOs, one of tasks of its S groups and one of tasks of S0, under a lock of its own;
 //! and an inbox of one word for what other workers release, so that sending a task moves one line. The seat of a ready task is that of

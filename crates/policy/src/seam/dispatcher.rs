@@ -15,8 +15,8 @@ pub trait Env {
     fn hints(&self, task: &Ready) -> Hints;
     /// The next random number: SplitMix64 of (seed, worker, calls so far by this worker).
     fn random(&mut self) -> u64;
-    /// Requests that a sleeping worker be woken once this call has returned. A policy may request several in one call. An engine may deliver
-    /// several [`Wake::Anyone`] of one call as one, because a worker that is woken and finds a task wakes the next.
+    /// Requests that a sleeping worker be woken once this call has returned. A policy may request several in one call. An engine may
+    /// deliver several [`Wake::Anyone`] of one call as one, because a worker that is woken and finds a task wakes the next.
     fn wake(&mut self, whom: Wake);
     /// Pauses inside a call for some tens of nanoseconds, while another worker may finish what it is about to do.
     #[inline]
@@ -169,10 +169,10 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
     /// - a worker that makes a task ready **stores** it in a queue; when the call has returned, the engine **loads** the announcements, and
     ///   wakes a worker that has one.
     ///
-    /// At least one of the two loads must see the other thread's store: otherwise the task stays queued while the worker sleeps. Release and
-    /// acquire do not ensure that, since they allow a load to be reordered before an earlier store to another location. With `SeqCst` for
-    /// all four there is one total order in which the second store precedes the load that follows it. So a policy makes a task available
-    /// by a `SeqCst` write to the word that this function loads with `SeqCst`; the engine treats its announcements likewise.
+    /// At least one of the two loads must see the other thread's store: otherwise the task stays queued while the worker sleeps. Release
+    /// and acquire do not ensure that, since they allow a load to be reordered before an earlier store to another location. With `SeqCst`
+    /// for all four there is one total order in which the second store precedes the load that follows it. So a policy makes a task
+    /// available by a `SeqCst` write to the word that this function loads with `SeqCst`; the engine treats its announcements likewise.
     /// ([`total_order`](tanada_queues::sync::total_order) marks these places for loom.) Only a write that turns "nothing" into "something"
     /// needs it: any other one, read late, at most keeps a worker awake for one more search.
     ///
