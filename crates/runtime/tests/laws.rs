@@ -221,6 +221,9 @@ fn exact_rules_hold_while_workers_race() {
             exact += 1;
         }
     }
-    let rules = registry::native().iter().filter(|entry| entry.exact).count();
+    let rules = registry::native()
+        .iter()
+        .filter(|entry| entry.exact)
+        .count();
     assert_eq!(exact, rules * 5, "runs of policies with an exact rule");
 }

@@ -20,7 +20,7 @@
 //!
 //! # How
 //!
-//! Only T' and T0 have cells (a [`Row`] each). No task leaves another T group before it becomes T', so until then its tasks are one queue,
+//! Only T' and T0 have cells (a `Row` each). No task leaves another T group before it becomes T', so until then its tasks are one queue,
 //! which is sorted by S group when the group is selected; a heap of their numbers has the lowest first. In a row each worker has a heap of
 //! its S groups, for step 2, and all cells are in one by length, for step 4. The cell from which a worker took last stays in its heap for
 //! one more call even if it is empty, because what the task releases is often of the same S group.

@@ -26,7 +26,7 @@
 //!
 //! - No task leaves a T group that waits, so its tasks are one queue, and the groups wait in the order of their first tasks: line 4 takes
 //!   the first group of a queue. Its tasks are then sorted by S group.
-//! - In T' and in T0 (a [`Row`] each) the oldest head of a worker's cells is the oldest task of its S groups. So one queue a worker, a
+//! - In T' and in T0 (a `Row` each) the oldest head of a worker's cells is the oldest task of its S groups. So one queue a worker, a
 //!   *lane*, stands for all cells of its S groups, until an S group changes hands and its tasks must be told from the others.
 //! - From then on, and until the row is empty, each S group has a cell, and each worker a heap of its cells by age of the head.
 //!
