@@ -4,6 +4,9 @@ mod wavefront;
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tanada_laws::{Graph, model};
+use tanada_policy::registry::{self, Entry, Visitor};
+use tanada_policy::{Dispatcher, Hints, Placement, WorkerId};
 use tanada_runtime::{Pool, Recorder, SGroup, TGroup, TemplateBuilder};
 use wavefront::{COLUMNS, Grid, ROWS, expected, wavefront};
 
@@ -102,7 +105,7 @@ fn grids(number: usize) -> Vec<Grid> {
 fn every_argument_gets_one_run_whatever_the_policy_and_the_room() {
     let template = wavefront();
     let expected = expected();
-    for entry in tanada_policy::registry::native() {
+    for entry in registry::native() {
         for (workers, rooms, runs) in [(1, 1, 5), (2, 2, 0), (2, 2, 1), (3, 2, 9), (4, 7, 20)] {
             let pool = Pool::builder()
                 .workers(workers)
@@ -235,9 +238,34 @@ fn as_many_runs_go_on_at_a_time_as_there_is_room_for() {
     instance.run_each(&pool, &[(); 6]).expect("runs that end");
 }
 
+/// The order in which one worker runs tasks 1 to 4, which one task releases and which are declared in this order, by the policy's model.
+/// A policy that takes the newest first is handed the last declared first (`Dispatcher::NEWEST_FIRST`).
+fn order_of_four(policy: &'static str) -> Vec<u64> {
+    struct NewestFirst;
+    impl Visitor for NewestFirst {
+        type Out = bool;
+        fn visit<D: Dispatcher>(self, _entry: &'static Entry) -> bool {
+            D::NEWEST_FIRST
+        }
+    }
+    let newest_first = registry::with(policy, NewestFirst).expect("the name is registered");
+    let one = Placement::flat(1);
+    let mut model = model(policy, &Graph::default(), &one, 0).expect("every policy has a model");
+    let mut released = [1, 2, 3, 4];
+    if newest_first {
+        released.reverse();
+    }
+    for task in released {
+        model.ready(WorkerId(0), task, Hints::default());
+    }
+    std::iter::from_fn(|| model.next(WorkerId(0))).collect()
+}
+
 #[test]
-fn of_what_one_task_releases_the_first_declared_runs_first() {
-    for entry in tanada_policy::registry::native() {
+fn released_tasks_run_in_the_order_that_the_policy_s_rule_says() {
+    assert_eq!(order_of_four("random-steal"), [1, 2, 3, 4], "program order");
+    assert_eq!(order_of_four("lcfs"), [4, 3, 2, 1], "its rule");
+    for entry in registry::native() {
         let seen = Mutex::new(Vec::new());
         let mut builder = TemplateBuilder::<()>::new();
         let first = builder.task("first", 0, |(), _| ());
@@ -254,11 +282,7 @@ fn of_what_one_task_releases_the_first_declared_runs_first() {
             .expect("a pool");
         let mut instance = builder.build().expect("no cycle").instance();
         instance.run(&pool, &()).expect("a run that ends");
-        let mut expected = vec![1, 2, 3, 4];
-        if ["lcfs", "slifo"].contains(&entry.name) {
-            expected.reverse(); // their rule: the newest
-        }
-        assert_eq!(*seen.lock(), expected, "{}", entry.name);
+        assert_eq!(*seen.lock(), order_of_four(entry.name), "{}", entry.name);
     }
 }
 

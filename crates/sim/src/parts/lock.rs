@@ -1,4 +1,4 @@
-//! The lock of the shared pool: held by one core, waited for in the order of arrival.
+//! A lock of the dispatcher, the shared pool's or a seat's: held by one core, waited for in the order of arrival.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
 //! A call of the dispatcher as steps that take time: an instruction source beside a task's records.
 
-use tanada_policy::{Op, WorkerId};
+use tanada_policy::{Access, Op, WorkerId};
 use tanada_trace::Record;
 
 use crate::machine::Cycle;
@@ -11,10 +11,19 @@ use crate::machine::contended::Costs;
 pub(crate) enum Step {
     /// As a record of a task.
     Do(Record),
-    /// Takes the pool's lock, or waits for it.
-    Lock,
-    /// Gives the pool's lock back.
-    Unlock,
+    /// Takes a lock, or waits for it.
+    Lock(LockOf),
+    /// Gives a lock back.
+    Unlock(LockOf),
+}
+
+/// A lock of the dispatcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockOf {
+    /// The shared pool's.
+    Pool,
+    /// That of a core's seat or mailbox.
+    Seat(WorkerId),
 }
 
 /// Where the dispatcher's data and code lie.
@@ -72,10 +81,23 @@ pub(crate) fn before(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, resolv
 pub(crate) fn charged(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, me: WorkerId, op: Op) {
     let (cycles, of) = match op {
         Op::Pool => {
-            steps.push(Step::Lock);
+            steps.push(Step::Lock(LockOf::Pool));
             at.lines(steps, at.base, costs.pool_lines);
             compute(steps, costs.pool_cycles);
-            steps.push(Step::Unlock);
+            steps.push(Step::Unlock(LockOf::Pool));
+            return;
+        }
+        Op::Seat(of, access) => {
+            let cycles = match access {
+                Access::Put if of == me => costs.own_push_cycles,
+                Access::Put => costs.mail_cycles,
+                Access::Take if of == me => costs.own_pop_cycles,
+                Access::Take => costs.steal_cycles,
+            };
+            steps.push(Step::Lock(LockOf::Seat(of)));
+            at.lines(steps, at.queue(of), costs.queue_lines);
+            compute(steps, cycles);
+            steps.push(Step::Unlock(LockOf::Seat(of)));
             return;
         }
         Op::OwnPush => (costs.own_push_cycles, me),

@@ -15,7 +15,7 @@ pub(crate) enum State {
     Asleep,
     /// It is inside a call of the dispatcher.
     Calling,
-    /// It is inside a call and waits for the pool's lock, and has no event.
+    /// It is inside a call and waits for a lock, and has no event.
     Waiting,
     /// It runs a task.
     Running,

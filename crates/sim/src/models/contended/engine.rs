@@ -1,7 +1,7 @@
 //! The loop over events; the rules are in RULES.md, whose numbers the comments cite.
 
 use super::background::Stream;
-use super::call::{self, Addresses, Step};
+use super::call::{self, Addresses, LockOf, Step};
 use super::core::{Call, Core, Rest, State};
 use super::levels::{Levels, Meter};
 use crate::counts::bound::Bound;
@@ -101,7 +101,10 @@ pub(super) struct Engine<'a, D: Dispatcher> {
     pub(super) bound: Bound,
     dispatching: Dispatching<'a, D, Heard<'a>>,
     events: Events,
+    /// The lock of the shared pool.
     pub(super) lock: PoolLock,
+    /// The lock of each core's seat or mailbox.
+    seats: Vec<PoolLock>,
     pub(super) calls: CallUse,
     /// Tasks that did not end yet.
     left: usize,
@@ -166,6 +169,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             dispatching: Dispatching::new(trace, machine, seed, heard)?,
             events: Events::new(cores + tables.background.len()),
             lock: PoolLock::default(),
+            seats: (0..cores).map(|_| PoolLock::default()).collect(),
             calls: CallUse::default(),
             left: trace.len(),
             holding: 0,
@@ -386,15 +390,17 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             core.call.step += 1;
             match step {
                 Step::Do(record) => self.do_in_call(index, record)?,
-                Step::Lock if self.lock.take(index, core.time) => {}
-                Step::Lock => {
+                Step::Lock(of)
+                    if lock(&mut self.lock, &mut self.seats, of).take(index, core.time) => {}
+                Step::Lock(_) => {
                     core.state = State::Waiting;
                     self.events.cancel(index);
                     return Ok(());
                 }
-                Step::Unlock => {
+                Step::Unlock(of) => {
                     let now = core.time;
-                    if let Some(next) = self.lock.release(index, now) {
+                    let lock = lock(&mut self.lock, &mut self.seats, of);
+                    if let Some(next) = lock.release(index, now) {
                         self.cores[next].state = State::Calling;
                         self.cores[next].time = now;
                         self.events.schedule(next, now, Event::Call);
@@ -581,6 +587,13 @@ fn touches_until(cycles: Cycle, hit: Cycle) -> u64 {
         0 => u64::MAX,
         1 => cycles.saturating_add(1),
         _ => cycles / hit + 1,
+    }
+}
+
+fn lock<'a>(pool: &'a mut PoolLock, seats: &'a mut [PoolLock], of: LockOf) -> &'a mut PoolLock {
+    match of {
+        LockOf::Pool => pool,
+        LockOf::Seat(core) => &mut seats[core.index()],
     }
 }
 
