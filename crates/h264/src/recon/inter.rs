@@ -472,7 +472,7 @@ fn tap6(a: i16, b: i16, c: i16, d: i16, e: i16, f: i16) -> i16 {
 }
 
 #[inline(always)]
-fn wide(sample: u8) -> i16 {
+pub(super) fn wide(sample: u8) -> i16 {
     i16::from(sample)
 }
 
