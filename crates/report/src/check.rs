@@ -20,7 +20,7 @@ pub enum ReportError {
     Json(#[from] serde_json::Error),
     /// There is no `schema` key.
     #[error(
-        "this JSON has no key `schema`, so it is no report; a report starts with \"schema\": \"{SCHEMA}\""
+        "this JSON has no key `schema`, so it is not a report; a report starts with \"schema\": \"{SCHEMA}\""
     )]
     NoSchema,
     /// The report has another version.

@@ -78,18 +78,22 @@ fn parse(line: &[u8]) -> Result<(What, u64, u64), &'static str> {
             false => Err(what),
         }
     };
-    let address = number("the address is no hexadecimal number of at most 64 bits")?;
+    let address = number("the address is not a hexadecimal number of at most 64 bits")?;
     let what = match label {
         b'0' | b'3' | b'r' | b'm' => What::Read,
         b'1' | b'w' => What::Write,
         b'2' | b'i' => What::Instruction,
         b'4' | b'5' | b'c' | b'v' => {
-            return Err("a trace has no word for a copy-back or an invalidation");
+            return Err("a trace cannot express a copy-back or an invalidation");
         }
         _ => return Err(FORMS),
     };
     if label.is_ascii_digit() {
         return Ok((what, address & !3, 4));
     }
-    Ok((what, address, number("the size is no hexadecimal number")?))
+    Ok((
+        what,
+        address,
+        number("the size is not a hexadecimal number")?,
+    ))
 }
