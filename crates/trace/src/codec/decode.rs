@@ -229,6 +229,15 @@ static OP_INFOS: [OpInfo; 256] = {
     all
 };
 
+/// Returns a mask of the lowest `bytes` bytes of a word.
+const fn low_bytes(bytes: u8) -> u64 {
+    if bytes == 0 {
+        0
+    } else {
+        u64::MAX >> (64 - 8 * bytes)
+    }
+}
+
 /// Computes the table entry of `op`.
 const fn op_info(op: u8) -> OpInfo {
     let (kind, distance, size) = (op & 3, op >> 2 & 7, op >> 5);
@@ -242,21 +251,13 @@ const fn op_info(op: u8) -> OpInfo {
     let run = size == size_code::RUN;
     let last_size = size == size_code::LAST || run;
     OpInfo {
-        distance_mask: if distance_bytes == 0 {
-            0
-        } else {
-            u64::MAX >> (64 - 8 * distance_bytes)
-        },
+        distance_mask: low_bytes(distance_bytes),
         least: if distance == distance_code::BEHIND && !compute {
             1
         } else {
             distance_code::least(distance, compute) as i32
         },
-        size_mask: if size_bytes == 0 || run || compute {
-            0
-        } else {
-            u32::MAX >> (32 - 8 * size_bytes)
-        },
+        size_mask: low_bytes(if run || compute { 0 } else { size_bytes }) as u32,
         size_constant: if compute || last_size {
             0
         } else {

@@ -15,8 +15,9 @@ use std::io::Read;
 ///
 /// The field `marks` of `options` is ignored.
 ///
-/// # Errors `from` cannot be read; a line has none of these forms (an empty line, too), or is a copy-back or an invalidation, which a trace
-/// cannot express; or `sink` refuses an item.
+/// # Errors
+/// `from` cannot be read; a line has none of these forms (an empty line, too), or is a copy-back or an invalidation, which a trace cannot
+/// express; or `sink` refuses an item.
 pub fn dinero(
     from: impl Read,
     name: &str,

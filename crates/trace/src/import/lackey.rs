@@ -14,8 +14,9 @@ use std::io::Read;
 /// Valgrind's own lines (`==1==`, `--1--`, `**1**`) are skipped. With [`Options::marks`], those of them that name the running thread
 /// (`--trace-sched=yes`) and the marks of tasks are read.
 ///
-/// # Errors `from` cannot be read; a line has another form; a mark contradicts those before it; there are marks although [`Options::marks`]
-/// is not set; or `sink` refuses an item. With [`Options::marks`] and no marks, the trace is empty and [`Imported::marked`] is false.
+/// # Errors
+/// `from` cannot be read; a line has another form; a mark contradicts those before it; there are marks although [`Options::marks`] is not
+/// set; or `sink` refuses an item. With [`Options::marks`] and no marks, the trace is empty and [`Imported::marked`] is false.
 pub fn lackey(
     from: impl Read,
     name: &str,
