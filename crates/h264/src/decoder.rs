@@ -221,8 +221,8 @@ impl Decoder {
         Self::receive(&mut self.pps, parsed, position, &mut self.errors);
     }
 
-    /// Stores a parsed set under its id. If it has a fault at `position` of the stream, marks the id as unusable; without an id, reports the
-    /// fault at once.
+    /// Stores a parsed set under its id. If it has a fault at `position` of the stream, marks the id as unusable; without an id, reports
+    /// the fault at once.
     fn receive<T: PartialEq>(
         sets: &mut [Option<Received<T>>],
         parsed: Result<(u8, T), (Option<u8>, Fault)>,

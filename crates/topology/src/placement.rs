@@ -55,8 +55,8 @@ impl Topology {
     /// Places `workers` workers on the usable hardware threads. The number is limited to 1 to 65,535.
     ///
     /// 1. Distinct cores come before second hardware threads of used cores, and fast cores before slow ones.
-    /// 2. If there are fewer workers than cores, they are placed together: in the smallest object of the tree that has enough cores of the fastest
-    ///    kind, and in the first of several.
+    /// 2. If there are fewer workers than cores, they are placed together: in the smallest object of the tree that has enough cores of the
+    ///    fastest kind, and in the first of several.
     /// 3. The chosen hardware threads are numbered along the tree, so that workers with near numbers are near each other.
     /// 4. If there are more workers than usable hardware threads, worker w shares the hardware thread of worker w mod (hardware threads).
     ///

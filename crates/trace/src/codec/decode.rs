@@ -299,8 +299,8 @@ pub(crate) type Scratch = [Record; BATCH + MAX_RUN + RUN_BATCH];
 /// An empty [`Scratch`].
 pub(crate) const SCRATCH: Scratch = [Record::compute(0); BATCH + MAX_RUN + RUN_BATCH];
 
-/// Appends records from `block` to `window` until `window` has at least `limit` records (at most [`BATCH`] + [`MAX_RUN`] more), or the task or
-/// the block ends. The block must have [`PADDING`] zeros behind it.
+/// Appends records from `block` to `window` until `window` has at least `limit` records (at most [`BATCH`] + [`MAX_RUN`] more), or the task
+/// or the block ends. The block must have [`PADDING`] zeros behind it.
 pub(crate) fn decode(
     block: &[u8],
     cursor: &mut Cursor,
@@ -332,8 +332,8 @@ pub(crate) fn decode(
     Some(Step::Full)
 }
 
-/// Decodes records and runs into `scratch` until it has [`BATCH`] records or a control operation follows. Returns the number of records and the
-/// control operation.
+/// Decodes records and runs into `scratch` until it has [`BATCH`] records or a control operation follows. Returns the number of records and
+/// the control operation.
 #[inline]
 fn decode_batch(
     ops: &[u8],

@@ -3,12 +3,12 @@
 //! The native engine writes marks when it runs on Valgrind (`crates/runtime/src/marks.rs` lists them). A task of the program may wait in
 //! its middle, for a graph that it runs itself; a task of a trace may not. Therefore:
 //!
-//! - A task that waits for a graph of its own is cut there into *parts*. The part after the wait depends on the part before it and on the last
-//!   tasks of that graph. All parts have the same name, groups and hints; later ones also have `h:part=2` and so on.
+//! - A task that waits for a graph of its own is cut there into *parts*. The part after the wait depends on the part before it and on the
+//!   last tasks of that graph. All parts have the same name, groups and hints; later ones also have `h:part=2` and so on.
 //! - A part that registers a task or resolves one of its dependencies comes before that task as a whole, because a trace cannot express the
 //!   middle of a part.
-//! - Graphs that one thread runs one after the other stay in that order. If several tasks of one graph come before several of the next, a task
-//!   `wait` without records is put between them, so that the number of edges is the sum and not the product. The same task orders the
+//! - Graphs that one thread runs one after the other stay in that order. If several tasks of one graph come before several of the next, a
+//!   task `wait` without records is put between them, so that the number of edges is the sum and not the product. The same task orders the
 //!   runs of one template (marks call a template's storage a *room*).
 //!
 //! Memory: a few words for each task that has not run, and 32 bytes for each task of a graph that has not ended.
