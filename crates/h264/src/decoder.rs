@@ -89,7 +89,7 @@ pub struct Decoder {
     nothing: Arc<Frame>,
     pictures: u64,
     buffers: u32,
-    told_of_missing_idr: bool,
+    missing_idr_reported: bool,
 }
 
 impl std::fmt::Debug for Decoder {
@@ -125,7 +125,7 @@ impl Decoder {
             nothing: Arc::new(Frame::new(0, 0, 0)),
             pictures: 0,
             buffers: 0,
-            told_of_missing_idr: false,
+            missing_idr_reported: false,
         }
     }
 
@@ -375,9 +375,9 @@ impl Decoder {
             self.activate(sps);
         } else {
             match &self.active {
-                None if self.told_of_missing_idr => return Ok(()),
+                None if self.missing_idr_reported => return Ok(()),
                 None => {
-                    self.told_of_missing_idr = true;
+                    self.missing_idr_reported = true;
                     return Err(Fault::Syntax(
                         "pictures before the first IDR picture are dropped",
                     ));

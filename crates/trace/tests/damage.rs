@@ -50,7 +50,7 @@ fn sample() -> Vec<u8> {
 }
 
 #[test]
-fn every_cut_is_told() {
+fn every_cut_is_reported() {
     let bytes = sample();
     for length in 0..bytes.len() {
         let message = read_all(&bytes[..length]).unwrap_err().to_string();
@@ -64,7 +64,7 @@ fn every_cut_is_told() {
 }
 
 #[test]
-fn every_changed_bit_is_told() {
+fn every_changed_bit_is_reported() {
     let bytes = sample();
     let good = read_all(&bytes).unwrap();
     assert!(good.1.len() > 3000);
