@@ -273,14 +273,13 @@ impl Decoder {
     fn parse_slice(&mut self, reader: &mut BitReader<'_>, unit: Loaded) -> Result<(), Fault> {
         let start = SliceStart::parse(reader)?;
         let offset = unit.offset;
-        let no_pps = Fault::Syntax("the slice refers to a picture parameter set that is not there")
-            .at(offset);
+        let no_pps =
+            Fault::Syntax("the slice refers to a missing picture parameter set").at(offset);
         let Some(pps) = Self::find(&mut self.pps, start.pps_id, &mut self.errors, no_pps) else {
             return Ok(());
         };
         let no_sps =
-            Fault::Syntax("the slice refers to a sequence parameter set that is not there")
-                .at(offset);
+            Fault::Syntax("the slice refers to a missing sequence parameter set").at(offset);
         let Some(sps) = Self::find(&mut self.sps, pps.sps_id, &mut self.errors, no_sps) else {
             return Ok(());
         };
