@@ -198,7 +198,7 @@ impl Trace {
     /// Returns a reader of the records; each simulation has its own.
     ///
     /// # Errors
-    /// None today: the signature leaves room for readers that open files.
+    /// None today.
     pub fn reader(&self) -> Result<Reader<'_>, TraceError> {
         Ok(Reader::new(self))
     }

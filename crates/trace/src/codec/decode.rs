@@ -4,7 +4,7 @@
 //! from, and [`decode_record`] adds the same terms for all of them. Only runs, loops and the end of a task or block leave that loop.
 //! Records are decoded into a scratch buffer and reach the caller's window after they were checked.
 //!
-//! Each function here returns `None` if the block is damaged: if no encoder can have written it.
+//! Functions that return an `Option` return `None` if the block is damaged.
 
 use super::{HEAD, History, MAX_PERIOD, PADDING, RECENT, control, distance_code, size_code};
 use crate::{Kind, Record};

@@ -14,10 +14,10 @@ use crate::{Kind, Record, TraceError};
 /// Records that are collected before they are encoded, so that runs and loops can be seen as a whole.
 const CHUNK: usize = 4096;
 
-/// The shortest loop that is written, in records: below it, single operations are about as short.
+/// The shortest loop that is written, in records: a shorter one would not pay.
 const MIN_LOOP: usize = 12;
 
-/// The shortest run that is written, in records.
+/// The shortest run that is written, in records: a shorter one would not pay.
 const MIN_RUN: usize = 5;
 
 /// Encodes the records of one task after another into blocks.
