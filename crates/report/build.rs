@@ -49,7 +49,7 @@ fn package_folder() -> PathBuf {
             Err(error) => errors.push_str(&error),
         }
     }
-    panic!("`cargo metadata` does not tell where the package `{PACKAGE}` lies:\n{errors}");
+    panic!("`cargo metadata` does not report the folder of the package `{PACKAGE}`:\n{errors}");
 }
 
 fn metadata(offline: bool) -> Result<PathBuf, String> {
