@@ -1,7 +1,7 @@
 //! Why a simulation came to no result.
 
 use crate::machine::MachineError;
-use crate::parts::dispatching::{Dispatching, Traffic};
+use crate::parts::dispatching::Dispatching;
 use std::fs::File;
 use std::path::Path;
 use tanada_policy::Dispatcher;
@@ -75,10 +75,10 @@ impl SimError {
         matches!(self, SimError::Overflow { place, .. } if !place.is_empty())
     }
 
-    pub(crate) fn stuck<D: Dispatcher, T: Traffic>(
+    pub(crate) fn stuck<D: Dispatcher>(
         policy: &str,
         trace: &Trace,
-        dispatching: &Dispatching<'_, D, T>,
+        dispatching: &Dispatching<'_, D>,
     ) -> SimError {
         let named = dispatching.not_given().take(NAMED).map(|task| {
             let id = trace.tasks()[task as usize].id;

@@ -23,6 +23,7 @@ pub use observer::{Observer, Run};
 pub use tanada_trace;
 
 use machine::Model;
+use models::Simulation;
 use tanada_policy::Dispatcher;
 use tanada_policy::registry::{self, Entry, Visitor};
 use tanada_trace::Trace;
@@ -48,11 +49,11 @@ impl std::fmt::Debug for Options<'_> {
 }
 
 impl Options<'_> {
-    /// To be called at least once a window of records and once a task.
+    /// Reports that `ended` tasks have ended. Models call it at least once a task and once a window of records.
     ///
     /// # Errors
-    /// Where the run is to stop.
-    pub fn go_on(&self, ended: u64) -> Result<(), SimError> {
+    /// If `watch` returned `false`.
+    pub(crate) fn check_cancelled(&self, ended: u64) -> Result<(), SimError> {
         match self.watch {
             Some(watch) if !watch(ended) => Err(SimError::Cancelled),
             _ => Ok(()),
@@ -116,8 +117,9 @@ pub fn simulate_with<D: Dispatcher>(
     options: &Options<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, SimError> {
+    let simulation = Simulation::<D>::new(trace, machine, policy, options, observer)?;
     match machine.model {
-        Model::Uniform => models::uniform::run::<D>(trace, machine, policy, options, observer),
-        Model::Contended => models::contended::run::<D>(trace, machine, policy, options, observer),
+        Model::Uniform => models::uniform::run(simulation),
+        Model::Contended => models::contended::run(simulation),
     }
 }

@@ -18,12 +18,12 @@ pub(crate) struct Foresight {
 }
 
 impl Foresight {
-    /// So many lines of a long record are about to be touched.
+    /// Announces that a long record is about to touch `lines` more lines.
     ///
     /// # Errors
-    /// Where a clock must pass its end.
+    /// If a clock must overflow on every schedule.
     #[inline]
-    pub(crate) fn lines(
+    pub(crate) fn add(
         &mut self,
         lines: u64,
         trace: &Trace,
@@ -83,7 +83,7 @@ fn look_ahead(trace: &Trace, machine: &Machine, options: &Options<'_>) -> Result
     ready.retain(|&task| tasks[task as usize].0 == 0);
     let mut sum = 0_u128;
     while let Some(task) = ready.pop() {
-        options.go_on(0)?;
+        options.check_cancelled(0)?;
         let begin = tasks[task as usize].1;
         let overflow = |record: Option<u64>| SimError::overflow(trace, task, record);
         let mut end = begin

@@ -12,26 +12,28 @@ use tanada_trace::Trace;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CoreTally {
     /// Accesses and misses of each `[[cache]]` table by the task that it runs.
-    pub task: Vec<Count>,
+    pub(crate) task: Vec<Count>,
     /// Of the tasks before.
-    pub before: Vec<Count>,
-    /// Computation, and the look-ups themselves, in cycles.
-    pub compute: u64,
+    pub(crate) before: Vec<Count>,
+    /// Cycles of computation, and `hit_cycles` of all lookups.
+    pub(crate) compute: u64,
+    /// `compute` when the last task ended.
+    computed: u64,
     /// Cycles waited for each `[[cache]]` table.
-    pub caches: Vec<u64>,
+    pub(crate) caches: Vec<u64>,
     /// Cycles waited for channels.
-    pub memory_queue: u64,
+    pub(crate) memory_queue: u64,
     /// Cycles of dispatch.
-    pub scheduling: u64,
+    pub(crate) scheduling: u64,
     /// Cycles from the calls of `next` to the ends.
-    pub busy: u64,
+    pub(crate) busy: u64,
 }
 
 /// What all cores count.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     /// Of each core.
-    pub cores: Vec<CoreTally>,
+    pub(crate) cores: Vec<CoreTally>,
     by_name: Vec<ByName>,
     executing: u128,
     makespan: u64,
@@ -67,8 +69,8 @@ impl Tally {
         }
     }
 
-    /// A task ended: what its core counted goes to its name.
-    pub(crate) fn ended(&mut self, trace: &Trace, run: &Run) {
+    /// Counts the end of a task: its accesses and misses are added to its name. Returns the cycles that it computed.
+    pub(crate) fn ended(&mut self, trace: &Trace, run: &Run) -> u64 {
         let name = trace.tasks()[run.task as usize].name as usize;
         let name = name.min(self.by_name.len() - 1);
         let by_name = &mut self.by_name[name];
@@ -90,6 +92,8 @@ impl Tally {
         self.makespan = self.makespan.max(run.end);
         self.origins.add(reported(run.origin));
         self.tasks += 1;
+        let before = std::mem::replace(&mut core.computed, core.compute);
+        core.compute - before
     }
 
     /// Nothing made anybody wait but misses, each of which cost its table's penalty.

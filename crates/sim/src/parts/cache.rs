@@ -25,15 +25,15 @@ const FEW_WAYS: usize = 4;
 impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
     /// As [`Cache::look_up`].
     #[inline(always)]
-    pub(crate) fn look_up(&mut self, line: u64, write: bool) -> Looked {
+    pub(crate) fn look_up(&mut self, line: u64, write: bool) -> Lookup {
         let wanted = <u64 as Entry>::new(line);
         let Some(set) = self.sets.get_mut((line & self.mask) as usize) else {
-            return Looked::Miss; // never: the mask is the number of sets minus one
+            return Lookup::Miss; // never: the mask is the number of sets minus one
         };
         if LRU && WAYS > FEW_WAYS {
             if set[0] & !1 == wanted {
                 set[0] |= u64::from(write);
-                return Looked::Hit;
+                return Lookup::Hit;
             }
             if let Some(way) = (1..WAYS).find(|&way| set[way] & !1 == wanted) {
                 let used = set[way] | u64::from(write);
@@ -41,7 +41,7 @@ impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
                     set[to] = set[to - 1];
                 }
                 set[0] = used;
-                return Looked::Hit;
+                return Lookup::Hit;
             }
         } else {
             // All ways are compared, since which one it is cannot be foreseen.
@@ -57,11 +57,11 @@ impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
                     set[to] = select_unpredictable(to <= way, set[to - 1], set[to]);
                 }
                 set[0] = select_unpredictable(there, old, wanted) | u64::from(write);
-                return Looked::of(there, old);
+                return Lookup::of(there, old);
             }
             if let Some(entry) = set.get_mut(found) {
                 *entry |= u64::from(write);
-                return Looked::Hit;
+                return Lookup::Hit;
             }
         }
         let victim = set[WAYS - 1];
@@ -69,13 +69,13 @@ impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
             set[to] = set[to - 1];
         }
         set[0] = wanted | u64::from(write);
-        Looked::of(false, victim)
+        Lookup::of(false, victim)
     }
 }
 
 /// What came of a look-up. A line that was not there is there now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Looked {
+pub(crate) enum Lookup {
     /// The line was there.
     Hit,
     /// It was not, and no dirty line had to go.
@@ -84,14 +84,14 @@ pub(crate) enum Looked {
     MissEvicting(u64),
 }
 
-impl Looked {
+impl Lookup {
     /// The line was `there`, or else `victim` had to go.
     #[inline(always)]
-    fn of(there: bool, victim: impl Entry) -> Looked {
+    fn of(there: bool, victim: impl Entry) -> Lookup {
         match (there, victim.is_dirty()) {
-            (true, _) => Looked::Hit,
-            (false, false) => Looked::Miss,
-            (false, true) => Looked::MissEvicting(victim.line()),
+            (true, _) => Lookup::Hit,
+            (false, false) => Lookup::Miss,
+            (false, true) => Lookup::MissEvicting(victim.line()),
         }
     }
 }
@@ -231,9 +231,9 @@ impl<E: Entry> Sets<E> {
         write: bool,
         replacement: Replacement,
         random: &mut Random,
-    ) -> Looked {
+    ) -> Lookup {
         if self.use_if_there(set, line, write, replacement) {
-            return Looked::Hit;
+            return Lookup::Hit;
         }
         let ways = self.set(set);
         let wanted = E::new(line);
@@ -249,7 +249,7 @@ impl<E: Entry> Sets<E> {
             ways[0] = new;
             victim
         };
-        Looked::of(false, victim)
+        Lookup::of(false, victim)
     }
 
     /// As a look-up that finds the line; where there is none, nothing happens.
@@ -414,7 +414,7 @@ impl Cache {
             random: Random(state),
             shape: Shape::Other,
         };
-        cache.shape = match cache.usual() {
+        cache.shape = match cache.form() {
             Some((2, false)) => Shape::TwoFifo,
             Some((4, true)) => Shape::FourLru,
             Some((8, true)) => Shape::EightLru,
@@ -425,7 +425,7 @@ impl Cache {
     }
 
     /// Ways, and whether least recently used lines go, where the form is the usual one: packed, a power of two sets, nothing drawn.
-    pub(crate) fn usual(&self) -> Option<(usize, bool)> {
+    pub(crate) fn form(&self) -> Option<(usize, bool)> {
         match (&self.store, self.index, self.replacement) {
             (_, _, Replacement::Random) => None,
             (Store::Packed(sets), Index::Mask(_), replacement) => {
@@ -435,11 +435,11 @@ impl Cache {
         }
     }
 
-    /// The entries, where [`Cache::usual`] says so.
+    /// The entries, where [`Cache::form`] says so.
     pub(crate) fn packed<const WAYS: usize, const LRU: bool>(
         &mut self,
     ) -> Option<Packed<'_, WAYS, LRU>> {
-        let shape = self.usual();
+        let shape = self.form();
         match (&mut self.store, self.index) {
             (Store::Packed(sets), Index::Mask(mask)) if shape == Some((WAYS, LRU)) => {
                 Some(Packed {
@@ -453,7 +453,7 @@ impl Cache {
 
     /// Looks a line up; where it is missing, evicts and fills at once. `write` marks it dirty.
     #[inline]
-    pub(crate) fn look_up(&mut self, line: u64, write: bool) -> Looked {
+    pub(crate) fn look_up(&mut self, line: u64, write: bool) -> Lookup {
         macro_rules! known {
             ($ways:literal, $lru:literal) => {
                 if let (Store::Packed(sets), Index::Mask(mask)) = (&mut self.store, self.index) {
@@ -473,7 +473,7 @@ impl Cache {
     }
 
     #[inline(never)]
-    fn look_up_any(&mut self, line: u64, write: bool) -> Looked {
+    fn look_up_any(&mut self, line: u64, write: bool) -> Lookup {
         let set = self.index.set(line);
         let (replacement, random) = (self.replacement, &mut self.random);
         each!(&mut self.store, sets => sets.look_up(set, line, write, replacement, random))

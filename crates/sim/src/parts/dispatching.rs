@@ -6,44 +6,35 @@
 
 use super::handle;
 use crate::SimError;
-use crate::machine::Machine;
+use crate::machine::{Machine, Model};
+use crate::observer::Observer;
 use crate::parts::prepare::prepare;
 use tanada_policy::{
     Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId, draw,
 };
 use tanada_trace::Trace;
 
-/// What a model is told of the dispatcher's calls. `()`: it does not care.
-pub(crate) trait Traffic {
-    /// Queue traffic of the call that is being made.
-    fn charge(&mut self, op: Op) {
-        let _ = op;
-    }
-    /// A worker is to be woken once the call has returned.
-    fn wake(&mut self, whom: Wake) {
-        let _ = whom;
-    }
-    /// A task becomes ready by the call that follows.
-    fn ready(&mut self, task: u32, on: WorkerId) {
-        let _ = (task, on);
-    }
+/// The observer of a run, and a log of what the dispatcher asked for during one call.
+pub(crate) struct Calls<'a> {
+    pub(crate) observer: &'a mut dyn Observer,
+    /// Queue traffic that the dispatcher charged for, in order. Empty in the uniform model, in which it costs nothing.
+    pub(crate) ops: Vec<Op>,
+    /// Wake-ups that the dispatcher asked for, in order. Empty in the uniform model, in which idle cores poll.
+    pub(crate) wakes: Vec<Wake>,
+    keeps_log: bool,
 }
-
-impl Traffic for () {}
 
 /// Dependency counts and the dispatcher.
 ///
 /// Memory: 4 bytes a task, and what the dispatcher keeps of ready tasks.
-#[derive(Debug)]
-pub(crate) struct Dispatching<'a, D: Dispatcher, T> {
+pub(crate) struct Dispatching<'a, D: Dispatcher> {
     dispatcher: D,
     locals: Vec<D::Local>,
     seen: Seen<'a>,
     unresolved: Vec<u32>,
     released: Vec<Ready>,
     left: usize,
-    /// What the model is told.
-    pub traffic: T,
+    pub(crate) calls: Calls<'a>,
 }
 
 /// What a dispatcher sees.
@@ -56,13 +47,13 @@ struct Seen<'a> {
     draws: Vec<u64>,
 }
 
-struct SimEnv<'a, 'b, T> {
+struct SimEnv<'a, 'b> {
     me: WorkerId,
     seen: &'b mut Seen<'a>,
-    traffic: &'b mut T,
+    calls: &'b mut Calls<'a>,
 }
 
-impl<T: Traffic> Env for SimEnv<'_, '_, T> {
+impl Env for SimEnv<'_, '_> {
     fn me(&self) -> WorkerId {
         self.me
     }
@@ -82,11 +73,16 @@ impl<T: Traffic> Env for SimEnv<'_, '_, T> {
         draw(self.seen.seed, self.me, *calls - 1)
     }
     fn wake(&mut self, whom: Wake) {
-        self.traffic.wake(whom);
+        self.calls.observer.wake(whom);
+        if self.calls.keeps_log {
+            self.calls.wakes.push(whom);
+        }
     }
     fn pause(&mut self) {}
     fn charge(&mut self, op: Op) {
-        self.traffic.charge(op);
+        if self.calls.keeps_log {
+            self.calls.ops.push(op);
+        }
     }
 }
 
@@ -131,7 +127,7 @@ impl Seen<'_> {
 /// In the place of a dependency count: the task was given to a core.
 const GIVEN: u32 = u32::MAX;
 
-impl<'a, D: Dispatcher, T: Traffic> Dispatching<'a, D, T> {
+impl<'a, D: Dispatcher> Dispatching<'a, D> {
     /// A fresh dispatcher for the cores of `machine`. One that must know the graph costs a reading of the whole trace.
     ///
     /// # Errors
@@ -143,7 +139,7 @@ impl<'a, D: Dispatcher, T: Traffic> Dispatching<'a, D, T> {
         trace: &'a Trace,
         machine: &Machine,
         seed: u64,
-        traffic: T,
+        observer: &'a mut dyn Observer,
     ) -> Result<Self, SimError> {
         let placement = machine.placement();
         let prepared = if D::NEEDS_PREPARED {
@@ -174,7 +170,12 @@ impl<'a, D: Dispatcher, T: Traffic> Dispatching<'a, D, T> {
             unresolved: trace.tasks().iter().map(|task| task.waits).collect(),
             released: Vec::new(),
             left: trace.len(),
-            traffic,
+            calls: Calls {
+                observer,
+                ops: Vec::new(),
+                wakes: Vec::new(),
+                keeps_log: machine.model == Model::Contended,
+            },
         })
     }
 
@@ -204,7 +205,7 @@ impl<'a, D: Dispatcher, T: Traffic> Dispatching<'a, D, T> {
     }
 
     fn becomes_ready(&mut self, task: u32, on: WorkerId) -> Ready {
-        self.traffic.ready(task, on);
+        self.calls.observer.ready(task, on);
         let digest = self.seen.groups(task).digest();
         handle::ready(task, digest)
     }
@@ -217,7 +218,7 @@ impl<'a, D: Dispatcher, T: Traffic> Dispatching<'a, D, T> {
                 let mut env = SimEnv {
                     me: WorkerId::NONE,
                     seen: &mut self.seen,
-                    traffic: &mut self.traffic,
+                    calls: &mut self.calls,
                 };
                 self.dispatcher.inject(&mut env, ready);
             }
@@ -229,7 +230,7 @@ impl<'a, D: Dispatcher, T: Traffic> Dispatching<'a, D, T> {
         let mut env = SimEnv {
             me: core,
             seen: &mut self.seen,
-            traffic: &mut self.traffic,
+            calls: &mut self.calls,
         };
         let local = &mut self.locals[core.index()];
         let got = self.dispatcher.next(local, &mut env);
@@ -251,7 +252,7 @@ impl<'a, D: Dispatcher, T: Traffic> Dispatching<'a, D, T> {
         let mut env = SimEnv {
             me: core,
             seen: &mut self.seen,
-            traffic: &mut self.traffic,
+            calls: &mut self.calls,
         };
         let local = &mut self.locals[core.index()];
         let got = self.dispatcher.turn(local, &mut env, &mut self.released);

@@ -5,6 +5,7 @@ use tanada_policy::{Origin, Wake};
 use super::call::Step;
 use crate::counts::outcome::Count;
 use crate::machine::Cycle;
+use crate::observer::Run;
 use crate::parts::source::Source;
 use tanada_trace::Kind;
 
@@ -75,12 +76,8 @@ pub(crate) struct Core {
     pub(crate) call: Call,
     /// When the call began that it is in, or that gave its task.
     pub(crate) asked: Cycle,
-    /// The task that it runs, where it came from, and when its first record began.
-    pub(crate) task: u32,
-    pub(crate) origin: Origin,
-    pub(crate) start: Cycle,
-    /// Of the core's computation, what was there when the task began.
-    pub(crate) compute_before: Cycle,
+    /// The task that it runs or ran last; `end` is not known yet.
+    pub(crate) run: Run,
     /// Since when it is asleep.
     pub(crate) since: Cycle,
     /// Cycles asleep.
@@ -100,10 +97,14 @@ impl Core {
             rest: Rest::NONE,
             call: Call::default(),
             asked: 0,
-            task: 0,
-            origin: Origin::Own,
-            start: 0,
-            compute_before: 0,
+            run: Run {
+                core: 0,
+                task: 0,
+                asked: 0,
+                start: 0,
+                end: 0,
+                origin: Origin::Own,
+            },
             since: 0,
             idle: 0,
             in_vain: 0,

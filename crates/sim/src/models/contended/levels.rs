@@ -3,7 +3,7 @@
 use crate::counts::outcome::Count;
 use crate::machine::Cycle;
 use crate::machine::{Coherence, Kind as Holds, Machine, Per};
-use crate::parts::cache::{Cache, Looked};
+use crate::parts::cache::{Cache, Lookup};
 use crate::parts::hierarchy::{Hierarchy, Paths, Stop};
 use crate::parts::memory::Memory;
 use crate::parts::station::Station;
@@ -216,14 +216,14 @@ impl Levels {
             }
             let line = address >> stop.shift;
             let found = self.caches[stop.cache as usize].look_up(line, write && level == from);
-            meter.looked_up(table, found != Looked::Hit);
-            if found == Looked::Hit {
+            meter.looked_up(table, found != Lookup::Hit);
+            if found == Lookup::Hit {
                 break;
             }
             missed = level + 1;
             latency += self.miss_cycles[table];
             meter.waited(table, self.miss_cycles[table]);
-            if let Looked::MissEvicting(victim) = found {
+            if let Lookup::MissEvicting(victim) = found {
                 self.writebacks += 1;
                 let victim = victim << stop.shift;
                 self.posted

@@ -6,18 +6,17 @@ mod core;
 mod engine;
 mod levels;
 
+use super::Simulation;
+use crate::SimError;
 use crate::counts::outcome::{Count, Outcome};
 use crate::machine::Machine;
-use crate::observer::Observer;
 use crate::parts::lock::PoolLock;
 use crate::parts::memory::MemoryUse;
 use crate::parts::station::Use;
-use crate::{Options, SimError};
 pub(crate) use engine::CallUse;
 use engine::Engine;
 use serde::ser::SerializeMap;
 use tanada_policy::Dispatcher;
-use tanada_trace::Trace;
 
 use crate::machine::Cycle;
 
@@ -83,25 +82,21 @@ impl Contention {
 }
 
 /// Runs a trace to its end.
-pub(crate) fn run<D: Dispatcher>(
-    trace: &Trace,
-    machine: &Machine,
-    policy: &str,
-    options: &Options<'_>,
-    observer: &mut dyn Observer,
-) -> Result<Outcome, SimError> {
-    let seed = options.seed.unwrap_or(machine.seed);
-    let mut engine = Engine::<D>::new(trace, machine, policy, seed, options, observer)?;
+pub(crate) fn run<D: Dispatcher>(sim: Simulation<'_, D>) -> Result<Outcome, SimError> {
+    let machine = sim.machine;
+    let mut engine = Engine::new(sim);
     engine.run()?;
     let contention = contention(&engine, machine);
+    // Each unavoidable miss of the last level holds a channel.
+    let table = &machine.contended.memory;
+    let last = machine.path(false).last().copied();
+    let fills = last.map_or(0, |last| engine.sim.bound.unavoidable(last));
+    let channels = u128::from(fills) * u128::from(table.fill_cycles) / u128::from(table.channels);
+    let channels = u64::try_from(channels).unwrap_or(u64::MAX);
     let Engine {
-        cores,
-        tally,
-        bound,
-        levels,
-        ..
+        cores, levels, sim, ..
     } = engine;
-    let mut outcome = tally.outcome(machine, policy, seed, levels.writebacks, &bound);
+    let mut outcome = sim.outcome(levels.writebacks);
     for (stalls, core) in outcome.stalls.iter_mut().zip(&cores) {
         stalls.scheduling += core.in_vain;
         stalls.idle = core.idle;
@@ -112,14 +107,6 @@ pub(crate) fn run<D: Dispatcher>(
             "a core's cycles are all somewhere, once"
         );
     }
-    // Each unavoidable miss of the last level holds a channel.
-    let table = &machine.contended.memory;
-    let last = machine
-        .path(false)
-        .last()
-        .map_or(0, |&last| bound.unavoidable(last));
-    let channels = u128::from(last) * u128::from(table.fill_cycles) / u128::from(table.channels);
-    let channels = u64::try_from(channels).unwrap_or(u64::MAX);
     outcome.channels = Some(channels);
     outcome.bound = outcome.bound.max(channels);
     outcome.contention = Some(contention);
@@ -156,7 +143,7 @@ fn contention<D: Dispatcher>(engine: &Engine<'_, D>, machine: &Machine) -> Conte
         longest,
         ..
     } = engine.lock;
-    let scheduling = engine.tally.cores.iter().zip(&engine.cores);
+    let scheduling = engine.sim.tally.cores.iter().zip(&engine.cores);
     Contention {
         buses,
         ports,
