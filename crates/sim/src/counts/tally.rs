@@ -1,4 +1,4 @@
-//! What a model counts while it runs, and how that becomes an [`Outcome`].
+//! The counters of a running model, and their conversion into an [`Outcome`].
 
 use crate::counts::bound::Bound;
 use crate::counts::outcome::{ByName, CacheCount, Count, Outcome, Stalls};
@@ -8,12 +8,12 @@ use tanada_policy::Origin;
 use tanada_report::{Origin as Reported, OriginCounts};
 use tanada_trace::Trace;
 
-/// What one core counts.
+/// The counters of one core.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CoreTally {
-    /// Accesses and misses of each `[[cache]]` table by the task that it runs.
+    /// Accesses and misses of each `[[cache]]` table by the running task.
     pub(crate) task: Vec<Count>,
-    /// Of the tasks before.
+    /// Accesses and misses of each `[[cache]]` table by all earlier tasks.
     pub(crate) before: Vec<Count>,
     /// Cycles of computation, and `hit_cycles` of all lookups.
     pub(crate) compute: u64,
@@ -23,13 +23,13 @@ pub(crate) struct CoreTally {
     pub(crate) caches: Vec<u64>,
     /// Cycles waited for channels.
     pub(crate) memory_queue: u64,
-    /// Cycles of dispatch.
+    /// Cycles from calls of `next` to first records.
     pub(crate) scheduling: u64,
-    /// Cycles from the calls of `next` to the ends.
+    /// Cycles from calls of `next` to the ends of tasks.
     pub(crate) busy: u64,
 }
 
-/// What all cores count.
+/// The counters of all cores.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     /// Of each core.
@@ -42,7 +42,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Nothing yet.
+    /// Counters of 0.
     pub(crate) fn new(machine: &Machine, trace: &Trace) -> Tally {
         let tables = machine.caches.len();
         let core = CoreTally {
@@ -96,7 +96,7 @@ impl Tally {
         core.compute - before
     }
 
-    /// Nothing made anybody wait but misses, each of which cost its table's penalty.
+    /// Computes the stalls of a model in which each miss costs `penalties[table]` and nothing else takes time.
     pub(crate) fn stalls_are_penalties(&mut self, penalties: &[u64]) {
         for core in &mut self.cores {
             let tables = core.caches.iter_mut().zip(&core.before).zip(penalties);
@@ -106,7 +106,7 @@ impl Tally {
         }
     }
 
-    /// The whole.
+    /// Converts the counters into the results of a run.
     pub(crate) fn outcome(
         self,
         machine: &Machine,
@@ -162,7 +162,7 @@ impl Tally {
     }
 }
 
-/// The report's word for where a task came from.
+/// The origin of a task in the schema of reports.
 pub(crate) fn reported(origin: Origin) -> Reported {
     match origin {
         Origin::Handed => Reported::Handed,

@@ -1,6 +1,6 @@
-//! The policy's side of every model: dependency counts, the dispatcher, and what it sees of the machine.
+//! The policy's side of every model: dependency counts, the dispatcher, and its view of the machine.
 //!
-//! Nothing here knows time. A model says *when* a core asks and a task ends; this module does what the dispatcher is then told and asked,
+//! Nothing here depends on time. A model decides *when* a core asks and a task ends; this module then calls the dispatcher
 //! in the order of the exact rules: a task that ends lowers the dependency counts of its successors in declaration order, those that
 //! reach zero are `ready` on its core in that order, then the core calls `next`; both together are `turn`.
 
@@ -37,13 +37,13 @@ pub(crate) struct Dispatching<'a, D: Dispatcher> {
     pub(crate) calls: Calls<'a>,
 }
 
-/// What a dispatcher sees.
+/// A dispatcher's view of the trace and the machine.
 #[derive(Debug)]
 struct Seen<'a> {
     trace: &'a Trace,
     placement: Placement,
     seed: u64,
-    /// Random numbers drawn by each core, and outside of any.
+    /// Random numbers drawn by each core, and, last, outside of any core.
     draws: Vec<u64>,
 }
 
@@ -87,8 +87,8 @@ impl Env for SimEnv<'_, '_> {
 }
 
 impl Seen<'_> {
-    /// What a task says of itself; of further hints (`h:NAME=VALUE`) those with the names of [`Hints`]' fields and values that they can
-    /// have.
+    /// The hints of a task. Of further hints (`h:NAME=VALUE`), those are used that have the name of a field of [`Hints`] and a valid
+    /// value.
     fn hints(&self, task: u32) -> Hints {
         fn value<V: std::str::FromStr + Default>(trace: &Trace, task: u32, name: &str) -> V {
             let word = trace.hint(task, name);
@@ -107,7 +107,7 @@ impl Seen<'_> {
         }
     }
 
-    /// What stands for the code of a task that has a name: a number that nobody would give; else 0.
+    /// A number in place of the code address of a task: for a task with a name, one near 2^64 that no hint uses; else 0.
     fn name_as_code(&self, task: u32) -> u64 {
         match self.trace.tasks()[task as usize].name {
             u32::MAX => 0,
@@ -124,17 +124,17 @@ impl Seen<'_> {
     }
 }
 
-/// In the place of a dependency count: the task was given to a core.
+/// In place of a dependency count: a core has received the task.
 const GIVEN: u32 = u32::MAX;
 
 impl<'a, D: Dispatcher> Dispatching<'a, D> {
-    /// A fresh dispatcher for the cores of `machine`. One that must know the graph costs a reading of the whole trace.
+    /// A new dispatcher for the cores of `machine`. If it needs the whole graph, all records of the trace are read.
     ///
     /// # Errors
-    /// Where such a dispatcher is asked for and the trace cannot be read to its end.
+    /// If the dispatcher needs the whole graph and the trace cannot be read.
     ///
     /// # Panics
-    /// Where the dispatcher makes another number of local states than there are cores.
+    /// If the dispatcher makes another number of local states than there are cores.
     pub(crate) fn new(
         trace: &'a Trace,
         machine: &Machine,
@@ -179,17 +179,17 @@ impl<'a, D: Dispatcher> Dispatching<'a, D> {
         })
     }
 
-    /// How many tasks did not end yet.
+    /// The number of tasks that have not ended.
     pub(crate) fn left(&self) -> usize {
         self.left
     }
 
-    /// How many tasks ended.
+    /// The number of tasks that have ended.
     pub(crate) fn ended(&self) -> u64 {
         (self.unresolved.len() - self.left) as u64
     }
 
-    /// The tasks that no core was given, in declaration order.
+    /// The tasks that no core has received, in declaration order.
     pub(crate) fn not_given(&self) -> impl Iterator<Item = u32> + '_ {
         let waits = (0..).zip(&self.unresolved);
         waits
@@ -210,7 +210,7 @@ impl<'a, D: Dispatcher> Dispatching<'a, D> {
         handle::ready(task, digest)
     }
 
-    /// `inject` for each task without dependencies, in declaration order.
+    /// Calls `inject` for each task without dependencies, in declaration order.
     pub(crate) fn inject(&mut self) {
         for task in 0..self.unresolved.len() as u32 {
             if self.unresolved[task as usize] == 0 {
@@ -225,7 +225,7 @@ impl<'a, D: Dispatcher> Dispatching<'a, D> {
         }
     }
 
-    /// An idle core asks for a task.
+    /// Calls `next` for an idle core. Returns the task and its origin.
     pub(crate) fn next(&mut self, core: WorkerId) -> Option<(u32, Origin)> {
         let mut env = SimEnv {
             me: core,
@@ -237,7 +237,7 @@ impl<'a, D: Dispatcher> Dispatching<'a, D> {
         self.given(got)
     }
 
-    /// `task` ends on `core`, which asks for its next one.
+    /// Ends `task` on `core` and calls `turn`. Returns the next task of `core` and its origin.
     pub(crate) fn turn(&mut self, core: WorkerId, task: u32) -> Option<(u32, Origin)> {
         self.left -= 1;
         let trace = self.seen.trace;
@@ -263,7 +263,7 @@ impl<'a, D: Dispatcher> Dispatching<'a, D> {
         self.given(got)
     }
 
-    /// Whether `core` would perhaps find a task.
+    /// Whether `core` may find a task.
     pub(crate) fn may_have(&self, core: WorkerId) -> bool {
         self.dispatcher.may_have(core)
     }

@@ -2,11 +2,11 @@
 //!
 //! A *touch* of one line looks the levels of its path up in order, each only when the one above missed; a level that misses evicts and
 //! fills at once, before the next is looked up. A dirty victim counts one write-back and marks dirty the line that holds its address in
-//! the nearest deeper level of the same path that has it; that is no access, and changes no order of use. A write marks its line dirty in
+//! the nearest deeper level of the same path that has it; that is no access, and does not count as a use. A write marks its line dirty in
 //! the first level only. With `coherence = "invalidate"` each touch of a write removes the line that holds its address from every data or
 //! unified cache that is not on the writer's own path.
 //!
-//! Nothing here knows time; what a touch costs is told by which levels missed.
+//! Nothing here depends on time. A model computes the cost of a touch from the levels that missed.
 
 use crate::counts::outcome::Count;
 use crate::machine::{self, Coherence, Machine};
@@ -22,19 +22,19 @@ pub(crate) struct Stop {
     pub(crate) table: u16,
     /// log2 of its line's length.
     pub(crate) shift: u8,
-    /// Whether only this core reaches it.
+    /// Whether only this core has it on a path.
     pub(crate) private: bool,
-    /// The first deeper level of the path that has longer lines or another kind, or the path's length: a line that nobody touched before
+    /// The first deeper level of the path that has longer lines or another kind, or the path's length: the first touch of a line
     /// misses up to there.
     pub(crate) alike: u8,
 }
 
-/// The caches through which a core's fetches, and its reads and writes, go; the first level first.
+/// The caches that a core's fetches and data accesses go through; the first level first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Paths {
-    /// What is fetched.
+    /// Fetches.
     pub(crate) fetch: Vec<Stop>,
-    /// What is read or written.
+    /// Reads and writes.
     pub(crate) data: Vec<Stop>,
 }
 
@@ -89,9 +89,9 @@ pub(crate) struct Hierarchy {
     pub(crate) paths: Vec<Paths>,
     /// Of each core: of its fetches, and of its data.
     pub(crate) prefixes: Vec<[Prefix; 2]>,
-    /// Dirty lines that had to go so far.
+    /// Dirty lines that were evicted so far.
     pub(crate) writebacks: u64,
-    /// First cache and number of caches of each data or unified table, where writes invalidate; and its shift.
+    /// First cache, number of caches and shift of each data or unified table; empty unless writes invalidate.
     invalidated: Vec<(u32, u32, u8)>,
 }
 
@@ -171,8 +171,8 @@ impl Hierarchy {
         }
     }
 
-    /// Looks a touch up in the levels of its path from number `from` on, those before having missed, and says how many levels of the whole
-    /// path missed. `counts`: one a `[[cache]]` table.
+    /// Looks a touch up in the levels of its path from number `from` on; those before have missed. Returns the number of levels of the whole
+    /// path that missed. `counts` has one entry for each `[[cache]]` table.
     #[inline]
     pub(crate) fn touch(
         &mut self,
@@ -210,7 +210,7 @@ impl Hierarchy {
         !self.invalidated.is_empty()
     }
 
-    /// Marks dirty the line that holds `address` in the first that has it of some levels of a path, if one does, which is said.
+    /// Marks dirty the line of `address` in the first of `levels` of a path that holds it. Returns whether one does.
     #[inline]
     pub(crate) fn write_back(
         &mut self,
@@ -230,7 +230,7 @@ impl Hierarchy {
         }
     }
 
-    /// Removes the copies of a line that is written by `core`.
+    /// Removes the copies of a line that `core` writes.
     #[cold]
     fn invalidate(&mut self, core: usize, address: u64) {
         let own = &self.paths[core].data;
@@ -266,7 +266,7 @@ fn keep_order(prefixes: &mut [Prefix; 2], paths: &Paths) {
     }
 }
 
-/// Marks dirty the line that holds `address` in the nearest of `deeper` that has it.
+/// Marks dirty the line of `address` in the nearest of `deeper` that holds it. Returns whether one does.
 #[inline]
 fn write_back(caches: &mut [Cache], deeper: &[Stop], address: u64) -> bool {
     deeper

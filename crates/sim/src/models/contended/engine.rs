@@ -1,10 +1,11 @@
-//! The loop over events; the rules are in RULES.md, whose numbers the comments cite.
+//! The loop over events. The comments cite the rules of RULES.md by number.
 
 use super::background::Stream;
 use super::call::{self, Addresses, Step};
 use super::core::{Call, Core, Rest, State};
 use super::levels::{Levels, Meter};
 use crate::SimError;
+use crate::counts::contention::CallUse;
 use crate::counts::tally::CoreTally;
 use crate::machine::Cycle;
 use crate::machine::contended::Costs;
@@ -27,7 +28,7 @@ struct Front {
     ahead: bool,
 }
 
-/// Charges a task's waits to its core.
+/// Counts lookups and waits of the running task.
 impl Meter for CoreTally {
     #[inline]
     fn looked_up(&mut self, table: usize, missed: bool) {
@@ -44,19 +45,8 @@ impl Meter for CoreTally {
     }
 }
 
-/// Records of so many lines take a while.
+/// Records of at least this many lines count as long.
 const LONG: u64 = 4096;
-
-/// What the scheduler did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CallUse {
-    /// Calls that gave a task.
-    pub gave: u64,
-    /// Calls that gave nothing.
-    pub in_vain: u64,
-    /// Cores that were woken.
-    pub woken: u64,
-}
 
 /// A simulation of the contended model.
 pub(super) struct Engine<'a, D: Dispatcher> {
@@ -71,11 +61,11 @@ pub(super) struct Engine<'a, D: Dispatcher> {
     events: Events,
     pub(super) lock: PoolLock,
     pub(super) calls: CallUse,
-    /// Tasks that did not end yet.
+    /// Tasks that have not ended.
     left: usize,
-    /// Cores with a task in hand.
+    /// Cores that have received a task and not finished it.
     holding: usize,
-    /// Calls in vain since the last one that gave a task.
+    /// Calls without a task since the last one that returned a task.
     barren: usize,
     pub(super) makespan: Cycle,
 }
@@ -121,7 +111,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         }
     }
 
-    /// Rule 1: the first event of all happens, until every task has ended.
+    /// Rule 1: executes the first event of all until every task has ended.
     pub(super) fn run(&mut self) -> Result<(), SimError> {
         self.sim.dispatching.inject();
         self.sim.dispatching.calls.ops.clear();
@@ -154,7 +144,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         Ok(())
     }
 
-    /// Rule 3: records and touches, as long as no other event comes first. Whether the task has ended and may finish now.
+    /// Rule 3: executes records and touches until another event comes first. Returns whether the task has ended and may finish now.
     fn run_task(&mut self, index: usize) -> Result<bool, SimError> {
         let last = self.events.last_before_others(index, Event::Act);
         let last = last.unwrap_or(0);
@@ -164,7 +154,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         Ok(ended)
     }
 
-    /// The inner loop: until something would have to happen after `last`, or the task ends, which is said.
+    /// The inner loop: executes until the next step is due after `last`, or the task ends. Returns whether it ends, at `last` at the latest.
     fn advance(&mut self, index: usize, last: Cycle) -> Result<bool, SimError> {
         loop {
             if self.cores[index].rest.left > 0 && !self.touch_rest(index, last)? {
@@ -176,7 +166,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         }
     }
 
-    /// The rest of a record, line by line. Whether it is done.
+    /// Touches the rest of a record, line by line, up to the first line that is due after `last`. Returns whether the record is done.
     fn touch_rest(&mut self, index: usize, last: Cycle) -> Result<bool, SimError> {
         let core = &mut self.cores[index];
         let tally = &mut self.sim.tally.cores[index];
@@ -221,8 +211,8 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         Ok(true)
     }
 
-    /// Further records, as long as they compute, or touch one line that needs no more than the core's own first cache. Whether there
-    /// are any.
+    /// Executes further records, as long as they compute, or touch one line that hits the core's own first cache. Returns whether there
+    /// were any.
     fn take_records(&mut self, index: usize, last: Cycle) -> Result<bool, SimError> {
         let core = &mut self.cores[index];
         let fronts = &self.fronts[index];
@@ -264,7 +254,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             return Err(self.overflow(index));
         }
         let tally = &mut self.sim.tally.cores[index];
-        // Nothing but computation and hits.
+        // All of it is computation and hits.
         tally.compute = tally.compute.saturating_add(time - core.time);
         core.time = time;
         for (front, accesses) in fronts.iter().zip(accesses) {
@@ -278,7 +268,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         Ok(done > 0)
     }
 
-    /// Rule 4: the task of a core ends; its call of the dispatcher begins.
+    /// Rule 4: ends the task of a core, and begins its call of the dispatcher.
     fn finish(&mut self, index: usize) {
         let core = &self.cores[index];
         let run = Run {
@@ -293,7 +283,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         self.begin_call(index, run.end, Some(run.task));
     }
 
-    /// Rule 4: a core calls the dispatcher at `now`, because its task `ended` or because it is idle.
+    /// Rule 4: begins a call of the dispatcher at `now`: a turn if a task has `ended`, else a `next`.
     fn begin_call(&mut self, index: usize, now: Cycle, ended: Option<u32>) {
         let core = &mut self.cores[index];
         core.state = State::Calling;
@@ -311,7 +301,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         self.events.schedule(index, now, Event::Call);
     }
 
-    /// Rule 4: one step of a call: a touch, a computation, the decision, something with the lock, or the end.
+    /// Rule 4: executes one step of a call: a touch, a computation, the decision, an operation on the lock, or the end.
     fn step_call(&mut self, index: usize) -> Result<(), SimError> {
         let core = &mut self.cores[index];
         if core.rest.left > 0 {
@@ -385,7 +375,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         Ok(())
     }
 
-    /// Rule 4: dependency counts fall, the policy is told and asked.
+    /// Rule 4: the decision. Lowers dependency counts, calls the policy, and turns its charges into steps.
     fn decide(&mut self, index: usize) {
         let me = worker(index);
         let got = match self.cores[index].call.ended {
@@ -420,7 +410,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         std::mem::swap(wakes, &mut calls.wakes);
     }
 
-    /// Rule 4: wake-ups go out; the core begins its task, asks again or sleeps.
+    /// Rule 4: the end. Delivers wake-ups; then the core begins its task, asks again or falls asleep.
     fn end_call(&mut self, index: usize) -> Result<(), SimError> {
         let now = self.cores[index].time;
         let mut wakes = std::mem::take(&mut self.cores[index].call.wakes);
@@ -476,7 +466,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         self.sim.overflow(core.run.task, Some(record))
     }
 
-    /// Rule 4: one wake-up that was asked for goes to a core that sleeps, if it does.
+    /// Rule 4: delivers one wake-up, if a core that it is for sleeps.
     fn deliver(&mut self, whom: Wake, now: Cycle) {
         let asleep = |core: &Core| core.state == State::Asleep;
         let sleeper = match whom {
@@ -493,7 +483,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         self.begin_call(sleeper, then, None);
     }
 
-    /// Rule 5: what lies behind the makespan does not count.
+    /// Rule 5: removes cycles after the makespan from the counts.
     fn close(&mut self) {
         for core in &mut self.cores {
             match core.state {
@@ -512,7 +502,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
     }
 }
 
-/// How many touches that hit begin within `cycles` cycles from now.
+/// Number of hits that begin within the next `cycles` cycles.
 #[inline]
 fn touches_until(cycles: Cycle, hit: Cycle) -> u64 {
     match hit {
