@@ -56,8 +56,9 @@ impl SharedTable {
             ("bus_cycles", bus_cycles),
         ];
         if let Some((key, _)) = keys.iter().find(|(_, value)| private && value.is_some()) {
-            let message =
-                format!("`{key}` is for a cache that cores share; nobody waits for one per core");
+            let message = format!(
+                "`{key}` is for a cache that cores share; no request waits for one per core"
+            );
             return Err(section.wrong(key, message));
         }
         for (many, time) in [("ports", "port_cycles"), ("banks", "bank_cycles")] {

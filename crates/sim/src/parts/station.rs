@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn without_times_nobody_waits() {
+    fn without_times_no_request_waits() {
         let mut station = Station::new(&SharedTable::default(), 64);
         assert_eq!(station.pass(7, 0), 7);
         assert_eq!(station.pass(7, 0), 7);
