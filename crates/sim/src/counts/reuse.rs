@@ -281,5 +281,13 @@ mod tests {
         let misses = data.first + data.buckets[5..].iter().sum::<u64>();
         assert_eq!(misses, cache.misses);
         assert!(data.first < cache.misses && cache.misses < cache.accesses);
+        // Tasks of 10 and of 40 reads touch 11 and 41 lines, each from line 0 on: first touches on each core.
+        let lines = |core: u16| {
+            let of_core = runs.iter().filter(|run| run.core == core);
+            of_core
+                .map(|run| if run.task % 2 == 0 { 11 } else { 41 })
+                .max()
+        };
+        assert_eq!(Some(data.first), lines(0).zip(lines(1)).map(|(a, b)| a + b));
     }
 }

@@ -174,5 +174,7 @@ mod tests {
         assert_eq!(station.pass(7, 0), 7);
         assert_eq!(station.pass(7, 0), 7);
         assert_eq!(station.pass(3, 0), 3);
+        let unused = (Use::default(), Use::default());
+        assert_eq!((station.bus_use, station.port_use), unused);
     }
 }

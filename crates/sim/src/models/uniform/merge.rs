@@ -75,7 +75,7 @@ impl<D: Dispatcher> Uniform<'_, D> {
         let counts = self.sim.tally.cores[core].task.as_mut_slice();
         let pending = this.window.pending();
         let record = pending.first().map_or(0, |request| request.record);
-        let (mut cost, mut merged) = (0_u64, 0);
+        let (mut cost, mut overflows, mut merged) = (0_u64, false, 0);
         for request in pending {
             if request.record != record {
                 break;
@@ -92,7 +92,8 @@ impl<D: Dispatcher> Uniform<'_, D> {
             let missed = found != Lookup::Hit;
             // A branch on `missed` would be mispredicted.
             let penalty = select_unpredictable(missed, self.costs.misses[table], 0);
-            cost = cost.saturating_add(penalty);
+            let (sum, carry) = cost.overflowing_add(penalty);
+            (cost, overflows) = (sum, overflows | carry);
             counts[table].accesses += 1;
             counts[table].misses += u64::from(missed);
             self.hierarchy.writebacks += u64::from(matches!(found, Lookup::MissEvicting(_)));
@@ -101,14 +102,14 @@ impl<D: Dispatcher> Uniform<'_, D> {
             }
         }
         this.window.mark_merged(merged);
-        self.advance(core, cost)
+        self.advance(core, (!overflows).then_some(cost))
     }
 
     /// Does all requests of one record, which is due: each write-back marks its line dirty in the nearest shared level that holds it, each
     /// lookup goes down the shared levels until it hits. The clock then advances by the penalties of the shared levels that missed.
     #[inline]
     fn merge_any(&mut self, core: usize) -> Result<(), SimError> {
-        let mut cost = 0_u64;
+        let mut cost = Some(0_u64);
         loop {
             let this = &mut self.cores[core];
             let pending = this.window.pending();
@@ -133,7 +134,8 @@ impl<D: Dispatcher> Uniform<'_, D> {
                     if missed > 0 {
                         let path = self.hierarchy.paths[core].of(kind);
                         self.sim.bound.touched(path, missed, address);
-                        cost = cost.saturating_add(self.costs.missed(&path[private..missed]));
+                        let penalties = self.costs.missed(&path[private..missed]);
+                        cost = cost.and_then(|sum| sum.checked_add(penalties?));
                     }
                 }
             }
@@ -146,12 +148,13 @@ impl<D: Dispatcher> Uniform<'_, D> {
         }
     }
 
-    /// Advances the clock of a core by the cycles of shared levels.
+    /// Advances the clock of a core by the cycles of shared levels; `None`: more than 2^64-1.
     #[inline(always)]
-    fn advance(&mut self, core: usize, cycles: u64) -> Result<(), SimError> {
-        match self.cores[core].clock.checked_add(cycles) {
-            Some(clock) => {
-                self.cores[core].clock = clock;
+    fn advance(&mut self, core: usize, cycles: Option<u64>) -> Result<(), SimError> {
+        let clock = &mut self.cores[core].clock;
+        match cycles.and_then(|cycles| clock.checked_add(cycles)) {
+            Some(sum) => {
+                *clock = sum;
                 Ok(())
             }
             None => Err(self.overflow(core)),

@@ -1,9 +1,9 @@
 //! Windows: how far a core gets on its own.
 //!
-//! If writes invalidate nothing, a core's private levels depend on no other core, and no other core sees them. So a *window* of records
-//! goes through these levels in one pass, before it is due. What is left are [`Request`]s to shared levels, which the engine merges with
-//! those of other cores in the total order of (time, core). The offset of a request says how many cycles after the beginning of the window
-//! its record starts. It includes computation, hits and misses of private levels; the engine adds what shared levels cost as it merges.
+//! The private levels of a core depend on no other core, and no other core depends on them. So a *window* of records goes through these
+//! levels in one pass, before it is due. It leaves [`Request`]s to shared levels, which the engine merges with those of other cores in the
+//! total order of (time, core). The offset of a request is the number of cycles from the beginning of the window to the start of its
+//! record. It includes computation, hits and misses of private levels; the engine adds the misses of shared levels as it merges.
 
 use super::first_level::{AnyLevel, Done, FirstCosts, FixedLevel, PIECE, Pass, Request};
 use crate::counts::bound::Bound;
@@ -32,7 +32,7 @@ pub(super) struct Window {
     merged: usize,
     /// Cycles of the whole window without those that shared levels add.
     cycles: u64,
-    /// These are more than 2^64-1.
+    /// Whether `cycles` would be more than 2^64-1.
     overflows: bool,
     long: Option<LongRecord>,
 }
@@ -43,7 +43,7 @@ pub(super) struct Costs {
     hit: u64,
     /// Of each `[[cache]]` table: its `miss_cycles`.
     pub(super) misses: Vec<u64>,
-    /// The most that a lookup can cost: it misses every level.
+    /// The most that a lookup can cost: a miss in every level.
     most: u64,
 }
 
@@ -57,11 +57,13 @@ impl Costs {
         }
     }
 
-    /// The sum of `miss_cycles` of some levels.
+    /// The sum of `miss_cycles` of some levels; `None` if more than 2^64-1.
     #[inline]
-    pub(super) fn missed(&self, levels: &[Stop]) -> u64 {
-        let miss = |level: &Stop| self.misses[usize::from(level.table)];
-        levels.iter().map(miss).fold(0, u64::saturating_add)
+    pub(super) fn missed(&self, levels: &[Stop]) -> Option<u64> {
+        let mut misses = levels
+            .iter()
+            .map(|level| self.misses[usize::from(level.table)]);
+        misses.try_fold(0, u64::checked_add)
     }
 }
 
