@@ -9,24 +9,24 @@ use crate::machine::contended::Costs;
 /// One step of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// As a record of a task.
+    /// Executes a record, as a task does.
     Do(Record),
-    /// Takes a lock, or waits for it.
+    /// Acquires a lock, or waits for it.
     Lock(LockOf),
-    /// Gives a lock back.
+    /// Releases a lock.
     Unlock(LockOf),
 }
 
 /// A lock of the dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockOf {
-    /// The shared pool's.
+    /// The lock of the shared pool.
     Pool,
-    /// That of a core's seat or mailbox.
+    /// The lock of a core's seat or mailbox.
     Seat(WorkerId),
 }
 
-/// Where the dispatcher's data and code lie.
+/// The addresses of the dispatcher's data and code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     base: u64,
@@ -34,13 +34,13 @@ pub(crate) struct Addresses {
     line: u64,
 }
 
-/// From one core's queue to the next.
+/// Bytes from one core's queue to the next.
 const QUEUE: u64 = 4096 + 256;
 const QUEUES: u64 = 1 << 20;
 const CODE: u64 = 1 << 29;
 
 impl Addresses {
-    /// From `base` on, in lines of `line` bytes.
+    /// Addresses from `base` on, in lines of `line` bytes.
     pub(crate) fn new(base: u64, line: u64) -> Self {
         Addresses { base, line }
     }
@@ -63,7 +63,7 @@ fn compute(steps: &mut Vec<Step>, cycles: Cycle) {
     }
 }
 
-/// The steps before the decision, of a call that resolves `resolved` dependencies.
+/// Adds the steps before the decision, of a call that resolves `resolved` dependencies.
 pub(crate) fn before(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, resolved: u64) {
     if costs.code_size > 0 {
         let size = u32::try_from(costs.code_size).expect("at most 1M");
@@ -77,7 +77,7 @@ pub(crate) fn before(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, resolv
     );
 }
 
-/// The steps of one thing that the policy charged for.
+/// Adds the steps of one operation that the policy charged for.
 pub(crate) fn charged(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, me: WorkerId, op: Op) {
     let (cycles, of) = match op {
         Op::Pool => {
