@@ -267,6 +267,27 @@ mod tests {
         );
         let leaked = findings(false, &|ledger| std::mem::forget(ledger.guest(0)));
         assert_eq!(leaked, "the closure of task 0 was dropped 0 times");
+        let stranger = findings(false, &|ledger| run(ledger, 0));
+        assert!(
+            stranger.starts_with("task 0 was never registered and ran"),
+            "{stranger}"
+        );
+        let overwritten = findings(false, &|ledger| (good(ledger), ledger.race(0)).1);
+        assert_eq!(
+            overwritten,
+            "what task 0 wrote is not there after the graph"
+        );
+        let unseen = findings(false, &|ledger| {
+            let guests = (ledger.guest(0), ledger.guest(1));
+            run(ledger, 0);
+            ledger.race(0);
+            run(ledger, 1);
+            drop(guests);
+        });
+        assert!(
+            unseen.starts_with("task 1 does not see what 0 wrote"),
+            "{unseen}"
+        );
         let helper = findings(false, &|ledger| std::mem::forget(ledger.helper()));
         assert_eq!(helper, "1 helping closures were made and 0 dropped");
     }
