@@ -1,6 +1,6 @@
 //! From marks to tasks and dependencies.
 //!
-//! The marks are those that the native engine writes when it runs on Valgrind (`crates/runtime/src/marks.rs` says which). What they tell is
+//! The marks are those that the native engine writes when it runs on Valgrind (`crates/runtime/src/marks/mod.rs` says which). What they tell is
 //! woven into a graph in which no task waits in the middle:
 //!
 //! - A task that waits for a graph of its own is cut there: its part behind waits for its part before and for the last tasks of that graph.
