@@ -286,38 +286,55 @@ fn released_tasks_run_in_the_order_that_the_policy_s_rule_says() {
     }
 }
 
+/// A grid in which each task waits for its left and its upper neighbour, none of which another edge implies: so counts of 2.
 #[test]
 fn counts_are_right_again_after_a_run_that_failed_half_way() {
+    const SIDE: usize = 8;
     let failing = std::sync::atomic::AtomicBool::new(true);
-    let mut builder = TemplateBuilder::<AtomicU64>::new();
-    let mut before = builder.task("task", 0, |ran: &AtomicU64, _| {
-        ran.fetch_add(1, Ordering::Relaxed);
-    });
-    for index in 1..40 {
-        let failing = &failing;
-        let next = builder.task("task", index, move |ran: &AtomicU64, _| {
-            assert!(index != 20 || !failing.load(Ordering::Relaxed), "half way");
-            ran.fetch_add(1, Ordering::Relaxed);
+    let ran = [const { AtomicU64::new(0) }; SIDE * SIDE];
+    let mut builder = TemplateBuilder::<()>::new();
+    let mut ids = Vec::new();
+    for at in 0..SIDE * SIDE {
+        let (failing, ran) = (&failing, &ran);
+        let neighbours = [
+            (!at.is_multiple_of(SIDE)).then(|| at - 1),
+            at.checked_sub(SIDE),
+        ];
+        let earlier: Vec<usize> = neighbours.into_iter().flatten().collect();
+        let waits_for = earlier.clone();
+        let id = builder.task("task", at as u64, move |(), _| {
+            let fails = failing.load(Ordering::Relaxed);
+            for &earlier in &waits_for {
+                let sooner = ran[earlier].load(Ordering::Relaxed);
+                assert!(
+                    fails || sooner > ran[at].load(Ordering::Relaxed),
+                    "{at} before {earlier}"
+                );
+            }
+            assert!(!fails || at != SIDE * SIDE / 2 + SIDE / 2, "half way");
+            ran[at].fetch_add(1, Ordering::Relaxed);
         });
-        let side = builder.task("side", index, |_, _| ());
-        builder
-            .edge(before, next)
-            .edge(before, side)
-            .edge(side, next);
-        before = next;
+        for earlier in earlier {
+            builder.edge(ids[earlier], id);
+        }
+        ids.push(id);
     }
     let template = builder.build().expect("no cycle");
-    let pool = Pool::builder().workers(3).build().expect("a pool");
-    let mut instance = template.instance();
-    for _ in 0..10 {
-        failing.store(true, Ordering::Relaxed);
-        let ran = AtomicU64::new(0);
-        let run = std::panic::AssertUnwindSafe(|| instance.run(&pool, &ran));
-        assert!(std::panic::catch_unwind(run).is_err());
-        assert_eq!(ran.load(Ordering::Relaxed), 20);
-        failing.store(false, Ordering::Relaxed);
-        instance.run(&pool, &ran).expect("a run that ends");
-        assert_eq!(ran.into_inner(), 60);
+    for workers in [1, 3] {
+        let pool = Pool::builder().workers(workers).build().expect("a pool");
+        let mut instance = template.instance();
+        for _ in 0..10 {
+            failing.store(true, Ordering::Relaxed);
+            let outcome =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| instance.run(&pool, &())));
+            let payload = outcome.expect_err("the panic of the task");
+            assert_eq!(payload.downcast_ref::<&str>(), Some(&"half way"));
+            failing.store(false, Ordering::Relaxed);
+            ran.iter().for_each(|ran| ran.store(0, Ordering::Relaxed));
+            instance.run(&pool, &()).expect("a run that ends");
+            instance.run(&pool, &()).expect("a run that ends");
+            assert!(ran.iter().all(|ran| ran.load(Ordering::Relaxed) == 2));
+        }
     }
 }
 

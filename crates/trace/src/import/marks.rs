@@ -1,6 +1,6 @@
 //! Turning marks into tasks and dependencies.
 //!
-//! The native engine writes marks when it runs on Valgrind (`crates/runtime/src/marks.rs` lists them). A task of the program may wait in
+//! The native engine writes marks when it runs on Valgrind (`crates/runtime/src/marks/mod.rs` lists them). A task of the program may wait in
 //! its middle, for a graph that it runs itself; a task of a trace may not. Therefore:
 //!
 //! - A task that waits for a graph of its own is cut there into *parts*. The part after the wait depends on the part before it and on the
