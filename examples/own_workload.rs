@@ -16,6 +16,9 @@ use tanada_workloads::{Workload, values_of};
 
 const BLOCK: usize = 16 << 10;
 
+const OPTIONS: &[OptionSpec] =
+    &[OptionSpec::count("bytes", "N", (1, 1 << 32), "Length of the text").default("4194304")];
+
 type Counts = [u64; 256];
 
 /// What tasks work on.
@@ -60,12 +63,7 @@ impl Workload for Histogram {
     }
 
     fn options(&self) -> &'static [OptionSpec] {
-        const {
-            &[
-                OptionSpec::count("bytes", "N", (1, 1 << 32), "Length of the text")
-                    .default("4194304"),
-            ]
-        }
+        OPTIONS
     }
 
     fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, PrepareError> {
@@ -136,7 +134,12 @@ impl Prepared for Ready {
             Way::Tasks(pool) => self.tasks.run_with_cancel(pool, &self.text, cancel)?,
             Way::Today(pool) => self.loops.run_with_cancel(pool, &self.text, cancel)?,
             Way::Sequential => {
-                (0..self.text.blocks.len()).for_each(|at| self.text.count(at));
+                for at in 0..self.text.blocks.len() {
+                    if cancel.is_cancelled() {
+                        return Err(GraphError::Cancelled.into());
+                    }
+                    self.text.count(at);
+                }
                 self.text.add();
             }
         }

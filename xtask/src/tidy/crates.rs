@@ -80,7 +80,6 @@ const TABLE: &[Allowed] = &[
     allowed(
         "tanada-harness",
         &[
-            "tanada-h264",
             "tanada-policy",
             "tanada-report",
             "tanada-runtime",
