@@ -550,6 +550,8 @@ impl<P: Program> Tiled<P> {
                 ..
             } = self.plan.shape;
             let mut loops = Loops::new(workers);
+            // Blocks may be lower than a pass reads: within a sweep no pass reads the field that others write, and the barrier separates
+            // the sweeps.
             for sweep in 0..sweeps {
                 let block = move |work: &Work<P>, block: Range<usize>| {
                     let tile = Tile {
