@@ -69,7 +69,7 @@ impl Workload for Histogram {
     fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, PrepareError> {
         let bytes = values.count("bytes");
         site.require_memory(bytes, "choose fewer --bytes")?;
-        let bytes: Vec<u8> = (0..bytes).map(|at| (at * at >> 7) as u8).collect();
+        let bytes: Vec<u8> = (0..bytes).map(|at| ((at * at) >> 7) as u8).collect();
         let blocks = bytes.len().div_ceil(BLOCK);
         let graph = |error: GraphError| PrepareError::Input(error.to_string());
         Ok(Box::new(Ready {

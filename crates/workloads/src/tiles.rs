@@ -1,9 +1,9 @@
 //! Programs that go over a large field again and again, as tasks: one a tile and sweep.
 //!
-//! The field is cut into *bands* of rows, and those into *strips* of columns: a tile is band x strip. Sweep s of a tile reads what sweep s
-//! - 1 left in that tile and the rim of the four beside it, so the task (band b, strip c, sweep s) waits for those of sweep s - 1 of (b,
-//! c), (b - 1, c), (b + 1, c), (b, c - 1) and (b, c + 1). The same dependencies allow sweeps to write in turn into two (or more) fields: a
-//! task that still reads the place that another task overwrites is one of these five, or comes before one of them.
+//! The field is cut into *bands* of rows, and those into *strips* of columns: a tile is band x strip. Sweep s of a tile reads that tile
+//! and the rims of its four neighbours as the sweep before left them. So the task (band b, strip c, sweep s) waits for five tasks of the
+//! sweep before: (b, c), (b - 1, c), (b + 1, c), (b, c - 1) and (b, c + 1). The same dependencies allow sweeps to write in turn into two
+//! (or more) fields: a task that still reads the place that another task overwrites is one of these five, or comes before one of them.
 //!
 //! # Groups
 //!
