@@ -7,22 +7,20 @@
 
 use std::collections::BTreeMap;
 use tanada_harness::compare::{self, Candidate, Options};
-use tanada_policy::central::{Central, Rule};
-use tanada_policy::{Hints, Ready, Site, WorkerId};
+use tanada_policy::central::{Arrival, Central, Rule};
+use tanada_policy::{Ready, Site, WorkerId};
 use tanada_workloads::{Purpose, values_of};
 
 /// Ready tasks by T group, and of one group by age. `Central` puts one lock around it.
 struct LowestGroup(BTreeMap<(u32, u64), Ready>);
 
 impl Rule for LowestGroup {
-    const READS_HINTS: bool = true;
-
     fn build(_site: &Site<'_>) -> Self {
         LowestGroup(BTreeMap::new())
     }
 
-    fn ready(&mut self, age: u64, task: Ready, hints: Hints) {
-        self.0.insert((hints.t, age), task);
+    fn ready(&mut self, task: Ready, arrival: Arrival) {
+        self.0.insert((arrival.hints.t, arrival.age), task);
     }
 
     fn next(&mut self, _worker: WorkerId) -> Option<Ready> {

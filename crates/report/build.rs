@@ -1,8 +1,8 @@
-//! Finds the plotting script that the page embeds.
+//! Copies the plotting script that the page embeds.
 //!
-//! The script is Apache ECharts, carried by the package `charming`, which offers its Rust interface to it but not the
-//! text of the script itself. Cargo knows where the package lies (registry, vendored folder or mirror), and its lock
-//! file holds the package's checksum; so this asks Cargo, and copies the one file to where `include_str!` finds it.
+//! The script is Apache ECharts. The package `charming` carries it, but offers only a Rust interface to it, not the text. Cargo knows the
+//! package's folder (registry, vendored folder or mirror), and the lock file has the package's checksum. This program therefore asks Cargo
+//! for the folder and copies the one file to a place where `include_str!` finds it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +23,7 @@ fn main() {
             path.display()
         )
     });
-    // The script stands inside a <script> element: this text would end the element early.
+    // The script is inside of a <script> element, which this text would end early.
     assert!(
         !script.contains("</script"),
         "{} cannot stand inside a page",
@@ -39,8 +39,8 @@ fn main() {
         .expect("OUT_DIR can be written to");
 }
 
-/// Folder of the package, by `cargo metadata`: without the network when that is enough, as it is after a build that
-/// fetched everything, else with it (a lock file may name packages that only other platforms' builds have fetched).
+/// Returns the folder of the package from `cargo metadata`. Runs without the network if possible, which is the case after a build that
+/// fetched everything, else with it (a lock file may name packages that only builds of other platforms have fetched).
 fn package_folder() -> PathBuf {
     let mut errors = String::new();
     for offline in [true, false] {

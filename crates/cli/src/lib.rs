@@ -4,7 +4,6 @@
 //! stopped by Ctrl-C.
 #![forbid(unsafe_code)]
 
-mod reproduce;
 mod ui;
 mod valgrind;
 mod verbs;

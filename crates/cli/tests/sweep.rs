@@ -45,11 +45,8 @@ fn example(folder: &Path, tasks: u64, records: u64) {
     std::fs::write(folder.join("blocks.tnt"), trace(tasks, records)).expect("it can be written");
 }
 
-fn results(folder: &Path, name: &str) -> (Vec<u8>, Vec<u8>) {
-    let read = |extension: &str| {
-        std::fs::read(folder.join(format!("{name}.{extension}"))).expect("the results are there")
-    };
-    (read("csv"), read("parquet"))
+fn results(folder: &Path, name: &str) -> Vec<u8> {
+    std::fs::read(folder.join(format!("{name}.csv"))).expect("the results are there")
 }
 
 #[test]
@@ -58,17 +55,14 @@ fn rows_are_what_sim_says() {
     let folder = folder.path();
     example(folder, 48, 60);
     let dry = good(folder, &["sweep", "caches.toml", "--dry-run"]).out;
-    assert!(
-        dry.contains("16 runs, into caches.csv and caches.parquet"),
-        "{dry}"
-    );
+    assert!(dry.contains("16 runs, into caches.csv\n"), "{dry}");
     assert!(!folder.join("caches.csv").exists());
     let json = good(folder, &["sweep", "caches.toml", "--json"]).out;
     let rows: Vec<serde_json::Value> = json
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
-    let (csv, parquet) = results(folder, "caches");
+    let csv = results(folder, "caches");
     let csv = String::from_utf8(csv).expect("text");
     let mut lines = csv.lines();
     let header: Vec<&str> = lines.next().expect("a header").split(',').collect();
@@ -116,7 +110,6 @@ fn rows_are_what_sim_says() {
             assert_eq!(row[key], *value, "{key}");
         }
     }
-    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
     assert!(!folder.join("caches.unfinished").exists());
 
     // Another number of threads, another time, under another name: the same bytes.
@@ -127,14 +120,42 @@ fn rows_are_what_sim_says() {
         )
         .out;
         assert!(
-            table.contains("l2.size") && table.contains("16 runs: other.csv and other.parquet"),
+            table.contains("l2.size") && table.contains("16 runs: other.csv\n"),
             "{table}"
         );
-        assert_eq!(
-            results(folder, "other"),
-            (csv.clone().into_bytes(), parquet.clone())
-        );
+        assert_eq!(results(folder, "other"), csv.as_bytes());
     }
+}
+
+#[test]
+#[cfg(feature = "parquet")]
+fn parquet_is_written_if_it_is_asked_for() {
+    let folder = folder();
+    let folder = folder.path();
+    example(folder, 16, 10);
+    let sweep = |name: &str, threads: &str| {
+        let words = ["sweep", "caches.toml", "--parquet", "-o", name, "--threads"];
+        let said = good(folder, &[&words[..], &[threads]].concat());
+        let files = format!("{name}.csv and {name}.parquet");
+        assert!(said.out.contains(&files), "{}", said.out);
+        let parquet = folder.join(format!("{name}.parquet"));
+        std::fs::read(parquet).expect("the results are there")
+    };
+    let one = sweep("one", "1");
+    assert!(one.starts_with(b"PAR1") && one.ends_with(b"PAR1"));
+    assert_eq!(one, sweep("two", "2"), "the bytes do not depend on threads");
+}
+
+#[test]
+#[cfg(not(feature = "parquet"))]
+fn a_build_without_parquet_says_how_to_get_it() {
+    let folder = folder();
+    let folder = folder.path();
+    example(folder, 16, 10);
+    let before = files(folder);
+    let words = ["--parquet", "--features parquet"];
+    bad(folder, &["sweep", "caches.toml", "--parquet"], 2, &words);
+    assert_eq!(files(folder), before, "nothing was run");
 }
 
 /// What is in a folder, hidden files too.
@@ -162,11 +183,8 @@ fn the_page_s_commands_make_its_trace_and_run_its_sweep() {
     for command in &commands {
         good(folder, command);
     }
-    assert_eq!(
-        files(folder),
-        ["blocks.tnt", "caches.csv", "caches.parquet", "caches.toml"]
-    );
-    let (csv, _) = results(folder, "caches");
+    assert_eq!(files(folder), ["blocks.tnt", "caches.csv", "caches.toml"]);
+    let csv = results(folder, "caches");
     let csv = String::from_utf8(csv).expect("text");
     assert_eq!(csv.lines().count(), 1 + 16, "{csv}");
     // Groups are there: under `ts` they make a difference.
@@ -234,10 +252,7 @@ fn a_sweep_that_was_stopped_goes_on_and_ends_with_the_same_bytes() {
     );
     good(folder, &["sweep", "caches.toml"]);
     assert_eq!(results(folder, "caches"), results(whole.path(), "caches"));
-    assert_eq!(
-        files(folder),
-        ["blocks.tnt", "caches.csv", "caches.parquet", "caches.toml"]
-    );
+    assert_eq!(files(folder), ["blocks.tnt", "caches.csv", "caches.toml"]);
 }
 
 #[test]
@@ -360,7 +375,7 @@ fn a_run_without_a_result_does_not_hold_up_the_others() {
         1,
         &["1 of 2 runs have no result", "long.tnt:5"],
     );
-    let (csv, _) = results(folder, "s");
+    let csv = results(folder, "s");
     let csv = String::from_utf8(csv).expect("text");
     let lines: Vec<&str> = csv.lines().collect();
     assert!(

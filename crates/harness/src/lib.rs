@@ -23,6 +23,7 @@
 
 pub use tanada_workloads::h264::{DEMO, DEMO_NAME};
 
+pub mod batch;
 mod candidate;
 mod check;
 pub mod compare;

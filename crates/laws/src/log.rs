@@ -64,7 +64,7 @@ pub struct Log {
 /// What the policy promises, and a log is therefore held to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promises {
-    /// No worker idles while a task is ready ([`Dispatcher::GREEDY`](tanada_policy::Dispatcher::GREEDY)).
+    /// No worker idles while a task is ready ([`Entry::greedy`](tanada_policy::registry::Entry::greedy)).
     pub greedy: bool,
 }
 

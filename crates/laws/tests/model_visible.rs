@@ -2,6 +2,10 @@
 //! another. A worker that is about to sleep asks `may_have` at any time; a `false` that overlooks a task would lose a wake-up.
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p tanada-laws --release --test model_visible`.
+#![allow(
+    unsafe_code,
+    reason = "handles of tasks that threads under a model checker pass around"
+)]
 #![cfg(shuttle)]
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};

@@ -3,19 +3,19 @@
 //! Every command, benchmark, report and test goes through this list; a new dispatcher is one file and one line here.
 
 use crate::Dispatcher;
-use crate::central::{Central, Rule};
-use crate::critical_path::CriticalPath;
-use crate::fcfs::Fcfs;
-use crate::lcfs::Lcfs;
-use crate::locality_steal::Locality;
-use crate::near_steal::Near;
-use crate::random_steal::Random;
-use crate::serial::Serial;
-use crate::slifo::Slifo;
-use crate::stealing::Stealing;
-use crate::ts::Ts;
-use crate::ts_local::TsLocal;
-use crate::ts_sticky::TsSticky;
+use crate::dispatchers::central::{Central, Rule};
+use crate::dispatchers::critical_path::CriticalPath;
+use crate::dispatchers::fcfs::Fcfs;
+use crate::dispatchers::lcfs::Lcfs;
+use crate::dispatchers::locality_steal::Locality;
+use crate::dispatchers::near_steal::Near;
+use crate::dispatchers::random_steal::Random;
+use crate::dispatchers::serial::Serial;
+use crate::dispatchers::slifo::Slifo;
+use crate::dispatchers::stealing::Stealing;
+use crate::dispatchers::ts::Ts;
+use crate::dispatchers::ts_local::TsLocal;
+use crate::dispatchers::ts_sticky::TsSticky;
 
 /// The dispatcher that is taken natively where a user asks for groups and names none.
 pub const GROUPED_POLICY: &str = "ts-local";
@@ -31,7 +31,7 @@ pub struct Entry {
     /// Whether its rule holds exactly with many workers at once, because every turn is one critical section. Otherwise the rule is
     /// exact only while calls come one at a time, as in the toy engine of the laws crate.
     pub exact: bool,
-    /// As [`Dispatcher::GREEDY`].
+    /// Whether no worker idles while a task is ready that it could have. Tests hold every policy to what this says.
     pub greedy: bool,
     /// As [`Dispatcher::READS_GROUPS`].
     pub groups: bool,
@@ -112,23 +112,32 @@ pub trait RuleVisitor {
     fn visit<R: Rule>(self, entry: &'static Entry) -> Self::Out;
 }
 
-const fn entry<D: Dispatcher>(name: &'static str, summary: &'static str, exact: bool) -> Entry {
+const fn entry<D: Dispatcher>(
+    name: &'static str,
+    summary: &'static str,
+    exact: bool,
+    greedy: bool,
+) -> Entry {
     Entry {
         name,
         summary,
         exact,
-        greedy: D::GREEDY,
+        greedy,
         groups: D::READS_GROUPS,
         needs_prepared: D::NEEDS_PREPARED,
     }
 }
 
-/// `central` lines name a [`Rule`], whose dispatcher is `Central<rule>`; `other` lines name a dispatcher.
+/// `central` lines name a [`Rule`], whose dispatcher is `Central<rule>`; `other` lines name a dispatcher. `, greedy = false` behind the type
+/// of a dispatcher that lets workers idle while tasks are ready.
 macro_rules! registry {
-    ($(central $central:literal = $rule:ty: $about_central:literal;)* $(other $other:literal = $type:ty: $about_other:literal;)*) => {
+    (
+        $(central $central:literal = $rule:ty $(, greedy = $central_greedy:literal)?: $about_central:literal;)*
+        $(other $other:literal = $type:ty $(, greedy = $other_greedy:literal)?: $about_other:literal;)*
+    ) => {
         static ALL: &[Entry] = &[
-            $(entry::<Central<$rule>>($central, $about_central, true),)*
-            $(entry::<$type>($other, $about_other, false),)*
+            $(entry::<Central<$rule>>($central, $about_central, true, true $(&& $central_greedy)?),)*
+            $(entry::<$type>($other, $about_other, false, true $(&& $other_greedy)?),)*
         ];
 
         /// Does something with the dispatcher called `name`.
@@ -159,7 +168,7 @@ macro_rules! registry {
 }
 
 registry! {
-    central "serial" = Serial: "the reference: worker 0 takes the oldest ready task, the others nothing";
+    central "serial" = Serial, greedy = false: "the reference: worker 0 takes the oldest ready task, the others nothing";
     central "fcfs" = Fcfs: "the oldest ready task";
     central "lcfs" = Lcfs: "the newest ready task";
     central "ts" = Ts: "cache groups: one T group at a time, each S group on one worker";
@@ -244,14 +253,21 @@ mod tests {
     #[test]
     fn entries_say_what_the_types_say() {
         #[derive(Clone)]
-        struct Greedy;
-        impl Visitor for Greedy {
-            type Out = bool;
-            fn visit<D: Dispatcher>(self, _entry: &'static Entry) -> bool {
-                D::GREEDY
+        struct Constants;
+        impl Visitor for Constants {
+            type Out = (bool, bool);
+            fn visit<D: Dispatcher>(self, _entry: &'static Entry) -> (bool, bool) {
+                (D::READS_GROUPS, D::NEEDS_PREPARED)
             }
         }
-        let listed: Vec<bool> = all().iter().map(|entry| entry.greedy).collect();
-        assert_eq!(for_each(Greedy), listed);
+        let listed = all().iter();
+        let listed = listed.map(|entry| (entry.groups, entry.needs_prepared));
+        assert_eq!(for_each(Constants), Vec::from_iter(listed));
+    }
+
+    #[test]
+    fn only_what_says_so_is_not_greedy() {
+        let lazy = all().iter().filter(|entry| !entry.greedy);
+        assert_eq!(Vec::from_iter(lazy.map(|entry| entry.name)), ["serial"]);
     }
 }

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tanada_policy::central::{Central, Rule};
+use tanada_policy::central::{Arrival, Central, Rule};
 use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId, registry};
 use tanada_runtime::{BuildError, Cancel, GraphError, Pool, TemplateBuilder, TooLate};
 
@@ -299,7 +299,7 @@ impl Rule for Hoarder {
     fn build(_site: &Site<'_>) -> Self {
         Hoarder(Vec::new())
     }
-    fn ready(&mut self, _age: u64, task: Ready, _hints: tanada_runtime::Hints) {
+    fn ready(&mut self, task: Ready, _arrival: Arrival) {
         self.0.push(task);
     }
     fn next(&mut self, _worker: WorkerId) -> Option<Ready> {

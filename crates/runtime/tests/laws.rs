@@ -140,7 +140,6 @@ impl<R: Rule> Drop for Recording<R> {
 
 impl<R: Rule> Dispatcher for Recording<R> {
     type Local = <Central<R, Vec<Logged>> as Dispatcher>::Local;
-    const GREEDY: bool = R::GREEDY;
     fn build(site: &Site<'_>) -> (Self, Vec<Self::Local>) {
         let (inner, locals) = Central::build(site);
         (Recording { inner }, locals)

@@ -1,4 +1,5 @@
 //! Pools: default, environment, idleness, many at once, the end of one, and what is left after `fork(2)`.
+#![allow(unsafe_code, reason = "processor time of the process, fork(2)")]
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;

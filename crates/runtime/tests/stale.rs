@@ -96,10 +96,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
 
 #[test]
 fn a_ticket_of_a_run_that_is_over_claims_no_task_of_the_next_run() {
-    let hints = |user| Hints {
-        user,
-        ..Hints::default()
-    };
+    let hints = |user| Hints::default().with_user(user);
     let pool = Pool::builder()
         .workers(2)
         .build_with::<Holds>("holds")

@@ -86,13 +86,9 @@ fn groups_are_renumbered_densely_and_keep_their_order() {
         .build()
         .expect("a pool");
     instance.run(&pool, &()).expect("a run that ends");
-    let recorded = recorder.take("groups", "any", 1);
-    let mut groups: Vec<_> = recorded
-        .timeline
-        .events
-        .iter()
-        .map(|event| (event.task, event.t, event.s))
-        .collect();
+    let recorded = recorder.take();
+    let groups = recorded.tasks.iter();
+    let mut groups: Vec<_> = groups.map(|task| (task.index, task.t, task.s)).collect();
     groups.sort_unstable();
     assert_eq!(groups, [(0, 2, 1), (1, 0, 0), (2, 1, 2), (3, 2, 2)]);
 }

@@ -1,7 +1,7 @@
 //! Why a simulation came to no result.
 
-use crate::dispatching::{Dispatching, Traffic};
 use crate::machine::MachineError;
+use crate::parts::dispatching::{Dispatching, Traffic};
 use std::fs::File;
 use std::path::Path;
 use tanada_policy::Dispatcher;

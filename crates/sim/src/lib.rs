@@ -1,39 +1,24 @@
 //! The simulated engine: recorded work on machines that are described in a file, under the same policies as natively.
 //!
 //! [`simulate`] runs a [`Trace`] on a [`Machine`] under a registered policy. What comes out is a function of (trace, machine, policy,
-//! seed): the same on every host. The parts are modules of their own, from which further models are built: [`cache`] and [`hierarchy`]
-//! (caches and the cores' paths through them), [`source`] (where a hardware thread gets its records from), [`agenda`] (who acts next, in
-//! a total order), [`dispatching`] (the policy's side), [`tally`] and [`bound`] (what is counted). [`uniform`] is the base model;
-//! `overflow` looks ahead, in both models, for a clock that must pass its end.
+//! seed): the same on every host.
 
 #![deny(unsafe_code)]
 
-pub mod agenda;
-pub mod bound;
-pub mod cache;
-pub mod contended;
-pub mod dispatching;
+mod counts;
 mod error;
-#[allow(unsafe_code)]
-mod handle;
-pub mod hierarchy;
-mod json;
 pub mod machine;
-pub mod machines;
-pub mod observer;
-pub mod outcome;
-mod overflow;
-pub mod prepare;
-pub mod report;
-pub mod reuse;
-pub mod source;
-pub mod tally;
-pub mod uniform;
+mod models;
+mod observer;
+mod parts;
 
+pub use counts::outcome::{self, Outcome};
+pub use counts::report::timeline;
+pub use counts::reuse::reuse;
 pub use error::SimError;
+pub use machine::registry as machines;
 pub use machine::{Machine, MachineError};
 pub use observer::{Observer, Run};
-pub use outcome::Outcome;
 /// What traces are read with, for who depends on the simulator only.
 pub use tanada_trace;
 
@@ -132,7 +117,7 @@ pub fn simulate_with<D: Dispatcher>(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, SimError> {
     match machine.model {
-        Model::Uniform => uniform::run::<D>(trace, machine, policy, options, observer),
-        Model::Contended => contended::run::<D>(trace, machine, policy, options, observer),
+        Model::Uniform => models::uniform::run::<D>(trace, machine, policy, options, observer),
+        Model::Contended => models::contended::run::<D>(trace, machine, policy, options, observer),
     }
 }

@@ -1,4 +1,4 @@
-//! A reader of the binary form that is made from docs/traces.md alone: if it and the crate agree, the page is exact.
+//! A reader of the binary form written from docs/traces.md alone: if it and the crate agree, the page is exact.
 
 mod common;
 
@@ -8,7 +8,7 @@ use tanada_trace::{Groups, Kind, Record, Trace};
 
 const BOOK: &str = include_str!("../../../docs/traces.md");
 
-/// A number of the lowest byte first.
+/// Reads a little-endian number.
 fn fixed(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -16,7 +16,7 @@ fn fixed(bytes: &[u8]) -> u64 {
         .fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
-/// Takes `count` bytes from the front.
+/// Removes `count` bytes from the front and returns them.
 fn take<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
     let (front, rest) = bytes.split_at(count);
     *bytes = rest;
@@ -44,7 +44,7 @@ fn signed(bytes: &mut &[u8]) -> i64 {
     }
 }
 
-/// ID, T, S, depth, name, groupings, hints, edges, and block and place of the records.
+/// ID, T, S, depth, name, groupings, hints, edges, and block and position of the records.
 type BookTask = (
     i64,
     i64,
@@ -135,7 +135,7 @@ fn read(file: &[u8]) -> Book {
     Book { blocks, tasks }
 }
 
-/// The records that begin there.
+/// Returns the records of the task that begins at this block and position.
 fn records(book: &Book, (block, place): (u64, u64)) -> Vec<Record> {
     let parts = |block: u64| {
         let bytes = &book.blocks[block as usize];

@@ -1,10 +1,10 @@
-//! Every fault of a text is told with its file, its line and what to do.
+//! Each fault of a text is reported with its file, its line and what to do.
 
 use std::time::{Duration, Instant};
 
 use tanada_trace::{Groups, Trace};
 
-/// The message of a text that must be refused.
+/// Returns the error message of a text that must be refused.
 fn message(text: impl AsRef<[u8]>) -> String {
     let begin = Instant::now();
     let error = Trace::parse(text.as_ref(), "in.tnt", &Groups::Plain).unwrap_err();
@@ -13,7 +13,7 @@ fn message(text: impl AsRef<[u8]>) -> String {
     error.to_string()
 }
 
-/// With the header before it.
+/// The text with a header before it.
 fn after_header(text: &str) -> String {
     message(format!("tanada-trace 1\n{text}"))
 }
@@ -212,7 +212,7 @@ fn not_utf8_and_long() {
         message.len() < 200 && message.starts_with("in.tnt:2: unknown word `xxxx"),
         "{message}"
     );
-    // A comment may be as long as it likes, and has an end.
+    // A comment may have any length, and its end is found.
     let comment = format!(
         "tanada-trace 1 #{}\ntask 1\n{}#{}\nx 7\nx -1",
         "y".repeat(3 << 20),
@@ -225,7 +225,7 @@ fn not_utf8_and_long() {
     );
 }
 
-/// Files of systems whose lines end with a carriage return and a line feed are the same traces.
+/// Files whose lines end with a carriage return and a line feed are the same traces.
 #[test]
 fn carriage_returns_before_line_feeds() {
     let text = "tanada-trace 1 # a\n\ntask 1 name=a T=2 # b\nx 5\n\nr 0x10 4\ntask 2 h:a=b\n dep 1 2\nw 1 1";
@@ -237,7 +237,7 @@ fn carriage_returns_before_line_feeds() {
     assert!(windows.name(0) == "a" && parse(&format!("{text}\r")).records() == 3);
 }
 
-/// Random bytes after a header, and without one, end quickly.
+/// Random bytes with and without a header are refused in time.
 #[test]
 fn junk() {
     let mut state = 1_u64;
@@ -257,7 +257,7 @@ fn junk() {
 
 #[test]
 fn cycles_name_a_task_and_a_line() {
-    // 1 -> 2 -> 3 -> 4 -> 2, and 5 behind it.
+    // 1 -> 2 -> 3 -> 4 -> 2, with 5 behind the cycle.
     let text =
         "task 1\ntask 2\ntask 3\ntask 4\ntask 5\ndep 1 2\ndep 2 3\nfork 3 4\ndep 4 2\ndep 4 5\n";
     let message = after_header(text);
@@ -267,7 +267,7 @@ fn cycles_name_a_task_and_a_line() {
         "in.tnt:10: tasks wait for each other in a cycle: task 2 waits for task 4, and that for task 2 in turn; remove a dependency",
     ];
     assert!(good.contains(&&*message), "{message}");
-    // So deep that a recursive search would not come back.
+    // Too deep for a recursive search.
     let count = 300_000;
     let mut text = String::from("tanada-trace 1\n");
     for id in 0..count {
@@ -278,7 +278,7 @@ fn cycles_name_a_task_and_a_line() {
 }
 
 #[test]
-fn groups_that_nobody_has() {
+fn missing_groups() {
     let text = b"tanada-trace 1\ntask 1 T:a=1 S:b=2\n";
     let error = Trace::parse(text, "in.tnt", &Groups::Named("c".into())).unwrap_err();
     assert!(error.is_usage());

@@ -201,11 +201,11 @@ fn a_recording_has_the_tasks_of_a_run_and_is_the_same_again() {
         prepared
             .set_up(Way::Tasks(&pool), &Cancel::new())
             .expect("it can be set up");
-        recorder.take("", "", 2);
+        recorder.take();
         prepared
             .run(Way::Tasks(&pool), &Cancel::new(), None)
             .expect("it runs");
-        let tasks = recorder.take("", "", 2).totals.tasks;
+        let tasks = recorder.take().totals.tasks;
         let recorded = recording.recorded.total.tasks;
         assert!(
             recorded <= tasks && recorded * 2 > tasks,

@@ -85,7 +85,8 @@ pub(crate) fn arguments<C: clap::Args>(workload: &dyn Workload, purpose: Purpose
     specs.map(argument).collect()
 }
 
-fn argument(spec: &OptionSpec, purpose: Purpose) -> Arg {
+/// The argument of an option.
+pub(crate) fn argument(spec: &OptionSpec, purpose: Purpose) -> Arg {
     let parser: ValueParser = match spec.kind() {
         Kind::Switch => {
             return Arg::new(spec.flag())
@@ -122,12 +123,14 @@ fn argument(spec: &OptionSpec, purpose: Purpose) -> Arg {
 }
 
 fn values(workload: &dyn Workload, matches: &ArgMatches, purpose: Purpose) -> Values {
-    let mut values = values_of(workload, purpose);
-    for spec in workload
-        .options()
-        .iter()
-        .filter(|spec| spec.is_for(purpose))
-    {
+    let values = values_of(workload, purpose);
+    with_given(values, workload.options(), matches)
+}
+
+/// Returns `values` of `specs` with those that the command line gives.
+pub(crate) fn with_given(mut values: Values, specs: &[OptionSpec], matches: &ArgMatches) -> Values {
+    let purpose = values.purpose();
+    for spec in specs.iter().filter(|spec| spec.is_for(purpose)) {
         let flag = spec.flag();
         if matches.value_source(flag) != Some(ValueSource::CommandLine) {
             continue;

@@ -9,7 +9,7 @@ use tanada_report::to_list;
 
 /// Run all combinations of traces, machines, settings and policies, on all cores of this host
 ///
-/// The results go to one table, as CSV and as Parquet. A sweep that was stopped goes on where it was when the same command is given again,
+/// The results go to one table, as CSV and, if --parquet is given, as Parquet. A sweep that was stopped goes on where it was when the same command is given again,
 /// and ends with the same bytes, whatever the number of threads. The sweep file is described in docs/sweep.md.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -20,9 +20,13 @@ pub(crate) struct Args {
     /// The sweep file: what is run
     spec: PathBuf,
 
-    /// Name of the results without extension: NAME.csv and NAME.parquet, meanwhile NAME.unfinished [default: that of the sweep file]
+    /// Name of the results without extension: NAME.csv (and NAME.parquet), meanwhile NAME.unfinished [default: that of the sweep file]
     #[arg(short, long, value_name = "NAME")]
     output: Option<PathBuf>,
+
+    /// Write Parquet as well; needs a build with `--features parquet`
+    #[arg(long)]
+    parquet: bool,
 
     /// How many simulations run at once [default: as many as this host has cores]
     #[arg(long, value_name = "N")]
@@ -41,13 +45,14 @@ pub(crate) struct Args {
 const SHOWN: usize = 100;
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let sweep = Sweep::read(&args.spec, args.output.as_deref()).map_err(failed)?;
+    let sweep = Sweep::read(&args.spec, args.output.as_deref(), args.parquet).map_err(failed)?;
     let outputs = sweep.outputs();
-    let files = format!(
-        "{} and {}",
-        outputs.csv.display(),
-        outputs.parquet.display()
-    );
+    let files = [Some(&outputs.csv), outputs.parquet.as_ref()].into_iter();
+    let files: Vec<String> = files
+        .flatten()
+        .map(|file| file.display().to_string())
+        .collect();
+    let files = files.join(" and ");
     if args.dry_run {
         return ui::print(&planned(&sweep, args.json, &files));
     }
@@ -97,6 +102,7 @@ pub(crate) fn run(args: Args) -> Outcome {
 fn failed(error: Error) -> Failure {
     match error {
         Error::Paused(journal) => Failure::Paused(journal),
+        Error::NoParquet => Failure::Usage(format!("--parquet: {error}")),
         error => Failure::Input(error.to_string()),
     }
 }

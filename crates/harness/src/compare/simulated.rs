@@ -217,7 +217,7 @@ fn chart(
     runs: &[Run],
     phase: Option<&Phase>,
 ) -> Timeline {
-    let mut all = tanada_sim::report::timeline(&recording.trace, outcome, "", runs);
+    let mut all = tanada_sim::timeline(&recording.trace, outcome, "", runs);
     all.label = format!("{} on {}", outcome.policy, outcome.machine);
     let (first, begins) = &recording.made.phases;
     let Some(phase) = phase.filter(|_| !begins.is_empty()) else {

@@ -5,6 +5,7 @@
 //! threads nor interruptions change a byte.
 
 mod journal;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod plan;
 mod rows;
@@ -31,6 +32,11 @@ pub enum Error {
     /// The sweep file, what it names, or an output is at fault.
     #[error("{0}")]
     Input(String),
+    /// Parquet was asked for, which this build cannot write.
+    #[error(
+        "this build of tanada writes CSV only; build it with `cargo build --release --features parquet`, or leave Parquet out"
+    )]
+    NoParquet,
     /// The sweep was cancelled; the next run of it goes on from the journal in this file.
     #[error("stopped; the results so far are in {}", .0.display())]
     Paused(PathBuf),
@@ -65,14 +71,14 @@ pub struct Progress {
 pub struct Outputs {
     /// The table as CSV.
     pub csv: PathBuf,
-    /// The table as Parquet.
-    pub parquet: PathBuf,
+    /// The table as Parquet, if it was asked for.
+    pub parquet: Option<PathBuf>,
     /// The results so far, until the sweep is complete.
     pub journal: PathBuf,
 }
 
 impl Outputs {
-    fn named(base: &Path) -> Outputs {
+    fn named(base: &Path, parquet: bool) -> Outputs {
         let with = |extension: &str| {
             let mut name = base.to_owned().into_os_string();
             name.push(extension);
@@ -80,7 +86,7 @@ impl Outputs {
         };
         Outputs {
             csv: with(".csv"),
-            parquet: with(".parquet"),
+            parquet: parquet.then(|| with(".parquet")),
             journal: with(".unfinished"),
         }
     }
@@ -95,11 +101,15 @@ pub struct Sweep {
 
 impl Sweep {
     /// Reads the sweep file `spec`; traces and machines that it names are looked for beside it. The outputs are called `output` with
-    /// extensions added, by default as the sweep file without its extension.
+    /// extensions added, by default as the sweep file without its extension. `parquet` asks for the table as Parquet besides CSV.
     ///
     /// # Errors
-    /// If the file is unsound or names what is not there; the text begins with the file and the line.
-    pub fn read(spec: &Path, output: Option<&Path>) -> Result<Sweep, Error> {
+    /// If the file is unsound or names what is not there; the text begins with the file and the line. [`Error::NoParquet`] if `parquet`
+    /// is set and this crate was built without its feature `parquet`.
+    pub fn read(spec: &Path, output: Option<&Path>, parquet: bool) -> Result<Sweep, Error> {
+        if parquet && !cfg!(feature = "parquet") {
+            return Err(Error::NoParquet);
+        }
         let name = spec.display().to_string();
         let text = std::fs::read(spec).map_err(|error| at_fault(&name, error))?;
         // Bytes that are no UTF-8 become text that is no TOML, on the same line.
@@ -108,7 +118,7 @@ impl Sweep {
         let base = output.map_or_else(|| spec.with_extension(""), Path::to_owned);
         Ok(Sweep {
             plan: Plan::new(&parsed, &name, folder)?,
-            outputs: Outputs::named(&base),
+            outputs: Outputs::named(&base, parquet),
         })
     }
 
@@ -143,19 +153,25 @@ impl Sweep {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Vec<Row>, Error> {
         let outputs = &self.outputs;
-        // Before hours of work: can they be written? Not kept open, since a kill would leave the files behind that stand in for them.
+        // Outputs that cannot be written are refused before hours of work. They are not kept open, since a killed process would leave
+        // their temporary files behind.
         OutputFile::open(&outputs.csv)?;
-        OutputFile::open(&outputs.parquet)?;
+        if let Some(parquet) = &outputs.parquet {
+            OutputFile::open(parquet)?;
+        }
         let (mut journal, known) = Journal::open(&outputs.journal)?;
         let results = work::all(&self.plan, known, &mut journal, threads, cancel, progress)?;
         let rows = (0..self.plan.len())
             .map(|number| self.row(number, &results))
             .collect::<Result<Vec<Row>, Error>>()?;
         let columns = columns(&rows);
-        let parquet =
-            parquet::bytes(&columns).map_err(|error| at_fault(outputs.parquet.display(), error))?;
         OutputFile::open(&outputs.csv)?.finish(csv(&columns, rows.len()).as_bytes())?;
-        OutputFile::open(&outputs.parquet)?.finish(&parquet)?;
+        #[cfg(feature = "parquet")]
+        if let Some(path) = &outputs.parquet {
+            let bytes =
+                parquet::bytes(&columns).map_err(|error| at_fault(path.display(), error))?;
+            OutputFile::open(path)?.finish(&bytes)?;
+        }
         journal.remove()?;
         Ok(rows)
     }

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::num::NonZero;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use tanada_runtime::Cancel;
 use tanada_sim::{Options, SimError, simulate};
 use tanada_trace::Trace;
 
@@ -13,9 +15,9 @@ use super::journal::Journal;
 use super::plan::{Cell, Plan};
 use super::rows::ERROR;
 use super::{Error, Progress};
-use tanada_runtime::Cancel;
+use crate::batch;
 
-/// Results by identity, those that were `known` among them; each new one is in the journal as soon as it is there.
+/// Runs what is not `known` and returns all results by identity. Each new result is in the journal as soon as it is there.
 pub(super) fn all(
     plan: &Plan,
     known: HashMap<String, String>,
@@ -24,75 +26,58 @@ pub(super) fn all(
     cancel: &Cancel,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<HashMap<String, String>, Error> {
-    const LOOK: Duration = Duration::from_millis(50);
     let left: Vec<usize> = (0..plan.len())
         .filter(|&number| !known.contains_key(&plan.identity(plan.cell(number))))
         .collect();
     let work = Work {
         plan,
-        left: &left,
-        next: AtomicUsize::new(0),
         ended: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         loaded: Mutex::default(),
     };
     let host = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-    let threads = threads.unwrap_or(host).get().min(left.len());
+    let threads = threads.unwrap_or(host).get();
     let begin = Instant::now();
     let tasks = left
         .iter()
         .map(|&number| plan.inputs[plan.cell(number).input].tasks)
         .sum();
     let mut runs = plan.len() - left.len();
-    let mut results = known;
-    let mut failure = None;
-    std::thread::scope(|scope| {
-        let (send, receive) = mpsc::channel();
-        for _ in 0..threads {
-            let (work, send) = (&work, send.clone());
-            scope.spawn(move || {
-                let mut held = None;
-                while let Some((number, result)) = work.one(&mut held) {
-                    if send.send((number, result)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(send);
-        loop {
-            match receive.recv_timeout(LOOK) {
-                Ok((number, Ok(row))) => {
-                    let identity = plan.identity(plan.cell(number));
-                    if let Err(error) = journal.add(&identity, &row) {
-                        failure.get_or_insert(error);
-                        work.stop.store(true, Ordering::Relaxed);
-                    }
-                    results.insert(identity, row);
-                    runs += 1;
-                }
-                Ok((_, Err(error))) => {
-                    failure.get_or_insert(error);
-                    work.stop.store(true, Ordering::Relaxed);
-                }
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+    let (mut results, mut failure) = (known, None);
+    let worker = || {
+        let (work, left) = (&work, &left);
+        let mut held = None;
+        move |place: usize| work.run(plan.cell(left[place]), &mut held)
+    };
+    batch::run(left.len(), threads, worker, |result| {
+        let kept = match result {
+            Some((place, Ok(row))) => {
+                let identity = plan.identity(plan.cell(left[place]));
+                let kept = journal.add(&identity, &row);
+                results.insert(identity, row);
+                runs += 1;
+                kept
             }
-            if cancel.is_cancelled() {
-                work.stop.store(true, Ordering::Relaxed);
-            }
-            progress(Progress {
-                runs,
-                of: plan.len(),
-                left: time_left(begin.elapsed(), work.ended.load(Ordering::Relaxed), tasks),
-                restarted: journal.restarted,
-            });
+            Some((_, Err(error))) => Err(error),
+            None => Ok(()),
+        };
+        if let Err(error) = kept {
+            failure.get_or_insert(error);
         }
+        progress(Progress {
+            runs,
+            of: plan.len(),
+            left: time_left(begin.elapsed(), work.ended.load(Ordering::Relaxed), tasks),
+            restarted: journal.restarted,
+        });
+        if failure.is_none() && !cancel.is_cancelled() {
+            return ControlFlow::Continue(());
+        }
+        work.stop.store(true, Ordering::Relaxed);
+        ControlFlow::Break(())
     });
     match failure {
-        _ if cancel.is_cancelled() && results.len() < plan.len() => {
-            Err(Error::Paused(journal.path.clone()))
-        }
+        _ if cancel.is_cancelled() && runs < plan.len() => Err(Error::Paused(journal.path.clone())),
         Some(failure) => Err(failure),
         None => Ok(results),
     }
@@ -101,9 +86,6 @@ pub(super) fn all(
 /// What the threads share.
 struct Work<'a> {
     plan: &'a Plan,
-    /// Numbers of the runs that have no result.
-    left: &'a [usize],
-    next: AtomicUsize,
     /// Tasks that ended, of all runs.
     ended: AtomicU64,
     stop: AtomicBool,
@@ -115,15 +97,7 @@ struct Work<'a> {
 type Slot = Mutex<Option<Arc<Trace>>>;
 
 impl Work<'_> {
-    /// Does the next run; nothing when there is none. `held` keeps the trace for the run after it.
-    fn one(&self, held: &mut Option<Arc<Slot>>) -> Option<(usize, Result<String, Error>)> {
-        if self.stop.load(Ordering::Relaxed) {
-            return None;
-        }
-        let number = *self.left.get(self.next.fetch_add(1, Ordering::Relaxed))?;
-        Some((number, self.run(self.plan.cell(number), held)))
-    }
-
+    /// Simulates a run; `held` keeps its trace for the next run of the thread.
     fn run(&self, cell: Cell, held: &mut Option<Arc<Slot>>) -> Result<String, Error> {
         let trace = self.trace(cell, held)?;
         let input = &self.plan.inputs[cell.input];
@@ -152,12 +126,12 @@ impl Work<'_> {
             Ok(outcome) => Ok(outcome.to_json_line()),
             Err(SimError::Cancelled) => Err(Error::Input("stopped".to_owned())),
             Err(SimError::Trace(error)) => Err(Error::Input(error.to_string())),
-            // One run's fault is no reason to leave the others out.
+            // A run that fails has a row that says why; the others go on.
             Err(error) => Ok(serde_json::json!({ ERROR: error.to_string() }).to_string()),
         }
     }
 
-    /// The trace of a run, loaded by whoever needs it first.
+    /// The trace of a run, loaded by the first thread that needs it.
     fn trace(&self, cell: Cell, held: &mut Option<Arc<Slot>>) -> Result<Arc<Trace>, Error> {
         let slot = {
             let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
@@ -178,7 +152,7 @@ impl Work<'_> {
     }
 }
 
-/// As long as what is left takes if tasks go on ending as they did.
+/// The time until `tasks` tasks have ended, if they go on ending as the first `ended` did in `elapsed`.
 fn time_left(elapsed: Duration, ended: u64, tasks: u64) -> Option<Duration> {
     if ended == 0 || tasks < ended {
         return None;

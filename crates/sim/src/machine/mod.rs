@@ -1,13 +1,18 @@
 //! Machines: what a TOML file says of caches, costs and cores, checked as a whole.
 
+pub(crate) mod contended;
 mod document;
+pub mod registry;
 mod topology;
 
 pub(crate) use document::LONGEST_FILE;
 pub use document::Section;
 use document::{Place, Table};
 
-use crate::contended::tables::{LONGEST_CYCLES, SharedTable, Tables};
+use contended::{LONGEST_CYCLES, SharedTable, Tables};
+
+/// A moment or a span of time, in cycles of the cores' clock.
+pub type Cycle = u64;
 
 /// Most cache lines that the caches of one machine may have together: a file is refused before it could ask for gigabytes.
 pub const MOST_LINES: u64 = 1 << 26;
@@ -67,7 +72,7 @@ impl MachineError {
 pub enum Model {
     /// Every miss of a level costs the same, nothing has to wait.
     Uniform,
-    /// Shared caches, memory and the dispatcher take time and make others wait; see [`contended`](crate::contended).
+    /// Shared caches, memory and the dispatcher take time and make others wait; see [`contended`](crate::models::contended).
     Contended,
 }
 
@@ -375,7 +380,7 @@ impl Machine {
         }
         let contended = match model {
             Model::Uniform => Tables::default(),
-            Model::Contended => contended(&mut section, cores, &caches, coherence)?,
+            Model::Contended => read_contended(&mut section, cores, &caches, coherence)?,
         };
         section.finish()?;
         Ok(Machine {
@@ -423,7 +428,7 @@ impl Machine {
 }
 
 /// What the contended model adds.
-fn contended(
+fn read_contended(
     section: &mut Section<'_>,
     cores: u16,
     caches: &[CacheTable],

@@ -1,4 +1,4 @@
-//! Numbers of seven bits a byte, the lowest first (LEB128).
+//! Variable-length integers: seven bits a byte, the lowest first (LEB128).
 
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -8,7 +8,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Small negative numbers become small ones too: 0, -1, 1, -2... are 0, 1, 2, 3...
+/// Maps 0, -1, 1, -2, ... to 0, 1, 2, 3, ..., so that small negative numbers become small varints too.
 pub(crate) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
@@ -21,7 +21,7 @@ pub(crate) fn put_zigzag(out: &mut Vec<u8>, value: i64) {
     put_varint(out, zigzag(value));
 }
 
-/// Reads what [`put_varint`] wrote; nothing at the end and where the bytes are no number.
+/// Reads what [`put_varint`] wrote. Returns `None` at the end and if the bytes are no number of 64 bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Varints<'a> {
     bytes: &'a [u8],

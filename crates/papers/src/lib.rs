@@ -1,0 +1,104 @@
+//! Reproductions of papers: published figures beside those that are simulated here.
+//!
+//! A paper is a folder (its data, its parameters, its claim) and one line in [`all`]. What papers share lies beside the folders:
+//! published tables ([`published`]), statistics, rows and bars of a claim ([`Item`], [`Bar`]), charts, and [`Reproduction`], which makes
+//! JSON, text and a page of them.
+#![forbid(unsafe_code)]
+
+mod chart;
+mod page;
+mod published;
+mod reproduction;
+mod statistics;
+mod toshiba;
+
+pub use page::{Figure, Layout};
+pub use reproduction::{Bar, Item, Reproduction, Table};
+
+use tanada_runtime::Cancel;
+use tanada_sim::SimError;
+use tanada_workloads::options::{OptionSpec, Values};
+
+/// A paper whose figures can be reproduced.
+pub trait Paper: Sync {
+    /// The name by which the command line calls the paper: one word.
+    fn name(&self) -> &'static str;
+
+    /// What the paper is about and which of its tables are reproduced: one line.
+    fn about(&self) -> &'static str;
+
+    /// Options of this paper, besides those of [`Request`].
+    fn options(&self) -> &'static [OptionSpec];
+
+    /// Arguments after `tanada reproduce NAME` that help shows as examples.
+    fn examples(&self) -> &'static [&'static str];
+
+    /// Simulates what the paper's figures need. `progress` is called at least ten times a second while simulations run.
+    ///
+    /// # Errors
+    /// If an option or an input is wrong, or if `cancel` stopped the work.
+    fn reproduce(
+        &self,
+        request: &Request,
+        progress: &mut dyn FnMut(Progress<'_>),
+        cancel: &Cancel,
+    ) -> Result<Found, Error>;
+}
+
+/// Returns all papers: a new one adds its line here.
+pub fn all() -> &'static [&'static dyn Paper] {
+    &[&toshiba::Toshiba]
+}
+
+/// What is asked of a paper.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Whether a smaller sample is enough.
+    pub quick: bool,
+    /// Threads on which simulations run.
+    pub threads: usize,
+    /// The values of [`Paper::options`].
+    pub values: Values,
+}
+
+/// How far the work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress<'a> {
+    /// What is being done.
+    pub what: &'a str,
+    /// Pieces of it that have ended.
+    pub done: usize,
+}
+
+/// What [`Paper::reproduce`] found.
+#[derive(Debug)]
+pub enum Found {
+    /// Published figures and ours.
+    Figures(Box<Reproduction>),
+    /// What another job of the paper found, such as a search for its parameters: one line of JSON.
+    Json(String),
+}
+
+/// Why there is no reproduction.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An option has a wrong value.
+    #[error("{0}")]
+    Usage(String),
+    /// An input is at fault.
+    #[error("{0}")]
+    Input(String),
+    /// The work was cancelled.
+    #[error("stopped before the end")]
+    Cancelled,
+}
+
+impl From<SimError> for Error {
+    fn from(error: SimError) -> Error {
+        match error {
+            SimError::Cancelled => Error::Cancelled,
+            error => Error::Input(error.to_string()),
+        }
+    }
+}

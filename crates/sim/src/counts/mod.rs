@@ -1,0 +1,9 @@
+//! What a run counts, and what its results are.
+
+pub(crate) mod bound;
+mod json;
+pub mod outcome;
+pub(crate) mod overflow;
+pub(crate) mod report;
+pub(crate) mod reuse;
+pub(crate) mod tally;

@@ -1,0 +1,4 @@
+//! The models: which rules of time hold.
+
+pub(crate) mod contended;
+pub(crate) mod uniform;
