@@ -16,6 +16,9 @@ use tanada_workloads::{Workload, values_of};
 
 const BLOCK: usize = 16 << 10;
 
+const OPTIONS: &[OptionSpec] =
+    &[OptionSpec::count("bytes", "N", (1, 1 << 32), "Length of the text").default("4194304")];
+
 type Counts = [u64; 256];
 
 /// What tasks work on.
@@ -60,18 +63,13 @@ impl Workload for Histogram {
     }
 
     fn options(&self) -> &'static [OptionSpec] {
-        const {
-            &[
-                OptionSpec::count("bytes", "N", (1, 1 << 32), "Length of the text")
-                    .default("4194304"),
-            ]
-        }
+        OPTIONS
     }
 
     fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, PrepareError> {
         let bytes = values.count("bytes");
         site.require_memory(bytes, "choose fewer --bytes")?;
-        let bytes: Vec<u8> = (0..bytes).map(|at| (at * at >> 7) as u8).collect();
+        let bytes: Vec<u8> = (0..bytes).map(|at| ((at * at) >> 7) as u8).collect();
         let blocks = bytes.len().div_ceil(BLOCK);
         let graph = |error: GraphError| PrepareError::Input(error.to_string());
         Ok(Box::new(Ready {
@@ -136,7 +134,12 @@ impl Prepared for Ready {
             Way::Tasks(pool) => self.tasks.run_with_cancel(pool, &self.text, cancel)?,
             Way::Today(pool) => self.loops.run_with_cancel(pool, &self.text, cancel)?,
             Way::Sequential => {
-                (0..self.text.blocks.len()).for_each(|at| self.text.count(at));
+                for at in 0..self.text.blocks.len() {
+                    if cancel.is_cancelled() {
+                        return Err(GraphError::Cancelled.into());
+                    }
+                    self.text.count(at);
+                }
                 self.text.add();
             }
         }

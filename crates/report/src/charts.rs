@@ -9,7 +9,7 @@ use crate::colours::{self, hex};
 use crate::columns::{engine, thousands};
 use crate::headline::{comparable_sets, workers_of};
 use crate::parts::{Accesses, CacheUse, Reuse, Stalls};
-use crate::schema::{Engine, Report, RunResult, SEQUENTIAL};
+use crate::schema::{Engine, Report, RunResult, SEQUENTIAL, TODAY};
 
 /// A heading, a caption on how to read the charts, and the charts.
 pub(crate) struct Section {
@@ -314,8 +314,9 @@ fn beside(sets: &[Vec<&RunResult>], labels: &Labels) -> Option<Chart> {
     }
     let mut policies: Vec<&str> = Vec::new();
     for run in rated.iter().flat_map(|(set, _)| set.iter()) {
-        if run.policy != SEQUENTIAL && !policies.contains(&run.policy.as_str()) {
-            policies.push(&run.policy);
+        let policy = run.policy.as_str();
+        if !matches!(policy, SEQUENTIAL | TODAY) && !policies.contains(&policy) {
+            policies.push(policy);
         }
     }
     let rows = policies.iter().map(|&policy| Row {

@@ -322,9 +322,11 @@ mod tests {
         other_cut.tasks_mode = "row".to_owned();
         let said = verdicts(&[&slow, &ts, &other_cut]).remove(0);
         assert!(said.contains("1.14 times as fast as fcfs"), "{said}");
-        let sequential = run(SEQUENTIAL, 0.5, 17e3, 0.0, 1.0);
-        let said = verdicts(&[&sequential, &ts]);
-        assert!(said.is_empty(), "it runs no tasks: {said:?}");
+        for without in [SEQUENTIAL, TODAY] {
+            let without = run(without, 0.5, 17e3, 0.0, 1.0);
+            let said = verdicts(&[&without, &ts]);
+            assert!(said.is_empty(), "these tasks are not its own: {said:?}");
+        }
         let mut simulated = steal.clone();
         simulated.engine = Engine::Simulated;
         assert!(verdicts(&[&simulated, &ts]).is_empty());

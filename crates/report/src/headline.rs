@@ -128,9 +128,10 @@ fn fastest(set: &[&RunResult]) -> String {
     .into_iter()
     .flatten()
     .collect();
-    let against = match against.is_empty() {
-        true => String::new(),
-        false => format!(", {}", against.join(" and ")),
+    let against = match against.split_last() {
+        None => String::new(),
+        Some((last, [])) => format!(", {last}"),
+        Some((last, others)) => format!(", {} and {last}", others.join(", ")),
     };
     format!("{} was fastest{frames}{against}.", best.policy)
 }

@@ -394,7 +394,7 @@ pub struct RunResult {
     pub policy: String,
     /// Workers, or simulated cores.
     pub workers: u16,
-    /// Groups that the tasks carried: `a`, `b`, `own`, `none`.
+    /// Groups that the tasks carried: `default`, `none`, or another pattern of the workload; empty: there are none.
     pub groups: String,
     /// Whether the dispatcher looks at groups.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -402,7 +402,7 @@ pub struct RunResult {
     /// The workload's data in relation to the caches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
-    /// How the work was cut into tasks: `paper`, `mb`, `row`, `own`; empty if there is no choice.
+    /// How the work was cut into tasks: `default`, `row`, `macroblock`, `paper`; empty: there is one way.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tasks_mode: String,
     /// Times of the repeats.

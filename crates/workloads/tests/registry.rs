@@ -1,4 +1,5 @@
-//! What every registered workload keeps, whoever wrote it: options that make sense, and the same result in every way and under every policy.
+//! What every registered workload keeps, whoever wrote it: options that make sense, and the same result in every way and under every
+//! policy.
 
 use md5::{Digest as _, Md5};
 use std::ops::ControlFlow;
@@ -32,6 +33,9 @@ impl Output for Parts {
     }
 
     fn write(&mut self, bytes: &[u8]) {
+        if self.0.is_empty() {
+            self.begin();
+        }
         self.0.last_mut().expect("a part was begun").update(bytes);
     }
 }

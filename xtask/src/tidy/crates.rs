@@ -84,7 +84,6 @@ const TABLE: &[Allowed] = &[
     allowed(
         "tanada-harness",
         &[
-            "tanada-h264",
             "tanada-policy",
             "tanada-report",
             "tanada-runtime",

@@ -100,8 +100,8 @@ pub(crate) fn argument(spec: &OptionSpec, purpose: Purpose) -> Arg {
             let values = names.map(|name| PossibleValue::new(name.name).aliases(name.aliases));
             PossibleValuesParser::new(values).into()
         }
-        Kind::Path => value_parser!(PathBuf).into(),
-        _ => value_parser!(String).into(),
+        Kind::Path => value_parser!(PathBuf),
+        _ => value_parser!(String),
     };
     let mut argument = Arg::new(spec.flag())
         .value_name(spec.placeholder())

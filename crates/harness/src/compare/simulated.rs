@@ -40,7 +40,7 @@ pub(super) struct Task<'a> {
 /// The chip as a place to cut work for.
 fn site(machine: &Machine) -> Site {
     let cache = |level: u8| {
-        let of_level = machine.caches.iter().filter(|cache| cache.level == level);
+        let mut of_level = machine.caches.iter().filter(|cache| cache.level == level);
         of_level.next_back().map(|cache| cache.size)
     };
     let last = machine.caches.iter().map(|cache| cache.level).max();
