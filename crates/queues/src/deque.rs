@@ -226,8 +226,8 @@ impl Stealer {
         self.steal_if(|_| true)
     }
 
-    /// As [`Stealer::steal`], but first calls `accept` with the digest of the oldest task, and takes the task only if that returns true. The
-    /// task that is taken is the one with that digest. (Paper 5's conditional take.)
+    /// As [`Stealer::steal`], but first calls `accept` with the digest of the oldest task, and takes the task only if that returns true.
+    /// The task that is taken is the one with that digest. (Paper 5's conditional take.)
     #[inline]
     pub fn steal_if(&self, accept: impl FnOnce(u16) -> bool) -> Steal {
         let top = self.shared.top.0.load(Ordering::SeqCst);

@@ -16,7 +16,8 @@
 //! operations, an `is_empty` after a push returns false, unless another thread has taken the task or is taking it. That is one half of
 //! the protocol by which no wake-up is lost (Dekker's pattern):
 //!
-//! - the thread that makes work **pushes** (`SeqCst` write), then **loads the number of sleepers** (`SeqCst`), and wakes one if there is any;
+//! - the thread that makes work **pushes** (`SeqCst` write), then **loads the number of sleepers** (`SeqCst`), and wakes one if there is
+//!   any;
 //! - the worker that wants to sleep **announces it** (`SeqCst` read-modify-write of that number), then calls **`is_empty`** of all queues,
 //!   and only then sleeps.
 //!

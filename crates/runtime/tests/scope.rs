@@ -37,13 +37,13 @@ fn edges_are_respected_and_writes_are_seen() {
                         .index(at as u64)
                         .groups(TGroup(row as u32), SGroup(column as u32));
                     tokens.push(task.after(left.into_iter().chain(up)).register(move |_| {
-                        let get = |at: usize| *cells[at].try_read().expect("nobody writes");
+                        let get = |at: usize| *cells[at].try_read().expect("no task writes");
                         let sum = if row == 0 || column == 0 {
                             1
                         } else {
                             get(at - 1) + get(at - N)
                         };
-                        *cells[at].try_write().expect("nobody else is here") = sum;
+                        *cells[at].try_write().expect("no other task is here") = sum;
                     }));
                 }
             })

@@ -25,7 +25,7 @@ pub(crate) struct Done {
     pub(crate) errors: AtomicU64,
 }
 
-/// Where the graphs of a case run.
+/// What the graphs of a case share.
 pub(crate) struct World<'a> {
     pub(crate) pools: &'a [Pool],
     pub(crate) post: &'a Post,
