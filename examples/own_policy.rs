@@ -6,22 +6,21 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use tanada_harness::compare::{self, Candidate, Input, Options};
-use tanada_policy::central::{Central, Rule};
-use tanada_policy::{Hints, Ready, Site, WorkerId};
+use tanada_harness::compare::{self, Candidate, Options};
+use tanada_policy::central::{Arrival, Central, Rule};
+use tanada_policy::{Ready, Site, WorkerId};
+use tanada_workloads::{Purpose, values_of};
 
 /// Ready tasks by T group, and of one group by age. `Central` puts one lock around it.
 struct LowestGroup(BTreeMap<(u32, u64), Ready>);
 
 impl Rule for LowestGroup {
-    const READS_HINTS: bool = true;
-
     fn build(_site: &Site<'_>) -> Self {
         LowestGroup(BTreeMap::new())
     }
 
-    fn ready(&mut self, age: u64, task: Ready, hints: Hints) {
-        self.0.insert((hints.t, age), task);
+    fn ready(&mut self, task: Ready, arrival: Arrival) {
+        self.0.insert((arrival.hints.t, arrival.age), task);
     }
 
     fn next(&mut self, _worker: WorkerId) -> Option<Ready> {
@@ -34,18 +33,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Candidate::registered("fcfs")?,
         Candidate::of::<Central<LowestGroup>>("lowest-group"),
     ];
-    let input = Input {
-        name: tanada_harness::DEMO_NAME,
-        stream: tanada_harness::DEMO,
+    let h264 = tanada_workloads::find("h264")?;
+    let values = values_of(h264, Purpose::Run); // the embedded demo stream
+    let options = Options {
+        repeat: 2,
+        ..Options::default()
     };
-    let found = compare::run(
-        &input,
-        &candidates,
-        &Options {
-            repeat: 2,
-            ..Options::default()
-        },
-    )?;
+    let found = compare::run(h264, &values, &candidates, &options)?;
     print!("{}", tanada_report::to_table(&found.report));
     assert!(
         found.differences.is_empty(),

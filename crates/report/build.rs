@@ -1,9 +1,9 @@
-//! Finds the plotting script that the page embeds.
+//! Copies the plotting script that the page embeds.
 //!
-//! The script is Apache ECharts, carried by the package `charming`, which offers its Rust interface to it but not the
-//! text of the script itself. Cargo knows where the package lies (registry, vendored folder or mirror), and its lock
-//! file holds the package's checksum. The build script asks Cargo for the folder and copies the one file to where
-//! `include_str!` finds it. The package is a dependency under a cfg that no build sets, so that it is never compiled.
+//! The script is Apache ECharts. The package `charming` carries it, but offers only a Rust interface to it, not the text. Cargo knows the
+//! package's folder (registry, vendored folder or mirror), and the lock file has the package's checksum. This program therefore asks Cargo
+//! for the folder and copies the one file to a place where `include_str!` finds it.
+//! The package is a dependency under a cfg that no build sets, so it is never compiled.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +26,7 @@ fn main() {
             path.display()
         )
     });
-    // The script stands inside a <script> element: this text would end the element early.
+    // The script is inside of a <script> element, which this text would end early.
     assert!(
         !script.contains("</script"),
         "{} cannot stand inside a page",
@@ -42,8 +42,8 @@ fn main() {
         .expect("OUT_DIR can be written to");
 }
 
-/// Folder of the package, by `cargo metadata`: without the network when that is enough, as it is after a build that
-/// fetched everything, else with it (a lock file may name packages that only other platforms' builds have fetched).
+/// Returns the folder of the package from `cargo metadata`. Runs without the network if possible, which is the case after a build that
+/// fetched everything, else with it (a lock file may name packages that only builds of other platforms have fetched).
 fn package_folder() -> PathBuf {
     let mut errors = String::new();
     for offline in [true, false] {
@@ -52,7 +52,7 @@ fn package_folder() -> PathBuf {
             Err(error) => errors.push_str(&error),
         }
     }
-    panic!("`cargo metadata` does not tell where the package `{PACKAGE}` lies:\n{errors}");
+    panic!("`cargo metadata` does not report the folder of the package `{PACKAGE}`:\n{errors}");
 }
 
 fn metadata(offline: bool) -> Result<PathBuf, String> {

@@ -1,11 +1,11 @@
-//! Renders the demo stream: a morning flight past terraced rice fields, as raw I420 on standard output.
+//! Renders the demo stream as raw I420 on standard output: a morning flight past terraced rice fields.
 //!
-//! Made for a video decoder to work on: layers that pan at different speeds and a slow zoom (motion vectors of every
-//! length), water, leaves and clouds (texture that changes), a calm sky (skipped macroblocks), birds and a boat that
-//! uncover what was behind them (intra macroblocks in predicted pictures).
+//! The scene is designed for a video decoder: layers that pan at different speeds and a slow zoom (motion vectors of every length), water,
+//! leaves and clouds (changing texture), a calm sky (skipped macroblocks), birds and a boat that uncover their background (intra
+//! macroblocks in predicted pictures).
 //!
-//! Only additions, multiplications, divisions and square roots are used, which every machine rounds alike, so the
-//! pictures are the same bytes everywhere.
+//! Only additions, multiplications, divisions and square roots are used. Every machine rounds them equally, so the pictures are the same
+//! bytes on every machine.
 
 mod noise;
 mod scene;
@@ -31,7 +31,7 @@ fn main() -> std::io::Result<()> {
     out.flush()
 }
 
-/// A byte of limited-range video from a value of 0 to 1, where 0 is `base` and 1 is `base + scale`.
+/// Returns a byte of limited-range video for a value of 0 to 1: `base` for 0, `base + scale` for 1.
 fn level(base: f32, scale: f32, value: f32) -> u8 {
     (base + scale * value + 0.5).clamp(1.0, 254.0) as u8
 }
@@ -40,7 +40,7 @@ fn luma(c: Colour) -> f32 {
     0.299 * c.r + 0.587 * c.g + 0.114 * c.b
 }
 
-/// Writes one picture in the colours of BT.601, limited range; chroma is the mean of four pixels.
+/// Writes one picture in BT.601 colours, limited range. Chroma is the mean of four pixels.
 fn write_i420(out: &mut impl Write, pixels: &[Colour]) -> std::io::Result<()> {
     let y: Vec<u8> = pixels
         .iter()

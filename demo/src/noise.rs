@@ -1,6 +1,6 @@
-//! Value noise and the few functions that the scene needs, all from operations that every machine rounds alike.
+//! Value noise and other functions of the scene, all from operations that every machine rounds equally.
 
-/// A number of 0 to 1 that depends on a lattice point and a seed only.
+/// Returns a number of 0 to 1 that depends only on a lattice point and a seed.
 pub fn hash(x: i32, y: i32, seed: u32) -> f32 {
     let mut h = (x as u32).wrapping_mul(0x9e37_79b1)
         ^ (y as u32).wrapping_mul(0x85eb_ca77)
@@ -11,18 +11,18 @@ pub fn hash(x: i32, y: i32, seed: u32) -> f32 {
     (h >> 8) as f32 / 16_777_216.0
 }
 
-/// 0 below `low`, 1 above `high`, a smooth step between.
+/// Returns 0 below `low`, 1 above `high`, and a smooth step between.
 pub fn step(low: f32, high: f32, x: f32) -> f32 {
     let t = ((x - low) / (high - low)).clamp(0.0, 1.0);
     t * t * (3.0 - 2.0 * t)
 }
 
-/// From `a` to `b` as `t` goes from 0 to 1.
+/// Returns the value between `a` (`t` = 0) and `b` (`t` = 1).
 pub fn lerp(a: f32, b: f32, t: f32) -> f32 {
     a + (b - a) * t
 }
 
-/// Smooth noise of 0 to 1 with a grain of one unit.
+/// Returns smooth noise of 0 to 1 with a grain of one unit.
 pub fn noise(x: f32, y: f32, seed: u32) -> f32 {
     let (fx, fy) = (x.floor(), y.floor());
     let (ix, iy) = (fx as i32, fy as i32);
@@ -32,7 +32,7 @@ pub fn noise(x: f32, y: f32, seed: u32) -> f32 {
     lerp(top, bottom, ty)
 }
 
-/// Noise of several grains, each half as coarse and half as strong as the one before; 0 to 1.
+/// Returns noise of 0 to 1 with several grains, each half as coarse and half as strong as the one before.
 pub fn fractal(x: f32, y: f32, octaves: u32, seed: u32) -> f32 {
     let (mut sum, mut total, mut strength, mut scale) = (0.0, 0.0, 1.0, 1.0);
     for octave in 0..octaves {
@@ -44,7 +44,7 @@ pub fn fractal(x: f32, y: f32, octaves: u32, seed: u32) -> f32 {
     sum / total
 }
 
-/// A wave of period 1 between -1 and 1: Bhaskara's approximation of the sine, within 0.2%.
+/// Returns a wave of period 1 between -1 and 1: Bhaskara's approximation of the sine, within 0.2%.
 pub fn wave(x: f32) -> f32 {
     let t = x - x.floor();
     let (half, sign) = if t < 0.5 { (t, 1.0) } else { (t - 0.5, -1.0) };

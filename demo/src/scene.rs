@@ -2,7 +2,7 @@
 
 use crate::noise::{fractal, hash, lerp, noise, step, wave};
 
-/// Linear mixture of red, green and blue, each 0 to 1.
+/// A linear mixture of red, green and blue, each 0 to 1.
 #[derive(Clone, Copy, Default)]
 pub struct Colour {
     /// Red.
@@ -18,7 +18,7 @@ const fn rgb(r: f32, g: f32, b: f32) -> Colour {
 }
 
 impl Colour {
-    /// This colour with a share of another.
+    /// Returns this colour mixed with `share` of another.
     pub fn mix(self, other: Colour, share: f32) -> Colour {
         rgb(
             lerp(self.r, other.r, share),
@@ -40,23 +40,23 @@ const SUN_X: f32 = 590.0;
 const SUN_Y: f32 = 118.0;
 const TERRACES: usize = 12;
 const RIDGES: [(f32, f32, f32, f32, Colour); 3] = [
-    // Height of the foot, height of the tops above it, grain, parallax, colour; far to near.
+    // Height of the foot, height of the tops above it, grain, parallax, colour; from far to near.
     (168.0, 88.0, 0.0065, 0.06, rgb(0.60, 0.68, 0.80)),
     (186.0, 70.0, 0.0100, 0.13, rgb(0.40, 0.52, 0.60)),
     (204.0, 46.0, 0.0170, 0.24, rgb(0.22, 0.36, 0.32)),
 ];
-/// The terrace that the boat is on, and where it starts.
+/// The terrace of the boat, and where the boat starts.
 const BOAT: (usize, f32) = (10, 130.0);
 
-/// One terrace in one picture: what depends on the column alone is worked out once.
+/// One terrace in one picture. Everything that depends only on the column is computed once.
 struct Terrace {
     index: usize,
-    /// 0 far, 1 near.
+    /// 0 is far, 1 is near.
     near: f32,
-    /// World x of column 0, and of one column.
+    /// World x of column 0, and the world width of a column.
     x: f32,
     dx: f32,
-    /// Height of its far edge, and of its lip, where the bank begins, in each column.
+    /// By column, the height of the terrace's far edge, and of its lip, where the bank begins.
     edge: Vec<f32>,
     lip: Vec<f32>,
 }
@@ -72,7 +72,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The scene at picture number `time`, for pictures `width` pixels wide.
+    /// Returns the scene at picture number `time`, for pictures `width` pixels wide.
     pub fn at(time: f32, width: usize) -> Scene {
         let zoom = 1.0 + 0.24 * step(10.0, 140.0, time);
         let pan = 3.3 * time + 0.006 * time * time;
@@ -135,7 +135,7 @@ impl Scene {
         }
     }
 
-    /// Paints the whole picture, row by row.
+    /// Paints the whole picture row by row.
     pub fn render(&self, pixels: &mut [Colour]) {
         for (row, line) in pixels.chunks_exact_mut(self.width).enumerate() {
             for (column, pixel) in line.iter_mut().enumerate() {
@@ -145,7 +145,7 @@ impl Scene {
         self.paint_birds(pixels);
     }
 
-    /// From the nearest layer to the farthest, until nothing shines through any more.
+    /// Returns the colour of a pixel, from the nearest layer to the farthest, until the result is opaque.
     fn pixel(&self, column: usize, v: f32) -> Colour {
         let mut seen = Colour::default();
         let mut left = 1.0;
@@ -215,7 +215,7 @@ impl Scene {
         sky.mix(CLOUD.times(shade), cover)
     }
 
-    /// Water, young rice or grown rice, and below its lip the bank.
+    /// Returns the colour of the ground: water, young rice or grown rice, and below its lip the bank.
     fn ground(&self, t: &Terrace, column: usize, v: f32) -> Colour {
         let world = t.x + t.dx * column as f32;
         let (edge, lip) = (t.edge[column], t.lip[column]);
@@ -235,7 +235,7 @@ impl Scene {
         colour.mix(HAZE, 0.58 * (1.0 - t.near) * (1.0 - t.near))
     }
 
-    /// The sky's mirror, with ripples that wander and glitter below the sun.
+    /// Returns the colour of water: a mirror of the sky with moving ripples that glitter below the sun.
     fn water(&self, world: f32, u: f32, below: f32, depth: f32, size: f32) -> Colour {
         let calm = HORIZON.mix(rgb(0.45, 0.62, 0.82), step(0.0, 1.0, depth));
         let cloud = fractal(
@@ -261,7 +261,7 @@ impl Scene {
             .mix(rgb(0.25, 0.31, 0.14), shadow)
     }
 
-    /// Rows of plants in water; `dense` is how much of the water they hide.
+    /// Returns the colour of rows of plants in water; `dense` is the share of the water that they cover.
     fn rice(
         &self,
         world: f32,
@@ -282,7 +282,7 @@ impl Scene {
             .mix(green, plant.min(1.0))
     }
 
-    /// A round tree here and there on a terrace's edge.
+    /// Returns the colour of a round tree, some of which stand on a terrace's edge.
     fn tree(&self, t: &Terrace, column: usize, v: f32) -> Option<(Colour, f32)> {
         let spacing = 330.0;
         let world = t.x + t.dx * column as f32;
@@ -320,7 +320,7 @@ impl Scene {
         })
     }
 
-    /// A flat boat with a man in a straw hat, who pushes it along, and their mirror image.
+    /// Returns the colour of a flat boat with a man in a straw hat, who pushes it along, and their reflection.
     fn boat(&self, t: &Terrace, column: usize, v: f32) -> Option<(Colour, f32)> {
         let x = self.u(column) - (BOAT.1 + 1.9 * self.time);
         let at = ((BOAT.1 + 1.9 * self.time - 400.0) * self.zoom + 400.0)
@@ -358,7 +358,7 @@ impl Scene {
         (cover > 0.0).then_some((colour, cover))
     }
 
-    /// Nine birds in a loose row, wings beating, across the sky.
+    /// Paints nine birds in a loose row with beating wings across the sky.
     fn paint_birds(&self, pixels: &mut [Colour]) {
         for bird in 0..9 {
             let rank = (bird as f32 - 4.0).abs();
@@ -400,7 +400,7 @@ impl Scene {
     }
 }
 
-/// Grass and earth below a lip, darker towards the foot.
+/// Returns the colour of grass and earth below a lip, darker towards the foot.
 fn bank(world: f32, below: f32, size: f32, index: usize) -> Colour {
     let grass = fractal(
         world * 0.16 / size,

@@ -43,7 +43,7 @@ fn frames() {
 #[test]
 fn own_policy_stands_beside_fcfs_with_the_same_frames() {
     let text = output(env!("CARGO_BIN_EXE_own_policy"));
-    for policy in ["sequential", "fcfs", "lowest-group"] {
+    for policy in ["sequential", "today", "fcfs", "lowest-group"] {
         let row = text
             .lines()
             .find(|line| line.split_whitespace().next() == Some(policy));
@@ -60,4 +60,16 @@ fn own_policy_stands_beside_fcfs_with_the_same_frames() {
         lines < 60,
         "own_policy.rs has {lines} lines; its point is to be short"
     );
+}
+
+#[test]
+fn own_workload_is_compared_without_a_simulated_half() {
+    let text = output(env!("CARGO_BIN_EXE_own_workload"));
+    for policy in ["sequential", "today", "fcfs", "random-steal"] {
+        let rows = text
+            .lines()
+            .filter(|line| line.split_whitespace().next() == Some(policy));
+        assert_eq!(rows.count(), 1, "no simulated rows:\n{text}");
+    }
+    assert!(text.contains("All results are identical"), "{text}");
 }

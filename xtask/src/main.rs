@@ -14,13 +14,15 @@ use clap::{Parser, Subcommand};
 const EXAMPLES: &str = "\
 Examples:
   cargo xtask test                        every check, in under 15 minutes on 2 cores
-  cargo xtask test --quick                format, lints, invariants and tests in debug builds
+  cargo xtask test --quick                format, lints, invariants and tests in one build
+  cargo xtask test --changed              the same for the packages that changed and those that depend on them
   cargo xtask test --only clippy,tidy     these steps
   cargo xtask test --list                 the steps and what each does
-  cargo xtask test --full                 the long products and ten minutes of fuzzing a target
+  cargo xtask test --full                 the long products, all sanitizers, ten minutes of fuzzing a target
   cargo xtask sanitize thread --quick     tests and soak under ThreadSanitizer
   cargo xtask sanitize --minutes 30       all sanitizers, with a long soak
-  cargo xtask tidy                        only the rules that read the workspace";
+  cargo xtask tidy                        only the rules that read the workspace
+  cargo xtask tidy --write                also renews the generated tables of ARCHITECTURE.md";
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -40,7 +42,7 @@ enum Verb {
     /// Measures what two parallel programs at once do to each other, bound and unbound.
     TwoProcesses(two_processes::Options),
     /// Checks the invariants of the design that can be read off the workspace.
-    Tidy,
+    Tidy(tidy::Options),
 }
 
 fn main() -> ExitCode {
@@ -48,7 +50,7 @@ fn main() -> ExitCode {
         Verb::Test(options) => test::run(&root(), &options),
         Verb::Sanitize(options) => test::sanitize::run(&root(), &options),
         Verb::TwoProcesses(options) => two_processes::run(&root(), &options),
-        Verb::Tidy => tidy::run(&root()),
+        Verb::Tidy(options) => tidy::run(&root(), &options),
     };
     if passed {
         ExitCode::SUCCESS

@@ -15,15 +15,9 @@ use support::{Said, bad, folder, good, run, said, started, tanada};
 use tanada_runtime::{Pool, SGroup, TGroup, TemplateBuilder};
 use tanada_trace::{Groups, Kind, Record, Trace};
 
-/// Whether Valgrind is there; says so if not.
+/// Whether Valgrind is installed. If not, the skip is recorded.
 fn valgrind() -> bool {
-    let there = std::process::Command::new("valgrind")
-        .arg("--version")
-        .output();
-    if there.is_err() {
-        eprintln!("SKIPPED: valgrind is not installed, so nothing can be recorded under it");
-    }
-    there.is_ok()
+    tanada_testing::program(&["valgrind"], "valgrind", "recording a program").is_some()
 }
 
 /// The arguments that record one of the programs below.

@@ -746,7 +746,7 @@ fn registries_list_everything() {
 }
 
 /// The command line of a verb for a workload with its test options.
-fn small<'a>(verb: &'a str, workload: &dyn tanada_workloads::Workload) -> Vec<String> {
+fn small(verb: &str, workload: &dyn tanada_workloads::Workload) -> Vec<String> {
     let purpose = match verb {
         "record" => Purpose::Record,
         _ => Purpose::Run,

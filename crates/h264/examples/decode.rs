@@ -1,5 +1,5 @@
-//! Decodes an H.264 file: `decode [IN [OUT.yuv]]`; prints frames a second, MD5 of all frames as I420, and errors.
-//! Without a name it decodes the small stream of the tests.
+//! Decodes an H.264 file: `decode [IN [OUT.yuv]]`. Prints frames a second, the MD5 of all frames as I420, and errors. Without a name,
+//! decodes the small stream of the tests.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -1,8 +1,8 @@
-//! How fast files (without any: the demo video) are decoded, in memory and on one thread: `speed [--parse-only] [--times N] [FILE...]`.
+//! Measures how fast files (default: the demo video) are decoded, in memory and on one thread: `speed [--parse-only] [--times N]
+//! [FILE...]`.
 //!
-//! Prints the fastest of N decodings (5 unless told) of each file, in frames a second and in nanoseconds a macroblock. With
-//! `--parse-only` pictures are parsed and not reconstructed. The environment variable `TANADA_H264_KERNELS` chooses the kernels, as
-//! everywhere.
+//! Prints the fastest of N decodings (default 5) of each file, in frames a second and in nanoseconds a macroblock. With `--parse-only`,
+//! pictures are parsed and not reconstructed. The environment variable `TANADA_H264_KERNELS` chooses the kernels.
 
 use std::hint::black_box;
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use tanada_h264::{Error, Job, Limits, Step, Summary, decode_steps};
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/terraces_wvga.264");
 
-/// Decodes a stream once; also counts macroblocks.
+/// Decodes a stream once. Returns the summary and the number of macroblocks.
 fn decode(stream: &[u8], parse_only: bool) -> (Result<Summary, Error>, u64) {
     let mut macroblocks = 0;
     let reconstruct = |job: &Job| {

@@ -3,31 +3,31 @@
 use crate::error::Fault;
 use crate::nal::Rbsp;
 
-/// Reads the bits of a payload from the first on. Behind the end it reads zeros; [`BitReader::overrun`] tells.
+/// Reads the bits of a payload in order. Behind the end it reads zeros, which [`BitReader::overrun`] reports.
 ///
-/// The next bits stand in a word that is filled eight bytes at a time. It is small and `Copy`, so that inner loops can keep a copy in
-/// registers and write it back.
+/// The next bits are kept in a word that is refilled eight bytes at a time. The reader is small and `Copy`, so that inner loops can keep a
+/// copy in registers and write it back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BitReader<'a> {
     /// The payload and eight bytes of padding.
     data: &'a [u8],
-    /// The next bits, the first in the highest place.
+    /// The next bits; the first one is the highest bit.
     word: u64,
-    /// So many bits of `word` are there.
+    /// The number of bits in `word`.
     valid: u32,
     /// Position of the bit behind those in `word`.
     loaded: usize,
-    /// Position of the rbsp_stop_one_bit.
+    /// Position of the `rbsp_stop_one_bit`.
     end: usize,
 }
 
 impl<'a> BitReader<'a> {
-    /// After a refill at least so many bits can be peeked at.
+    /// After a refill, at least this many bits can be peeked at.
     const FILLED: u32 = 57;
 
     pub(crate) fn new(rbsp: &'a Rbsp) -> Self {
         let data = rbsp.padded();
-        // The payload has no zero bytes at its end, so its last byte holds the stop bit.
+        // The payload has no zero bytes at its end, so its last byte has the stop bit.
         let end = match rbsp.len() {
             0 => 0,
             length => length * 8 - 1 - data[length - 1].trailing_zeros() as usize,
@@ -41,13 +41,13 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// Bits read so far.
+    /// Returns the number of bits read so far.
     #[inline(always)]
     fn position(&self) -> usize {
         self.loaded - self.valid as usize
     }
 
-    /// Goes to bit `position`.
+    /// Moves to bit `position`.
     #[inline(always)]
     fn seek(&mut self, position: usize) {
         let byte = position >> 3;
@@ -57,7 +57,7 @@ impl<'a> BitReader<'a> {
         self.valid = 64 - (position & 7) as u32;
     }
 
-    /// Makes sure that `n` bits, at most [`Self::FILLED`], can be peeked at and skipped.
+    /// Makes at least `n` bits (at most [`Self::FILLED`]) available to [`peek`](Self::peek) and [`skip`](Self::skip).
     #[inline(always)]
     pub(crate) fn need(&mut self, n: u32) {
         debug_assert!(n <= Self::FILLED);
@@ -66,19 +66,19 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// Whether bits in front of the stop bit are left (`more_rbsp_data`).
+    /// Returns whether there are bits before the stop bit (`more_rbsp_data`).
     #[inline(always)]
     pub(crate) fn more_data(&self) -> bool {
         self.position() < self.end
     }
 
-    /// Whether more bits were read than there are.
+    /// Returns whether more bits were read than the payload has.
     #[inline(always)]
     pub(crate) fn overrun(&self) -> bool {
         self.position() > self.end
     }
 
-    /// Fails when more bits were read than there are.
+    /// Fails if more bits were read than the payload has.
     #[inline(always)]
     pub(crate) fn check(&self) -> Result<(), Fault> {
         if self.overrun() {
@@ -88,25 +88,26 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// Payload byte that is read next.
+    /// Returns the index of the payload byte that is read next.
     pub(crate) fn byte_position(&self) -> usize {
         self.position().min(self.end) / 8
     }
 
-    /// The next bits from the highest place of a word on; as many are there as were last [`need`](Self::need)ed, less those skipped.
+    /// Returns the word whose highest bits come next; as many are valid as were last requested by [`need`](Self::need), minus those
+    /// skipped.
     #[inline(always)]
     pub(crate) fn word(&self) -> u64 {
         self.word
     }
 
-    /// The next `n` bits, without reading them; 1 <= n, and so many must have been [`need`](Self::need)ed.
+    /// Returns the next `n` bits without reading them; 1 <= `n`, and at least `n` must be available by [`need`](Self::need).
     #[inline(always)]
     pub(crate) fn peek(&self, n: u32) -> u32 {
         debug_assert!(n <= self.valid);
         (self.word >> (64 - n)) as u32
     }
 
-    /// Reads `n` bits, which must have been [`need`](Self::need)ed.
+    /// Reads `n` bits, which must be available by [`need`](Self::need).
     #[inline(always)]
     pub(crate) fn skip(&mut self, n: u32) {
         debug_assert!(n <= self.valid && n < 64);
@@ -114,7 +115,7 @@ impl<'a> BitReader<'a> {
         self.valid -= n;
     }
 
-    /// u(n), 1 <= n <= 32.
+    /// Reads u(n); 1 <= `n` <= 32.
     #[inline(always)]
     pub(crate) fn bits(&mut self, n: u32) -> u32 {
         self.need(n);
@@ -123,13 +124,13 @@ impl<'a> BitReader<'a> {
         value
     }
 
-    /// u(1) as a flag.
+    /// Reads u(1) as a flag.
     #[inline(always)]
     pub(crate) fn flag(&mut self) -> bool {
         self.bits(1) != 0
     }
 
-    /// ue(v). A code of more than 32 bits gives at least 2^16 - 1 and, with more than 63 bits, fails by overrun.
+    /// Reads ue(v). A code of more than 32 bits returns at least 2^16 - 1; one of more than 63 bits fails by overrun.
     #[inline(always)]
     pub(crate) fn ue(&mut self) -> u32 {
         self.need(32);
@@ -148,7 +149,7 @@ impl<'a> BitReader<'a> {
     fn long_ue(&mut self) -> u32 {
         let zeros = self.peek(32).leading_zeros();
         if zeros >= 32 {
-            // No syntax element needs it: treated as the end of the data.
+            // No syntax element has such a code: treated as the end of the data.
             self.seek(self.end + 1);
             return u32::MAX;
         }
@@ -157,7 +158,7 @@ impl<'a> BitReader<'a> {
         ((1u32 << zeros) - 1).wrapping_add(rest)
     }
 
-    /// se(v).
+    /// Reads se(v).
     #[inline(always)]
     pub(crate) fn se(&mut self) -> i32 {
         let code = self.ue();
@@ -165,7 +166,7 @@ impl<'a> BitReader<'a> {
         if code & 1 == 1 { magnitude } else { -magnitude }
     }
 
-    /// te(v) with values up to `max`.
+    /// Reads te(v) with values up to `max`.
     #[inline(always)]
     pub(crate) fn te(&mut self, max: u32) -> u32 {
         if max == 1 {
@@ -175,7 +176,7 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// ue(v) that must not be above `max`; else the fault says `what`.
+    /// Reads ue(v). Fails with `what` if the value is above `max`.
     pub(crate) fn ue_max(&mut self, max: u32, what: &'static str) -> Result<u32, Fault> {
         let value = self.ue();
         if value > max {
@@ -185,7 +186,7 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// se(v) that must lie in `range`; else the fault says `what`.
+    /// Reads se(v). Fails with `what` if the value is outside `range`.
     pub(crate) fn se_in(
         &mut self,
         range: std::ops::RangeInclusive<i32>,
@@ -199,12 +200,12 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// Goes to the next whole byte.
+    /// Moves to the next whole byte.
     pub(crate) fn align(&mut self) {
         self.seek(self.position().next_multiple_of(8));
     }
 
-    /// The next `n` whole bytes; the position must be aligned. None when there are not so many.
+    /// Reads `n` whole bytes from an aligned position; `None` if fewer are left.
     pub(crate) fn bytes(&mut self, n: usize) -> Option<&'a [u8]> {
         let at = self.position() / 8;
         let bytes = self.data.get(at..at + n)?;
@@ -217,23 +218,9 @@ impl<'a> BitReader<'a> {
 mod tests {
     use super::*;
 
-    fn rbsp(bits: &str) -> Rbsp {
-        let mut bits = bits.replace(' ', "");
-        bits.push('1');
-        while !bits.len().is_multiple_of(8) {
-            bits.push('0');
-        }
-        let bytes: Vec<u8> = (0..bits.len() / 8)
-            .map(|i| u8::from_str_radix(&bits[8 * i..8 * i + 8], 2).unwrap())
-            .collect();
-        let mut rbsp = Rbsp::default();
-        rbsp.load(&bytes);
-        rbsp
-    }
-
     #[test]
     fn exp_golomb_codes_of_table_9_2() {
-        let rbsp = rbsp("1 010 011 00100 00101 00110 00111 0001000 0001010");
+        let rbsp = Rbsp::from_bits("1 010 011 00100 00101 00110 00111 0001000 0001010");
         let mut reader = BitReader::new(&rbsp);
         assert_eq!(
             (0..9).map(|_| reader.ue()).collect::<Vec<_>>(),
@@ -249,7 +236,7 @@ mod tests {
 
     #[test]
     fn long_codes_and_the_end() {
-        let rbsp = rbsp(&format!("{}1{}", "0".repeat(20), "1".repeat(20)));
+        let rbsp = Rbsp::from_bits(&format!("{}1{}", "0".repeat(20), "1".repeat(20)));
         let mut reader = BitReader::new(&rbsp);
         assert_eq!(reader.ue(), (1 << 21) - 2);
         assert!(!reader.more_data());
@@ -262,7 +249,7 @@ mod tests {
 
     #[test]
     fn truncated_codes() {
-        let rbsp = rbsp("0 1 0");
+        let rbsp = Rbsp::from_bits("0 1 0");
         let mut reader = BitReader::new(&rbsp);
         assert_eq!((reader.te(1), reader.te(1)), (1, 0));
         assert_eq!(reader.bits(1), 0);

@@ -1,16 +1,16 @@
-//! What stands for lost macroblocks: a copy of the previous picture.
+//! Concealment of lost macroblocks: a copy of the previous picture.
 
 use crate::job::{Job, Kind, Mb, NO_SLOT, Slice};
-use crate::neighbours::Brought;
+use crate::neighbours::MacroblockSet;
 
-/// Quantiser that concealed macroblocks count with when their neighbours are deblocked.
+/// Quantiser of concealed macroblocks, which the deblocking of their neighbours uses.
 const QP: [u8; 3] = [0; 3];
 
-/// Makes ordinary macroblocks of those that no slice `brought`: still copies from reference `slot` of the job, or grey
-/// where there is no previous picture. Counts them in `job.concealed`.
-pub(crate) fn conceal(job: &mut Job, brought: &Brought, slot: Option<u8>) {
+/// Turns each macroblock that is not in `parsed` into a copy of the same macroblock of reference `slot`, or into grey if there is no
+/// previous picture. Counts these macroblocks in `job.concealed`.
+pub(crate) fn conceal(job: &mut Job, parsed: &MacroblockSet, slot: Option<u8>) {
     let slice = job.slices.len() as u16;
-    // Not deblocked themselves: what is copied was deblocked before.
+    // Not deblocked themselves, because the copied pixels are deblocked already.
     job.slices.push(Slice {
         deblocking: 1,
         ..Slice::default()
@@ -26,7 +26,7 @@ pub(crate) fn conceal(job: &mut Job, brought: &Brought, slot: Option<u8>) {
             mb.ref_slot = [slot; 4];
         }
         None => {
-            // DC prediction without neighbours is mid-grey.
+            // DC prediction without neighbours predicts grey (128).
             mb.kind = Kind::Intra16x16;
             mb.luma_mode = 2;
             mb.ref_slot = [NO_SLOT; 4];
@@ -34,7 +34,7 @@ pub(crate) fn conceal(job: &mut Job, brought: &Brought, slot: Option<u8>) {
     }
     mb.stages = mb.needed_stages();
     for (at, target) in job.mbs.iter_mut().enumerate() {
-        if !brought.contains(at) {
+        if !parsed.contains(at) {
             job.concealed += 1;
             *target = mb;
         }

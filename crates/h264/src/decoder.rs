@@ -1,4 +1,4 @@
-//! The decoder: from NAL units to jobs and output.
+//! The decoder: from NAL units to jobs and to the output order.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::poc::{Poc, PocState};
 use crate::slice::{Marking, Mmco, SliceHeader, SliceStart};
 use crate::strength;
 
-/// Bounds on what a stream may ask for, checked before memory is taken.
+/// Limits of what a stream may request, checked before memory is allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Macroblocks in a picture; the default is that of level 6.2 (Table A-1). All reference frames together may have five
-    /// times as many, as at that level.
+    /// Macroblocks in a picture; default: the limit of level 6.2 (Table A-1). All reference frames together may have five times as many, as
+    /// in that level.
     pub max_macroblocks: u32,
 }
 
@@ -36,10 +36,10 @@ impl Default for Limits {
     }
 }
 
-/// A parameter set that was received, or why it cannot be used.
+/// A received parameter set, or the reason why it cannot be used.
 enum Received<T> {
     Usable(Arc<T>),
-    /// The error is reported when a slice refers to the set, once.
+    /// The error, until a slice that refers to the set has reported it.
     Unusable(Option<Error>),
 }
 
@@ -55,16 +55,16 @@ struct Loaded {
 struct Picture {
     job: Arc<Job>,
     sps: Arc<Sps>,
-    /// Of the first slice.
+    /// The header of the picture's first slice.
     header: SliceHeader,
     poc: Poc,
 }
 
-/// Entropy decoding, parameter sets, reference marking and output order; touches no pixel.
+/// Decodes entropy codes and parameter sets, marks reference pictures and determines the output order; touches no pixel.
 ///
-/// Memory of jobs and frames is used again once nobody else holds them, so that hardly anything is allocated per picture
-/// after the first ones. How many there are is up to the caller, who should drop jobs when they are done and take
-/// output: the decoder itself holds at most 16 references, 16 frames that wait for their turn, and one picture in work.
+/// The memory of jobs and frames is reused as soon as the decoder holds the only reference to it, so that after the first pictures hardly
+/// anything is allocated. The caller bounds the memory by dropping finished jobs and by taking output: the decoder itself holds at most 16
+/// references, 16 frames that wait for output, and one picture in work.
 pub struct Decoder {
     limits: Limits,
     sps: Vec<Option<Received<Sps>>>,
@@ -74,22 +74,22 @@ pub struct Decoder {
     output: Output,
     poc: PocState,
     previous_ref_frame_num: u32,
-    /// The picture decoded last: what lost macroblocks are concealed from.
+    /// The picture decoded last, from which lost macroblocks are concealed.
     previous: Option<Arc<Frame>>,
     current: Option<Picture>,
     finished: Option<Arc<Job>>,
     errors: VecDeque<Error>,
     rbsp: Rbsp,
-    /// The payload in `rbsp` belongs to a slice of the next picture.
+    /// The unit in `rbsp` is a slice of the next picture.
     pending: Option<Loaded>,
     context: Context,
     frames: Vec<Arc<Frame>>,
     jobs: Vec<Arc<Job>>,
-    /// Stands in idle jobs for a frame.
+    /// Placeholder for the frame of an idle job.
     nothing: Arc<Frame>,
     pictures: u64,
     buffers: u32,
-    told_of_missing_idr: bool,
+    missing_idr_reported: bool,
 }
 
 impl std::fmt::Debug for Decoder {
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    /// A decoder that has seen nothing yet.
+    /// Returns a decoder without any state of a stream.
     pub fn new(limits: Limits) -> Self {
         Decoder {
             limits,
@@ -125,15 +125,15 @@ impl Decoder {
             nothing: Arc::new(Frame::new(0, 0, 0)),
             pictures: 0,
             buffers: 0,
-            told_of_missing_idr: false,
+            missing_idr_reported: false,
         }
     }
 
-    /// Parses up to the end of the next picture.
+    /// Parses up to the end of the next picture and returns its job.
     ///
-    /// `Some(Err(_))` reports an error; decoding goes on with the next call. `None` is the end of the stream: all frames
-    /// are then on their way to [`next_output`](Self::next_output). Jobs come in decoding order, and the references of a
-    /// job are frames of earlier jobs.
+    /// `Some(Err(_))` reports an error; the next call continues behind it. `None` is the end of the stream: then
+    /// [`next_output`](Self::next_output) returns all frames that are left. Jobs come in decoding order, and the references of a job are
+    /// the frames of earlier jobs.
     pub fn next_picture(&mut self, stream: &mut NalStream<'_>) -> Option<Result<Arc<Job>, Error>> {
         loop {
             if let Some(error) = self.errors.pop_front() {
@@ -155,9 +155,9 @@ impl Decoder {
         }
     }
 
-    /// The next frame in output order, if it is known by now; ask after each picture (or the end) that
-    /// [`next_picture`](Self::next_picture) gives, not after an error, until it gives `None`.
-    /// The frame's pixels are there only once its job has been run.
+    /// Returns the next frame in output order, or `None` if it is not known yet. Call it after each picture from
+    /// [`next_picture`](Self::next_picture) and after the end (not after an error) until it returns `None`. The frame has its pixels only
+    /// once the stages of its job have run.
     pub fn next_output(&mut self) -> Option<Arc<Frame>> {
         self.output.next()
     }
@@ -186,14 +186,14 @@ impl Decoder {
         }
     }
 
-    /// Where in the stream `reader` stands, which reads the unit at `offset`.
+    /// Returns the position of `reader` in the stream; `offset` is that of the unit that it reads.
     fn place(rbsp: &Rbsp, reader: &BitReader<'_>, offset: u64) -> u64 {
         offset + 1 + rbsp.original_position(reader.byte_position()) as u64
     }
 
-    /// Keeps a parameter set. Streams repeat them, often in front of each picture: so nothing is allocated where the memory of the last
-    /// one can be used again, or it says the same.
-    fn receive<T: PartialEq>(place: &mut Option<Received<T>>, set: T) {
+    /// Stores a received parameter set. Streams repeat parameter sets, often before each picture, so nothing is allocated if the set is
+    /// unchanged or the memory of the old one can be reused.
+    fn store<T: PartialEq>(place: &mut Option<Received<T>>, set: T) {
         if let Some(Received::Usable(old)) = place {
             if let Some(old) = Arc::get_mut(old) {
                 *old = set;
@@ -208,39 +208,37 @@ impl Decoder {
 
     fn sequence_parameter_set(&mut self, offset: u64) {
         let mut reader = BitReader::new(&self.rbsp);
-        match Sps::parse(&mut reader, self.limits.max_macroblocks) {
-            Ok(sps) => {
-                let id = usize::from(sps.id);
-                Self::receive(&mut self.sps[id], sps);
-            }
-            Err((id, fault)) => {
-                let error = fault.at(Self::place(&self.rbsp, &reader, offset));
-                match id {
-                    Some(id) => self.sps[usize::from(id)] = Some(Received::Unusable(Some(error))),
-                    None => self.errors.push_back(error),
-                }
-            }
-        }
+        let parsed = Sps::parse(&mut reader, self.limits.max_macroblocks);
+        let parsed = parsed.map(|sps| (sps.id, sps));
+        let position = Self::place(&self.rbsp, &reader, offset);
+        Self::receive(&mut self.sps, parsed, position, &mut self.errors);
     }
 
     fn picture_parameter_set(&mut self, offset: u64) {
         let mut reader = BitReader::new(&self.rbsp);
-        match Pps::parse(&mut reader) {
-            Ok(pps) => {
-                let id = usize::from(pps.id);
-                Self::receive(&mut self.pps[id], pps);
+        let parsed = Pps::parse(&mut reader).map(|pps| (pps.id, pps));
+        let position = Self::place(&self.rbsp, &reader, offset);
+        Self::receive(&mut self.pps, parsed, position, &mut self.errors);
+    }
+
+    /// Stores a parsed set under its id. If it has a fault at `position` of the stream, marks the id as unusable; without an id, reports
+    /// the fault at once.
+    fn receive<T: PartialEq>(
+        sets: &mut [Option<Received<T>>],
+        parsed: Result<(u8, T), (Option<u8>, Fault)>,
+        position: u64,
+        errors: &mut VecDeque<Error>,
+    ) {
+        match parsed {
+            Ok((id, set)) => Self::store(&mut sets[usize::from(id)], set),
+            Err((Some(id), fault)) => {
+                sets[usize::from(id)] = Some(Received::Unusable(Some(fault.at(position))));
             }
-            Err((id, fault)) => {
-                let error = fault.at(Self::place(&self.rbsp, &reader, offset));
-                match id {
-                    Some(id) => self.pps[usize::from(id)] = Some(Received::Unusable(Some(error))),
-                    None => self.errors.push_back(error),
-                }
-            }
+            Err((None, fault)) => errors.push_back(fault.at(position)),
         }
     }
 
-    /// The set with that id; None, once with an error, if it cannot be used.
+    /// Returns the set with the given id; `None` if it cannot be used, which is reported as an error once.
     fn find<T>(
         sets: &mut [Option<Received<T>>],
         id: u8,
@@ -260,7 +258,7 @@ impl Decoder {
         }
     }
 
-    /// Parses the slice in `rbsp`, or ends the picture before it and leaves the slice pending.
+    /// Parses the slice in `rbsp`. If it belongs to the next picture, ends the current picture instead and leaves the slice pending.
     fn slice(&mut self, unit: Loaded) {
         let rbsp = std::mem::take(&mut self.rbsp);
         let mut reader = BitReader::new(&rbsp);
@@ -275,14 +273,13 @@ impl Decoder {
     fn parse_slice(&mut self, reader: &mut BitReader<'_>, unit: Loaded) -> Result<(), Fault> {
         let start = SliceStart::parse(reader)?;
         let offset = unit.offset;
-        let no_pps = Fault::Syntax("the slice refers to a picture parameter set that is not there")
-            .at(offset);
+        let no_pps =
+            Fault::Syntax("the slice refers to a missing picture parameter set").at(offset);
         let Some(pps) = Self::find(&mut self.pps, start.pps_id, &mut self.errors, no_pps) else {
             return Ok(());
         };
         let no_sps =
-            Fault::Syntax("the slice refers to a sequence parameter set that is not there")
-                .at(offset);
+            Fault::Syntax("the slice refers to a missing sequence parameter set").at(offset);
         let Some(sps) = Self::find(&mut self.sps, pps.sps_id, &mut self.errors, no_sps) else {
             return Ok(());
         };
@@ -305,7 +302,7 @@ impl Decoder {
             None => self.begin_picture(&header, &sps, offset)?,
         }
         let result = self.slice_data(reader, &header, &pps);
-        // A picture of which nothing could be read is no picture.
+        // Drop a picture without a single readable macroblock.
         if self
             .current
             .as_ref()
@@ -328,7 +325,7 @@ impl Decoder {
         let Some(job) = Arc::get_mut(&mut picture.job) else {
             return Ok(());
         };
-        // One number more is for concealed macroblocks.
+        // The last number is reserved for concealed macroblocks.
         if job.slices.len() >= usize::from(u16::MAX) {
             return Err(Fault::Limit("number of slices"));
         }
@@ -358,14 +355,14 @@ impl Decoder {
         let parsed = parser.parse();
         *reader = parser.reader();
         let end = parser.address() as u32;
-        context.brought.add(header.first_mb as usize..end as usize);
+        context.parsed.add(header.first_mb as usize..end as usize);
         if header.first_mb > 0 {
             context.seams.push((header.first_mb, end));
         }
         complete.and(parsed)
     }
 
-    /// Activates parameter sets, fills a gap in frame_num and takes a job and a frame for a new picture.
+    /// Activates the parameter sets, fills a gap in frame_num, and takes a job and a frame for a new picture.
     fn begin_picture(
         &mut self,
         header: &SliceHeader,
@@ -377,9 +374,9 @@ impl Decoder {
             self.activate(sps);
         } else {
             match &self.active {
-                None if self.told_of_missing_idr => return Ok(()),
+                None if self.missing_idr_reported => return Ok(()),
                 None => {
-                    self.told_of_missing_idr = true;
+                    self.missing_idr_reported = true;
                     return Err(Fault::Syntax(
                         "pictures before the first IDR picture are dropped",
                     ));
@@ -410,7 +407,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Makes `sps` the active one; an IDR picture begins.
+    /// Activates `sps`, at an IDR picture.
     fn activate(&mut self, sps: &Arc<Sps>) {
         let size = |sps: &Sps| (sps.mb_width, sps.mb_height);
         if self
@@ -427,8 +424,8 @@ impl Decoder {
         self.previous_ref_frame_num = 0;
     }
 
-    /// 8.2.5.2: pictures that are missing by frame_num are taken to equal the reference picture before them, whether the
-    /// encoder left them out or they were lost.
+    /// Inserts reference pictures for missing frame_nums (8.2.5.2). Each equals the reference picture before it, whether the encoder left
+    /// the picture out or it was lost.
     fn fill_gap(&mut self, header: &SliceHeader, sps: &Sps, offset: u64) {
         let max = sps.max_frame_num();
         let distance = (header.frame_num + max - self.previous_ref_frame_num) % max;
@@ -443,7 +440,7 @@ impl Decoder {
         let Some(frame) = self.references.latest().or(self.previous.as_ref()).cloned() else {
             return;
         };
-        // More than fit would only push each other out.
+        // More than `num_ref_frames` would only push each other out.
         for back in (1..distance.min(sps.num_ref_frames.max(1) + 1)).rev() {
             let frame_num = (header.frame_num + max - back) % max;
             self.references.fill_gap(sps, frame_num, Arc::clone(&frame));
@@ -451,7 +448,7 @@ impl Decoder {
         self.previous_ref_frame_num = (header.frame_num + max - 1) % max;
     }
 
-    /// Ends the current picture: conceals what is missing, marks references and finds the output order.
+    /// Ends the current picture: conceals what is missing, marks reference pictures and updates the output order.
     fn finish_picture(&mut self, offset: u64) {
         let Some(mut picture) = self.current.take() else {
             return;
@@ -460,13 +457,13 @@ impl Decoder {
             return;
         };
         let context = &self.context;
-        let brought = context.brought.len();
-        if brought == 0 {
+        let parsed = context.parsed.len();
+        if parsed == 0 {
             return;
         }
-        if brought < job.mbs.len() {
+        if parsed < job.mbs.len() {
             let slot = self.previous.as_ref().map(|previous| slot(job, previous));
-            conceal(job, &context.brought, slot);
+            conceal(job, &context.parsed, slot);
             let macroblocks = job.concealed;
             self.errors.push_back(Error::Lost {
                 macroblocks,
@@ -497,7 +494,7 @@ impl Decoder {
         self.finished = Some(picture.job);
     }
 
-    /// C.4.5.3: shows waiting pictures until there is room for `frame`, then lets it wait; `references` does not count it.
+    /// Outputs waiting pictures until there is room for `frame`, then queues it (C.4.5.3). `references` must not count `frame`.
     fn output_frame(
         &mut self,
         frame: &Arc<Frame>,
@@ -527,11 +524,11 @@ impl Decoder {
         self.output.add(Arc::clone(frame), reorder);
     }
 
-    /// A job that nobody uses.
+    /// Returns a job to which no other reference exists.
     fn idle_job(&mut self) -> Arc<Job> {
         let mut idle = None;
         for (at, job) in self.jobs.iter_mut().enumerate() {
-            // An idle job must not keep frames from being used again.
+            // An idle job must not hold frames, so that they can be reused.
             if let Some(job) = Arc::get_mut(job) {
                 job.references.clear();
                 job.frame = Arc::clone(&self.nothing);
@@ -547,7 +544,7 @@ impl Decoder {
         }
     }
 
-    /// A frame that nobody uses, for the next picture.
+    /// Returns a frame to which no other reference exists, prepared for the next picture.
     fn idle_frame(&mut self, sps: &Sps, poc: i32) -> Arc<Frame> {
         let idle = self
             .frames
@@ -569,12 +566,12 @@ impl Decoder {
     }
 }
 
-/// Whether the picture has memory_management_control_operation 5.
+/// Returns whether the picture has memory_management_control_operation 5.
 fn resets(header: &SliceHeader) -> bool {
     matches!(&header.marking, Marking::Adaptive(list) if list.contains(&Mmco::ForgetAll))
 }
 
-/// The index of `frame` in `job.references`, where it is entered if needed.
+/// Returns the index of `frame` in `job.references`, and inserts it if needed.
 fn slot(job: &mut Job, frame: &Arc<Frame>) -> u8 {
     let at = job
         .references

@@ -13,23 +13,23 @@ use crate::slice::{Marking, Mmco, Modification, SliceHeader};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Usage {
     Short,
-    /// With this LongTermFrameIdx.
+    /// Long-term, with this LongTermFrameIdx.
     Long(u32),
 }
 
 /// A picture that is used for reference.
 #[derive(Debug, Clone)]
 pub(crate) struct Reference {
-    /// Several entries may share a frame: one that is repeated for lost pictures.
+    /// Its frame, which several entries share if it stands for lost pictures.
     pub(crate) frame: Arc<Frame>,
     pub(crate) frame_num: u32,
     pub(crate) usage: Usage,
 }
 
-/// A reference list; without memory of its own, since it has at most 32 entries, and one more while it is modified.
+/// A reference list, stored inline: it has at most 32 entries, and one more during modification.
 pub(crate) type List<'a> = SmallVec<[Option<&'a Reference>; 33]>;
 
-/// The reference pictures, in decoding order.
+/// The reference pictures in decoding order.
 #[derive(Debug, Default)]
 pub(crate) struct References {
     list: Vec<Reference>,
@@ -40,34 +40,34 @@ impl References {
         self.list.clear();
     }
 
-    /// How many there are.
+    /// Returns the number of reference pictures.
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether the frame is used for reference.
+    /// Returns whether `frame` is used for reference.
     pub(crate) fn holds(&self, frame: &Arc<Frame>) -> bool {
         self.list
             .iter()
             .any(|reference| Arc::ptr_eq(&reference.frame, frame))
     }
 
-    /// Reference list 0 of a P slice: initial order (8.2.4.2.1), then modification (8.2.4.3).
+    /// Builds reference list 0 of a P slice: initial order (8.2.4.2.1), then modification (8.2.4.3).
     ///
-    /// Where the stream refers to a picture that is not there, the answer has None and the fault says so.
+    /// If the stream refers to a missing picture, the list has `None` in its place and the fault is returned beside the list.
     pub(crate) fn build_list(
         &self,
         sps: &Sps,
         header: &SliceHeader,
     ) -> (List<'_>, Result<(), Fault>) {
-        // Short-term pictures with falling picture numbers, then long-term ones with rising indices.
+        // Short-term pictures by falling picture number, then long-term pictures by rising index.
         let order = |reference: &Reference| match reference.usage {
             Usage::Short => (0, -self.picture_number(reference, sps, header.frame_num)),
             Usage::Long(index) => (1, i64::from(index)),
         };
         let mut list: List<'_> = self.list.iter().map(Some).collect();
         list.sort_unstable_by_key(|reference| {
-            // Damaged streams may have two with the same number: then the earlier comes first.
+            // Damaged streams may have two pictures with one number: then the earlier one comes first.
             reference.map(|reference| (order(reference), std::ptr::from_ref(reference)))
         });
         let length = header.num_ref_idx_active as usize;
@@ -80,14 +80,9 @@ impl References {
         (list, result.and(if complete { Ok(()) } else { missing }))
     }
 
-    /// PicNum of a short-term picture (8.2.4.1); for frames it is FrameNumWrap.
+    /// Returns PicNum of a short-term picture (8.2.4.1), which is FrameNumWrap for frames.
     fn picture_number(&self, reference: &Reference, sps: &Sps, frame_num: u32) -> i64 {
-        let wrap = if reference.frame_num > frame_num {
-            i64::from(sps.max_frame_num())
-        } else {
-            0
-        };
-        i64::from(reference.frame_num) - wrap
+        wrap(reference.frame_num.into(), sps, frame_num)
     }
 
     fn find_short(&self, sps: &Sps, frame_num: u32, number: i64) -> Option<usize> {
@@ -119,21 +114,17 @@ impl References {
                         -1
                     };
                     predicted = (predicted + sign * i64::from(difference)).rem_euclid(max);
-                    let wrap = if predicted > i64::from(header.frame_num) {
-                        max
-                    } else {
-                        0
-                    };
-                    self.find_short(sps, header.frame_num, predicted - wrap)
+                    let number = wrap(predicted, sps, header.frame_num);
+                    self.find_short(sps, header.frame_num, number)
                 }
             };
             let Some(found) = found else {
                 result = Err(Fault::Syntax(
-                    "modification of a reference list names a picture that is not there",
+                    "modification of a reference list names a missing picture",
                 ));
                 continue;
             };
-            // Insert, then take out the later entry for the same picture (8-37, 8-38).
+            // Insert the picture, then remove its later entry (8-37, 8-38).
             let picture = &self.list[found];
             let length = list.len();
             list.insert(at, Some(picture));
@@ -149,18 +140,18 @@ impl References {
         result
     }
 
-    /// Removes the oldest short-term picture when the buffer is full (8.2.5.3).
+    /// Removes the oldest short-term picture if the buffer is full (8.2.5.3).
     fn slide(&mut self, sps: &Sps, frame_num: u32) {
         while self.list.len() >= sps.num_ref_frames.max(1) as usize {
             let oldest = (0..self.list.len())
                 .filter(|&at| self.list[at].usage == Usage::Short)
                 .min_by_key(|&at| self.picture_number(&self.list[at], sps, frame_num));
-            // Without a short-term picture the stream is wrong; a long-term one makes room.
+            // A full buffer without short-term pictures breaks the standard; the first long-term one makes room.
             self.list.remove(oldest.unwrap_or(0));
         }
     }
 
-    /// Enters a frame for a picture that is missing in the stream (8.2.5.2).
+    /// Inserts `frame` for a picture that is missing in the stream (8.2.5.2).
     pub(crate) fn fill_gap(&mut self, sps: &Sps, frame_num: u32, frame: Arc<Frame>) {
         self.slide(sps, frame_num);
         self.list.push(Reference {
@@ -170,12 +161,12 @@ impl References {
         });
     }
 
-    /// The reference picture that was decoded last.
+    /// Returns the reference picture that was decoded last.
     pub(crate) fn latest(&self) -> Option<&Arc<Frame>> {
         self.list.last().map(|reference| &reference.frame)
     }
 
-    /// Marks reference pictures after the current one is decoded (8.2.5.1), which must be a reference picture.
+    /// Marks reference pictures after the current picture, a reference picture itself, was decoded (8.2.5.1).
     pub(crate) fn mark(
         &mut self,
         sps: &Sps,
@@ -223,10 +214,10 @@ impl References {
         result
     }
 
-    /// 8.2.5.4.
+    /// Executes one memory management control operation (8.2.5.4).
     fn operate(&mut self, operation: &Mmco, sps: &Sps, header: &SliceHeader) -> Result<(), Fault> {
         const ABSENT: Fault =
-            Fault::Syntax("a memory management operation names a picture that is not there");
+            Fault::Syntax("a memory management operation names a missing picture");
         let number =
             |difference_minus1: u32| i64::from(header.frame_num) - i64::from(difference_minus1) - 1;
         match *operation {
@@ -272,7 +263,17 @@ impl References {
     }
 }
 
-/// MaxLongTermFrameIdx is not enforced: some encoders forget to raise it, and the bound on all frames holds anyway.
+/// Returns `number` minus MaxFrameNum if it is above `frame_num`, else unchanged (8-27, 8-36).
+fn wrap(number: i64, sps: &Sps, frame_num: u32) -> i64 {
+    if number > i64::from(frame_num) {
+        number - i64::from(sps.max_frame_num())
+    } else {
+        number
+    }
+}
+
+/// Checks LongTermFrameIdx. MaxLongTermFrameIdx is not enforced: some encoders forget to raise it, and the limit on all frames holds
+/// anyway.
 fn check_long(index: u32) -> Result<(), Fault> {
     if index < 16 {
         Ok(())
@@ -288,7 +289,7 @@ mod tests {
     use crate::slice::tests::header;
     use smallvec::smallvec;
 
-    /// Decodes reference pictures with these frame_nums; the number of a frame is its place in the list.
+    /// Decodes reference pictures with these frame_nums; picture number i of the list gets frame i.
     fn decoded(sps: &Sps, frame_nums: &[u32]) -> References {
         let mut references = References::default();
         for (number, &frame_num) in frame_nums.iter().enumerate() {
@@ -336,7 +337,7 @@ mod tests {
         let sps = sps(4);
         let references = decoded(&sps, &[14, 15, 0, 1]);
         let mut slice = header(2);
-        // Picture number 2 - 3 = -1, that is frame_num 15; then back to 1.
+        // Picture number 2 - 3 = -1 is frame_num 15; adding 2 leads back to 1.
         slice.modifications = smallvec![Modification::Subtract(3), Modification::Add(2)];
         let (list, result) = references.build_list(&sps, &slice);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What can be wrong with a stream.
+//! The errors that a stream can cause.
 
 /// A feature of H.264 outside what this decoder supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,7 +49,7 @@ impl std::fmt::Display for Feature {
     }
 }
 
-/// An error in a stream, with the byte offset in the stream at which it was found.
+/// An error in a stream, with the byte offset at which it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -64,7 +64,7 @@ pub enum Error {
     /// The stream breaks the standard.
     #[error("byte {offset}: {what}")]
     Syntax {
-        /// What is wrong.
+        /// The rule that is broken.
         what: &'static str,
         /// Byte offset in the stream.
         offset: u64,
@@ -77,15 +77,15 @@ pub enum Error {
         /// Byte offset in the stream.
         offset: u64,
     },
-    /// A picture's slices do not cover it: these macroblocks were lost, and are shown as they were in the picture before.
+    /// The slices of a picture do not cover it. The missing macroblocks are copied from the previous picture.
     #[error("byte {offset}: {macroblocks} macroblocks of the picture that ends here are missing")]
     Lost {
-        /// How many.
+        /// The number of missing macroblocks.
         macroblocks: u32,
         /// Byte offset in the stream of the picture's end.
         offset: u64,
     },
-    /// The stream ended without a picture that could be decoded, and without any other error.
+    /// The stream ended without a decodable picture and without any other error.
     #[error("byte {offset}: the stream holds no picture")]
     NoPicture {
         /// Length of the stream in bytes.
@@ -94,7 +94,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Byte offset in the stream at which the error was found.
+    /// Returns the byte offset in the stream at which the error was found.
     pub fn offset(&self) -> u64 {
         match *self {
             Error::Unsupported { offset, .. }
@@ -106,7 +106,7 @@ impl Error {
     }
 }
 
-/// A [`Fault`] before its place in the stream is known; parsing code returns it, the decoder adds the offset.
+/// An error without its position in the stream: parsing code returns it, the decoder adds the offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Unsupported(Feature),
@@ -115,7 +115,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// The error at byte `offset` of the stream.
+    /// Returns the error at byte `offset` of the stream.
     pub(crate) fn at(self, offset: u64) -> Error {
         match self {
             Fault::Unsupported(feature) => Error::Unsupported { feature, offset },

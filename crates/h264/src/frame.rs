@@ -1,4 +1,4 @@
-//! A decoded picture: three planes and the rectangle of them that is shown.
+//! A decoded picture: three planes, and the rectangle of them that is shown.
 
 use std::io::{self, Write};
 
@@ -19,10 +19,10 @@ pub struct Crop {
 }
 
 impl Crop {
-    /// The rectangle with its left side moved outwards to a multiple of 64 samples.
+    /// Returns this rectangle with its left side moved outwards to a multiple of 64 samples.
     ///
-    /// FFmpeg shows this one unless it is told `-flags unaligned`, so that rows stay aligned in memory; checksums that were
-    /// made with it have the additional columns.
+    /// FFmpeg shows that rectangle unless it runs with `-flags unaligned`, to keep rows aligned in memory; checksums that FFmpeg made cover
+    /// the additional columns.
     pub fn with_aligned_left(self) -> Crop {
         let x = self.x & !63;
         Crop {
@@ -35,9 +35,8 @@ impl Crop {
 
 /// A picture in 4:2:0, 8 bits a sample, in whole macroblocks.
 ///
-/// Pixels may be read when every stage of the [`Job`](crate::Job) that writes the frame has ended; debug builds panic
-/// when a row is read while a stage writes it. The planes have no border: prediction from outside the picture clamps
-/// coordinates.
+/// Pixels may be read once every stage of the [`Job`](crate::Job) that writes the frame has ended; debug builds panic if a row is read
+/// while a stage writes it. The planes have no border: prediction from outside of the picture clamps coordinates.
 pub struct Frame {
     pub(crate) planes: [Shared<u8>; 3],
     pub(crate) mb_width: u32,
@@ -60,7 +59,7 @@ impl std::fmt::Debug for Frame {
 }
 
 impl Frame {
-    /// A frame of zeros with that many macroblocks; `buffer` numbers it in the virtual layout.
+    /// Returns a frame of zeros. `buffer` is its number in the virtual layout.
     pub(crate) fn new(mb_width: u32, mb_height: u32, buffer: u32) -> Self {
         let (w, h) = (mb_width as usize, mb_height as usize);
         Frame {
@@ -83,45 +82,45 @@ impl Frame {
         }
     }
 
-    /// Columns shown, in luma samples.
+    /// Returns the width of the shown rectangle in luma samples.
     pub fn width(&self) -> u32 {
         self.crop.width
     }
 
-    /// Rows shown, in luma samples.
+    /// Returns the height of the shown rectangle in luma samples.
     pub fn height(&self) -> u32 {
         self.crop.height
     }
 
-    /// The rectangle that is shown.
+    /// Returns the rectangle that is shown.
     pub fn crop(&self) -> Crop {
         self.crop
     }
 
-    /// Number of the picture in decoding order, from 0 on; unique within a [`Decoder`](crate::Decoder), also when the
-    /// memory of a frame is used again for a later picture.
+    /// Returns the number of the picture in decoding order, from 0; unique within a [`Decoder`](crate::Decoder), even if the memory of a
+    /// frame is reused for a later picture.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Picture order count (8.2.1); grows in output order until the next IDR picture.
+    /// Returns the picture order count (8.2.1), which grows in output order until the next IDR picture.
     pub fn poc(&self) -> i32 {
         self.poc
     }
 
-    /// Bytes of one shown picture in I420.
+    /// Returns the bytes of one shown picture in I420.
     pub fn i420_len(&self) -> usize {
         (self.crop.width * self.crop.height / 2 * 3) as usize
     }
 
-    /// Its buffer in the virtual layout that a [`Probe`](crate::Probe) sees, and the bytes of all its samples.
+    /// Returns the frame's buffer in the virtual layout that a [`Probe`](crate::Probe) sees, and the bytes of all its samples.
     pub fn buffer(&self) -> (Region, u64) {
         let bytes = self.planes.iter().map(|plane| plane.len() as u64).sum();
         (Region::Frame(self.buffer), bytes)
     }
 
-    /// Address of a sample in the virtual layout that a [`Probe`](crate::Probe) sees: frames lie 2^28 bytes apart, a
-    /// frame holds Y, Cb and Cr one after the other, without gaps. `plane` is 0, 1 or 2.
+    /// Returns the address of a sample in the virtual layout that a [`Probe`](crate::Probe) sees: frames are 2^28 bytes apart; a frame has
+    /// Y, Cb and Cr one behind the other without gaps. `plane` is 0, 1 or 2.
     #[inline]
     pub fn address(&self, plane: usize, x: usize, y: usize) -> u64 {
         let before: usize = self.planes[..plane].iter().map(Shared::len).sum();
@@ -133,10 +132,11 @@ impl Frame {
         self.visit_region(self.crop, f);
     }
 
-    /// [`visit_rows`](Self::visit_rows) of another rectangle of the planes, whose members are even.
+    /// Calls `f` with each row of the rectangle `region` of the planes, as [`visit_rows`](Self::visit_rows). The members of `region` are
+    /// even.
     ///
     /// # Panics
-    /// When it is not inside of them.
+    /// If `region` is not inside of the planes.
     pub fn visit_region(&self, region: Crop, mut f: impl FnMut(&[u8])) {
         let Crop {
             x,
@@ -156,7 +156,7 @@ impl Frame {
     /// Writes the shown picture as I420.
     ///
     /// # Errors
-    /// When `out` fails; the rest of the picture is then not written.
+    /// `out` fails; the rest of the picture is then not written.
     pub fn write_i420(&self, out: &mut impl Write) -> io::Result<()> {
         let mut result = Ok(());
         self.visit_rows(|row| {

@@ -1,4 +1,4 @@
-//! Doors for the fuzz targets; no part of the interface.
+//! Entry points of the fuzz targets; not part of the public interface.
 
 use crate::Limits;
 use crate::bits::BitReader;
@@ -7,7 +7,7 @@ use crate::params::{Pps, Sps};
 use crate::poc::PocState;
 use crate::slice::{SliceHeader, SliceStart};
 
-/// Parses `data` as parameter sets and slice headers, by the type in the first byte of each NAL unit.
+/// Parses each NAL unit of `data` as a parameter set or a slice header, by the type in its first byte.
 pub fn parse_headers(data: &[u8]) {
     let mut rbsp = Rbsp::default();
     let (mut sps, mut pps) = (None, None);

@@ -10,7 +10,7 @@ use crate::plane::Shared;
 use crate::probe::{NoProbe, Probe, Region, job_base};
 use crate::recon;
 
-/// One of the eight steps in which a macroblock is reconstructed (paper 1, "stages").
+/// One of the eight steps that reconstruct a macroblock (paper 1, "stages").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Stage {
@@ -33,7 +33,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All stages, in the order of their numbers.
+    /// All stages in the order of their numbers.
     pub const ALL: [Stage; 8] = [
         Stage::LumaResidual,
         Stage::LumaPrediction,
@@ -44,7 +44,7 @@ impl Stage {
         Stage::CbDeblocking,
         Stage::CrDeblocking,
     ];
-    /// The stages before deblocking, in an order in which one macroblock may run them.
+    /// The stages before deblocking, in an order in which they may run for one macroblock.
     pub const FRONT: [Stage; 5] = [
         Stage::LumaResidual,
         Stage::LumaPrediction,
@@ -52,7 +52,7 @@ impl Stage {
         Stage::ChromaPrediction,
         Stage::ChromaReconstruction,
     ];
-    /// The bits of the deblocking stages in `Mb::stages`.
+    /// The deblocking stages as bits of `Mb::stages`.
     pub(crate) const DEBLOCKING: u8 = 1 << Stage::LumaDeblocking as u8
         | 1 << Stage::CbDeblocking as u8
         | 1 << Stage::CrDeblocking as u8;
@@ -81,7 +81,7 @@ pub(crate) enum Kind {
     Intra16x16,
     /// Samples without prediction.
     Pcm,
-    /// Motion compensated; see `Mb::shape`. P_Skip is one of them, without coefficients.
+    /// Motion compensated; `Mb::shape` has the partitions. P_Skip is an inter macroblock without coefficients.
     Inter,
 }
 
@@ -105,27 +105,28 @@ pub(crate) enum SubShape {
     Quarters,
 }
 
-/// A macroblock's left, upper, upper right and upper left neighbours that intra prediction may use.
+/// Bits of `Mb::available`: which of the left, upper, upper right and upper left neighbours intra prediction may use.
 pub(crate) const AVAILABLE_LEFT: u8 = 1;
 pub(crate) const AVAILABLE_TOP: u8 = 2;
 pub(crate) const AVAILABLE_TOP_RIGHT: u8 = 4;
 pub(crate) const AVAILABLE_TOP_LEFT: u8 = 8;
 
-/// `Mb::ref_slot` of an intra quarter.
+/// `Mb::ref_slot` of a quarter without a reference: all of them in intra macroblocks.
 pub(crate) const NO_SLOT: u8 = u8::MAX;
 
-/// The syntax of one macroblock: a cache line. The motion vectors of those with several are apart, since few have.
+/// The syntax of one macroblock, in one cache line. The vectors of macroblocks with several are stored elsewhere, since few macroblocks
+/// have them.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 pub(crate) struct Mb {
     pub(crate) kind: Kind,
     pub(crate) shape: Shape,
     pub(crate) sub: [SubShape; 4],
-    /// Index into the slice's reference list of each quarter; -1 in intra macroblocks.
+    /// By quarter, the index into the slice's reference list; -1 in intra macroblocks.
     pub(crate) ref_idx: [i8; 4],
-    /// Index into `Job::references` of each quarter.
+    /// By quarter, the index into `Job::references`.
     pub(crate) ref_slot: [u8; 4],
-    /// Quantisers of Y, Cb and Cr; 0 for I_PCM, which has no residual, as deblocking wants it.
+    /// Quantisers of Y, Cb and Cr. 0 for I_PCM, which has no residual: deblocking needs that value (8.7.2.2).
     pub(crate) qp: [u8; 3],
     /// Intra16x16 prediction mode.
     pub(crate) luma_mode: u8,
@@ -133,19 +134,19 @@ pub(crate) struct Mb {
     pub(crate) chroma_mode: u8,
     /// `AVAILABLE_*` flags for intra prediction.
     pub(crate) available: u8,
-    /// A bit for each [`Stage`] that has anything to do.
+    /// One bit for each [`Stage`] that has anything to do.
     pub(crate) stages: u8,
-    /// The motion vector where `shape` is `Whole`; others are in `Job::mvs`.
+    /// The motion vector if `shape` is `Whole`; otherwise the vectors are in `Job::mvs`.
     pub(crate) mv: Mv,
     /// Intra4x4 prediction modes by raster position, four bits each.
     pub(crate) modes: u64,
-    /// Which 4x4 blocks have room in `Job::coefficients`: bits 0..16 luma by luma4x4BlkIdx, 16..20 Cb, 20..24 Cr.
+    /// Which 4x4 blocks have levels in `Job::coefficients`: bits 0..16 luma by luma4x4BlkIdx, 16..20 Cb, 20..24 Cr.
     pub(crate) coded: u32,
-    /// Which of them have more than a DC coefficient.
+    /// Which of the `coded` blocks have more than a DC coefficient.
     pub(crate) ac: u32,
-    /// Where the first of them lies; 16 coefficients a block, in the order of the bits. I_PCM: 384 samples.
+    /// Index of the first coefficient; 16 coefficients for each coded block, in the order of the bits. I_PCM: 384 samples.
     pub(crate) coefficients: u32,
-    /// Number of the slice in `Job::slices`.
+    /// Index of the slice in `Job::slices`.
     pub(crate) slice: u16,
     /// bS of the vertical edges at x = 0, 4, 8, 12: four bits for each group of four rows.
     pub(crate) bs_vertical: [u16; 4],
@@ -158,12 +159,12 @@ impl Mb {
         self.kind != Kind::Inter
     }
 
-    /// Intra4x4 prediction mode of the block at raster position `block`.
+    /// Returns the Intra4x4 prediction mode of the block at raster position `block`.
     pub(crate) fn mode(&self, block: usize) -> u8 {
         (self.modes >> (4 * block)) as u8 & 15
     }
 
-    /// What `stages` has to be, by all the rest.
+    /// Computes `stages` from all other fields.
     #[inline(always)]
     pub(crate) fn needed_stages(&self) -> u8 {
         let [luma, chroma] = [self.coded & 0xffff != 0, self.coded >> 16 != 0];
@@ -184,7 +185,7 @@ impl Mb {
             | needed(Stage::CrDeblocking, chroma_edges)
     }
 
-    /// Which luma blocks have room in `Job::coefficients`, by raster position.
+    /// Returns which luma blocks are coded, by raster position.
     #[inline(always)]
     pub(crate) fn coded_raster(&self) -> u16 {
         // luma4x4BlkIdx and raster position differ in the order of their two middle bits.
@@ -193,7 +194,7 @@ impl Mb {
         coded ^ swapped ^ swapped << 2
     }
 
-    /// Where the coefficients of block `bit` (as in `coded`) lie in `Job::coefficients`.
+    /// Returns the index in `Job::coefficients` of the block with bit `bit` of `coded`.
     pub(crate) fn block_offset(&self, bit: u32) -> usize {
         self.coefficients as usize + 16 * (self.coded & ((1 << bit) - 1)).count_ones() as usize
     }
@@ -210,11 +211,11 @@ pub(crate) struct Weight {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Weights {
     pub(crate) log2_denominator: [u8; 3],
-    /// One for each entry of the reference list, of which there are at most 16.
+    /// One entry for each entry of the reference list, which has at most 16.
     pub(crate) entries: SmallVec<[Weight; 16]>,
 }
 
-/// What reconstruction needs of a slice.
+/// What reconstruction needs to know about a slice.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Slice {
     /// `disable_deblocking_filter_idc`.
@@ -225,19 +226,19 @@ pub(crate) struct Slice {
     pub(crate) weights: Option<Weights>,
 }
 
-/// One picture: everything that entropy decoding found out, and the frame that reconstruction shall write.
+/// One picture: everything that entropy decoding produced, and the frame that reconstruction writes.
 ///
-/// A job holds no pixel except those of I_PCM macroblocks. Stages transform its coefficients in place, so each (stage,
-/// macroblock) runs at most once.
+/// A job has no pixels except those of I_PCM macroblocks. Stages transform its coefficients in place, so each (stage, macroblock) pair runs
+/// at most once.
 pub struct Job {
     pub(crate) mb_width: u32,
     pub(crate) mb_height: u32,
     pub(crate) frame: Arc<Frame>,
     pub(crate) references: Vec<Arc<Frame>>,
     pub(crate) mbs: Vec<Mb>,
-    /// By raster position of 4x4 blocks; only those of inter macroblocks whose shape is not `Whole` are valid.
+    /// Vectors by raster position of 4x4 blocks; valid only for inter macroblocks whose shape is not `Whole`.
     pub(crate) mvs: Vec<[Mv; 16]>,
-    /// Levels, and later residuals; behind the first `used` is room that is not cleared.
+    /// Levels, which stage 0 and 4 turn into residuals. The memory behind the first `used` is not cleared.
     pub(crate) coefficients: Shared<i16>,
     pub(crate) used: usize,
     pub(crate) slices: Vec<Slice>,
@@ -259,7 +260,7 @@ impl std::fmt::Debug for Job {
 }
 
 impl Job {
-    /// An empty job for a picture of that many macroblocks.
+    /// Returns an empty job for a picture of the size of `frame`. `buffer` is its number in the virtual layout.
     pub(crate) fn new(frame: Arc<Frame>, buffer: u32) -> Self {
         let mut job = Job {
             mb_width: 0,
@@ -278,7 +279,7 @@ impl Job {
         job
     }
 
-    /// Makes the job ready for a new picture; keeps its memory.
+    /// Prepares the job for a new picture; keeps its memory.
     pub(crate) fn reset(&mut self, frame: Arc<Frame>) {
         let count = (frame.mb_width * frame.mb_height) as usize;
         self.mb_width = frame.mb_width;
@@ -292,69 +293,69 @@ impl Job {
         self.concealed = 0;
     }
 
-    /// Macroblocks in a row.
+    /// Returns the number of macroblocks in a row.
     pub fn mb_width(&self) -> u32 {
         self.mb_width
     }
 
-    /// Rows of macroblocks.
+    /// Returns the number of rows of macroblocks.
     pub fn mb_height(&self) -> u32 {
         self.mb_height
     }
 
-    /// Macroblocks of the picture; their addresses are 0 up to this, in raster order.
+    /// Returns the number of macroblocks. Their addresses are 0 to this number minus 1, in raster order.
     pub fn mb_count(&self) -> u32 {
         self.mb_width * self.mb_height
     }
 
-    /// The frame that the stages write.
+    /// Returns the frame that the stages write.
     pub fn frame(&self) -> &Arc<Frame> {
         &self.frame
     }
 
-    /// The frames that prediction may read: each once, in no particular order.
+    /// Returns the frames that prediction may read, each once, in no particular order.
     pub fn references(&self) -> &[Arc<Frame>] {
         &self.references
     }
 
-    /// How many macroblocks were lost and are concealed from the previous picture.
+    /// Returns the number of lost macroblocks, which are concealed from the previous picture.
     pub fn concealed(&self) -> u32 {
         self.concealed
     }
 
-    /// Whether macroblock `mb` is predicted from its neighbours (or is I_PCM) and not from other pictures.
+    /// Returns whether macroblock `mb` is predicted from its neighbours (or is I_PCM) and not from other pictures.
     ///
     /// # Panics
-    /// When `mb` is not in the picture.
+    /// If `mb` is not in the picture.
     pub fn is_intra(&self, mb: u32) -> bool {
         self.mbs[mb as usize].is_intra()
     }
 
-    /// False where `stage` would do nothing for macroblock `mb`: then it need not run.
+    /// Returns whether `stage` has anything to do for macroblock `mb`. If not, it need not run.
     ///
-    /// A stage that need not run still counts as ended when the stages that it would have waited for have ended: see
-    /// the rules in [`recon`].
+    /// A stage that need not run still counts as ended only once the stages that it would have waited for have ended: see the dependencies
+    /// in [`recon`].
     ///
     /// # Panics
-    /// When `mb` is not in the picture.
+    /// If `mb` is not in the picture.
     pub fn needs(&self, mb: u32, stage: Stage) -> bool {
         self.mbs[mb as usize].stages & 1 << stage as u8 != 0
     }
 
     /// Runs one stage of one macroblock.
     ///
-    /// May be called for different (stage, macroblock) pairs at once, as long as the order that [`recon`] documents is kept
-    /// with a happens-before between threads; each pair runs at most once. **Where the order is not kept, debug builds panic, and in
-    /// release builds two threads may touch the same pixels at once, which is undefined behaviour**: hold your graph to the order by
-    /// running it in a debug build.
+    /// May be called for different (stage, macroblock) pairs at the same time, as long as the order that [`recon`] documents is kept, with
+    /// a happens-before relation between threads. Each pair runs at most once. **If the order is not kept, debug builds panic; in release
+    /// builds two threads may then access the same pixels at the same time, which is undefined behaviour.** Run a task graph in a debug
+    /// build to check its order.
     ///
     /// # Panics
-    /// When `mb` is not in the picture; in debug builds also where the order is not kept.
+    /// If `mb` is not in the picture; in debug builds also if the order is not kept.
     pub fn run_stage(&self, stage: Stage, mb: u32) {
         self.run_stage_with(stage, mb, &mut NoProbe);
     }
 
-    /// [`run_stage`](Self::run_stage) with a probe that sees what it computes, reads and writes.
+    /// Runs a stage as [`run_stage`](Self::run_stage), with a probe that observes what it computes, reads and writes.
     ///
     /// # Panics
     /// As [`run_stage`](Self::run_stage).
@@ -367,18 +368,18 @@ impl Job {
         }
     }
 
-    /// Tells `probe` what `stage` would read and write of macroblock `mb`, which does not need it, in a decoder that passes over every
-    /// macroblock: its syntax, the residual that is zero, and the samples that stay as they are. Changes nothing.
+    /// Reports to `probe` what `stage` would read and write of macroblock `mb`, which does not need it, in a decoder that processes every
+    /// macroblock: its syntax, the residual of zeros, and the samples that stay unchanged. Changes nothing.
     ///
-    /// For recordings of such decoders. A residual that is zero lies where it would if every macroblock had one.
+    /// Used for recordings of such decoders. The residual of zeros has the address that it would have if every macroblock had a residual.
     ///
     /// # Panics
-    /// When `mb` is not in the picture.
+    /// If `mb` is not in the picture.
     pub fn pass_with<P: Probe>(&self, stage: Stage, mb: u32, probe: &mut P) {
         recon::pass(self, stage, mb, probe);
     }
 
-    /// Runs every stage of every macroblock on this thread, in raster order, deblocking one row behind.
+    /// Runs every stage of every macroblock on this thread, in raster order, with deblocking one row behind.
     #[inline(never)]
     pub fn reconstruct(&self) {
         self.reconstruct_with(&mut NoProbe);
@@ -398,17 +399,17 @@ impl Job {
         }
     }
 
-    /// Runs the stages before deblocking of these macroblocks of one row, one macroblock after the other: faster than
-    /// [`run_stage`](Self::run_stage) for each, and bound to the same order.
+    /// Runs the stages before deblocking of the macroblocks `mbs` of one row, one macroblock after the other. Faster than
+    /// [`run_stage`](Self::run_stage) for each, with the same dependencies.
     ///
     /// # Panics
-    /// Where `mbs` are not neighbours in one row of the picture; in debug builds also where the order is not kept.
+    /// If `mbs` are not macroblocks of one row of the picture; in debug builds also if the order is not kept.
     #[inline(never)]
     pub fn run_front(&self, mbs: Range<u32>) {
         self.run_front_with(mbs, &mut NoProbe);
     }
 
-    /// [`run_front`](Self::run_front) with a probe.
+    /// Runs [`run_front`](Self::run_front) with a probe.
     ///
     /// # Panics
     /// As [`run_front`](Self::run_front).
@@ -418,7 +419,7 @@ impl Job {
         recon::run_front(self, y, xs, probe);
     }
 
-    /// Runs the deblocking stages of these macroblocks of one row; otherwise as [`run_front`](Self::run_front).
+    /// Runs the deblocking stages of the macroblocks `mbs` of one row; otherwise as [`run_front`](Self::run_front).
     ///
     /// # Panics
     /// As [`run_front`](Self::run_front).
@@ -427,7 +428,7 @@ impl Job {
         self.run_rear_with(mbs, &mut NoProbe);
     }
 
-    /// [`run_rear`](Self::run_rear) with a probe.
+    /// Runs [`run_rear`](Self::run_rear) with a probe.
     ///
     /// # Panics
     /// As [`run_front`](Self::run_front).
@@ -437,7 +438,7 @@ impl Job {
         recon::run_rear(self, y, xs, probe);
     }
 
-    /// Row and columns of neighbouring macroblocks.
+    /// Returns the row and the columns of the macroblocks `mbs`.
     fn in_row(&self, mbs: Range<u32>) -> (u32, Range<u32>) {
         let (y, x) = (mbs.start / self.mb_width, mbs.start % self.mb_width);
         let end = x + (mbs.end - mbs.start);
@@ -448,45 +449,44 @@ impl Job {
         (y, x..end)
     }
 
-    /// Which rows of which reference pictures the prediction of the macroblock rows `mb_rows` reads: calls `f` once for
-    /// each frame of [`references`](Self::references) that is read, with the last row of macroblocks of which every
-    /// stage must have ended (and of all rows above it) before the stages 1 and 4 of `mb_rows` may start.
+    /// Reports which rows of which reference pictures the prediction of the macroblock rows `mb_rows` reads. Calls `f` once for each of the
+    /// [`references`](Self::references) that is read, with the last row of macroblocks that is needed: each stage of that row and of all
+    /// rows above it must have ended before stages 1 and 4 of `mb_rows` may start.
     ///
-    /// Covers the margin of the interpolation filters and the pixels that deblocking of the row below changes. Costs a
+    /// The reported row includes the margin of the interpolation filters and the pixels that deblocking of the row below changes. Costs a
     /// walk over the motion vectors of the rows.
     pub fn reference_reach(&self, mb_rows: Range<u32>, f: &mut dyn FnMut(&Arc<Frame>, u32)) {
         recon::reference_reach(self, mb_rows, f);
     }
 
-    /// Address of the syntax of macroblock `mb` in the virtual layout that a [`Probe`] sees.
+    /// Returns the address of macroblock `mb`'s syntax in the virtual layout that a [`Probe`] sees.
     pub(crate) fn mb_address(&self, mb: usize) -> u64 {
         job_base(self.buffer) + (mb * size_of::<Mb>()) as u64
     }
 
-    /// The same for its motion vectors.
+    /// Returns the virtual address of macroblock `mb`'s motion vectors.
     pub(crate) fn mv_address(&self, mb: usize) -> u64 {
         job_base(self.buffer) + (self.mbs.len() * size_of::<Mb>() + mb * 64) as u64
     }
 
-    /// The same for slice `slice`, of which we say that it takes a line of 64 bytes.
+    /// Returns the virtual address of slice `slice`, which takes 64 bytes in the virtual layout.
     pub(crate) fn slice_address(&self, slice: u16) -> u64 {
         let before = self.mbs.len() * (size_of::<Mb>() + 64);
         job_base(self.buffer) + (before + 64 * usize::from(slice)) as u64
     }
 
-    /// The same for coefficient `index`.
+    /// Returns the virtual address of coefficient `index`.
     pub(crate) fn coefficient_address(&self, index: usize) -> u64 {
         let before = self.mbs.len() * (size_of::<Mb>() + 64) + 64 * self.slices.len();
         job_base(self.buffer) + (before + index * 2) as u64
     }
 
-    /// The same for the first of a macroblock's 384 coefficients, if each macroblock had all of them.
+    /// Returns the virtual address that the first of macroblock `mb`'s 384 coefficients would have if every macroblock had all of them.
     pub(crate) fn whole_residual_address(&self, mb: usize) -> u64 {
         self.coefficient_address(384 * mb)
     }
 
-    /// The buffer of what was parsed of this picture, in the virtual layout that a [`Probe`] sees, and how many bytes one for pictures of
-    /// this size takes.
+    /// Returns the buffer of this picture's syntax in the virtual layout that a [`Probe`] sees, and its bytes for a picture of this size.
     pub fn buffer(&self) -> (Region, u64) {
         const SLICE: u64 = 64;
         const COEFFICIENTS: u64 = 2 * 384;

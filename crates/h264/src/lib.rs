@@ -1,9 +1,9 @@
-//! An H.264 constrained-baseline decoder whose entropy decoding and reconstruction are apart.
+//! An H.264 constrained-baseline decoder with entropy decoding and reconstruction apart.
 //!
-//! [`Decoder`] parses an Annex B byte stream and yields one [`Job`] a picture: everything that the syntax says of its
-//! macroblocks, and no pixel. [`Job::run_stage`] then does one of eight [`Stage`]s of one macroblock; stages of different
-//! macroblocks may run on different threads at once, in any order that keeps the rules of [`recon`]. [`decode`] is the
-//! sequential decoder built of the same parts.
+//! [`Decoder`] parses an Annex B byte stream and returns one [`Job`] per picture: the syntax of all its macroblocks, and no pixel.
+//! [`Job::run_stage`] then runs one of the eight [`Stage`]s of one macroblock. Stages of different macroblocks may run on different threads
+//! at the same time, in any order that keeps the dependencies of [`recon`]. [`decode`] is the sequential decoder built of the same parts.
+//! README.md beside this crate's sources describes how a picture moves through the modules.
 //!
 //! ```
 //! # fn example(stream: &[u8]) -> Result<(), tanada_h264::Error> {
@@ -15,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! Chapters of ITU-T H.264 and the modules that hold them:
+//! Clauses of ITU-T H.264 and the modules that implement them:
 //!
 //! | clause | module |
 //! |---|---|
@@ -33,9 +33,9 @@
 //! | 8.7.2.1 boundary strengths | `strength` |
 //! | 8.3, 8.4.2, 8.5, 8.7 reconstruction | [`recon`] |
 //!
-//! Supported is what the constrained baseline profile uses, and explicit weighted prediction of P slices; everything
-//! else is an [`Error::Unsupported`] that names the feature. Damaged input is an [`Error`] with a byte offset; decoding
-//! goes on behind it and missing macroblocks are concealed.
+//! Supported are the features of the constrained baseline profile, and explicit weighted prediction of P slices. Any other feature is an
+//! [`Error::Unsupported`] that names it. Damaged input is an [`Error`] with a byte offset; decoding continues behind it, and missing
+//! macroblocks are concealed.
 #![deny(unsafe_code)]
 
 mod bits;

@@ -3,7 +3,7 @@
 use crate::job::Mv;
 use crate::neighbours::Edge;
 
-/// `Neighbour::reference` of a block outside the slice, or one that is decoded later.
+/// `Neighbour::reference` of a block that is outside of the slice or is decoded later.
 pub(crate) const UNAVAILABLE: i8 = -2;
 /// `Neighbour::reference` of an intra block.
 pub(crate) const INTRA: i8 = -1;
@@ -26,7 +26,7 @@ impl Neighbour {
         self.reference != UNAVAILABLE
     }
 
-    /// This, or `other` where this is not available.
+    /// Returns this neighbour if it is available, else `other`.
     #[inline(always)]
     pub(crate) fn or(self, other: Neighbour) -> Neighbour {
         if self.is_available() { self } else { other }
@@ -38,8 +38,8 @@ fn median(a: i16, b: i16, c: i16) -> i16 {
     a.max(b).min(a.min(b).max(c))
 }
 
-/// Median prediction (8.4.1.3.1) from the left, upper and upper right neighbour; `c` is already replaced by the upper
-/// left one where it is unavailable.
+/// Returns the median prediction (8.4.1.3.1) from the left, upper and upper right neighbours `a`, `b` and `c`. The caller passes the upper
+/// left neighbour as `c` if the upper right one is not available.
 #[inline(always)]
 pub(crate) fn median_prediction(
     reference: i8,
@@ -62,7 +62,7 @@ pub(crate) fn median_prediction(
     }
 }
 
-/// The motion vector of a P_Skip macroblock (8.4.1.1).
+/// Returns the motion vector of a P_Skip macroblock (8.4.1.1).
 #[inline(always)]
 pub(crate) fn skip_prediction(a: Neighbour, b: Neighbour, c: Neighbour) -> Mv {
     let still = |n: Neighbour| n.reference == 0 && n.mv == Mv::default();
@@ -72,18 +72,18 @@ pub(crate) fn skip_prediction(a: Neighbour, b: Neighbour, c: Neighbour) -> Mv {
     median_prediction(0, a, b, c)
 }
 
-/// The motion of the 4x4 blocks of a macroblock and of the neighbouring blocks that it is predicted from.
+/// The motion of the 4x4 blocks of a macroblock and of the neighbouring blocks that predict it.
 ///
-/// Blocks that are not decoded yet are unavailable, which is just what the standard says of neighbours that come later.
+/// Blocks that are not decoded yet are marked unavailable, as the standard requires of neighbours that come later in decoding order.
 pub(crate) struct MotionGrid {
-    /// Rows of 6, from the block above and left of the macroblock on: above left, 4 above, above right; and so on.
+    /// Five rows of 6 blocks: above left, 4 above, above right; then left, 4 of the macroblock, and one that stays unavailable.
     cells: [Neighbour; 30],
 }
 
 impl MotionGrid {
     const STRIDE: usize = 6;
 
-    /// A grid in which nothing is available.
+    /// Returns a grid in which nothing is available.
     pub(crate) fn new() -> Self {
         MotionGrid {
             cells: [Neighbour::UNAVAILABLE; 30],
@@ -94,7 +94,7 @@ impl MotionGrid {
         (y + 1) * Self::STRIDE + x + 1
     }
 
-    /// A grid of a macroblock between these edges: the left one, and those above to the left, above, and above to the right.
+    /// Returns a grid with these neighbouring edges: the left one, and those above left, above and above right.
     pub(crate) fn between(left: &Edge, [above_left, above, above_right]: &[Edge; 3]) -> Self {
         let mut grid = Self::new();
         for i in 0..4 {
@@ -114,7 +114,7 @@ impl MotionGrid {
         }
     }
 
-    /// Neighbours A, B and C (or D where C is unavailable) of the partition at (x, y) that is `w` blocks wide.
+    /// Returns the neighbours A, B and C (D if C is not available) of the partition at (`x`, `y`) that is `w` blocks wide.
     pub(crate) fn neighbours(&self, x: usize, y: usize, w: usize) -> [Neighbour; 3] {
         let at = Self::index(x, y);
         let above_right = self.cells[at - Self::STRIDE + w];
@@ -126,7 +126,7 @@ impl MotionGrid {
         [self.cells[at - 1], self.cells[at - Self::STRIDE], c]
     }
 
-    /// The motion vectors of the macroblock itself.
+    /// Returns the motion vectors of the macroblock itself.
     pub(crate) fn motion_vectors(&self) -> [Mv; 16] {
         std::array::from_fn(|block| self.cells[Self::index(block % 4, block / 4)].mv)
     }

@@ -1,14 +1,14 @@
-//! Annex B: NAL units in a byte stream, and the payload in a NAL unit (7.3.1).
+//! Annex B: NAL units in a byte stream, and the payload of a NAL unit (7.3.1).
 
-/// The NAL units of an Annex B byte stream that lies in memory.
+/// The NAL units of an Annex B byte stream in memory.
 #[derive(Debug, Clone)]
 pub struct NalStream<'a> {
     data: &'a [u8],
-    /// First byte behind the start code of the next NAL unit; `data.len()` at the end.
+    /// Position of the first byte behind the start code of the next NAL unit; `data.len()` at the end.
     next: usize,
 }
 
-/// One NAL unit with its header byte, still with emulation prevention bytes.
+/// One NAL unit with its header byte and its emulation prevention bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NalUnit<'a> {
     pub(crate) offset: usize,
@@ -16,18 +16,18 @@ pub(crate) struct NalUnit<'a> {
 }
 
 impl<'a> NalStream<'a> {
-    /// A stream that starts with the first start code in `data`.
+    /// Returns a stream that begins at the first start code in `data`.
     pub fn new(data: &'a [u8]) -> Self {
         let next = find_start_code(data, 0).map_or(data.len(), |at| at + 3);
         NalStream { data, next }
     }
 
-    /// Byte offset of the next NAL unit, which is the length of the stream at its end.
+    /// Returns the byte offset of the next NAL unit; the length of the stream at its end.
     pub fn offset(&self) -> usize {
         self.next
     }
 
-    /// The next NAL unit that is not empty.
+    /// Returns the next NAL unit that is not empty.
     pub(crate) fn next_unit(&mut self) -> Option<NalUnit<'a>> {
         while self.next < self.data.len() {
             let start = self.next;
@@ -36,7 +36,7 @@ impl<'a> NalStream<'a> {
                 None => (self.data.len(), self.data.len()),
             };
             self.next = next;
-            // trailing_zero_8bits and the zero_byte of the next start code are no part of the unit.
+            // trailing_zero_8bits and the zero_byte of the next start code are not part of the unit.
             let zeros = self.data[start..end]
                 .iter()
                 .rev()
@@ -53,10 +53,10 @@ impl<'a> NalStream<'a> {
     }
 }
 
-/// Position of the first 00 00 01 at or behind `from`.
+/// Returns the position of the first start code (00 00 01) at or behind `from`.
 fn find_start_code(data: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
-    // The third byte of a start code is 1: a byte above 1 there rules out three positions at once.
+    // The third byte of a start code is 1, so a greater byte there rules out three positions at once.
     while let Some(&[a, b, c]) = data.get(at..at + 3) {
         match c {
             1 if a == 0 && b == 0 => return Some(at),
@@ -67,20 +67,20 @@ fn find_start_code(data: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// The raw byte sequence payload of a NAL unit, without emulation prevention bytes; memory is kept from unit to unit.
+/// The raw byte sequence payload of a NAL unit, without emulation prevention bytes. Its memory is reused from unit to unit.
 #[derive(Debug, Default)]
 pub(crate) struct Rbsp {
     bytes: Vec<u8>,
     length: usize,
-    /// Payload positions in front of which a byte was taken out.
+    /// Payload positions before which an emulation prevention byte was removed.
     removed: Vec<u32>,
 }
 
-/// So many zero bytes stand behind the payload, so that eight bytes can be read at each of its bytes.
+/// Zero bytes behind the payload, so that eight bytes can be loaded at each of its bytes.
 const PADDING: usize = 8;
 
 impl Rbsp {
-    /// Takes the payload out of a NAL unit (without its header byte).
+    /// Extracts the payload of a NAL unit, which is passed without its header byte.
     pub(crate) fn load(&mut self, payload: &[u8]) {
         self.bytes.clear();
         self.removed.clear();
@@ -99,7 +99,7 @@ impl Rbsp {
             }
         }
         self.bytes.extend_from_slice(&payload[copied..]);
-        // cabac_zero_words and a last 03 leave zeros, which are no payload.
+        // cabac_zero_words and a final 03 leave zeros behind the payload.
         let zeros = self
             .bytes
             .iter()
@@ -111,19 +111,42 @@ impl Rbsp {
         self.bytes.resize(self.length + PADDING, 0);
     }
 
-    /// The payload, followed by zero bytes.
+    /// Returns the payload, followed by [`PADDING`] zero bytes.
     pub(crate) fn padded(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Length of the payload in bytes.
+    /// Returns the length of the payload in bytes.
     pub(crate) fn len(&self) -> usize {
         self.length
     }
 
-    /// Where payload byte `position` lies in the NAL unit behind its header byte.
+    /// Returns the position of payload byte `position` in the NAL unit, counted from behind its header byte.
     pub(crate) fn original_position(&self, position: usize) -> usize {
         position + self.removed.partition_point(|&at| at as usize <= position)
+    }
+}
+
+#[cfg(test)]
+impl Rbsp {
+    /// Returns the payload of these bits (blanks between them do not count) and a stop bit.
+    pub(crate) fn from_bits(bits: &str) -> Rbsp {
+        let mut bits = format!("{}1", bits.replace(' ', ""));
+        while !bits.len().is_multiple_of(8) {
+            bits.push('0');
+        }
+        // Emulation prevention bytes, so that zeros of the payload are not taken for a start code.
+        let mut escaped = Vec::new();
+        for byte in bits.as_bytes().chunks(8) {
+            let byte = byte.iter().fold(0, |b, bit| b << 1 | (bit - b'0'));
+            if byte <= 3 && escaped.ends_with(&[0, 0]) {
+                escaped.push(3);
+            }
+            escaped.push(byte);
+        }
+        let mut rbsp = Rbsp::default();
+        rbsp.load(&escaped);
+        rbsp
     }
 }
 

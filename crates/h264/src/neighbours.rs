@@ -1,22 +1,22 @@
 //! What the parser keeps of macroblocks for their neighbours below and to the right (6.4.9 to 6.4.11).
 //!
-//! There is a line of [`Edge`]s, one above each macroblock of a row, and one edge to the left of the current macroblock. So all that
-//! contexts, predictions and boundary strengths are made of lies together, in a few kilobytes; and what is outside of the slice is an
-//! edge like others, with values that stand for "not available".
+//! The parser keeps one [`Edge`] above each macroblock of a row and one edge to the left of the current macroblock. These few kilobytes
+//! have everything that contexts, predictions and boundary strengths are computed from. Outside of the slice there are edges with values
+//! that mean "not available", so that no case distinction is needed.
 
 use std::ops::Range;
 
 use crate::job::{Mb, Mv, NO_SLOT, Shape};
 use crate::mvpred::{INTRA, Neighbour, UNAVAILABLE};
 
-/// TotalCoeff of a block that is not available: see [`context`].
+/// TotalCoeff of a block that is not available (see [`context`]).
 const NO_TOTAL: u8 = 64;
-/// [`Edge::modes`] where DC prediction is inferred (8.3.1.1).
+/// [`Edge::modes`] of a block from which DC prediction is inferred (8.3.1.1).
 pub(crate) const NO_MODE: u8 = 0;
-/// [`Edge::modes`] of other kinds of macroblock: Intra4x4PredMode 2.
+/// [`Edge::modes`] of other kinds of macroblocks: Intra4x4PredMode 2.
 pub(crate) const DC_MODE: u8 = 3;
 
-/// nC (9.2.1) of a block whose neighbours have `a` and `b` coefficients, either of which may be [`NO_TOTAL`].
+/// Returns nC (9.2.1) of a block whose neighbours have `a` and `b` coefficients, either of which may be [`NO_TOTAL`].
 #[inline(always)]
 pub(crate) fn context(a: u8, b: u8) -> u8 {
     let sum = a + b;
@@ -27,7 +27,7 @@ pub(crate) fn context(a: u8, b: u8) -> u8 {
     }
 }
 
-/// A motion vector in one word, so that it is stored and loaded as one.
+/// A motion vector in one word, so that one instruction stores or loads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Packed(u32);
 
@@ -52,9 +52,9 @@ impl Packed {
 pub(crate) struct Edge {
     /// Motion vectors of the four blocks.
     pub(crate) mv: [Packed; 4],
-    /// Index into the slice's reference list of each pair of blocks; [`INTRA`] or [`UNAVAILABLE`].
+    /// By pair of blocks, the index into the slice's reference list; [`INTRA`] or [`UNAVAILABLE`].
     pub(crate) reference: [i8; 2],
-    /// Index into `Job::references` of each pair of blocks.
+    /// By pair of blocks, the index into `Job::references`.
     pub(crate) slot: [u8; 2],
     /// TotalCoeff of the four luma blocks.
     pub(crate) luma: [u8; 4],
@@ -62,12 +62,12 @@ pub(crate) struct Edge {
     pub(crate) chroma: [[u8; 2]; 2],
     /// 1 + Intra4x4PredMode of the four blocks.
     pub(crate) modes: [u8; 4],
-    /// An inter macroblock with one vector and without luma coefficients: all blocks of the edge are the same.
+    /// Whether the edge is one of an inter macroblock with one vector and without luma coefficients: then all blocks of the edge are equal.
     pub(crate) plain: bool,
 }
 
 impl Edge {
-    /// What is outside of the slice.
+    /// The edge of a macroblock outside of the slice.
     pub(crate) const OUTSIDE: Edge = Edge {
         mv: [Packed(0); 4],
         reference: [UNAVAILABLE; 2],
@@ -78,7 +78,7 @@ impl Edge {
         plain: false,
     };
 
-    /// An intra macroblock's without coefficients.
+    /// The edge of an intra macroblock without coefficients.
     pub(crate) const INTRA: Edge = Edge {
         reference: [INTRA; 2],
         luma: [0; 4],
@@ -87,8 +87,8 @@ impl Edge {
         ..Edge::OUTSIDE
     };
 
-    /// The four blocks at raster positions `first`, `first + step` and so on of a macroblock that is parsed, for boundary strengths: of
-    /// TotalCoeff there is only whether it is 0, and of the references only the slots.
+    /// Returns the edge of the four blocks at raster positions `first`, `first + step` and so on of a parsed macroblock, for boundary
+    /// strengths only: TotalCoeff is 0 or 1, and only the slots of references are set.
     pub(crate) fn of(mb: &Mb, mvs: &[Mv; 16], first: usize, step: usize) -> Edge {
         if mb.is_intra() {
             return Edge::INTRA;
@@ -116,7 +116,7 @@ impl Edge {
         self.reference[0] == INTRA
     }
 
-    /// The motion of block `i`.
+    /// Returns the motion of block `i`.
     #[inline(always)]
     pub(crate) fn motion(&self, i: usize) -> Neighbour {
         Neighbour {
@@ -128,22 +128,22 @@ impl Edge {
 
 /// A set of macroblocks of a picture.
 #[derive(Debug, Default)]
-pub(crate) struct Brought {
-    /// A bit for each macroblock.
+pub(crate) struct MacroblockSet {
+    /// One bit for each macroblock.
     words: Vec<u64>,
-    /// Macroblocks of the picture, and those in the set.
+    /// Macroblocks of the picture, and macroblocks in the set.
     count: usize,
     inside: usize,
 }
 
-impl Brought {
+impl MacroblockSet {
     fn reset(&mut self, count: usize) {
         self.words.clear();
         self.words.resize(count.div_ceil(64), 0);
         (self.count, self.inside) = (count, 0);
     }
 
-    /// Macroblocks in the set.
+    /// Returns the number of macroblocks in the set.
     pub(crate) fn len(&self) -> usize {
         self.inside
     }
@@ -152,7 +152,7 @@ impl Brought {
         self.words[at / 64] >> (at % 64) & 1 != 0
     }
 
-    /// Adds the macroblocks of `range`, none of which may be in the set.
+    /// Adds the macroblocks of `range`, none of which may be in the set already.
     pub(crate) fn add(&mut self, range: Range<usize>) {
         self.inside += range.len();
         let mut at = range.start;
@@ -163,7 +163,7 @@ impl Brought {
         }
     }
 
-    /// The first macroblock of the set from `at` on, or else the number of macroblocks of the picture.
+    /// Returns the first macroblock of the set at or behind `at`; the number of macroblocks of the picture if there is none.
     pub(crate) fn next(&self, at: usize) -> usize {
         let mut mask = u64::MAX << (at % 64);
         for (number, word) in self.words.iter().enumerate().skip(at / 64) {
@@ -177,25 +177,25 @@ impl Brought {
     }
 }
 
-/// What the parser keeps while it parses a picture; its memory is used again.
+/// State of the parser for one picture; its memory is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
-    /// The lower edges of two rows of macroblocks, each with one of [`Edge::OUTSIDE`] before the first and one behind the last.
+    /// The lower edges of two rows of macroblocks, each with an [`Edge::OUTSIDE`] before the first macroblock and one behind the last.
     pub(crate) lines: [Vec<Edge>; 2],
-    /// The macroblocks that slices have brought.
-    pub(crate) brought: Brought,
-    /// First macroblock of each slice, and the one behind its last, but for slices that have no other before them in raster order.
+    /// The macroblocks that were parsed so far.
+    pub(crate) parsed: MacroblockSet,
+    /// By slice, its first macroblock and the one behind its last; without slices that follow no other slice in raster order.
     pub(crate) seams: Vec<(u32, u32)>,
 }
 
 impl Context {
-    /// Begins a picture of `count` macroblocks.
+    /// Starts a picture of `count` macroblocks.
     pub(crate) fn begin_picture(&mut self, count: usize) {
-        self.brought.reset(count);
+        self.parsed.reset(count);
         self.seams.clear();
     }
 
-    /// Begins a slice of a picture that is `width` macroblocks wide.
+    /// Starts a slice of a picture that is `width` macroblocks wide.
     pub(crate) fn begin_slice(&mut self, width: usize) {
         for line in &mut self.lines {
             line.clear();
@@ -229,7 +229,7 @@ mod tests {
         };
         for _ in 0..200 {
             let count = 1 + random(300);
-            let (mut set, mut slow) = (Brought::default(), vec![false; count]);
+            let (mut set, mut slow) = (MacroblockSet::default(), vec![false; count]);
             set.reset(count);
             for _ in 0..5 {
                 let first = random(count);

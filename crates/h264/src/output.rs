@@ -1,11 +1,11 @@
-//! Clause C.4: in which order, and how early, pictures are shown.
+//! Clause C.4: the order in which pictures are shown, and how early.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::frame::Frame;
 
-/// Pictures that are decoded and not shown yet ("bumping", C.4.5.3).
+/// Decoded pictures that are not shown yet ("bumping", C.4.5.3).
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     waiting: Vec<Arc<Frame>>,
@@ -13,22 +13,22 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// The next frame to show.
+    /// Returns the next frame to show.
     pub(crate) fn next(&mut self) -> Option<Arc<Frame>> {
         self.ready.pop_front()
     }
 
-    /// The frames that wait for their turn.
+    /// Returns the frames that wait for output.
     pub(crate) fn waiting(&self) -> &[Arc<Frame>] {
         &self.waiting
     }
 
-    /// Shows everything: in front of an IDR picture or one that resets the picture order count, and at the end.
+    /// Outputs all waiting pictures: before an IDR picture or one that resets the picture order count, and at the end.
     pub(crate) fn flush(&mut self) {
         while self.bump() {}
     }
 
-    /// Shows the waiting picture that comes first.
+    /// Outputs the waiting picture that is first in output order. Returns false if none waits.
     pub(crate) fn bump(&mut self) -> bool {
         let first = (0..self.waiting.len()).min_by_key(|&at| self.waiting[at].poc);
         match first {
@@ -40,7 +40,7 @@ impl Output {
         }
     }
 
-    /// Enters a decoded picture; then no more than `reorder` pictures stay waiting.
+    /// Adds a decoded picture, then outputs until at most `reorder` pictures wait.
     pub(crate) fn add(&mut self, frame: Arc<Frame>, reorder: usize) {
         self.waiting.push(frame);
         while self.waiting.len() > reorder {

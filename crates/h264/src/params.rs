@@ -4,7 +4,7 @@ use crate::bits::BitReader;
 use crate::error::{Fault, Feature};
 use crate::frame::Crop;
 
-/// `pic_order_cnt_type` and what belongs to it.
+/// `pic_order_cnt_type` and the elements that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PocType {
     /// Type 0.
@@ -20,7 +20,7 @@ pub(crate) enum PocType {
     DecodingOrder,
 }
 
-/// What bounds the reordering of output (E.2.1, `bitstream_restriction_flag`).
+/// The limits of output reordering (E.2.1, `bitstream_restriction_flag`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Restriction {
     pub(crate) num_reorder_frames: u32,
@@ -53,14 +53,14 @@ pub(crate) struct Pps {
     pub(crate) num_ref_idx_active: u32,
     pub(crate) weighted_pred: bool,
     pub(crate) init_qp: i32,
-    /// Of Cb and Cr.
+    /// For Cb and for Cr.
     pub(crate) chroma_qp_offset: [i32; 2],
     pub(crate) deblocking_control_present: bool,
     pub(crate) constrained_intra_pred: bool,
     pub(crate) redundant_pic_cnt_present: bool,
 }
 
-/// MaxDpbMbs of Table A-1.
+/// Returns MaxDpbMbs of Table A-1.
 fn max_dpb_macroblocks(level: u8, level_1b: bool) -> u32 {
     match level {
         11 if level_1b => 396,
@@ -80,19 +80,19 @@ fn max_dpb_macroblocks(level: u8, level_1b: bool) -> u32 {
 }
 
 impl Sps {
-    /// 2^log2_max_frame_num.
+    /// Returns 2^log2_max_frame_num.
     pub(crate) fn max_frame_num(&self) -> u32 {
         1 << self.log2_max_frame_num
     }
 
-    /// How many frames the decoded picture buffer holds (A.3.1, E.2.1).
+    /// Returns the capacity of the decoded picture buffer in frames (A.3.1, E.2.1).
     pub(crate) fn dpb_frames(&self) -> usize {
         let level_1b = self.level == 11
             && self.constraints & 0x10 != 0
             && matches!(self.profile, 66 | 77 | 88);
         let macroblocks = self.mb_width * self.mb_height;
         let by_level = (max_dpb_macroblocks(self.level, level_1b) / macroblocks).min(16);
-        // What the stream says of itself must not go beyond the highest level.
+        // The stream's own value may not exceed that of the highest level.
         let highest = max_dpb_macroblocks(62, false) / macroblocks;
         let frames = self.restriction.map_or(by_level, |restriction| {
             restriction.max_dec_frame_buffering.min(highest)
@@ -100,7 +100,7 @@ impl Sps {
         frames.max(self.num_ref_frames).max(1) as usize
     }
 
-    /// Whether pictures of one coded video sequence may refer to both: all that matters between pictures is the same.
+    /// Returns whether one coded video sequence may continue from a set to the other: all elements that matter between pictures are equal.
     pub(crate) fn continues(&self, other: &Sps) -> bool {
         let key = |sps: &Sps| {
             (
@@ -115,7 +115,7 @@ impl Sps {
         key(self) == key(other) && self.poc_type == other.poc_type
     }
 
-    /// How many frames may precede any frame in decoding order and follow it in output order.
+    /// Returns the greatest number of frames that may precede a frame in decoding order and follow it in output order.
     pub(crate) fn reorder_frames(&self) -> usize {
         match (&self.poc_type, self.restriction) {
             (PocType::DecodingOrder, _) => 0,
@@ -124,8 +124,8 @@ impl Sps {
         }
     }
 
-    /// 7.3.2.1.1. `max_macroblocks` bounds the size of a picture. On a fault the id is given, too, when it could be read, so
-    /// that the set of that id can be marked as unusable.
+    /// Parses 7.3.2.1.1. `max_macroblocks` limits the size of a picture. A fault comes with the id if it could be read, so that the set of
+    /// that id can be marked as unusable.
     pub(crate) fn parse(
         r: &mut BitReader<'_>,
         max_macroblocks: u32,
@@ -161,7 +161,7 @@ impl Sps {
         }
         r.check()?;
         let macroblocks = u64::from(mb_width) * u64::from(mb_height);
-        // Table A-1 bounds width and height by sqrt(8 * MaxFS), too.
+        // Table A-1 limits width and height by sqrt(8 * MaxFS), too.
         let square = u64::from(mb_width.max(mb_height)).pow(2);
         if macroblocks > u64::from(max_macroblocks) || square > 8 * u64::from(max_macroblocks) {
             return Err(Fault::Limit("picture size"));
@@ -239,7 +239,7 @@ fn parse_crop(r: &mut BitReader<'_>, width: u32, height: u32) -> Result<Crop, Fa
             height,
         });
     }
-    // The unit of cropping is two luma samples in 4:2:0.
+    // In 4:2:0, the unit of cropping is two luma samples.
     let [left, right, top, bottom] = [(); 4].map(|()| u64::from(r.ue()) * 2);
     if left + right >= u64::from(width) || top + bottom >= u64::from(height) {
         return Err(Fault::Syntax("the cropping rectangle is empty"));
@@ -252,7 +252,7 @@ fn parse_crop(r: &mut BitReader<'_>, width: u32, height: u32) -> Result<Crop, Fa
     })
 }
 
-/// E.1.1; only the restriction at its end matters for decoding.
+/// Parses E.1.1, of which only the restriction at its end matters for decoding.
 fn parse_vui(r: &mut BitReader<'_>) -> Result<Option<Restriction>, Fault> {
     const EXTENDED_SAR: u32 = 255;
     if r.flag() && r.bits(8) == EXTENDED_SAR {
@@ -288,7 +288,7 @@ fn parse_vui(r: &mut BitReader<'_>) -> Result<Option<Restriction>, Fault> {
         r.flag();
     }
     r.flag();
-    // Some encoders end the VUI too early: what is missing is then taken as absent.
+    // Some encoders end the VUI too early; missing elements are treated as absent.
     if !r.more_data() || !r.flag() {
         return Ok(None);
     }
@@ -307,7 +307,7 @@ fn parse_vui(r: &mut BitReader<'_>) -> Result<Option<Restriction>, Fault> {
     }))
 }
 
-/// E.1.2.
+/// Skips E.1.2.
 fn skip_hrd(r: &mut BitReader<'_>) -> Result<(), Fault> {
     let count = r.ue_max(31, "cpb_cnt_minus1")? + 1;
     r.bits(8);
@@ -321,7 +321,7 @@ fn skip_hrd(r: &mut BitReader<'_>) -> Result<(), Fault> {
 }
 
 impl Pps {
-    /// 7.3.2.2. A fault comes with the id as in [`Sps::parse`].
+    /// Parses 7.3.2.2. A fault comes with the id as in [`Sps::parse`].
     pub(crate) fn parse(r: &mut BitReader<'_>) -> Result<Self, (Option<u8>, Fault)> {
         let id = r
             .ue_max(255, "pic_parameter_set_id")
@@ -380,7 +380,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::nal::Rbsp;
 
-    /// 64x48 with that many reference frames, frame_num up to 15 and output in decoding order.
+    /// Returns a set of 64x48 with `num_ref_frames` reference frames, frame_num up to 15 and output in decoding order.
     pub(crate) fn sps(num_ref_frames: u32) -> Sps {
         Sps {
             id: 0,
@@ -418,19 +418,10 @@ pub(crate) mod tests {
         }
     }
 
-    /// A sequence parameter set from three bytes and bits.
+    /// Parses a sequence parameter set of three bytes and bits.
     fn parse(head: [u8; 3], bits: &str) -> Result<Sps, Fault> {
-        let mut bits = format!("{}1", bits.replace(' ', ""));
-        while !bits.len().is_multiple_of(8) {
-            bits.push('0');
-        }
-        let tail = bits
-            .as_bytes()
-            .chunks(8)
-            .map(|byte| byte.iter().fold(0, |b, bit| b << 1 | (bit - b'0')));
-        let bytes: Vec<u8> = head.into_iter().chain(tail).collect();
-        let mut rbsp = Rbsp::default();
-        rbsp.load(&bytes);
+        let head = head.map(|byte| format!("{byte:08b}")).concat();
+        let rbsp = Rbsp::from_bits(&(head + bits));
         Sps::parse(&mut BitReader::new(&rbsp), 99).map_err(|(_, fault)| fault)
     }
 

@@ -1,14 +1,12 @@
 //! Memory whose disjoint rectangles several threads read and write. (The other unsafe code is in `recon/kernels.rs` and `lanes.rs`.)
 //!
-//! A [`Shared`] hands out guards of rectangles through `&self`. The caller promises that a rectangle that is held for
-//! writing overlaps no other rectangle that is held at the same time; the dependencies between stages (see
-//! [`recon`](crate::recon)) keep the promise. Builds with debug assertions check it at every guard and panic when it is
-//! broken; release builds pay nothing. Bounds are checked in every build.
+//! A [`Shared`] returns guards of rectangles through `&self`. The caller must ensure that a rectangle held for writing overlaps no other
+//! held rectangle; the dependencies between stages (see [`recon`](crate::recon)) ensure it. Builds with debug assertions check it at every
+//! guard and panic if it is broken; release builds have no cost. Bounds are checked in every build.
 //!
-//! `field.rs` of `tanada-workloads` keeps the same contract for fields of numbers. It is not the same code, because this crate knows no
-//! task and no one else of the workspace, and because what is checked in the innermost loops differs: here guards of some samples, whose
-//! parts have a length that is known when they are compiled, in planes with an edge that is written as well; there guards of whole tiles,
-//! with aligned rows and memory that belongs to nobody until it is written.
+//! `field.rs` of `tanada-workloads` has the same contract for fields of numbers. The code is separate because this crate depends on no
+//! other crate of the workspace, and because the inner loops differ: here, guards of a few samples whose parts have lengths known at
+//! compile time, in planes with a written border; there, guards of whole tiles with aligned rows in memory that may be uninitialised.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -34,7 +32,7 @@ impl Rect {
     }
 }
 
-/// The rectangles that are held now; only debug builds keep the list.
+/// The rectangles that are currently held; only debug builds keep the list.
 #[derive(Default)]
 struct Held {
     #[cfg(debug_assertions)]
@@ -86,12 +84,12 @@ pub(crate) struct Shared<T> {
     held: Held,
 }
 
-// SAFETY: all access through `&self` goes through guards, and overlapping guards of which one is mutable must not be held
-// at once (the contract of this module, checked in debug builds); so no element is written while another thread uses it.
+// SAFETY: all access through `&self` goes through guards. Overlapping guards of which one is mutable must not be held at the same time (the
+// contract of this module, checked in debug builds), so no element is written while another thread accesses it.
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
 impl<T: Copy + Default> Shared<T> {
-    /// `rows` rows of `stride` default elements.
+    /// Returns `rows` rows of `stride` default elements.
     pub(crate) fn new(stride: usize, rows: usize) -> Self {
         let mut cells = Vec::new();
         cells.resize_with(stride * rows, || UnsafeCell::new(T::default()));
@@ -102,17 +100,17 @@ impl<T: Copy + Default> Shared<T> {
         }
     }
 
-    /// Distance between two rows, in elements.
+    /// Returns the distance between two rows in elements.
     pub(crate) fn stride(&self) -> usize {
         self.stride
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub(crate) fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// All elements; exclusive access proves that no guard is held.
+    /// Returns all elements; the exclusive borrow proves that no guard is held.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
         // SAFETY: `UnsafeCell<T>` has the layout of `T`, and `&mut self` excludes every other access.
         unsafe {
@@ -138,14 +136,14 @@ impl<T: Copy + Default> Shared<T> {
             start + (rect.h - 1) * self.stride + rect.w <= self.cells.len(),
             "rectangle outside the plane"
         );
-        // A pointer from the whole slice, so that it may be used for every row of the rectangle.
+        // A pointer from the whole slice, so that it is valid for every row of the rectangle.
         UnsafeCell::raw_get(self.cells.as_ptr()).wrapping_add(start)
     }
 
     /// Holds a rectangle for reading.
     ///
     /// # Panics
-    /// When it is not inside; in debug builds also when it is held in a way that forbids this.
+    /// If it is not inside of the plane; in debug builds also if it overlaps a rectangle held for writing.
     #[inline]
     pub(crate) fn read(&self, x: usize, y: usize, w: usize, h: usize) -> Read<'_, T> {
         let rect = Rect { x, y, w, h };
@@ -161,7 +159,7 @@ impl<T: Copy + Default> Shared<T> {
     /// Holds a rectangle for writing.
     ///
     /// # Panics
-    /// When it is not inside; in debug builds also when it is held in a way that forbids this.
+    /// If it is not inside of the plane; in debug builds also if it overlaps another held rectangle.
     #[inline]
     pub(crate) fn write(&self, x: usize, y: usize, w: usize, h: usize) -> Write<'_, T> {
         let rect = Rect { x, y, w, h };
@@ -176,7 +174,7 @@ impl<T: Copy + Default> Shared<T> {
     }
 }
 
-/// A rectangle that is held for reading.
+/// A rectangle held for reading.
 pub(crate) struct Read<'a, T> {
     owner: &'a Shared<T>,
     start: *mut T,
@@ -184,17 +182,17 @@ pub(crate) struct Read<'a, T> {
 }
 
 impl<T> Read<'_, T> {
-    /// Row `y` of the rectangle.
+    /// Returns row `y` of the rectangle.
     #[inline(always)]
     pub(crate) fn row(&self, y: usize) -> &[T] {
         assert!(y < self.rect.h);
-        // SAFETY: `check` showed that all rows of the rectangle are inside; nobody writes to them while the guard lives.
+        // SAFETY: `check` showed that all rows of the rectangle are inside; no thread writes to them while the guard lives.
         unsafe {
             std::slice::from_raw_parts(self.start.wrapping_add(y * self.owner.stride), self.rect.w)
         }
     }
 
-    /// N elements of row `y` of the rectangle, from column `x` on.
+    /// Returns `N` elements of row `y` of the rectangle, from column `x` on.
     #[inline(always)]
     pub(crate) fn chunk<const N: usize>(&self, x: usize, y: usize) -> &[T; N] {
         if y >= self.rect.h || N > self.rect.w || x > self.rect.w - N {
@@ -204,7 +202,7 @@ impl<T> Read<'_, T> {
         unsafe { &*self.start.wrapping_add(y * self.owner.stride + x).cast() }
     }
 
-    /// All rows in one slice, `stride` apart; only for a rectangle of full width. Panics for any other.
+    /// Returns all rows in one slice, `stride` apart. Panics if the rectangle has not the full width.
     #[inline(always)]
     pub(crate) fn contiguous(&self) -> &[T] {
         assert!(self.rect.w == self.owner.stride);
@@ -220,7 +218,7 @@ impl<T> Drop for Read<'_, T> {
     }
 }
 
-/// A rectangle that is held for writing.
+/// A rectangle held for writing.
 pub(crate) struct Write<'a, T> {
     owner: &'a Shared<T>,
     start: *mut T,
@@ -229,12 +227,12 @@ pub(crate) struct Write<'a, T> {
 }
 
 impl<T> Write<'_, T> {
-    /// Row `y` of the rectangle.
+    /// Returns row `y` of the rectangle.
     #[inline(always)]
     pub(crate) fn row(&mut self, y: usize) -> &mut [T] {
         assert!(y < self.rect.h);
-        // SAFETY: `check` showed that all rows of the rectangle are inside; by the contract of the module nobody else
-        // uses them while the guard lives, and `&mut self` lends out one row at a time.
+        // SAFETY: `check` showed that all rows of the rectangle are inside; by the contract of the module no other guard covers them while
+        // this guard lives, and `&mut self` lends one row at a time.
         unsafe {
             std::slice::from_raw_parts_mut(
                 self.start.wrapping_add(y * self.owner.stride),
@@ -243,7 +241,7 @@ impl<T> Write<'_, T> {
         }
     }
 
-    /// A smaller rectangle of it: columns `x..x + w` of rows `y..y + h` of this one.
+    /// Returns a part of the rectangle: columns `x..x + w` of its rows `y..y + h`.
     #[inline(always)]
     pub(crate) fn part(&mut self, x: usize, y: usize, w: usize, h: usize) -> Part<'_, T> {
         assert!(w <= self.rect.w && x <= self.rect.w - w);
@@ -258,17 +256,17 @@ impl<T> Write<'_, T> {
         }
     }
 
-    /// All rows in one slice, `stride` apart; only for a rectangle of full width. Panics for any other.
+    /// Returns all rows in one slice, `stride` apart. Panics if the rectangle has not the full width.
     #[inline(always)]
     pub(crate) fn contiguous(&mut self) -> &mut [T] {
         assert!(self.rect.w == self.owner.stride);
-        // SAFETY: the rectangle has the full width, so its rows lie one after the other and all belong to the guard,
-        // whose only borrow this is.
+        // SAFETY: the rectangle has the full width, so its rows lie one behind the other and all belong to the guard, of which this is the
+        // only borrow.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.rect.w * self.rect.h) }
     }
 }
 
-/// A part of a rectangle that is held for writing. It is small and has no destructor, so that inner loops keep it in registers.
+/// A part of a rectangle held for writing. It is small and has no destructor, so that inner loops keep it in registers.
 pub(crate) struct Part<'a, T> {
     start: *mut T,
     stride: usize,
@@ -278,19 +276,19 @@ pub(crate) struct Part<'a, T> {
 }
 
 impl<T> Part<'_, T> {
-    /// Number of rows.
+    /// Returns the number of rows.
     #[inline(always)]
     pub(crate) fn height(&self) -> usize {
         self.h
     }
 
-    /// The first N elements of row `y`.
+    /// Returns the first `N` elements of row `y`.
     #[inline(always)]
     pub(crate) fn row<const N: usize>(&mut self, y: usize) -> &mut [T; N] {
         if N > self.w || y >= self.h {
             outside();
         }
-        // SAFETY: the part lies inside of the rectangle of a guard that it borrows, and `&mut self` lends out one row at a time.
+        // SAFETY: the part is inside of the rectangle of the guard that it borrows, and `&mut self` lends one row at a time.
         unsafe { &mut *self.start.wrapping_add(y * self.stride).cast() }
     }
 }

@@ -3,18 +3,18 @@
 use crate::params::{PocType, Sps};
 use crate::slice::SliceHeader;
 
-/// What one picture leaves behind for the picture order count of the next.
+/// What the picture order count of the next picture depends on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PocState {
-    /// Of the previous reference picture (type 0).
+    /// PicOrderCntMsb of the previous reference picture (type 0).
     previous_msb: i32,
     previous_lsb: i32,
-    /// Of the previous picture (types 1 and 2).
+    /// frame_num of the previous picture (types 1 and 2).
     previous_frame_num: u32,
     previous_frame_num_offset: i32,
 }
 
-/// Picture order counts of one frame.
+/// The picture order counts of one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Poc {
     top: i32,
@@ -25,14 +25,14 @@ pub(crate) struct Poc {
 }
 
 impl Poc {
-    /// PicOrderCnt of the frame.
+    /// Returns PicOrderCnt of the frame.
     pub(crate) fn value(&self) -> i32 {
         self.top.min(self.bottom)
     }
 }
 
 impl PocState {
-    /// Picture order counts of the picture with this header.
+    /// Derives the picture order counts of the picture with this header.
     pub(crate) fn derive(&self, sps: &Sps, header: &SliceHeader) -> Poc {
         match &sps.poc_type {
             PocType::Lsb { log2_max } => self.derive_lsb(1 << log2_max, header),
@@ -115,8 +115,8 @@ impl PocState {
         }
     }
 
-    /// Takes note of a decoded picture. `reset` says that it had memory_management_control_operation 5.
-    /// The answer is PicOrderCnt of the picture as later ones see it.
+    /// Updates the state after a decoded picture; `reset` says that it had memory_management_control_operation 5. Returns PicOrderCnt of
+    /// the picture as later pictures see it.
     pub(crate) fn advance(&mut self, poc: &Poc, header: &SliceHeader, reset: bool) -> i32 {
         if reset {
             let top = poc.top.wrapping_sub(poc.value());
@@ -136,7 +136,7 @@ impl PocState {
     }
 }
 
-/// The picture order count that the cycle of type 1 gives a reference picture (8.2.1.2).
+/// Returns the picture order count that the cycle of type 1 has for a reference picture (8.2.1.2).
 fn expected_count(offsets: &[i32], frame_num_offset: i32, header: &SliceHeader) -> i32 {
     let mut number = if offsets.is_empty() {
         0
@@ -166,7 +166,7 @@ mod tests {
     use crate::params::tests::sps;
     use crate::slice::tests::header;
 
-    /// Counts of pictures given as (frame_num, nal_ref_idc, pic_order_cnt_lsb).
+    /// Returns the counts of `pictures`, each as (frame_num, nal_ref_idc, pic_order_cnt_lsb).
     fn counts(poc_type: PocType, pictures: &[(u32, u8, u32)]) -> Vec<i32> {
         let sps = Sps { poc_type, ..sps(1) };
         let mut state = PocState::default();

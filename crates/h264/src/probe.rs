@@ -1,36 +1,36 @@
-//! The recorder's view of reconstruction.
+//! The interface through which a recorder observes reconstruction.
 
 use crate::job::Stage;
 
-/// Sees what the reconstruction stages compute, and which memory they read and write.
+/// Observes what the reconstruction stages compute, and which memory they read and write.
 ///
-/// Every stage function is generic over its probe, so that [`NoProbe`] costs nothing. Addresses are those of a fixed
-/// virtual layout (see [`locate`]), not of this process: the same stream gives the same addresses in every run.
+/// Each stage function is generic over its probe, so that [`NoProbe`] costs nothing. Addresses are those of a fixed virtual layout (see
+/// [`locate`]), not of this process: a stream has the same addresses in every run.
 pub trait Probe {
-    /// The code of `stage` begins to run for macroblock `mb`.
+    /// Called when the code of `stage` starts for macroblock `mb`.
     fn code(&mut self, stage: Stage, mb: u32) {
         let _ = (stage, mb);
     }
-    /// `stage` has nothing to do for macroblock `mb` (see [`Job::needs`](crate::Job::needs)).
+    /// Called when `stage` has nothing to do for macroblock `mb` (see [`Job::needs`](crate::Job::needs)).
     fn skipped(&mut self, stage: Stage, mb: u32) {
         let _ = (stage, mb);
     }
-    /// The running stage carries out an operation on `units` units; see [`Operation`] for what a unit is. One call is one entry into
+    /// Called when the running stage executes an operation on `units` units ([`Operation`] defines the unit). Each call is one entry into
     /// the operation's code.
     fn operation(&mut self, operation: Operation, units: u32) {
         let _ = (operation, units);
     }
-    /// `size` bytes are read at `address`.
+    /// Called when `size` bytes are read at `address`.
     fn read(&mut self, address: u64, size: u32) {
         let _ = (address, size);
     }
-    /// `size` bytes are written at `address`.
+    /// Called when `size` bytes are written at `address`.
     fn write(&mut self, address: u64, size: u32) {
         let _ = (address, size);
     }
 }
 
-/// The probe that sees nothing and costs nothing.
+/// The probe that observes nothing and costs nothing.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct NoProbe;
 
@@ -38,7 +38,7 @@ impl Probe for NoProbe {}
 
 macro_rules! operations {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// What a stage computes, as far as its cost differs. The names are those of cost tables.
+        /// What a stage computes, distinguished as far as the costs differ. The names are those of cost tables.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Operation {
@@ -46,10 +46,10 @@ macro_rules! operations {
         }
 
         impl Operation {
-            /// All of them, in the order of their numbers.
+            /// All operations in the order of their numbers.
             pub const ALL: &'static [Operation] = &[$(Operation::$variant,)+];
 
-            /// The name that cost tables use.
+            /// Returns the name that cost tables use.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Operation::$variant => $name,)+
@@ -64,7 +64,7 @@ operations! {
     DcTransform = "dc-transform",
     /// Scaling and inverse transform of a 4x4 block (8.5.12). Unit: a block.
     Transform = "transform",
-    /// The same of a block that has no coefficient but DC. Unit: a block.
+    /// Scaling and inverse transform of a 4x4 block without coefficients other than DC. Unit: a block.
     TransformDc = "transform-dc",
     /// Adding a residual to the prediction (8.5.14). Unit: a 4x4 block.
     Add = "add",
@@ -80,7 +80,7 @@ operations! {
     Pcm = "pcm",
     /// Finding the source of a partition in one plane (8.4.2.1, 8.4.2.2). Unit: a partition.
     Partition = "partition",
-    /// Clamping coordinates where a source lies partly outside of the picture. Unit: a sample of the source.
+    /// Clamping the coordinates of a source that is partly outside of the picture. Unit: a sample of the source.
     Border = "border",
     /// Luma at a whole position: a copy. Unit: a sample.
     LumaWhole = "luma-whole",
@@ -90,9 +90,9 @@ operations! {
     LumaQuarter = "luma-quarter",
     /// Luma by two six-tap filters, one after the other (j). Unit: a sample.
     LumaMiddle = "luma-middle",
-    /// The same, another six-tap filter, and a mean (f, i, k, q). Unit: a sample.
+    /// Luma by two six-tap filters one after the other, another six-tap filter, and a mean (f, i, k, q). Unit: a sample.
     LumaMiddleQuarter = "luma-middle-quarter",
-    /// Luma by two six-tap filters beside each other and a mean (e, g, p, r). Unit: a sample.
+    /// Luma by a horizontal and a vertical six-tap filter, and their mean (e, g, p, r). Unit: a sample.
     LumaDiagonal = "luma-diagonal",
     /// Chroma at a whole position: a copy. Unit: a sample.
     ChromaWhole = "chroma-whole",
@@ -106,36 +106,36 @@ operations! {
     Thresholds = "thresholds",
     /// Deblocking across a luma edge with a strength below 4 (8.7.2.3). Unit: a line of samples across the edge.
     LumaEdge = "luma-edge",
-    /// The same with strength 4 (8.7.2.4).
+    /// Deblocking across a luma edge with strength 4 (8.7.2.4). Unit: a line of samples across the edge.
     LumaEdgeStrong = "luma-edge-strong",
     /// Deblocking across a chroma edge with a strength below 4. Unit: a line of samples across the edge.
     ChromaEdge = "chroma-edge",
-    /// The same with strength 4.
+    /// Deblocking across a chroma edge with strength 4. Unit: a line of samples across the edge.
     ChromaEdgeStrong = "chroma-edge-strong",
 }
 
-/// Where the virtual layout puts the buffers of frame number 0; see `frame_base`.
+/// Virtual address of frame buffer 0; see `frame_base`.
 const FRAMES: u64 = 1 << 36;
-/// Where the virtual layout puts the tables.
+/// Virtual address of the tables.
 const TABLES: u64 = 1 << 32;
-/// Where the virtual layout puts the syntax of job number 0.
+/// Virtual address of the syntax of job 0.
 const JOBS: u64 = 1 << 44;
-/// Each frame and each job has this much room, more than the largest picture of level 6.2 needs.
+/// Distance between frames and between jobs: more than the largest picture of level 6.2 needs.
 const ROOM: u64 = 1 << 28;
 
-/// What lies at an address of the virtual layout.
+/// A buffer of the virtual layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Region {
     /// The constant tables of reconstruction.
     Tables,
-    /// The samples of the frame buffer with this number: Y, Cb and Cr one after the other, without gaps.
+    /// The samples of the frame buffer with this number: Y, Cb and Cr one behind the other, without gaps.
     Frame(u32),
-    /// What was parsed of the picture that uses the job buffer with this number: 64 bytes a macroblock, then 64 bytes of motion vectors a
+    /// The syntax of the picture that uses the job buffer with this number: 64 bytes a macroblock, then 64 bytes of motion vectors a
     /// macroblock, 64 bytes a slice, and 32 bytes a coded 4x4 block.
     Job(u32),
 }
 
-/// What lies at `address`, and the offset in it. Addresses that no probe is told of give something, too.
+/// Returns the buffer that contains `address`, and the offset in it. Addresses that no probe ever sees also have a result.
 pub fn locate(address: u64) -> (Region, u64) {
     let buffer = |base: u64| ((address - base) / ROOM) as u32;
     match address {
@@ -145,12 +145,12 @@ pub fn locate(address: u64) -> (Region, u64) {
     }
 }
 
-/// Virtual address of the first byte of the frame buffer with this number.
+/// Returns the virtual address of the first byte of the frame buffer with this number.
 pub(crate) fn frame_base(buffer: u32) -> u64 {
     FRAMES + u64::from(buffer) * ROOM
 }
 
-/// Virtual address of the first byte of the macroblock syntax of the job with this number.
+/// Returns the virtual address of the first byte of the macroblock syntax of the job with this number.
 pub(crate) fn job_base(buffer: u32) -> u64 {
     JOBS + u64::from(buffer) * ROOM
 }
@@ -160,7 +160,7 @@ pub(crate) fn job_base(buffer: u32) -> u64 {
 pub(crate) enum Table {
     /// Scaling factors by quantiser: 52 x 32 bytes.
     Scale,
-    /// Those for blocks whose DC coefficient is coded apart: 52 x 32 bytes.
+    /// Scaling factors of blocks whose DC coefficient is coded separately, by quantiser: 52 x 32 bytes.
     ScaleApart,
     /// Raster positions of luma blocks: 16 bytes.
     Raster,
@@ -173,7 +173,7 @@ pub(crate) enum Table {
 }
 
 impl Table {
-    /// Virtual address of a byte of it. Each table begins a line of 64 bytes.
+    /// Returns the virtual address of byte `offset` of the table. Each table begins a line of 64 bytes.
     pub(crate) fn address(self, offset: usize) -> u64 {
         let base = match self {
             Table::Scale => 0,

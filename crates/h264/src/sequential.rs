@@ -14,21 +14,21 @@ use std::ops::ControlFlow;
 pub struct Summary {
     /// Pictures decoded.
     pub pictures: u64,
-    /// Frames given to the sink.
+    /// Frames passed to the sink.
     pub frames: u64,
-    /// Macroblocks that were lost and concealed.
+    /// Lost macroblocks, which were concealed.
     pub concealed: u64,
     /// Errors found.
     pub error_count: u64,
-    /// The first [`Summary::KEPT_ERRORS`] of them.
+    /// The first [`Summary::KEPT_ERRORS`] errors.
     pub errors: Vec<Error>,
 }
 
 impl Summary {
-    /// So many errors are kept; further ones are only counted.
+    /// The number of errors that are kept; further ones are only counted.
     pub const KEPT_ERRORS: usize = 100;
 
-    /// Counts an error, and keeps it if it is one of the first.
+    /// Counts an error, and keeps it if it is among the first.
     pub fn note(&mut self, error: Error) {
         self.error_count += 1;
         if self.errors.len() < Summary::KEPT_ERRORS {
@@ -36,10 +36,10 @@ impl Summary {
         }
     }
 
-    /// What a decoding that ended comes to: itself, if any picture could be decoded.
+    /// Returns the result of a decoding that ended: itself if any picture could be decoded.
     ///
     /// # Errors
-    /// Where none could: the first error, or [`Error::NoPicture`] at `length`, the stream's length in bytes.
+    /// If no picture could be decoded: the first error, or [`Error::NoPicture`] at `length`, the stream's length in bytes.
     pub fn into_result(self, length: usize) -> Result<Summary, Error> {
         if self.pictures > 0 {
             return Ok(self);
@@ -51,30 +51,30 @@ impl Summary {
     }
 }
 
-/// What [`decode_steps`] comes by.
+/// The events of [`decode_steps`].
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Step<'a> {
-    /// A picture is reconstructed; they come in decoding order.
+    /// A picture is reconstructed. Pictures come in decoding order.
     Picture(&'a Job),
-    /// An error was found, behind which decoding goes on.
+    /// An error was found; decoding continues behind it.
     Error(&'a Error),
-    /// A frame is shown; they come in output order.
+    /// A frame is shown. Frames come in output order.
     Frame(&'a Frame),
 }
 
-/// Decodes an Annex B stream on this thread and gives each shown frame to `sink`, in output order.
+/// Decodes an Annex B stream on this thread and passes each shown frame to `sink`, in output order.
 ///
-/// Decoding goes on behind an error, which is then in the [`Summary`].
+/// Decoding continues behind an error, which is then in the [`Summary`].
 ///
 /// # Errors
-/// The first error, when no picture could be decoded at all; see [`Summary::into_result`].
+/// The first error if no picture could be decoded at all (see [`Summary::into_result`]).
 pub fn decode(stream: &[u8], limits: Limits, sink: impl FnMut(&Frame)) -> Result<Summary, Error> {
-    // Not `decode_with` and a probe of nothing: that would compile the kernels once more, in the caller's crate and half as fast.
+    // Not `decode_with` and `NoProbe`: that would compile the kernels once more, in the caller's crate, and half as fast.
     decode_frames(stream, limits, Job::reconstruct, sink)
 }
 
-/// [`decode`] with a probe that sees what reconstruction computes, reads and writes.
+/// Decodes as [`decode`], with a probe that observes what reconstruction computes, reads and writes.
 ///
 /// # Errors
 /// As [`decode`].
@@ -102,10 +102,10 @@ fn decode_frames(
     result
 }
 
-/// [`decode_with`], one step after the other until `visit` breaks: for who wants to see more than frames, or to stop early.
+/// Decodes as [`decode_with`], and calls `visit` at each step until it breaks: for callers that need more than frames, or stop early.
 ///
-/// `reconstruct` runs a picture's stages: [`Job::reconstruct`], or the same with a probe. `Break` holds what `visit` broke with;
-/// `Continue`, when it never did, the result of [`decode`].
+/// `reconstruct` runs a picture's stages: [`Job::reconstruct`], or the same with a probe. Returns `Break` with the value of `visit`, or
+/// `Continue` with the result of [`decode`] if `visit` never broke.
 pub fn decode_steps<B>(
     stream: &[u8],
     limits: Limits,
@@ -128,7 +128,8 @@ pub fn decode_steps<B>(
             Some(Err(error)) => {
                 summary.note(error);
                 visit(Step::Error(&error))?;
-                // Errors come before the picture that they were found in: a frame that waits may be that picture's, still without pixels.
+                // An error is reported before the picture in which it was found. A waiting frame may be that picture's and have no pixels
+                // yet.
                 continue;
             }
             None => {}

@@ -7,9 +7,10 @@ use crate::error::{Fault, Feature};
 use crate::job::{Weight, Weights};
 use crate::params::{PocType, Pps, Sps};
 
-/// Steps of reference list modification: one for each entry of the list is allowed, and a list has at most 32.
+/// Steps of a reference list's modification: at most one for each entry, and a list has at most 32 entries.
 pub(crate) type Modifications = SmallVec<[Modification; 32]>;
-/// Memory management control operations: more are no use, since there are at most 16 frames with two operations each and the general ones.
+/// Memory management control operations. More would have no effect: there are at most 16 frames with two operations each, and the general
+/// ones.
 pub(crate) type Operations = SmallVec<[Mmco; 66]>;
 
 /// One step of reference list modification (7.3.3.1).
@@ -17,7 +18,7 @@ pub(crate) type Operations = SmallVec<[Mmco; 66]>;
 pub(crate) enum Modification {
     /// Subtract this from the predicted picture number.
     Subtract(u32),
-    /// Add this to it.
+    /// Add this to the predicted picture number.
     Add(u32),
     /// `long_term_pic_num`.
     LongTerm(u32),
@@ -35,7 +36,7 @@ pub(crate) enum Mmco {
         difference_minus1: u32,
         long_term_frame_idx: u32,
     },
-    /// 4: only so many long-term indices remain.
+    /// 4: long-term indices from this number on become unused.
     LimitLong { max_plus1: u32 },
     /// 5: all pictures become unused.
     ForgetAll,
@@ -50,7 +51,7 @@ pub(crate) enum Mmco {
 )]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Marking {
-    /// An IDR picture; whether it becomes a long-term one.
+    /// An IDR picture, and whether it becomes a long-term one.
     Idr {
         long_term: bool,
     },
@@ -64,7 +65,7 @@ pub(crate) struct SliceHeader {
     pub(crate) nal_ref_idc: u8,
     pub(crate) idr: bool,
     pub(crate) first_mb: u32,
-    /// A P slice; else an I slice.
+    /// Whether the slice is a P slice; otherwise it is an I slice.
     pub(crate) predicted: bool,
     pub(crate) pps_id: u8,
     pub(crate) frame_num: u32,
@@ -83,7 +84,7 @@ pub(crate) struct SliceHeader {
     pub(crate) beta_offset: i8,
 }
 
-/// The first three elements, which tell the picture parameter set that the rest needs.
+/// The first three elements, which name the picture parameter set that the rest depends on.
 pub(crate) struct SliceStart {
     first_mb: u32,
     slice_type: u32,
@@ -105,7 +106,7 @@ impl SliceStart {
 }
 
 impl SliceHeader {
-    /// Parses what follows `start`; `nal_header` is the first byte of the NAL unit.
+    /// Parses the elements behind `start`; `nal_header` is the first byte of the NAL unit.
     pub(crate) fn parse(
         r: &mut BitReader<'_>,
         start: SliceStart,
@@ -181,10 +182,10 @@ impl SliceHeader {
         })
     }
 
-    /// Whether this slice begins a new picture after one that `previous` belongs to (7.4.1.2.4).
+    /// Returns whether this slice begins a new picture behind the picture of `previous` (7.4.1.2.4).
     ///
-    /// The standard also lists pic_parameter_set_id, but pictures always differ in something else, and some streams use
-    /// several picture parameter sets in one picture.
+    /// The standard also compares pic_parameter_set_id. It is left out here, because pictures always differ in something else and some
+    /// streams use several picture parameter sets in one picture.
     pub(crate) fn begins_new_picture(&self, previous: &SliceHeader) -> bool {
         self.frame_num != previous.frame_num
             || (self.nal_ref_idc == 0) != (previous.nal_ref_idc == 0)
@@ -196,7 +197,7 @@ impl SliceHeader {
     }
 }
 
-/// pic_order_cnt_lsb, delta_pic_order_cnt_bottom and delta_pic_order_cnt.
+/// Parses pic_order_cnt_lsb, delta_pic_order_cnt_bottom and delta_pic_order_cnt.
 fn parse_order_count(r: &mut BitReader<'_>, sps: &Sps, pps: &Pps) -> (u32, i32, [i32; 2]) {
     let delta_of = |present: bool, r: &mut BitReader<'_>| if present { r.se() } else { 0 };
     match sps.poc_type {
@@ -209,7 +210,7 @@ fn parse_order_count(r: &mut BitReader<'_>, sps: &Sps, pps: &Pps) -> (u32, i32, 
     }
 }
 
-/// What a P slice says of its references: how many, modifications of the list, weights.
+/// Parses what a P slice has about its references: their number, modifications of the list, weights.
 fn parse_references(
     r: &mut BitReader<'_>,
     pps: &Pps,
@@ -236,7 +237,7 @@ fn parse_references(
     Ok((count, modifications, weights))
 }
 
-/// disable_deblocking_filter_idc and the offsets to the indices of the filter's tables.
+/// Parses disable_deblocking_filter_idc and the offsets to the indices of the filter's tables.
 fn parse_deblocking(r: &mut BitReader<'_>, pps: &Pps) -> Result<(u8, i8, i8), Fault> {
     if !pps.deblocking_control_present {
         return Ok((0, 0, 0));
@@ -250,7 +251,7 @@ fn parse_deblocking(r: &mut BitReader<'_>, pps: &Pps) -> Result<(u8, i8, i8), Fa
     Ok((deblocking, alpha, beta))
 }
 
-/// 7.3.3.1.
+/// Parses 7.3.3.1.
 fn parse_modifications(r: &mut BitReader<'_>) -> Result<Modifications, Fault> {
     let mut list = Modifications::new();
     loop {
@@ -260,15 +261,31 @@ fn parse_modifications(r: &mut BitReader<'_>) -> Result<Modifications, Fault> {
             2 => Modification::LongTerm(r.ue()),
             _ => return Ok(list),
         };
-        r.check()?;
-        if list.len() == list.inline_size() {
-            return Err(Fault::Syntax("too many reference list modifications"));
-        }
-        list.push(modification);
+        push(
+            r,
+            &mut list,
+            modification,
+            "too many reference list modifications",
+        )?;
     }
 }
 
-/// 7.3.3.2, list 0.
+/// Appends an element of the syntax to `list`, unless the data ended within the element. Fails with `too_many` if `list` is full.
+fn push<A: smallvec::Array>(
+    r: &BitReader<'_>,
+    list: &mut SmallVec<A>,
+    element: A::Item,
+    too_many: &'static str,
+) -> Result<(), Fault> {
+    r.check()?;
+    if list.len() == list.inline_size() {
+        return Err(Fault::Syntax(too_many));
+    }
+    list.push(element);
+    Ok(())
+}
+
+/// Parses 7.3.3.2, list 0.
 fn parse_weights(r: &mut BitReader<'_>, count: u32) -> Result<Weights, Fault> {
     let luma = r.ue_max(7, "luma_log2_weight_denom")? as u8;
     let chroma = r.ue_max(7, "chroma_log2_weight_denom")? as u8;
@@ -297,10 +314,10 @@ fn parse_weights(r: &mut BitReader<'_>, count: u32) -> Result<Weights, Fault> {
     })
 }
 
-/// 7.3.3.3.
+/// Parses 7.3.3.3.
 fn parse_marking(r: &mut BitReader<'_>, idr: bool) -> Result<Marking, Fault> {
     if idr {
-        // no_output_of_prior_pics_flag: every decoded picture is shown.
+        // no_output_of_prior_pics_flag is ignored: every decoded picture is shown.
         r.flag();
         return Ok(Marking::Idr {
             long_term: r.flag(),
@@ -329,13 +346,12 @@ fn parse_marking(r: &mut BitReader<'_>, idr: bool) -> Result<Marking, Fault> {
                 long_term_frame_idx: r.ue(),
             },
         };
-        r.check()?;
-        if list.len() == list.inline_size() {
-            return Err(Fault::Syntax(
-                "too many memory management control operations",
-            ));
-        }
-        list.push(operation);
+        push(
+            r,
+            &mut list,
+            operation,
+            "too many memory management control operations",
+        )?;
     }
 }
 
@@ -345,7 +361,7 @@ pub(crate) mod tests {
     use crate::nal::Rbsp;
     use crate::params::tests::{pps, sps};
 
-    /// The header of a P slice of a reference picture.
+    /// Returns the header of a P slice of a reference picture.
     pub(crate) fn header(frame_num: u32) -> SliceHeader {
         SliceHeader {
             nal_ref_idc: 1,
@@ -372,17 +388,7 @@ pub(crate) mod tests {
 
     /// Parses a header written as bits, in a NAL unit of a reference picture.
     fn parse(bits: &str) -> Result<SliceHeader, Fault> {
-        let mut bits = format!("{}11", bits.replace(' ', ""));
-        while !bits.len().is_multiple_of(8) {
-            bits.push('0');
-        }
-        let bytes: Vec<u8> = bits
-            .as_bytes()
-            .chunks(8)
-            .map(|byte| byte.iter().fold(0, |b, bit| b << 1 | (bit - b'0')))
-            .collect();
-        let mut rbsp = Rbsp::default();
-        rbsp.load(&bytes);
+        let rbsp = Rbsp::from_bits(&format!("{bits}1"));
         let mut reader = BitReader::new(&rbsp);
         let start = SliceStart::parse(&mut reader)?;
         SliceHeader::parse(&mut reader, start, 0x21, &sps(3), &pps())

@@ -1,14 +1,14 @@
 //! Clause 8.7.2.1: boundary strengths. They are part of entropy decoding, since they need no pixel.
 //!
-//! The parser finds those of a macroblock as soon as it is parsed, from the edges that it keeps for prediction. Edges between slices are
-//! done when the picture is complete, since slices may come in any order and be lost.
+//! The parser computes those of a macroblock directly behind its syntax, from the edges that it keeps for prediction. Strengths of edges
+//! between slices are computed when the picture is complete, since slices may come in any order and may be lost.
 
 use crate::job::{Job, Mb, Mv, Shape, Stage};
 use crate::neighbours::Edge;
 
-/// bS 1 of all four parts of an edge; times n, bS n.
+/// bS 1 in all four parts of an edge; multiplied by n, bS n.
 const ALL: u16 = 0x1111;
-/// [`ALL`] or nothing for each combination of four bits.
+/// [`ALL`] restricted to the parts in a set of four bits.
 const SPREAD: [u16; 16] = {
     let mut spread = [0; 16];
     let mut i = 0;
@@ -19,14 +19,15 @@ const SPREAD: [u16; 16] = {
     spread
 };
 
-/// Whether vectors differ by four quarter samples or more.
+/// Returns whether two vectors differ by four quarter samples or more in x or in y.
 #[inline(always)]
 fn far(a: Mv, b: Mv) -> bool {
+    // One comparison for both signs.
     let far = |a: i16, b: i16| (i32::from(a) - i32::from(b) + 3) as u32 > 6;
     far(a.x, b.x) | far(a.y, b.y)
 }
 
-/// Four bS of an outer edge of an inter macroblock whose own side is `here`; 0 where `there` is not available.
+/// Returns the four bS of an outer edge of an inter macroblock whose own side is `here`; 0 if `there` is not available.
 #[inline(always)]
 pub(crate) fn outer(there: &Edge, here: &Edge) -> u16 {
     if there.plain & here.plain {
@@ -36,7 +37,7 @@ pub(crate) fn outer(there: &Edge, here: &Edge) -> u16 {
     outer_of_blocks(there, here)
 }
 
-/// Adds to an inter macroblock with one vector and without luma coefficients, whose edges are `own`, the strengths of its outer edges.
+/// Adds the strengths of the outer edges to an inter macroblock with one vector and without luma coefficients, whose edges are `own`.
 #[inline(always)]
 pub(crate) fn plain(mb: &mut Mb, own: &Edge, left: &Edge, above: &Edge) {
     let (vertical, horizontal) = (outer(left, own), outer(above, own));
@@ -67,7 +68,7 @@ fn outer_of_blocks(there: &Edge, here: &Edge) -> u16 {
     })
 }
 
-/// Sets the strengths of an intra macroblock. The edges are those of its neighbours to the left and above.
+/// Sets the strengths of an intra macroblock, whose left and upper neighbours have the edges `left` and `above`.
 pub(crate) fn intra(mb: &mut Mb, left: &Edge, above: &Edge) {
     let outer = |edge: &Edge| if edge.is_available() { 4 * ALL } else { 0 };
     mb.bs_vertical = [outer(left), 3 * ALL, 3 * ALL, 3 * ALL];
@@ -90,7 +91,7 @@ pub(crate) fn inner(mb: &mut Mb, mvs: &[Mv; 16]) {
     }
 }
 
-/// Parts of inner edges across which motion changes, as bS 1.
+/// The parts of inner edges across which the motion changes, as bS 1.
 #[derive(Default)]
 struct Moved {
     vertical: [u16; 4],
@@ -121,8 +122,8 @@ impl Moved {
     }
 }
 
-/// Finds the strengths of edges between the slice of the macroblocks from `first` to before `end` and other slices, where it is deblocked
-/// across them. All macroblocks of the picture must be there.
+/// Computes the strengths of edges between the slice of the macroblocks from `first` to before `end` and other slices, if it is deblocked
+/// across them. All macroblocks of the picture must have been parsed.
 pub(crate) fn across_slices(job: &mut Job, (first, end): (u32, u32)) {
     let width = job.mb_width as usize;
     let (first, end) = (first as usize, end as usize);
@@ -157,7 +158,7 @@ mod tests {
     use crate::job::Slice;
     use crate::{Decoder, Limits, NalStream};
 
-    /// bS between block `p` of macroblock `a` and block `q` of macroblock `b`, as 8.7.2.1 says.
+    /// Returns bS between block `p` of macroblock `a` and block `q` of macroblock `b` by the definition of 8.7.2.1.
     fn by_definition(job: &Job, [a, p]: [usize; 2], [b, q]: [usize; 2], outer: bool) -> u16 {
         let (m, n) = (&job.mbs[a], &job.mbs[b]);
         if m.is_intra() || n.is_intra() {
@@ -211,7 +212,7 @@ mod tests {
         }
     }
 
-    /// All pictures of a stream; damaged ones, too.
+    /// Checks all pictures of a stream, which may be damaged, and returns their number.
     fn check_stream(stream: &[u8]) -> usize {
         let mut decoder = Decoder::new(Limits::default());
         let mut units = NalStream::new(stream);
@@ -242,14 +243,8 @@ mod tests {
 
     #[test]
     fn strengths_of_conformance_streams_are_those_of_the_definition() {
-        let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
-        let folder = std::env::var("TANADA_SHARED").unwrap_or_else(|_| beside.to_owned());
-        let Ok(list) = std::fs::read_dir(format!("{folder}/streams/conformance")) else {
-            eprintln!("SKIPPED: no streams in {folder} (set TANADA_SHARED)");
-            return;
-        };
-        for entry in list {
-            let stream = std::fs::read(entry.unwrap().path()).unwrap();
+        for path in tanada_testing::streams("conformance") {
+            let stream = std::fs::read(path).unwrap();
             assert!(check_stream(&stream) > 0);
         }
     }

@@ -1,10 +1,11 @@
-//! Streams decode to the checksums that FFmpeg gives.
+//! Streams decode to the checksums of FFmpeg.
 
 mod common;
 
-use common::{PATTERN, PATTERN_MD5, byte_stream, frames, hex, md5_of, nal_units, shared};
+use common::{PATTERN, PATTERN_MD5, byte_stream, frames, hex, md5_of, nal_units};
 use md5::{Digest, Md5};
 use tanada_h264::{Limits, decode};
+use tanada_testing::shared;
 
 #[test]
 fn every_stream_of_the_list_decodes_to_its_md5() {
@@ -19,7 +20,7 @@ fn every_stream_of_the_list_decodes_to_its_md5() {
         let mut size = (0, 0);
         let summary = decode(&stream, Limits::default(), |frame| {
             size = (frame.width(), frame.height());
-            // The checksums are those of FFmpeg's default cropping; see `Crop::with_aligned_left`.
+            // The checksums are those of FFmpeg's default cropping (see `Crop::with_aligned_left`).
             frame.visit_region(frame.crop().with_aligned_left(), |row| md5.update(row));
         })
         .unwrap();
@@ -58,7 +59,7 @@ fn the_embedded_stream_decodes_to_its_md5() {
 
 #[test]
 fn slices_may_come_in_any_order() {
-    // Arbitrary slice order is allowed as long as slices of a picture stay together: 3 slices a picture here.
+    // Slices of a picture may come in any order as long as they stay together. Each picture of this stream has 3 slices.
     let units = nal_units(PATTERN);
     let is_slice = |unit: &[u8]| matches!(unit[0] & 31, 1 | 5);
     for order in [[2, 1, 0], [1, 2, 0], [2, 0, 1]] {
@@ -84,7 +85,7 @@ fn slices_may_come_in_any_order() {
 
 #[test]
 fn portable_kernels_decode_to_the_same_md5() {
-    // The choice is made once in a process, so the tests run again in another one.
+    // The kernels are chosen once a process, so the tests run again in another process.
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["decodes_to_its_md5", "--test-threads=2"])
         .env("TANADA_H264_KERNELS", "portable")

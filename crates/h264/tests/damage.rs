@@ -1,4 +1,4 @@
-//! Damaged streams: no panic, no endless loop; what could be decoded is delivered.
+//! Damaged streams cause no panic and no endless loop, and everything that can be decoded is delivered.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{PATTERN, byte_stream, frames, i420, nal_units};
 use proptest::prelude::*;
 use tanada_h264::{Error, Feature, Limits, decode};
 
-/// One act of damage; positions are fractions of the stream's length.
+/// A change of the stream's bytes; positions are fractions of its length.
 #[derive(Debug, Clone)]
 enum Damage {
     Flip(f64, u8),
@@ -25,7 +25,7 @@ fn damage() -> impl Strategy<Value = Damage> {
 }
 
 impl Damage {
-    /// Does it and tells the position.
+    /// Applies the damage and returns its position.
     fn apply(&self, stream: &mut Vec<u8>) -> usize {
         let place =
             |at: f64| ((stream.len() as f64 * at) as usize).min(stream.len().saturating_sub(1));
@@ -57,7 +57,7 @@ impl Damage {
     }
 }
 
-/// Small limits: damage may turn a small picture into a huge one, which is legal and slow.
+/// Small limits: damage may turn a small picture into a huge one, which is legal and slow to decode.
 const LIMITS: Limits = Limits {
     max_macroblocks: 400,
 };
@@ -80,8 +80,8 @@ proptest! {
             Err(error) => vec![*error],
         };
         prop_assert!(errors.iter().all(|error| error.offset() <= stream.len() as u64), "{:?}", errors);
-        // Pictures that end before the damage are whole; the last one of the prefix may go on behind it. Damage may also
-        // change where the order of output stands, but this stream shows pictures at once.
+        // Pictures that end before the damage are intact. The last picture of the prefix may continue behind it. Damage may also change the
+        // output order, but this stream shows each picture at once.
         let (whole, _) = frames(&PATTERN[..first.min(PATTERN.len())]);
         let intact = whole.len().saturating_sub(2);
         prop_assert!(decoded.len() >= intact, "{} frames, {} intact", decoded.len(), intact);
@@ -111,17 +111,17 @@ fn a_lost_slice_is_concealed_from_the_picture_before() {
             .map(|(_, unit)| *unit),
     );
     let (damaged, summary) = frames(&stream);
-    // The loss is an error, though all that is there can be read.
+    // The loss is an error, although everything that is present can be read.
     assert_eq!((damaged.len(), summary.error_count), (24, 1));
     assert!(summary.concealed > 0 && summary.concealed < 20);
     assert!(
         matches!(summary.errors[0], Error::Lost { macroblocks, .. } if u64::from(macroblocks) == summary.concealed)
     );
     assert!(damaged[..4] == whole[..4] && damaged[4] != whole[4]);
-    // Row 24 is far from slice borders: 5 macroblocks by 4 rows, and the lost slice holds row 16 to 31 or more.
+    // Row 24 is far from the edges of slices (5 by 4 macroblocks; the lost slice covers at least rows 16 to 31).
     let row = |frame: &Vec<u8>| frame[24 * 66..25 * 66].to_vec();
     assert_eq!(row(&damaged[4]), row(&whole[3]));
-    // The next IDR picture makes everything right again.
+    // The next IDR picture restores everything.
     assert!(damaged[9..] == whole[9..]);
 }
 
@@ -169,7 +169,7 @@ fn pictures_before_the_first_idr_are_dropped() {
 
 #[test]
 fn unsupported_features_are_named() {
-    // Picture parameter sets behind the stream's own sequence parameter set: ids, then the feature.
+    // Picture parameter sets behind the stream's own sequence parameter set: ids, then the unsupported feature.
     let units = nal_units(PATTERN);
     let slice = *units.iter().find(|unit| unit[0] & 31 == 5).unwrap();
     let sps = *units.iter().find(|unit| unit[0] & 31 == 7).unwrap();

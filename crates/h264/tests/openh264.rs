@@ -1,4 +1,4 @@
-//! An independent decoder agrees: streams that openh264 encodes with many settings are decoded by it and by this crate.
+//! An independent decoder agrees: streams that openh264 encodes with many settings decode equally with openh264 and with this crate.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn picture(random: &mut Random, width: usize, height: usize, time: usize, noise:
     bytes
 }
 
-/// A stream with random settings; None where the encoder refuses them.
+/// Encodes a stream with random settings; `None` if the encoder refuses them.
 fn encode(random: &mut Random, width: usize, height: usize) -> Option<Vec<u8>> {
     let lowest = random.below(40) as u8;
     let mut config = EncoderConfig::new()
@@ -80,7 +80,7 @@ fn encode(random: &mut Random, width: usize, height: usize) -> Option<Vec<u8>> {
     Some(stream)
 }
 
-/// The frames that openh264 decodes, as I420.
+/// Returns the frames that openh264 decodes, as I420.
 fn reference(stream: &[u8]) -> Vec<Vec<u8>> {
     let mut decoder = Decoder::new().unwrap();
     let mut frames = Vec::new();

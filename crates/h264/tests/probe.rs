@@ -1,4 +1,4 @@
-//! What a probe sees: every stage, accesses inside of the virtual layout, and the same in every run.
+//! A probe observes every stage, only accesses inside of the virtual layout, and the same in every run.
 
 mod common;
 
@@ -35,7 +35,7 @@ fn record() -> (Recorder, std::ops::Range<u64>) {
         end: 0,
     };
     decode_with(PATTERN, Limits::default(), &mut recorder, |frame| {
-        // 66x50 is 80x64 in whole macroblocks.
+        // 66x50 pixels are 80x64 in whole macroblocks.
         frames.start = frames.start.min(frame.address(0, 0, 0));
         frames.end = frames.end.max(frame.address(2, 39, 31) + 1);
     })
@@ -57,7 +57,7 @@ fn recordings_are_complete_and_repeatable() {
         recorder.stages
     );
     assert_eq!(recorder.stages[Stage::LumaPrediction as usize], pictures);
-    // Every sample of luma is predicted by one of these.
+    // Each sample of luma is predicted by one of these.
     let predicted: u32 = recorder
         .operations
         .iter()
@@ -93,7 +93,7 @@ fn recordings_are_complete_and_repeatable() {
             .map(|(_, n)| u64::from(*n))
             .sum()
     };
-    // Every sample is predicted, so written at least once; and P pictures read their references.
+    // Each sample is predicted, so it is written at least once; P pictures also read their references.
     assert!(in_frames(&recorder.written) >= 24 * 80 * 64 * 3 / 2);
     assert!(in_frames(&recorder.read) >= 20 * 80 * 64 * 3 / 2);
 }

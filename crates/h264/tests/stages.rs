@@ -1,16 +1,16 @@
-//! Stages in any order that the documentation of `recon` allows, on one thread and on several, give the same pixels; the
-//! pictures of a stream overlap as `Job::reference_reach` allows. Debug builds also check that nobody touches pixels that
-//! another is writing.
+//! Stages in any order that the documentation of `recon` allows, on one thread and on several, produce the same pixels; the pictures of a
+//! stream overlap as `Job::reference_reach` allows. Debug builds also check that no stage accesses pixels that another is writing.
 
 mod common;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use common::{PATTERN, PATTERN_MD5, Random, i420, md5_of, shared};
+use common::{PATTERN, PATTERN_MD5, Random, i420, md5_of};
 use tanada_h264::{Decoder, Frame, Job, Limits, NalStream, Stage};
+use tanada_testing::shared;
 
-/// All jobs and all frames in output order; nothing is reconstructed yet.
+/// Returns all jobs, and all frames in output order; nothing is reconstructed yet.
 fn parse(stream: &[u8], limit: usize) -> (Vec<Arc<Job>>, Vec<Arc<Frame>>) {
     let mut decoder = Decoder::new(Limits::default());
     let mut units = NalStream::new(stream);
@@ -26,7 +26,7 @@ fn parse(stream: &[u8], limit: usize) -> (Vec<Arc<Job>>, Vec<Arc<Frame>>) {
     (jobs, frames)
 }
 
-/// A stage of a macroblock of a job.
+/// A stage of a macroblock of a job: (index of the job, macroblock, stage).
 type Task = (usize, u32, Stage);
 
 struct Graph {
@@ -36,7 +36,7 @@ struct Graph {
 }
 
 impl Graph {
-    /// The dependencies of the table in `recon`, written down once more.
+    /// Builds the dependencies of the table in `recon`, written independently.
     fn new(jobs: &[Arc<Job>]) -> Self {
         let mut tasks = Vec::new();
         let mut numbers = HashMap::new();
@@ -128,7 +128,7 @@ impl Graph {
         }
     }
 
-    /// Runs all tasks on `threads` threads, each taking a random one of those that are ready.
+    /// Runs all tasks on `threads` threads, each of which takes a random ready task.
     fn run(self, jobs: &[Arc<Job>], threads: usize, seed: u64) {
         let ready: Vec<usize> = (0..self.tasks.len())
             .filter(|&task| self.waits[task] == 0)
@@ -172,7 +172,7 @@ impl Graph {
 }
 
 #[test]
-fn any_allowed_order_gives_the_same_pixels() {
+fn any_allowed_order_has_the_same_pixels() {
     for (threads, seed) in [(1, 1), (1, 2), (1, 3), (2, 4), (4, 5), (4, 6)] {
         let (jobs, frames) = parse(PATTERN, usize::MAX);
         Graph::new(&jobs).run(&jobs, threads, seed);
@@ -186,7 +186,7 @@ fn any_allowed_order_gives_the_same_pixels() {
 }
 
 #[test]
-fn any_allowed_order_gives_the_same_pixels_in_conformance_streams() {
+fn any_allowed_order_has_the_same_pixels_in_conformance_streams() {
     let Some(folder) = shared() else { return };
     for name in [
         "BASQP1_Sony_C.jsv",

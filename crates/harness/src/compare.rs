@@ -288,7 +288,7 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         let failed = |error| Error::of(name, error);
         self.prepared.set_up(way, cancel).map_err(failed)?;
         if let Some(recorder) = recorder {
-            recorder.take("", name, engine.workers());
+            recorder.take();
         }
         let wall = timed(&mut *self.prepared, way, cancel, Some(&mut comparison));
         Ok((
@@ -319,15 +319,16 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         let mut difference = None;
         for _ in 0..RECORDED {
             let (wall, what) = self.compared(&engine, name, reference, Some(&recorder))?;
-            let recorded = recorder.take(&label, name, engine.workers());
+            let recorded = recorder.take();
             difference = difference.or(what);
             if best.as_ref().is_none_or(|(shortest, _)| wall < *shortest) {
                 best = Some((wall, recorded));
             }
         }
-        let (wall, Recorded { totals, timeline }) = best.expect("at least one was recorded");
+        let (wall, recorded) = best.expect("at least one was recorded");
+        let timeline = recorded.timeline(&label, name, engine.workers());
         Ok(Checked {
-            totals,
+            totals: recorded.totals,
             timeline: match phase {
                 Some(phase) => window::of_phase(&timeline, &phase),
                 None => window::middle(&timeline),

@@ -34,3 +34,8 @@ pub mod rounds;
 pub mod run;
 pub mod simulated;
 pub mod sweep;
+
+/// The programs of `docs/workloads.md`, compiled as doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/workloads.md")]
+pub struct WorkloadsPage;

@@ -90,9 +90,8 @@ pub fn run(
     }
     if records && !broken {
         for lane in &mut lanes {
-            let label = format!("{}, {}", prepared.input(), lane.engine.name());
             let builder = builder(options, &topology, lane.engine.name());
-            lane.recorded = Some(record(builder, &label, prepared, options.events, cancel)?);
+            lane.recorded = Some(record(builder, prepared, options.events, cancel)?);
         }
     }
     Ok(report(workload, prepared, lanes, &topology))
@@ -119,7 +118,6 @@ fn lanes(options: &Options, topology: &Topology) -> Result<Vec<Lane>, BuildError
 /// One more run on a pool whose tasks are recorded: each of them, or their sums.
 fn record(
     builder: PoolBuilder,
-    label: &str,
     prepared: &mut dyn Prepared,
     each: bool,
     cancel: &Cancel,
@@ -129,11 +127,10 @@ fn record(
         false => Recorder::sums(),
     };
     let engine = Engine::Tasks(builder.observer(recorder.clone()).build()?);
-    let (policy, workers) = (engine.name(), engine.workers());
     prepared.set_up(engine.way(), cancel)?;
-    recorder.take(label, policy, workers);
+    recorder.take();
     let wall = timed(prepared, engine.way(), cancel, None)?;
-    Ok((wall, recorder.take(label, policy, workers)))
+    Ok((wall, recorder.take()))
 }
 
 fn report(
@@ -162,9 +159,11 @@ fn report(
         .to_result();
         run.honours_groups = registry::find(engine.name()).is_ok_and(|entry| entry.groups);
         report.runs.push(run);
-        let timeline = lane.recorded.map(|(_, recorded)| recorded.timeline);
-        let charted = timeline.filter(|timeline| !timeline.events.is_empty());
-        report.timelines.extend(charted);
+        if let Some((_, recorded)) = recorded.filter(|(_, recorded)| !recorded.tasks.is_empty()) {
+            let label = format!("{input}, {}", engine.name());
+            let timeline = recorded.timeline(&label, engine.name(), engine.workers());
+            report.timelines.push(timeline);
+        }
     }
     if report.runs.len() > 1 {
         rate(&mut report.runs);

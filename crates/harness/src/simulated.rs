@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 use tanada_report::{BASELINE, CacheUse, Engine, Report, RunResult, Timeline};
-use tanada_sim::reuse::reuse;
-use tanada_sim::{Machine, Outcome, Run, SimError, report};
+
+use tanada_sim::{Machine, Outcome, Run, SimError, reuse, timeline};
 use tanada_trace::Trace;
 
 /// Most tasks in a chart: the page stays fluid with so many, and its size bearable (25 bytes a task).
@@ -43,7 +43,7 @@ pub fn chart(trace: &Trace, outcome: &Outcome, runs: &[Run]) -> Timeline {
     let mut label = format!("{} on {}", outcome.policy, outcome.machine);
     let left_out = runs.len().saturating_sub(CHARTED);
     if left_out == 0 {
-        return report::timeline(trace, outcome, &label, runs);
+        return timeline(trace, outcome, &label, runs);
     }
     let first = left_out / 2;
     let mut shown = runs[first..first + CHARTED].to_vec();
@@ -54,7 +54,7 @@ pub fn chart(trace: &Trace, outcome: &Outcome, runs: &[Run]) -> Timeline {
         run.end -= begin;
     }
     label += &format!(", {CHARTED} of {} tasks from the middle", runs.len());
-    report::timeline(trace, outcome, &label, &shown)
+    timeline(trace, outcome, &label, &shown)
 }
 
 /// Gives simulated runs their ratio to the one under [`BASELINE`] on the same machine.

@@ -40,8 +40,10 @@ pub fn conforms<D: Dispatcher>(entry: &Entry, case: Case<'_>) -> Result<(), Stri
     let log = toy::run::<D>(graph, placement, seed, idleness)
         .map_err(|violation| blame(violation.to_string()))?;
     let explain = |what: String| blame(format!("{what}\n{:#?}", log.events));
-    check(graph, &log, Promises { greedy: D::GREEDY })
-        .map_err(|violation| explain(violation.to_string()))?;
+    let promises = Promises {
+        greedy: entry.greedy,
+    };
+    check(graph, &log, promises).map_err(|violation| explain(violation.to_string()))?;
     let mut model = model(entry.name, graph, placement, seed).ok_or_else(|| {
         blame("no model; every registered policy has one in the laws crate".to_owned())
     })?;

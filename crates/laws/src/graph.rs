@@ -22,7 +22,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Adds a task that waits for nothing yet, and gives its number.
+    /// Adds a task that waits for nothing yet, and returns its number.
     pub fn add(&mut self, hints: Hints, duration: u64) -> usize {
         self.tasks.push(Task {
             hints,
@@ -35,28 +35,85 @@ impl Graph {
     /// Makes `to` wait for `from`. At most once a pair.
     ///
     /// # Panics
-    /// Where `from < to < number of tasks` does not hold.
+    /// Unless `from < to < number of tasks`.
     pub fn edge(&mut self, from: usize, to: usize) {
         assert!(from < to && to < self.tasks.len(), "no edge {from} -> {to}");
         self.tasks[from].successors.push(to);
     }
 
-    /// How many different sets of edges `tasks` tasks can have.
+    /// The number of different sets of edges that `tasks` tasks can have.
+    ///
+    /// # Panics
+    /// If `tasks` is more than [`Graph::MOST_ENUMERATED`].
     pub fn edge_sets(tasks: usize) -> u64 {
+        assert!(tasks <= Self::MOST_ENUMERATED, "that is too many");
         1 << (tasks * tasks.saturating_sub(1) / 2)
     }
 
+    /// The most tasks whose sets of edges have numbers.
+    pub const MOST_ENUMERATED: usize = 8;
+
+    /// Removes from edge set number `set` every edge that two or more others in a row imply, and returns the number of the set that is
+    /// left: its transitive reduction.
+    ///
+    /// A policy sees no difference between the two. While `a -> b -> c`, the edge `a -> c` is never the last on which `c` waits, so it
+    /// changes neither when `c` becomes ready nor which tasks become ready together, nor any longest way.
+    ///
+    /// ```
+    /// # use tanada_laws::Graph;
+    /// // The pairs (0,1), (0,2), (1,2) are bits 0, 1 and 2.
+    /// assert_eq!(Graph::reduce_edges(3, 0b111), 0b101);
+    /// assert_eq!(Graph::reduce_edges(3, 0b011), 0b011);
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Graph::edge_sets`].
+    pub fn reduce_edges(tasks: usize, set: u64) -> u64 {
+        let reached = Self::reachable(tasks, set);
+        let implied = |&(from, to, bit): &(usize, usize, u32)| {
+            let between = (from + 1..to).filter(|&via| reached[from] >> via & 1 == 1);
+            set >> bit & 1 == 1 && between.into_iter().any(|via| reached[via] >> to & 1 == 1)
+        };
+        let implied = pairs(tasks).filter(implied);
+        implied.fold(set, |left, (_, _, bit)| left & !(1 << bit))
+    }
+
+    /// Which tasks wait, directly or not, for each of `tasks` tasks with edge set number `set`: bit `to` of entry `from`.
+    ///
+    /// # Panics
+    /// As [`Graph::edge_sets`].
+    pub fn reachable(tasks: usize, set: u64) -> [u8; Self::MOST_ENUMERATED] {
+        assert!(set < Self::edge_sets(tasks), "there is no such set");
+        let mut reached = [0; Self::MOST_ENUMERATED];
+        // From the last task to the first, so that what `to` reaches is known.
+        for (from, to, bit) in Vec::from_iter(pairs(tasks)).into_iter().rev() {
+            if set >> bit & 1 == 1 {
+                reached[from] |= 1 << to | reached[to];
+            }
+        }
+        reached
+    }
+
+    /// The numbers of the edge sets that are their own transitive reduction: one for each partial order of `tasks` tasks that agrees with
+    /// the order of their numbers.
+    ///
+    /// # Panics
+    /// As [`Graph::edge_sets`].
+    pub fn reduced_edge_sets(tasks: usize) -> Vec<u64> {
+        let sets = 0..Self::edge_sets(tasks);
+        sets.filter(|&set| Self::reduce_edges(tasks, set) == set)
+            .collect()
+    }
+
     /// Replaces the edges by set number `set`: one bit a pair, in the order (0,1), (0,2), ... (1,2), ... Running through all numbers
-    /// below [`Graph::edge_sets`] gives every graph of that size (up to the numbering of its tasks).
+    /// below [`Graph::edge_sets`] makes every graph of that size (up to the numbering of its tasks).
     pub fn set_edges(&mut self, set: u64) {
-        let mut bit = 0;
-        for from in 0..self.tasks.len() {
-            self.tasks[from].successors.clear();
-            for to in from + 1..self.tasks.len() {
-                if set >> bit & 1 == 1 {
-                    self.tasks[from].successors.push(to);
-                }
-                bit += 1;
+        for task in &mut self.tasks {
+            task.successors.clear();
+        }
+        for (from, to, bit) in pairs(self.tasks.len()) {
+            if set >> bit & 1 == 1 {
+                self.tasks[from].successors.push(to);
             }
         }
     }
@@ -92,12 +149,18 @@ impl Graph {
     }
 }
 
+/// All pairs of `tasks` tasks, the lower number first, each with its bit in the number of an edge set.
+fn pairs(tasks: usize) -> impl Iterator<Item = (usize, usize, u32)> {
+    let pairs = (0..tasks).flat_map(move |from| (from + 1..tasks).map(move |to| (from, to)));
+    pairs.zip(0..).map(|((from, to), bit)| (from, to, bit))
+}
+
 /// How random edges are laid.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
-    /// Each pair with a probability of one in so many: sparse graphs have many roots, dense ones are almost chains.
+    /// Each pair has an edge with a probability of one in this number: sparse graphs have many roots, dense ones are almost chains.
     Pairs(u32),
-    /// Each task waits for one earlier task, at most so far back: wide trees, in which workers release many tasks at once.
+    /// Each task waits for one of this number of tasks before it: wide trees, in which workers release many tasks at once.
     Tree(u32),
     /// As `Tree`, and for a second one.
     Mesh(u32),
@@ -126,14 +189,8 @@ pub fn any_graph(tasks: usize) -> impl Strategy<Value = Graph> {
         |(tasks, shape, seed)| {
             let mut graph = Graph::default();
             for (t, s, depth, duration, code) in tasks {
-                graph.add(
-                    Hints {
-                        depth,
-                        code,
-                        ..Hints::groups(t, s)
-                    },
-                    duration,
-                );
+                let hints = Hints::groups(t, s).with_depth(depth).with_code(code);
+                graph.add(hints, duration);
             }
             lay_edges(&mut graph, shape, seed);
             graph
@@ -161,5 +218,53 @@ fn lay_edges(graph: &mut Graph, shape: Shape, seed: u64) {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_reduction_reaches_what_the_graph_reaches_and_no_edge_of_it_can_go() {
+        for tasks in 0..=6 {
+            let mut reductions = BTreeSet::new();
+            for set in 0..Graph::edge_sets(tasks) {
+                let reduced = Graph::reduce_edges(tasks, set);
+                let reachable = Graph::reachable(tasks, set);
+                assert_eq!(reduced & !set, 0, "no edge is added");
+                assert_eq!(Graph::reachable(tasks, reduced), reachable, "{set}");
+                for (from, to, bit) in pairs(tasks).filter(|(.., bit)| reduced >> bit & 1 == 1) {
+                    let less = Graph::reachable(tasks, reduced & !(1 << bit));
+                    assert_ne!(less, reachable, "{set}: {from} -> {to} is implied");
+                }
+                reductions.insert(reduced);
+            }
+            assert_eq!(
+                Vec::from_iter(reductions),
+                Graph::reduced_edge_sets(tasks),
+                "{tasks} tasks"
+            );
+        }
+    }
+
+    /// Number of partial orders on n numbered elements that the order of the numbers extends: A006455 of the On-Line Encyclopedia of
+    /// Integer Sequences.
+    #[test]
+    fn there_is_one_reduced_graph_for_each_partial_order() {
+        let counts = (0..=7).map(|tasks| Graph::reduced_edge_sets(tasks).len());
+        assert_eq!(Vec::from_iter(counts), [1, 1, 2, 7, 40, 357, 4824, 96_428]);
+    }
+
+    #[test]
+    fn an_edge_set_is_what_its_bits_say() {
+        let mut graph = Graph::default();
+        (0..4).for_each(|_| _ = graph.add(Hints::default(), 1));
+        graph.set_edges(0b10_0110); // (0,2), (0,3), (2,3)
+        let successors = graph.tasks().iter().map(|task| &task.successors[..]);
+        assert_eq!(Vec::from_iter(successors), [&[2, 3][..], &[], &[3], &[]]);
+        graph.set_edges(1);
+        assert_eq!(graph.dependency_counts(), [0, 1, 0, 0]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Written from the text of the design and of paper 1, not from the code of the policies. A model is slow, and that is all right.
 
-use tanada_policy::central::Logged;
+use tanada_policy::central::{Arrival, Logged};
 use tanada_policy::{Hints, Placement, WorkerId, draw};
 
 use crate::{Event, Graph, Log};
@@ -645,14 +645,15 @@ pub fn replay_pool(events: &[Logged], model: &mut dyn Model) -> Result<(), Strin
     let mut next_age = 0;
     for (i, &event) in events.iter().enumerate() {
         match event {
-            Logged::Ready { age, task, hints } => {
+            Logged::Ready { task, arrival } => {
+                let Arrival { age, on, hints, .. } = arrival;
                 if age != next_age {
                     return Err(format!(
                         "event {i}: age {age} was drawn, {next_age} is next"
                     ));
                 }
                 next_age += 1;
-                model.ready(WorkerId::NONE, task, hints);
+                model.ready(on.unwrap_or(WorkerId::NONE), task, hints);
             }
             Logged::Next { worker, answer } => {
                 let right = model.next(worker);

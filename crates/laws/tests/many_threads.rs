@@ -1,4 +1,5 @@
 //! Every registered policy under real threads: no task is lost or run twice, and a policy with an exact rule keeps it exactly.
+#![allow(unsafe_code, reason = "handles of tasks that real threads pass around")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -92,7 +93,7 @@ fn run<D: Dispatcher>(
                         let left = left.load(Ordering::Relaxed);
                         assert!(
                             begin.elapsed() < PATIENCE,
-                            "{left} tasks are left and nobody finds them"
+                            "{left} tasks are left and no worker finds them"
                         );
                         std::thread::yield_now();
                         continue;

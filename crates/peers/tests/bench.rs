@@ -116,13 +116,13 @@ fn every_native_peer_that_is_here_runs_its_graph_in_order() {
         ]
         .contains(&name);
         if graph && absent {
-            eprintln!("SKIPPED: {name} is not installed");
+            tanada_testing::skip(format_args!("{name} is not installed"));
         } else if graph {
             native.push(name.to_owned());
         }
     }
     if native.is_empty() {
-        return eprintln!("SKIPPED: no native peer is installed");
+        return;
     }
     let rows = rows(&[
         "wavefront",

@@ -1,44 +1,25 @@
 //! Every scheduling policy, written once for all engines.
 //!
-//! A policy is pure: it has no clock, no thread, no I/O, no global state and no randomness but what its [`Env`] hands to it, so the
-//! same object decides natively and in the virtual time of tests, and will in any engine to come. Three traits are the seam between
-//! policies and engines:
+//! A policy is pure: it has no clock, no thread, no I/O and no global state, and its only random numbers are those that its [`Env`] draws
+//! for it. So the same object decides natively and in the virtual time of the simulator and of tests.
 //!
-//! - [`Dispatcher`] decides which ready task an idle worker takes next;
-//! - [`Governor`] decides how many cores, and hardware threads of each, work during the next interval or region;
-//! - [`Delivery`] decides when the receiver of a message is told of it.
+//! - `seam/` is what policies and engines know of each other: the trait [`Dispatcher`], which decides which ready task an idle worker takes
+//!   next, what an engine offers it ([`Env`]), and what a task says of itself ([`Hints`]).
+//! - [`dispatchers`] holds the dispatchers, a file each, and what families of them share.
+//! - [`registry`] lists the dispatchers by name.
 //!
-//! A new dispatcher is one file here and one line in [`registry`]; a policy of another crate plugs in by type.
+//! The other two kinds of policy (ARCHITECTURE.md) get a folder beside `dispatchers/`, and their trait a file in `seam/`, together with the
+//! first engine that calls them: `governors/` (how many cores, and hardware threads of each, work) and `deliveries/` (when the receiver of
+//! a message hears of it).
+//!
+//! How to add a dispatcher is described in `docs/policies.md`. A policy of another crate plugs in by type.
 #![forbid(unsafe_code)]
 
-pub mod central;
-pub mod critical_path;
-mod delivery;
-mod dispatcher;
-pub mod fcfs;
-mod governor;
-mod hints;
-pub mod lcfs;
-pub mod locality_steal;
-pub mod near_steal;
-mod owners;
-mod prepared;
-mod random;
-pub mod random_steal;
+pub mod dispatchers;
 pub mod registry;
-pub mod serial;
-pub mod slifo;
-pub mod stealing;
-pub mod sticky;
-pub mod ts;
-pub mod ts_local;
-pub mod ts_sticky;
+mod seam;
 
-pub use delivery::{ChannelState, Delivery, Notice};
-pub use dispatcher::{Dispatcher, Env, Fork, Op, Origin, Site, Wake};
-pub use governor::{Event, Governor, Observation, Plan};
-pub use hints::Hints;
-pub use prepared::Prepared;
-pub use random::draw;
+pub use dispatchers::{central, stealing};
+pub use seam::{Access, Dispatcher, Env, Hints, Op, Origin, Prepared, Site, Wake, draw};
 pub use tanada_queues::Ready;
 pub use tanada_topology::{Placement, WorkerId};

@@ -3,21 +3,21 @@
 //! Every command, benchmark, report and test goes through this list; a new dispatcher is one file and one line here.
 
 use crate::Dispatcher;
-use crate::central::{Central, Rule};
-use crate::critical_path::CriticalPath;
-use crate::fcfs::Fcfs;
-use crate::lcfs::Lcfs;
-use crate::locality_steal::Locality;
-use crate::near_steal::Near;
-use crate::random_steal::Random;
-use crate::serial::Serial;
-use crate::slifo::Slifo;
-use crate::stealing::Stealing;
-use crate::ts::Ts;
-use crate::ts_local::TsLocal;
-use crate::ts_sticky::TsSticky;
+use crate::dispatchers::central::{Central, Rule};
+use crate::dispatchers::critical_path::CriticalPath;
+use crate::dispatchers::fcfs::Fcfs;
+use crate::dispatchers::lcfs::Lcfs;
+use crate::dispatchers::locality_steal::Locality;
+use crate::dispatchers::near_steal::Near;
+use crate::dispatchers::random_steal::Random;
+use crate::dispatchers::serial::Serial;
+use crate::dispatchers::slifo::Slifo;
+use crate::dispatchers::stealing::Stealing;
+use crate::dispatchers::ts::Ts;
+use crate::dispatchers::ts_local::TsLocal;
+use crate::dispatchers::ts_sticky::TsSticky;
 
-/// The dispatcher that is taken natively where a user asks for groups and names none.
+/// The native default if a user asks for groups and names no dispatcher.
 pub const GROUPED_POLICY: &str = "ts-local";
 
 /// What the registry says of a dispatcher.
@@ -31,7 +31,7 @@ pub struct Entry {
     /// Whether its rule holds exactly with many workers at once, because every turn is one critical section. Otherwise the rule is
     /// exact only while calls come one at a time, as in the toy engine of the laws crate.
     pub exact: bool,
-    /// As [`Dispatcher::GREEDY`].
+    /// Whether no worker idles while a task is ready that it could have. Tests hold every policy to what this says.
     pub greedy: bool,
     /// As [`Dispatcher::READS_GROUPS`].
     pub groups: bool,
@@ -68,14 +68,14 @@ impl std::fmt::Display for UnknownPolicy {
 
 impl std::error::Error for UnknownPolicy {}
 
-/// The dispatcher [needs](Dispatcher::NEEDS_PREPARED) the graph beforehand, which the native engine does not have.
+/// The dispatcher [needs](Dispatcher::NEEDS_PREPARED) to know the graph before it runs, which the native engine does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotNative {
     name: String,
 }
 
 impl NotNative {
-    /// Of the dispatcher called `name`.
+    /// The error for the dispatcher called `name`.
     pub fn named(name: &str) -> Self {
         NotNative {
             name: name.to_owned(),
@@ -96,58 +96,67 @@ impl std::fmt::Display for NotNative {
 
 impl std::error::Error for NotNative {}
 
-/// Something generic over dispatchers that is to be done with one that is known by name only.
+/// A function that is generic over dispatchers, to be called with the type of a dispatcher that is known by name.
 pub trait Visitor {
-    /// What comes of it.
+    /// What it returns.
     type Out;
-    /// Does it with `D`.
+    /// Is called with the dispatcher `D` and its entry.
     fn visit<D: Dispatcher>(self, entry: &'static Entry) -> Self::Out;
 }
 
-/// Something generic over the rules of shared pools, such as building a [`Central`] that records its events.
+/// A function that is generic over the rules of shared pools, such as one that builds a [`Central`] which records its events.
 pub trait RuleVisitor {
-    /// What comes of it.
+    /// What it returns.
     type Out;
-    /// Does it with `R`.
+    /// Is called with the rule `R` and its entry.
     fn visit<R: Rule>(self, entry: &'static Entry) -> Self::Out;
 }
 
-const fn entry<D: Dispatcher>(name: &'static str, summary: &'static str, exact: bool) -> Entry {
+const fn entry<D: Dispatcher>(
+    name: &'static str,
+    summary: &'static str,
+    exact: bool,
+    greedy: bool,
+) -> Entry {
     Entry {
         name,
         summary,
         exact,
-        greedy: D::GREEDY,
+        greedy,
         groups: D::READS_GROUPS,
         needs_prepared: D::NEEDS_PREPARED,
     }
 }
 
-/// `central` lines name a [`Rule`], whose dispatcher is `Central<rule>`; `other` lines name a dispatcher.
+/// `central` lines name a [`Rule`], whose dispatcher is `Central<rule>`; `other` lines name a dispatcher. `, greedy = false` behind the
+/// type of a dispatcher that lets workers idle while tasks are ready.
 macro_rules! registry {
-    ($(central $central:literal = $rule:ty: $about_central:literal;)* $(other $other:literal = $type:ty: $about_other:literal;)*) => {
+    (
+        $(central $central:literal = $rule:ty $(, greedy = $central_greedy:literal)?: $about_central:literal;)*
+        $(other $other:literal = $type:ty $(, greedy = $other_greedy:literal)?: $about_other:literal;)*
+    ) => {
         static ALL: &[Entry] = &[
-            $(entry::<Central<$rule>>($central, $about_central, true),)*
-            $(entry::<$type>($other, $about_other, false),)*
+            $(entry::<Central<$rule>>($central, $about_central, true, true $(&& $central_greedy)?),)*
+            $(entry::<$type>($other, $about_other, false, true $(&& $other_greedy)?),)*
         ];
 
-        /// Does something with the dispatcher called `name`.
+        /// Calls `visitor` with the dispatcher called `name`.
         ///
         /// # Errors
-        /// When there is none; the error's text lists the right names.
+        /// If there is none; the error's text lists the registered names.
         pub fn with<V: Visitor>(name: &str, visitor: V) -> Result<V::Out, UnknownPolicy> {
             let entry = find(name)?;
             match entry.name {
                 $($central => Ok(visitor.visit::<Central<$rule>>(entry)),)*
                 $($other => Ok(visitor.visit::<$type>(entry)),)*
-                _ => unreachable!("`find` gives registered names only"),
+                _ => unreachable!("`find` returns registered names only"),
             }
         }
 
-        /// Does something with the rule of the dispatcher called `name`; `None` where it has no single pool and so no [`Rule`].
+        /// Calls `visitor` with the rule of the dispatcher called `name`; returns `None` if it has no single pool and so no [`Rule`].
         ///
         /// # Errors
-        /// When there is no such dispatcher.
+        /// If there is no such dispatcher.
         pub fn with_rule<V: RuleVisitor>(name: &str, visitor: V) -> Result<Option<V::Out>, UnknownPolicy> {
             let entry = find(name)?;
             match entry.name {
@@ -159,7 +168,7 @@ macro_rules! registry {
 }
 
 registry! {
-    central "serial" = Serial: "the reference: worker 0 takes the oldest ready task, the others nothing";
+    central "serial" = Serial, greedy = false: "the reference: worker 0 takes the oldest ready task, the others nothing";
     central "fcfs" = Fcfs: "the oldest ready task";
     central "lcfs" = Lcfs: "the newest ready task";
     central "ts" = Ts: "cache groups: one T group at a time, each S group on one worker";
@@ -185,7 +194,7 @@ pub fn native() -> Vec<&'static Entry> {
 /// The entry of the dispatcher called `name`.
 ///
 /// # Errors
-/// When there is none; the error's text lists the right names.
+/// If there is none; the error's text lists the registered names.
 pub fn find(name: &str) -> Result<&'static Entry, UnknownPolicy> {
     ALL.iter()
         .find(|entry| entry.name == name)
@@ -194,10 +203,10 @@ pub fn find(name: &str) -> Result<&'static Entry, UnknownPolicy> {
         })
 }
 
-/// Does something with every dispatcher, in order.
+/// Calls `visitor` with every dispatcher, in order.
 ///
 /// # Panics
-/// Where the visitor does.
+/// If the visitor does.
 pub fn for_each<V: Visitor + Clone>(visitor: V) -> Vec<V::Out> {
     ALL.iter()
         .map(|entry| with(entry.name, visitor.clone()).expect("the name is registered"))
@@ -244,14 +253,21 @@ mod tests {
     #[test]
     fn entries_say_what_the_types_say() {
         #[derive(Clone)]
-        struct Greedy;
-        impl Visitor for Greedy {
-            type Out = bool;
-            fn visit<D: Dispatcher>(self, _entry: &'static Entry) -> bool {
-                D::GREEDY
+        struct Constants;
+        impl Visitor for Constants {
+            type Out = (bool, bool);
+            fn visit<D: Dispatcher>(self, _entry: &'static Entry) -> (bool, bool) {
+                (D::READS_GROUPS, D::NEEDS_PREPARED)
             }
         }
-        let listed: Vec<bool> = all().iter().map(|entry| entry.greedy).collect();
-        assert_eq!(for_each(Greedy), listed);
+        let listed = all().iter();
+        let listed = listed.map(|entry| (entry.groups, entry.needs_prepared));
+        assert_eq!(for_each(Constants), Vec::from_iter(listed));
+    }
+
+    #[test]
+    fn only_what_says_so_is_not_greedy() {
+        let lazy = all().iter().filter(|entry| !entry.greedy);
+        assert_eq!(Vec::from_iter(lazy.map(|entry| entry.name)), ["serial"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Writes a page from made-up data, to look at: `cargo run -p tanada-report --example sample_page -- FILE [TASKS]`.
+//! Writes a page of synthetic data: `cargo run -p tanada-report --example sample_page -- FILE [TASKS]`.
 
 #[path = "../tests/support/mod.rs"]
 mod support;

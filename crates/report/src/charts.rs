@@ -1,5 +1,5 @@
-//! What the page draws besides Gantt charts, decided here: rows, labels, colours and units. The page's script knows
-//! two kinds of chart, bars and lines, and nothing of what they mean.
+//! Decides what the page draws besides Gantt charts: rows, labels, colours and units. The page's script knows only two kinds of chart, bars
+//! and lines, and nothing of their meaning.
 
 use std::fmt::Write as _;
 
@@ -9,13 +9,13 @@ use crate::colours::{self, hex};
 use crate::columns::{engine, thousands};
 use crate::headline::{comparable_sets, workers_of};
 use crate::parts::{Accesses, CacheUse, Reuse, Stalls};
-use crate::schema::{Engine, Report, RunResult, SEQUENTIAL};
+use crate::schema::{Engine, Report, RunResult, SEQUENTIAL, TODAY};
 
-/// A heading, a few words on how to read what follows, and the charts.
+/// A heading, a caption on how to read the charts, and the charts.
 pub(crate) struct Section {
     pub(crate) title: &'static str,
     pub(crate) caption: &'static str,
-    /// Whether two charts fit beside one another on a wide screen.
+    /// Whether two charts fit side by side on a wide screen.
     pub(crate) narrow: bool,
     pub(crate) charts: Vec<Chart>,
 }
@@ -24,9 +24,9 @@ pub(crate) struct Section {
 #[derive(Serialize)]
 pub(crate) struct Chart {
     pub(crate) title: String,
-    /// What the values are, along the axis that measures.
+    /// The label of the axis that measures the values.
     pub(crate) axis: &'static str,
-    /// How the script writes a value.
+    /// The format in which the script writes a value.
     pub(crate) format: Format,
     #[serde(flatten)]
     pub(crate) kind: Kind,
@@ -50,11 +50,11 @@ pub(crate) enum Kind {
 
 #[derive(Serialize)]
 pub(crate) struct Bars {
-    /// Whether a row's parts stand end to end rather than below one another.
+    /// Whether the parts of a row are stacked; otherwise they are separate bars.
     pub(crate) stacked: bool,
     pub(crate) parts: Vec<Part>,
     pub(crate) rows: Vec<Row>,
-    /// What a row's mark stands for.
+    /// The meaning of the rows' marks.
     pub(crate) mark: Option<&'static str>,
 }
 
@@ -67,25 +67,25 @@ pub(crate) struct Part {
 #[derive(Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) label: String,
-    /// One a part; absent where it is not known.
+    /// One value a part; `None` if it is not known.
     pub(crate) values: Vec<Option<f64>>,
-    /// A line across the bar.
+    /// Position of a line across the bar.
     pub(crate) mark: Option<f64>,
-    /// What stands behind the bar.
+    /// The text behind the bar.
     pub(crate) note: String,
     /// Further lines of the description.
     pub(crate) more: String,
-    /// Whether it is the one to look at.
+    /// Whether this is the best row.
     pub(crate) best: bool,
 }
 
 #[derive(Serialize)]
 pub(crate) struct Lines {
-    /// What the points are along.
+    /// The label of the axis of ticks.
     pub(crate) along: String,
     pub(crate) ticks: Vec<String>,
     pub(crate) series: Vec<Series>,
-    /// Lines across, right of the tick with this index.
+    /// Lines across the chart, each right of the tick with this index.
     pub(crate) marks: Vec<(usize, String)>,
 }
 
@@ -93,15 +93,15 @@ pub(crate) struct Lines {
 pub(crate) struct Series {
     pub(crate) label: String,
     pub(crate) colour: String,
-    /// How the line is drawn, so that lines upon one another can be told apart without their colours.
+    /// The dash pattern, so that lines on top of each other can be distinguished without their colours.
     pub(crate) dash: &'static str,
-    /// One a tick.
+    /// One value a tick.
     pub(crate) values: Vec<f64>,
-    /// One a tick: more to say of the point.
+    /// By tick, more lines of the point's description.
     pub(crate) more: Vec<String>,
 }
 
-/// The colours of [`Stalls::NAMES`]: warm for what waits for memory, more so for what lies farther.
+/// The colours of [`Stalls::NAMES`]: warm for waiting for memory, and the warmer, the farther the memory.
 const STALL_COLOURS: [[u8; 3]; 8] = [
     [0x00, 0x72, 0xb2],
     [0xf0, 0xe4, 0x42],
@@ -113,10 +113,10 @@ const STALL_COLOURS: [[u8; 3]; 8] = [
     [0xb4, 0xba, 0xc2],
 ];
 
-/// Part of a colour's place: the page gives it one for light and one for dark.
+/// A colour that the page defines, once for light and once for dark.
 const BAR: &str = "bar";
 
-/// All sections that the report has something for.
+/// Returns all sections for which the report has data.
 pub(crate) fn sections(report: &Report) -> Vec<Section> {
     let sets = comparable_sets(report);
     let label = Labels::of(&sets);
@@ -177,7 +177,7 @@ pub(crate) fn sections(report: &Report) -> Vec<Section> {
         .collect()
 }
 
-/// What tells one set of comparable runs from the others.
+/// What distinguishes the sets of comparable runs from each other.
 struct Labels(Vec<String>);
 
 impl Labels {
@@ -210,7 +210,7 @@ impl Labels {
     }
 }
 
-/// Stages in the order in which the Gantt charts give them colours.
+/// Stages in the order in which the Gantt charts assign colours to them.
 struct Stages<'a>(Vec<&'a str>);
 
 impl<'a> Stages<'a> {
@@ -228,7 +228,7 @@ impl<'a> Stages<'a> {
     }
 }
 
-/// Name of a row: the policy, and the groups and the cut where rows of the set differ in them.
+/// Returns the name of a row: the policy, and the groups and the cut if rows of the set differ in them.
 fn row_label(run: &RunResult, set: &[&RunResult]) -> String {
     let mut label = run.policy.clone();
     for of in [
@@ -301,7 +301,7 @@ fn part(label: &str, colour: String) -> Part {
     }
 }
 
-/// Ratios to fcfs of several machines beside one another, where there are a native and a simulated one.
+/// Returns the ratios to fcfs of several machines side by side; `None` unless there are native and simulated runs.
 fn beside(sets: &[Vec<&RunResult>], labels: &Labels) -> Option<Chart> {
     let rated: Vec<(&Vec<&RunResult>, &String)> = sets
         .iter()
@@ -314,8 +314,9 @@ fn beside(sets: &[Vec<&RunResult>], labels: &Labels) -> Option<Chart> {
     }
     let mut policies: Vec<&str> = Vec::new();
     for run in rated.iter().flat_map(|(set, _)| set.iter()) {
-        if run.policy != SEQUENTIAL && !policies.contains(&run.policy.as_str()) {
-            policies.push(&run.policy);
+        let policy = run.policy.as_str();
+        if !matches!(policy, SEQUENTIAL | TODAY) && !policies.contains(&policy) {
+            policies.push(policy);
         }
     }
     let rows = policies.iter().map(|&policy| Row {
@@ -346,7 +347,7 @@ fn beside(sets: &[Vec<&RunResult>], labels: &Labels) -> Option<Chart> {
     })
 }
 
-/// Unit of a run's times.
+/// Returns the unit of a run's times.
 fn unit(run: &RunResult) -> &'static str {
     match run.engine {
         Engine::Native => "seconds",
@@ -408,7 +409,7 @@ fn bound(set: &[&RunResult], label: &str) -> Option<Chart> {
     })
 }
 
-/// Two charts: the mean of a policy's cores, and each core.
+/// Returns two charts: the mean of each policy's cores, and each core.
 fn stalls(set: &[&RunResult], label: &str) -> Vec<Chart> {
     let counted: Vec<&&RunResult> = set.iter().filter(|run| !run.stalls.is_empty()).collect();
     let Some(first) = counted.first() else {
@@ -418,7 +419,7 @@ fn stalls(set: &[&RunResult], label: &str) -> Vec<Chart> {
         Engine::Native => "nanoseconds",
         Engine::Simulated => "cycles",
     };
-    // A part that nobody has would only lengthen the legend.
+    // A part that no run has would only lengthen the legend.
     let all = || counted.iter().flat_map(|run| &run.stalls);
     let used: Vec<usize> = (0..Stalls::NAMES.len())
         .filter(|&index| all().any(|stalls| stalls.parts()[index] > 0))
@@ -476,7 +477,7 @@ fn stalls(set: &[&RunResult], label: &str) -> Vec<Chart> {
     ]
 }
 
-/// A cache's name for people: `l1i` is L1I.
+/// Returns a cache's name for people: `l1i` is L1I.
 fn cache_name(cache: &CacheUse) -> String {
     match cache.bytes {
         Some(bytes) => format!("{} ({})", cache.cache.to_uppercase(), size(bytes)),
@@ -484,7 +485,7 @@ fn cache_name(cache: &CacheUse) -> String {
     }
 }
 
-/// Bytes in powers of 1024, as the sizes of caches are written.
+/// Returns bytes in powers of 1024, as sizes of caches are written.
 fn size(bytes: u64) -> String {
     match bytes {
         b if b < 1 << 10 => format!("{b} B"),
@@ -494,7 +495,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// One chart a level and kind of cache.
+/// Returns one chart for each level and kind of cache.
 fn misses(set: &[&RunResult], label: &str, stages: &Stages<'_>) -> Vec<Chart> {
     let mut caches: Vec<&CacheUse> = Vec::new();
     for cache in set.iter().flat_map(|run| &run.caches) {
@@ -573,7 +574,7 @@ fn misses_of(set: &[&RunResult], label: &str, stages: &Stages<'_>, shown: &Cache
     }
 }
 
-/// A part of a whole as a percentage that small ones do not vanish in.
+/// Returns `part` as a percentage of `whole`, with enough digits that small parts are not 0.
 fn share(part: u64, whole: u64) -> String {
     match whole {
         0 => String::new(),
@@ -587,7 +588,7 @@ fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// One chart a kind of access, a line a policy.
+/// Returns one chart for each kind of access, with a line for each policy.
 fn reuse(set: &[&RunResult], label: &str) -> Vec<Chart> {
     [Accesses::Instruction, Accesses::Data]
         .into_iter()
@@ -626,7 +627,7 @@ fn reuse_of(set: &[&RunResult], label: &str, accesses: Accesses) -> Option<Chart
         Accesses::Instruction => ('i', "instruction fetches"),
         Accesses::Data => ('d', "reads and writes"),
     };
-    // The caches of a core's own; what a shared one keeps depends on the others too.
+    // Marks are sizes of the core's own caches; the content of a shared one depends on other cores, too.
     let marks = run.caches.iter().filter_map(|cache| {
         let own = cache.cache.starts_with("l1") && !cache.cache.ends_with(other(letter));
         let bytes = cache.bytes.filter(|_| own)?;
@@ -650,17 +651,17 @@ fn reuse_of(set: &[&RunResult], label: &str, accesses: Accesses) -> Option<Chart
     })
 }
 
-/// The letter of the other kind of first-level cache.
+/// Returns the letter of the other kind of first-level cache.
 fn other(letter: char) -> char {
     if letter == 'i' { 'd' } else { 'i' }
 }
 
-/// Bytes of the smallest cache of a power of two of lines in which a touch of this bucket hits.
+/// Returns the size in bytes of the smallest cache (a power of two of lines) in which a touch of this bucket hits.
 fn reach(line: u64, bucket: usize) -> u64 {
     line.saturating_mul(1_u64.checked_shl(bucket as u32).unwrap_or(u64::MAX))
 }
 
-/// Percent of the touches, by bucket, and of first touches.
+/// Returns the percentage of the touches by bucket, and that of first touches.
 fn shares(reuse: &Reuse, buckets: usize) -> Vec<f64> {
     let percent = |count: u64| 100.0 * count as f64 / reuse.touches as f64;
     let mut shares: Vec<f64> = reuse.buckets.iter().map(|&count| percent(count)).collect();
@@ -669,7 +670,7 @@ fn shares(reuse: &Reuse, buckets: usize) -> Vec<f64> {
     shares
 }
 
-/// What a cache that reaches to the bucket misses.
+/// Returns what a cache that reaches to each bucket misses.
 fn beyond(reuse: &Reuse, buckets: usize, line: u64) -> Vec<String> {
     let mut left = reuse.touches;
     let mut all: Vec<String> = (0..buckets)

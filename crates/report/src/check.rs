@@ -1,4 +1,4 @@
-//! Reading and writing JSON, and the checks that keep a damaged report from being drawn as if it were whole.
+//! Reading and writing JSON, and the checks that keep a damaged report from being drawn as if it were intact.
 
 use serde::Deserialize;
 use thiserror::Error;
@@ -6,10 +6,10 @@ use thiserror::Error;
 use crate::parts::{CacheUse, NameUse, Reuse};
 use crate::schema::{Events, Report, RunResult, SCHEMA, Timeline};
 
-/// Largest time in a timeline: what a page's script can still hold exactly.
+/// The greatest time in a timeline: the greatest integer that a page's script can hold exactly.
 const TIME_MAX: u64 = 1 << 53;
 
-/// Why a report cannot be read or written; each message says what to do about it.
+/// Why a report cannot be read or written. Each message says what to do about it.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReportError {
@@ -20,16 +20,16 @@ pub enum ReportError {
     Json(#[from] serde_json::Error),
     /// There is no `schema` key.
     #[error(
-        "this JSON has no key `schema`, so it is no report; a report starts with \"schema\": \"{SCHEMA}\""
+        "this JSON has no key `schema`, so it is not a report; a report starts with \"schema\": \"{SCHEMA}\""
     )]
     NoSchema,
-    /// The report is of another version.
+    /// The report has another version.
     #[error(
         "this report is of schema `{found}`, and this program reads `{SCHEMA}`; \
          make the report again, or use the version of the program that wrote it"
     )]
     Version {
-        /// The version that was found.
+        /// The version of the report.
         found: String,
     },
     /// A value contradicts the rest of the report.
@@ -37,7 +37,7 @@ pub enum ReportError {
     Invalid {
         /// The run or timeline.
         place: String,
-        /// What is wrong there.
+        /// The contradiction.
         what: String,
     },
 }
@@ -45,9 +45,9 @@ pub enum ReportError {
 /// Reads a report and checks it with [`validate`].
 ///
 /// # Errors
-/// Text that is not JSON or lacks a key, a report of another version, and a report that contradicts itself.
+/// The text is not JSON or lacks a key, or the report has another version or contradicts itself.
 pub fn from_json(text: &str) -> Result<Report, ReportError> {
-    // The version is looked at first: a later one may well have keys that this program calls unknown.
+    // The version is checked first, because a later version may have keys that are unknown here.
     #[derive(Deserialize)]
     struct Version {
         schema: Option<String>,
@@ -66,18 +66,19 @@ pub fn from_json(text: &str) -> Result<Report, ReportError> {
 /// Writes a report as one line of JSON.
 ///
 /// # Errors
-/// A report that [`validate`] refuses, so that nothing unreadable is ever written.
+/// [`validate`] refuses the report, so that nothing unreadable is written.
 pub fn to_json(report: &Report) -> Result<String, ReportError> {
     validate(report)?;
     Ok(serde_json::to_string(report)?)
 }
 
-/// Checks that a report is of this version and does not contradict itself: columns of one length, events that end
-/// after they start on workers that exist, names and victims that exist, numbers that are numbers, parts that sum to
-/// their whole.
+/// Checks that a report has this version and does not contradict itself: columns have equal lengths; events end at or after their start, on
+/// workers that exist; names and victims exist; numbers are finite; parts sum to their whole.
+///
+/// Takes one pass over all events.
 ///
 /// # Errors
-/// The first contradiction, with the run or timeline where it is. Costs a pass over all events.
+/// The first contradiction, with the run or timeline in which it is.
 pub fn validate(report: &Report) -> Result<(), ReportError> {
     if report.schema != SCHEMA {
         return Err(ReportError::Version {
@@ -160,7 +161,7 @@ fn check_limits(run: &RunResult) -> Result<(), String> {
         if !(value.is_finite() && value >= 0.0) {
             return Err(format!("`{key}` is {value}, not a number of 0 or more"));
         }
-        // A bound is rounded where it is counted in whole cycles.
+        // The simulator rounds a bound to whole cycles.
         if run.bound.is_none_or(|bound| bound + 1.0 < value) {
             return Err(format!("`{key}` is {value}, above `bound`"));
         }

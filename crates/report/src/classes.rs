@@ -1,26 +1,26 @@
-//! What a chart can be coloured by, and the classes (a label and a colour each) that result.
+//! The modes by which a chart can be coloured, and the classes (a label and a colour each) of each mode.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::colours::{self, Rgb};
 use crate::schema::{Event, Timeline};
 
-/// What the bars of a Gantt chart are coloured by.
+/// The property by which the bars of a Gantt chart are coloured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ColourBy {
-    /// S group: bars of one colour ran on the worker that holds their code and data.
+    /// S group: bars of one colour ran on the worker that has their code and data in its cache.
     #[default]
     SGroup,
     /// T group: bars of one colour were meant to run close in time.
     TGroup,
-    /// What the task does: [`Timeline::names`].
+    /// The name of the task: [`Timeline::names`].
     Name,
-    /// Where the worker got the task from.
+    /// The place from which the worker got the task.
     Origin,
 }
 
 impl ColourBy {
-    /// All of them, in the order of the page's switch.
+    /// All modes in the order of the page's switch.
     pub const ALL: [ColourBy; 4] = [
         ColourBy::SGroup,
         ColourBy::TGroup,
@@ -28,7 +28,7 @@ impl ColourBy {
         ColourBy::Origin,
     ];
 
-    /// The word on the page's switch.
+    /// Returns the word on the page's switch.
     pub fn label(self) -> &'static str {
         match self {
             ColourBy::SGroup => "S group",
@@ -39,24 +39,24 @@ impl ColourBy {
     }
 }
 
-/// One colour and what it stands for.
+/// One colour and its meaning.
 pub(crate) struct Class {
     pub(crate) label: String,
     pub(crate) colour: Rgb,
 }
 
-/// The classes of several timelines under one [`ColourBy`], in order of number or first appearance.
+/// The classes of several timelines in one mode, by number or by first occurrence.
 pub(crate) struct Classes {
     by: ColourBy,
     pub(crate) list: Vec<Class>,
-    /// Group number (or origin code) to index in `list`.
+    /// By group number or origin code, the index in `list`.
     numbers: HashMap<u32, usize>,
-    /// Stage name to index in `list`.
+    /// By stage name, the index in `list`.
     names: HashMap<String, usize>,
 }
 
 impl Classes {
-    /// The classes that occur in `timelines`.
+    /// Returns the classes that occur in `timelines`.
     pub(crate) fn of(by: ColourBy, timelines: &[&Timeline]) -> Classes {
         let mut classes = Classes {
             by,
@@ -90,7 +90,7 @@ impl Classes {
         classes
     }
 
-    /// Index in `list` of the class of an event of `timeline`.
+    /// Returns the index in `list` of the class of an event of `timeline`.
     pub(crate) fn index(&self, timeline: &Timeline, event: &Event) -> usize {
         let found = match self.by {
             ColourBy::Name => timeline
@@ -103,7 +103,7 @@ impl Classes {
     }
 }
 
-/// The number by which an event belongs to its class; all stolen tasks share one.
+/// Returns the number that determines an event's class; all stolen tasks have the same.
 fn number(by: ColourBy, event: &Event) -> u32 {
     match by {
         ColourBy::SGroup => event.s,

@@ -1,17 +1,17 @@
-//! Colours of groups, stages and origins: one place, so that charts on a page and in a picture agree.
+//! Colours of groups, stages and origins, in one place so that charts on a page and in a picture agree.
 //!
-//! A number keeps its colour on every chart. S groups and stages are kinds without an order and get the palette of
-//! Okabe and Ito, which stays distinguishable under the common colour blindnesses; T groups follow one another in
-//! time and get a scale of even lightness steps (the anchors of viridis), on which every second group is lightened
-//! so that neighbours differ. Group 0, the exception group, is grey. All stand on white and on near-black.
+//! A number has the same colour on every chart. S groups and stages are categories without an order and use the palette of Okabe and Ito,
+//! which stays distinguishable under the common colour blindnesses. T groups follow each other in time and use a scale of even lightness
+//! steps (the anchors of viridis), with every second group lightened so that neighbours differ. Group 0, the exception group, is grey. All
+//! colours are visible on white and on near-black.
 
 /// A colour: red, green, blue.
 pub(crate) type Rgb = [u8; 3];
 
-/// The exception group, and whatever has no class.
+/// The exception group, and everything without a class.
 pub(crate) const GREY: Rgb = [0x8c, 0x8c, 0x8c];
 
-/// Okabe and Ito's palette without black, and the wine of Tol's palette, so that eight stages have eight colours.
+/// The palette of Okabe and Ito without black, and the wine of Tol's palette, so that eight stages have eight colours.
 const KINDS: [Rgb; 8] = [
     [0x00, 0x72, 0xb2],
     [0xe6, 0x9f, 0x00],
@@ -23,7 +23,7 @@ const KINDS: [Rgb; 8] = [
     [0x88, 0x22, 0x55],
 ];
 
-/// Anchors of viridis, without its darkest tenth, which would be lost on a dark page.
+/// The anchors of viridis without its darkest tenth, which would be invisible on a dark page.
 const SCALE: [Rgb; 7] = [
     [0x48, 0x28, 0x78],
     [0x3e, 0x49, 0x89],
@@ -37,12 +37,12 @@ const SCALE: [Rgb; 7] = [
 fn mix(a: Rgb, b: Rgb, share_of_b: f64) -> Rgb {
     std::array::from_fn(|i| {
         let value = f64::from(a[i]) * (1.0 - share_of_b) + f64::from(b[i]) * share_of_b;
-        // The value lies between two u8s.
+        // The value is between two u8s.
         value.round() as u8
     })
 }
 
-/// Colour of the kind with this index: the palette, then the palette lightened, then darkened, and again.
+/// Returns the colour of the category with this index: the palette, then the palette lightened, then darkened, then from the start.
 pub(crate) fn kind(index: usize) -> Rgb {
     let base = KINDS[index % KINDS.len()];
     match (index / KINDS.len()) % 3 {
@@ -52,12 +52,12 @@ pub(crate) fn kind(index: usize) -> Rgb {
     }
 }
 
-/// Colour of an S group.
+/// Returns the colour of an S group.
 pub(crate) fn s_group(s: u32) -> Rgb {
     if s == 0 { GREY } else { kind(s as usize - 1) }
 }
 
-/// Colour of a T group where `t_max` is the largest T group of all charts that are to agree.
+/// Returns the colour of a T group; `t_max` is the greatest T group of all charts that must agree.
 pub(crate) fn t_group(t: u32, t_max: u32) -> Rgb {
     if t == 0 {
         return GREY;
@@ -76,7 +76,7 @@ pub(crate) fn t_group(t: u32, t_max: u32) -> Rgb {
     }
 }
 
-/// Colour of an origin by its number in JSON, 4 and above being stolen.
+/// Returns the colour of an origin by its number in JSON; 4 and above are stolen.
 pub(crate) fn origin(code: u32) -> Rgb {
     match code {
         0 => KINDS[2],
@@ -87,7 +87,7 @@ pub(crate) fn origin(code: u32) -> Rgb {
     }
 }
 
-/// A colour as `#rrggbb`.
+/// Returns a colour as `#rrggbb`.
 pub(crate) fn hex([r, g, b]: Rgb) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }

@@ -1,33 +1,33 @@
-//! The comparison as columns: the table at the terminal and the one on the page show the same cells.
+//! The comparison as columns: the table at the terminal and the one on the page have the same cells.
 
 use std::collections::BTreeSet;
 
 use crate::headline::{comparable_sets, workers_of};
 use crate::schema::{Engine, Report, RunResult};
 
-/// One cell: what is shown, and the number to sort by, where it is one.
+/// One cell: its text, and the number by which it is sorted, if it has one.
 pub(crate) struct Cell {
     pub(crate) text: String,
     pub(crate) number: Option<f64>,
 }
 
-/// One column. `cells` has one entry a run; what a run did not measure is `None`.
+/// One column. `cells` has one entry a run, `None` if the run did not measure it.
 pub(crate) struct Column {
     pub(crate) heading: String,
-    /// What the column means, for a reader who does not know the words.
+    /// The column's meaning, for readers who do not know the words.
     pub(crate) meaning: &'static str,
     pub(crate) cells: Vec<Option<Cell>>,
 }
 
 impl Column {
-    /// What stands in a row.
+    /// Returns the text of a row.
     pub(crate) fn text(&self, row: usize) -> &str {
         self.cells[row]
             .as_ref()
             .map_or("-", |cell| cell.text.as_str())
     }
 
-    /// Characters of the widest cell, the heading among them.
+    /// Returns the characters of the widest cell, including the heading.
     pub(crate) fn width(&self) -> usize {
         let cells = (0..self.cells.len()).map(|row| self.text(row).chars().count());
         cells
@@ -36,7 +36,7 @@ impl Column {
             .unwrap_or(0)
     }
 
-    /// Whether all cells are numbers, and so belong to the right.
+    /// Returns whether all cells are numbers, which are aligned to the right.
     pub(crate) fn is_numeric(&self) -> bool {
         self.cells
             .iter()
@@ -67,7 +67,7 @@ fn count(value: Option<u64>) -> Option<Cell> {
     })
 }
 
-/// Columns that are shown whenever a run has them.
+/// Columns that are shown if some run has them.
 const MEASURED: [(&str, &str, Read); 15] = [
     ("policy", "the dispatcher", |run| text(&run.policy)),
     ("fps", "frames a second, shortest of the repeats", |run| {
@@ -117,7 +117,7 @@ const MEASURED: [(&str, &str, Read); 15] = [
     ),
 ];
 
-/// What describes a run rather than measures it: a column where runs differ, else a word above the table.
+/// Properties that describe a run instead of measuring it: a column if runs differ in them, else a word above the table.
 const SETTINGS: [(&str, Read); 7] = [
     ("engine", |run| text(engine(run.engine))),
     ("machine", |run| text(&run.machine)),
@@ -135,7 +135,7 @@ pub(crate) fn engine(engine: Engine) -> &'static str {
     }
 }
 
-/// Whether runs that have this setting have different ones.
+/// Returns whether the runs that have this setting differ in it.
 fn differs(runs: &[&RunResult], read: Read) -> bool {
     let mut values = runs.iter().filter_map(|run| Some(read(run)?.text));
     values
@@ -143,7 +143,8 @@ fn differs(runs: &[&RunResult], read: Read) -> bool {
         .is_some_and(|first| values.any(|value| value != first))
 }
 
-/// The tables of a report: one of all runs, or with both engines one a set of comparable runs, since they measure different things.
+/// Returns the tables of a report: one of all runs, or with both engines one for each set of comparable runs, since engines measure
+/// different things.
 pub(crate) fn tables(report: &Report) -> Vec<Vec<&RunResult>> {
     let first = report.runs.first().map(|run| run.engine);
     match report.runs.iter().all(|run| Some(run.engine) == first) {
@@ -152,7 +153,7 @@ pub(crate) fn tables(report: &Report) -> Vec<Vec<&RunResult>> {
     }
 }
 
-/// The columns of a table: policy, the settings that differ, what was measured, and single values from `extra`.
+/// Returns the columns of a table: policy, the settings that differ, the measurements, and single values from `extra`.
 pub(crate) fn columns(runs: &[&RunResult]) -> Vec<Column> {
     let column = |heading: &str, meaning, read: Read| Column {
         heading: heading.to_owned(),
@@ -187,7 +188,7 @@ pub(crate) fn columns(runs: &[&RunResult]) -> Vec<Column> {
     columns
 }
 
-/// Misses of each level and kind of cache.
+/// Returns the misses of each level and kind of cache.
 fn cache_columns(runs: &[&RunResult]) -> Vec<Column> {
     let mut names: Vec<&str> = Vec::new();
     for cache in runs.iter().flat_map(|run| &run.caches) {
@@ -219,7 +220,7 @@ fn extra(value: &serde_json::Value) -> Option<Cell> {
     }
 }
 
-/// The settings that all runs share, for instance `native · h264 · demo.264 · 2 workers`.
+/// Returns the settings that all runs share, for instance `native · h264 · demo.264 · 2 workers`.
 pub(crate) fn shared_settings(runs: &[&RunResult]) -> String {
     let shared = SETTINGS
         .into_iter()
@@ -236,7 +237,7 @@ pub(crate) fn shared_settings(runs: &[&RunResult]) -> String {
     words.collect::<Vec<_>>().join(" \u{b7} ")
 }
 
-/// A number with a thin separator every three digits: 12,000.
+/// Returns a number with a separator between each three digits: 12,000.
 pub(crate) fn thousands(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);

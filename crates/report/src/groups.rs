@@ -1,14 +1,14 @@
-//! Whether groups paid, and why or why not: from what was measured.
+//! The verdict on groups: whether they paid, and the measured reasons.
 
 use crate::columns::{nanoseconds, per_cent};
 use crate::headline::speed;
 use crate::parts::CacheUse;
 use crate::schema::{Memory, RunResult, SEQUENTIAL, TODAY};
 
-/// Differences below this are called none: runs of the same program differ by as much, even where their repeats do not.
+/// Differences below this share are treated as none: runs of the same program differ by as much even if their repeats do not.
 const NOISE: f64 = 0.02;
 
-/// How far repeats of a run are apart, as a share of the shortest; at least [`NOISE`].
+/// Returns how far repeats of a run are apart, as a share of the shortest; at least [`NOISE`].
 fn noise(run: &RunResult) -> f64 {
     let spread = run
         .seconds
@@ -16,16 +16,16 @@ fn noise(run: &RunResult) -> f64 {
     spread.unwrap_or(0.0).max(NOISE)
 }
 
-/// Whether a run was timed so seldom that nobody knows how far its repeats are apart. Cycles of a simulated machine are not timed.
+/// Returns whether a run was timed only once, so that the spread of its repeats is unknown. Simulated cycles are exact, not timed.
 fn timed_once(run: &RunResult) -> bool {
     run.seconds.is_some_and(|seconds| seconds.repeats < 2)
 }
 
-/// A worker that spends more of its time on scheduling than this has tasks that are too short.
+/// The share of its time above which a worker that spends it on scheduling has tasks that are too short.
 const TOO_SHORT: f64 = 0.05;
 
-/// Of runs that can be compared: what groups did under each dispatcher that looks at them, held against the fastest that does not. So
-/// what a dispatcher gains by other means, such as going on with the newest task, is not put down to groups.
+/// Compares each dispatcher that looks at groups with the fastest dispatcher that does not. So advantages with other causes, such as
+/// running the newest task next, are not attributed to groups. `set` has comparable runs.
 pub(crate) fn verdicts(set: &[&RunResult]) -> Vec<String> {
     let grouped =
         |run: &&&RunResult| run.honours_groups && !matches!(run.groups.as_str(), "" | "none");
@@ -43,15 +43,15 @@ pub(crate) fn verdicts(set: &[&RunResult]) -> Vec<String> {
     said.chain(unsaid).collect()
 }
 
-/// What a run with groups is held against.
+/// The run with which a run with groups is compared.
 struct Reference<'a> {
     run: &'a RunResult,
-    /// Whether there were others to choose from.
+    /// Whether there were several candidates.
     fastest: bool,
 }
 
 impl<'a> Reference<'a> {
-    /// The fastest run of the same engine and cut under a dispatcher that does not look at groups.
+    /// Returns the fastest run of the same engine and cut under a dispatcher that does not look at groups.
     fn of(run: &RunResult, set: &[&'a RunResult]) -> Option<Reference<'a>> {
         let bare = set.iter().filter(|other| {
             !other.honours_groups
@@ -102,7 +102,7 @@ fn verdict(run: &RunResult, reference: &Reference<'_>) -> Option<String> {
     Some(text)
 }
 
-/// What became of the tasks themselves: that is where locality shows.
+/// Describes the change of the tasks' own time, in which locality shows.
 fn body(run: &RunResult, baseline: &RunResult) -> Option<String> {
     let (mean, before) = (run.mean_task_ns?, baseline.mean_task_ns?);
     let change = mean / before - 1.0;
@@ -121,7 +121,7 @@ fn body(run: &RunResult, baseline: &RunResult) -> Option<String> {
     Some(format!("{took}{why}."))
 }
 
-/// What became of the misses of each level, where they were counted.
+/// Describes the change of the misses of each level, if they were counted.
 fn misses(run: &RunResult, baseline: &RunResult) -> Option<String> {
     let changes: Vec<String> = run
         .caches
@@ -130,7 +130,7 @@ fn misses(run: &RunResult, baseline: &RunResult) -> Option<String> {
             let same = |other: &&CacheUse| other.cache == cache.cache;
             let before = baseline.caches.iter().find(same)?.misses;
             let change = 100.0 * (cache.misses as f64 / before as f64 - 1.0);
-            // Adding 0 turns a negative zero into zero.
+            // Adding 0 turns -0 into 0.
             let change = change.round() + 0.0;
             (before > 0).then(|| format!("{} {change:+}%", cache.cache.to_uppercase()))
         })
@@ -138,7 +138,7 @@ fn misses(run: &RunResult, baseline: &RunResult) -> Option<String> {
     (!changes.is_empty()).then(|| format!("Misses: {}.", changes.join(", ")))
 }
 
-/// How the data lies in the caches.
+/// Describes how the data relates to the sizes of the caches.
 fn room(memory: &Memory, workers: u16, saved: bool) -> String {
     let Memory {
         data,
@@ -164,7 +164,7 @@ fn room(memory: &Memory, workers: u16, saved: bool) -> String {
     )
 }
 
-/// What choosing costs.
+/// Describes the change of the scheduling cost.
 fn scheduling(run: &RunResult, baseline: &RunResult) -> Option<String> {
     let (cost, before) = (
         run.scheduling_ns_per_task?,
@@ -183,7 +183,7 @@ fn scheduling(run: &RunResult, baseline: &RunResult) -> Option<String> {
     ))
 }
 
-/// Time without a task, beyond what scheduling takes.
+/// Describes the change of the time without a task, beyond the scheduling cost.
 fn idle(run: &RunResult, baseline: &RunResult) -> Option<String> {
     let (now, before) = (waiting(run)?, waiting(baseline)?);
     (now - before > NOISE).then(|| {
@@ -195,7 +195,7 @@ fn idle(run: &RunResult, baseline: &RunResult) -> Option<String> {
     })
 }
 
-/// The share of the time in which workers neither ran a task nor went from one to the next.
+/// Returns the share of the time in which workers neither ran a task nor scheduled one.
 fn waiting(run: &RunResult) -> Option<f64> {
     let (busy, mean) = (run.utilisation?, run.mean_task_ns?);
     let turning = busy * run.scheduling_ns_per_task.unwrap_or(0.0) / mean;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_is_told_with_its_cause() {
+    fn a_gain_is_reported_with_its_cause() {
         let (fcfs, ts) = (
             run("fcfs", 2.0, 20e3, 300.0, 0.98),
             run("ts", 1.0, 8e3, 600.0, 0.92),
@@ -322,16 +322,18 @@ mod tests {
         other_cut.tasks_mode = "row".to_owned();
         let said = verdicts(&[&slow, &ts, &other_cut]).remove(0);
         assert!(said.contains("1.14 times as fast as fcfs"), "{said}");
-        let sequential = run(SEQUENTIAL, 0.5, 17e3, 0.0, 1.0);
-        let said = verdicts(&[&sequential, &ts]);
-        assert!(said.is_empty(), "it runs no tasks: {said:?}");
+        for without in [SEQUENTIAL, TODAY] {
+            let without = run(without, 0.5, 17e3, 0.0, 1.0);
+            let said = verdicts(&[&without, &ts]);
+            assert!(said.is_empty(), "these tasks are not its own: {said:?}");
+        }
         let mut simulated = steal.clone();
         simulated.engine = Engine::Simulated;
         assert!(verdicts(&[&simulated, &ts]).is_empty());
     }
 
     #[test]
-    fn one_repeat_gives_no_verdict_and_that_is_said_once() {
+    fn one_repeat_has_no_verdict_which_is_reported_once() {
         let once = |policy, seconds| RunResult {
             seconds: Seconds::of(&[seconds]),
             ..run(policy, 1.0, 20e3, 300.0, 0.98)

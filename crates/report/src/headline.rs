@@ -1,17 +1,17 @@
-//! What a comparison comes down to, in a sentence.
+//! The result of a comparison in a sentence.
 
 use crate::columns::engine;
 use crate::groups;
 use crate::schema::{BASELINE, Report, RunResult, SEQUENTIAL, TODAY};
 
-/// One sentence or two about runs that can be compared with one another.
+/// One or two sentences about comparable runs.
 pub(crate) struct Headline {
     pub(crate) text: String,
-    /// Whether it reports outputs that differ, which must not be overlooked.
+    /// Whether it reports outputs that differ, which the reader must not overlook.
     pub(crate) alarm: bool,
 }
 
-/// What makes runs comparable: all but the policy (and the groups and the cut, which are part of the choice).
+/// Returns the properties that comparable runs share: everything but the policy, and the groups and the cut, which belong to the choice.
 fn key(run: &RunResult) -> (&str, &str, &str, &str, u16) {
     (
         engine(run.engine),
@@ -22,7 +22,7 @@ fn key(run: &RunResult) -> (&str, &str, &str, &str, u16) {
     )
 }
 
-/// Its workers, or cores, in words.
+/// Returns the number of workers or cores in words.
 pub(crate) fn workers_of(run: &RunResult) -> String {
     let word = run.engine.worker_word();
     match run.workers {
@@ -31,7 +31,7 @@ pub(crate) fn workers_of(run: &RunResult) -> String {
     }
 }
 
-/// Speed of a run by whatever it measured; larger is faster.
+/// Returns the speed of a run from whatever it measured; greater is faster.
 pub(crate) fn speed(run: &RunResult) -> Option<f64> {
     let by_time = || run.seconds.map(|seconds| 1.0 / seconds.min);
     let by_cycles = || run.cycles.map(|cycles| 1.0 / cycles as f64);
@@ -41,7 +41,7 @@ pub(crate) fn speed(run: &RunResult) -> Option<f64> {
         .filter(|speed| speed.is_finite())
 }
 
-/// The runs in sets that can be compared, in order of appearance.
+/// Groups the runs into sets that can be compared, in order of appearance.
 pub(crate) fn comparable_sets(report: &Report) -> Vec<Vec<&RunResult>> {
     let mut sets: Vec<Vec<&RunResult>> = Vec::new();
     for run in &report.runs {
@@ -53,7 +53,7 @@ pub(crate) fn comparable_sets(report: &Report) -> Vec<Vec<&RunResult>> {
     sets
 }
 
-/// The sequential program runs on one worker and is held against every number of workers.
+/// Returns whether `run` belongs to `set`. The sequential program runs on one worker and is compared with every number of workers.
 fn belongs(run: &RunResult, set: &[&RunResult]) -> bool {
     let without_workers = |run| {
         let (engine, machine, workload, input, _) = key(run);
@@ -64,7 +64,7 @@ fn belongs(run: &RunResult, set: &[&RunResult]) -> bool {
         || sequential && without_workers(set[0]) == without_workers(run)
 }
 
-/// A headline for each set of comparable runs of which there is something to say.
+/// Returns a headline for each set of comparable runs that has a result.
 pub(crate) fn headlines(report: &Report) -> Vec<Headline> {
     let sets = comparable_sets(report);
     let several = sets.len() > 1;
@@ -107,7 +107,7 @@ fn fastest(set: &[&RunResult]) -> String {
         format!(" with {fps:.1} frames a second")
     });
     if set.len() == 1 {
-        // A time stands in the table; that it was taken is nothing to say.
+        // A time is in the table; that it was measured is no result.
         return match best.fps {
             Some(_) => format!("{} ran{frames}.", best.policy),
             None => String::new(),
@@ -128,9 +128,10 @@ fn fastest(set: &[&RunResult]) -> String {
     .into_iter()
     .flatten()
     .collect();
-    let against = match against.is_empty() {
-        true => String::new(),
-        false => format!(", {}", against.join(" and ")),
+    let against = match against.split_last() {
+        None => String::new(),
+        Some((last, [])) => format!(", {last}"),
+        Some((last, others)) => format!(", {} and {last}", others.join(", ")),
     };
     format!("{} was fastest{frames}{against}.", best.policy)
 }

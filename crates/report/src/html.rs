@@ -1,11 +1,10 @@
 //! The page: one file that needs no network, with the table as plain HTML and the charts drawn by a script.
 //!
-//! The plotting script is Apache ECharts (Apache-2.0), because it draws on a canvas, zooms and pans by mouse, wheel
-//! and touch, is well kept, and adds 1 MB. plotly.js, the other script that a package carries, adds 4.7 MB; its bars
-//! are one SVG element each, which tens of thousands of tasks make unusable, and its WebGL traces compile code from
-//! strings, which the page's own security policy forbids. ECharts' own bars are one object each too, so the page
-//! hands it one strip of pixels a worker instead: the colour of each pixel is the exact average of the tasks that ran
-//! in it. No task is left out at any zoom, and a redraw costs a pass over the tasks in sight.
+//! The plotting script is Apache ECharts (Apache-2.0): it draws on a canvas, zooms and pans by mouse, wheel and touch, is well kept, and
+//! adds 1 MB. plotly.js, the other script that a package carries, adds 4.7 MB; its bars are one SVG element each, which is too slow for
+//! tens of thousands of tasks, and its WebGL traces compile code from strings, which the page's own security policy forbids. ECharts' own
+//! bars are one object each, too. The page therefore draws each worker as a strip of pixels: the colour of a pixel is the exact average of
+//! the tasks that ran in it. No task is left out at any zoom, and a redraw takes one pass over the visible tasks.
 
 use std::fmt::Write as _;
 
@@ -20,7 +19,7 @@ use crate::headline::headlines;
 use crate::schema::{Engine, Report, RunResult, Timeline};
 
 const ECHARTS: &str = include_str!(concat!(env!("OUT_DIR"), "/echarts.min.js"));
-/// One script in four files, so that each can be read: they share one scope.
+/// One script in four files, for the reader's sake: all share one scope.
 const SCRIPT: [&str; 4] = [
     include_str!("page/base.js"),
     include_str!("page/gantt.js"),
@@ -30,20 +29,20 @@ const SCRIPT: [&str; 4] = [
 const STYLE: &str = include_str!("page/page.css");
 const LICENCES: &str = include_str!("page/licences.txt");
 
-/// Nothing may be fetched from anywhere; what the page needs is inside it.
+/// Nothing may be fetched from anywhere; everything that the page needs is inside it.
 const SECURITY_POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
-/// The report as one HTML page without any reference to another file or host: a sentence, the comparison (sortable),
-/// charts of whatever the runs hold (speed, time beside the bound, where each core's time went, misses by cache and
-/// stage, reuse distances, native beside simulated), and a Gantt chart (workers x time) for each timeline, coloured by
-/// S group, T group, stage or origin, with zoom, pan, a description of the task under the pointer and a download for
-/// Perfetto. Light and dark by the reader's setting, for wide screens, phones and paper.
+/// Returns the report as one HTML page without any reference to another file or host. The page has a sentence with the result, the
+/// comparison (sortable), charts of the data that the runs have (speed, time beside the bound, where each core's time went, misses by cache
+/// and stage, reuse distances, native beside simulated), and a Gantt chart (workers x time) for each timeline. Gantt charts are coloured by
+/// S group, T group, stage or origin, zoom and pan, describe the task under the pointer, and can be downloaded for Perfetto. The page
+/// adapts to the reader's light or dark setting, to wide screens, phones and paper.
 ///
-/// The page is about 1 MB and 25 bytes an event. Charts are drawn when they come into sight.
+/// Its size is about 1 MB plus 25 bytes an event. Charts are drawn when they come into view.
 ///
 /// # Errors
-/// A report that [`validate`] refuses.
+/// [`validate`] refuses the report.
 pub fn to_html(report: &Report) -> Result<String, ReportError> {
     validate(report)?;
     let mut page = String::with_capacity(ECHARTS.len() + 100_000);
@@ -73,7 +72,7 @@ pub fn to_html(report: &Report) -> Result<String, ReportError> {
     Ok(page)
 }
 
-/// Text that stands in HTML or in an attribute's double quotes.
+/// Escapes text for HTML and for attributes in double quotes.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -88,7 +87,7 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// JSON that cannot end the script element around it, whatever names and titles hold.
+/// Returns JSON that cannot end the script element around it, whatever names and titles it has.
 fn script_safe(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
@@ -100,7 +99,7 @@ fn write_summary(page: &mut String, report: &Report) {
         } else {
             "headline"
         };
-        // One line a sentence about groups, below the line about speed.
+        // One line for each sentence about groups, below the line about speed.
         let mut lines = headline.text.lines().map(escape);
         let first = lines.next().unwrap_or_default();
         let _ = writeln!(page, "<p class=\"{class}\">{first}</p>");
@@ -177,7 +176,7 @@ fn write_cell(page: &mut String, column: &Column, row: usize) {
     }
 }
 
-/// The charts of [`sections`]: each with its legend and, for readers and readings without a picture, its numbers.
+/// Writes the charts of [`sections`], each with its legend and its numbers as a table for readers who cannot see the chart.
 fn write_sections(page: &mut String, sections: &[Section]) {
     let mut index = 0;
     for section in sections {
@@ -205,7 +204,7 @@ fn write_sections(page: &mut String, sections: &[Section]) {
 }
 
 fn write_legend(page: &mut String, chart: &Chart) {
-    // A colour without a number is one of the page's own, which differ by light and dark.
+    // A colour without a number is one that the page defines, once for light and once for dark.
     let fill = |colour: &str| match colour.starts_with('#') {
         true => format!("background:{colour}"),
         false => format!("background:var(--{colour})"),
@@ -319,11 +318,11 @@ fn write_timelines(page: &mut String, report: &Report) {
 /// The order of the Gantt charts on the page.
 struct Order {
     indices: Vec<usize>,
-    /// Whether each native chart stands left of the simulated one of its policy.
+    /// Whether each native chart is to the left of the simulated chart of its policy.
     paired: bool,
 }
 
-/// With timelines of both engines: a policy's next to one another, the native one first; else as they come.
+/// Returns the order of the timelines: if both engines have some, those of one policy side by side, native first; else their own order.
 fn side_by_side(timelines: &[Timeline]) -> Order {
     let policy = |timeline: &Timeline| {
         let same = timelines
@@ -371,7 +370,7 @@ fn write_gantt(page: &mut String, index: usize, timeline: &Timeline) {
     );
 }
 
-/// Pixels for the rows and what stands below them; rows get thinner as they get more, down to 6 pixels.
+/// Returns the height in pixels of a chart's rows and of everything below them. Rows become thinner the more there are, down to 6 pixels.
 fn gantt_height(workers: u16) -> u32 {
     let workers = u32::from(workers);
     let row = (480 / workers.max(1)).clamp(6, 34);
@@ -402,7 +401,7 @@ fn write_footer(page: &mut String, report: &Report) {
     );
 }
 
-/// Everything that the page's script draws.
+/// Returns everything that the page's script draws.
 fn data(report: &Report, sections: &[Section]) -> Value {
     let timelines: Vec<&Timeline> = report.timelines.iter().collect();
     let modes: Vec<Classes> = ColourBy::ALL
@@ -427,8 +426,8 @@ fn data(report: &Report, sections: &[Section]) -> Value {
     })
 }
 
-/// A timeline's events by column in order of worker and start. Starts are differences to the start before, so that
-/// they stay short; groups, stage and origin are indices of the page's classes.
+/// Returns a timeline's events by column, in order of worker and start. Starts are differences to the start before, so that they stay
+/// short; groups, stages and origins are indices of the page's classes.
 fn timeline_data(timeline: &Timeline, modes: &[Classes]) -> Value {
     let mut events: Vec<_> = timeline.events.iter().collect();
     events.sort_by_key(|event| (event.worker, event.start, event.end, event.task));

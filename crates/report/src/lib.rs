@@ -1,8 +1,8 @@
-//! One schema of events and results, and one self-contained HTML page, for every engine.
+//! One schema of events and results for all engines, and one self-contained HTML page.
 //!
-//! A [`Report`] holds what a comparison found: one [`RunResult`] per policy and one [`Timeline`] (which worker ran
-//! which task, and when) per picture that is to be looked at. The native engine fills it with nanoseconds, the
-//! simulated one with cycles; nothing else differs, so one viewer shows both side by side.
+//! A [`Report`] has the result of a comparison: one [`RunResult`] for each policy, and one [`Timeline`] (which worker ran which task, and
+//! when) for each picture that is worth a look. The native engine measures nanoseconds, the simulated one cycles; nothing else differs, so
+//! one viewer shows both side by side.
 //!
 //! ```
 //! use tanada_report::{Event, Origin, Report, RunResult, Timeline, Unit};
@@ -19,8 +19,8 @@
 //! # Ok::<(), tanada_report::ReportError>(())
 //! ```
 //!
-//! With the default feature `render` there are [`to_table`] for people at a terminal, [`to_html`] for a page that
-//! needs no network, and [`to_svg_gantt`] for a still picture; [`to_json`] and [`to_perfetto`] are always there.
+//! The default feature `render` adds [`to_table`] for terminals, [`to_html`] for a page that needs no network, and [`to_svg_gantt`] for a
+//! still picture. [`to_json`] and [`to_perfetto`] are always available.
 
 #![forbid(unsafe_code)]
 

@@ -1,26 +1,26 @@
-//! Where time and misses went: the parts of a result that only an engine which sees every access can fill.
+//! The parts of time and of misses, which only an engine that observes every access can measure.
 
 use serde::{Deserialize, Serialize};
 
-/// Where the time of one worker (core) went, in cycles of a simulated run or nanoseconds of a native one. The parts
-/// exclude one another and, of a simulated run, sum to its makespan on every core.
+/// Where the time of one worker (core) went: cycles of a simulated run or nanoseconds of a native one. The parts are disjoint; in a
+/// simulated run they sum to its makespan on every core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stalls {
-    /// Computation, and what each touch of a cache line costs when nothing misses.
+    /// Computation, and the cost of each touch of a cache line that hits.
     pub compute: u64,
-    /// Waiting because the first instruction cache missed.
+    /// Waiting for misses of the first instruction cache.
     pub l1i: u64,
-    /// Waiting because the first data (or unified) cache missed.
+    /// Waiting for misses of the first data (or unified) cache.
     pub l1d: u64,
-    /// Waiting because the second level missed.
+    /// Waiting for misses of the second level.
     pub l2: u64,
-    /// Waiting because a deeper level missed.
+    /// Waiting for misses of deeper levels.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub deeper: u64,
-    /// Waiting in a queue for a port, a bank, the bus or the memory channel, beyond what an idle machine takes.
+    /// Waiting in a queue for a port, a bank, the bus or the memory channel: the time beyond that of an idle machine.
     pub memory_queue: u64,
-    /// From asking the dispatcher for a task to its first record, and every other cost of scheduling.
+    /// From the request to the dispatcher to the first record of the task, and all other costs of scheduling.
     pub scheduling: u64,
     /// Without a task.
     pub idle: u64,
@@ -31,7 +31,7 @@ fn is_zero(value: &u64) -> bool {
 }
 
 impl Stalls {
-    /// What each part is called, in the order of [`Stalls::parts`].
+    /// The name of each part, in the order of [`Stalls::parts`].
     pub const NAMES: [&str; 8] = [
         "compute",
         "L1I miss",
@@ -43,7 +43,7 @@ impl Stalls {
         "idle",
     ];
 
-    /// The parts in the order of [`Stalls::NAMES`].
+    /// Returns the parts in the order of [`Stalls::NAMES`].
     pub fn parts(&self) -> [u64; 8] {
         [
             self.compute,
@@ -57,7 +57,7 @@ impl Stalls {
         ]
     }
 
-    /// The sum of the parts, or `None` where it passes 2^64-1.
+    /// Returns the sum of the parts; `None` if it passes 2^64-1.
     pub fn total(&self) -> Option<u64> {
         self.parts()
             .into_iter()
@@ -65,32 +65,32 @@ impl Stalls {
     }
 }
 
-/// What one level and kind of cache did, summed over its caches.
+/// The use of one level and kind of cache, summed over its caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheUse {
     /// Level and kind as in the simulator's output: `l1i`, `l1d`, `l2` (unified).
     pub cache: String,
-    /// Bytes of one such cache, where known.
+    /// Bytes of one such cache, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// Touches that reached it.
+    /// Touches that reached the cache.
     pub accesses: u64,
-    /// Touches that missed.
+    /// Touches that missed in the cache.
     pub misses: u64,
-    /// Misses that no order of the tasks avoids, where that can be computed; at most `misses`.
+    /// Misses that no order of the tasks avoids, if they can be computed; at most `misses`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unavoidable: Option<u64>,
-    /// The same by task name (stage). Empty where it was not counted; else it sums to `accesses` and `misses`.
+    /// Accesses and misses by task name (stage); they sum to `accesses` and `misses`. Empty if they were not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_name: Vec<NameUse>,
 }
 
-/// The part of the tasks of one name in a [`CacheUse`].
+/// The share of the tasks of one name in a [`CacheUse`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NameUse {
-    /// Name of the tasks; tasks without one are together under `-`.
+    /// Name of the tasks; `-` for tasks without a name.
     pub name: String,
     /// Touches of these tasks that reached the cache.
     pub accesses: u64,
@@ -98,21 +98,21 @@ pub struct NameUse {
     pub misses: u64,
 }
 
-/// The limits of which the largest is [`crate::RunResult::bound`], in its unit.
+/// The limits, in the run's unit; [`crate::RunResult::bound`] is the greatest of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// All work, shared evenly by all workers.
+    /// All work, divided evenly among all workers.
     pub work: f64,
     /// The longest chain of tasks that wait for one another.
     pub critical_path: f64,
-    /// What no schedule spares the most used shared part of the machine (the memory channel, for instance), where that is
-    /// modelled.
+    /// The least time of the busiest shared part of the machine (for instance the memory channel) under any schedule, if the model has
+    /// shared parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<f64>,
 }
 
-/// Which accesses a [`Reuse`] is of.
+/// The kind of accesses that a [`Reuse`] covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accesses {
@@ -123,29 +123,28 @@ pub enum Accesses {
     Data,
 }
 
-/// How far apart in accesses the touches of one cache line are: for every touch, the number of *other* lines that the same
-/// worker touched since it last touched this one (LRU stack distance). A cache of n lines that keeps what was used
-/// most recently misses exactly the touches of distance n and more.
+/// The distribution of reuse distances (LRU stack distances): for each touch of a cache line, the number of *other* lines that the same
+/// worker has touched since its last touch of this line. A cache of n lines with LRU replacement misses exactly the touches of distance n
+/// and more.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reuse {
-    /// Which accesses.
+    /// The kind of accesses.
     pub accesses: Accesses,
     /// Bytes of a line.
     pub line: u32,
-    /// Touches whose distance was taken; with `sampled` below 1, those of the sampled lines.
+    /// Touches whose distance was taken; if `sampled` is below 1, touches of the sampled lines only.
     pub touches: u64,
-    /// Of them, first touches of a line by a worker: they have no distance.
+    /// First touches of a line by a worker, which have no distance; part of `touches`.
     pub first: u64,
-    /// `buckets[0]` counts distance 0, `buckets[i]` distances from 2^(i-1) to 2^i - 1. With `first` they sum to
-    /// `touches`.
+    /// `buckets[0]` counts distance 0, `buckets[i]` distances from 2^(i-1) to 2^i - 1. With `first` they sum to `touches`.
     pub buckets: Vec<u64>,
-    /// Share of the lines that were looked at, chosen by a hash of the address; 1 is exact.
+    /// The share of the lines that was sampled, chosen by a hash of the address; 1 is exact.
     pub sampled: f64,
 }
 
 impl Reuse {
-    /// The bucket of a distance.
+    /// Returns the bucket of a distance.
     pub fn bucket(distance: u64) -> usize {
         (u64::BITS - distance.leading_zeros()) as usize
     }

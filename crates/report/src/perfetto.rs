@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use crate::schema::{Origin, Report, Timeline, Unit};
 
-/// All timelines as one Chrome trace ("JSON Object Format" of Google's Trace Event Format): a process a timeline,
-/// a lane (thread) a worker, a complete event (`ph` = `X`) a task with T group, S group, task and origin as
-/// arguments. Within a timeline the events are in order of start, and of longer before shorter.
+/// Returns all timelines as one Chrome trace ("JSON Object Format" of Google's Trace Event Format): each timeline is a process, each worker
+/// a lane (thread), each task a complete event (`ph` = `X`) with T group, S group, task and origin as arguments. The events of a timeline
+/// are ordered by start, then by length, longest first.
 ///
-/// The format's times are microseconds: nanoseconds are written with three decimals, so nothing is rounded; of a
-/// simulated run one cycle is shown as one microsecond, and the process name says so.
+/// The format's times are microseconds. Nanoseconds are written with three decimals, so nothing is rounded. A cycle of a simulated run is
+/// written as one microsecond, and the process name says so.
 pub fn to_perfetto(report: &Report) -> String {
     let mut out = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
     let mut first = true;
@@ -105,7 +105,7 @@ fn write_events(out: &mut String, first: &mut bool, pid: usize, timeline: &Timel
     }
 }
 
-/// Nanoseconds as microseconds with three decimals.
+/// Returns nanoseconds as microseconds with three decimals.
 fn thousandths(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }

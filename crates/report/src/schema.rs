@@ -1,4 +1,4 @@
-//! The types of the schema: what a report holds, in which unit, and how events lie in JSON.
+//! The types of the schema: what a report contains, in which units, and how events are stored in JSON.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use crate::parts::{CacheUse, Limits, Reuse, Stalls};
 /// Name and version of the schema; the value of the key `schema` of every report.
 pub const SCHEMA: &str = "tanada-report 1";
 
-/// The policy of a row that is the plain program without tasks, on one thread: what the others are held against.
+/// The policy of the plain program without tasks, on one thread, with which the others are compared.
 pub const SEQUENTIAL: &str = "sequential";
 
-/// The policy of a row that is the program as it would be written today: parallel loops with a barrier behind each.
+/// The policy of the program as it is written today: parallel loops with a barrier after each.
 pub const TODAY: &str = "today";
 
-/// The policy to which ratios are: one queue for all, which anybody would write first, and paper 1's baseline.
+/// The policy that ratios refer to: one queue for all workers, the simplest dispatcher, and paper 1's baseline.
 pub const BASELINE: &str = "fcfs";
 
-/// What drove the workers.
+/// What drives the workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
@@ -30,7 +30,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// What runs its tasks: a native engine has workers, a simulated machine has cores.
+    /// Returns the word for what runs its tasks: a native engine has workers, a simulated machine has cores.
     pub fn worker_word(self) -> &'static str {
         match self {
             Engine::Native => "worker",
@@ -51,7 +51,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The unit as it stands in JSON and behind a number: `ns` or `cycles`.
+    /// Returns the unit as in JSON and behind a number: `ns` or `cycles`.
     pub fn as_str(self) -> &'static str {
         match self {
             Unit::Ns => "ns",
@@ -60,12 +60,12 @@ impl Unit {
     }
 }
 
-/// Where a worker got a task from (`From` of the seam between policies and engines).
+/// The place from which a worker got a task (`From` of the seam between policies and engines).
 ///
 /// In JSON an origin is one number: 0 handed, 1 own, 2 pool, 3 mailbox, 4 + victim for a stolen task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// Handed on directly by the task that released it, without a queue.
+    /// Passed directly by the task that released it, without a queue.
     Handed,
     /// The worker's own queue.
     Own,
@@ -78,7 +78,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The number that stands for this origin in JSON.
+    /// Returns the number of this origin in JSON.
     pub fn code(self) -> u32 {
         match self {
             Origin::Handed => 0,
@@ -89,7 +89,7 @@ impl Origin {
         }
     }
 
-    /// The origin that `code` stands for, or `None` when its victim would not be a worker number.
+    /// Returns the origin with the number `code`; `None` if its victim would not be a worker number.
     pub fn from_code(code: u32) -> Option<Origin> {
         Some(match code {
             0 => Origin::Handed,
@@ -100,7 +100,7 @@ impl Origin {
         })
     }
 
-    /// The kind as a word: `handed`, `own`, `pool`, `mailbox` or `stolen`.
+    /// Returns the kind as a word: `handed`, `own`, `pool`, `mailbox` or `stolen`.
     pub fn kind(self) -> &'static str {
         match self {
             Origin::Handed => "handed",
@@ -127,29 +127,29 @@ impl<'de> Deserialize<'de> for Origin {
     }
 }
 
-/// One task that ran: on which worker, when, and where the worker got it from.
+/// One executed task: the worker, the time, and the place from which the worker got the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
     /// Worker that ran the task, counted from 0.
     pub worker: u16,
     /// Number of the task in its graph.
     pub task: u64,
-    /// What the task does: an index into [`Timeline::names`], for instance of its stage.
+    /// The task's name (for instance its stage) as an index into [`Timeline::names`].
     pub name: u32,
     /// T group; 0 is the exception group.
     pub t: u32,
     /// S group; 0 is the exception group.
     pub s: u32,
-    /// When the task started, in the timeline's unit since the timeline's beginning.
+    /// The start in the timeline's unit, from the timeline's beginning.
     pub start: u64,
-    /// When the task ended; not before `start`.
+    /// The end; not before `start`.
     pub end: u64,
-    /// Where the worker got the task from.
+    /// The place from which the worker got the task.
     pub origin: Origin,
 }
 
-/// Events of one timeline, stored by column: each field is one array, so that a hundred thousand events stay a
-/// few megabytes of JSON and no key is repeated. All columns have the same length.
+/// The events of a timeline, stored by column: each field is one array, so that a hundred thousand events are a few megabytes of JSON and
+/// no key is repeated. All columns have the same length.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Events {
@@ -164,7 +164,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// No events, with room for `capacity` of them.
+    /// Returns a list without events, with room for `capacity` of them.
     pub fn with_capacity(capacity: usize) -> Events {
         Events {
             worker: Vec::with_capacity(capacity),
@@ -190,17 +190,17 @@ impl Events {
         self.origin.push(event.origin);
     }
 
-    /// Number of events.
+    /// Returns the number of events.
     pub fn len(&self) -> usize {
         self.worker.len()
     }
 
-    /// Whether there is no event.
+    /// Returns whether there is no event.
     pub fn is_empty(&self) -> bool {
         self.worker.is_empty()
     }
 
-    /// The event at `index`, in order of [`Events::push`]; `None` behind the last one.
+    /// Returns the event at `index`, in order of [`Events::push`]; `None` behind the last one.
     pub fn get(&self, index: usize) -> Option<Event> {
         Some(Event {
             worker: *self.worker.get(index)?,
@@ -214,12 +214,12 @@ impl Events {
         })
     }
 
-    /// All events in order of [`Events::push`].
+    /// Returns all events in order of [`Events::push`].
     pub fn iter(&self) -> impl Iterator<Item = Event> + '_ {
         (0..self.len()).filter_map(|index| self.get(index))
     }
 
-    /// The columns' names and lengths, for the reader's check that they agree.
+    /// Returns the names and lengths of the columns, which the check compares.
     pub(crate) fn column_lengths(&self) -> [(&'static str, usize); 8] {
         [
             ("worker", self.worker.len()),
@@ -250,7 +250,7 @@ impl FromIterator<Event> for Events {
     }
 }
 
-/// Who ran what and when, for one stretch of a run (for video: one picture).
+/// Which worker ran which task and when, in one part of a run (for video: one picture).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeline {
@@ -258,14 +258,14 @@ pub struct Timeline {
     pub label: String,
     /// Name of the dispatcher.
     pub policy: String,
-    /// Which engine ran it.
+    /// The engine that ran it.
     #[serde(default)]
     pub engine: Engine,
     /// Unit of `start` and `end`.
     pub unit: Unit,
-    /// Number of workers, also of those that ran nothing.
+    /// Number of workers, including those that ran nothing.
     pub workers: u16,
-    /// Number of the picture in decoding order, from 0, where the workload has pictures.
+    /// Number of the picture in decoding order, from 0, if the workload has pictures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picture: Option<u64>,
     /// Names that events refer to by index.
@@ -275,7 +275,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// An empty timeline of the native engine.
+    /// Returns an empty timeline of the native engine.
     pub fn new(label: &str, policy: &str, unit: Unit, workers: u16) -> Timeline {
         Timeline {
             label: label.to_owned(),
@@ -286,11 +286,11 @@ impl Timeline {
         }
     }
 
-    /// The index of `name` in [`Timeline::names`], which it joins if it is new. Costs a search through all names:
-    /// call it once a stage, not once a task.
+    /// Returns the index of `name` in [`Timeline::names`], to which it is added if it is new. Costs a search through all names: call it
+    /// once a stage, not once a task.
     ///
     /// # Panics
-    /// Where there are 2^32 names already.
+    /// If there are 2^32 names already.
     pub fn intern(&mut self, name: &str) -> u32 {
         let index = self
             .names
@@ -303,7 +303,7 @@ impl Timeline {
         u32::try_from(index).expect("fewer than 2^32 names")
     }
 
-    /// Earliest start and latest end, or `None` without events. Costs a pass over all events.
+    /// Returns the earliest start and the latest end; `None` without events. Costs a pass over all events.
     pub fn span(&self) -> Option<(u64, u64)> {
         Some((
             *self.events.start.iter().min()?,
@@ -312,7 +312,7 @@ impl Timeline {
     }
 }
 
-/// Wall-clock time of the repeats of one run.
+/// Wall-clock times of the repeats of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seconds {
@@ -325,8 +325,8 @@ pub struct Seconds {
 }
 
 impl Seconds {
-    /// Minimum and median of `repeats` measured times in seconds; `None` of none. The median of an even number is
-    /// the mean of the middle two.
+    /// Returns minimum and median of `repeats`, in seconds; `None` if there are none. The median of an even number is the mean of the
+    /// middle two.
     pub fn of(repeats: &[f64]) -> Option<Seconds> {
         let mut sorted = repeats.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -344,11 +344,11 @@ impl Seconds {
     }
 }
 
-/// How many tasks came from where.
+/// The number of tasks by origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OriginCounts {
-    /// Tasks that were handed on without a queue.
+    /// Tasks that were passed on without a queue.
     pub handed: u64,
     /// Tasks from the worker's own queue.
     pub own: u64,
@@ -372,91 +372,91 @@ impl OriginCounts {
         }
     }
 
-    /// All tasks.
+    /// Returns the number of all tasks.
     pub fn total(&self) -> u64 {
         self.handed + self.own + self.pool + self.mailbox + self.stolen
     }
 }
 
-/// The result of one workload under one policy. What a run did not measure is absent, never zero.
+/// The result of one workload under one policy. Values that a run did not measure are absent, never zero.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunResult {
     /// Name of the workload, for instance `h264`.
     pub workload: String,
-    /// What it worked on: a file name or the workload's parameters.
+    /// The input: a file name or the workload's parameters.
     pub input: String,
-    /// Which engine ran it.
+    /// The engine that ran it.
     pub engine: Engine,
-    /// Name of the machine: natively the host's CPU model, else that of the simulated machine.
+    /// Name of the machine: the host's CPU model, or the simulated machine.
     pub machine: String,
     /// Name of the dispatcher.
     pub policy: String,
     /// Workers, or simulated cores.
     pub workers: u16,
-    /// Groups that the tasks carried: `a`, `b`, `own`, `none`.
+    /// Groups that the tasks carried: `default`, `none`, or another pattern of the workload; empty: there are none.
     pub groups: String,
     /// Whether the dispatcher looks at groups.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub honours_groups: bool,
-    /// What the workload says of its data and the caches.
+    /// The workload's data in relation to the caches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
-    /// How the work was cut into tasks: `paper`, `mb`, `row`, `own`; empty where there is no choice.
+    /// How the work was cut into tasks: `default`, `row`, `macroblock`, `paper`; empty: there is one way.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tasks_mode: String,
-    /// Time of the repeats.
+    /// Times of the repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<Seconds>,
     /// Makespan in cycles of the simulated machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<u64>,
-    /// Number of frames that were delivered.
+    /// Number of frames delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<u64>,
-    /// Frames a second, by the shortest time: the one that the rest of the machine disturbed least.
+    /// Frames a second of the shortest repeat, which the rest of the machine disturbed least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fps: Option<f64>,
-    /// Speed relative to [`BASELINE`] with the same settings: 1.5 is half as fast again.
+    /// Speed relative to [`BASELINE`] with the same settings: 1.5 is 50% faster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio_to_fcfs: Option<f64>,
-    /// Tasks that one repeat ran.
+    /// Tasks of one repeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<u64>,
     /// Mean length of a task, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_task_ns: Option<f64>,
-    /// Scheduling cost a task (time of busy workers outside of tasks), in nanoseconds.
+    /// Scheduling cost of a task (time of busy workers outside of tasks), in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling_ns_per_task: Option<f64>,
     /// Mean length of a task, in cycles of the simulated machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_task_cycles: Option<f64>,
-    /// Scheduling cost a task, in cycles of the simulated machine.
+    /// Scheduling cost of a task, in cycles of the simulated machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling_cycles_per_task: Option<f64>,
-    /// Time in tasks over workers x makespan, 0 to 1.
+    /// Time in tasks divided by workers x makespan, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub utilisation: Option<f64>,
-    /// Tasks that a worker took from another worker.
+    /// Tasks that workers took from other workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steals: Option<u64>,
-    /// How many tasks came from where.
+    /// The number of tasks by origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origins: Option<OriginCounts>,
-    /// Whether the output equals the sequential reference bit by bit; absent when it was not compared.
+    /// Whether the output equals the sequential reference bit by bit; absent if it was not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identical: Option<bool>,
-    /// Time that no schedule could beat, in the unit of the run (seconds, or cycles).
+    /// The time that no schedule can beat, in the unit of the run (seconds or cycles).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<f64>,
-    /// The run's time over `bound`: 1 is perfect.
+    /// The run's time divided by `bound`: 1 is perfect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_ratio: Option<f64>,
-    /// The limits that `bound` is the largest of.
+    /// The limits; `bound` is the greatest of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
-    /// Where the time of each worker went; empty where it is not known, else one entry a worker.
+    /// Where the time of each worker went, one entry a worker; empty if it is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<Stalls>,
     /// Accesses and misses of each level and kind of cache, from the first level on.
@@ -465,28 +465,28 @@ pub struct RunResult {
     /// Lines written back, summed over all caches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writebacks: Option<u64>,
-    /// How far apart the touches of a line are on each worker.
+    /// Reuse distances of the cache lines on each worker.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reuse: Vec<Reuse>,
-    /// Whatever else an engine measures, by name.
+    /// Further measurements of an engine, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, serde_json::Value>,
 }
 
-/// A workload's data and the caches that it meets, in bytes.
+/// A workload's data and the caches that hold it, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
-    /// Data that the tasks come back to.
+    /// Data that the tasks reuse.
     pub data: u64,
-    /// Data of a T group that one worker comes back to.
+    /// Data of a T group that one worker reuses.
     pub group: u64,
-    /// The cache that a worker can count on for itself.
+    /// The cache that a worker has for itself.
     pub own_cache: u64,
 }
 
 impl RunResult {
-    /// A native run without measurements yet.
+    /// Returns a native run without measurements.
     pub fn new(workload: &str, input: &str, policy: &str, workers: u16) -> RunResult {
         RunResult {
             workload: workload.to_owned(),
@@ -498,7 +498,7 @@ impl RunResult {
     }
 }
 
-/// Everything that one command found, for people and programs.
+/// The whole result of one command, for people and programs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -506,18 +506,18 @@ pub struct Report {
     pub schema: String,
     /// Heading.
     pub title: String,
-    /// The command line that made the report, so that a reader can repeat it.
+    /// The command line that made the report, with which a reader can repeat it.
     pub command: String,
-    /// Summary of the machine and its topology; natively that is the host.
+    /// Summary of the machine and its topology; for native runs the host.
     pub machine: String,
-    /// One result a policy (and engine).
+    /// One result for each policy (and engine).
     pub runs: Vec<RunResult>,
-    /// The pictures to look at.
+    /// The pictures with Gantt charts.
     pub timelines: Vec<Timeline>,
 }
 
 impl Report {
-    /// An empty report of this version.
+    /// Returns an empty report of this version.
     pub fn new(title: &str) -> Report {
         Report {
             schema: SCHEMA.to_owned(),

@@ -14,27 +14,27 @@ const RIGHT: f64 = 12.0;
 const HEADING: f64 = 26.0;
 const AXIS: f64 = 30.0;
 const LEGEND_LINE: f64 = 20.0;
-/// More classes than this would bury the chart under its legend.
+/// The most classes in a legend: more would hide the chart.
 const LEGEND_CLASSES: usize = 48;
 
-/// Follows the reader's light or dark setting, also inside an `<img>`. In a page it is the style of this picture and of nothing else there.
+/// The style follows the reader's light or dark setting, also inside of an `<img>`. In a page it applies to this picture only.
 const STYLE: &str = ".gantt text{font:12px system-ui,sans-serif;fill:#1b1d21}.gantt .b{font-weight:600}.gantt .s{fill:#5c636e}\
     .gantt .t{text-anchor:middle}.gantt .g{fill:#f0f2f4}.gantt .a{stroke:#9aa3af}\
     @media(prefers-color-scheme:dark){.gantt text{fill:#e6e8eb}.gantt .s{fill:#9aa3af}.gantt .g{fill:#1d2025}}";
 
-/// One timeline as a self-contained SVG picture of 900 pixels' width: workers from top to bottom, time from left to
-/// right, with axis and legend. Costs a pass over the events; see [`to_svg_gantts`].
+/// Returns one timeline as a self-contained SVG picture, 900 pixels wide: workers from top to bottom, time from left to right, with axis
+/// and legend. Costs a pass over the events (see [`to_svg_gantts`]).
 pub fn to_svg_gantt(timeline: &Timeline, colour_by: ColourBy) -> String {
     to_svg_gantts(&[timeline], colour_by)
 }
 
-/// Several timelines below one another on one time scale and with one legend, so that lengths and colours compare.
+/// Returns several timelines below each other with one time scale and one legend, so that lengths and colours can be compared.
 ///
-/// Neighbouring tasks of one colour whose gap is under a quarter of a pixel are drawn as one bar, which looks the
-/// same and keeps the file small; tasks narrower than that are never left out.
+/// Neighbouring tasks of one colour with a gap below a quarter of a pixel are drawn as one bar, which looks the same and keeps the file
+/// small. Tasks narrower than a pixel are never left out.
 ///
 /// # Panics
-/// If the timelines would not pass [`crate::validate`].
+/// If [`crate::validate`] would refuse the timelines.
 pub fn to_svg_gantts(timelines: &[&Timeline], colour_by: ColourBy) -> String {
     let classes = Classes::of(colour_by, timelines);
     let longest = timelines
@@ -113,7 +113,7 @@ fn write_rows(
     top + f64::from(timeline.workers) * row
 }
 
-/// One path a class, of all its bars.
+/// Returns one path for each class, with all its bars.
 fn paths(
     timeline: &Timeline,
     classes: &Classes,
@@ -153,7 +153,7 @@ fn paths(
     paths
 }
 
-/// The unit stands once, left of the numbers.
+/// Writes the axis. The unit is written once, left of the numbers.
 fn write_axis(body: &mut String, unit: Unit, longest: u64, y: f64) -> f64 {
     let step = tick(longest);
     let (scale, word) = scale(unit, step);
@@ -176,7 +176,7 @@ fn write_axis(body: &mut String, unit: Unit, longest: u64, y: f64) -> f64 {
     y + AXIS
 }
 
-/// What times with this step are divided by, and what they are then.
+/// Returns the divisor and the unit of times with this step.
 fn scale(unit: Unit, step: u64) -> (u64, &'static str) {
     let words = match unit {
         Unit::Cycles => ["cycles", "k cycles", "M cycles", "G cycles"],
@@ -186,12 +186,12 @@ fn scale(unit: Unit, step: u64) -> (u64, &'static str) {
     (10_u64.pow(3 * power), words[power as usize])
 }
 
-/// At most so much of a label is on either side of its middle.
+/// Returns an upper limit of half the width of a label.
 fn half_width(label: &str) -> f64 {
     3.5 * label.len() as f64
 }
 
-/// A step of 1, 2 or 5 times a power of ten that gives at most eight ticks.
+/// Returns a step of 1, 2 or 5 times a power of ten with at most eight ticks.
 fn tick(longest: u64) -> u64 {
     let mut step = 1;
     for factor in [2, 5, 10].iter().cycle() {
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn labels_of_an_axis_are_apart() {
-        // (middle, half the width) of each number, whose class is that of no other text.
+        // The middle and half the width of each number; no other text has this class.
         let labels = |axis: &str| -> Vec<(f64, f64)> {
             let numbers = axis.lines().filter(|line| line.contains("\"s t\""));
             let place = |line: &str| -> Option<(f64, f64)> {
@@ -268,7 +268,7 @@ mod tests {
                 write_axis(&mut axis, unit, longest, 0.0);
                 let labels = labels(&axis);
                 assert!(labels.len() > 1, "{longest}: {axis}");
-                // The unit is left of the first one, and has at most eight letters.
+                // The unit is left of the first number and has at most eight letters.
                 assert!(labels[0].0 - labels[0].1 > 4.0 + 8.0 * 7.0, "{axis}");
                 assert!(labels.iter().all(|(x, half)| x + half <= WIDTH), "{axis}");
                 let apart = |two: &[(f64, f64)]| two[1].0 - two[1].1 > two[0].0 + two[0].1 + 4.0;

@@ -6,15 +6,15 @@ use crate::columns::{Column, columns, shared_settings, tables};
 use crate::headline::headlines;
 use crate::schema::Report;
 
-/// The comparison as text: what all runs share, the table, and what it comes down to in a sentence.
+/// Returns the comparison as text: the settings that all runs share, the table, and the result in a sentence.
 ///
-/// On a terminal the table has lines, and where it is too wide it becomes several; elsewhere (a pipe, a file) it is
-/// plain columns that other programs can cut. What no run measured has no column.
+/// On a terminal the table has lines, and is split if it is too wide. Elsewhere (a pipe, a file) it is plain columns that other programs
+/// can cut. A value that no run measured has no column.
 pub fn to_table(report: &Report) -> String {
     render(report, terminal_width().map(usize::from))
 }
 
-/// Any rows under a header, in the style of [`to_table`]. On a terminal words wrap where a row is too wide.
+/// Returns rows under a header, in the style of [`to_table`]. On a terminal, words wrap if a row is too wide.
 pub fn to_list(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let width = terminal_width();
     let mut list = empty(width.is_some());
@@ -27,7 +27,7 @@ pub fn to_list(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> 
     text(&list)
 }
 
-/// Columns of the terminal that standard output is; `None`: it is none.
+/// Returns the columns of the terminal behind standard output; `None` if it is no terminal.
 fn terminal_width() -> Option<u16> {
     use std::io::IsTerminal as _;
     let width = || Table::new().width().filter(|&width| width > 0);
@@ -36,7 +36,7 @@ fn terminal_width() -> Option<u16> {
         .then(|| width().unwrap_or(100))
 }
 
-/// A table in our style, with lines or without.
+/// Returns a table in the common style, with or without lines.
 fn empty(lines: bool) -> Table {
     let mut table = Table::new();
     table.set_content_arrangement(ContentArrangement::Disabled);
@@ -52,7 +52,7 @@ fn text(table: &Table) -> String {
     format!("{}\n", table.trim_fmt())
 }
 
-/// `width`: of the terminal; `None`: no terminal.
+/// Renders a report for a terminal of `width` columns; `None`: no terminal.
 fn render(report: &Report, width: Option<usize>) -> String {
     let mut out = String::new();
     for (index, runs) in tables(report).iter().enumerate() {
@@ -75,12 +75,12 @@ fn render(report: &Report, width: Option<usize>) -> String {
     out
 }
 
-/// The columns in sets that are narrow enough, each with the first column, which says what a row is.
+/// Splits the columns into sets that are narrow enough, each with the first column, which names the rows.
 fn parts(columns: &[Column], width: Option<usize>) -> Vec<Vec<&Column>> {
     let (Some(first), Some(width)) = (columns.first(), width) else {
         return vec![columns.iter().collect()];
     };
-    // A line and two spaces each, and the last line.
+    // Each column has a line and two spaces; one more line ends the table.
     let drawn = |column: &Column| column.width() + 3;
     let mut parts = Vec::new();
     let mut part = vec![first];

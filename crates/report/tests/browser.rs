@@ -1,4 +1,4 @@
-//! The page in a real browser: what it draws, how it reacts, on a phone, on paper, light and dark.
+//! The page in a real browser: what it draws and how it reacts, on a phone, on paper, light and dark.
 
 #![cfg(feature = "render")]
 
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use support::{Visit, ask, attribute, in_browser};
 use tanada_report::to_perfetto;
 
-/// A window on a wide screen in which every chart is in sight.
+/// A window on a wide screen in which every chart is visible.
 const WIDE: Visit<'_> = Visit {
     arguments: &["--window-size=1200,9000"],
     at_once: false,
     frame: None,
 };
 
-/// Every task of every chart is drawn, and the bar chart has a bar a policy.
+/// Every task of every chart is drawn, and the bar chart has a bar for each policy.
 #[test]
 fn browser_draws_every_task() {
     let report = support::report(4, 12_000);
@@ -28,7 +28,7 @@ fn browser_draws_every_task() {
     assert!(body.contains("12,000 tasks in"));
 }
 
-/// Charts out of sight wait, so that a long page opens at once.
+/// Charts outside of the window are drawn later, so that a long page opens at once.
 #[test]
 fn browser_draws_only_what_is_in_sight() {
     let report = support::report(4, 100);
@@ -119,7 +119,7 @@ fn browser_reacts_to_its_reader() {
     assert_eq!(found["network"], "shut");
 }
 
-/// Every chart of a report of both engines, by its heading: what is drawn, and what the pointer is told.
+/// Reads every chart of a report of both engines by its heading: what is drawn, and the description under the pointer.
 const CHARTS: &str = r#"
   const plots = {};
   for (const box of document.querySelectorAll('[data-plot]')) {
@@ -254,7 +254,7 @@ fn thousands(value: u64) -> String {
     groups.join(",")
 }
 
-/// What is on each canvas: the number of colours, coarsely; and whether something stands out of the page to the right.
+/// Measures what is on each canvas: a coarse number of colours, and whether anything extends beyond the page to the right.
 const LOOKS: &str = r#"
   found.width = innerWidth;
   found.scroll = document.documentElement.scrollWidth;
@@ -292,7 +292,7 @@ fn looks(visit: Visit<'_>, print: bool) -> Option<Value> {
     ask(&support::both_engines(4, 1_000), &script, visit)
 }
 
-/// No canvas is blank, and each shows several colours: text, axes and what it is about.
+/// Checks that no canvas is blank and that each has several colours: text, axes and data.
 fn all_show_something(found: &Value) {
     let colours = found["colours"].as_array().unwrap();
     assert_eq!(
@@ -366,7 +366,7 @@ fn browser_prints_charts_that_were_never_in_sight() {
 
 #[test]
 fn browser_downloads_the_trace_that_the_program_writes() {
-    // A blob is read in time of its own, for which virtual time does not wait: so what it is made of is looked at.
+    // The browser reads a blob outside of virtual time, so the test looks at the blob's parts instead.
     let script = "let file = null;
       window.Blob = class extends Blob { constructor(parts, about) { super(parts, about); file = [this, parts.join('')]; } };
       let given = null; URL.createObjectURL = (blob) => { given = blob; return 'data:,'; };
@@ -389,7 +389,7 @@ fn browser_downloads_the_trace_that_the_program_writes() {
     );
 }
 
-/// An event of a Chrome trace with its times in whole thousandths: 1 and 1.000 are the same.
+/// Returns an event of a Chrome trace with its times in whole thousandths: 1 and 1.000 become equal.
 fn rounded(event: &Value) -> String {
     let mut event = event.clone();
     for key in ["ts", "dur"] {
@@ -400,8 +400,8 @@ fn rounded(event: &Value) -> String {
     event.to_string()
 }
 
-/// A hundred thousand tasks: the time of a redraw with all of them in sight and of sixty steps of zooming in, each read back
-/// from the canvas. The limit is for a machine that does other things; the figures are printed.
+/// A hundred thousand tasks: measures a redraw with all of them visible, and sixty steps of zooming in, each read back from the canvas. The
+/// limit allows for a machine that does other things, too; the figures are printed.
 #[test]
 fn browser_zooms_a_hundred_thousand_tasks_fluidly() {
     let mut report = support::report(16, 10);

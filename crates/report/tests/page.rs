@@ -1,4 +1,4 @@
-//! The page: what it must hold, that it asks nobody for anything, and that a browser draws it.
+//! The page has what it must have, makes no request, and is drawn by a browser.
 
 #![cfg(feature = "render")]
 
@@ -30,15 +30,15 @@ fn page_holds_the_answer_the_table_and_the_licences() {
     assert!(page.len() < 2_000_000, "{} bytes", page.len());
 }
 
-/// The policy forbids every request; on top of it nothing in the page's markup names anything outside.
+/// The security policy forbids every request; in addition, nothing in the page's markup refers to anything outside.
 #[test]
-fn page_asks_nobody_for_anything() {
+fn page_makes_no_request() {
     let page = to_html(&support::report(2, 200)).unwrap();
     let policy = "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; \
                   style-src 'unsafe-inline'; img-src data:\"";
     let position = page.find(policy).expect("the policy stands in the page");
     assert!(position < page.find("<script").unwrap() && position < page.find("<style").unwrap());
-    // Outside of the scripts, whose strings only the policy can judge, there is no reference at all.
+    // The policy alone can judge strings in scripts; outside of scripts there must be no reference at all.
     let mut markup = String::new();
     let mut rest = page.as_str();
     while let Some(start) = rest.find("<script") {
@@ -112,7 +112,7 @@ fn each_sentence_about_groups_has_its_line() {
 
 #[test]
 fn svg_has_rows_colours_and_all_bars() {
-    // Alternating stages, far apart from one another: no two bars can be drawn as one.
+    // Alternating stages with gaps, so that no two bars can be drawn as one.
     let timeline = support::timeline("fcfs", 4, 160, false);
     let svg = to_svg_gantt(&timeline, ColourBy::SGroup);
     assert_eq!(
@@ -136,7 +136,7 @@ fn the_table_has_the_misses_and_the_distance_to_the_bound() {
     for heading in ["l1i misses", "l2 misses", "writebacks", "x bound", "cycles"] {
         assert!(table.contains(heading), "{heading}:\n{table}");
     }
-    // Each engine has a table of its own, without columns of dashes.
+    // Each engine has its own table, without empty columns.
     let tables: Vec<&str> = table.split("\n\n").collect();
     assert!(
         tables[0].contains("fps") && !tables[0].contains("cycles"),

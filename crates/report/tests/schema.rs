@@ -20,7 +20,7 @@ fn origin() -> impl Strategy<Value = Origin> {
 }
 
 prop_compose! {
-    // Up to 2^49 ns (six days): a Chrome trace holds microseconds as floats, and those are exact to 15 digits.
+    // Up to 2^49 ns (six days): a Chrome trace has microseconds as floats, which are exact to 15 digits.
     fn event()(
         worker in 0..WORKERS, task: u64, name in 0_u32..3, t: u32, s: u32,
         start in 0_u64..1 << 49, length in 0_u64..1 << 40, origin in origin(),
@@ -110,7 +110,7 @@ fn check_perfetto(report: &Report) {
         assert_eq!(lanes, usize::from(timeline.workers));
         let tasks: Vec<&Value> = of_phase("X").collect();
         assert_eq!(tasks.len(), timeline.events.len());
-        // Complete events carry both ends, so each start is paired by construction; what they say must be true.
+        // Complete events have both ends, so each start is paired by construction; their content must be true.
         let factor = if timeline.unit == Unit::Ns { 1e3 } else { 1.0 };
         let read = |task: &Value, key: &str| {
             (task[key].as_f64().expect("a number") * factor).round() as u64
@@ -191,7 +191,7 @@ fn sample() -> Report {
     report
 }
 
-/// A simulated run with all its parts on two cores of 100 cycles.
+/// Returns a simulated run with all its parts on two cores of 100 cycles.
 fn with_parts() -> RunResult {
     let name = |name: &str, misses| NameUse {
         name: name.to_owned(),
@@ -245,7 +245,7 @@ fn the_parts_of_a_simulated_run_survive_the_round_trip() {
     report.runs.push(with_parts());
     let text = to_json(&report).unwrap();
     assert_eq!(from_json(&text).unwrap(), report);
-    // A report of before has none of the keys, and one without the parts writes none.
+    // An older report has none of the keys, and a report without the parts writes none of them.
     let old = to_json(&sample()).unwrap();
     for key in ["stalls", "limits", "caches", "reuse", "writebacks"] {
         assert!(!old.contains(key), "{key}");

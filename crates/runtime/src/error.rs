@@ -1,11 +1,13 @@
-//! What can go wrong with a graph or a pool.
+//! The errors of graphs and pools.
 
+use std::error::Error;
 use std::fmt;
+use tanada_policy::registry::{NotNative, UnknownPolicy};
 
-/// How many tasks a message names before it says "and N more".
+/// The most tasks that a message names before it says "and N more".
 const NAMED: usize = 8;
 
-/// Names of a few tasks, for people.
+/// The number of tasks that an error is about, and the names of a few of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskNames {
     pub(crate) first: Vec<String>,
@@ -24,12 +26,12 @@ impl TaskNames {
         this
     }
 
-    /// How many tasks there are.
+    /// Returns the number of tasks.
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// The names of the first few of them.
+    /// Returns the names of the first few tasks.
     pub fn first(&self) -> &[String] {
         &self.first
     }
@@ -46,89 +48,148 @@ impl fmt::Display for TaskNames {
 }
 
 /// Why a graph did not run to its end.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GraphError {
-    /// Nothing runs, nobody who could resolve a dependency is left, and these tasks still wait.
-    #[error(
-        "{} task(s) were never resolved: {tasks}; resolve what each was registered to wait for, or register it with a lower count",
-        tasks.total()
-    )]
+    /// These tasks wait, no task runs, and nothing is left that could resolve a dependency.
     Unresolved {
         /// The tasks that wait.
         tasks: TaskNames,
     },
     /// These tasks wait for each other.
-    #[error("these tasks wait for each other in a circle: {tasks}")]
     Cycle {
         /// The tasks of one cycle, in order.
         tasks: TaskNames,
     },
-    /// A dependency was resolved that the task did not have.
-    #[error(
-        "a resolve too many of task {task}: it has no unresolved count left (count the resolves, or register it with a higher count)"
-    )]
+    /// A task was resolved that had no unresolved count.
     SurplusResolve {
         /// The task, as far as it is still known.
         task: String,
     },
     /// The graph was cancelled.
-    #[error("the graph was cancelled before all of its tasks had run")]
     Cancelled,
     /// All workers sleep although ready tasks are left: the policy lost them.
-    #[error(
-        "policy {policy} lost {lost} ready task(s): all workers sleep and the graph has not ended"
-    )]
     PolicyLost {
         /// The policy's name.
         policy: String,
-        /// How many ready tasks it swallowed, at least.
+        /// The number of lost tasks, at least.
         lost: usize,
     },
     /// The pool belongs to the parent of this process.
-    #[error(
-        "this pool was made before fork(2) and has no workers in the child process; make a new pool in the child"
-    )]
     Forked,
 }
 
+impl fmt::Display for GraphError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GraphError::Unresolved { tasks } => write!(
+                f,
+                "{} task(s) were never resolved: {tasks}; resolve what each was registered to wait for, or register it with a lower count",
+                tasks.total()
+            ),
+            GraphError::Cycle { tasks } => {
+                write!(f, "these tasks wait for each other in a circle: {tasks}")
+            }
+            GraphError::SurplusResolve { task } => write!(
+                f,
+                "a resolve too many of task {task}: it has no unresolved count left \
+                 (count the resolves, or register it with a higher count)"
+            ),
+            GraphError::Cancelled => {
+                f.write_str("the graph was cancelled before all of its tasks had run")
+            }
+            GraphError::PolicyLost { policy, lost } => write!(
+                f,
+                "policy {policy} lost {lost} ready task(s): all workers sleep and the graph has not ended"
+            ),
+            GraphError::Forked => f.write_str(
+                "this pool was made before fork(2) and has no workers in the child process; make a new pool in the child",
+            ),
+        }
+    }
+}
+
+impl Error for GraphError {}
+
 /// Why a pool could not be made.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
     /// No registered policy has this name.
-    #[error(transparent)]
-    UnknownPolicy(#[from] tanada_policy::registry::UnknownPolicy),
-    /// The policy cannot run natively.
-    #[error(transparent)]
-    NotNative(#[from] tanada_policy::registry::NotNative),
-    /// The number of workers makes no sense.
-    #[error("a pool has 1 to {max} workers, not {asked}")]
+    UnknownPolicy(UnknownPolicy),
+    /// The policy does not run on the native engine.
+    NotNative(NotNative),
+    /// The number of workers is out of range.
     Workers {
-        /// What was asked for.
+        /// The number that was asked for.
         asked: u32,
-        /// The largest number that can be had.
+        /// The largest allowed number.
         max: u16,
     },
-    /// An environment variable holds something else than it should.
-    #[error("{variable}={value} is not {wanted}")]
+    /// An environment variable has a value that makes no sense.
     Environment {
         /// The variable.
         variable: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
-        /// What it should hold.
+        /// What its value should be.
         wanted: &'static str,
     },
-    /// The machine could not be explored.
-    #[error("cannot read this machine's topology: {0}")]
+    /// The topology of this machine could not be read.
     Topology(String),
-    /// The system gave no thread.
-    #[error("cannot start worker {worker}: {source}; ask for fewer workers")]
+    /// The system could not start a thread.
     Thread {
-        /// The worker that could not be started.
+        /// The worker whose thread could not be started.
         worker: u16,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::UnknownPolicy(error) => error.fmt(f),
+            BuildError::NotNative(error) => error.fmt(f),
+            BuildError::Workers { asked, max } => {
+                write!(f, "a pool has 1 to {max} workers, not {asked}")
+            }
+            BuildError::Environment {
+                variable,
+                value,
+                wanted,
+            } => write!(f, "{variable}={value} is not {wanted}"),
+            BuildError::Topology(error) => {
+                write!(f, "cannot read this machine's topology: {error}")
+            }
+            BuildError::Thread { worker, source } => write!(
+                f,
+                "cannot start worker {worker}: {source}; ask for fewer workers"
+            ),
+        }
+    }
+}
+
+impl Error for BuildError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            // Their messages are this error's message.
+            BuildError::UnknownPolicy(error) => error.source(),
+            BuildError::NotNative(error) => error.source(),
+            BuildError::Thread { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<UnknownPolicy> for BuildError {
+    fn from(error: UnknownPolicy) -> Self {
+        BuildError::UnknownPolicy(error)
+    }
+}
+
+impl From<NotNative> for BuildError {
+    fn from(error: NotNative) -> Self {
+        BuildError::NotNative(error)
+    }
 }

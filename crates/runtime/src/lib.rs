@@ -1,8 +1,8 @@
 //! The native engine of Tanada: workers, task graphs and templates under a policy of your choice.
 //!
 //! A [`Pool`] has workers and a dispatcher from [`tanada_policy`]. [`Pool::scope`] runs a graph that is registered while it runs;
-//! a [`Template`] is a graph that is built once and run often. Tasks carry hints, such as the [`T`] and [`S`] groups of paper 1, that
-//! the dispatcher may use.
+//! a [`Template`] is a graph that is built once and run often. Tasks carry hints that the dispatcher may use, such as the [`TGroup`] and
+//! [`SGroup`] of paper 1.
 //!
 //! ```
 //! use tanada_runtime::{Pool, SGroup, TGroup};
@@ -22,47 +22,47 @@
 //!
 //! # Errors and panics
 //! A panic in a task is resumed on the thread that waits for its graph. A program error (a task never resolved, a cycle, a resolve too
-//! many) is a [`GraphError`], never a hang. A panic of a policy, or of an
-//! observer on a worker, ends the process, because the tasks in its hands are lost.
+//! many) is a [`GraphError`], never a hang. A panic of a policy, or of an observer on a worker, ends the process, because the tasks in its
+//! hands are lost.
 //!
 //! # Recordings
-//! `tanada record -- PROGRAM` runs a program under Valgrind with `TANADA_MARKS=1` in its environment. There, and nowhere else, every pool
-//! has one worker and the policy `serial`, whatever its builder was told, and tells Valgrind of its tasks.
+//! `tanada record -- PROGRAM` runs a program under Valgrind with `TANADA_MARKS=1` in its environment. Then every pool has one worker and
+//! the policy `serial`, whatever its builder was told, and reports its tasks to Valgrind. Without Valgrind the variable changes nothing.
 //!
 //! # After `fork(2)`
-//! A pool works in the process that made it. In a child of that process it answers [`GraphError::Forked`]; [`Pool::global`] makes a
+//! A pool works in the process that made it. In a child of that process it returns [`GraphError::Forked`]; [`Pool::global`] makes a
 //! new pool there. Dropping an inherited pool does nothing.
+//!
+//! # Features
+//! `report`: a recording as the timeline of a report, `Recorded::timeline`. Without it this crate depends on no serialisation.
+//!
+//! How it works inside is in the crate's `README.md`.
 
 #![deny(unsafe_code)]
 
-mod bind;
 mod error;
 #[allow(unsafe_code)]
-mod fork;
-#[allow(unsafe_code)]
+mod executable;
 mod graph;
 mod marks;
 mod observer;
 #[allow(unsafe_code)]
 mod pool;
-mod recorder;
 #[allow(unsafe_code)]
-mod slab;
-#[doc(hidden)]
-pub mod sleep;
+mod process;
 #[allow(unsafe_code)]
 mod worker;
 
-pub use bind::Bind;
 pub use error::{BuildError, GraphError, TaskNames};
 pub use graph::{
     Cancel, Instance, NodeId, Resolver, SGroup, Scope, TGroup, TaskBuilder, Template,
     TemplateBuilder, TemplateTask, Token, TooLate,
 };
-pub use observer::{Observer, TaskView, WorkerObserver};
-pub use pool::{DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder};
-pub use recorder::{Recorded, Recorder, Totals};
+pub use observer::{Observer, Recorded, RecordedTask, Recorder, TaskView, Totals, WorkerObserver};
+pub use pool::{Bind, DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder};
 pub use tanada_policy::{Hints, WorkerId, registry as policies};
+#[doc(hidden)]
+pub use worker::sleep;
 
 /// The README's program, compiled and run as a doc test.
 #[cfg(doctest)]

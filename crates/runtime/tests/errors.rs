@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tanada_policy::central::{Central, Rule};
+use tanada_policy::central::{Arrival, Central, Rule};
 use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId, registry};
 use tanada_runtime::{BuildError, Cancel, GraphError, Pool, TemplateBuilder, TooLate};
 
@@ -299,7 +299,7 @@ impl Rule for Hoarder {
     fn build(_site: &Site<'_>) -> Self {
         Hoarder(Vec::new())
     }
-    fn ready(&mut self, _age: u64, task: Ready, _hints: tanada_runtime::Hints) {
+    fn ready(&mut self, task: Ready, _arrival: Arrival) {
         self.0.push(task);
     }
     fn next(&mut self, _worker: WorkerId) -> Option<Ready> {
@@ -472,6 +472,28 @@ fn a_count_too_large_is_refused_before_anything_is_registered() {
         "{error}"
     );
     assert_eq!(dropped.into_inner(), 1);
+}
+
+#[test]
+fn a_closure_that_never_runs_is_dropped() {
+    for_all(|pool| {
+        let kept = std::sync::Arc::new(());
+        // In the node, and in a box.
+        let register = |s: &tanada_runtime::Scope<'_>, count| {
+            let (small, large) = (kept.clone(), (kept.clone(), [0_u64; 20]));
+            s.task("small").count(count).register(|_| drop(small));
+            s.task("large").count(count).register(|_| drop(large));
+        };
+        let left = pool.scope(|s| register(s, 1)).unwrap_err();
+        assert!(matches!(left, GraphError::Unresolved { .. }), "{left}");
+        assert_eq!(std::sync::Arc::strong_count(&kept), 1);
+        let cancelled = pool.scope(|s| {
+            s.cancel();
+            register(s, 0);
+        });
+        assert_eq!(cancelled, Err(GraphError::Cancelled));
+        assert_eq!(std::sync::Arc::strong_count(&kept), 1);
+    });
 }
 
 #[test]

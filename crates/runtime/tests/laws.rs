@@ -140,7 +140,6 @@ impl<R: Rule> Drop for Recording<R> {
 
 impl<R: Rule> Dispatcher for Recording<R> {
     type Local = <Central<R, Vec<Logged>> as Dispatcher>::Local;
-    const GREEDY: bool = R::GREEDY;
     fn build(site: &Site<'_>) -> (Self, Vec<Self::Local>) {
         let (inner, locals) = Central::build(site);
         (Recording { inner }, locals)
@@ -222,8 +221,9 @@ fn exact_rules_hold_while_workers_race() {
             exact += 1;
         }
     }
-    assert!(
-        exact >= 30,
-        "serial, fcfs, lcfs, ts, ts-sticky and slifo are exact; saw {exact} runs"
-    );
+    let rules = registry::native()
+        .iter()
+        .filter(|entry| entry.exact)
+        .count();
+    assert_eq!(exact, rules * 5, "runs of policies with an exact rule");
 }

@@ -59,7 +59,9 @@ impl Dispatcher for Holds {
     fn inject<E: Env>(&self, env: &mut E, task: Ready) {
         let user = env.hints(&task).user;
         self.0.lock().push((task, user));
-        env.wake(tanada_policy::Wake::Anyone);
+        // `Anyone` may mean the worker that must not take it, which then searches in vain while the other one sleeps.
+        let taker = WorkerId(u16::from(user != OUTER));
+        env.wake(tanada_policy::Wake::This(taker));
     }
     fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
         self.inject(env, task);
@@ -96,10 +98,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
 
 #[test]
 fn a_ticket_of_a_run_that_is_over_claims_no_task_of_the_next_run() {
-    let hints = |user| Hints {
-        user,
-        ..Hints::default()
-    };
+    let hints = |user| Hints::default().with_user(user);
     let pool = Pool::builder()
         .workers(2)
         .build_with::<Holds>("holds")

@@ -2,32 +2,14 @@
 
 mod wavefront;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tanada_policy::registry;
 use tanada_runtime::Pool;
+use tanada_testing::allocator::Counting;
 use wavefront::{COLUMNS, Grid, ROWS, expected, wavefront};
 
-/// Counts allocations of all threads.
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting = Counting::new();
 
 #[test]
 fn a_template_gives_the_same_run_after_run_and_then_allocates_nothing() {
@@ -55,9 +37,9 @@ fn a_template_gives_the_same_run_after_run_and_then_allocates_nothing() {
             // Queues grow to what the worst order so far needed; orders differ from run to run, so the least of many is looked at.
             let least = (0..30)
                 .map(|_| {
-                    let before = ALLOCATIONS.load(Ordering::Relaxed);
+                    let before = ALLOCATOR.allocations();
                     run();
-                    ALLOCATIONS.load(Ordering::Relaxed) - before
+                    ALLOCATOR.allocations() - before
                 })
                 .skip(1)
                 .min();

@@ -41,6 +41,11 @@ struct Padding(usize);
 fn valgrind(folder: &Path, padding: Padding, arguments: &[&str]) -> Option<()> {
     // One thread, a fixed buffer; what it sorts is in the folder.
     let program = ["/usr/bin/sort", "--parallel=1", "-S", "1M", "words"];
+    tanada_testing::program(&["valgrind"], "valgrind", "comparing with cachegrind")?;
+    if !Path::new(program[0]).exists() {
+        tanada_testing::skip(format_args!("no {} to run under Valgrind", program[0]));
+        return None;
+    }
     let status = Command::new("valgrind")
         .env_clear()
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -52,15 +57,8 @@ fn valgrind(folder: &Path, padding: Padding, arguments: &[&str]) -> Option<()> {
         .args(["--log-file=log", "--"])
         .args(program)
         .stdout(std::process::Stdio::null())
-        .status();
-    if !Path::new(program[0]).exists() || status.is_err() {
-        eprintln!(
-            "SKIPPED: valgrind or {} is not installed; cachegrind is not compared",
-            program[0]
-        );
-        return None;
-    }
-    let status = status.expect("just looked at");
+        .status()
+        .expect("valgrind starts");
     assert!(status.success(), "{arguments:?}: {status}");
     Some(())
 }

@@ -57,10 +57,7 @@ fn graph(shape: &common::Shape) -> Graph {
     let mut graph = Graph::default();
     for (index, (t, s, records)) in shape.tasks.iter().enumerate() {
         // A task's name is its code.
-        let hints = Hints {
-            code: 1 + index as u64 % 3,
-            ..Hints::groups(*t, *s)
-        };
+        let hints = Hints::groups(*t, *s).with_code(1 + index as u64 % 3);
         // What the policies that look at the graph are told: the least time of the task.
         let lines = |address: u64, size: u32| {
             (address + u64::from(size) - 1) / shape.line - address / shape.line + 1

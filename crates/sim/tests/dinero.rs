@@ -221,8 +221,8 @@ proptest! {
 #[test]
 fn it_is_said_whether_dinero_itself_was_asked() {
     if std::env::var_os("DINERO_IV").is_none() {
-        eprintln!(
-            "SKIPPED: DINERO_IV names no program, so only Dinero's rules are compared, as this test writes them down"
+        tanada_testing::skip(
+            "DINERO_IV names no program, so only Dinero's rules are compared, as this test writes them down",
         );
     }
 }

@@ -1,35 +1,13 @@
 //! How much memory a simulation takes: some bytes a task and a dependency, whatever the tasks do.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tanada_policy::registry;
 use tanada_sim::{Options, machines, simulate};
+use tanada_testing::allocator::Counting;
 use tanada_trace::{BinaryWriter, Groups, NewTask, Record, Sink, Trace};
 
-/// Bytes in use, and the most of them.
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-struct Counting;
-
-// SAFETY: all calls go to the system's allocator unchanged; what is added counts in atomics and allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: Counting = Counting::new();
 
 /// `tasks` tasks in a band of `width`: each waits for one of the row before. Their records do not compress, so that the bounded cache of
 /// blocks is full in the smaller trace, too.
@@ -61,13 +39,13 @@ fn write(path: &Path, tasks: u32, width: u32) -> usize {
 /// Most bytes in use to load a trace of so many tasks, and to run it.
 fn most(path: &Path, tasks: u32, policy: &str) -> [usize; 2] {
     let machine = machines::find("toshiba").expect("it is registered");
-    let before = NOW.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
+    let before = ALLOCATOR.restart_peak();
     let trace = Trace::open(path, &Groups::Plain).expect("a sound trace");
-    let loaded = MOST.swap(NOW.load(Ordering::Relaxed), Ordering::Relaxed) - before;
+    let loaded = ALLOCATOR.peak() - before;
+    ALLOCATOR.restart_peak();
     let outcome = simulate(&trace, &machine, policy, &Options::default(), &mut ());
     assert_eq!(outcome.expect("it ends").tasks, u64::from(tasks));
-    [loaded, MOST.load(Ordering::Relaxed) - before]
+    [loaded, ALLOCATOR.peak() - before]
 }
 
 #[test]

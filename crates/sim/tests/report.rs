@@ -5,9 +5,8 @@ mod common;
 use common::{any_shape, machine_text, trace};
 use proptest::prelude::*;
 use tanada_report::{Report, validate};
-use tanada_sim::report::timeline;
-use tanada_sim::reuse::reuse;
-use tanada_sim::{Machine, Options, Run, simulate};
+
+use tanada_sim::{Machine, Options, Run, reuse, simulate, timeline};
 
 #[test]
 fn every_run_makes_a_sound_report() {

@@ -1,4 +1,4 @@
-//! The processor time that a control group grants this process.
+//! The processor time that a control group grants to this process.
 //!
 //! Source: Documentation/admin-guide/cgroup-v2.rst (`cpu.max`) and Documentation/scheduler/sched-bwc.rst (version 1) of Linux.
 
@@ -14,8 +14,8 @@ struct Mount {
     point: String,
 }
 
-/// The smallest quota, in cores, of the group of this process and of those above it; `None` where none is set or nothing is known.
-/// All paths are taken below `root`.
+/// Returns the smallest quota, in cores, of the groups above and including that of this process; `None` if none is set or known. All paths
+/// are below `root`.
 pub(crate) fn quota(root: &Path) -> Option<f64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let mounts = fs::read_to_string(root.join("proc/self/mountinfo"))
@@ -29,7 +29,7 @@ pub(crate) fn quota(root: &Path) -> Option<f64> {
     quotas.min_by(f64::total_cmp)
 }
 
-/// The path of the group that a line of `/proc/self/cgroup` (`ID:CONTROLLERS:PATH`) names, if its hierarchy can limit processor time.
+/// Returns the path of the group in a line of `/proc/self/cgroup` (`ID:CONTROLLERS:PATH`), if its hierarchy can limit processor time.
 fn group_in(line: &str, version2: bool) -> Option<&str> {
     let mut parts = line.splitn(3, ':');
     let (id, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -41,7 +41,7 @@ fn group_in(line: &str, version2: bool) -> Option<&str> {
     right.then_some(path)
 }
 
-/// Lines of `/proc/self/mountinfo`: `ID PARENT DEVICE ROOT POINT OPTIONS... - TYPE SOURCE SUPER-OPTIONS` (proc(5)).
+/// Parses lines of `/proc/self/mountinfo`: `ID PARENT DEVICE ROOT POINT OPTIONS... - TYPE SOURCE SUPER-OPTIONS` (proc(5)).
 fn parse_mounts(text: &str) -> Vec<Mount> {
     let mount = |line: &str| {
         let (left, right) = line.split_once(" - ")?;
@@ -60,10 +60,10 @@ fn parse_mounts(text: &str) -> Vec<Mount> {
     text.lines().filter_map(mount).collect()
 }
 
-/// From the group up to the root of the mount.
+/// Returns the smallest quota from the group up to the root of the mount.
 fn smallest(root: &Path, mount: &Mount, group: &str) -> Option<f64> {
     let top = root.join(mount.point.trim_start_matches('/'));
-    // Seen from a container the path may lie outside of the mount: then the mount's root is all that can be seen of it.
+    // In a container the path may be outside of the mount, of which then only the root is visible.
     let below = Path::new(group)
         .strip_prefix(&mount.root)
         .unwrap_or(Path::new(""));
@@ -82,14 +82,14 @@ fn smallest(root: &Path, mount: &Mount, group: &str) -> Option<f64> {
     below.ancestors().filter_map(read).min_by(f64::total_cmp)
 }
 
-/// `cpu.max`: `QUOTA PERIOD` in microseconds, or `max PERIOD`.
+/// Reads `cpu.max`: `QUOTA PERIOD` in microseconds, or `max PERIOD`.
 fn version2(folder: &Path) -> Option<f64> {
     let text = fs::read_to_string(folder.join("cpu.max")).ok()?;
     let mut words = text.split_whitespace();
     cores(words.next()?, words.next().unwrap_or("100000"))
 }
 
-/// `cpu.cfs_quota_us` (-1: none) over `cpu.cfs_period_us`.
+/// Reads `cpu.cfs_quota_us` (-1: none) divided by `cpu.cfs_period_us`.
 fn version1(folder: &Path) -> Option<f64> {
     let read = |file| fs::read_to_string(folder.join(file)).ok();
     cores(
@@ -107,7 +107,7 @@ fn cores(quota: &str, period: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// A folder that holds `files`.
+    /// Returns a folder with `files`.
     fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, content) in files {
@@ -190,7 +190,7 @@ mod tests {
             ("sys/fs/cgroup/inner/cpu.max", "100000 100000\n"),
         ];
         assert_eq!(quota(tree(&files).path()), Some(1.0));
-        // Without a namespace of its own the path names the host's groups, which the mount does not show.
+        // Without a namespace of its own, the path names the host's groups, which the mount does not show.
         let outside = [
             ("proc/self/cgroup", "0::/../elsewhere\n"),
             files[1],

@@ -1,9 +1,8 @@
-//! The tree of packages, NUMA nodes, caches, cores and hardware threads, and where workers are placed on it.
+//! The tree of packages, NUMA nodes, caches, cores and hardware threads, and the placement of workers on it.
 //!
-//! A [`Topology`] is a value: it comes from this machine ([`Topology::detect`]), from a Linux `sysfs` tree below any folder
-//! ([`Topology::from_sysfs`]) or from a line of text ([`Topology::parse`]). Policies and tests therefore meet machines that nobody here
-//! owns. A [`Placement`] is what a topology says about a number of workers: which hardware thread each is meant for, and how far apart
-//! any two are.
+//! A [`Topology`] is a value: of this machine ([`Topology::detect`]), of a Linux `sysfs` tree below any folder ([`Topology::from_sysfs`]),
+//! or of a line of text ([`Topology::parse`]). So policies and tests can use machines that are not at hand. A [`Placement`] computes from a
+//! topology and a number of workers the hardware thread of each worker and the distance between any two.
 //!
 //! ```
 //! use tanada_topology::{Topology, WorkerId};
@@ -16,10 +15,12 @@
 //! # Ok::<(), tanada_topology::Error>(())
 //! ```
 //!
-//! Nothing here starts a thread or binds one; the crate depends on no other crate of the workspace.
+//! The crate starts and binds no threads, and depends on no other crate of the workspace.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+#[allow(unsafe_code)]
+mod affinity;
 mod cgroup;
 mod list;
 mod picture;
@@ -33,24 +34,26 @@ use std::fmt;
 pub use placement::{MAX_DISTANCE, Placement};
 pub use tree::{Kind, Object, Topology};
 
-/// Dense number of a worker: 0 to the number of workers minus one.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize,
+/// The number of a worker: 0 to the number of workers minus one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(transparent)
 )]
-#[serde(transparent)]
 pub struct WorkerId(pub u16);
 
 impl WorkerId {
-    /// "Outside any worker": the number of no worker, since a pool has at most 65,535 of them.
+    /// No worker: the caller is outside of the pool. A pool has at most 65,535 workers, so no worker has this number.
     pub const NONE: WorkerId = WorkerId(u16::MAX);
 
-    /// The number as an index into a table with one entry a worker.
+    /// Returns the number as an index into a table with one entry a worker.
     #[inline]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// Whether this is a worker at all, that is not [`WorkerId::NONE`].
+    /// Returns whether this is a worker, that is, not [`WorkerId::NONE`].
     #[inline]
     pub fn is_worker(self) -> bool {
         self != WorkerId::NONE
@@ -58,7 +61,7 @@ impl WorkerId {
 }
 
 impl fmt::Display for WorkerId {
-    /// `w3`; [`WorkerId::NONE`] is `outside`.
+    /// Writes `w3`; `outside` for [`WorkerId::NONE`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_worker() {
             write!(f, "w{}", self.0)
@@ -68,24 +71,39 @@ impl fmt::Display for WorkerId {
     }
 }
 
-/// Why a topology could not be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why a topology cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The text of a topology is not one; line and column count characters from 1.
-    #[error("topology text, line {line}, column {column}: {message}")]
+    /// The text of a topology has a fault. Line and column count characters from 1.
     Text {
-        /// Line of the offending word.
+        /// Line of the faulty word.
         line: usize,
         /// Column of its first character.
         column: usize,
-        /// What is wrong and what was expected.
+        /// The fault, and what was expected.
         message: String,
     },
-    /// The tree itself is impossible (from JSON, or a text whose words are each correct).
-    #[error("impossible topology: {0}")]
+    /// The tree itself is impossible (from JSON, or from a text whose words are each correct).
     Tree(String),
-    /// No hardware thread is left that this process may use.
-    #[error("the affinity mask leaves no hardware thread to run on")]
+    /// There is no hardware thread that this process may use.
     NothingUsable,
 }
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Text {
+                line,
+                column,
+                message,
+            } => write!(f, "topology text, line {line}, column {column}: {message}"),
+            Error::Tree(what) => write!(f, "impossible topology: {what}"),
+            Error::NothingUsable => {
+                f.write_str("the affinity mask leaves no hardware thread to run on")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}

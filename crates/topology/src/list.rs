@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Reads a list such as `0-3,8,10-11`. The order is kept, numbers may repeat; an empty text is an empty list.
+/// Parses a list such as `0-3,8,10-11`. Keeps the order; numbers may repeat; an empty text is an empty list.
 ///
 /// Source: `cpulist` in Documentation/admin-guide/cputopology.rst of Linux (without its `:stride` form, which the kernel never writes).
 pub(crate) fn parse_list(text: &str, at_most: usize) -> Result<Vec<u32>, String> {
@@ -28,7 +28,7 @@ pub(crate) fn parse_list(text: &str, at_most: usize) -> Result<Vec<u32>, String>
     Ok(list)
 }
 
-/// Writes a list in the form that [`parse_list`] reads, keeping its order.
+/// Writes a list in the form that [`parse_list`] reads; keeps the order.
 pub(crate) fn format_list(list: &[u32]) -> String {
     let mut text = String::new();
     for run in list.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
@@ -41,7 +41,7 @@ pub(crate) fn format_list(list: &[u32]) -> String {
     text
 }
 
-/// Reads a number of bytes with an optional suffix K, M, G or T (powers of 1024).
+/// Parses a number of bytes with an optional suffix K, M, G or T (powers of 1024).
 pub(crate) fn parse_size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(['K', 'M', 'G', 'T']);
     let shift = match &text[digits.len()..] {
@@ -58,7 +58,7 @@ pub(crate) fn parse_size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// Writes a number of bytes exactly, with the largest suffix that divides it.
+/// Writes a number of bytes exactly, with the greatest suffix that divides it.
 pub(crate) fn format_size(bytes: u64) -> String {
     let suffixes = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
     match suffixes

@@ -1,24 +1,24 @@
-//! The topology as nested boxes.
+//! The topology as a picture of nested boxes.
 
 use crate::list::{format_list, format_size};
 use crate::text::alike;
 use crate::tree::{Kind, Object, Topology};
 
-/// Narrower pictures could not hold the words.
+/// The least width of a picture in characters: narrower boxes could not hold the words.
 const LEAST_WIDTH: usize = 40;
-/// A picture of more lines draws like objects as one, if that makes it shorter.
+/// The number of lines above which like objects are drawn as one, if that makes the picture shorter.
 const MANY_LINES: usize = 50;
-/// Columns that a box adds to what it holds: a line and a space on both sides.
+/// Columns that a box adds to its content: a line and a space on both sides.
 const FRAME: usize = 4;
 
 impl Topology {
     /// Draws the tree as nested boxes in lines of at most `width` characters (at least 40), each ended by a line feed.
     ///
-    /// Like objects side by side are drawn as one (`8 × Core`) where the picture would be too tall otherwise. Hardware threads outside
-    /// of the affinity mask stand in parentheses. Only characters of one column are used.
+    /// If the picture would be too tall, like objects side by side are drawn as one (`8 × Core`). Hardware threads outside of the affinity
+    /// mask are in parentheses. Each character used takes one column.
     pub fn picture(&self, width: usize) -> String {
         let width = width.max(LEAST_WIDTH);
-        // The longest runs are drawn as one first, so that the outer shape stays visible.
+        // The longest runs of like objects are merged first, so that the outer shape stays visible.
         let attempts = [usize::MAX, 9, 5, 3, 2]
             .map(|longest| Picture { longest }.object(&[&self.root], self.title(), width));
         let low_enough = attempts.iter().find(|lines| lines.len() <= MANY_LINES);
@@ -62,12 +62,12 @@ fn plural(n: usize, name: &str) -> String {
 type Block = Vec<String>;
 
 struct Picture {
-    /// Runs of this many like objects, or more, are drawn as one.
+    /// The least length of a run of like objects that are drawn as one.
     longest: usize,
 }
 
 impl Picture {
-    /// The box of a group of like objects, which are drawn as one.
+    /// Draws the box of a group of like objects, which are drawn as one.
     fn object(&self, group: &[&Object], title: String, width: usize) -> Block {
         let inner = width.saturating_sub(FRAME);
         let mut group = group.to_vec();
@@ -90,7 +90,7 @@ impl Picture {
         frame(&title, &body, width)
     }
 
-    /// The children of a group, in groups of their own.
+    /// Returns the children of a group, grouped in turn.
     fn children<'a>(&self, group: &[&'a Object]) -> Vec<Vec<&'a Object>> {
         let mut groups = Vec::new();
         let mut first = 0;
@@ -123,7 +123,7 @@ fn same_mask(a: &Object, b: &Object) -> bool {
             .all(|(a, b)| same_mask(a, b))
 }
 
-/// What a group of like objects is called that lie in `holders` others, equally many in each.
+/// Returns the name of a group of like objects in `holders` other objects, each of which holds equally many.
 fn name(group: &[&Object], holders: usize) -> String {
     let object = group[0];
     let kind = match object.kind {
@@ -157,7 +157,7 @@ fn name(group: &[&Object], holders: usize) -> String {
     name
 }
 
-/// A memory size for people: reserved pages make it an odd number of kilobytes.
+/// Returns a memory size for people: reserved pages make exact sizes odd numbers of kilobytes.
 fn rounded(bytes: u64) -> String {
     match bytes {
         0..0x10_0000 => format_size(bytes),
@@ -176,7 +176,7 @@ fn level1(core: &Object) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// The hardware threads of like cores: one list of all that may be used, one in parentheses of the others.
+/// Returns the hardware threads of like cores: one list of those that may be used, one in parentheses of the others.
 fn threads(group: &[&Object]) -> String {
     let mut lists = [Vec::new(), Vec::new()];
     for thread in group.iter().flat_map(|core| &core.children) {
@@ -218,7 +218,7 @@ fn columns(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Blocks in rows, as many in each as fit.
+/// Arranges blocks in rows, with as many in each as fit.
 fn side_by_side(blocks: Vec<Block>, width: usize) -> Block {
     let mut lines = Block::new();
     let mut row: Vec<Block> = Vec::new();
@@ -251,7 +251,7 @@ fn join(row: &[Block]) -> Block {
     (0..height).map(line).collect()
 }
 
-/// A box, as narrow as its content, with its title in the upper line.
+/// Draws a box, as narrow as its content, with its title in the upper line.
 fn frame(title: &str, body: &[String], width: usize) -> Block {
     let room = width.saturating_sub(FRAME).max(1);
     let cut = |text: &str| match columns(text) <= room {

@@ -1,25 +1,25 @@
-//! Which hardware thread each worker is meant for, and how far apart workers are.
+//! The hardware thread of each worker, and the distances between workers.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::WorkerId;
 use crate::tree::{Kind, Object, Topology};
 
-/// The largest distance that [`Placement::distance`] gives.
+/// The greatest result of [`Placement::distance`].
 pub const MAX_DISTANCE: u8 = 6;
 
-// What two hardware threads may have in common, nearest first: the index of the first that is equal is their distance (0: the hardware
-// thread itself). What a hardware thread does not have is a number that occurs once.
+// Objects that two hardware threads may share, nearest first. The distance of two hardware threads is the index of the first object that
+// both share (0: the hardware thread itself). A missing object is represented by a number that occurs only once.
 const SAME_CORE: usize = 1;
 const SAME_L2: usize = 2;
 const SAME_CACHE: usize = 3;
 const SAME_NUMA: usize = 4;
 const SAME_PACKAGE: usize = 5;
 
-/// See [`Placement::own_cache_bytes`].
+/// The least share of a level-2 cache that [`Placement::own_cache_bytes`] prefers to a share of the last level.
 const LARGE_L2: u64 = 1 << 20;
 
-/// One hardware thread as seen from the root of the tree.
+/// One hardware thread with the objects around it.
 #[derive(Clone, Debug)]
 pub(crate) struct Spot {
     cpu: u32,
@@ -30,17 +30,17 @@ pub(crate) struct Spot {
     shared: [u32; 6],
     /// Index into `Inner::domains`.
     domain: usize,
-    /// Every object that it lies in, by number of visit, outermost first.
+    /// The objects around it, outermost first, by their numbers in the order of the walk.
     path: Vec<u32>,
     l1d: Option<u64>,
     l2: Option<u64>,
     last: Option<u64>,
 }
 
-/// Where a number of workers are meant to run, and how far apart they are. A cheap handle: clones share one table.
+/// The hardware thread of each worker, and the distances between workers. A cheap handle: clones share one table.
 ///
-/// Cost: building it walks the tree once; [`Placement::by_distance`] makes a worker's list when it is first asked for (2 bytes a pair of
-/// workers, so 8 KB in all for 64 of them); everything else is a table look-up.
+/// Building it walks the tree once. [`Placement::by_distance`] builds a worker's list at its first call (2 bytes a pair of workers, so 8 KB
+/// for all lists of 64 workers). Everything else is a table lookup.
 #[derive(Clone, Debug)]
 pub struct Placement(Arc<Inner>);
 
@@ -52,15 +52,15 @@ struct Inner {
 }
 
 impl Topology {
-    /// Places `workers` workers (at least 1, at most 65,535 are placed) on the usable hardware threads.
+    /// Places `workers` workers on the usable hardware threads. The number is limited to 1 to 65,535.
     ///
-    /// 1. Distinct cores come before the second hardware threads of cores in use, and fast cores before slow ones.
-    /// 2. Where fewer workers than cores are wanted, they go together: into the smallest object of the tree that has enough cores of the
-    ///    fastest kind; the first of several.
+    /// 1. Distinct cores come before second hardware threads of used cores, and fast cores before slow ones.
+    /// 2. If there are fewer workers than cores, they are placed together: in the smallest object of the tree that has enough cores of the
+    ///    fastest kind, and in the first of several.
     /// 3. The chosen hardware threads are numbered along the tree, so that workers with near numbers are near each other.
-    /// 4. More workers than usable hardware threads wrap round: worker w shares that of worker w mod (hardware threads).
+    /// 4. If there are more workers than usable hardware threads, worker w shares the hardware thread of worker w mod (hardware threads).
     ///
-    /// Cost: linear in the size of the tree, allocates.
+    /// Linear in the size of the tree; allocates.
     pub fn place(&self, workers: u16) -> Placement {
         let (spots, domains) = Walk::over(&self.root);
         let workers = usize::from(workers.clamp(1, u16::MAX));
@@ -73,8 +73,8 @@ impl Topology {
 }
 
 impl Placement {
-    /// `workers` workers (at least 1) on hardware threads 0, 1, 2..., each on a core of its own, all sharing one last-level cache of
-    /// unknown size: every two are at distance 3. For tests of what does not depend on places.
+    /// Returns a placement of `workers` workers (at least 1) on the hardware threads 0, 1, 2..., each on its own core, with one last-level
+    /// cache of unknown size: any two workers have distance 3. For tests that do not depend on places.
     pub fn flat(workers: u16) -> Placement {
         let workers = u32::from(workers.max(1));
         let spot = |cpu| Spot {
@@ -104,42 +104,42 @@ impl Placement {
         }))
     }
 
-    /// How many workers there are; at least 1.
+    /// Returns the number of workers; at least 1.
     #[inline]
     pub fn workers(&self) -> u16 {
         self.0.spots.len() as u16
     }
 
-    /// All workers in order.
+    /// Returns all workers in order.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = WorkerId> + use<> {
         (0..self.workers()).map(WorkerId)
     }
 
-    /// The operating system's number of the hardware thread that the worker is meant for.
+    /// Returns the operating system's number of the worker's hardware thread.
     ///
     /// # Panics
-    /// When there is no such worker.
+    /// If there is no such worker.
     #[inline]
     pub fn hardware_thread(&self, worker: WorkerId) -> u32 {
         self.0.spots[worker.index()].cpu
     }
 
-    /// The usable hardware threads of the worker's cache domain, in tree order: those below the largest cache that several cores share
-    /// and that does not reach beyond a NUMA node. Where a cache spans NUMA nodes, or none is shared or known, the NUMA node; where that
-    /// is unknown too, the machine.
+    /// Returns the usable hardware threads of the worker's cache domain, in tree order: those below the greatest cache that several cores
+    /// share and that does not extend beyond a NUMA node. If a cache spans NUMA nodes, or none is shared or known, the domain is the NUMA
+    /// node; if that is unknown too, the machine.
     ///
     /// # Panics
-    /// When there is no such worker.
+    /// If there is no such worker.
     #[inline]
     pub fn domain(&self, worker: WorkerId) -> &[u32] {
         &self.0.domains[self.0.spots[worker.index()].domain]
     }
 
-    /// How far apart two workers are:
-    /// 0 same hardware thread (or the same worker), 1 same core, 2 same level-2 cache, 3 same cache domain (the last-level cache),
-    /// 4 same NUMA node (where none is known the package), 5 same package, 6 further, or one of them is outside any worker.
+    /// Returns the distance of two workers: 0 same hardware thread (or the same worker), 1 same core, 2 same level-2 cache, 3 same cache
+    /// domain (the last-level cache), 4 same NUMA node (if none is known, same package), 5 same package, 6 further, or one of them is
+    /// outside of any worker.
     ///
-    /// Symmetric. Cost: at most six comparisons.
+    /// Symmetric. Takes at most six comparisons.
     #[inline]
     pub fn distance(&self, a: WorkerId, b: WorkerId) -> u8 {
         let (Some(a), Some(b)) = (self.0.spots.get(a.index()), self.0.spots.get(b.index())) else {
@@ -149,12 +149,13 @@ impl Placement {
         first_equal.map_or(MAX_DISTANCE, |distance| distance as u8)
     }
 
-    /// All other workers, the nearest first; of equally near ones in ring order, starting after `worker` (w+1, w+2, ..., 0, ... w-1).
+    /// Returns all other workers, nearest first. Equally near workers are in ring order, starting after `worker` (w+1, w+2, ..., 0, ...
+    /// w-1).
     ///
-    /// Cost: a look-up, but for a worker's first call (linear, allocates).
+    /// A table lookup, except for a worker's first call (linear, allocates).
     ///
     /// # Panics
-    /// When there is no such worker.
+    /// If there is no such worker.
     #[inline]
     pub fn by_distance(&self, worker: WorkerId) -> &[WorkerId] {
         self.0.by_distance[worker.index()].get_or_init(|| self.sort_by_distance(worker))
@@ -168,24 +169,25 @@ impl Placement {
         others.into()
     }
 
-    /// Bytes of the smallest last-level cache of these workers (the outermost of levels 4, 3 and 2), where known.
+    /// Returns the bytes of the smallest last-level cache of these workers (the outermost of levels 4, 3 and 2); `None` if unknown.
     pub fn last_level_cache_bytes(&self) -> Option<u64> {
         self.0.spots.iter().filter_map(|s| s.last).min()
     }
 
-    /// Bytes of the smallest level-2 cache of these workers, where known. A cache counts in full, however many cores share it.
+    /// Returns the bytes of the smallest level-2 cache of these workers; `None` if unknown. A cache counts in full even if several cores
+    /// share it.
     pub fn l2_bytes(&self) -> Option<u64> {
         self.0.spots.iter().filter_map(|s| s.l2).min()
     }
 
-    /// Bytes of cache that each of these workers can count on for itself, where known: what a working set is to fit in.
+    /// Returns the bytes of cache that each of these workers has for itself, into which a working set should fit; `None` if unknown.
     ///
-    /// That is its share of the level-2 cache (the cache's size over the number of these workers that it serves) if the share is at
-    /// least 1 MiB, and otherwise the larger of that and its share of the last-level cache; of all workers the smallest. A level-2 cache
-    /// of that size is preferred to a share of a larger cache further away because it is faster, and because what a virtual machine
-    /// says of the last level is often the whole of a cache that other machines use too.
+    /// The result is the worker's share of the level-2 cache (the cache's size divided by the number of these workers that it serves) if
+    /// that share is at least 1 MiB, otherwise the greater of that share and the share of the last-level cache; of all workers the
+    /// smallest. A level-2 share of 1 MiB is preferred to a greater share of the last level because it is faster, and because the last
+    /// level that a virtual machine reports is often a whole cache that other machines use, too.
     ///
-    /// Cost: compares all pairs of workers.
+    /// Compares all pairs of workers.
     pub fn own_cache_bytes(&self) -> Option<u64> {
         let own = |me: &Spot| {
             let share = |bytes: Option<u64>, of: &[usize]| {
@@ -200,13 +202,13 @@ impl Placement {
         self.0.spots.iter().filter_map(own).min()
     }
 
-    /// Bytes of the smallest level-1 data cache of these workers, where known.
+    /// Returns the bytes of the smallest level-1 data cache of these workers; `None` if unknown.
     pub fn l1d_bytes(&self) -> Option<u64> {
         self.0.spots.iter().filter_map(|s| s.l1d).min()
     }
 }
 
-/// Steps 1 to 3 of [`Topology::place`]: at most `workers` spots, in tree order.
+/// Steps 1 to 3 of [`Topology::place`]: returns at most `workers` spots, in tree order.
 fn choose(spots: &[Spot], workers: usize) -> Vec<&Spot> {
     let mut order: Vec<usize> = (0..spots.len()).filter(|&i| spots[i].usable).collect();
     order.sort_by_key(|&i| (spots[i].sibling, spots[i].core_kind)); // stable: keeps tree order
@@ -223,7 +225,7 @@ fn choose(spots: &[Spot], workers: usize) -> Vec<&Spot> {
     chosen.into_iter().map(|i| &spots[i]).collect()
 }
 
-/// Those of `cores` (indices into `spots`) that lie in the smallest object which holds at least `wanted` of them.
+/// Returns those of `cores` (indices into `spots`) that are in the smallest object with at least `wanted` of them.
 fn together(spots: &[Spot], cores: &[usize], wanted: usize) -> Vec<usize> {
     let mut held = std::collections::BTreeMap::<u32, usize>::new();
     for &core in cores {
@@ -231,7 +233,7 @@ fn together(spots: &[Spot], cores: &[usize], wanted: usize) -> Vec<usize> {
             *held.entry(object).or_default() += 1;
         }
     }
-    // Fewest first; of equals the first in tree order (objects are numbered by visit), which also holds the deeper ones.
+    // Smallest first; of equals the first in tree order. Objects are numbered by the walk, so an object inside of another comes later.
     let best = held
         .into_iter()
         .filter(|&(_, n)| n >= wanted)
@@ -244,14 +246,14 @@ fn together(spots: &[Spot], cores: &[usize], wanted: usize) -> Vec<usize> {
         .collect()
 }
 
-/// The walk from the root that finds out what each hardware thread lies in.
+/// The walk from the root that collects the objects around each hardware thread.
 struct Walk {
     spots: Vec<Spot>,
     domains: Vec<Vec<u32>>,
     visited: u32,
 }
 
-/// What is known on the way down.
+/// The objects on the path from the root.
 #[derive(Clone)]
 struct Down {
     path: Vec<u32>,
@@ -259,9 +261,9 @@ struct Down {
     numa: u32,
     /// Number of the object that is the cache domain.
     domain: Option<u32>,
-    /// Index of that domain in `Walk::domains`, or that of the NUMA node or machine in its place.
+    /// Index in `Walk::domains` of that domain, or of the NUMA node or machine that replaces it.
     domain_index: usize,
-    /// A cache that several cores share lies further out, so that what is inside a NUMA node shares it too.
+    /// Whether a cache further out is shared by several cores, so that everything inside of a NUMA node shares it.
     below_shared_cache: bool,
     shared_l2: Option<u32>,
     core: u32,
@@ -303,7 +305,7 @@ impl Walk {
         match object.kind {
             Kind::Machine => {}
             Kind::Package => {
-                // Where no NUMA node is known the package stands for it: two packages are not as near as two cores of one.
+                // If no NUMA node is known, the package replaces it: two packages are not as near as two cores of one package.
                 if down.numa == down.package {
                     down.numa = me;
                 }

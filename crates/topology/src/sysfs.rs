@@ -1,4 +1,4 @@
-//! Topologies from what Linux shows below `/sys`, as far as it shows it.
+//! Topologies from what Linux reports below `/sys`.
 //!
 //! Source: Documentation/admin-guide/cputopology.rst and Documentation/ABI/{stable,testing}/sysfs-devices-{system-cpu,node} of Linux.
 
@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::affinity;
 use crate::cgroup;
 use crate::list::{parse_list, parse_size};
 use crate::tree::{Kind, Object, Topology};
@@ -15,17 +16,17 @@ use crate::tree::{Kind, Object, Topology};
 type Cpus = BTreeSet<u32>;
 
 impl Topology {
-    /// The machine that this process runs on: `/sys/devices/system/{cpu,node}`, the calling thread's affinity mask and the quota of its
-    /// control group.
+    /// Returns the machine on which this process runs, from `/sys/devices/system/{cpu,node}`, the calling thread's affinity mask and the
+    /// quota of its control group.
     ///
-    /// Whatever is not there (in containers, in other operating systems) is left out, down to a flat machine of as many cores as the
-    /// standard library counts. Cost: some 20 small files a hardware thread, once.
+    /// Levels that are not reported (in containers, on other operating systems) are left out; at least the result is a flat machine with as
+    /// many cores as the standard library counts. Reads about 20 small files for each hardware thread.
     ///
     /// # Errors
-    /// [`Error::NothingUsable`] where the mask is empty, which no kernel gives.
+    /// [`Error::NothingUsable`] if the mask is empty, which no kernel returns.
     pub fn detect() -> Result<Topology, Error> {
         let root = Path::new("/");
-        let allowed = affinity_mask().or_else(|| mask_from_proc(root));
+        let allowed = affinity::mask().or_else(|| mask_from_proc(root));
         if allowed.is_none() && read_list(&root.join("sys/devices/system/cpu/online")).is_none() {
             let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
             return Topology::flat(0..cores);
@@ -33,15 +34,15 @@ impl Topology {
         Topology::from_sysfs(root, allowed.as_deref())
     }
 
-    /// The machine whose `sys` and `proc` folders lie below `root`; `allowed` is the affinity mask (`None`: every hardware thread).
+    /// Returns the machine whose `sys` and `proc` folders are below `root`. `allowed` is the affinity mask (`None`: every hardware thread).
     ///
-    /// Reads below `root`: `sys/devices/system/cpu` (online, core lists, package numbers, caches, capacities), `sys/devices/system/node`,
-    /// `sys/devices/cpu_atom` (hybrid processors), and the control group through `proc/self/{cgroup,mountinfo}`. Files that are missing
-    /// or make no sense leave out what they would have said; a set of hardware threads that cuts a core or another set is left out.
-    /// Without any list of hardware threads the mask alone is taken, as a flat machine.
+    /// Reads `sys/devices/system/cpu` (online, core lists, package numbers, caches, capacities), `sys/devices/system/node`,
+    /// `sys/devices/cpu_atom` (hybrid processors), and the control group through `proc/self/{cgroup,mountinfo}`. The content of a missing
+    /// or invalid file is left out, and so is a set of hardware threads that cuts a core or another set. Without any list of hardware
+    /// threads, the mask alone is used, as a flat machine.
     ///
     /// # Errors
-    /// [`Error::NothingUsable`] where no hardware thread is known, or the mask has none of those that are.
+    /// [`Error::NothingUsable`] if no hardware thread is known, or none of the known ones is in the mask.
     pub fn from_sysfs(root: &Path, allowed: Option<&[u32]>) -> Result<Topology, Error> {
         let sys = Sys {
             cpu: root.join("sys/devices/system/cpu"),
@@ -59,24 +60,7 @@ impl Topology {
     }
 }
 
-/// The calling thread's mask, by system call; `None` where there is none, or more CPUs than the call's buffer takes (1,024).
-#[cfg(target_os = "linux")]
-fn affinity_mask() -> Option<Vec<u32>> {
-    let set = rustix::thread::sched_getaffinity(None).ok()?;
-    Some(
-        (0..rustix::thread::CpuSet::MAX_CPU)
-            .filter(|&cpu| set.is_set(cpu))
-            .map(|cpu| cpu as u32)
-            .collect(),
-    )
-}
-
-#[cfg(not(target_os = "linux"))]
-fn affinity_mask() -> Option<Vec<u32>> {
-    None
-}
-
-/// The same as text, of any length.
+/// Returns the calling thread's mask by system call; `None` if there is none, or more CPUs than the call's buffer holds (1,024).
 fn mask_from_proc(root: &Path) -> Option<Vec<u32>> {
     let status = fs::read_to_string(root.join("proc/thread-self/status")).ok()?;
     let list = status
@@ -104,7 +88,7 @@ fn read_word(path: &Path) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// The numbers N of the entries `prefixN` of a folder, in order.
+/// Returns the numbers N of the entries `prefixN` of a folder, in order.
 fn numbered(folder: &Path, prefix: &str) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let number = |entry: fs::DirEntry| {
@@ -120,7 +104,7 @@ fn numbered(folder: &Path, prefix: &str) -> Vec<u32> {
     numbers
 }
 
-/// A package, NUMA node or cache: hardware threads that have something in common.
+/// The hardware threads of a package, NUMA node, cache or core.
 struct Set {
     object: Object,
     cpus: Cpus,
@@ -148,7 +132,7 @@ impl Sys {
         cpus
     }
 
-    /// The first readable list of these files, without offline hardware threads, if it holds the CPU itself.
+    /// Returns the first readable list of `files`, without offline hardware threads, if it contains the CPU itself.
     fn list(&self, cpu: u32, files: &[&str], online: &Cpus) -> Option<Cpus> {
         let list = files
             .iter()
@@ -160,7 +144,7 @@ impl Sys {
         list.contains(&cpu).then_some(list)
     }
 
-    /// Every core with its hardware threads and level-1 caches, in the order of their first hardware threads.
+    /// Returns every core with its hardware threads and level-1 caches, in the order of their first hardware threads.
     fn cores(&self, online: &Cpus) -> Vec<Set> {
         let kinds = self.core_kinds(online);
         let mut cores = Vec::new();
@@ -195,7 +179,7 @@ impl Sys {
         cores
     }
 
-    /// Speed classes: by Intel's list of efficient cores, else by `cpu_capacity` (1,024 is the fastest).
+    /// Returns speed classes, from Intel's list of efficient cores, else from `cpu_capacity` (1,024 is the fastest).
     fn core_kinds(&self, online: &Cpus) -> BTreeMap<u32, u8> {
         let efficient: Cpus = read_list(&self.devices.join("cpu_atom/cpus"))
             .into_iter()
@@ -226,7 +210,7 @@ impl Sys {
         capacities.into_iter().map(class).collect()
     }
 
-    /// Packages, NUMA nodes and caches from level 2.
+    /// Returns packages, NUMA nodes and caches from level 2.
     fn sets(&self, online: &Cpus) -> Vec<Set> {
         let mut sets = Vec::new();
         let mut shared = BTreeSet::new();
@@ -263,7 +247,7 @@ impl Sys {
         sets
     }
 
-    /// The hardware threads of every package whose number is known; firmware that knows none says -1.
+    /// Returns the hardware threads of every package with a known number; firmware that knows none reports -1.
     fn packages(&self, online: &Cpus) -> Vec<Cpus> {
         let mut packages = BTreeMap::<u32, Cpus>::new();
         for &cpu in online {
@@ -323,7 +307,7 @@ struct Cache {
     bytes: Option<u64>,
 }
 
-/// `Node 0 MemTotal:  16384 kB`.
+/// Reads `Node 0 MemTotal:  16384 kB`.
 fn memory_bytes(meminfo: &Path) -> Option<u64> {
     let text = fs::read_to_string(meminfo).ok()?;
     let line = text.lines().find(|line| line.contains("MemTotal:"))?;
@@ -331,13 +315,13 @@ fn memory_bytes(meminfo: &Path) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// A set with what has been put inside.
+/// A set with the sets inside of it.
 struct Nest {
     set: Set,
     inside: Vec<Nest>,
 }
 
-/// Nests the sets by inclusion, widest first; of equal ones a package holds a NUMA node, a NUMA node its caches.
+/// Nests the sets by inclusion, widest first. Of equal sets, a package holds a NUMA node and a NUMA node its caches.
 fn build(online: &Cpus, cores: Vec<Set>, mut sets: Vec<Set>, mask: &Cpus) -> Object {
     let core_of: BTreeMap<u32, &Cpus> = cores
         .iter()
@@ -366,7 +350,7 @@ fn build(online: &Cpus, cores: Vec<Set>, mut sets: Vec<Set>, mask: &Cpus) -> Obj
     finish(root, mask)
 }
 
-/// Puts a set into the innermost that holds it; leaves out one that overlaps others in part, or cannot lie there.
+/// Inserts a set into the innermost one that contains it. Leaves it out if it overlaps others in part, or cannot be inside of them.
 fn put(nest: &mut Nest, set: Set, path: &mut Vec<Kind>) {
     path.push(nest.set.object.kind);
     let first = set.cpus.first().copied();

@@ -1,6 +1,6 @@
 //! Topologies as text: for fake machines in tests and on the command line.
 //!
-//! A text is a row of words, outermost level first; every object of a level holds all that follows. `#` starts a comment.
+//! A text is a row of words, outermost level first; every object of a level contains all levels that follow. `#` starts a comment.
 //!
 //! ```text
 //! package:2 numa:1 l3:1(size=32M) l2:4(size=1M) core:1 pu:2         two packages of four cores of two hardware threads
@@ -8,14 +8,14 @@
 //! core:4 allowed=0-1 quota=1.5                                       four cores, two in the affinity mask
 //! ```
 //!
-//! Levels: `package`, `numa` (`memory=`), `l4`, `l3`, `l2` (`size=`), `core` (`l1d=`, `l1i=`, `kind=`: 0 the fastest), `pu` (a hardware
-//! thread; left out: one a core). `:N` left out is `:1`. `[ a | b ]` puts different parts side by side and ends its row.
+//! Levels: `package`, `numa` (`memory=`), `l4`, `l3`, `l2` (`size=`), `core` (`l1d=`, `l1i=`, `kind=`: 0 is the fastest), `pu` (a hardware
+//! thread; default: one a core). The default of `:N` is `:1`. `[ a | b ]` puts different parts side by side and ends its row.
 //!
-//! Settings stand anywhere outside of brackets. `cpus=LIST`: the operating system's numbers of the hardware threads in tree order (left
-//! out: 0, 1, 2...); `nodes=LIST` the same of NUMA nodes; `allowed=LIST`: the affinity mask (left out: all); `quota=CORES`.
-//! `l3.size=32M`, `core.l1d=48K`, `numa.memory=64G` and so on give the attribute to every object of the kind that has none of its own;
-//! `l1d.size` and `l1i.size` are other names of `core.l1d` and `core.l1i`. `l2.size` in a text without an `l2` level gives each core a
-//! private level-2 cache.
+//! Settings may stand anywhere outside of brackets. `cpus=LIST`: the operating system's numbers of the hardware threads in tree order
+//! (default: 0, 1, 2...). `nodes=LIST`: those of the NUMA nodes. `allowed=LIST`: the affinity mask (default: all). `quota=CORES`.
+//! `l3.size=32M`, `core.l1d=48K`, `numa.memory=64G` and so on set the attribute of every object of the kind that has none of its own.
+//! `l1d.size` and `l1i.size` are other names of `core.l1d` and `core.l1i`. `l2.size` in a text without an `l2` level adds a private level-2
+//! cache to each core.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -35,7 +35,7 @@ const KINDS: [(&str, Kind); 7] = [
     ("pu", Kind::HardwareThread),
 ];
 
-/// Every attribute: the kind that has it and its name.
+/// All attributes: the kind of object that has it, and its name.
 const ATTRIBUTES: [(Kind, &str); 7] = [
     (Kind::Numa, "memory"),
     (Kind::L4, "size"),
@@ -46,19 +46,19 @@ const ATTRIBUTES: [(Kind, &str); 7] = [
     (Kind::Core, "kind"),
 ];
 
-/// Those that `KIND.ATTRIBUTE=VALUE` can set for all: not the kind of core, of which "none" and 0 are the same.
+/// The attributes that `KIND.ATTRIBUTE=VALUE` can set: all but the kind of core, for which "none" cannot be distinguished from 0.
 const DEFAULTS: &[(Kind, &str)] = ATTRIBUTES.split_at(6).0;
 
 impl Topology {
-    /// Reads a topology from text such as `package:2 numa:1 l3:1(size=32M) core:4 pu:2`.
+    /// Parses a topology from text such as `package:2 numa:1 l3:1(size=32M) core:4 pu:2`.
     ///
-    /// A row of levels, outermost first: `package`, `numa`, `l4`, `l3`, `l2`, `core`, `pu`, each with `:COUNT` and attributes in brackets
-    /// (`size=`, `memory=`, `l1d=`, `l1i=`, `kind=`); `[ a | b ]` for unlike parts side by side; the settings `cpus=`, `nodes=`,
-    /// `allowed=`, `quota=` and defaults such as `l2.size=1M`. `#` starts a comment. [`Topology::to_text`] writes the same form.
+    /// The text is a row of levels, outermost first: `package`, `numa`, `l4`, `l3`, `l2`, `core`, `pu`, each with `:COUNT` and attributes
+    /// in brackets (`size=`, `memory=`, `l1d=`, `l1i=`, `kind=`). `[ a | b ]` puts unlike parts side by side. Settings are `cpus=`,
+    /// `nodes=`, `allowed=`, `quota=` and defaults such as `l2.size=1M`. `#` starts a comment. [`Topology::to_text`] writes the same form.
     ///
     /// # Errors
-    /// [`Error::Text`] with the place of the first fault; [`Error::Tree`] and [`Error::NothingUsable`] as [`Topology::new`]. Never panics;
-    /// time and memory are bounded by the length of the text and [`Topology::MAX_HARDWARE_THREADS`].
+    /// [`Error::Text`] with the position of the first fault; [`Error::Tree`] and [`Error::NothingUsable`] as [`Topology::new`]. Time and
+    /// memory are limited by the length of the text and [`Topology::MAX_HARDWARE_THREADS`].
     pub fn parse(text: &str) -> Result<Topology, Error> {
         let mut parser = Parser {
             words: split(text),
@@ -85,7 +85,7 @@ impl Topology {
         Topology::new(root, quota)
     }
 
-    /// Writes the topology in the form that [`Topology::parse`] reads, on one line; reading it gives an equal topology.
+    /// Writes the topology on one line, in the form that [`Topology::parse`] reads; parsing it returns an equal topology.
     pub fn to_text(&self) -> String {
         let mut words = Vec::new();
         write_row(&self.root.children, &mut words);
@@ -118,20 +118,20 @@ impl Topology {
 
 impl FromStr for Topology {
     type Err = Error;
-    /// [`Topology::parse`].
+    /// Parses as [`Topology::parse`].
     fn from_str(text: &str) -> Result<Topology, Error> {
         Topology::parse(text)
     }
 }
 
 impl fmt::Display for Topology {
-    /// [`Topology::to_text`].
+    /// Writes as [`Topology::to_text`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.to_text())
     }
 }
 
-/// A word and where it stands.
+/// A word and its position.
 #[derive(Clone, Copy)]
 struct Word<'a> {
     text: &'a str,
@@ -148,7 +148,7 @@ impl Word<'_> {
         }
     }
 
-    /// `name=value`, as opposed to a level whose attributes contain a `=`.
+    /// Returns `name` and `value` of `name=value`; `None` for a level whose attributes contain a `=`.
     fn setting(&self) -> Option<(&str, &str)> {
         self.text
             .split_once('=')
@@ -156,7 +156,7 @@ impl Word<'_> {
     }
 }
 
-/// Cuts a text into words; `[`, `|` and `]` are words wherever they stand.
+/// Splits a text into words; `[`, `|` and `]` are always words of their own.
 fn split(text: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
     for (line, text) in text.lines().enumerate() {
@@ -196,7 +196,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// Takes the settings out of the row of words.
+    /// Removes the settings from the row of words and stores them.
     fn take_settings(&mut self) -> Result<(), Error> {
         let mut rest = Vec::new();
         let mut depth = 0usize;
@@ -234,7 +234,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A row of levels, up to its end; the objects of its first level.
+    /// Parses a row of levels up to its end and returns the objects of its first level.
     fn row(&mut self, path: &mut Vec<Kind>) -> Result<Vec<Object>, Error> {
         let Some(&word) = self.words.get(self.at) else {
             return Ok(Vec::new());
@@ -246,7 +246,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `[ row | row ]`. A row inside must begin with a level, which bounds the depth of the recursion.
+    /// Parses `[ row | row ]`. A row inside of it must begin with a level, which limits the depth of the recursion.
     fn branch(&mut self, open: Word<'a>, path: &mut Vec<Kind>) -> Result<Vec<Object>, Error> {
         let (mut all, mut threads) = (Vec::new(), 0);
         loop {
@@ -305,7 +305,7 @@ impl<'a> Parser<'a> {
         Ok(vec![object; count])
     }
 
-    /// Gives the tree its numbers, its mask and the default attributes.
+    /// Applies numbers, mask and default attributes to the tree.
     fn apply(&self, root: &mut Object) -> Result<(), Error> {
         if self.settings.contains_key("l2.size") && root.count(Kind::L2) == 0 {
             wrap_cores(root);
@@ -334,7 +334,7 @@ impl<'a> Parser<'a> {
         self.mask(root)
     }
 
-    /// The list that a setting holds, each number at most once.
+    /// Returns the list of a setting, in which each number occurs at most once.
     fn list(&self, name: &str) -> Result<Option<(Word<'a>, Vec<u32>)>, Error> {
         let Some(&word) = self.settings.get(name) else {
             return Ok(None);
@@ -421,7 +421,7 @@ fn check_size(threads: usize, word: Word<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `KIND[:COUNT][(ATTRIBUTE=VALUE,...)]`.
+/// Parses `KIND[:COUNT][(ATTRIBUTE=VALUE,...)]`.
 fn parse_level(word: Word<'_>) -> Result<(Object, usize), Error> {
     let (head, attributes) = match word.text.split_once('(') {
         None => (word.text, None),
@@ -463,7 +463,7 @@ fn has_attribute(object: &Object, name: &str) -> bool {
     }
 }
 
-/// Sets an attribute that `ATTRIBUTES` knows for this kind.
+/// Sets an attribute, which `ATTRIBUTES` must have for this kind.
 fn set_attribute(object: &mut Object, name: &str, value: &str) -> Result<(), String> {
     if name == "kind" {
         object.core_kind = value
@@ -481,7 +481,7 @@ fn set_attribute(object: &mut Object, name: &str, value: &str) -> Result<(), Str
     Ok(())
 }
 
-/// The words of a row of siblings: one level where they are all alike, else a branch.
+/// Writes the words of a row of siblings: one level if they are all alike, else a branch.
 fn write_row(siblings: &[Object], words: &mut Vec<String>) {
     let runs: Vec<&[Object]> = siblings.chunk_by(alike).collect();
     if let [only] = runs[..] {
@@ -528,7 +528,7 @@ fn write_level(object: &Object, count: usize, words: &mut Vec<String>) {
     }
 }
 
-/// Puts every core into a level-2 cache of its own.
+/// Puts every core into its own level-2 cache.
 fn wrap_cores(object: &mut Object) {
     for child in &mut object.children {
         if child.kind == Kind::Core {
@@ -540,7 +540,7 @@ fn wrap_cores(object: &mut Object) {
     }
 }
 
-/// Whether two objects differ in nothing but numbers and the mask, which are written apart from the levels.
+/// Returns whether two objects are equal but for numbers and the mask, which are written separately from the levels.
 pub(crate) fn alike(a: &Object, b: &Object) -> bool {
     a.kind == b.kind
         && a.bytes == b.bytes

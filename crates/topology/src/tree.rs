@@ -1,14 +1,19 @@
-//! The tree itself, what makes one valid, and the queries over it.
+//! The tree, the conditions of a valid one, and the queries over it.
 
 use std::collections::BTreeSet;
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// What an [`Object`] of the tree is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// The kind of an [`Object`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(Serialize, Deserialize),
+    serde(rename_all = "snake_case")
+)]
 pub enum Kind {
     /// The root.
     Machine,
@@ -24,59 +29,81 @@ pub enum Kind {
     L2,
     /// A core; its level-1 caches are attributes of it.
     Core,
-    /// A hardware thread (`pu` in text): what the operating system calls a CPU.
-    #[serde(rename = "pu")]
+    /// A hardware thread (`pu` in text), which the operating system calls a CPU.
+    #[cfg_attr(feature = "serde", serde(rename = "pu"))]
     HardwareThread,
 }
 
 impl Kind {
-    /// Whether this is a cache that has a place of its own in the tree.
+    /// Returns whether this is a cache that is an object of the tree.
     pub fn is_cache(self) -> bool {
         matches!(self, Kind::L4 | Kind::L3 | Kind::L2)
     }
 }
 
-/// One object of the tree with all that lies inside it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// One object of the tree with everything inside of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(Serialize, Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub struct Object {
-    /// What it is.
+    /// The kind of the object.
     pub kind: Kind,
-    /// The operating system's number of a hardware thread or NUMA node; of others the position among their kind, in tree order.
-    #[serde(default)]
+    /// The operating system's number of a hardware thread or NUMA node; otherwise the position among objects of the kind, in tree order.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub id: u32,
-    /// Bytes of a cache, or of a NUMA node's memory, where known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Bytes of a cache, or of a NUMA node's memory; `None` if unknown.
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Option::is_none")
+    )]
     pub bytes: Option<u64>,
-    /// Bytes of a core's level-1 data cache, where known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Bytes of a core's level-1 data cache; `None` if unknown.
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Option::is_none")
+    )]
     pub l1d_bytes: Option<u64>,
-    /// Bytes of a core's level-1 instruction cache, where known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Bytes of a core's level-1 instruction cache; `None` if unknown.
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Option::is_none")
+    )]
     pub l1i_bytes: Option<u64>,
     /// Speed class of a core: 0 is the fastest kind of the machine, larger is slower.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero"))]
     pub core_kind: u8,
-    /// Of a hardware thread: whether the affinity mask lets this process use it. True for every other object.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    /// Whether the affinity mask lets this process use the hardware thread. True for every other kind of object.
+    #[cfg_attr(
+        feature = "serde",
+        serde(default = "yes", skip_serializing_if = "is_yes")
+    )]
     pub usable: bool,
-    /// What lies inside, in tree order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// The objects inside, in tree order.
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, skip_serializing_if = "Vec::is_empty")
+    )]
     pub children: Vec<Object>,
 }
 
+#[cfg(feature = "serde")]
 fn is_zero(n: &u8) -> bool {
     *n == 0
 }
+#[cfg(feature = "serde")]
 fn yes() -> bool {
     true
 }
+#[cfg(feature = "serde")]
 fn is_yes(b: &bool) -> bool {
     *b
 }
 
 impl Object {
-    /// An object of which only kind and content are known.
+    /// Returns an object of which only kind and content are known.
     pub fn new(kind: Kind, children: Vec<Object>) -> Object {
         Object {
             kind,
@@ -90,7 +117,7 @@ impl Object {
         }
     }
 
-    /// The hardware thread that the operating system calls `cpu`.
+    /// Returns the hardware thread that the operating system calls `cpu`.
     pub fn hardware_thread(cpu: u32, usable: bool) -> Object {
         Object {
             id: cpu,
@@ -99,7 +126,7 @@ impl Object {
         }
     }
 
-    /// Calls `f` for this object and all inside it, outermost first, in tree order.
+    /// Calls `f` for this object and for all inside of it, outermost first, in tree order.
     pub fn visit<'a>(&'a self, f: &mut impl FnMut(&'a Object)) {
         f(self);
         for child in &self.children {
@@ -114,7 +141,7 @@ impl Object {
         }
     }
 
-    /// How many objects of a kind there are here, itself included. Cost: a walk.
+    /// Returns the number of objects of a kind, including this one. Walks the tree.
     pub fn count(&self, kind: Kind) -> usize {
         let mut n = 0;
         self.visit(&mut |o| n += usize::from(o.kind == kind));
@@ -122,22 +149,27 @@ impl Object {
     }
 }
 
-/// The tree of packages, NUMA nodes, caches, cores and hardware threads of a machine, which of these this process may use, and how
-/// much processor time it is granted.
+/// A machine: the tree of its packages, NUMA nodes, caches, cores and hardware threads, which of them this process may use, and how much
+/// processor time it is granted.
 ///
-/// The tree holds every *online* hardware thread, so that a cache is known to be shared even where the affinity mask leaves only one of
-/// its cores; only those in the mask are usable, and workers are placed only on those. Levels that are unknown are absent.
+/// The tree has every *online* hardware thread, so that a shared cache is known to be shared even if the affinity mask has only one of its
+/// cores. Only hardware threads in the mask are usable, and workers are placed only on those. Unknown levels are absent.
 ///
-/// As JSON: an object with `root` (an [`Object`]) and `quota`; reading one back checks it as [`Topology::new`] does.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(try_from = "Unchecked")]
+/// As JSON, it is an object with `root` (an [`Object`]) and `quota`; reading it performs the checks of [`Topology::new`].
+#[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(Serialize, Deserialize),
+    serde(try_from = "Unchecked")
+)]
 pub struct Topology {
     pub(crate) root: Object,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub(crate) quota: Option<f64>,
 }
 
-/// A topology from outside, before it is checked.
+/// A topology from outside, before the checks.
+#[cfg(feature = "serde")]
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unchecked {
@@ -146,6 +178,7 @@ struct Unchecked {
     quota: Option<f64>,
 }
 
+#[cfg(feature = "serde")]
 impl TryFrom<Unchecked> for Topology {
     type Error = Error;
     fn try_from(unchecked: Unchecked) -> Result<Topology, Error> {
@@ -154,17 +187,16 @@ impl TryFrom<Unchecked> for Topology {
 }
 
 impl Topology {
-    /// The most hardware threads that a topology may have.
+    /// The greatest number of hardware threads of a topology.
     pub const MAX_HARDWARE_THREADS: usize = 65_535;
 
-    /// Checks a tree and numbers its objects (hardware threads and NUMA nodes keep the numbers that they bring).
-    ///
-    /// `quota` is the processor time that this process is granted, in cores.
+    /// Checks a tree and numbers its objects (hardware threads and NUMA nodes keep their numbers). `quota` is the processor time that this
+    /// process is granted, in cores.
     ///
     /// # Errors
-    /// [`Error::Tree`] where the root is not a machine, an object lies in one where it cannot be (a core in a core, a level-3 cache in a
-    /// level-2 cache, anything but hardware threads in a core), an object is empty, an operating system's number occurs twice or the
-    /// quota is not a positive number; [`Error::NothingUsable`] where no hardware thread is usable.
+    /// [`Error::Tree`] if the root is not a machine, an object is inside of one that cannot contain it (a core in a core, a level-3 cache
+    /// in a level-2 cache, anything but hardware threads in a core), an object is empty, an operating system's number occurs twice, or the
+    /// quota is not a positive number. [`Error::NothingUsable`] if no hardware thread is usable.
     pub fn new(mut root: Object, quota: Option<f64>) -> Result<Topology, Error> {
         if root.kind != Kind::Machine {
             return Err(Error::Tree("the outermost object is not a machine".into()));
@@ -184,10 +216,10 @@ impl Topology {
         Ok(topology)
     }
 
-    /// A machine about which nothing is known but its hardware threads: each a core of its own, no caches.
+    /// Returns a machine of which only the hardware threads are known: each is a core of its own, without caches.
     ///
     /// # Errors
-    /// [`Error::NothingUsable`] without a CPU, [`Error::Tree`] where one occurs twice.
+    /// [`Error::NothingUsable`] without a CPU; [`Error::Tree`] if one occurs twice.
     pub fn flat(cpus: impl IntoIterator<Item = u32>) -> Result<Topology, Error> {
         let core = |cpu| Object::new(Kind::Core, vec![Object::hardware_thread(cpu, true)]);
         Topology::new(
@@ -196,17 +228,18 @@ impl Topology {
         )
     }
 
-    /// The whole tree.
+    /// Returns the root of the tree.
     pub fn root(&self) -> &Object {
         &self.root
     }
 
-    /// Processor time that the control group (v1 or v2) grants this process, in cores (1.5 is three halves); `None`: no limit.
+    /// Returns the processor time that the control group (v1 or v2) grants to this process, in cores (1.5 is one and a half); `None`: no
+    /// limit.
     pub fn quota(&self) -> Option<f64> {
         self.quota
     }
 
-    /// The operating system's numbers of the hardware threads that this process may use, in tree order. Cost: a walk.
+    /// Returns the operating system's numbers of the hardware threads that this process may use, in tree order. Walks the tree.
     pub fn usable(&self) -> Vec<u32> {
         let mut cpus = Vec::new();
         self.root.visit(&mut |o| {
@@ -217,7 +250,7 @@ impl Topology {
         cpus
     }
 
-    /// How many workers a pool has unless told otherwise: one a usable hardware thread, not more than the quota rounded up, at least 1.
+    /// Returns the default number of workers of a pool: the number of usable hardware threads, at most the quota rounded up, at least 1.
     pub fn default_workers(&self) -> u16 {
         let threads = self.usable().len();
         let granted = self
@@ -226,23 +259,25 @@ impl Topology {
         u16::try_from(granted.max(1)).unwrap_or(u16::MAX)
     }
 
-    /// Bytes of the smallest last-level cache (the outermost of levels 4, 3 and 2) that a usable hardware thread has, where known.
+    /// Returns the bytes of the smallest last-level cache (the outermost of levels 4, 3 and 2) of a usable hardware thread; `None` if
+    /// unknown.
     pub fn last_level_cache_bytes(&self) -> Option<u64> {
         self.place(self.default_workers()).last_level_cache_bytes()
     }
 
-    /// Bytes of the smallest level-2 cache that a usable hardware thread has, where known.
+    /// Returns the bytes of the smallest level-2 cache of a usable hardware thread; `None` if unknown.
     pub fn l2_bytes(&self) -> Option<u64> {
         self.place(self.default_workers()).l2_bytes()
     }
 
-    /// Bytes of the smallest level-1 data cache that a usable hardware thread has, where known.
+    /// Returns the bytes of the smallest level-1 data cache of a usable hardware thread; `None` if unknown.
     pub fn l1d_bytes(&self) -> Option<u64> {
         self.place(self.default_workers()).l1d_bytes()
     }
 }
 
-/// Whether an object of `kind` may lie inside all of `path`; caches lie in larger ones, each kind at most once on a path.
+/// Returns whether an object of `kind` may be inside of all of `path`. Caches are inside of greater ones, and each kind occurs at most once
+/// on a path.
 pub(crate) fn may_lie_in(kind: Kind, path: &[Kind]) -> bool {
     match kind {
         Kind::Machine => path.is_empty(),
@@ -316,7 +351,7 @@ fn check_numbers(root: &Object) -> Result<(), Error> {
     Ok(())
 }
 
-/// Numbers all but hardware threads and NUMA nodes in tree order.
+/// Numbers all objects but hardware threads and NUMA nodes in tree order.
 fn number(root: &mut Object) {
     let mut next = std::collections::BTreeMap::new();
     root.visit_mut(&mut |o| {

@@ -1,4 +1,4 @@
-//! Where workers go and how far apart they are, on machines made from text.
+//! The places of workers and their distances, on machines described by text.
 
 use tanada_topology::{MAX_DISTANCE, Placement, Topology, WorkerId};
 

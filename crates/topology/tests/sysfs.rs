@@ -1,4 +1,4 @@
-//! Detection on fake `/sys` trees, each the shape of a real kind of machine.
+//! Detection on fake `/sys` trees, each with the shape of a real kind of machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ impl Fake {
         self.file(&format!("sys/devices/system/cpu/cpu{cpu}/{path}"), content)
     }
 
-    /// A hardware thread of `core` (list of siblings) in the package of a number.
+    /// Adds a hardware thread of `core` (a list of siblings) in a package.
     fn cpu(self, cpu: u32, core: &str, package: i32) -> Fake {
         self.cpu_file(cpu, "topology/core_cpus_list", core)
             .cpu_file(cpu, "topology/physical_package_id", package)
@@ -69,7 +69,7 @@ impl Fake {
     }
 }
 
-/// Four cores of two hardware threads, numbered as Linux does on Intel: 0-3 first threads, 4-7 second.
+/// Returns four cores of two hardware threads, numbered as Linux does on Intel: 0-3 the first threads, 4-7 the second.
 fn laptop() -> Fake {
     (0..8u32).fold(
         Fake::default().online("0-7").node(0, "0-7", 16 << 20),
@@ -86,7 +86,7 @@ fn laptop() -> Fake {
 
 const LAPTOP: &str = "package:1 numa:1(memory=16G) l3:1(size=12M) l2:4(size=2M) core:1(l1d=48K,l1i=32K) pu:2 cpus=0,4,1,5,2,6,3,7";
 
-/// Two packages of 2 NUMA nodes, each with an L3 of 2 single-threaded cores.
+/// Returns two packages of 2 NUMA nodes, each with an L3 of 2 single-threaded cores.
 fn server() -> Fake {
     (0..8u32).fold(Fake::default().online("0-7"), |fake, cpu| {
         let (node, package) = (cpu / 2, cpu / 4);
@@ -267,7 +267,7 @@ fn offline_hardware_threads_are_not_there() {
         "package:1 numa:1(memory=16G) l3:1(size=12M) \
          [ l2:2(size=2M) core:1(l1d=48K,l1i=32K) pu:2 | l2:1(size=2M) core:1(l1d=48K,l1i=32K) ] cpus=0,4,1,5,2"
     );
-    // Without the list, by the file of each.
+    // Without the list of online CPUs: from the file of each CPU.
     let mut without_list = laptop()
         .cpu_file(6, "online", 0)
         .cpu_file(7, "online", 0)
@@ -393,7 +393,7 @@ fn nonsense_is_left_out() {
 
 #[test]
 fn sets_that_cut_others_are_left_out() {
-    // A level-2 cache that holds one hardware thread of a core, and a NUMA node that cuts the package.
+    // A level-2 cache that contains one hardware thread of a core, and a NUMA node that cuts the package.
     let fake = laptop()
         .cache(0, 2, (2, "Unified", "1M"), "0")
         .node(0, "0-2,4-6", 1);
@@ -406,7 +406,7 @@ fn sets_that_cut_others_are_left_out() {
 
 #[test]
 fn a_cache_wider_than_a_node() {
-    // Sub-NUMA clusters: one L3 a package, two nodes inside.
+    // Sub-NUMA clusters: one L3 a package, two nodes inside of it.
     let fake = (0..4u32).fold(Fake::default().online("0-3"), |fake, cpu| {
         fake.cpu(cpu, &cpu.to_string(), 0)
             .cache(cpu, 0, (3, "Unified", "8M"), "0-3")

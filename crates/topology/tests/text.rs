@@ -1,4 +1,4 @@
-//! The text form: what it means, what it refuses, and that it never panics and always round-trips.
+//! The text form: its meaning, its errors, and that parsing never panics and always round-trips.
 
 use proptest::prelude::*;
 use tanada_topology::{Error, Kind, Object, Topology};
@@ -124,7 +124,7 @@ fn json_round_trips_and_is_checked() {
     }
 }
 
-/// A subtree whose outermost object is of a kind at or after `level` in this order.
+/// Returns a subtree whose outermost object is of a kind at or after `level` in this order.
 const ORDER: [Kind; 6] = [
     Kind::Package,
     Kind::Numa,
@@ -179,7 +179,7 @@ fn renumber(
 }
 
 prop_compose! {
-    /// Any tree, with shuffled numbers and a random mask.
+    /// Returns any tree, with shuffled numbers and a random mask.
     fn topology()(
         children in prop::collection::vec(subtree(0), 1..3),
         quota in prop::option::of(1e-6..1e6f64),

@@ -1,4 +1,4 @@
-//! How small records become and how fast they are decoded: of trace files, and without any, of made-up tasks of a few kinds.
+//! Measures the bytes of a record and the speed of decoding: of trace files, or of synthetic tasks of a few kinds.
 //!
 //! `cargo run --release -p tanada-trace --example coding -- [FILE...]`
 
@@ -83,7 +83,7 @@ fn random(state: &mut u64) -> u64 {
     mixed ^ mixed >> 27
 }
 
-/// Motion compensation: rows of two pictures at places that nobody foretells, between fetches of code.
+/// Motion compensation: rows of two pictures at unpredictable places, between fetches of code.
 fn rows(task: u64, out: &mut Vec<Record>) {
     let mut state = task;
     for block in 0..16 {
@@ -101,7 +101,7 @@ fn rows(task: u64, out: &mut Vec<Record>) {
     }
 }
 
-/// Five reads and a write a cell.
+/// Five reads and a write for each cell.
 fn stencil(task: u64, out: &mut Vec<Record>) {
     let (from, to) = (0x1000_0000 + task * 0x2000, 0x5000_0000 + task * 0x2000);
     for x in 0..64 {
@@ -112,13 +112,13 @@ fn stencil(task: u64, out: &mut Vec<Record>) {
     }
 }
 
-/// Instruction by instruction, as lackey tells it, with a branch now and then and data here and there.
+/// Single instructions, as lackey logs them, with occasional branches and scattered data.
 fn branchy(task: u64, out: &mut Vec<Record>) {
     let mut state = task;
     let mut at = 0x40_0000;
     for _ in 0..400 {
         let word = random(&mut state);
-        // What an instruction is depends on where it is.
+        // An instruction's kind depends on its address.
         let instruction = random(&mut (at * 7));
         let size = 1 + (instruction % 8) as u32;
         out.push(Record::fetch(at, size));
@@ -133,7 +133,7 @@ fn branchy(task: u64, out: &mut Vec<Record>) {
     }
 }
 
-/// Nothing can be foretold.
+/// Nothing is predictable.
 fn noise(task: u64, out: &mut Vec<Record>) {
     let mut state = task;
     out.extend((0..400).map(|_| match random(&mut state) % 4 {

@@ -1,6 +1,10 @@
-//! The binary form (`.tnb`): docs/traces.md says it byte by byte.
+//! The binary form (`.tnb`), which docs/traces.md specifies byte by byte.
 //!
-//! Header, blocks of records, blocks of the graph, index of the blocks, footer. It is written from front to back, and read from its end.
+//! ```text
+//! | header | blocks of records | blocks of the graph | index of the blocks | footer |
+//! ```
+//!
+//! Writers write it from front to back; readers start at the footer.
 
 mod graph;
 mod layout;

@@ -1,9 +1,36 @@
-//! How records become bytes: docs/traces.md, Records, says it byte by byte.
+//! The coding of records as bytes. docs/traces.md, section Records, specifies the same format byte by byte.
 //!
-//! An operation is one byte, whose low two bits are the [`Kind`](crate::Kind), and up to twelve bytes more, which stand apart in the second
-//! half of the block: so where the next operation is does not depend on what this one says, and a processor works on many at once. Most
-//! records are at a distance from the last of their kind that was there before; rows of a picture and loops, which are most of a recording,
-//! become one operation for many records.
+//! A block has two streams: *operations* of one byte each, and their *operands* of 0 to 12 bytes. An operation stands for one record, for a
+//! run (records of one kind and size at one distance) or for a loop (the last records again, each moved on by its own stride). Rows of
+//! pictures and loops make up most of a recording, and become one operation for many records.
+//!
+//! The streams are apart so that the position of operation `i + 1` never depends on operation `i`: a processor can then decode several
+//! operations at once.
+//!
+//! ```text
+//! block       | count of operations (4 bytes) | operations (1 byte each) | operands |
+//!
+//! operation   |  7   6   5  |  4   3   2   |  1   0  |
+//!             |  size code  | distance code |  kind   |      111ccc00: no record but control code c (end, next block, loop)
+//! ```
+//!
+//! # Example
+//! The 27 records on the left become a block of 21 bytes: `08 00 00 00`, then the 8 operations, then the 9 bytes of operands.
+//! `tests::example_of_the_module` encodes it and decodes it again.
+//!
+//! ```text
+//! records                  operation = size | distance | kind         operands  because
+//! r 0x1000 8               52 = 8     | 2 bytes  | read           00 90     0x1000 from address 0; the operand is 0x1000 + 2^15
+//! w 0x2000 8               53 = 8     | 2 bytes  | write          00 a0     0x2000 from address 0: each kind has its own last address
+//! r 0x1008 8               02 = last  | behind   | read           -         8 bytes on, which is the last size
+//! w 0x2008 8               03 = last  | behind   | write          -
+//! r 0x1010 8, w 0x2010 8,
+//! ... (12 records)         e8 = loop                              02 0c 00  period 2, 12 records
+//! x 5                      0c = last  | 1 byte   | computation    05
+//! r 0x1040 8, r 0x1048 8,
+//! ... (10 records)         86 = run   | stride   | read           0a        10 records, each 8 bytes (the last distance) on
+//! (end of the task)        e0 = end                               -
+//! ```
 
 use std::hint::select_unpredictable;
 
@@ -11,57 +38,67 @@ use crate::{Kind, Record};
 
 mod decode;
 mod encode;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use decode::{Cursor, SCRATCH, Scratch, Step, decode};
 pub(crate) use encode::Encoder;
 
-/// The longest block before compression: how much is decoded at once.
+/// The longest block in bytes before compression. A block is decompressed as a whole.
 pub(crate) const BLOCK: usize = 64 << 10;
 
-/// More bytes than an operation has apart (12), so that any part of them can be read as eight bytes.
+/// Zeros behind a block in memory, so that the decoder can load 8 bytes at each of the first 16 positions from an operation's operands (at
+/// most 12 bytes) without a bounds check.
 pub(crate) const PADDING: usize = 24;
 
-/// Before a block's operations: their number, in four bytes.
+/// Bytes of the count of operations at the start of a block.
 const HEAD: usize = 4;
 
-/// No operation, which is a byte at least, says more records than a loop can.
-pub(crate) const MOST_AT_ONCE: usize = u16::MAX as usize;
+/// The most records that one operation can stand for: those of the longest loop, whose count has two bytes.
+pub(crate) const MAX_RECORDS_PER_OP: usize = u16::MAX as usize;
 
-/// The longest loop.
-const PERIOD: usize = 32;
+/// The longest period of a loop in records.
+const MAX_PERIOD: usize = 32;
 
-/// How many records are looked back at: two rounds of the longest loop.
-const RECENT: usize = 2 * PERIOD;
+/// The number of earlier records that a loop can refer to: two rounds of the longest period.
+const RECENT: usize = 2 * MAX_PERIOD;
 
-/// Operations that are no records: the low two bits are [`Compute`](crate::Kind::Compute)'s, and the upper three are set, which no record
-/// has.
+/// Operations that are no records: the kind bits are those of [`Compute`](crate::Kind::Compute) and all size bits are set, which is no
+/// size code of computation.
 mod control {
-    /// Whose bits say that it is one.
+    /// The kind bits and the size bits.
     pub(super) const MASK: u8 = 0b1110_0011;
-    /// And what they are then.
+    /// Their value in each control operation.
     pub(super) const BITS: u8 = 0b1110_0000;
-    /// The task ends.
+    /// The task ends. No operands.
     pub(super) const END: u8 = BITS;
-    /// The task goes on at the begin of the next block.
+    /// The task continues with the first operation of the next block. No operands.
     pub(super) const NEXT_BLOCK: u8 = BITS | 1 << 2;
-    /// The last records again, each at its distance from the one a period before: the period (a byte) and how many records (two).
+    /// A loop. Operands: the period in one byte, the number of records in two. Each record continues the two that stand one and two
+    /// periods before it: `next = last + (last - before)`.
     pub(super) const LOOP: u8 = BITS | 2 << 2;
 }
 
-/// Where an access is (computation: how many cycles), in bits 2 to 4: its distance from the last of its kind (computation: from 0).
-mod place {
-    /// The size of that one: it is behind it.
+/// The distance code (bits 2 to 4): how far the record's address is from the last address of the same kind. For computation, whose last
+/// address is always 0, the distance is the number of cycles.
+mod distance_code {
+    /// The last size: the record begins behind the last record of its kind.
     pub(super) const BEHIND: u8 = 0;
     /// The last distance.
     pub(super) const STRIDE: u8 = 1;
-    /// The last distance that differed from that.
+    /// The last distance that differed from the current last distance.
     pub(super) const OTHER_STRIDE: u8 = 2;
-    /// From here on the distance is told in so many bytes, as its difference from [`least`].
+    /// The first code with an operand: the distance minus [`least`], in [`BYTES`] bytes.
+    pub(super) const FIRST_EXPLICIT: u8 = 3;
+    /// The code with an operand of 8 bytes, into which each distance fits.
+    pub(super) const WIDEST: u8 = 7;
+    /// Bytes of the operand by code.
     pub(super) const BYTES: [u8; 8] = [0, 0, 0, 1, 2, 3, 4, 8];
 
-    /// The least distance that can be told: computation has no negative ones.
-    pub(super) const fn least(place: u8, compute: bool) -> i64 {
-        let bytes = BYTES[place as usize];
+    /// Returns the least distance that `code` can express: -2^(bits - 1), or 0 for computation, which has no negative distances, and for
+    /// 8 bytes, whose distances wrap.
+    pub(super) const fn least(code: u8, compute: bool) -> i64 {
+        let bytes = BYTES[code as usize];
         if compute || bytes == 0 || bytes == 8 {
             0
         } else {
@@ -70,61 +107,70 @@ mod place {
     }
 }
 
-/// What size an access has, in bits 5 to 7; computation, which has none, has the first or the run.
-mod size {
-    /// A constant (where it is told, 1, and what is told is added); 0: the last of its kind.
+/// The size code (bits 5 to 7). Computation has no size and uses only [`LAST`](size_code::LAST) and [`RUN`](size_code::RUN).
+mod size_code {
+    /// The last size of the kind.
+    pub(super) const LAST: u8 = 0;
+    /// The size by code, or for the codes with an operand the least size, to which the operand is added. Unused for [`LAST`] and [`RUN`].
     pub(super) const CONSTANTS: [u32; 8] = [0, 4, 8, 16, 0, 1, 1, 1];
-    /// The last of its kind, and it is a run: a byte tells how many records, each at this distance from the one before.
+    /// The last size, and the operation is a run: the operand is the number of records, each at the operation's distance from the one
+    /// before.
     pub(super) const RUN: u8 = 4;
-    /// Told in so many bytes (of a run, its length).
+    /// The first code whose operand is the size minus 1, in [`BYTES`] bytes.
+    pub(super) const FIRST_EXPLICIT: u8 = 5;
+    /// Bytes of the operand by code.
     pub(super) const BYTES: [u8; 8] = [0, 0, 0, 0, 1, 1, 2, 4];
 }
 
-/// What is known of the records before: encoder and decoder keep the same.
+/// What an operation can refer to of the records before it: last sizes, distances and addresses, by kind. The encoder and the decoder
+/// keep equal copies.
 ///
-/// An array, so that a decoder can look anything up in the same way.
+/// Arrays instead of named fields, so that the decoder can look up each of the numbers by an index from a table.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    /// Of each kind four: one less than its last size (of computation 0), last distance, last distance that differed from that; and 0.
+struct History {
+    /// Four words a kind: the last size minus 1 (computation: 0), the last distance, the last distance that differed from that, and 0.
     sizes_and_strides: [u64; 16],
-    /// Of each kind its last address: of computation always 0. The last four are never read.
-    values: [u64; 8],
+    /// The last address by kind; computation's is always 0. The upper four are written but never read.
+    addresses: [u64; 8],
 }
 
-impl Seen {
+impl History {
+    /// Returns the last size of `kind`; 0 for computation.
     const fn size(&self, kind: Kind) -> u64 {
         self.sizes_and_strides[kind as usize * 4] + !matches!(kind, Kind::Compute) as u64
     }
 
+    /// Returns the last distance of `kind`.
     const fn stride(&self, kind: Kind) -> u64 {
-        self.sizes_and_strides[kind as usize * 4 + place::STRIDE as usize]
+        self.sizes_and_strides[kind as usize * 4 + distance_code::STRIDE as usize]
     }
 
+    /// Returns the last distance of `kind` that differed from [`stride`](Self::stride).
     const fn other_stride(&self, kind: Kind) -> u64 {
-        self.sizes_and_strides[kind as usize * 4 + place::OTHER_STRIDE as usize]
+        self.sizes_and_strides[kind as usize * 4 + distance_code::OTHER_STRIDE as usize]
     }
 
-    /// What distances are counted from.
-    const fn base(&self, kind: Kind) -> u64 {
-        self.values[kind as usize]
+    /// Returns the last address of `kind`, from which its next distance is counted.
+    const fn address(&self, kind: Kind) -> u64 {
+        self.addresses[kind as usize]
     }
 
-    /// Notes a record of which only address and size are to be known.
+    /// Stores the address and the size of `record`, but not its distance: for the last records of loops.
     #[inline]
-    const fn arrive(&mut self, record: Record) {
+    const fn set_last(&mut self, record: Record) {
         if !matches!(record.kind, Kind::Compute) {
             self.sizes_and_strides[record.kind as usize * 4] = record.size as u64 - 1;
-            self.values[record.kind as usize] = record.value;
+            self.addresses[record.kind as usize] = record.value;
         }
     }
 
-    /// Notes the distance of a record of the kind whose first place is `begin`.
+    /// Stores `distance` as the last one of the kind whose words in `sizes_and_strides` begin at `first`.
     #[inline]
-    fn distance(&mut self, begin: usize, distance: u64) {
-        let stride = self.sizes_and_strides[begin + 1];
-        let other = self.sizes_and_strides[begin + 2];
-        self.sizes_and_strides[begin + 1] = distance;
-        // No branch, as it could not be foretold.
-        self.sizes_and_strides[begin + 2] = select_unpredictable(distance == stride, other, stride);
+    fn set_distance(&mut self, first: usize, distance: u64) {
+        let stride = self.sizes_and_strides[first + 1];
+        let other = self.sizes_and_strides[first + 2];
+        self.sizes_and_strides[first + 1] = distance;
+        // A conditional move, because a branch here would often be mispredicted.
+        self.sizes_and_strides[first + 2] = select_unpredictable(distance == stride, other, stride);
     }
 }

@@ -1,26 +1,26 @@
-//! What can be wrong with a trace.
+//! The errors of reading and writing traces.
 
 use std::io;
 use std::path::Path;
 
-/// Why a trace cannot be read or written; its text is ready to be shown to a user.
+/// Why a trace cannot be read or written. The text is ready to be shown to a user and names the file and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
     /// A line of a text trace is at fault.
     #[error("{file}:{line}: {what}")]
     Text {
-        /// The file's name as it was given.
+        /// The file's name as the caller passed it.
         file: String,
         /// The line, from 1.
         line: u64,
         /// What is wrong, and what to do.
         what: String,
     },
-    /// The content is at fault, and no line can be named: a binary trace, or one that a program is writing.
+    /// The content is at fault, and there is no line to name: the trace is binary, or a program is writing it.
     #[error("{}{what}", prefix(file))]
     Content {
-        /// The file's name as it was given; empty when there is none yet.
+        /// The file's name as the caller passed it; empty if there is none yet.
         file: String,
         /// What is wrong, and what to do.
         what: String,
@@ -28,19 +28,19 @@ pub enum TraceError {
     /// The file cannot be opened, read or written.
     #[error("{}{source}", prefix(file))]
     Io {
-        /// The file's name as it was given.
+        /// The file's name as the caller passed it.
         file: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// No task has the grouping that was asked for: wrong usage, where all others are faults of the input.
+    /// No task has the requested grouping: wrong usage, while all other errors are faults of the input.
     #[error("{file}: no task has groups named `{name}`{}", offer(there))]
     NoGrouping {
-        /// The file's name as it was given.
+        /// The file's name as the caller passed it.
         file: String,
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// Names that some task has.
+        /// The groupings that exist.
         there: Vec<String>,
     },
 }
@@ -62,13 +62,13 @@ fn offer(there: &[String]) -> String {
 }
 
 impl TraceError {
-    /// Whether the caller asked for something that is not there, rather than the input being at fault (exit code 2, not 1).
+    /// Returns whether the caller asked for something that does not exist (exit code 2) instead of the input being at fault (exit code 1).
     #[must_use]
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::NoGrouping { .. })
     }
 
-    /// A fault of the content at `line` of a text; line 0: no line is known.
+    /// Returns an error of the content at `line` of a text; 0 if no line is known.
     pub(crate) fn at(line: u64, what: impl Into<String>) -> Self {
         let (file, what) = (String::new(), what.into());
         if line == 0 {
@@ -78,7 +78,7 @@ impl TraceError {
         }
     }
 
-    /// A fault of the content of `file`.
+    /// Returns an error of the content of `file`.
     pub(crate) fn content(file: &str, what: impl Into<String>) -> Self {
         Self::Content {
             file: file.to_owned(),
@@ -86,7 +86,7 @@ impl TraceError {
         }
     }
 
-    /// An error of the system with `path`.
+    /// Returns a system error with `path`.
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
         Self::Io {
             file: path.display().to_string(),
@@ -94,7 +94,7 @@ impl TraceError {
         }
     }
 
-    /// The same error of `name`, unless it has a file already.
+    /// Adds the file name `name`, unless the error has one already.
     #[must_use]
     pub fn of_file(mut self, name: &str) -> Self {
         let (Self::Text { file, .. }
@@ -108,7 +108,7 @@ impl TraceError {
     }
 }
 
-/// An error of the system while something without a known name is read or written.
+/// A system error of a file whose name is not known here; [`TraceError::of_file`] adds it.
 impl From<io::Error> for TraceError {
     fn from(source: io::Error) -> Self {
         Self::Io {

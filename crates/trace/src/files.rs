@@ -1,4 +1,4 @@
-//! Trace files of either form.
+//! Reading and writing trace files of either form.
 
 use std::fs::{self, File, Permissions};
 use std::io::{BufWriter, Chain, Cursor, Read, Write};
@@ -15,19 +15,19 @@ use crate::{
     read_text,
 };
 
-/// How much is written at once.
+/// Bytes written at once.
 const BUFFER: usize = 256 << 10;
 
-/// A file that is read.
+/// An open trace file.
 pub(crate) enum Input {
-    /// With its length.
+    /// The file and its length in bytes.
     Binary(Store, u64),
-    /// What was read to tell the forms apart comes first.
+    /// The bytes that were read to recognise the form, then the rest of the file.
     Text(Chain<Cursor<Vec<u8>>, File>),
 }
 
 impl Input {
-    /// Looks at the first bytes.
+    /// Opens `path` and recognises the form by its first bytes.
     pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
         let with_path = |error| TraceError::io(path, error);
         let mut file = File::open(path).map_err(with_path)?;
@@ -48,12 +48,12 @@ impl Input {
     }
 }
 
-/// Reads a trace file of either form, told apart by the first bytes, into `sink`.
+/// Reads a trace file of either form, recognised by its first bytes, into `sink`.
 ///
-/// Linear time; of a text nothing is kept, of a binary trace what [`Trace::open`] keeps.
+/// Linear time. Of a text nothing is kept in memory, of a binary trace what [`Trace::open`] keeps.
 ///
 /// # Errors
-/// The file cannot be read or is no valid trace, or `sink` refuses an item. What a text has of unknown IDs and cycles, `sink` must find.
+/// The file cannot be read or is no valid trace, or `sink` refuses an item. Unknown IDs and cycles in a text are left to `sink` to find.
 pub fn read(path: &Path, sink: &mut impl Sink) -> Result<(), TraceError> {
     let name = path.display().to_string();
     match Input::open(path)? {
@@ -62,13 +62,13 @@ pub fn read(path: &Path, sink: &mut impl Sink) -> Result<(), TraceError> {
             let trace = load::binary(store, length, &name, &Groups::Plain)?;
             let layout =
                 Layout::read(&trace.store, length).map_err(|error| error.of_file(&name))?;
-            tell(&trace, &layout, sink).map_err(|error| error.of_file(&name))
+            copy_to(&trace, &layout, sink).map_err(|error| error.of_file(&name))
         }
     }
 }
 
-/// Tells all that a binary trace holds.
-fn tell(trace: &Trace, layout: &Layout, sink: &mut impl Sink) -> Result<(), TraceError> {
+/// Writes the content of a binary trace into `sink`.
+fn copy_to(trace: &Trace, layout: &Layout, sink: &mut impl Sink) -> Result<(), TraceError> {
     let mut graph = GraphReader::new(&trace.store, layout)?;
     let mut reader = trace.reader()?;
     let mut entry = Entry::default();
@@ -123,10 +123,10 @@ fn tell(trace: &Trace, layout: &Layout, sink: &mut impl Sink) -> Result<(), Trac
     Ok(())
 }
 
-/// Reads a trace file of either form and writes `to`: a text if its name ends in `.tnt`, otherwise the binary form.
+/// Reads a trace file of either form and writes its content to `to`: as text if the name ends in `.tnt`, else in the binary form.
 ///
 /// # Errors
-/// As of [`read`] and [`FileSink::finish`].
+/// Those of [`read`] and [`FileSink::finish`].
 pub fn convert(from: &Path, to: &Path) -> Result<(), TraceError> {
     let name = from.display().to_string();
     let mut sink = FileSink::create(to)?;
@@ -136,7 +136,8 @@ pub fn convert(from: &Path, to: &Path) -> Result<(), TraceError> {
 
 /// A trace file that is being written.
 ///
-/// It has its name only once it is complete, so whoever stops in between leaves nothing behind.
+/// The file has a temporary name until [`finish`](Self::finish), so a program that stops early leaves no incomplete trace under the final
+/// name.
 #[derive(Debug)]
 pub struct FileSink {
     form: Form,
@@ -149,7 +150,7 @@ enum Form {
     Binary(Box<BinaryWriter<BufWriter<Output>>>),
 }
 
-/// A file that gets its name at the end, or something that is no file and has it already.
+/// A temporary file that is renamed at the end, or an existing device or pipe, which is written in place.
 #[derive(Debug)]
 enum Output {
     New(NamedTempFile),
@@ -173,10 +174,10 @@ impl Write for Output {
 }
 
 impl FileSink {
-    /// Begins a text if the name ends in `.tnt`, otherwise the binary form.
+    /// Starts a text if the name ends in `.tnt`, else the binary form.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// The file cannot be created.
     pub fn create(path: &Path) -> Result<Self, TraceError> {
         let with_path = |error| TraceError::io(path, error);
         let output = if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
@@ -204,13 +205,13 @@ impl FileSink {
         })
     }
 
-    /// Completes the file.
+    /// Completes the file and gives it its name.
     ///
     /// # Errors
-    /// As of [`BinaryWriter::finish`]; the file cannot be written.
+    /// Those of [`BinaryWriter::finish`]; the file cannot be written or renamed.
     pub fn finish(self) -> Result<(), TraceError> {
         let name = self.path.display().to_string();
-        // Faults of the content are of the file that it comes from, if there is one: the caller knows.
+        // An error of the content belongs to the file that is read, if there is one. Only the caller knows its name.
         let own = |error| {
             if matches!(error, TraceError::Io { .. }) {
                 error.of_file(&name)

@@ -1,14 +1,14 @@
-//! For fuzz targets and tests only: files whose checksums are right and whose content is anything.
+//! For fuzz targets and tests only: files with correct checksums and arbitrary content.
 
 use crate::binary::{Counts, finish_file, start_file};
 use crate::blocks::BlockWriter;
 use crate::codec::BLOCK;
 
-/// A binary trace of these bytes: as blocks of records and as the task graph, in blocks of the longest kind. `counts`: what its footer says
-/// of tasks, dependencies and records.
+/// Returns a binary trace with `operations` as its blocks of records and `graph` as its task graph, both in blocks of the greatest length.
+/// `counts` are the footer's numbers of tasks, dependencies and records.
 ///
 /// # Panics
-/// Never: memory can be written.
+/// Never: writing to memory cannot fail.
 #[must_use]
 pub fn file_of(operations: &[u8], graph: &[u8], counts: [u64; 3]) -> Vec<u8> {
     let [tasks, edges, records] = counts;

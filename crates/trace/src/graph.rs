@@ -1,4 +1,5 @@
-//! The task graph while it is told, and what it becomes: tasks in declaration order and their successors in one array.
+//! The task graph: [`Builder`] collects tasks and edges in any order, [`Graph`] has the tasks in declaration order and all successors in
+//! one array.
 
 mod cycle;
 mod ids;
@@ -6,31 +7,32 @@ mod varint;
 mod words;
 
 pub(crate) use ids::IdMap;
-pub(crate) use varint::{Varints, put_varint, put_zigzag, unzigzag, zigzag};
+pub(crate) use varint::{Varints, put_varint, put_zigzag, unzigzag, varint_from, zigzag};
 pub(crate) use words::Words;
 
 use crate::sink::check_task;
 use crate::{Edge, NewTask, Task, TraceError};
 
-/// No name, no cell: the last index is never one.
+/// No index: stands for "no name", "no block" and the like. No array here is long enough to have this index.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Task indices have a bit less than IDs, because an [`Edge`] keeps one for itself.
+/// The greatest number of tasks: 31 bits, because an [`Edge`] uses one bit of 32 for itself.
 pub(crate) const MOST_TASKS: usize = (1 << 31) - 1;
 
 /// A finished graph.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     pub(crate) tasks: Vec<Task>,
-    /// Where a task's successors begin; one more than there are tasks.
+    /// By task, the index of its first successor in `edges`; one entry more than there are tasks.
     pub(crate) first_edge: Vec<u32>,
     pub(crate) edges: Vec<Edge>,
 }
 
 impl Graph {
-    /// Unites what is told twice, counts dependencies, and looks for a cycle: an edge of it, by index.
+    /// Merges edges of the same pair, counts dependencies and looks for a cycle. Returns an edge (from, to) of a cycle, by index; `None` if
+    /// there is none.
     ///
-    /// Linear in tasks and edges, with 8 bytes a task on top while it works.
+    /// Linear in tasks and edges; needs 8 bytes a task of temporary memory.
     pub(crate) fn close(&mut self) -> Option<(u32, u32)> {
         let mut marks = vec![NONE; self.tasks.len()];
         unite(&mut self.first_edge, &mut self.edges, &mut marks);
@@ -41,31 +43,38 @@ impl Graph {
     }
 }
 
-/// Says that `to` is on a cycle, on which `from` is before it; both are IDs.
+/// Returns the error of an ID that a task before has already.
+#[cold]
+pub(crate) fn declared_twice(id: u32, line: u64) -> TraceError {
+    let text = format!("task {id} is declared twice; give every task an ID of its own");
+    TraceError::at(line, text)
+}
+
+/// Describes a cycle of which `from` -> `to` is an edge; both are IDs.
 #[cold]
 pub(crate) fn cycle_text(from: u32, to: u32) -> String {
     format!(
-        "tasks wait for each other in a cycle: task {to} waits for task {from}, and that for task {to} in turn; remove a dependency"
+        "tasks wait for each other in a cycle: task {to} waits for task {from}, which waits for task {to} in turn; remove a dependency"
     )
 }
 
-/// Takes tasks and edges in any order; 36 bytes a task, about 5 an edge.
+/// Collects tasks and edges in any order; takes 36 bytes a task and about 5 an edge.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     pub(crate) tasks: Vec<Task>,
     pub(crate) names: Words,
     ids: IdMap,
-    /// Edges as they were told: a byte stream, because most are between neighbours and on the next line.
+    /// The edges in the order in which they were added, as varints of differences: most edges are short and on consecutive lines.
     log: Vec<u8>,
     edges: usize,
-    last: Told,
-    /// The line that is read now, 0 when there is none.
+    last: LoggedEdge,
+    /// The line that is being read; 0 if there is none.
     pub(crate) line: u64,
 }
 
-/// An edge as it was told.
+/// One edge of the log.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct LoggedEdge {
     from: u32,
     to: u32,
     fork: bool,
@@ -73,7 +82,7 @@ struct Told {
 }
 
 impl Builder {
-    /// Adds a task; constant time.
+    /// Adds a task. Amortised constant time.
     pub(crate) fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError> {
         check_task(task, self.line)?;
         if self.tasks.len() >= MOST_TASKS {
@@ -83,11 +92,7 @@ impl Builder {
             ));
         }
         if !self.ids.insert(task.id, &self.tasks) {
-            let text = format!(
-                "task {} is declared twice; give every task an ID of its own",
-                task.id
-            );
-            return Err(TraceError::at(self.line, text));
+            return Err(declared_twice(task.id, self.line));
         }
         let name = task.name.map_or(NONE, |name| self.names.index(name));
         self.tasks.push(Task {
@@ -103,7 +108,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds an edge between two IDs, which need not be there yet.
+    /// Adds an edge between two IDs, which need not be declared yet.
     pub(crate) fn edge(&mut self, from: u32, to: u32, fork: bool) -> Result<(), TraceError> {
         if self.edges >= NONE as usize {
             return Err(TraceError::at(
@@ -117,7 +122,7 @@ impl Builder {
             zigzag(i64::from(to) - i64::from(from)) << 1 | u64::from(fork),
         );
         put_varint(&mut self.log, self.line.saturating_sub(self.last.line));
-        self.last = Told {
+        self.last = LoggedEdge {
             from,
             to,
             fork,
@@ -127,37 +132,37 @@ impl Builder {
         Ok(())
     }
 
-    fn told(&self) -> impl Iterator<Item = Told> + '_ {
+    fn logged_edges(&self) -> impl Iterator<Item = LoggedEdge> + '_ {
         let mut log = Varints::new(&self.log);
-        let mut told = Told::default();
+        let mut edge = LoggedEdge::default();
         std::iter::from_fn(move || {
-            let from = i64::from(told.from) + log.zigzag()?;
+            let from = i64::from(edge.from) + log.zigzag()?;
             let to = log.varint()?;
-            told = Told {
+            edge = LoggedEdge {
                 from: from as u32,
                 to: (from + unzigzag(to >> 1)) as u32,
                 fork: to & 1 != 0,
-                line: told.line + log.varint()?,
+                line: edge.line + log.varint()?,
             };
-            Some(told)
+            Some(edge)
         })
     }
 
-    /// Resolves IDs, counts dependencies, and makes sure that every task can run.
+    /// Resolves the IDs of edges, counts dependencies and checks that every task can run.
     ///
-    /// Linear in tasks and edges; 8 bytes a task and 4 an edge on top while it works.
+    /// Linear in tasks and edges; needs 8 bytes a task and 4 an edge of temporary memory.
     pub(crate) fn finish(mut self) -> Result<(Graph, Words), TraceError> {
         let count = self.tasks.len();
         let mut first_edge = vec![0_u32; count + 1];
-        for told in self.told() {
-            let from = self.resolve(told, told.from)?;
-            let to = self.resolve(told, told.to)?;
+        for edge in self.logged_edges() {
+            let from = self.resolve(edge, edge.from)?;
+            let to = self.resolve(edge, edge.to)?;
             if from == to {
                 let text = format!(
                     "a cycle: task {} waits for itself; remove this line",
-                    told.from
+                    edge.from
                 );
-                return Err(TraceError::at(told.line, text));
+                return Err(TraceError::at(edge.line, text));
             }
             first_edge[from as usize + 1] += 1;
         }
@@ -165,13 +170,13 @@ impl Builder {
             first_edge[i + 1] += first_edge[i];
         }
         let mut edges = vec![Edge::new(0, false); self.edges];
-        for told in self.told() {
-            let (from, to) = (self.resolve(told, told.from)?, self.resolve(told, told.to)?);
+        for edge in self.logged_edges() {
+            let (from, to) = (self.resolve(edge, edge.from)?, self.resolve(edge, edge.to)?);
             let free = &mut first_edge[from as usize];
-            edges[*free as usize] = Edge::new(to, told.fork);
+            edges[*free as usize] = Edge::new(to, edge.fork);
             *free += 1;
         }
-        // Each begin was moved to its end, which is the next one's begin.
+        // `first_edge[i]` has advanced to the end of task i's edges, which is where those of task i + 1 begin.
         first_edge.copy_within(0..count, 1);
         first_edge[0] = 0;
         self.ids = IdMap::default();
@@ -186,14 +191,14 @@ impl Builder {
         }
     }
 
-    fn resolve(&self, told: Told, id: u32) -> Result<u32, TraceError> {
+    fn resolve(&self, edge: LoggedEdge, id: u32) -> Result<u32, TraceError> {
         self.ids.get(id, &self.tasks).ok_or_else(|| {
-            let word = if told.fork { "fork" } else { "dep" };
+            let word = if edge.fork { "fork" } else { "dep" };
             TraceError::at(
-                told.line,
+                edge.line,
                 format!(
                     "`{word} {} {}`: there is no task {id}; declare it or remove this line",
-                    told.from, told.to
+                    edge.from, edge.to
                 ),
             )
         })
@@ -203,17 +208,17 @@ impl Builder {
     fn cycle(&self, graph: &Graph, from: u32, to: u32) -> TraceError {
         let (from, to) = (graph.tasks[from as usize].id, graph.tasks[to as usize].id);
         let line = self
-            .told()
-            .find(|told| (told.from, told.to) == (from, to))
-            .map_or(0, |told| told.line);
+            .logged_edges()
+            .find(|edge| (edge.from, edge.to) == (from, to))
+            .map_or(0, |edge| edge.line);
         let text = cycle_text(from, to);
         TraceError::at(line, text)
     }
 }
 
-/// Makes one edge of those between one pair, at the place of the first; it is a fork if one of them is.
+/// Merges the edges of each pair into one at the place of the first, which is a fork if one of them is.
 ///
-/// `marks` has [`NONE`] for each task; the array of edges keeps its order.
+/// `marks` must hold [`NONE`] for each task. The edges keep their order.
 fn unite(first_edge: &mut [u32], edges: &mut Vec<Edge>, marks: &mut [u32]) {
     let mut kept = 0;
     for from in 0..marks.len() {

@@ -1,8 +1,8 @@
 //! Recorded task graphs: what each task computes, fetches, reads and writes, and which task waits for which.
 //!
 //! A trace has two forms of the same content: text (`.tnt`), which people and scripts write, and a compact binary form (`.tnb`) for
-//! recordings of several hundred million records; docs/traces.md has both to the byte. [`Trace::open`] reads both. The graph is held in
-//! memory; records stay compressed, and a [`Reader`] decodes those of a task when it starts.
+//! recordings of several hundred million records. docs/traces.md specifies both byte by byte. [`Trace::open`] reads both. The graph is held
+//! in memory; records stay compressed, and a [`Reader`] decodes those of a task when the task starts.
 //!
 //! ```
 //! use tanada_trace::{Groups, Record, Trace};

@@ -1,4 +1,4 @@
-//! Makes a [`Trace`] of a file.
+//! Loading a file as a [`Trace`].
 
 use std::io::{Read, Seek};
 
@@ -6,13 +6,13 @@ use tempfile::{SpooledData, spooled_tempfile};
 
 use crate::binary::{BinaryWriter, Entry, GraphReader, Layout};
 use crate::blocks::Store;
-use crate::graph::{Graph, IdMap, NONE, Words, cycle_text};
+use crate::graph::{Graph, IdMap, NONE, Words, cycle_text, declared_twice};
 use crate::{Groups, Trace, TraceError, read_text};
 
-/// The binary form of a text beyond this size goes to a temporary file.
+/// The greatest size in bytes at which the binary form of a text stays in memory; above it, a temporary file is used.
 const IN_MEMORY: usize = 16 << 20;
 
-/// Loads a text trace: converts it, and loads that.
+/// Converts a text trace to the binary form and loads that.
 pub(crate) fn text(from: impl Read, name: &str, groups: &Groups) -> Result<Trace, TraceError> {
     let of_file = |error: TraceError| error.of_file(name);
     let mut writer = BinaryWriter::new(spooled_tempfile(IN_MEMORY)).map_err(of_file)?;
@@ -77,13 +77,7 @@ fn graph(store: &Store, layout: &Layout, groups: &Groups) -> Result<Trace, Trace
     while reader.next(&mut entry)? {
         let mut task = entry.task;
         if !ids.insert(task.id, &tasks) {
-            return Err(TraceError::at(
-                0,
-                format!(
-                    "task {} is declared twice; give every task an ID of its own",
-                    task.id
-                ),
-            ));
+            return Err(declared_twice(task.id, 0));
         }
         if task.name != NONE {
             task.name = names.index(task.name);
@@ -130,9 +124,9 @@ fn graph(store: &Store, layout: &Layout, groups: &Groups) -> Result<Trace, Trace
     Ok(trace)
 }
 
-/// Those words that are used for one thing.
+/// Those of a file's words that serve one purpose: names of tasks, of groupings, of hints.
 struct Subset {
-    /// By word, the index here.
+    /// By word of the file, its index in the subset.
     index: Vec<u32>,
     words: Vec<u32>,
 }

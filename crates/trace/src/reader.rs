@@ -1,17 +1,17 @@
-//! Decodes a task's records when it runs.
+//! Decoding a task's records while it runs.
 
 use crate::blocks::{Store, bad};
 use crate::codec::{self, PADDING, SCRATCH, Scratch, Step};
 use crate::graph::NONE;
 use crate::{Record, Trace, TraceError};
 
-/// How many records a window has.
+/// Records a window has at least, unless the task ends.
 const WINDOW: usize = 512;
 
-/// How many decompressed blocks are kept: 16 MiB.
+/// Decompressed blocks that are kept: 16 MiB.
 const CACHE: usize = 256;
 
-/// Decodes records of a [`Trace`]; holds up to 16 MiB of decompressed blocks.
+/// Decodes records of a [`Trace`]. Holds up to 16 MiB of decompressed blocks.
 #[derive(Debug)]
 pub struct Reader<'a> {
     trace: &'a Trace,
@@ -20,12 +20,12 @@ pub struct Reader<'a> {
     count: Count,
 }
 
-/// Where in a task's records a core is; some hundred bytes, and 1 KiB more while a task of more than one window runs.
+/// Position in a task's records. Some hundred bytes, and 1 KiB more while a task of more than one window runs.
 #[derive(Clone, Debug)]
 pub struct Cursor {
     place: codec::Cursor,
     task: u32,
-    /// Records of the task that were decoded.
+    /// Records of the task decoded so far.
     records: u64,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A cursor at the first record of the task with this index; costs nothing.
+    /// Returns a cursor at the first record of the task with index `task`. Decodes nothing yet.
     ///
     /// # Panics
     /// If there is no such task.
@@ -59,13 +59,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Replaces what is in `window` by the next records of the cursor's task, some hundred; by none at its end.
+    /// Replaces the content of `window` by the next records of the cursor's task: some hundred, or none at the end of the task.
     ///
-    /// A nanosecond or two a record, and about 25 microseconds for each block of them that was not read lately.
+    /// Takes one or two nanoseconds a record, and about 25 microseconds for each block that is not among those kept.
     ///
     /// # Errors
-    /// The file cannot be read or is damaged there; or this was the end of the last task, and all together do not have as many records as
-    /// the file says.
+    /// The file cannot be read or is damaged there; or this was the end of the last task, and the number of all records differs from the
+    /// footer's.
     pub fn fill(
         &mut self,
         cursor: &mut Cursor,
@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
             let bytes = self.cache.block(place.block, self.trace)?;
             match codec::decode(bytes, place, window, WINDOW, &mut self.scratch) {
                 Some(Step::Full) => {
-                    place.keep(window);
+                    place.keep_recent(window);
                     return Ok(());
                 }
                 Some(Step::End) => place.block = NONE,
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
                 Some(Step::NextBlock) | None => {
                     let block = self.trace.blocks[place.block as usize];
                     place.block = NONE;
-                    return Err(bad(block, "its records make no sense"));
+                    return Err(bad(block, "its records are invalid"));
                 }
             }
         }
@@ -110,12 +110,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether the tasks have as many records as the file says: known when each was read to its end.
+/// Compares the number of records with the footer's, once each task was read to its end.
 #[derive(Debug)]
 struct Count {
-    /// A bit for each task that was.
+    /// One bit a task: set if it was read to its end.
     ended: Vec<u64>,
-    /// How many tasks were not.
+    /// Tasks that were not read to their end yet.
     left: usize,
     records: u64,
 }
@@ -129,7 +129,7 @@ impl Count {
         }
     }
 
-    /// The cursor's task was read to its end, perhaps not for the first time.
+    /// Notes the end of the cursor's task. A task that is read again counts once.
     fn end(&mut self, cursor: &Cursor, expected: u64) -> Result<(), TraceError> {
         let (word, bit) = (cursor.task as usize / 64, 1 << (cursor.task % 64));
         if self.ended[word] & bit != 0 {
@@ -158,10 +158,10 @@ fn wrong_count(records: u64, expected: u64) -> TraceError {
     TraceError::content("", text)
 }
 
-/// Decompressed blocks, those used last.
+/// The decompressed blocks that were used last.
 #[derive(Debug)]
 struct Cache {
-    /// Where a block is kept, or [`NONE`].
+    /// By block, its index in `slots`, or [`NONE`].
     slot_of: Vec<u32>,
     slots: Vec<Slot>,
     packed: Vec<u8>,

@@ -15,7 +15,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word that stands for it in a text trace.
+    /// Returns the word of this kind in a text trace.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -27,19 +27,19 @@ impl Kind {
     }
 }
 
-/// One thing that a task does.
+/// One step of a task: computation or one memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Cycles, when `kind` is [`Kind::Compute`]; otherwise the address of the first byte.
+    /// Cycles if `kind` is [`Kind::Compute`]; otherwise the address of the first byte.
     pub value: u64,
-    /// Bytes, 1 or more, and `value + size - 1` does not pass 2^64-1; 0 when `kind` is [`Kind::Compute`].
+    /// Bytes: at least 1, and `value + size - 1` does not pass 2^64-1; 0 if `kind` is [`Kind::Compute`].
     pub size: u32,
-    /// What is done.
+    /// Computation or the kind of access.
     pub kind: Kind,
 }
 
 impl Record {
-    /// Computation of `cycles` cycles.
+    /// Returns a computation of `cycles` cycles.
     #[must_use]
     pub const fn compute(cycles: u64) -> Self {
         Self {
@@ -49,37 +49,29 @@ impl Record {
         }
     }
 
-    /// Instruction fetch of `size` bytes.
+    /// Returns an instruction fetch of `size` bytes at `address`.
     #[must_use]
     pub const fn fetch(address: u64, size: u32) -> Self {
-        Self {
-            value: address,
-            size,
-            kind: Kind::Fetch,
-        }
+        Self::access(Kind::Fetch, address, size)
     }
 
-    /// Read of `size` bytes.
+    /// Returns a read of `size` bytes at `address`.
     #[must_use]
     pub const fn read(address: u64, size: u32) -> Self {
-        Self {
-            value: address,
-            size,
-            kind: Kind::Read,
-        }
+        Self::access(Kind::Read, address, size)
     }
 
-    /// Write of `size` bytes.
+    /// Returns a write of `size` bytes at `address`.
     #[must_use]
     pub const fn write(address: u64, size: u32) -> Self {
-        Self {
-            value: address,
-            size,
-            kind: Kind::Write,
-        }
+        Self::access(Kind::Write, address, size)
     }
 
-    /// Whether a trace may hold it: the sizes and the end of the address range as the fields say.
+    const fn access(kind: Kind, value: u64, size: u32) -> Self {
+        Self { value, size, kind }
+    }
+
+    /// Returns whether a trace may hold this record: size and address are as their fields document.
     #[must_use]
     pub const fn is_valid(self) -> bool {
         match self.kind {

@@ -1,4 +1,4 @@
-//! Where a trace is written to.
+//! The interface through which traces are written.
 
 use crate::{Record, TraceError};
 
@@ -15,7 +15,7 @@ pub struct Grouping<'a> {
 
 /// A task that is being written; its records follow.
 ///
-/// Names are words: not empty, without spaces, ASCII control characters and `#`; names of groupings and hints also without `=`.
+/// Names are words: not empty, without spaces, ASCII control characters and `#`. Names of groupings and hints have no `=` either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NewTask<'a> {
     /// Unique in the trace.
@@ -26,43 +26,43 @@ pub struct NewTask<'a> {
     pub s: u32,
     /// Depth in the tree of forks.
     pub depth: u32,
-    /// What tasks of this kind are called: a stage, a kernel.
+    /// The name of this kind of task: a stage, a kernel.
     pub name: Option<&'a str>,
-    /// Further groupings of the same task, each name once.
+    /// Further groupings of the task, each name once.
     pub groupings: &'a [Grouping<'a>],
     /// Further hints as (name, value), each name once.
     pub hints: &'a [(&'a str, &'a str)],
 }
 
-/// Takes a trace item by item: what recorders, importers and the text parser write into.
+/// Receives a trace item by item from recorders, importers and the text parser.
 ///
-/// Records belong to the task that was named last. Dependencies may be told at any time, also of tasks that come later.
+/// Records belong to the task that was added last. Edges may be added at any time, also between tasks that come later.
 pub trait Sink {
-    /// Begins a task.
+    /// Starts a task.
     ///
     /// # Errors
-    /// The ID was there already, a name is no word, or the file cannot be written.
+    /// The ID exists already, a name is no word, or the file cannot be written.
     fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError>;
 
-    /// Adds a record to the task that was begun last.
+    /// Adds a record to the last task.
     ///
     /// # Errors
     /// There is no task yet, the record is not valid ([`Record::is_valid`]), or the file cannot be written.
     fn record(&mut self, record: Record) -> Result<(), TraceError>;
 
-    /// Task `to` waits for task `from`, both by ID; `fork`: `to` is a child that is forked when `from` ends.
+    /// Adds an edge: task `to` waits for task `from`, both by ID. If `fork`, `to` is a child that is forked when `from` ends.
     ///
     /// # Errors
-    /// The file cannot be written. Unknown IDs and cycles are found at the end.
+    /// The file cannot be written. Unknown IDs and cycles are reported at the end.
     fn edge(&mut self, from: u32, to: u32, fork: bool) -> Result<(), TraceError>;
 
-    /// What is told next comes from this line of a text: for messages only.
+    /// Sets the line of a text from which the next items come, for error messages.
     fn at_line(&mut self, line: u64) {
         let _ = line;
     }
 }
 
-/// Whether `word` can stand in a line of text: a name (`equals` false: no `=` either) or a value.
+/// Returns whether `word` can stand in a line of text: as a value, or as a name (`equals` false: without `=`).
 pub(crate) fn is_word(word: &str, equals: bool) -> bool {
     !word.is_empty()
         && word
@@ -74,7 +74,7 @@ pub(crate) fn is_word(word: &str, equals: bool) -> bool {
 pub(crate) fn check_task(task: &NewTask<'_>, line: u64) -> Result<(), TraceError> {
     let bad = |what: &str, word: &str| {
         let text = format!(
-            "{what} `{}` of task {} is no word: no spaces, control characters or `#`, and not empty",
+            "{what} `{}` of task {} is not a word: a word is not empty and has no spaces, control characters or `#`",
             word.escape_debug(),
             task.id
         );

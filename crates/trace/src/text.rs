@@ -12,30 +12,30 @@ use line::Parser;
 pub use write::TextWriter;
 pub(crate) use write::check_record;
 
-/// How much is read at once.
+/// Bytes read at once.
 const CHUNK: usize = 256 << 10;
 
-/// The longest line, its comment not counted.
+/// The longest line in bytes without its comment.
 pub(crate) const LONGEST_LINE: usize = 64 << 10;
 
-/// Reads a text trace into `sink`; `name` stands in messages.
+/// Reads a text trace into `sink`; error messages call it `name`.
 ///
-/// Linear time and constant memory; some 8 million lines a second.
+/// Linear time, constant memory; some 8 million lines a second.
 ///
 /// # Errors
-/// `from` cannot be read, a line is no line of a trace, or `sink` refuses an item; the error names the line.
+/// `from` cannot be read, a line is invalid, or `sink` refuses an item. The error names the line.
 pub fn read_text(mut from: impl Read, name: &str, sink: &mut impl Sink) -> Result<(), TraceError> {
     let mut parser = Parser::new(sink);
     feed(&mut from, &mut parser).map_err(|error| error.of_file(name))
 }
 
-/// A line without the carriage return that stands before its line feed in files of some systems.
+/// Returns `line` without the carriage return that precedes the line feed in files of some systems.
 #[inline]
 pub(crate) fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// A line or word as a message can show it: escaped, and its beginning only.
+/// Returns a line or word as a message can show it: escaped and shortened.
 #[cold]
 pub(crate) fn show(text: &[u8]) -> String {
     const MOST: usize = 60;
@@ -49,7 +49,7 @@ pub(crate) fn show(text: &[u8]) -> String {
 
 fn feed(from: &mut impl Read, parser: &mut Parser<'_, impl Sink>) -> Result<(), TraceError> {
     let mut buffer = vec![0; CHUNK];
-    // Bytes of a line that has no end yet; and whether a comment goes on that is longer than the buffer.
+    // The length of an incomplete line at the start of the buffer, and whether that line is a comment longer than the buffer.
     let (mut have, mut comment) = (0, false);
     loop {
         let count = match from.read(&mut buffer[have..]) {
@@ -59,7 +59,7 @@ fn feed(from: &mut impl Read, parser: &mut Parser<'_, impl Sink>) -> Result<(), 
         };
         let end = have + count;
         let mut begin = 0;
-        // What was there before has no line end in it.
+        // The bytes before `have` were searched already and have no line end.
         let mut search = have;
         while let Some(length) = memchr(b'\n', &buffer[search..end]) {
             if !std::mem::take(&mut comment) {
@@ -79,7 +79,7 @@ fn feed(from: &mut impl Read, parser: &mut Parser<'_, impl Sink>) -> Result<(), 
         if comment {
             have = 0;
         } else if have == buffer.len() {
-            // Longer than any line may be, so either refused or a comment whose end is not needed.
+            // No line end in a full buffer: the line is too long and is refused, or it is a comment whose rest is skipped.
             parser.line(&buffer)?;
             (have, comment) = (0, true);
         }

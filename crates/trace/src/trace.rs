@@ -11,7 +11,7 @@ use crate::{Reader, TraceError, load};
 /// One task of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Task {
-    /// As the trace numbers it; unique, and not its index.
+    /// The ID in the trace file: unique, and not the index.
     pub id: u32,
     /// T group of the selected grouping; 0 is the exception group.
     pub t: u32,
@@ -19,17 +19,17 @@ pub struct Task {
     pub s: u32,
     /// Depth in the tree of forks.
     pub depth: u32,
-    /// Index into [`Trace::names`]; `u32::MAX` when it has none.
+    /// Index into [`Trace::names`]; `u32::MAX` if it has none.
     pub name: u32,
-    /// Its dependency count at the start.
+    /// Its dependency count before the run.
     pub waits: u32,
-    /// The block where its records begin.
+    /// The block in which its records begin.
     pub(crate) block: u32,
-    /// Where in that block.
+    /// The position in that block (see `codec`).
     pub(crate) offset: u32,
 }
 
-/// A task that waits for another.
+/// A dependency, seen from the task that is waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Edge(u32);
 
@@ -38,13 +38,13 @@ impl Edge {
         Self(to << 1 | fork as u32)
     }
 
-    /// The index of the task that waits.
+    /// Returns the index of the task that waits.
     #[must_use]
     pub const fn to(self) -> u32 {
         self.0 >> 1
     }
 
-    /// Whether the task that waits is a child that is forked when the other ends.
+    /// Returns whether the waiting task is a child that is forked when the other task ends.
     #[must_use]
     pub const fn is_fork(self) -> bool {
         self.0 & 1 != 0
@@ -62,21 +62,22 @@ impl std::fmt::Debug for Edge {
     }
 }
 
-/// Which groups of a trace's tasks count.
+/// The grouping of a trace's tasks that a command uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Groups {
-    /// Those of `T=` and `S=`.
+    /// The groups of `T=` and `S=`.
     #[default]
     Plain,
-    /// Those of `T:NAME=` and `S:NAME=`; a task without them is in group 0.
+    /// The groups of `T:NAME=` and `S:NAME=`; a task without them is in group 0.
     Named(String),
     /// All tasks are in group 0.
     None,
 }
 
-/// A task graph in memory; records stay compressed.
+/// A task graph in memory, whose records stay compressed.
 ///
-/// At most 40 bytes a task and a dependency together, and 12 a hint; records are in a file, or in memory while they are few.
+/// Takes at most 40 bytes for a task and a dependency together, and 12 for a hint. The compressed records stay in the file, or in memory if
+/// they are few.
 #[derive(Debug, Default)]
 pub struct Trace {
     pub(crate) name: String,
@@ -92,13 +93,13 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Reads a trace in either form, told apart by the first bytes.
+    /// Reads a trace of either form, recognised by its first bytes.
     ///
-    /// A text is converted while it is read, some ten million records a second; of a binary trace only the graph is read, some ten million
-    /// tasks a second.
+    /// A text is converted while it is read, at some ten million records a second. Of a binary trace only the graph is read, at some ten
+    /// million tasks a second.
     ///
     /// # Errors
-    /// The file cannot be read, or is no valid trace, or no task has the grouping that was asked for.
+    /// The file cannot be read or is no valid trace, or no task has the grouping that `groups` names.
     pub fn open(path: &Path, groups: &Groups) -> Result<Self, TraceError> {
         let name = path.display().to_string();
         match Input::open(path)? {
@@ -107,10 +108,10 @@ impl Trace {
         }
     }
 
-    /// Reads a trace of either form out of memory; `name` stands in messages.
+    /// Reads a trace of either form from memory; error messages call it `name`.
     ///
     /// # Errors
-    /// It is no valid trace, or no task has the grouping that was asked for.
+    /// The bytes are no valid trace, or no task has the grouping that `groups` names.
     pub fn parse(bytes: &[u8], name: &str, groups: &Groups) -> Result<Self, TraceError> {
         if bytes.starts_with(&MAGIC) {
             load::binary(
@@ -124,31 +125,31 @@ impl Trace {
         }
     }
 
-    /// The tasks in declaration order.
+    /// Returns the tasks in declaration order.
     #[must_use]
     pub fn tasks(&self) -> &[Task] {
         &self.graph.tasks
     }
 
-    /// How many tasks there are.
+    /// Returns the number of tasks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.graph.tasks.len()
     }
 
-    /// Whether there are no tasks.
+    /// Returns whether there are no tasks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.graph.tasks.is_empty()
     }
 
-    /// The distinct names of tasks.
+    /// Returns the distinct names of tasks.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The name of the task with this index; empty when it has none.
+    /// Returns the name of the task with index `task`; empty if it has none.
     ///
     /// # Panics
     /// If there is no such task.
@@ -159,7 +160,8 @@ impl Trace {
             .map_or("", |name| name)
     }
 
-    /// Who waits for the task with this index: in declaration order of the dependencies, each pair once, at the place of the first.
+    /// Returns the tasks that wait for the task with index `task`: in declaration order of the dependencies, each pair once, at the place
+    /// of its first dependency.
     ///
     /// # Panics
     /// If there is no such task.
@@ -169,13 +171,13 @@ impl Trace {
         &self.graph.edges[first[0] as usize..first[1] as usize]
     }
 
-    /// Names of further groupings that some task has.
+    /// Returns the names of the further groupings that occur.
     #[must_use]
     pub fn groupings(&self) -> &[String] {
         &self.groupings
     }
 
-    /// What the task with this index has as `h:NAME=VALUE`. Logarithmic in the number of hints.
+    /// Returns the value of the hint `h:NAME=VALUE` of the task with index `task`. Logarithmic in the number of hints.
     #[must_use]
     pub fn hint(&self, task: u32, name: &str) -> Option<&str> {
         let begin = self.hints.partition_point(|hint| hint.0 < task);
@@ -186,14 +188,14 @@ impl Trace {
             .map(|hint| &*self.hint_words[hint.2 as usize])
     }
 
-    /// How many records there are. Of a binary file it is what its footer says; a [`Reader`] that came to the end of all tasks has
-    /// checked it.
+    /// Returns the number of records. For a binary file it is the footer's number, which a [`Reader`] has verified once it reached the end
+    /// of all tasks.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// A reader of the records; each simulation has its own.
+    /// Returns a reader of the records; each simulation has its own.
     ///
     /// # Errors
     /// None today.

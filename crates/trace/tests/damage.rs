@@ -1,4 +1,4 @@
-//! Binary traces that are cut, changed or made up: a clear error, never a panic, never other content.
+//! Binary traces that are cut, changed or made up lead to a clear error: never to a panic, never to other content.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use tanada_trace::{Groups, Kind, Record, Trace, TraceError, convert, fuzzing::file_of};
 
-/// All that a file says, if it can be read to its end.
+/// Returns everything in a file that can be read to its end.
 fn read_all(bytes: &[u8]) -> Result<(Vec<tanada_trace::Task>, Vec<Record>), TraceError> {
     let trace = Trace::parse(bytes, "in.tnb", &Groups::Plain)?;
     let mut reader = trace.reader()?;
@@ -50,7 +50,7 @@ fn sample() -> Vec<u8> {
 }
 
 #[test]
-fn every_cut_is_told() {
+fn every_cut_is_reported() {
     let bytes = sample();
     for length in 0..bytes.len() {
         let message = read_all(&bytes[..length]).unwrap_err().to_string();
@@ -64,7 +64,7 @@ fn every_cut_is_told() {
 }
 
 #[test]
-fn every_changed_bit_is_told() {
+fn every_changed_bit_is_reported() {
     let bytes = sample();
     let good = read_all(&bytes).unwrap();
     assert!(good.1.len() > 3000);
@@ -72,21 +72,21 @@ fn every_changed_bit_is_told() {
         let mut changed = bytes.clone();
         changed[at / 8] ^= 1 << (at % 8);
         let error = read_all(&changed)
-            .expect_err("a bit that nobody looks at")
+            .expect_err("an unchecked bit")
             .to_string();
         assert!(error.starts_with("in.tnb:"), "{error}");
     }
 }
 
 #[test]
-fn what_is_wrong_is_told() {
+fn errors_name_the_fault() {
     let bytes = sample();
     let with = |at: usize, byte: u8| {
         let mut changed = bytes.clone();
         changed[at] = byte;
         read_all(&changed).unwrap_err().to_string()
     };
-    let version = "in.tnb: version 2 of the binary form is not known here, only 1; convert it with the program that wrote it";
+    let version = "in.tnb: version 2 of the binary form is not supported, only 1 is; convert it with the program that wrote it";
     assert_eq!(with(8, 2), version);
     let block = with(20, !bytes[20]);
     assert!(
@@ -99,7 +99,7 @@ fn what_is_wrong_is_told() {
     assert_eq!(with(bytes.len() - 30, !bytes[bytes.len() - 30]), footer);
 }
 
-/// A short file that says it has 2^40 tasks or blocks.
+/// A short file that claims 2^40 tasks or blocks.
 #[test]
 fn claims_are_not_believed() {
     for tasks in [1, 1 << 20, (1 << 31) - 1, 1 << 40, u64::MAX] {
@@ -116,12 +116,12 @@ fn claims_are_not_believed() {
     }
 }
 
-/// Where the footer begins.
+/// Returns the position of the footer.
 fn footer(bytes: &[u8]) -> usize {
     bytes.len() - 56
 }
 
-/// Puts `value` in the place of a number of the footer, and makes its checksum right.
+/// Replaces a number of the footer by `value` and corrects its checksum.
 fn forge(bytes: &mut [u8], number: usize, value: u64) {
     let footer = footer(bytes);
     bytes[footer + number * 8..][..8].copy_from_slice(&value.to_le_bytes());
@@ -142,7 +142,7 @@ fn every_number_of_the_footer_is_checked() {
             forge(&mut forged, number, wrong);
             let begin = Instant::now();
             let error = read_all(&forged)
-                .expect_err("a number that nobody looks at")
+                .expect_err("an unchecked number")
                 .to_string();
             assert!(begin.elapsed() < Duration::from_secs(1), "{error}");
             assert!(error.starts_with("in.tnb: damaged: "), "{error}");
@@ -169,20 +169,20 @@ fn every_number_of_the_footer_is_checked() {
             "in.tnb: damaged: its footer counts {more} records, but its tasks have only {records}; {again}"
         )
     );
-    // What nothing of this size can hold is refused before a record is read.
+    // A count that the blocks cannot hold is refused before a record is read.
     let opened = Trace::parse(&with(1 << 50), "in.tnb", &Groups::Plain);
     assert_eq!(
         opened.unwrap_err().to_string(),
         "in.tnb: damaged: its footer counts more than its blocks can hold"
     );
-    // Who converts it is told as well.
+    // A conversion reports the wrong count as well.
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (folder.path().join("in.tnb"), folder.path().join("out.tnt"));
     std::fs::write(&from, with(less)).unwrap();
     assert!(convert(&from, &to).is_err() && !to.exists());
 }
 
-/// Tasks that are read several times, by several cursors, or not at all, are no wrong count.
+/// Tasks that are read several times, by several cursors, or not at all do not change the count.
 #[test]
 fn tasks_may_be_read_again() {
     let bytes = sample();
@@ -202,20 +202,20 @@ fn tasks_may_be_read_again() {
     assert!(records > 4 * trace.records());
 }
 
-/// A task graph of one task whose records begin at the begin of the first block.
+/// The bytes of a graph of one task whose records begin at the start of the first block.
 const ONE_TASK: [u8; 11] = [0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0];
 
-/// Operations and what stands apart of them, as a block.
-fn block(ops: &[u8], apart: &[u8]) -> Vec<u8> {
-    [&(ops.len() as u32).to_le_bytes(), ops, apart].concat()
+/// A block of these operations and operands.
+fn block(ops: &[u8], operands: &[u8]) -> Vec<u8> {
+    [&(ops.len() as u32).to_le_bytes(), ops, operands].concat()
 }
 
 #[test]
 fn operations_as_documented() {
-    let records = |ops: &[u8], apart: &[u8], count| {
-        read_all(&file_of(&block(ops, apart), &ONE_TASK, [1, 0, count])).map(|read| read.1)
+    let records = |ops: &[u8], operands: &[u8], count| {
+        read_all(&file_of(&block(ops, operands), &ONE_TASK, [1, 0, count])).map(|read| read.1)
     };
-    // Read of 8 bytes at 0x10; the same distance again; behind it; computation of 200 cycles; as many again, three times.
+    // A read of 8 bytes at 0x10; one at the same distance; one behind it; 200 cycles of computation; a run of 3 more of those.
     let read = Kind::Read as u8;
     let ops = [
         read | 3 << 2 | 2 << 5,
@@ -235,7 +235,7 @@ fn operations_as_documented() {
         Record::compute(200),
     ];
     assert_eq!(records(&ops, &[0x90, 200, 3], 7).unwrap(), expected);
-    // A loop of two, of which five records come.
+    // A loop of period 2 that ends in the middle of its third round.
     let ops = [
         read | 3 << 2 | 2 << 5,
         3 << 2,
@@ -255,15 +255,19 @@ fn operations_as_documented() {
         expected
     );
 
-    for (ops, apart, what) in [
+    // Enough records before the loop that only its period is at fault.
+    let long_loop = [&[0; 66][..], &[0xe8, 0xe0]].concat();
+    for (ops, operands, what) in [
         (&[][..], &[][..], "no end"),
-        (&[0xe4], &[], "goes on in a block that is not there"),
-        (&[0xec], &[], "an operation that there is not"),
-        (&[0xfc], &[], "an operation that there is not"),
-        (&[0xe8, 0xe0], &[1, 1, 0], "a loop of one"),
-        (&[0xe8, 0xe0], &[2, 1, 0], "a loop of nothing"),
-        (&[0, 0, 0, 0, 0xe8, 0xe0], &[33, 1, 0], "too long a loop"),
-        (&[1 << 2 | 4 << 5, 0xe0], &[0], "a run of nothing"),
+        (&[0xe4], &[], "continues in a missing block"),
+        (&[0xec], &[], "an unknown control operation"),
+        (&[0xfc], &[], "an unknown control operation"),
+        (&[0xe8, 0xe0], &[1, 1, 0], "a loop of period 1 at the start"),
+        (&[0xe8, 0xe0], &[2, 1, 0], "a loop of period 2 at the start"),
+        (&[0, 0, 0xe8, 0xe0], &[0, 1, 0], "a loop of period 0"),
+        (&[0, 0, 0xe8, 0xe0], &[0, 0, 0], "no records of period 0"),
+        (&long_loop, &[33, 40, 0], "a loop of period 33"),
+        (&[1 << 2 | 4 << 5, 0xe0], &[0], "a run of 0 records"),
         (
             &[read | 7 << 2 | 2 << 5, 0xe0],
             &[0xff; 8],
@@ -280,10 +284,10 @@ fn operations_as_documented() {
             "a run below 0",
         ),
     ] {
-        let error = records(ops, apart, 1).expect_err(what).to_string();
+        let error = records(ops, operands, 1).expect_err(what).to_string();
         assert!(
             error.starts_with("in.tnb: damaged: the block of ")
-                && error.contains(": its records make no sense"),
+                && error.contains(": its records are invalid"),
             "{what}: {error}"
         );
     }
@@ -293,8 +297,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 400 }))]
 
     #[test]
-    fn any_operations(ops in proptest::collection::vec(any::<u8>(), 0..200), apart in proptest::collection::vec(any::<u8>(), 0..900)) {
-        let _ = read_all(&file_of(&block(&ops, &apart), &ONE_TASK, [1, 0, 0]));
+    fn any_operations(ops in proptest::collection::vec(any::<u8>(), 0..200), operands in proptest::collection::vec(any::<u8>(), 0..900)) {
+        let _ = read_all(&file_of(&block(&ops, &operands), &ONE_TASK, [1, 0, 0]));
     }
 
     #[test]

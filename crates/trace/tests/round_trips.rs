@@ -1,4 +1,4 @@
-//! What is written is read: text to binary to text, with any content.
+//! Reading returns what was written: text to binary to text, with any content.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Model, from_text, model, to_binary, to_text};
 use proptest::prelude::*;
 use tanada_trace::{Groups, Trace};
 
-/// All records of a task, by a reader.
+/// Returns all records of a task.
 fn records(trace: &Trace, task: u32) -> Vec<tanada_trace::Record> {
     let mut reader = trace.reader().unwrap();
     let (mut cursor, mut window, mut all) = (reader.start(task), Vec::new(), Vec::new());
@@ -41,7 +41,7 @@ fn check(trace: &Trace, model: &Model, groups: &Groups) {
         for (name, value) in &task.hints {
             assert_eq!(trace.hint(i as u32, name), Some(value.as_str()));
         }
-        assert_eq!(trace.hint(i as u32, "nobody-has-this"), None);
+        assert_eq!(trace.hint(i as u32, "no-such-hint"), None);
         let edges: Vec<_> = trace
             .successors(i as u32)
             .iter()
@@ -75,7 +75,7 @@ proptest! {
             check(&Trace::parse(&text, "text", groups).unwrap(), &model, groups);
             check(&Trace::parse(&binary, "binary", groups).unwrap(), &model, groups);
         }
-        // Text to binary: the same bytes as if it had been written so; and back.
+        // Text to binary has the same bytes as writing binary directly; then back to text.
         prop_assert!(common::text_to_binary(&text) == binary);
         let again = common::binary_to_text(&binary);
         prop_assert_eq!(from_text(&again), from_text(&text));
@@ -108,7 +108,7 @@ fn a_trace_without_tasks() {
 
 #[test]
 fn a_task_of_many_blocks() {
-    // Without any pattern, so that each record takes most of the bytes that one can.
+    // Without any pattern, so that each record takes nearly the most bytes possible.
     let mut state = 7_u64;
     let mut random = || {
         state = state
@@ -138,7 +138,7 @@ fn a_task_of_many_blocks() {
 
 #[test]
 fn loops_across_windows() {
-    // Loops of all periods up to beyond the longest that is known, each longer than a window.
+    // Loops of all periods up to beyond the longest, each longer than a window.
     for period in 1..40_u64 {
         let mut records = Vec::new();
         for round in 0..1500 / period + 3 {

@@ -76,7 +76,7 @@ fn chart(policy: &str, stream: &[u8]) -> Result<Timeline> {
     };
     decode(&pool, stream, &options, &Cancel::new(), |_| ())?;
     let label = format!("{policy}, picture {PICTURE}");
-    let mut chart = recorder.take(&label, policy, pool.workers()).timeline;
+    let mut chart = recorder.take().timeline(&label, policy, pool.workers());
     let name = |event: &Event| chart.names[event.name as usize].as_str();
     let reconstruction = |event: &Event| !["entropy", "build", "output"].contains(&name(event));
     let first = chart

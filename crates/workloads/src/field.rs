@@ -2,9 +2,9 @@
 //!
 //! A [`Field`] hands out guards of rectangles through `&self`. The caller promises that a rectangle that is held for writing overlaps no
 //! other that is held at the same time; the dependencies between tasks keep the promise. Builds with debug assertions check it at every
-//! guard and panic when it is broken; release builds pay nothing. Bounds are checked in every build.
+//! guard and panic if the promise is broken; release builds pay nothing. Bounds are checked in every build.
 //!
-//! `plane.rs` of `tanada-h264` keeps the same contract for the samples of a picture, and says why these are two.
+//! `plane.rs` of `tanada-h264` has the same contract for the samples of a picture, and explains why there are two such modules.
 
 use crate::pass::Stretch;
 use std::cell::UnsafeCell;
@@ -26,13 +26,14 @@ pub(crate) const LINE: usize = 16;
 /// Elements around a field that its users may read: its border, which stays 0.
 pub(crate) const REACH: usize = 2;
 
-/// `rows` x `columns` numbers with a border of [`REACH`] around them, at first 0, in memory that is the process's only once it was
-/// written to: so the thread that first writes a place decides which NUMA node it lies on.
+/// A field of `rows` x `columns` numbers with a border of [`REACH`] around them, at first 0.
+///
+/// The memory is mapped when it is first written: the thread that first writes a page decides which NUMA node the page lies on.
 pub(crate) struct Field {
     cells: Box<[UnsafeCell<f32>]>,
-    /// Where the first row begins: its first element behind the border begins a cache line.
+    /// Place of the first row in `cells`, such that its first element behind the border begins a cache line.
     origin: usize,
-    /// From row to row; whole cache lines, and no power of two, so that rows do not compete for the same sets of a cache.
+    /// Elements from row to row: whole cache lines, and no power of two, so that rows do not compete for the same sets of a cache.
     stride: usize,
     rows: usize,
     columns: usize,
@@ -81,8 +82,8 @@ impl Field {
         UnsafeCell::raw_get(self.cells.as_ptr()).wrapping_add(start)
     }
 
-    /// `w` points of row `y`, from column `x` on, as bytes of a field of this size, wherever it lies: rows begin cache lines behind the
-    /// border.
+    /// Returns `w` points of row `y`, from column `x` on, as bytes of the field. The offset does not depend on the field's address: it
+    /// counts from a cache line, at which the first row begins.
     #[inline(always)]
     pub(crate) fn stretch(&self, x: usize, y: usize, w: usize) -> Stretch {
         const POINT: usize = size_of::<f32>();
@@ -98,7 +99,7 @@ impl Field {
     /// Holds a rectangle for reading.
     ///
     /// # Panics
-    /// When it is not inside; in debug builds also when part of it is held for writing.
+    /// The rectangle is not inside the field; in debug builds also: a part of it is held for writing.
     #[inline]
     pub(crate) fn read(&self, rect: Rect) -> Read<'_> {
         let start = self.check(rect);
@@ -113,7 +114,7 @@ impl Field {
     /// Holds a rectangle for writing.
     ///
     /// # Panics
-    /// When it is not inside; in debug builds also when part of it is held.
+    /// The rectangle is not inside the field; in debug builds also: a part of it is held.
     #[inline]
     pub(crate) fn write(&self, rect: Rect) -> Write<'_> {
         let start = self.check(rect);
@@ -185,7 +186,7 @@ impl Read<'_> {
     pub(crate) fn row(&self, y: usize) -> &[f32] {
         assert!(y < self.rect.h);
         let start = self.start.wrapping_add(y * self.field.stride);
-        // SAFETY: `check` showed that all rows of the rectangle are inside; nobody writes to them while the guard lives.
+        // SAFETY: `check` showed that all rows of the rectangle are inside; no thread writes them while the guard lives.
         unsafe { std::slice::from_raw_parts(start, self.rect.w) }
     }
 }
@@ -210,7 +211,7 @@ impl Write<'_> {
     pub(crate) fn row(&mut self, y: usize) -> &mut [f32] {
         assert!(y < self.rect.h);
         let start = self.start.wrapping_add(y * self.field.stride);
-        // SAFETY: `check` showed that all rows of the rectangle are inside; by the contract of the module nobody else uses them while
+        // SAFETY: `check` showed that all rows of the rectangle are inside; by the contract of the module no thread uses them while
         // the guard lives, and `&mut self` lends out one row at a time.
         unsafe { std::slice::from_raw_parts_mut(start, self.rect.w) }
     }

@@ -19,17 +19,17 @@ pub(crate) struct Lines<'a> {
 /// Neighbouring points of a row, as bytes of their field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Which field: equal for equal ones, and nothing else.
+    /// The field: any number that tells fields apart.
     pub field: usize,
     /// Bytes of the field.
     pub field_bytes: u64,
     /// The first byte.
     pub offset: u64,
-    /// How many.
+    /// Bytes of the stretch.
     pub bytes: u32,
 }
 
-/// Sees what passes read, compute and write. The empty one, [`NoProbe`], costs nothing.
+/// Receives what passes read, compute and write. The empty probe, [`NoProbe`], costs nothing.
 pub trait Probe {
     /// Points are read.
     fn read(&mut self, points: Stretch) {
@@ -39,13 +39,13 @@ pub trait Probe {
     fn write(&mut self, points: Stretch) {
         let _ = points;
     }
-    /// A formula that takes so many operations a point is worked out for `w` points.
+    /// A formula of `operations` operations a point is computed for `w` points.
     fn compute(&mut self, operations: u32, w: usize) {
         let _ = (operations, w);
     }
 }
 
-/// The probe that sees nothing.
+/// The empty probe.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProbe;
 
@@ -75,7 +75,7 @@ pub(crate) trait Formula: Copy {
 /// How passes go through a tile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Passes {
-    /// Columns that are worked on at a time: four rows of so many stay in two thirds of the level-1 cache.
+    /// Columns of a block: four rows of a block fill two thirds of the level-1 cache.
     block: usize,
 }
 
@@ -97,12 +97,12 @@ impl Passes {
     ) {
         vectorised(self.pass(formula, (from, other), to, tile));
         // Behind the loops, which are to stay as the compiler makes them best.
-        self.tell::<F, P>((from, other), to, tile, probe);
+        self.report::<F, P>((from, other), to, tile, probe);
     }
 
-    /// Tells the probe of a pass what its loops did, in their order.
+    /// Reports to `probe` what the loops of a pass accessed, in their order.
     #[inline(always)]
-    fn tell<F: Formula, P: Probe>(
+    fn report<F: Formula, P: Probe>(
         self,
         (from, other): (&Field, &Field),
         to: &Field,
@@ -208,7 +208,7 @@ impl<F: Formula> Kernel for Pass<'_, F> {
     }
 }
 
-/// Holds a formula to what `vector` promises: in its plain form and in the one for this processor it sets a tile to the same bits.
+/// Asserts what `vector` promises: the plain form of a formula and the form for this processor set a tile to the same bits.
 #[cfg(test)]
 pub(crate) fn same_in_all_forms<F: Formula>(formula: F) {
     #[cfg(target_arch = "x86_64")]
@@ -216,7 +216,7 @@ pub(crate) fn same_in_all_forms<F: Formula>(formula: F) {
     #[cfg(not(target_arch = "x86_64"))]
     let chosen = false;
     if !chosen {
-        eprintln!("SKIPPED: this processor has the plain form only");
+        tanada_testing::skip("this processor has the plain form only");
         return;
     }
     const ROWS: usize = 24;

@@ -1,18 +1,18 @@
 //! Programs that go over a large field again and again, as tasks: one a tile and sweep.
 //!
-//! The field is cut into *bands* of rows, and those into *strips* of columns: a tile is band x strip. Sweep s of a tile reads what
-//! sweep s - 1 left in that tile and the rim of the four beside it, so the task (band b, strip c, sweep s) waits for those of sweep
-//! s - 1 of (b, c), (b - 1, c), (b + 1, c), (b, c - 1) and (b, c + 1). The same dependencies let sweeps write in turn into two (or more)
-//! fields: whoever still reads the place that a task overwrites is one of these five, or comes before one of them.
+//! The field is cut into *bands* of rows, and those into *strips* of columns: a tile is band x strip. Sweep s of a tile reads that tile
+//! and the rims of its four neighbours as the sweep before left them. So the task (band b, strip c, sweep s) waits for five tasks of the
+//! sweep before: (b, c), (b - 1, c), (b + 1, c), (b, c - 1) and (b, c + 1). The same dependencies allow sweeps to write in turn into two
+//! (or more) fields: a task that still reads the place that another task overwrites is one of these five, or comes before one of them.
 //!
 //! # Groups
 //!
-//! One sweep after the other, each passes over the whole field, which then comes from memory as often as there are sweeps. But (b, s)
-//! and (b - 1, s + 1) have most of their data in common. So let u = b + s (*time skewing*): a task depends on tasks of the same or a
-//! smaller u only, and a T group is all tasks of `window` x `lanes` successive u, of all strips and sweeps. In it the tasks of one sweep
-//! are `window` neighbouring bands a worker, and the next sweep's are the same, moved up by one band: so a worker fetches one band a
-//! sweep from memory and the other `window - 1` are in its cache. Strips (and, where these would become too narrow, `lanes` along u) are
-//! the S groups: each worker has a part of every T group for itself, and what it wrote is in its own cache when it reads it.
+//! If the sweeps run one after the other, each fetches the whole field from memory. But (b, s) and (b - 1, s + 1) have most of their data
+//! in common. So let u = b + s (*time skewing*): a task depends on tasks of the same or a smaller u only. A T group is all tasks of
+//! `window` x `lanes` successive u, of all strips and sweeps. Within a T group the tasks of one sweep are `window` neighbouring bands a
+//! worker; those of the next sweep are the same bands, moved up by one. So a worker fetches one band a sweep from memory, and finds the
+//! other `window - 1` in its cache. The S groups are the strips; if strips would become too narrow, several `lanes` along u share one. Each
+//! worker has a part of every T group for itself, and finds in its own cache what it wrote.
 //!
 //! [`Plan::new`] chooses the numbers from the size of that cache.
 
@@ -34,7 +34,7 @@ use tanada_runtime::{
 /// How tasks are put into groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Groups {
-    /// T: skewed over sweeps, as much as the cache of a worker holds. S: strips of columns.
+    /// T: skewed over sweeps, with as much data as the cache of a worker holds. S: strips of columns.
     Default,
     /// No groups.
     None,
@@ -76,14 +76,14 @@ impl FromStr for Groups {
 /// The caches that a worker has, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caches {
-    /// What it can count on for itself; see `Placement::own_cache_bytes`.
+    /// The cache that a worker can count on for itself; see `Placement::own_cache_bytes`.
     pub own: u64,
     /// Its level-1 data cache.
     pub l1d: u64,
 }
 
 impl Caches {
-    /// Those that a topology tells of. What it does not know is taken for 1 MiB and 32 KiB.
+    /// The caches that a topology reports; unknown ones are taken to have 1 MiB and 32 KiB.
     pub fn new(own: Option<u64>, l1d: Option<u64>) -> Self {
         Caches {
             own: own.unwrap_or(1 << 20),
@@ -105,9 +105,9 @@ pub struct Shape {
     pub rows: usize,
     /// Columns of the field.
     pub columns: usize,
-    /// How many times it is gone over.
+    /// Passes over the whole field.
     pub sweeps: u32,
-    /// Bytes of all fields together, a point.
+    /// Bytes of a point in all fields together.
     pub bytes_per_point: usize,
 }
 
@@ -130,9 +130,9 @@ pub struct Tile {
 
 /// How a field is cut into tiles and its tasks into groups.
 ///
-/// Where there are several bands, each has as many rows as a pass reads beyond its tile, or more, and so with strips and columns: hence a
-/// task needs none but its neighbours, and [`Tiled`] hands out memory by it. That is why only [`Plan::new`] makes plans and nobody changes
-/// one.
+/// If there are several bands, each has at least as many rows as a pass reads beyond its tile; the same holds for strips and columns. Hence
+/// a task reads no tile but its neighbours', which [`Tiled`] relies on when it shares memory. That is why [`Plan::new`] alone makes plans,
+/// and a plan cannot be changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     shape: Shape,
@@ -141,28 +141,29 @@ pub struct Plan {
     groups: Groups,
     bands: usize,
     strips: usize,
-    /// 0: all, since the fields fit the workers' caches.
+    /// 0: all bands, because the fields fit the workers' caches.
     window: usize,
     lanes: usize,
 }
 
-/// No strip is narrower while another worker can have rows instead: its rims are read from other workers' caches.
+/// Columns of a strip, at least, if its workers can share it by rows: the rims of a strip are read from other workers' caches.
 const NARROWEST: usize = 1024;
 
-/// The share of a worker's cache that its part of a T group is to fill: code, stacks, rims and what is on its way take the rest.
+/// The share of a worker's cache that its part of a T group fills (3/4). Code, stacks, rims and prefetched lines take the rest.
 const FILL: (u64, u64) = (3, 4);
 
-/// Bands that a worker's part of a T group is to have, with the next one: of each sweep it fetches one of them.
+/// Bands of a worker's part of a T group, the next band among them; a sweep fetches one of these from memory.
 const PARTS: usize = 8;
 
-/// Points of a task: fewer are too short for what it costs to start a task (they take about 4 us), more leave no choice to the dispatcher.
+/// Points of a task, at least and at most: a task with fewer (4 us) pays too much for its start, one with more leaves the dispatcher no
+/// choice.
 const TASK: (usize, usize) = (16 << 10, 64 << 10);
 
 impl Plan {
-    /// Cuts `shape` for so many workers with such caches.
+    /// Cuts `shape` for `workers` workers with these caches.
     ///
     /// # Panics
-    /// Where the shape is empty.
+    /// The shape is empty.
     pub fn new(shape: Shape, workers: u16, caches: Caches, groups: Groups) -> Plan {
         let Shape { rows, columns, .. } = shape;
         assert!(rows > 0 && columns > 0, "a field has points");
@@ -227,7 +228,7 @@ impl Plan {
         self.strips
     }
 
-    /// Successive bands of a sweep that one worker has in a T group; none where it has all, since the fields fit the workers' caches.
+    /// Successive bands of a sweep that one worker has in a T group; `None`: all, because the fields fit the workers' caches.
     pub fn window(&self) -> Option<usize> {
         (self.window > 0).then_some(self.window)
     }
@@ -257,17 +258,17 @@ impl Plan {
         self.field_bytes() / (self.bands * self.strips) as u64
     }
 
-    /// Bytes that the graph takes, roughly.
+    /// Bytes of the graph, roughly.
     pub fn graph_bytes(&self) -> u64 {
         self.tasks() * 256
     }
 
-    /// Whether a worker's part of all fields fits its own cache, so that groups have nothing to gain.
+    /// Whether a worker's part of all fields fits its own cache; groups then have nothing to gain.
     pub fn fits(&self) -> bool {
         self.window == 0
     }
 
-    /// Bytes that a worker's part of a T group has in all fields at a time: its window, and the band that comes next.
+    /// Bytes, in all fields, of a worker's part of a T group at a time: its window, and the band that comes next.
     pub fn group_bytes(&self) -> u64 {
         match self.window {
             0 => self.field_bytes().div_ceil(self.workers.into()),
@@ -275,8 +276,8 @@ impl Plan {
         }
     }
 
-    /// The part of its tiles that a worker fetches from outside its cache in a run by T groups, 1 being all of them in every sweep: one
-    /// band a sweep, of the window, and the whole window once a T group.
+    /// The share of its tiles that a worker fetches from outside its cache in a run by T groups; 1: all tiles in every sweep. A worker
+    /// fetches one band of the window a sweep, and the whole window once a T group.
     pub fn fetched(&self) -> f64 {
         let sweeps = f64::from(self.shape.sweeps.max(1));
         match self.window {
@@ -302,7 +303,7 @@ impl Plan {
         (TGroup(1 + t as u32), SGroup(1 + s as u32))
     }
 
-    /// All tiles, band by band: bands and strips are as equal as can be, but strips begin at cache lines.
+    /// Returns all tiles, band by band. Bands and strips have equal sizes up to rounding; strips begin at cache lines.
     pub fn tiles(&self) -> impl Iterator<Item = Tile> + use<> {
         let Plan {
             shape,
@@ -329,7 +330,8 @@ impl Plan {
         })
     }
 
-    /// Tasks without dependencies, one a tile, each in the S group that works on the tile first: who first touches the memory.
+    /// The graph that fills the fields: a task a tile, without dependencies. Each is in the S group that works on the tile first, whose
+    /// worker thereby touches the memory first.
     fn once<P: Program>(&self) -> Result<Template<'static, Work<P>>, GraphError> {
         let mut builder = TemplateBuilder::new();
         for (at, tile) in self.tiles().enumerate() {
@@ -341,7 +343,7 @@ impl Plan {
         builder.build()
     }
 
-    /// The tasks of all sweeps with their dependencies.
+    /// The graph of all sweeps.
     fn sweeps<P: Program>(&self) -> Result<Template<'static, Work<P>>, GraphError> {
         let mut builder = TemplateBuilder::new();
         self.declare(|tile, sweep, waits: &mut dyn Iterator<Item = NodeId>| {
@@ -358,7 +360,7 @@ impl Plan {
         builder.build()
     }
 
-    /// Calls `task` with the tile and sweep of each task and what `task` gave for those that it waits for, which come before.
+    /// Calls `task` for each task with its tile, its sweep, and what `task` returned for the tasks that it waits for.
     pub(crate) fn declare<N: Copy>(
         &self,
         mut task: impl FnMut(Tile, u32, &mut dyn Iterator<Item = N>) -> N,
@@ -376,7 +378,7 @@ impl Plan {
         }
     }
 
-    /// The places of a tile and of the four beside it, as far as there are such.
+    /// The places of a tile and of its neighbours, of which there are up to four.
     fn beside(&self, tile: &Tile) -> [Option<usize>; 5] {
         let at = tile.band * self.strips + tile.strip;
         [
@@ -418,31 +420,31 @@ pub trait Program: Send + Sync + Sized + 'static {
     /// The fields that these options ask for, and how their tasks are grouped.
     fn shape(options: Self::Options) -> (Shape, Groups);
 
-    /// The fields, whose memory is taken when they are filled.
+    /// Makes the fields; their memory is mapped when they are filled.
     ///
     /// # Panics
-    /// Where a field is larger than an address space.
+    /// A field is larger than an address space.
     fn new(options: Self::Options, caches: Caches) -> Self;
 
-    /// What people call a sweep.
+    /// The name of the tasks of sweep number `sweep`.
     fn name(sweep: u32, sweeps: u32) -> &'static str;
 
     /// Sets all points of a tile, in all fields, to their initial values.
     fn fill(&self, tile: Tile);
 
-    /// Goes over a tile. All that it reads of other tiles is at most two points above, below, left or right of it.
+    /// Goes over a tile. Outside of the tile it reads at most two points above, below, left and right.
     fn sweep(&self, tile: Tile, sweep: u32) {
         self.sweep_with(tile, sweep, &mut NoProbe);
     }
 
-    /// The same, for a probe to see.
+    /// As [`sweep`](Self::sweep), and reports all accesses to `probe`.
     fn sweep_with<P: Probe>(&self, tile: Tile, sweep: u32, probe: &mut P);
 
     /// Calls `row` for each row of the result.
     fn visit(&self, row: &mut dyn FnMut(&[f32]));
 }
 
-/// What tasks are given.
+/// The argument of all tasks.
 struct Work<P> {
     program: P,
     done: Done,
@@ -474,22 +476,22 @@ impl<P> fmt::Debug for Tiled<P> {
 }
 
 impl<P: Program> Tiled<P> {
-    /// Cuts the work for so many workers with such caches.
+    /// Cuts the work for `workers` workers with these caches.
     ///
     /// # Panics
-    /// Where there are no points.
+    /// There are no points.
     pub fn plan_for(options: P::Options, workers: u16, caches: Caches) -> Plan {
         let (shape, groups) = P::shape(options);
         Plan::new(shape, workers, caches, groups)
     }
 
-    /// Builds the graph of a plan for these options: some 250 bytes a task. The fields' memory is taken when they are filled.
+    /// Builds the graph of `plan`: some 250 bytes a task. The memory of the fields is mapped when they are filled.
     ///
     /// # Errors
     /// Those of a template, none of which a plan causes.
     ///
     /// # Panics
-    /// Where the fields are larger than an address space, or the plan is of another shape.
+    /// The fields are larger than an address space, or the plan is one of another shape.
     pub fn new(options: P::Options, plan: Plan) -> Result<Self, GraphError> {
         assert_eq!(
             plan.shape(),
@@ -508,17 +510,18 @@ impl<P: Program> Tiled<P> {
         })
     }
 
-    /// How it is cut.
+    /// How the field is cut.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Tells, while it runs, how far it has come.
+    /// A counter of bands that other threads read while a run goes on; see [`Plan::steps`].
     pub fn done(&self) -> Done {
         self.work.done.clone()
     }
 
-    /// Sets all points to their initial values; the first time, the worker whose S group a tile is in thereby gets its memory.
+    /// Sets all points to their initial values. The first call also places the memory of a tile on the NUMA node of the worker that has its
+    /// S group.
     ///
     /// # Errors
     /// As [`Instance::run_with_cancel`].
@@ -526,7 +529,7 @@ impl<P: Program> Tiled<P> {
         self.fill.run_with_cancel(pool, &self.work, cancel)
     }
 
-    /// Runs all sweeps as tasks, from what [`Tiled::fill`] set or the last run left.
+    /// Runs all sweeps as tasks, from the values that [`Tiled::fill`] set or the last run left.
     ///
     /// # Errors
     /// As [`Instance::run_with_cancel`].
@@ -547,6 +550,8 @@ impl<P: Program> Tiled<P> {
                 ..
             } = self.plan.shape;
             let mut loops = Loops::new(workers);
+            // Blocks may be lower than a pass reads: within a sweep no pass reads the field that others write, and the barrier separates
+            // the sweeps.
             for sweep in 0..sweeps {
                 let block = move |work: &Work<P>, block: Range<usize>| {
                     let tile = Tile {
@@ -585,7 +590,7 @@ impl<P: Program> Tiled<P> {
     /// Goes over the field without tasks, on this thread, one sweep after the other.
     ///
     /// # Errors
-    /// [`GraphError::Cancelled`]; it is asked once a sweep.
+    /// [`GraphError::Cancelled`]; `cancel` is read once a sweep.
     pub fn run_here(&mut self, cancel: &Cancel) -> Result<(), GraphError> {
         for sweep in 0..self.plan.shape.sweeps {
             if cancel.is_cancelled() {

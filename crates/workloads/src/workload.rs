@@ -152,7 +152,8 @@ pub enum Way<'a> {
 
 /// Where the bytes of a result go: a file, a checksum, a comparison.
 pub trait Output: Send {
-    /// Begins the next part of the result, for instance a frame or a row: a difference is reported by part.
+    /// Begins the next part of the result, for instance a frame or a row: a difference is reported by part. Bytes that are written before
+    /// any part was begun are one part.
     fn begin(&mut self) {}
 
     /// Takes further bytes of the part.

@@ -55,16 +55,11 @@ fn demo() -> Stream {
 
 /// The streams of `streams.csv`, whose columns are stream, frames, width, height, MD5.
 fn shared() -> Vec<Stream> {
-    let folder = std::env::var_os("TANADA_SHARED")
-        .map_or_else(|| workspace().join("../shared"), PathBuf::from);
-    let folder = folder.join("streams");
-    let Ok(list) = std::fs::read_to_string(folder.join("streams.csv")) else {
-        eprintln!(
-            "SKIPPED: no {}; only the demo stream is decoded (TANADA_SHARED says where the streams are)",
-            folder.display()
-        );
+    let Some(folder) = tanada_testing::shared() else {
         return Vec::new();
     };
+    let folder = folder.join("streams");
+    let list = std::fs::read_to_string(folder.join("streams.csv")).expect("the list of streams");
     let lines = list
         .lines()
         .filter(|line| !line.starts_with('#') && !line.trim().is_empty());

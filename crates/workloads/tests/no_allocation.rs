@@ -1,45 +1,26 @@
 //! Decoding as tasks allocates nothing a frame once it is warm. A program of its own, because it counts the allocations of all threads.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use tanada_runtime::{Cancel, Pool};
+use tanada_testing::allocator::Counting;
 use tanada_workloads::h264::{Frame, Options, decode};
 
-/// Counts allocations of all threads.
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting = Counting::new();
 
 /// Frames of the demo stream.
 const FRAMES: usize = 128;
 
 #[test]
+#[cfg_attr(
+    debug_assertions,
+    ignore = "debug builds allocate for their lists of the rectangles that are held; the step `release` runs this"
+)]
 fn a_stream_that_comes_again_allocates_nothing() {
-    // Debug builds keep lists of the rectangles that are held, which is not what is looked at here.
-    if cfg!(debug_assertions) {
-        eprintln!("SKIPPED: only release builds are looked at");
-        return;
-    }
     let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/terraces_wvga.264");
     let stream = std::fs::read(demo).expect("the demo stream is in the repository");
     let repeated = stream.repeat(6);
+    // One policy for each kind of queue: a plain one, cells, deques, seats.
     for policy in ["fcfs", "ts", "random-steal", "ts-local"] {
         for workers in [1, 2] {
             let pool = Pool::builder()
@@ -48,7 +29,7 @@ fn a_stream_that_comes_again_allocates_nothing() {
                 .build()
                 .expect("a pool");
             let mut counts = Vec::with_capacity(6 * FRAMES);
-            let sink = |_: &Frame| counts.push(ALLOCATIONS.load(Ordering::Relaxed));
+            let sink = |_: &Frame| counts.push(ALLOCATOR.allocations());
             decode(&pool, &repeated, &Options::default(), &Cancel::new(), sink)
                 .expect("a decoded stream");
             assert_eq!(counts.len(), 6 * FRAMES);

@@ -380,7 +380,7 @@ fn the_tasks_are_those_that_run_natively_and_run_in_the_recorded_order() {
                 ..Options::default()
             };
             decode(&pool, PATTERN, &native, &Cancel::new(), |_| ()).expect("the stream is good");
-            let timeline = recorder.take("", "", workers).timeline;
+            let timeline = recorder.take().timeline("", "", workers);
             let name = |event: &tanada_report::Event| word(&timeline.names[event.name as usize]);
             let events: Vec<_> = timeline
                 .events

@@ -1,4 +1,5 @@
-//! What every registered workload keeps, whoever wrote it: options that make sense, and the same result in every way and under every policy.
+//! What every registered workload keeps, whoever wrote it: options that make sense, and the same result in every way and under every
+//! policy.
 
 use md5::{Digest as _, Md5};
 use std::ops::ControlFlow;
@@ -32,6 +33,9 @@ impl Output for Parts {
     }
 
     fn write(&mut self, bytes: &[u8]) {
+        if self.0.is_empty() {
+            self.begin();
+        }
         self.0.last_mut().expect("a part was begun").update(bytes);
     }
 }
@@ -197,11 +201,11 @@ fn a_recording_has_the_tasks_of_a_run_and_is_the_same_again() {
         prepared
             .set_up(Way::Tasks(&pool), &Cancel::new())
             .expect("it can be set up");
-        recorder.take("", "", 2);
+        recorder.take();
         prepared
             .run(Way::Tasks(&pool), &Cancel::new(), None)
             .expect("it runs");
-        let tasks = recorder.take("", "", 2).totals.tasks;
+        let tasks = recorder.take().totals.tasks;
         let recorded = recording.recorded.total.tasks;
         assert!(
             recorded <= tasks && recorded * 2 > tasks,

@@ -23,7 +23,7 @@ pub(super) fn tidy(runner: &Runner) -> Outcome {
     if !ending.success {
         return Outcome::Failed(ending.output);
     }
-    // A rule that could not be checked is worth a line even where all others hold.
+    // Rules that could not be checked are shown although all others hold.
     for line in ending
         .output
         .lines()
@@ -34,14 +34,35 @@ pub(super) fn tidy(runner: &Runner) -> Outcome {
     Outcome::Passed
 }
 
-/// What cargo-deny says when it cannot get the list of advisories.
+/// Errors of cargo-deny that mean that the list of advisories cannot be fetched.
 const UNREACHABLE: &[&str] = &[
     "failed to fetch advisory database",
     "failed to load advisory database",
     "failed to acquire advisory database",
 ];
 
+const NO_DENY: &str = "cargo-deny is missing: cargo install --locked cargo-deny";
+
+fn has_deny(runner: &Runner) -> bool {
+    runner.works(&["cargo", "deny", "--version"])
+}
+
+pub(super) fn deny(runner: &Runner) -> Outcome {
+    if !has_deny(runner) {
+        return Outcome::Skipped(NO_DENY.into());
+    }
+    let check = ["cargo", "deny", "--log-level", "error", "check"];
+    let words = [&check[..], &["bans", "licenses", "sources"]].concat();
+    match runner.run_words(&words, &[], Duration::from_secs(300)) {
+        ending if ending.success => Outcome::Passed,
+        ending => Outcome::Failed(ending.output),
+    }
+}
+
 pub(super) fn advisories(runner: &Runner) -> Outcome {
+    if !has_deny(runner) {
+        return Outcome::Skipped(NO_DENY.into());
+    }
     let ending = runner.run_words(
         &["cargo", "deny", "check", "advisories"],
         &[],
@@ -57,7 +78,8 @@ pub(super) fn advisories(runner: &Runner) -> Outcome {
     }
 }
 
-/// Builds all examples at once, then runs each: the examples of every crate, and the crates below `examples/`.
+/// Builds all examples at once, then runs each: the examples of every crate, and the crates below `examples/`. The build is that of the
+/// tests: an example shows that it runs to its end, which needs no optimisation.
 pub(super) fn examples(runner: &Runner) -> Outcome {
     let metadata = match MetadataCommand::new()
         .current_dir(&runner.root)
@@ -81,10 +103,10 @@ pub(super) fn examples(runner: &Runner) -> Outcome {
         }
     }
     if runs.is_empty() {
-        return Outcome::Skipped("there are no examples yet".into());
+        return Outcome::Skipped("there are no examples".into());
     }
     let build = runner.run_words(
-        &["cargo", "build", "--release", "--workspace", "--examples"],
+        &["cargo", "build", "--workspace", "--examples"],
         &[],
         Duration::from_secs(1800),
     );
@@ -94,7 +116,6 @@ pub(super) fn examples(runner: &Runner) -> Outcome {
     let mut wrong = String::new();
     for run in &runs {
         let words: Vec<&str> = run.iter().map(String::as_str).collect();
-        // The first of them builds the whole workspace.
         let ending = runner.run_words(&words, &[], Duration::from_secs(1200));
         if !ending.success {
             wrong += &ending.output;
@@ -111,7 +132,6 @@ fn words(package: &Package, target: &[&str]) -> Vec<String> {
     let start = [
         "cargo",
         "run",
-        "--release",
         "--quiet",
         "--package",
         package.name.as_str(),
@@ -121,74 +141,4 @@ fn words(package: &Package, target: &[&str]) -> Vec<String> {
         .chain(target)
         .map(|word| word.to_string())
         .collect()
-}
-
-/// Streams that fuzzing starts from.
-const FUZZ_SEEDS: &str = "crates/h264/tests/data";
-
-/// Builds and runs every fuzz target: 20 seconds each, ten minutes with `--full`.
-pub(super) fn fuzz(runner: &Runner) -> Outcome {
-    if !runner.has_file("fuzz/Cargo.toml") {
-        return Outcome::Skipped("there is no fuzz/Cargo.toml yet".into());
-    }
-    if !runner.works(&["rustup", "run", "nightly", "rustc", "--version"]) {
-        return Outcome::Skipped(
-            "no nightly toolchain: rustup toolchain install nightly --profile minimal".into(),
-        );
-    }
-    if !runner.works(&["cargo", "fuzz", "--version"]) {
-        let install = ["cargo", "install", "--locked", "--debug", "cargo-fuzz"];
-        let ending = runner.run_words(&install, &[], Duration::from_secs(600));
-        if !ending.success {
-            let last = ending
-                .output
-                .trim_end()
-                .lines()
-                .next_back()
-                .unwrap_or("")
-                .to_owned();
-            return Outcome::Skipped(format!(
-                "cargo-fuzz cannot be installed ({last}): {}",
-                install.join(" ")
-            ));
-        }
-    }
-    let list = runner.list(&["rustup", "run", "nightly", "cargo", "fuzz", "list"]);
-    let Some(targets) = list.filter(|targets| !targets.is_empty()) else {
-        return Outcome::Failed("`cargo fuzz list` names no target".into());
-    };
-    let seconds = if runner.full { 600 } else { 20 };
-    let mut wrong = String::new();
-    for target in &targets {
-        // What the fuzzer finds goes into the first folder; from the second it learns what a real stream looks like.
-        let corpus = format!("fuzz/corpus/{target}");
-        if let Err(error) = std::fs::create_dir_all(runner.root.join(&corpus)) {
-            return Outcome::Failed(format!("cannot make {corpus}: {error}"));
-        }
-        let time = format!("-max_total_time={seconds}");
-        let words = [
-            "rustup",
-            "run",
-            "nightly",
-            "cargo",
-            "fuzz",
-            "run",
-            target,
-            &corpus,
-            FUZZ_SEEDS,
-            "--",
-            &time,
-            "-rss_limit_mb=2048",
-            "-timeout=10",
-        ];
-        let ending = runner.run_words(&words, &[], Duration::from_secs(1200 + seconds));
-        if !ending.success {
-            wrong += &ending.output;
-        }
-    }
-    if wrong.is_empty() {
-        Outcome::Passed
-    } else {
-        Outcome::Failed(wrong)
-    }
 }

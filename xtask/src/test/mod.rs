@@ -1,6 +1,9 @@
 //! `cargo xtask test`: every check of the project as a row of named steps.
 
+mod changed;
 mod checks;
+mod fuzz;
+mod miri;
 mod runner;
 pub(crate) mod sanitize;
 mod steps;
@@ -11,21 +14,31 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use runner::Runner;
+use changed::Selection;
+use runner::{Runner, cpu_seconds};
 use steps::STEPS;
 
 /// How `cargo xtask test` is called.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Runs the long products as well: TANADA_FULL=1 for every test, ten minutes of fuzzing a target
+    /// Runs the long products as well: TANADA_FULL=1 for every test, all sanitizers, 64 seeds of Miri, ten minutes of fuzzing a target
     #[arg(long, conflicts_with = "quick")]
     full: bool,
-    /// Runs only the steps that need no release build
+    /// Runs only the steps that need one build
     #[arg(long)]
     quick: bool,
+    /// Runs format, clippy, tidy and the quick tests of the packages that changed and of those that depend on them
+    #[arg(long, conflicts_with_all = ["full", "quick", "only"])]
+    changed: bool,
+    /// With --changed: the revision to compare with [default: where the branch left its upstream or `main`]
+    #[arg(long, value_name = "REVISION", requires = "changed")]
+    since: Option<String>,
     /// Runs only these steps
     #[arg(long, value_name = "STEP", value_delimiter = ',', value_parser = steps::names())]
     only: Vec<String>,
+    /// Fails if all steps together take longer; not held with --full
+    #[arg(long, value_name = "MINUTES")]
+    limit: Option<f64>,
     /// Names the steps and what each does
     #[arg(long)]
     list: bool,
@@ -43,7 +56,16 @@ enum Outcome {
     Skipped(String),
 }
 
-/// Runs the steps that the options choose; whether none failed.
+/// A step that has been run.
+struct Done {
+    name: &'static str,
+    outcome: Outcome,
+    took: Duration,
+    /// Processor seconds of the step's commands, if the system reports them.
+    cpu: Option<f64>,
+}
+
+/// Runs the steps that the options choose; returns whether none failed.
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
     if options.list {
         for step in STEPS {
@@ -51,53 +73,123 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
         }
         return true;
     }
+    let runner = Runner::new(root, options.full, options.verbose);
+    let start = Instant::now();
+    let done = if options.changed {
+        run_changed(&runner, options.since.as_deref())
+    } else {
+        run_steps(&runner, options)
+    };
+    let Some(done) = done else {
+        return false;
+    };
+    let limit = options.limit.filter(|_| !options.full);
+    summary(&runner, &done, start.elapsed(), limit)
+}
+
+fn run_steps(runner: &Runner, options: &Options) -> Option<Vec<Done>> {
+    runner.clear_skips();
     let chosen = STEPS.iter().filter(|step| match options.only.is_empty() {
         true => step.quick || !options.quick,
         false => options.only.iter().any(|name| name == step.name),
     });
-    let runner = Runner::new(root, options.full, options.verbose);
-    let start = Instant::now();
-    let mut results = Vec::new();
+    let mut done = Vec::new();
     for step in chosen {
-        let begun = Instant::now();
-        runner.begin(step.name);
-        let outcome = step.action.run(&runner);
-        if runner.interrupted() {
-            println!("interrupted in step {}", step.name);
-            return false;
-        }
-        say(step.name, &outcome, begun.elapsed());
-        results.push((step.name, outcome));
+        done.push(one(runner, step.name, &|| step.action.run(runner))?);
     }
-    summary(&results, start.elapsed())
+    Some(done)
 }
 
-fn say(name: &str, outcome: &Outcome, took: Duration) {
-    let seconds = took.as_secs_f64();
-    match outcome {
-        Outcome::Passed => println!("passed   {name:<12} {seconds:7.1} s"),
-        Outcome::Failed(why) => println!("{why}\nFAILED   {name:<12} {seconds:7.1} s"),
-        Outcome::Skipped(why) => println!("SKIPPED  {name:<12} {seconds:7.1} s  {why}"),
+fn run_changed(runner: &Runner, since: Option<&str>) -> Option<Vec<Done>> {
+    let selection = match Selection::of(runner, since) {
+        Ok(selection) => selection,
+        Err(why) => {
+            eprintln!("error: {why}");
+            return None;
+        }
+    };
+    runner.clear_skips();
+    println!("{}", selection.describe());
+    let format = || steps::run_named("format", runner);
+    let parts: [(&'static str, &dyn Fn() -> Outcome); 4] = [
+        ("format", &format),
+        ("clippy", &|| selection.clippy(runner)),
+        ("tidy", &|| checks::tidy(runner)),
+        ("test", &|| selection.test(runner)),
+    ];
+    let mut done = Vec::new();
+    for (name, part) in parts {
+        done.push(one(runner, name, part)?);
+    }
+    Some(done)
+}
+
+/// Runs a step and prints its line; `None` if it was interrupted.
+fn one(runner: &Runner, name: &'static str, step: &dyn Fn() -> Outcome) -> Option<Done> {
+    let (begun, cpu) = (Instant::now(), cpu_seconds());
+    runner.begin(name);
+    let outcome = step();
+    if runner.interrupted() {
+        println!("interrupted in step {name}");
+        return None;
+    }
+    let done = Done {
+        name,
+        outcome,
+        took: begun.elapsed(),
+        cpu: cpu_seconds().zip(cpu).map(|(after, before)| after - before),
+    };
+    if let Outcome::Failed(why) = &done.outcome {
+        println!("{why}");
+    }
+    println!("{}", done.line());
+    Some(done)
+}
+
+impl Done {
+    fn line(&self) -> String {
+        let (word, why) = match &self.outcome {
+            Outcome::Passed => ("passed ", String::new()),
+            Outcome::Failed(_) => (
+                "FAILED ",
+                format!("  again: cargo xtask test --verbose --only {}", self.name),
+            ),
+            Outcome::Skipped(why) => ("SKIPPED", format!("  {why}")),
+        };
+        let cpu = self
+            .cpu
+            .map_or_else(String::new, |cpu| format!("{cpu:8.1} s of CPU"));
+        let seconds = self.took.as_secs_f64();
+        format!("{word}  {:<12}{seconds:8.1} s{cpu}{why}", self.name)
     }
 }
 
-/// Names again what did not pass, and ends with the line of counts that programs read.
-fn summary(results: &[(&str, Outcome)], took: Duration) -> bool {
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    println!("\nafter {:.0} s:", took.as_secs_f64());
-    for (name, outcome) in results {
-        match outcome {
-            Outcome::Passed => passed += 1,
-            Outcome::Failed(_) => {
-                failed += 1;
-                println!("FAILED   {name}    (again: cargo xtask test --verbose --only {name})");
-            }
-            Outcome::Skipped(why) => {
-                skipped += 1;
-                println!("SKIPPED  {name}    {why}");
-            }
+/// Prints every step with its time and the tests that could not run, and ends with the line of counts that programs read. Returns whether
+/// no step failed and the limit was held.
+fn summary(runner: &Runner, done: &[Done], took: Duration, limit: Option<f64>) -> bool {
+    println!();
+    for done in done {
+        println!("{}", done.line());
+    }
+    let minutes = took.as_secs_f64() / 60.0;
+    println!("{minutes:.1} minutes in all");
+    let skipped_tests = runner.skipped_tests();
+    if !skipped_tests.is_empty() {
+        println!("tests that could not run:");
+        for line in &skipped_tests {
+            println!("SKIPPED  {}", line.replace('\t', "  "));
         }
     }
-    println!("{passed} passed, {failed} failed, {skipped} skipped");
-    failed == 0
+    let count = |wanted: fn(&Outcome) -> bool| done.iter().filter(|d| wanted(&d.outcome)).count();
+    let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
+    let late = limit.filter(|limit| minutes > *limit);
+    if let Some(limit) = late {
+        println!("FAILED   the limit of {limit} minutes");
+    }
+    println!(
+        "{} passed, {failed} failed, {} skipped",
+        count(|outcome| matches!(outcome, Outcome::Passed)),
+        count(|outcome| matches!(outcome, Outcome::Skipped(_))),
+    );
+    failed == 0 && late.is_none()
 }

@@ -1,6 +1,7 @@
-//! Runs commands as children that can be stopped, and keeps their output until somebody wants it.
+//! Runs commands as children that can be stopped, and keeps their output, which is shown if a command fails.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
@@ -13,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// A command line and the circumstances in which it is run. Written as data in the table of steps.
+/// A command line, its environment and its time limit, as data of the table of steps.
 #[derive(Clone, Copy)]
 pub(super) struct Command {
     program: &'static [&'static str],
     arguments: &'static [&'static str],
     environment: [Option<(&'static str, &'static str)>; 2],
     minutes: u64,
-    /// Run only where a file of the workspace begins so.
+    /// Start of a path; the command is run only if a file of the workspace has it.
     pub(super) condition: Option<&'static str>,
 }
 
@@ -78,6 +79,8 @@ pub(super) struct Runner {
     verbose: bool,
     /// Name of the step that runs.
     step: Cell<&'static str>,
+    /// File in which tests record that they could not run.
+    skips: PathBuf,
     /// Process group of the child that runs; 0: none.
     child: Arc<AtomicI32>,
     interrupted: Arc<AtomicBool>,
@@ -98,6 +101,7 @@ impl Runner {
             full,
             verbose,
             step: Cell::new(""),
+            skips: root.join("target/skipped-tests.txt"),
             child,
             interrupted,
         }
@@ -111,12 +115,23 @@ impl Runner {
         }
     }
 
-    /// Whether somebody pressed Ctrl-C, or asked the process to end.
+    /// Forgets the skips of earlier runs.
+    pub(super) fn clear_skips(&self) {
+        let _ = std::fs::remove_file(&self.skips); // it need not exist
+    }
+
+    /// The tests that could not run, each once: `PROGRAM::TEST<tab>REASON`.
+    pub(super) fn skipped_tests(&self) -> BTreeSet<String> {
+        let text = std::fs::read_to_string(&self.skips).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Whether Ctrl-C was pressed, or the process was asked to end.
     pub(super) fn interrupted(&self) -> bool {
         self.interrupted.load(Ordering::SeqCst)
     }
 
-    /// Whether the workspace has a file whose path begins so.
+    /// Whether the path of some file of the workspace begins with `prefix`.
     pub(super) fn has_file(&self, prefix: &str) -> bool {
         let (folder, start) = prefix.rsplit_once('/').unwrap_or((".", prefix));
         let entries = std::fs::read_dir(self.root.join(folder))
@@ -166,7 +181,7 @@ impl Runner {
         }
     }
 
-    /// Whether a program runs and says that all is well; its output is dropped.
+    /// Whether a program runs and returns 0; its output is dropped.
     pub(super) fn works(&self, words: &[&str]) -> bool {
         let mut command = std::process::Command::new(words[0]);
         command
@@ -175,10 +190,11 @@ impl Runner {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
+        self.prepare(&mut command);
         command.status().is_ok_and(|status| status.success())
     }
 
-    /// The lines that a program writes; `None` where it fails.
+    /// Returns the lines that a program writes, `None` if it fails.
     pub(super) fn list(&self, words: &[&str]) -> Option<Vec<String>> {
         let mut command = std::process::Command::new(words[0]);
         command
@@ -186,6 +202,7 @@ impl Runner {
             .current_dir(&self.root)
             .stdin(Stdio::null())
             .stderr(Stdio::null());
+        self.prepare(&mut command);
         let output = command
             .output()
             .ok()
@@ -196,6 +213,20 @@ impl Runner {
                 .map(|line| line.trim().to_owned())
                 .collect(),
         )
+    }
+
+    fn prepare(&self, command: &mut std::process::Command) {
+        // What the alias `cargo xtask` sets for this program must not reach the builds that it starts.
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
+            command.env_remove(name);
+        }
+        // Programs that the user installed come first.
+        let mut folders = std::env::var_os("PATH").unwrap_or_default();
+        folders.push(":");
+        folders.push(self.root.join(super::tools::FOLDER).join("bin"));
+        command
+            .env("PATH", folders)
+            .env("TANADA_SKIPS", &self.skips);
     }
 
     fn try_run(
@@ -212,10 +243,7 @@ impl Runner {
             .current_dir(&self.root)
             .stdin(Stdio::null())
             .envs(environment.iter().copied());
-        // What the alias `cargo xtask` sets for this program must not reach the builds that it starts.
-        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
-            command.env_remove(name);
-        }
+        self.prepare(&mut command);
         if self.full {
             command.env("TANADA_FULL", "1");
         }
@@ -247,7 +275,8 @@ impl Runner {
         })
     }
 
-    /// Waits for the child, at most `limit`; the second value says that it was too late. Meanwhile what it writes to `output` is shown.
+    /// Waits for the child for at most `limit` and shows what it writes to `output` meanwhile. The second value: whether it took longer and
+    /// was stopped.
     fn wait(
         &self,
         child: &mut Child,
@@ -291,7 +320,7 @@ impl Runner {
         Ok((status, late))
     }
 
-    /// Writes over the present line, on a terminal only.
+    /// Replaces the last line of the terminal by `text`; does nothing if standard output is no terminal.
     fn live(&self, text: &str) {
         let mut out = std::io::stdout();
         if !self.verbose && out.is_terminal() {
@@ -299,6 +328,18 @@ impl Runner {
             let _ = out.flush();
         }
     }
+}
+
+/// Returns the processor seconds of all children that have ended, with their children's; `None` if the system does not say.
+pub(super) fn cpu_seconds() -> Option<f64> {
+    /// Unit of `/proc`, the same on every Linux: `USER_HZ`.
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The program's name stands in parentheses; `cutime` and `cstime` are the 14th and 15th field behind it.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let ticks = fields.split(' ').skip(13).take(2);
+    let ticks: f64 = ticks.filter_map(|field| field.parse::<f64>().ok()).sum();
+    Some(ticks / TICKS_PER_SECOND)
 }
 
 fn stop(group: i32, signal: Signal) {
@@ -354,6 +395,35 @@ mod tests {
             "{}",
             ending.output
         );
+    }
+
+    #[test]
+    fn each_skipped_test_is_listed_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("target")).expect("a new folder");
+        let runner = Runner::new(folder.path(), false, false);
+        let script = r#"printf 'a::b\twhy\na::b\twhy\na::c\twhy\n' >> "$TANADA_SKIPS""#;
+        assert!(
+            runner
+                .run_words(&["sh", "-c", script], &[], Duration::from_secs(10))
+                .success
+        );
+        let found: Vec<String> = runner.skipped_tests().into_iter().collect();
+        assert_eq!(found, ["a::b\twhy", "a::c\twhy"]);
+        runner.clear_skips();
+        assert!(runner.skipped_tests().is_empty());
+    }
+
+    #[test]
+    fn processor_time_of_children_is_counted() {
+        let before = cpu_seconds().expect("Linux");
+        let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+        assert!(
+            runner()
+                .run_words(&["sh", "-c", script], &[], Duration::from_secs(60))
+                .success
+        );
+        assert!(cpu_seconds().expect("Linux") > before + 0.05);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 
 use super::runner::{Ending, Runner};
-use super::{Outcome, say};
+use super::{Outcome, one, tools};
 
 /// How `cargo xtask sanitize` is called.
 #[derive(Args)]
@@ -38,14 +38,14 @@ enum Which {
     All,
 }
 
-/// One that is compiled in.
+/// A sanitizer that is compiled in.
 struct Sanitizer {
     name: &'static str,
     /// Variable of the environment that holds its options, and these.
     options: (&'static str, &'static str),
     /// More options, for tests.
     for_tests: &'static str,
-    /// What the soak does wrong, and what the report of that says.
+    /// The fault that the soak makes on request, and the text that the report of it must have.
     fault: (&'static str, &'static str),
 }
 
@@ -83,7 +83,7 @@ const TESTS: &[(&str, &[&str])] = &[
     ("tanada-runtime", &["errors", "laws", "stale"]),
 ];
 
-/// So many of [`TESTS`] are run with `--quick`.
+/// Number of rows of [`TESTS`] that are run with `--quick`.
 const QUICK: usize = 2;
 
 const SKIPPED_TESTS: &[&str] = &[
@@ -93,7 +93,7 @@ const SKIPPED_TESTS: &[&str] = &[
     "the_environment",
 ];
 
-/// Runs what was asked for; whether nothing was found.
+/// Runs the sanitizers that `options` choose; returns whether nothing was found.
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
     let runner = Runner::new(root, false, options.verbose);
     let soak = Duration::from_secs_f64(60.0 * options.minutes.unwrap_or(1.0).clamp(0.0, 1e6));
@@ -105,10 +105,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
     let mut good = true;
     let mut check = |which, name, check: &dyn Fn() -> Outcome| {
         if wanted(which) && !runner.interrupted() {
-            let begun = Instant::now();
-            let outcome = check();
-            say(name, &outcome, begun.elapsed());
-            good &= !matches!(outcome, Outcome::Failed(_));
+            let done = one(&runner, name, check);
+            good &= done.is_some_and(|done| !matches!(done.outcome, Outcome::Failed(_)));
         }
     };
     check(Which::Thread, "thread", &|| {
@@ -154,7 +152,7 @@ struct Parts<'a> {
     runner: &'a Runner,
     environment: &'a [(&'a str, &'a str)],
     limit: Duration,
-    /// Whether to say how long each took.
+    /// Whether to print how long each took.
     tell: bool,
 }
 
@@ -219,7 +217,7 @@ fn compiled(
     quick: bool,
     (soak, tell): (Duration, bool),
 ) -> Outcome {
-    if let Err(outcome) = nightly(runner) {
+    if let Err(outcome) = tools::nightly(runner) {
         return outcome;
     }
     match compiled_parts(runner, sanitizer, quick, (soak, tell)) {
@@ -337,33 +335,6 @@ fn memcheck(runner: &Runner, (soak, tell): (Duration, bool)) -> Outcome {
         Ok(()) => Outcome::Passed,
         Err(outcome) => outcome,
     }
-}
-
-/// Sees to it that there is a nightly toolchain.
-fn nightly(runner: &Runner) -> Result<(), Outcome> {
-    if !cfg!(all(target_os = "linux", target_env = "gnu")) {
-        return Err(Outcome::Skipped("sanitizers are run on Linux only".into()));
-    }
-    let probe = ["rustup", "run", "nightly", "rustc", "--version"];
-    if runner.works(&probe) {
-        return Ok(());
-    }
-    let install = [
-        "rustup",
-        "toolchain",
-        "install",
-        "nightly",
-        "--profile",
-        "minimal",
-    ];
-    let ending = runner.run_words(&install, &[], Duration::from_secs(600));
-    if ending.success && runner.works(&probe) {
-        return Ok(());
-    }
-    Err(Outcome::Skipped(format!(
-        "no nightly toolchain, and it cannot be installed: {}",
-        install.join(" ")
-    )))
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use super::runner::Runner;
 struct SystemTool {
     /// Any of these will do.
     programs: &'static [&'static str],
-    /// Its package in Debian.
+    /// The Debian package that has it.
     package: &'static str,
     needed_for: &'static str,
-    /// Without it nothing can be built.
+    /// Whether nothing can be built without it.
     required: bool,
 }
 
@@ -31,20 +31,21 @@ const SYSTEM: &[SystemTool] = &[
         required: true,
     },
     SystemTool {
-        programs: &[
-            "chromium",
-            "chromium-browser",
-            "google-chrome",
-            "google-chrome-stable",
-        ],
+        programs: &["valgrind"],
+        package: "valgrind",
+        needed_for: "the tests that record a program",
+        required: false,
+    },
+    SystemTool {
+        programs: &["chromium", "chromium-browser", "google-chrome"],
         package: "chromium",
         needed_for: "the test that opens the report in a browser",
         required: false,
     },
 ];
 
-/// A part of cargo: how to ask for it, how to install it.
-const CARGO_TOOLS: &[(&[&str], &[&str])] = &[
+/// Parts of the toolchain: how to ask for one, how to install it.
+const COMPONENTS: &[(&[&str], &[&str])] = &[
     (
         &["cargo", "fmt", "--version"],
         &["rustup", "component", "add", "rustfmt"],
@@ -53,77 +54,108 @@ const CARGO_TOOLS: &[(&[&str], &[&str])] = &[
         &["cargo", "clippy", "--version"],
         &["rustup", "component", "add", "clippy"],
     ),
-    // Unoptimised it is built in a third of the time and checks as well.
-    (
-        &["cargo", "deny", "--version"],
-        &["cargo", "install", "--locked", "--debug", "cargo-deny"],
-    ),
 ];
 
+/// Subcommands of cargo that [`REQUIREMENTS`] lists.
+const SUBCOMMANDS: &[&str] = &["deny", "fuzz"];
+
+/// The list of packages that pip installs, with their hashes.
+const REQUIREMENTS: &str = "xtask/tools/requirements.txt";
+
+/// Where pip puts them; its `bin` is on the `PATH` of every command that the runner starts.
+pub(super) const FOLDER: &str = "target/tools";
+
 pub(super) fn ensure(runner: &Runner) -> Outcome {
-    let mut missing: Vec<&SystemTool> = SYSTEM
-        .iter()
-        .filter(|tool| !present(runner, tool))
-        .collect();
-    let mut outputs = Vec::new();
-    if !missing.is_empty()
-        && rustix::process::geteuid().is_root()
-        && Path::new("/etc/debian_version").exists()
-    {
-        outputs.push(install(runner, &missing));
-        missing.retain(|tool| !present(runner, tool));
-    }
-    let mut wrong = String::new();
-    let mut absent = String::new();
-    for tool in missing {
+    let mut wrong = Vec::new();
+    let mut absent = Vec::new();
+    for tool in system(runner) {
         let line = format!(
             "{} is missing (for {}): apt-get install {}",
             tool.programs[0], tool.needed_for, tool.package
         );
-        let list = if tool.required {
-            &mut wrong
+        if tool.required {
+            wrong.push(line);
         } else {
-            &mut absent
-        };
-        *list += &format!("{line}\n");
+            absent.push(line);
+        }
     }
-    for (probe, how) in CARGO_TOOLS {
+    for (probe, how) in COMPONENTS {
         if runner.works(probe) {
             continue;
         }
         let ending = runner.run_words(how, &[], Duration::from_secs(600));
         if !ending.success || !runner.works(probe) {
-            wrong += &format!(
-                "{}`{}` does not work: {}\n",
+            wrong.push(format!(
+                "{}`{}` does not work: {}",
                 ending.output,
                 probe[..2].join(" "),
                 how.join(" ")
-            );
+            ));
         }
     }
+    absent.extend(subcommands(runner));
     match (wrong.is_empty(), absent.is_empty()) {
-        (false, _) => Outcome::Failed(format!("{}{wrong}{}", outputs.concat(), absent.trim_end())),
-        (true, false) => Outcome::Skipped(absent.trim_end().replace('\n', "; ")),
+        (false, _) => Outcome::Failed([wrong, absent].concat().join("\n")),
+        (true, false) => Outcome::Skipped(absent.join("; ")),
         (true, true) => Outcome::Passed,
     }
 }
 
-fn present(runner: &Runner, tool: &SystemTool) -> bool {
-    tool.programs
-        .iter()
-        .any(|program| runner.works(&[program, "--version"]))
+/// The programs of the system that are missing and cannot be installed.
+fn system(runner: &Runner) -> Vec<&'static SystemTool> {
+    let present = |tool: &SystemTool| {
+        let mut programs = tool.programs.iter();
+        programs.any(|program| runner.works(&[program, "--version"]))
+    };
+    let mut missing: Vec<&SystemTool> = SYSTEM.iter().filter(|tool| !present(tool)).collect();
+    let debian = Path::new("/etc/debian_version").exists();
+    if !missing.is_empty() && debian && rustix::process::geteuid().is_root() {
+        let limit = Duration::from_secs(600);
+        let quiet = [("DEBIAN_FRONTEND", "noninteractive")];
+        runner.run_words(&["apt-get", "update"], &quiet, limit);
+        let mut words = vec!["apt-get", "install", "--yes", "--no-install-recommends"];
+        words.extend(missing.iter().map(|tool| tool.package));
+        runner.run_words(&words, &quiet, limit);
+        missing.retain(|tool| !present(tool));
+    }
+    missing
 }
 
-fn install(runner: &Runner, tools: &[&SystemTool]) -> String {
-    let limit = Duration::from_secs(600);
-    let quiet = [("DEBIAN_FRONTEND", "noninteractive")];
-    let update = runner.run_words(&["apt-get", "update"], &quiet, limit);
-    let mut words = vec!["apt-get", "install", "--yes", "--no-install-recommends"];
-    words.extend(tools.iter().map(|tool| tool.package));
-    let install = runner.run_words(&words, &quiet, limit);
-    if install.success {
-        String::new()
-    } else {
-        update.output + &install.output
+/// Installs the subcommands of cargo that are missing; returns a line for each that still is.
+fn subcommands(runner: &Runner) -> Vec<String> {
+    let missing = |name: &&&str| !runner.works(&["cargo", name, "--version"]);
+    if SUBCOMMANDS.iter().any(|name| missing(&name)) {
+        let pip = ["python3", "-m", "pip", "install", "--quiet", "--no-deps"];
+        let rest = ["--require-hashes", "--only-binary", ":all:"];
+        let place = ["--upgrade", "--target", FOLDER, "-r", REQUIREMENTS];
+        let words = [&pip[..], &rest, &place].concat();
+        runner.run_words(&words, &[], Duration::from_secs(300));
     }
+    let absent = SUBCOMMANDS.iter().filter(missing);
+    absent
+        .map(|name| {
+            format!("cargo-{name} is missing, and pip cannot install it: cargo install --locked cargo-{name}")
+        })
+        .collect()
+}
+
+/// Whether the nightly toolchain works. If there is none, installs its smallest form.
+pub(super) fn nightly(runner: &Runner) -> Result<(), Outcome> {
+    if !cfg!(all(target_os = "linux", target_env = "gnu")) {
+        return Err(Outcome::Skipped("runs on Linux only".into()));
+    }
+    let probe = ["rustup", "run", "nightly", "rustc", "--version"];
+    let install = ["rustup", "toolchain", "install", "nightly"];
+    let words = [&install[..], &["--profile", "minimal"]].concat();
+    if runner.works(&probe) {
+        return Ok(());
+    }
+    let ending = runner.run_words(&words, &[], Duration::from_secs(600));
+    if ending.success && runner.works(&probe) {
+        return Ok(());
+    }
+    Err(Outcome::Skipped(format!(
+        "no nightly toolchain, and it cannot be installed: {}",
+        words.join(" ")
+    )))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-use super::{Package, Report, Workspace};
+use super::{Kind, Package, Report, Workspace};
 
 /// What a crate may depend on.
 struct Allowed {
@@ -29,11 +29,15 @@ const fn allowed(
 /// Stands for every crate of the workspace.
 const EVERYTHING: &[&str] = &["*"];
 
+/// Helpers of tests, which depend on nothing: the tests of every crate may use them.
+const TESTING: &str = "tanada-testing";
+
 /// The arrows of ARCHITECTURE.md, Code map, and those of crates that are to come; a crate that is not here is allowed nothing and has to be
 /// added.
 ///
 /// The right column is for tests: they may look further, but never from `topology`, `queues` or `policy` up to an engine.
 const TABLE: &[Allowed] = &[
+    allowed(TESTING, &[], &[]),
     allowed("tanada-topology", &[], &[]),
     allowed("tanada-trace", &[], &[]),
     allowed("tanada-report", &[], &["tanada-topology"]),
@@ -80,7 +84,6 @@ const TABLE: &[Allowed] = &[
     allowed(
         "tanada-harness",
         &[
-            "tanada-h264",
             "tanada-policy",
             "tanada-report",
             "tanada-runtime",
@@ -110,6 +113,37 @@ const TABLE: &[Allowed] = &[
         &["tanada-policy", "tanada-runtime", "tanada-workloads"],
         &[],
     ),
+    // Runs every workload on every engine and compares. It names both engines, and what they and the workloads stand on.
+    allowed(
+        "tanada-harness",
+        &[
+            "tanada-runtime",
+            "tanada-sim",
+            "tanada-workloads",
+            "tanada-report",
+            "tanada-h264",
+            "tanada-policy",
+            "tanada-topology",
+            "tanada-trace",
+        ],
+        &[],
+    ),
+    // A reproduction of a paper stands on the harness, and may name whatever the harness names.
+    allowed(
+        "tanada-papers",
+        &[
+            "tanada-harness",
+            "tanada-runtime",
+            "tanada-sim",
+            "tanada-workloads",
+            "tanada-report",
+            "tanada-h264",
+            "tanada-policy",
+            "tanada-topology",
+            "tanada-trace",
+        ],
+        &[],
+    ),
     allowed("tanada", EVERYTHING, EVERYTHING),
     allowed("tanada-examples", EVERYTHING, EVERYTHING),
     allowed("tanada-openmp", &["tanada-runtime"], &[]),
@@ -117,7 +151,12 @@ const TABLE: &[Allowed] = &[
     allowed("tanada-python", &["tanada-runtime"], &[]),
     allowed(
         "peers",
-        &["tanada-runtime", "tanada-workloads", "tanada-sim"],
+        &[
+            "tanada-harness",
+            "tanada-runtime",
+            "tanada-workloads",
+            "tanada-sim",
+        ],
         &[],
     ),
     allowed("xtask", &[], &[]),
@@ -170,7 +209,7 @@ pub(super) fn dependencies(workspace: &Workspace, report: &mut Report) {
             .dev
             .iter()
             .filter(ours)
-            .filter(|name| **name != package.name);
+            .filter(|name| **name != package.name && *name != TESTING);
         for name in dev.filter(|name| !permits(allowed.normal, name) && !permits(allowed.dev, name))
         {
             report.found(
@@ -226,11 +265,26 @@ pub(super) fn read_packages(root: &Path) -> Result<Vec<Package>, String> {
             .parent()
             .and_then(|folder| folder.strip_prefix(&metadata.workspace_root).ok());
         let folder = folder.map_or_else(String::new, |folder| folder.as_str().replace('\\', "/"));
+        let kinds = package.dependencies.iter().map(|dependency| {
+            let kind = match dependency.kind {
+                DependencyKind::Development => Kind::Test,
+                DependencyKind::Build => Kind::Build,
+                _ => Kind::Normal,
+            };
+            (dependency, kind)
+        });
+        // A crate of the workspace is found by its path.
+        let foreign = kinds.filter(|(dependency, _)| dependency.path.is_none());
+        let mut foreign: Vec<(String, Kind)> = foreign
+            .map(|(dependency, kind)| (dependency.name.clone(), kind))
+            .collect();
+        foreign.sort_by_key(|(name, kind)| (*kind, name.clone()));
         Package {
             name: package.name.to_string(),
             folder,
             normal: names(false),
             dev: names(true),
+            foreign,
         }
     });
     Ok(packages.collect())

@@ -2,16 +2,25 @@
 //!
 //! A rule reads a [`Workspace`] and reports findings; each has a test that shows it catching a violation.
 
-mod code;
 mod crates;
 mod documents;
-mod purity;
+mod generated;
+mod lints;
 mod text;
-mod unsafety;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+
+use clap::Args;
+
+/// How `cargo xtask tidy` is called.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Renews the generated tables of ARCHITECTURE.md first
+    #[arg(long)]
+    write: bool,
+}
 
 /// The files and crates of the project. Built in memory by the tests of the rules.
 #[derive(Default)]
@@ -35,6 +44,16 @@ struct Package {
     /// Names of the crates that it depends on, also those outside of the workspace.
     normal: Vec<String>,
     dev: Vec<String>,
+    /// The crates from outside of the workspace among them, sorted, those of the code first.
+    foreign: Vec<(String, Kind)>,
+}
+
+/// What a dependency is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Normal,
+    Build,
+    Test,
 }
 
 /// What the rules found.
@@ -69,10 +88,16 @@ const RULES: &[(&str, Rule)] = &[
         crates::dependencies,
     ),
     ("every crate is in the map of ARCHITECTURE.md", crates::map),
-    ("policies are pure", purity::policy),
-    ("the engines do not know each other", purity::engines),
-    ("unsafe code only where it is listed", unsafety::listed),
-    ("lines and files of readable size", text::size),
+    (
+        "the tables of ARCHITECTURE.md are current",
+        generated::current,
+    ),
+    (
+        "every crate has the lints of the workspace",
+        lints::inherited,
+    ),
+    ("policies have no global state", lints::statics),
+    ("lines of readable length", text::columns),
     ("no marks, no paths of a machine", text::marks),
     ("no large files", text::large_files),
     ("relative links resolve", documents::links),
@@ -80,8 +105,14 @@ const RULES: &[(&str, Rule)] = &[
     ("every policy is described", documents::policies),
 ];
 
-/// Runs every rule and prints what they find; whether nothing was found.
-pub(crate) fn run(root: &Path) -> bool {
+/// Runs every rule and prints what they find; returns whether nothing was found.
+pub(crate) fn run(root: &Path, options: &Options) -> bool {
+    if options.write
+        && let Err(error) = write(root)
+    {
+        eprintln!("tidy: cannot write {}: {error}", generated::DOCUMENT);
+        return false;
+    }
     let workspace = match Workspace::read(root) {
         Ok(workspace) => workspace,
         Err(error) => {
@@ -110,8 +141,16 @@ pub(crate) fn run(root: &Path) -> bool {
     clean
 }
 
+/// Renews the generated tables.
+fn write(root: &Path) -> Result<(), String> {
+    let workspace = Workspace::read(root)?;
+    let text = workspace.text(generated::DOCUMENT).unwrap_or_default();
+    let renewed = generated::renew(&workspace, text);
+    std::fs::write(root.join(generated::DOCUMENT), renewed).map_err(|error| error.to_string())
+}
+
 impl Workspace {
-    /// Reads the files that git knows or would take (the whole folder where there is no git) and asks cargo for the crates.
+    /// Reads the files that git knows or would take (the whole folder if there is no git) and asks cargo for the crates.
     fn read(root: &Path) -> Result<Workspace, String> {
         let mut files = BTreeMap::new();
         for path in list_files(root)? {
@@ -132,7 +171,7 @@ impl Workspace {
         })
     }
 
-    /// Every text file whose path ends so.
+    /// Every text file whose path ends with `ending`.
     fn texts<'a>(&'a self, ending: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let texts = self
             .files
@@ -224,6 +263,7 @@ mod tests {
                 folder,
                 normal: names(normal),
                 dev: names(dev),
+                foreign: Vec::new(),
             });
             self
         }
@@ -246,7 +286,7 @@ mod tests {
     #[test]
     fn the_workspace_keeps_every_rule() {
         assert!(
-            run(&crate::root()),
+            run(&crate::root(), &Options { write: false }),
             "see above; `cargo xtask tidy` shows the same"
         );
     }

@@ -3,11 +3,10 @@
 use super::{Report, Workspace};
 
 const MOST_COLUMNS: usize = 140;
-const MOST_LINES: usize = 900;
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Lines that fit a window, files that can be read top to bottom.
-pub(super) fn size(workspace: &Workspace, report: &mut Report) {
+/// Lines that fit a window.
+pub(super) fn columns(workspace: &Workspace, report: &mut Report) {
     for ending in [".rs", ".toml", ".sh", ".py", ".js", ".css"] {
         for (path, text) in workspace
             .texts(ending)
@@ -22,14 +21,6 @@ pub(super) fn size(workspace: &Workspace, report: &mut Report) {
                         format!("{columns} columns, more than {MOST_COLUMNS}"),
                     );
                 }
-            }
-            let lines = text.lines().count();
-            if lines > MOST_LINES {
-                report.found(
-                    path,
-                    0,
-                    format!("{lines} lines, more than {MOST_LINES}: which part could stand alone?"),
-                );
             }
         }
     }
@@ -110,21 +101,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lines_and_files_are_found() {
+    fn long_lines_are_found() {
         let wide = format!("// {}\n", "é".repeat(138));
         let fits = format!("// {}\n", "é".repeat(137));
-        let long = "\n".repeat(MOST_LINES + 1);
         let workspace = Workspace::of(&[
             ("a.rs", &wide),
             ("b.rs", &fits),
-            ("c.rs", &long),
             ("d.md", &wide),
             ("vendor/e.js", &wide),
         ]);
-        let findings = workspace.findings(size);
         assert_eq!(
-            findings,
-            "a.rs:1: 141 columns, more than 140\nc.rs: 901 lines, more than 900: which part could stand alone?"
+            workspace.findings(columns),
+            "a.rs:1: 141 columns, more than 140"
         );
     }
 

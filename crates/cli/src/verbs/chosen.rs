@@ -32,16 +32,14 @@ impl<C: clap::Args> Chosen<C> {
                 "Examples:\n  tanada {verb} {name}{example}\n  tanada {verb} {name}{example}{}",
                 options.concat()
             );
-            let command = Command::new(name)
+            let long = format!("{}\n\n{details}", workload.about());
+            let command = Command::new(name).args(arguments::<C>(*workload, purpose));
+            // Behind the verb's own options, whose struct has a text of its own.
+            C::augment_args(command)
                 .about(workload.about())
-                .long_about(
-                    format!("{}\n\n{details}", workload.about())
-                        .trim_end()
-                        .to_owned(),
-                )
+                .long_about(long.trim_end().to_owned())
                 .after_help(examples)
-                .hide(purpose == Purpose::Record && workload.recorder().is_none());
-            C::augment_args(command.args(arguments::<C>(*workload, purpose)))
+                .hide(purpose == Purpose::Record && workload.recorder().is_none())
         };
         tanada_workloads::all().iter().map(command).collect()
     }
@@ -102,8 +100,8 @@ pub(crate) fn argument(spec: &OptionSpec, purpose: Purpose) -> Arg {
             let values = names.map(|name| PossibleValue::new(name.name).aliases(name.aliases));
             PossibleValuesParser::new(values).into()
         }
-        Kind::Path => value_parser!(PathBuf).into(),
-        _ => value_parser!(String).into(),
+        Kind::Path => value_parser!(PathBuf),
+        _ => value_parser!(String),
     };
     let mut argument = Arg::new(spec.flag())
         .value_name(spec.placeholder())

@@ -17,11 +17,12 @@ pub(crate) struct Args(Chosen<Common>);
 
 const ABOUT: &str = "Run a workload under each dispatcher, check every result, and compare";
 
-const DETAILS: &str = "Runs a workload (without a name: decodes an H.264 stream) without tasks, as it would be written today (parallel loops with barriers), \
-    and as tasks under each dispatcher; checks that every result is the same, byte by byte; and shows time, ratio to fcfs, tasks, scheduling \
-    cost and utilisation as a table and as a page with a chart. Then it records a small part of the work and simulates it under the same \
-    dispatchers on the chip of paper 1 (4 cores, with and without contention for its memory): cycles, ratio to fcfs, utilisation, misses and \
-    the distance to what no schedule could beat.";
+const DETAILS: &str = "\
+    Runs a workload (without a name: decodes an H.264 stream) without tasks, as it would be written today (parallel loops with barriers), \
+    and as tasks under each dispatcher; checks that every result is the same, byte by byte; and shows time, ratio to fcfs, tasks, \
+    scheduling cost and utilisation as a table and as a page with a chart. Then it records a small part of the work and simulates it \
+    under the same dispatchers on the chip of paper 1 (4 cores, with and without contention for its memory): cycles, ratio to fcfs, \
+    utilisation, misses and the distance to what no schedule could beat.";
 
 const EXAMPLES: &str = "Examples:\n  tanada compare\n  \
     tanada compare video.264 --policy fcfs,ts --groups toshiba-a --cut macroblock --workers 4 -o page.html\n  \

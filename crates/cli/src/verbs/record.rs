@@ -22,9 +22,10 @@ pub(crate) enum Args {
 
 const ABOUT: &str = "Write a trace of a workload or a program";
 
-const DETAILS: &str = "The trace holds the task graph that runs natively, and what each task computes, fetches, reads and writes; `tanada sim` runs it under \
-    any policy on any machine. Data accesses of a workload are the program's own, computation and code are charged by a table. A program is \
-    run under Valgrind (docs/valgrind.md); what it does outside of tasks is dropped.";
+const DETAILS: &str = "\
+    The trace holds the task graph that runs natively, and what each task computes, fetches, reads and writes; `tanada sim` runs it under \
+    any policy on any machine. Data accesses of a workload are the program's own, computation and code are charged by a table. A program \
+    is run under Valgrind (docs/valgrind.md); what it does outside of tasks is dropped.";
 
 const EXAMPLES: &str = "Examples:\n  tanada record h264 video.264 -o video.tnb --count 8\n  tanada record h264 --help\n  \
     tanada record -o program.tnb -- ./program its arguments";

@@ -33,8 +33,8 @@ struct Common {
     #[arg(long)]
     md5: bool,
 
-    /// The dispatchers, separated by commas; several take turns in every repeat [default: ts-local for stencil and pipeline and if
-    /// --groups are given, else random-steal]
+    /// The dispatchers, separated by commas; several take turns in every repeat [default: ts-local if --groups are given
+    /// or the workload has groups that pay, else random-steal]
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = pooling::policies())]
     policy: Vec<String>,
 

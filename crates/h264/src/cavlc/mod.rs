@@ -26,18 +26,18 @@ impl From<Broken> for Fault {
     }
 }
 
-/// How many coefficients a block has, and how many of them are trailing ones.
+/// The number of coefficients of a block, and how many of them are trailing ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CoeffToken {
     total: usize,
     ones: usize,
 }
 
-/// Bits that are asked for at the start of a block: enough for the longest coeff_token and three signs.
+/// Bits requested at the start of a block: enough for the longest coeff_token and three signs.
 const TOKEN_BITS: u32 = 19;
 
 impl CoeffToken {
-    /// By an entry of a table.
+    /// Returns the token of a table's entry and skips its code.
     #[inline(always)]
     fn take(reader: &mut BitReader<'_>, entry: u16) -> Result<Self, Broken> {
         if entry == 0 {
@@ -50,7 +50,7 @@ impl CoeffToken {
         })
     }
 
-    /// That of a luma or chroma AC block, `context` being nC. Asks for [`TOKEN_BITS`].
+    /// Reads the token of a luma or chroma AC block; `context` is nC. Requests [`TOKEN_BITS`].
     #[inline(always)]
     fn read(reader: &mut BitReader<'_>, context: u8) -> Result<Self, Broken> {
         reader.need(TOKEN_BITS);
@@ -64,7 +64,7 @@ impl CoeffToken {
         CoeffToken::take(reader, entry)
     }
 
-    /// That of a chroma DC block. Asks for [`TOKEN_BITS`].
+    /// Reads the token of a chroma DC block. Requests [`TOKEN_BITS`].
     #[inline(always)]
     fn read_chroma_dc(reader: &mut BitReader<'_>) -> Result<Self, Broken> {
         reader.need(TOKEN_BITS);
@@ -73,12 +73,12 @@ impl CoeffToken {
     }
 }
 
-/// The longest level_prefix that is read. Profiles with 8 bits a sample need no more.
+/// The longest level_prefix that is accepted. Profiles with 8 bits a sample need no longer one.
 const LONGEST_PREFIX: u32 = 20;
-/// suffixLength grows when the magnitude of a level is above this (by suffixLength; 9.2.2.1).
+/// By suffixLength, the magnitude of a level above which suffixLength grows (9.2.2.1).
 const GROWS_ABOVE: [u32; 7] = [3, 3, 6, 12, 24, 48, u32::MAX];
 
-/// Reads level_prefix and level_suffix: levelCode (9.2.2.1), without what is added to the first.
+/// Reads level_prefix and level_suffix and returns levelCode (9.2.2.1), without the increment of the first level.
 #[inline(always)]
 fn level_code(reader: &mut BitReader<'_>, suffix_length: u32) -> Result<u32, Broken> {
     reader.need(2 * LONGEST_PREFIX - 2);
@@ -86,7 +86,7 @@ fn level_code(reader: &mut BitReader<'_>, suffix_length: u32) -> Result<u32, Bro
     if prefix < 14 + u32::from(suffix_length > 0) {
         let rest = reader.word() << (prefix + 1);
         reader.skip(prefix + 1 + suffix_length);
-        // In two steps, since a shift by 64 is none.
+        // In two shifts, because one shift by 64 (`suffix_length` 0) overflows.
         return Ok((prefix << suffix_length) + (rest >> 1 >> (63 - suffix_length)) as u32);
     }
     if prefix > LONGEST_PREFIX {
@@ -99,7 +99,7 @@ fn level_code(reader: &mut BitReader<'_>, suffix_length: u32) -> Result<u32, Bro
     let mut code = (prefix.min(15) << suffix_length) + suffix;
     if prefix >= 15 {
         code += if suffix_length == 0 { 15 } else { 0 };
-        // Zero for the prefix of 15, which is the longest of the baseline profile.
+        // 0 for prefix 15, the longest one of the baseline profile.
         code += (1 << (prefix - 3)) - 4096;
     }
     Ok(code)
@@ -136,7 +136,7 @@ fn levels(
     Ok(())
 }
 
-/// Reads total_zeros of a block with `total` coefficients, fewer than there is room for.
+/// Reads total_zeros of a block with `total` coefficients, fewer than the block can have.
 #[inline(always)]
 fn total_zeros(reader: &mut BitReader<'_>, total: usize) -> Result<usize, Broken> {
     reader.need(9);
@@ -152,7 +152,7 @@ fn total_zeros(reader: &mut BitReader<'_>, total: usize) -> Result<usize, Broken
     Ok(usize::from(entry & 15))
 }
 
-/// Reads run_before where `zeros` > 0 are left.
+/// Reads run_before with `zeros` > 0 zeros left.
 #[inline(always)]
 fn run_before(reader: &mut BitReader<'_>, zeros: usize) -> Result<usize, Broken> {
     reader.need(11);
@@ -161,7 +161,7 @@ fn run_before(reader: &mut BitReader<'_>, zeros: usize) -> Result<usize, Broken>
         reader.skip(u32::from(entry >> 4));
         return Ok(usize::from(entry & 15));
     }
-    // The codes of 7 to 14 are three to ten zeros and a one.
+    // The codes of 7 to 14 consist of three to ten zeros and a one.
     let leading = reader.word().leading_zeros();
     let run = leading as usize + 4;
     if leading > 10 || run > zeros {
@@ -171,7 +171,7 @@ fn run_before(reader: &mut BitReader<'_>, zeros: usize) -> Result<usize, Broken>
     Ok(run)
 }
 
-/// Gives the levels to `put`, each with its place in scanning order, the last of which is `last`; reads the runs before them.
+/// Calls `put` for each level with its position in scanning order, from `last` on backwards, and reads the runs of zeros between them.
 #[inline(always)]
 fn place(
     reader: &mut BitReader<'_>,
@@ -194,19 +194,19 @@ fn place(
     Ok(())
 }
 
-/// What [`block`] found.
+/// The result of [`block`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block {
     /// TotalCoeff.
     pub(crate) total: u8,
-    /// Whether a coefficient other than the first of all is there.
+    /// Whether there is a coefficient other than the DC coefficient.
     pub(crate) ac: bool,
 }
 
-/// Reads a block, `context` being nC, and puts its levels at their raster positions in `out`.
+/// Reads a block and stores its levels at their raster positions in `out`; `context` is nC.
 ///
-/// `start` is 1 for AC blocks, whose first coefficient belongs to another block; else 0. Where the block has coefficients, `out` is
-/// cleared first if `clear` is true, else it keeps what no level is put at. Where it has none, `out` is not touched.
+/// `start` is 1 for AC blocks, whose DC coefficient belongs to another block, else 0. If the block has coefficients, `out` is first cleared
+/// if `clear` is set. If it has none, `out` stays unchanged.
 #[inline(never)]
 pub(crate) fn block(
     reader: &mut BitReader<'_>,
@@ -215,7 +215,7 @@ pub(crate) fn block(
     out: &mut [i16; 16],
     clear: bool,
 ) -> Result<Block, Broken> {
-    // A copy can stay in registers.
+    // A local copy can stay in registers.
     let mut r = *reader;
     let token = CoeffToken::read(&mut r, context)?;
     let total = token.total;
@@ -253,7 +253,7 @@ pub(crate) fn block(
     })
 }
 
-/// Reads a chroma DC block: its levels in raster order and whether there are any.
+/// Reads a chroma DC block. Returns its levels in raster order and whether it has any.
 pub(crate) fn chroma_dc(reader: &mut BitReader<'_>) -> Result<([i16; 4], bool), Broken> {
     let mut r = *reader;
     let mut out = [0; 4];
@@ -294,19 +294,19 @@ mod tests {
         lists
     }
 
-    /// The codes of a row.
+    /// Returns the codes of a row.
     fn codes(row: &'static str) -> Vec<&'static str> {
         row.split(' ').collect()
     }
 
-    /// The slow twin of all tables: which of the `codes` the 16 bits `next` begin with.
+    /// A slow form of all tables: returns which of the `codes` the 16 bits `next` begin with, and its length.
     fn find(codes: &[&str], next: u32) -> Option<(usize, u32)> {
         let next = format!("{next:016b}");
         let at = codes.iter().position(|code| next.starts_with(code))?;
         Some((at, codes[at].len() as u32))
     }
 
-    /// A payload that begins with the 16 bits `next`, and no shorter than any block.
+    /// Returns a payload that begins with the 16 bits `next` and is no shorter than any block.
     fn payload(next: u32) -> Rbsp {
         let mut writer = Writer::default();
         writer.bits(next, 16);
@@ -314,7 +314,7 @@ mod tests {
         writer.rbsp()
     }
 
-    /// What `read` says of each combination of 16 bits is what the `codes` say; it is given the reader and answers a value.
+    /// Checks that `read` returns what `codes` define, for each combination of 16 bits.
     fn check_codes<T: PartialEq + std::fmt::Debug>(
         codes: &[&str],
         value: impl Fn(usize) -> T,
@@ -338,7 +338,7 @@ mod tests {
         }
     }
 
-    /// The codes of a table of coeff_token and what they stand for.
+    /// Returns the codes of a table of coeff_token and the tokens that they stand for.
     fn tokens(rows: &[&'static str]) -> (Vec<&'static str>, Vec<CoeffToken>) {
         let all = rows.iter().enumerate().flat_map(|(total, row)| {
             let token = move |(ones, code)| (code, CoeffToken { total, ones });
@@ -391,7 +391,7 @@ mod tests {
         }
     }
 
-    /// The slow twin of [`level_code`]: 9.2.2.1, bit by bit.
+    /// A slow form of [`level_code`]: 9.2.2.1 bit by bit.
     fn slow_level_code(reader: &mut BitReader<'_>, suffix_length: u32) -> Result<u32, Broken> {
         let mut prefix = 0;
         while prefix <= LONGEST_PREFIX && reader.bits(1) == 0 {
@@ -452,7 +452,7 @@ mod tests {
                     "{a}"
                 );
             }
-            // Kraft's sum, in units of 2^-16: nearly complete, what is missing are words of many zeros.
+            // Kraft's sum in units of 2^-16. The codes are nearly complete: only words of many zeros are unused.
             let sum: u32 = list.iter().map(|code| 1 << (16 - code.len())).sum();
             assert!(((1 << 16) - 128..=1 << 16).contains(&sum), "{sum} {list:?}");
         }
@@ -474,7 +474,7 @@ mod tests {
         assert_eq!(lengths(&RUN_BEFORE), [2, 3, 4, 5, 6, 7, 15]);
     }
 
-    /// Writes bits; the counterpart of the reader, made directly from the tables and from 9.2.
+    /// Writes blocks as bits, directly from the tables and from 9.2: the inverse of the reader.
     #[derive(Default)]
     struct Writer(String);
 
@@ -486,26 +486,7 @@ mod tests {
         }
 
         fn rbsp(&self) -> Rbsp {
-            let mut bits = format!("{}1", self.0);
-            while !bits.len().is_multiple_of(8) {
-                bits.push('0');
-            }
-            let bytes: Vec<u8> = bits
-                .as_bytes()
-                .chunks(8)
-                .map(|byte| byte.iter().fold(0, |b, bit| b << 1 | (bit - b'0')))
-                .collect();
-            // Emulation prevention: a payload of zeros would else be taken for it.
-            let mut escaped = Vec::new();
-            for byte in bytes {
-                if byte <= 3 && escaped.ends_with(&[0, 0]) {
-                    escaped.push(3);
-                }
-                escaped.push(byte);
-            }
-            let mut rbsp = Rbsp::default();
-            rbsp.load(&escaped);
-            rbsp
+            Rbsp::from_bits(&self.0)
         }
 
         fn level(&mut self, level: i32, escape_two: bool, suffix_length: u32) {
@@ -535,7 +516,7 @@ mod tests {
             self.bits(suffix, size);
         }
 
-        /// A block of coefficients in scanning order, with context `context` (-1 for chroma DC).
+        /// Writes a block of coefficients in scanning order; `context` is nC (-1 for chroma DC).
         fn block(&mut self, coefficients: &[i32], context: i32) {
             let found: Vec<usize> = (0..coefficients.len())
                 .filter(|&i| coefficients[i] != 0)
@@ -627,7 +608,7 @@ mod tests {
                 assert_eq!(any, block.iter().any(|&level| level != 0));
                 levels.iter().map(|&level| i32::from(level)).collect()
             } else {
-                // What was there before.
+                // Values that must not survive.
                 let mut out = [7; 16];
                 let start = 16 - size;
                 let found =

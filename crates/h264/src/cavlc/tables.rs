@@ -1,6 +1,6 @@
 //! The tables of clause 9.2.
 //!
-//! The codes are written as in the standard; lookup tables indexed by the next bits are made of them at compile time.
+//! The codes are written as in the standard. Lookup tables, indexed by the next bits, are computed from them at compile time.
 
 /// Table 9-5, coeff_token for nC below 8: a row for each TotalCoeff, in it a code for each possible TrailingOnes.
 pub(super) const COEFF_TOKEN: [[&str; 17]; 3] = [
@@ -111,7 +111,7 @@ pub(super) const RUN_BEFORE: [&str; 7] = [
 /// Figure 8-8 (zig-zag): raster position of each coefficient of a 4x4 block.
 pub(crate) const ZIGZAG: [u8; 16] = [0, 1, 4, 8, 5, 2, 3, 6, 9, 12, 13, 10, 7, 11, 14, 15];
 
-/// Takes the code at `at` out of a row of codes with blanks between them: where it begins and ends. None behind the last.
+/// Returns the start and the end of the first code at or behind `at` in a row of codes with blanks between them; `None` behind the last.
 const fn next_code(row: &[u8], at: usize) -> Option<(usize, usize)> {
     let mut begin = at;
     while begin < row.len() && row[begin] == b' ' {
@@ -128,21 +128,21 @@ const fn next_code(row: &[u8], at: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Which codes of a row are entered into a table, and how.
+/// The codes of a row that are entered into a table, and the form of their entries.
 #[derive(Clone, Copy)]
 struct Entries {
-    /// Bits that the table is indexed by.
+    /// Bits that index the table.
     width: usize,
-    /// Lengths of the codes that are entered.
+    /// Least and greatest length of the codes that are entered.
     shortest: usize,
     longest: usize,
-    /// The value of the row's first code; the next has the next value.
+    /// The value of the row's first code; each further code has the next value.
     first: u16,
-    /// An entry is the value and, so many bits higher, the length of the code.
+    /// The entry is the value, plus the length of the code shifted left by this.
     shift: u32,
 }
 
-/// Sets all entries of `table` whose index begins with a code of `row`. Of the index only the last log2(N) bits are kept.
+/// Sets all entries of `table` whose index begins with a code of `row`. Only the last log2(N) bits of the index are used.
 const fn enter<const N: usize>(table: &mut [u16; N], row: &str, entries: Entries) {
     let row = row.as_bytes();
     let (mut at, mut value) = (0, entries.first);
@@ -166,11 +166,11 @@ const fn enter<const N: usize>(table: &mut [u16; N], row: &str, entries: Entries
     }
 }
 
-/// Entries for coeff_token: TrailingOnes, 4 * TotalCoeff, and 256 * length of the code.
+/// Lookup of coeff_token. Entries are TrailingOnes + 4 * TotalCoeff + 256 * length of the code.
 pub(super) struct CoeffTokenTable {
-    /// By the next 8 bits: codes of up to 8 bits.
+    /// Codes of up to 8 bits, by the next 8 bits.
     pub(super) short: [u16; 256],
-    /// By the last 11 of the next 16 bits, the others being 0: longer codes.
+    /// Longer codes, by the last 11 of the next 16 bits; the bits before them are 0.
     pub(super) long: [u16; 2048],
 }
 
@@ -179,17 +179,22 @@ const NO_TOKENS: CoeffTokenTable = CoeffTokenTable {
     long: [0; 2048],
 };
 
+/// Returns the form of the entries of coeff_tokens with TotalCoeff `total` and codes of up to 8 bits.
+const fn short_tokens(total: usize) -> Entries {
+    Entries {
+        width: 8,
+        shortest: 1,
+        longest: 8,
+        first: 4 * total as u16,
+        shift: 8,
+    }
+}
+
 const fn coeff_token_table(codes: &[&str; 17]) -> CoeffTokenTable {
     let mut table = NO_TOKENS;
     let mut total = 0;
     while total < 17 {
-        let short = Entries {
-            width: 8,
-            shortest: 1,
-            longest: 8,
-            first: 4 * total as u16,
-            shift: 8,
-        };
+        let short = short_tokens(total);
         let long = Entries {
             width: 16,
             shortest: 9,
@@ -203,7 +208,7 @@ const fn coeff_token_table(codes: &[&str; 17]) -> CoeffTokenTable {
     table
 }
 
-/// Table 9-5, nC of 8 and more: six bits for TotalCoeff - 1 and TrailingOnes, with 000011 for no coefficients.
+/// Computes the table of nC 8 and more (Table 9-5): six bits, TotalCoeff - 1 and TrailingOnes; 000011 is no coefficients.
 const fn coeff_token_table_of_many() -> CoeffTokenTable {
     let mut table = NO_TOKENS;
     let mut i = 0;
@@ -226,21 +231,18 @@ const fn chroma_dc_token_table() -> [u16; 256] {
     let mut table = [0u16; 256];
     let mut total = 0;
     while total < 5 {
-        let entries = Entries {
-            width: 8,
-            shortest: 1,
-            longest: 8,
-            first: 4 * total as u16,
-            shift: 8,
-        };
-        enter(&mut table, COEFF_TOKEN_CHROMA_DC[total], entries);
+        enter(
+            &mut table,
+            COEFF_TOKEN_CHROMA_DC[total],
+            short_tokens(total),
+        );
         total += 1;
     }
     table
 }
 
-/// Tables of `ROWS` rows of codes for values below 16, indexed by the next log2(N) bits; codes that are longer are left out. Entries are
-/// the value and 16 * length of the code.
+/// Computes tables of `ROWS` rows of codes for values below 16, indexed by the next log2(N) bits, without longer codes. Entries are the
+/// value + 16 * length of the code.
 const fn value_tables<const N: usize, const ROWS: usize>(codes: [&str; ROWS]) -> [[u8; N]; ROWS] {
     let width = N.trailing_zeros() as usize;
     let mut tables = [[0; N]; ROWS];
@@ -271,13 +273,13 @@ pub(super) static COEFF_TOKEN_LOOKUP: [CoeffTokenTable; 4] = [
     coeff_token_table(&COEFF_TOKEN[2]),
     coeff_token_table_of_many(),
 ];
-/// Which of them belongs to each nC.
+/// By nC, the index of its table in [`COEFF_TOKEN_LOOKUP`].
 pub(super) static COEFF_TOKEN_OF_CONTEXT: [u8; 17] =
     [0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3];
 pub(super) static COEFF_TOKEN_CHROMA_DC_LOOKUP: [u16; 256] = chroma_dc_token_table();
-/// For TotalCoeff of 1, whose codes are the longest, and then of 1 to 15.
+/// For TotalCoeff 1, whose codes are the longest; the next table is for TotalCoeff 1 to 15.
 pub(super) static TOTAL_ZEROS_OF_ONE_LOOKUP: [[u8; 512]; 1] = value_tables([TOTAL_ZEROS[0]]);
 pub(super) static TOTAL_ZEROS_LOOKUP: [[u8; 64]; 15] = value_tables(TOTAL_ZEROS);
 pub(super) static TOTAL_ZEROS_CHROMA_DC_LOOKUP: [[u8; 8]; 3] = value_tables(TOTAL_ZEROS_CHROMA_DC);
-/// For zerosLeft from 1 on. The last has no entry at 000: those codes are longer.
+/// For zerosLeft from 1 on. The last row has no entry at 000: the codes that begin with it are longer.
 pub(super) static RUN_BEFORE_LOOKUP: [[u8; 8]; 7] = value_tables(RUN_BEFORE);

@@ -7,7 +7,7 @@ use crate::mvpred::{MotionGrid, Neighbour, median_prediction};
 use crate::neighbours::{Edge, Packed};
 use crate::strength;
 
-/// Table 9-4: coded_block_pattern of each code number, for inter macroblocks.
+/// Table 9-4: coded_block_pattern by code number, for inter macroblocks.
 pub(super) const CODED_BLOCK_PATTERN_INTER: [u8; 48] = [
     0, 16, 1, 2, 4, 8, 32, 3, 5, 10, 12, 15, 47, 7, 11, 13, 14, 6, 9, 31, 35, 37, 42, 44, 33, 34,
     36, 40, 39, 43, 45, 46, 17, 18, 20, 24, 19, 21, 26, 28, 23, 27, 29, 30, 22, 25, 38, 41,
@@ -59,7 +59,7 @@ impl SliceParser<'_, '_> {
         Ok(CODED_BLOCK_PATTERN_INTER[code as usize])
     }
 
-    /// One vector for all.
+    /// Reads a macroblock with one partition.
     #[inline(always)]
     fn whole(&mut self) -> Result<(), Fault> {
         let reference = self.reference_index()?;
@@ -80,7 +80,7 @@ impl SliceParser<'_, '_> {
         self.finish_inter(mb, pattern)
     }
 
-    /// An upper and a lower half. The upper prefers neighbour B, the lower A (8.4.1.3).
+    /// Reads an upper and a lower half. The upper one prefers the vector of neighbour B, the lower one that of A (8.4.1.3).
     fn rows(&mut self, mb: &mut Mb) -> Result<(), Fault> {
         mb.shape = Shape::Rows;
         let references = [self.reference_index()?, self.reference_index()?];
@@ -98,7 +98,7 @@ impl SliceParser<'_, '_> {
             reference: upper,
             mv: self.vector(prediction),
         };
-        // C is decoded later, so D stands for it.
+        // C of the lower half is decoded later, so D replaces it.
         let (a, d) = (self.left.motion(2), self.left.motion(1));
         let prediction = if a.reference == lower {
             a.mv
@@ -112,7 +112,7 @@ impl SliceParser<'_, '_> {
         Ok(())
     }
 
-    /// A left and a right half. The left prefers neighbour A, the right C.
+    /// Reads a left and a right half. The left one prefers the vector of neighbour A, the right one that of C.
     fn columns(&mut self, mb: &mut Mb) -> Result<(), Fault> {
         mb.shape = Shape::Columns;
         let references = [self.reference_index()?, self.reference_index()?];
@@ -181,12 +181,12 @@ impl SliceParser<'_, '_> {
         Ok(())
     }
 
-    /// Stores a macroblock with one vector and without residual.
+    /// Stores a macroblock with one vector and no residual.
     #[inline(always)]
     fn finish_plain(&mut self, reference: i8, mv: Mv) -> Result<(), Fault> {
         self.reader.check()?;
         let slot = self.list[reference as usize];
-        // In place, as in `skip_in_row`.
+        // Copied and changed in place, as in `skip_in_row`.
         let mb = &mut self.mbs[self.address];
         *mb = self.skipped.0;
         (mb.ref_idx, mb.ref_slot, mb.mv) = ([reference; 4], [slot; 4], mv);
@@ -207,7 +207,7 @@ impl SliceParser<'_, '_> {
     fn finish_inter(&mut self, mut mb: Mb, pattern: u8) -> Result<(), Fault> {
         let totals = self.residual(&mut mb, pattern)?;
         let mvs = &self.mvs[self.address];
-        // The lower and the right edge, as later macroblocks see them.
+        // The lower and the right edge for the prediction of later macroblocks.
         let side = |first: usize, step: usize, quarters: [usize; 2]| Edge {
             reference: quarters.map(|quarter| mb.ref_idx[quarter]),
             modes: self.skipped.1.modes,

@@ -9,15 +9,15 @@ use crate::job::{
 use crate::neighbours::{DC_MODE, Edge};
 use crate::strength;
 
-/// Table 9-4: coded_block_pattern of each code number, for intra 4x4 macroblocks.
+/// Table 9-4: coded_block_pattern by code number, for intra 4x4 macroblocks.
 pub(super) const CODED_BLOCK_PATTERN_INTRA: [u8; 48] = [
     47, 31, 15, 0, 23, 27, 29, 30, 7, 11, 13, 14, 39, 43, 45, 46, 16, 3, 5, 10, 12, 19, 21, 26, 28,
     35, 37, 42, 44, 1, 2, 4, 8, 17, 18, 20, 24, 6, 9, 22, 25, 32, 33, 34, 36, 40, 38, 41,
 ];
 
 const ALL_AROUND: u8 = AVAILABLE_LEFT | AVAILABLE_TOP | AVAILABLE_TOP_LEFT;
-/// The neighbours that each Intra4x4PredMode reads (8.3.1.2.1 to 8.3.1.2.9), but for the one above and to the right, which is replaced
-/// where it is not available.
+/// By Intra4x4PredMode, the neighbours that it reads (8.3.1.2.1 to 8.3.1.2.9), without the upper right one, which is replaced if it is not
+/// available.
 const READ_BY_4X4: [u8; 9] = [
     AVAILABLE_TOP,
     AVAILABLE_LEFT,
@@ -29,11 +29,11 @@ const READ_BY_4X4: [u8; 9] = [
     AVAILABLE_TOP,
     AVAILABLE_LEFT,
 ];
-/// The same for Intra16x16PredMode (8.3.3) and, by other numbers, intra_chroma_pred_mode (8.3.4).
+/// The neighbours by Intra16x16PredMode (8.3.3). intra_chroma_pred_mode (8.3.4) numbers the same modes differently.
 const READ_BY_16X16: [u8; 4] = [AVAILABLE_TOP, AVAILABLE_LEFT, 0, ALL_AROUND];
 const READ_BY_CHROMA: [u8; 4] = [0, AVAILABLE_LEFT, AVAILABLE_TOP, ALL_AROUND];
 
-/// Fails with `what` unless all of `read` are `available`.
+/// Fails with `what` unless all neighbours in `read` are `available`.
 #[inline(always)]
 fn check_available(read: u8, available: u8, what: &'static str) -> Result<(), Fault> {
     if read & !available == 0 {
@@ -44,7 +44,7 @@ fn check_available(read: u8, available: u8, what: &'static str) -> Result<(), Fa
 }
 
 impl SliceParser<'_, '_> {
-    /// `AVAILABLE_*` of the current macroblock.
+    /// Returns the `AVAILABLE_*` flags of the current macroblock.
     fn intra_available(&self) -> u8 {
         let [above_left, above, above_right] = self.edges_above();
         let usable =
@@ -75,9 +75,9 @@ impl SliceParser<'_, '_> {
         self.finish_intra(mb, pattern, bottom, right)
     }
 
-    /// Reads the modes of all blocks. The answer are those of the lower and the right edge, as [`Edge::modes`] counts.
+    /// Reads the modes of all blocks. Returns those along the lower and the right edge, in the form of [`Edge::modes`].
     fn intra4x4_modes(&mut self, mb: &mut Mb) -> Result<([u8; 4], [u8; 4]), Fault> {
-        /// Of the array of modes: a row and a column of the neighbours, then four rows of four.
+        /// Row length of the array of modes: the first row and column hold the neighbours, then follow four rows of four.
         const STRIDE: usize = 5;
         let mut modes = [0u8; STRIDE * 5];
         modes[1..5].copy_from_slice(&self.edges_above()[1].modes);
@@ -100,7 +100,7 @@ impl SliceParser<'_, '_> {
         for block in RASTER.map(usize::from) {
             let (x, y) = (block % 4, block / 4);
             let at = STRIDE * (y + 1) + x + 1;
-            // Zero stands for "no mode": then DC prediction is inferred.
+            // 0 means "no mode", from which DC prediction is inferred.
             let predicted = match modes[at - 1].min(modes[at - STRIDE]) {
                 0 => DC_MODE - 1,
                 mode => mode - 1,
@@ -151,7 +151,7 @@ impl SliceParser<'_, '_> {
         self.finish_intra(mb, luma | chroma << 4, [DC_MODE; 4], [DC_MODE; 4])
     }
 
-    /// Reads the residual of an intra macroblock whose edges have these modes, and stores it.
+    /// Reads the residual of an intra macroblock and stores the macroblock, whose lower and right edges have these modes.
     fn finish_intra(
         &mut self,
         mut mb: Mb,

@@ -20,25 +20,25 @@ pub(crate) const RASTER: [u8; 16] = [0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 1
 
 const TWICE: Fault = Fault::Syntax("a macroblock is coded twice");
 
-/// What a slice needs of the parser while its macroblocks are read.
+/// The state of the parser within a slice.
 pub(crate) struct SliceParser<'a, 'r> {
     reader: BitReader<'r>,
     mbs: &'a mut [Mb],
     mvs: &'a mut [[Mv; 16]],
     coefficients: &'a mut Shared<i16>,
     used: &'a mut usize,
-    /// The macroblock that another slice has brought, or the end of the picture.
+    /// The first macroblock ahead that another slice has parsed; the end of the picture if there is none.
     limit: usize,
-    /// The lower edges of the macroblocks above: that of column x is at x + 1.
+    /// The lower edges of the macroblocks above; that of column x has index x + 1.
     above: &'a mut [Edge],
-    /// Those of the current row.
+    /// The lower edges of the current row, with the same indices.
     below: &'a mut [Edge],
     /// The right edge of the macroblock to the left.
     left: Edge,
     /// Column of the current macroblock.
     x: usize,
     address: usize,
-    /// Slots in `Job::references` of the reference list.
+    /// The reference list as indices into `Job::references`.
     list: &'a [u8],
     predicted: bool,
     /// Whether macroblocks of the slice are deblocked.
@@ -46,14 +46,14 @@ pub(crate) struct SliceParser<'a, 'r> {
     constrained_intra_pred: bool,
     chroma_qp_offset: [i32; 2],
     qp: i32,
-    /// A macroblock of the slice with the current quantiser, all else being default.
+    /// A macroblock of the slice with the current quantiser; all other fields have their default.
     blank: Mb,
-    /// A skipped macroblock with the current quantiser, and its edges.
+    /// A P_Skip macroblock with the current quantiser, and its edges.
     skipped: (Mb, Edge),
 }
 
 impl<'a, 'r> SliceParser<'a, 'r> {
-    /// A parser of the slice with index `slice` in `job.slices`.
+    /// Returns a parser of the slice with index `slice` in `job.slices`.
     pub(crate) fn new(
         reader: BitReader<'r>,
         job: &'a mut Job,
@@ -100,7 +100,7 @@ impl<'a, 'r> SliceParser<'a, 'r> {
             mvs: &mut job.mvs,
             coefficients: &mut job.coefficients,
             used: &mut job.used,
-            limit: context.brought.next(header.first_mb as usize),
+            limit: context.parsed.next(header.first_mb as usize),
             above,
             below,
             left: Edge::OUTSIDE,
@@ -119,17 +119,17 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         parser
     }
 
-    /// Where the parser stands in the slice.
+    /// Returns the position in the slice.
     pub(crate) fn reader(&self) -> BitReader<'r> {
         self.reader
     }
 
-    /// The macroblock that is read next.
+    /// Returns the address of the macroblock that is read next.
     pub(crate) fn address(&self) -> usize {
         self.address
     }
 
-    /// Reads all macroblocks of the slice (7.3.4). On a fault, those before it are kept.
+    /// Reads all macroblocks of the slice (7.3.4). If one has a fault, those before it are kept.
     pub(crate) fn parse(&mut self) -> Result<(), Fault> {
         loop {
             if self.predicted {
@@ -156,7 +156,7 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         }
     }
 
-    /// Stores the current macroblock, unless its data ended too early, and its edges, and goes on to the next.
+    /// Stores the current macroblock, unless its data ended too early, and its edges. Moves to the next macroblock.
     #[inline(always)]
     fn store(&mut self, mb: &mut Mb, bottom: Edge, right: Edge) -> Result<(), Fault> {
         self.reader.check()?;
@@ -168,7 +168,7 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         Ok(())
     }
 
-    /// Goes on by `n` macroblocks, which are left in the row.
+    /// Moves forward by `n` macroblocks, which must all be left in the row.
     #[inline(always)]
     fn advance(&mut self, n: usize) {
         self.address += n;
@@ -180,20 +180,20 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         }
     }
 
-    /// Sets the luma quantiser, and those of chroma with it.
+    /// Sets the luma quantiser and the chroma quantisers that follow from it.
     fn set_qp(&mut self, qp: i32) {
         self.qp = qp;
         self.blank.qp = self.quantisers(qp);
         self.skipped.0.qp = self.blank.qp;
     }
 
-    /// The quantisers of Y, Cb and Cr for luma quantiser `qp`.
+    /// Returns the quantisers of Y, Cb and Cr for the luma quantiser `qp`.
     fn quantisers(&self, qp: i32) -> [u8; 3] {
         let [cb, cr] = self.chroma_qp_offset;
         [qp as u8, chroma_qp(qp + cb), chroma_qp(qp + cr)]
     }
 
-    /// P_Skip macroblocks, `run` of them.
+    /// Stores `run` P_Skip macroblocks.
     fn skip_run(&mut self, mut run: usize) -> Result<(), Fault> {
         while run > 0 {
             let in_row = self.below.len() - 2 - self.x;
@@ -207,10 +207,10 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         Ok(())
     }
 
-    /// P_Skip macroblocks, `n` of them, which are left in the row.
+    /// Stores `n` P_Skip macroblocks, which must all be left in the row.
     #[inline(never)]
     fn skip_in_row(&mut self, n: usize) {
-        // Both are copied as a whole and then changed, so that nothing is put together in memory before.
+        // Copied as a whole and then changed in place, so that no macroblock is assembled in temporary memory.
         let (blank, blank_edge) = (&self.skipped.0, &self.skipped.1);
         let above = self.above[self.x..self.x + n + 2].windows(3);
         let below = &mut self.below[self.x + 1..][..n];
@@ -229,7 +229,7 @@ impl<'a, 'r> SliceParser<'a, 'r> {
             if self.deblocked {
                 strength::plain(mb, edge, left, above);
             }
-            // The same as the right edge.
+            // All edges of a P_Skip macroblock are equal, so this one is also its right edge.
             left = edge;
         }
         let left = *left;
@@ -237,7 +237,7 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         self.advance(n);
     }
 
-    /// The lower edges of the macroblocks above and to the left, above, and above and to the right.
+    /// Returns the lower edges of the macroblocks above left, above, and above right.
     #[inline(always)]
     fn edges_above(&self) -> &[Edge; 3] {
         match self.above[self.x..].first_chunk() {

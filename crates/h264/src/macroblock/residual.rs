@@ -7,15 +7,15 @@ use crate::error::Fault;
 use crate::job::{Kind, Mb};
 use crate::neighbours::{Edge, context};
 
-/// Coefficients of a macroblock, and those of one block more, which is cleared before it is known to be needed.
+/// Coefficients of a macroblock and of one more block: the next block is cleared before it is known whether it has coefficients.
 const MOST: usize = 16 * 25;
 
-/// TotalCoeff of the blocks of a macroblock, and in front of them those of the neighbours above and to the left.
+/// TotalCoeff of the blocks of a macroblock, and before them those of the neighbours above and to the left.
 #[derive(Clone, Copy)]
 pub(super) struct Totals {
-    /// Rows of [`Totals::STRIDE`].
+    /// Rows of [`Totals::STRIDE`]; the first row and column are the neighbours'.
     luma: [u8; Totals::STRIDE * 5],
-    /// Of Cb and Cr: rows of [`Totals::CHROMA_STRIDE`].
+    /// For Cb and Cr, rows of [`Totals::CHROMA_STRIDE`].
     chroma: [[u8; Totals::CHROMA_STRIDE * 3]; 2],
 }
 
@@ -23,19 +23,19 @@ impl Totals {
     const STRIDE: usize = 8;
     const CHROMA_STRIDE: usize = 4;
 
-    /// Without any coefficient.
+    /// No coefficients.
     pub(super) const NONE: Totals = Totals {
         luma: [0; Totals::STRIDE * 5],
         chroma: [[0; Totals::CHROMA_STRIDE * 3]; 2],
     };
 
-    /// Those that an I_PCM macroblock counts with.
+    /// The totals that contexts use for an I_PCM macroblock (9.2.1).
     pub(super) const PCM: Totals = Totals {
         luma: [16; Totals::STRIDE * 5],
         chroma: [[16; Totals::CHROMA_STRIDE * 3]; 2],
     };
 
-    /// Without any coefficient, between these neighbours.
+    /// Returns the totals of a macroblock without coefficients between these neighbours.
     #[inline(always)]
     fn between(left: &Edge, above: &Edge) -> Totals {
         let mut totals = Totals::NONE;
@@ -52,7 +52,7 @@ impl Totals {
         totals
     }
 
-    /// Sets the totals of the lower edge.
+    /// Copies the totals of the lower blocks to `edge`.
     #[inline(always)]
     pub(super) fn bottom(&self, edge: &mut Edge) {
         edge.luma = std::array::from_fn(|x| self.luma[Self::STRIDE * 4 + 1 + x]);
@@ -61,7 +61,7 @@ impl Totals {
             .map(|plane| std::array::from_fn(|x| plane[Self::CHROMA_STRIDE * 2 + 1 + x]));
     }
 
-    /// Sets the totals of the right edge.
+    /// Copies the totals of the right blocks to `edge`.
     #[inline(always)]
     pub(super) fn right(&self, edge: &mut Edge) {
         edge.luma = std::array::from_fn(|y| self.luma[Self::STRIDE * (y + 1) + 4]);
@@ -71,18 +71,18 @@ impl Totals {
     }
 }
 
-/// Where the blocks of a macroblock go while they are read.
+/// The coefficients of a macroblock while they are read.
 struct Blocks<'a, 'r> {
     reader: &'a mut BitReader<'r>,
-    /// From the macroblock's first coefficient on.
+    /// The job's coefficients from the macroblock's first one on.
     room: &'a mut [i16],
-    /// So many of them are in use.
+    /// The number of coefficients of `room` in use.
     used: usize,
     mb: &'a mut Mb,
 }
 
 impl Blocks<'_, '_> {
-    /// Makes room for `count` blocks from bit `first` of `Mb::coded` on and puts in their DC levels.
+    /// Appends `count` blocks from bit `first` of `Mb::coded` on, with only their DC levels.
     fn add_dc(&mut self, first: usize, count: usize, dc: impl Iterator<Item = i16>) {
         let (blocks, _) = self.room[self.used..][..16 * count].as_chunks_mut::<16>();
         for (block, dc) in blocks.iter_mut().zip(dc) {
@@ -93,7 +93,7 @@ impl Blocks<'_, '_> {
         self.mb.coded |= ((1 << count) - 1) << first;
     }
 
-    /// Reads the block of bit `bit` of `Mb::coded`. The answer is TotalCoeff.
+    /// Reads the block with bit `bit` of `Mb::coded` and returns TotalCoeff.
     #[inline(always)]
     fn read(&mut self, bit: usize, start: usize, context: u8) -> Result<u8, Fault> {
         let present = self.mb.coded >> bit & 1 != 0;
@@ -135,7 +135,7 @@ impl Blocks<'_, '_> {
         Ok(())
     }
 
-    /// Reads Intra16x16DCLevel; each level is put at the place of its block's DC coefficient.
+    /// Reads Intra16x16DCLevel and stores each level as the DC coefficient of its block.
     fn luma_dc(&mut self, totals: &Totals) -> Result<(), Fault> {
         let context = context(totals.luma[Totals::STRIDE], totals.luma[1]);
         let mut dc = [0; 16];
@@ -172,11 +172,11 @@ impl Blocks<'_, '_> {
 }
 
 impl SliceParser<'_, '_> {
-    /// Makes room for the coefficients of a macroblock and says where it begins. What is there is not cleared.
+    /// Grows the coefficients for one more macroblock and returns the index of its first one. The memory is not cleared.
     pub(super) fn room(&mut self) -> usize {
         let (start, length) = (*self.used, self.coefficients.len());
         if length < start + MOST {
-            // Rarely, and never for long: the memory is kept from picture to picture.
+            // Rare, because the memory is kept from picture to picture.
             self.coefficients.grow(length.max(16 * MOST));
         }
         start

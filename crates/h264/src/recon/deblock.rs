@@ -1,8 +1,9 @@
 //! Clause 8.7: the deblocking filter.
-// Kernels index several arrays of constant length at once, which the compiler makes vector code of.
+// Kernels index several arrays of constant length in one loop, which the compiler vectorises.
 #![allow(clippy::needless_range_loop)]
 
 use super::Place;
+use super::inter::wide;
 use super::kernels::Kernels;
 use crate::job::Mb;
 use crate::plane::Part;
@@ -60,17 +61,17 @@ const TC0: [[u8; 3]; 35] = [
 
 // ---- filtering (8.7.2.2 to 8.7.2.4) ----
 
-/// Thresholds of one edge. With an alpha of 0 no sample passes them.
+/// The thresholds of one edge. If `alpha` is 0, no sample is filtered.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(8))]
 pub(super) struct Thresholds {
     pub(super) alpha: i16,
     pub(super) beta: i16,
-    /// By bS; that of 0 does not count.
+    /// By bS; entry 0 is unused.
     pub(super) tc0: [u8; 4],
 }
 
-/// bS of the four groups of an edge that is filtered strongly. That is so for a whole edge of a frame macroblock, never for a part of it.
+/// bS of the four groups of a strongly filtered edge. In frame macroblocks either all groups of an edge have bS 4 or none.
 pub(super) const STRONG: u16 = 0x4444;
 
 impl Thresholds {
@@ -84,7 +85,7 @@ impl Thresholds {
         self.alpha != 0
     }
 
-    /// For an edge of `place` in plane `plane` with the neighbour `other` on its far side.
+    /// Returns the thresholds of an edge of `place` in plane `plane`; `other` is the macroblock on its far side.
     #[inline(always)]
     fn new<P: Probe>(place: &Place<'_>, plane: usize, other: &Mb, probe: &mut P) -> Self {
         let slice = &place.job.slices[usize::from(place.mb.slice)];
@@ -105,12 +106,12 @@ impl Thresholds {
         probe.operation(Operation::Thresholds, 1);
         let tc0 = [0, one, two, three];
         let (alpha, beta) = (i16::from(ALPHA[index_a]), i16::from(BETA[index_b]));
-        // Without a beta nothing passes either.
+        // With beta 0, no sample is filtered either.
         let alpha = if beta == 0 { 0 } else { alpha };
         Thresholds { alpha, beta, tc0 }
     }
 
-    /// tC0 of each of N samples along an edge with strengths `bs`; -1 where the edge is not filtered.
+    /// Returns tC0 of each of N samples along an edge with strengths `bs`; -1 for samples that are not filtered.
     fn tc0_along<const N: usize>(&self, bs: u16) -> [i16; N] {
         let mut along = [-1; N];
         for (group, along) in along.chunks_exact_mut(N / 4).enumerate() {
@@ -126,18 +127,13 @@ impl Thresholds {
 pub(super) type LumaLines = [[u8; 16]; 8];
 pub(super) type ChromaLines = [[u8; 8]; 4];
 
-#[inline(always)]
-fn wide(sample: u8) -> i16 {
-    i16::from(sample)
-}
-
-/// Whether the samples around an edge are near enough to each other to be filtered (8-468).
+/// Returns whether the samples around an edge differ so little that they are filtered (8-468).
 #[inline(always)]
 fn near(p1: i16, p0: i16, q0: i16, q1: i16, alpha: i16, beta: i16) -> bool {
     ((p0 - q0).abs() < alpha) & ((p1 - p0).abs() < beta) & ((q1 - q0).abs() < beta)
 }
 
-/// The filter for bS below 4, luma (8.7.2.3).
+/// Filters a luma edge with bS below 4 (8.7.2.3).
 fn luma_normal(lines: &mut LumaLines, tc0: &[i16; 16], thresholds: &Thresholds) {
     let (alpha, beta) = (thresholds.alpha, thresholds.beta);
     let [_, l2, l1, l0, r0, r1, r2, _] = lines;
@@ -148,7 +144,7 @@ fn luma_normal(lines: &mut LumaLines, tc0: &[i16; 16], thresholds: &Thresholds) 
         let on = near(p1, p0, q0, q1, alpha, beta) & (tc0 >= 0);
         let (ap, aq) = ((p2 - p0).abs() < beta, (q2 - q0).abs() < beta);
         let tc = tc0 + i16::from(ap) + i16::from(aq);
-        // Without the filter tc may be negative, which `clamp` does not allow.
+        // `tc` is negative for samples that are not filtered, so `clamp`, which needs min <= max, would panic.
         let delta = (((q0 - p0) * 4 + (p1 - q1) + 4) >> 3).min(tc).max(-tc);
         let middle = (p0 + q0 + 1) >> 1;
         let delta_p = ((p2 + middle - 2 * p1) >> 1).min(tc0).max(-tc0);
@@ -160,7 +156,7 @@ fn luma_normal(lines: &mut LumaLines, tc0: &[i16; 16], thresholds: &Thresholds) 
     }
 }
 
-/// The filter for bS 4, luma (8.7.2.4).
+/// Filters a luma edge with bS 4 (8.7.2.4).
 fn luma_strong(lines: &mut LumaLines, thresholds: &Thresholds) {
     let (alpha, beta) = (thresholds.alpha, thresholds.beta);
     for i in 0..16 {
@@ -205,7 +201,7 @@ fn luma_strong(lines: &mut LumaLines, thresholds: &Thresholds) {
     }
 }
 
-/// Filters one luma edge with strengths `bs`; says whether it may have changed anything.
+/// Filters one luma edge with strengths `bs`. Returns whether a sample may have changed.
 pub(super) fn luma_edge(lines: &mut LumaLines, bs: u16, thresholds: &Thresholds) -> bool {
     if bs == STRONG {
         luma_strong(lines, thresholds);
@@ -215,7 +211,7 @@ pub(super) fn luma_edge(lines: &mut LumaLines, bs: u16, thresholds: &Thresholds)
     true
 }
 
-/// Filters one chroma edge with strengths `bs` of the luma edge in its place; says whether it may have changed anything.
+/// Filters one chroma edge with strengths `bs` of the luma edge at the same position. Returns whether a sample may have changed.
 pub(super) fn chroma_edge(lines: &mut ChromaLines, bs: u16, thresholds: &Thresholds) -> bool {
     let (alpha, beta) = (thresholds.alpha, thresholds.beta);
     let strong = bs == STRONG;
@@ -242,7 +238,7 @@ pub(super) fn chroma_edge(lines: &mut ChromaLines, bs: u16, thresholds: &Thresho
     true
 }
 
-/// One element of the first half, one of the second, and so on.
+/// Returns the elements of the two halves in turns.
 #[inline(always)]
 fn interleave<const N: usize>(from: [u8; N]) -> [u8; N] {
     let mut to = [0; N];
@@ -253,18 +249,18 @@ fn interleave<const N: usize>(from: [u8; N]) -> [u8; N] {
     to
 }
 
-/// Columns 0 to 7 of 16 rows as lines.
+/// Loads columns 0 to 7 of 16 rows as lines.
 pub(super) fn luma_columns(part: &mut Part<'_, u8>, lines: &mut LumaLines) {
     let mut flat = [0; 128];
     for (row, to) in flat.chunks_exact_mut(8).enumerate() {
         to.copy_from_slice(part.row::<8>(row));
     }
-    // Each round moves the highest bit of an element's number to the lowest place, from bits yyyyxxx to xxxyyyy.
+    // Each round rotates the bits of an element's index by one: four rounds turn yyyyxxx (row, column) into xxxyyyy.
     let flat = interleave(interleave(interleave(interleave(flat))));
     lines.as_flattened_mut().copy_from_slice(&flat);
 }
 
-/// The inverse of [`luma_columns`].
+/// Stores what [`luma_columns`] loads.
 pub(super) fn set_luma_columns(part: &mut Part<'_, u8>, lines: &LumaLines) {
     let mut flat = [0; 128];
     flat.copy_from_slice(lines.as_flattened());
@@ -300,7 +296,7 @@ pub(super) fn chroma_column_edge(part: &mut Part<'_, u8>, bs: u16, thresholds: &
 
 // ---- stages ----
 
-/// Thresholds of the outer edge and of the inner edges of one direction, where they have any strength.
+/// Strengths and thresholds of the edges of one direction. Thresholds of edges without strength let nothing pass.
 struct Edges<'a> {
     bs: &'a [u16; 4],
     outer: Thresholds,
@@ -308,8 +304,9 @@ struct Edges<'a> {
 }
 
 impl<'a> Edges<'a> {
-    // Inlined, since what is put together in memory is slow to be copied.
-    /// Edges with strengths `bs`; `distance` leads to the macroblock on the far side of the outer one. None where no sample changes.
+    /// Returns the edges with strengths `bs`; `None` if no sample can change. The macroblock on the far side of the outer edge has the
+    /// index of this one minus `distance`.
+    // Inlined, because a result assembled in memory is slow to copy.
     #[inline(always)]
     fn new<P: Probe>(
         place: &Place<'_>,
@@ -320,7 +317,7 @@ impl<'a> Edges<'a> {
     ) -> Option<Self> {
         let outer = if bs[0] != 0 {
             let other = place.index - distance;
-            // Its quantisers.
+            // The quantisers of the other macroblock.
             probe.read(place.job.mb_address(other), 4);
             Thresholds::new(place, plane, &place.job.mbs[other], probe)
         } else {
@@ -334,7 +331,7 @@ impl<'a> Edges<'a> {
         (outer.can_pass() || inner.can_pass()).then_some(Edges { bs, outer, inner })
     }
 
-    /// Calls `f` with each edge's number and strengths.
+    /// Calls `f` with the number, the strengths and the thresholds of each edge that can change samples.
     #[inline(always)]
     fn each(&self, mut f: impl FnMut(usize, u16, &Thresholds)) {
         if self.outer.can_pass() {
@@ -348,7 +345,11 @@ impl<'a> Edges<'a> {
     }
 }
 
-/// Stage 3.
+/// The operations of an edge with bS below 4 and of one with bS 4.
+const LUMA_EDGE: [Operation; 2] = [Operation::LumaEdge, Operation::LumaEdgeStrong];
+const CHROMA_EDGE: [Operation; 2] = [Operation::ChromaEdge, Operation::ChromaEdgeStrong];
+
+/// Stage 3: deblocks luma.
 pub(super) fn luma<P: Probe>(place: &Place<'_>, probe: &mut P) {
     let mb = place.mb;
     if let Some(edges) = Edges::new(place, 0, &mb.bs_vertical, 1, probe) {
@@ -362,7 +363,7 @@ pub(super) fn luma<P: Probe>(place: &Place<'_>, probe: &mut P) {
 
 fn luma_vertical<P: Probe>(place: &Place<'_>, edges: &Edges<'_>, probe: &mut P) {
     let kernels = Kernels::chosen();
-    // Columns of samples as lines: four of the left macroblock, 16 of this one.
+    // `lines` holds columns of samples as lines: four columns of the left macroblock, then 16 of this one.
     let outer = if edges.outer.can_pass() { 4 } else { 0 };
     let width = outer + if edges.inner.can_pass() { 16 } else { 4 };
     let area = [place.x - outer, place.y, width, 16];
@@ -374,7 +375,7 @@ fn luma_vertical<P: Probe>(place: &Place<'_>, edges: &Edges<'_>, probe: &mut P) 
         });
     } else {
         let mut lines = [[0; 16]; 20];
-        // Eight columns at a time; where there are 20, the last ones overlap.
+        // Eight columns at a time. Of 20 columns, the last eight overlap the eight before.
         let starts = [0, 8, width - 8];
         for x in starts {
             let mut part = samples.part(x, 0, 8, 16);
@@ -389,11 +390,11 @@ fn luma_vertical<P: Probe>(place: &Place<'_>, edges: &Edges<'_>, probe: &mut P) 
         }
     }
     place.probe_read(probe, &place.job.frame, 0, area);
-    edges.each(|_, bs, _| luma_operation(bs, probe));
+    edges.each(|_, bs, _| edge_operation(bs, LUMA_EDGE, 4, probe));
     place.probe_write(probe, 0, area);
 }
 
-/// Eight of the lines from `first` on.
+/// Returns eight of the lines, from `first` on.
 fn eight(lines: &mut [[u8; 16]; 20], first: usize) -> &mut LumaLines {
     let Some(eight) = lines[first..].first_chunk_mut() else {
         unreachable!("the lines of an edge lie in the macroblock")
@@ -406,7 +407,7 @@ fn luma_horizontal<P: Probe>(place: &Place<'_>, edges: &Edges<'_>, probe: &mut P
     let plane = &place.job.frame.planes[0];
     let (x, y) = (place.x, place.y);
     let mut own = plane.write(x, y, 16, 16);
-    // The fourth row above is only read: a later picture may already predict from it.
+    // The fourth row above is read but never written: a later picture may be predicting from it already.
     if edges.outer.can_pass() {
         let mut above = plane.write(x, y - 3, 16, 3);
         let mut lines = [[0; 16]; 8];
@@ -431,38 +432,19 @@ fn luma_horizontal<P: Probe>(place: &Place<'_>, edges: &Edges<'_>, probe: &mut P
         }
     });
     place.probe_read(probe, &place.job.frame, 0, [x, y, 16, 16]);
-    edges.each(|_, bs, _| luma_operation(bs, probe));
+    edges.each(|_, bs, _| edge_operation(bs, LUMA_EDGE, 4, probe));
     place.probe_write(probe, 0, [x, y, 16, 16]);
 }
 
-/// Tells the probe of an edge with strengths `bs`: only its groups that have one are filtered.
+/// Reports an edge with strengths `bs` to the probe: `lines` lines of samples for each of its four groups that is filtered.
 #[inline(always)]
-fn luma_operation<P: Probe>(bs: u16, probe: &mut P) {
-    let operation = match bs {
-        STRONG => Operation::LumaEdgeStrong,
-        _ => Operation::LumaEdge,
-    };
-    probe.operation(operation, 4 * filtered_groups(bs));
+fn edge_operation<P: Probe>(bs: u16, [normal, strong]: [Operation; 2], lines: u32, probe: &mut P) {
+    let operation = if bs == STRONG { strong } else { normal };
+    let filtered_groups = (0..4).filter(|group| bs >> (4 * group) & 15 != 0).count();
+    probe.operation(operation, lines * filtered_groups as u32);
 }
 
-/// The same for chroma, whose groups have half as many lines.
-#[inline(always)]
-fn chroma_operation<P: Probe>(bs: u16, probe: &mut P) {
-    let operation = match bs {
-        STRONG => Operation::ChromaEdgeStrong,
-        _ => Operation::ChromaEdge,
-    };
-    probe.operation(operation, 2 * filtered_groups(bs));
-}
-
-/// How many of the four groups of an edge with strengths `bs` are filtered.
-fn filtered_groups(bs: u16) -> u32 {
-    (0..4)
-        .map(|group| u32::from(bs >> (4 * group) & 15 != 0))
-        .sum()
-}
-
-/// Stages 6 and 7. Chroma has edges at 0 and 4, with the strengths of luma edges 0 and 8.
+/// Stages 6 and 7: deblocks one chroma plane. Its edges at 0 and 4 have the strengths of the luma edges 0 and 8.
 pub(super) fn chroma<P: Probe>(place: &Place<'_>, plane: usize, probe: &mut P) {
     let kernels = Kernels::chosen();
     let (mb, frame) = (place.mb, &place.job.frame);
@@ -476,7 +458,7 @@ pub(super) fn chroma<P: Probe>(place: &Place<'_>, plane: usize, probe: &mut P) {
             let mut guard = samples.write(area[0], area[1], area[2], area[3]);
             kernels.chroma_column_edge(&mut guard.part(0, 0, 4, 8), bs, thresholds);
             place.probe_read(probe, frame, plane, area);
-            chroma_operation(bs, probe);
+            edge_operation(bs, CHROMA_EDGE, 2, probe);
             place.probe_write(probe, plane, [area[0] + 1, y, 2, 8]);
         });
     }
@@ -498,7 +480,7 @@ pub(super) fn chroma<P: Probe>(place: &Place<'_>, plane: usize, probe: &mut P) {
                 *inner.row(1) = lines[2];
             }
             place.probe_read(probe, frame, plane, [x, top, 8, 4]);
-            chroma_operation(bs, probe);
+            edge_operation(bs, CHROMA_EDGE, 2, probe);
             place.probe_write(probe, plane, [x, top + 1, 8, 2]);
         });
     }

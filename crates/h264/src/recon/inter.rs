@@ -1,5 +1,12 @@
 //! Clause 8.4.2: motion compensation.
-// Kernels index several arrays of constant length at once, which the compiler makes vector code of.
+//!
+//! ```text
+//! Partition (block, vector)  ->  Source (rectangle of the reference, fraction)
+//!     inside of the picture  ->  Samples of the plane itself
+//!     partly outside         ->  copy_clamped  ->  Samples of the copy
+//! Samples  ->  interpolation (Kernels::luma, Kernels::chroma)  ->  weight_part, if the slice has weights
+//! ```
+// Kernels index several arrays of constant length in one loop, which the compiler vectorises.
 #![allow(clippy::needless_range_loop)]
 
 use super::Place;
@@ -9,7 +16,7 @@ use crate::job::{Mb, Mv, Shape, SubShape, Weights};
 use crate::plane::{Part, Shared, Write};
 use crate::probe::{Operation, Probe};
 
-/// A rectangle of luma that has one motion vector and one reference, in luma samples from the macroblock's corner.
+/// A rectangle of luma with one motion vector and one reference, in luma samples relative to the macroblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Partition {
     x: usize,
@@ -24,7 +31,7 @@ struct Partition {
 }
 
 impl Partition {
-    /// The only one of a macroblock that has but one.
+    /// Returns the partition of a macroblock that has only one.
     #[inline(always)]
     fn whole(mb: &Mb) -> Self {
         Partition {
@@ -76,15 +83,16 @@ fn partitions(mb: &Mb, mvs: &[Mv; 16], mut f: impl FnMut(Partition)) {
     }
 }
 
-/// Where a block of samples comes from: the rectangle that its filter reads of the reference's plane, parts of which may lie outside of
-/// the picture, and the fraction. For one plane of luma or both of chroma.
+/// What the interpolation of a block reads: a rectangle of the reference's plane, which may be partly outside of the picture, and the
+/// fraction of the vector. For the luma plane or both chroma planes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Source {
+    /// The rectangle, with the margin of the interpolation filter.
     x: i32,
     y: i32,
     w: usize,
     h: usize,
-    /// The block's first sample in this rectangle.
+    /// Position of the block's first sample in the rectangle.
     inner_x: usize,
     inner_y: usize,
     fraction_x: usize,
@@ -92,11 +100,11 @@ struct Source {
 }
 
 impl Source {
-    /// The source of the block with `area` in its plane.
+    /// Returns the source of the block with `area` in its plane.
     #[inline(always)]
     fn new<const CHROMA: bool>([x, y, w, h]: [usize; 4], mv: Mv) -> Self {
         let (bits, before, after) = if CHROMA { (3, 0, 1) } else { (2, 2, 3) };
-        // First sample and number of samples that are read of a row or column, the offset of the block in it, and the fraction.
+        // By row or column: the first sample that is read, their number, the offset of the block, and the fraction.
         let span = |at: usize, n: usize, mv: i16| {
             let (at, fraction) = (
                 at as i32 + (i32::from(mv) >> bits),
@@ -123,12 +131,12 @@ impl Source {
     }
 }
 
-/// Width of the copy of a block at the border of a picture: 16 samples, and 5 more for the filter.
+/// Row length of the copy of a block at the border of a picture: 16 samples, and 5 more for the filter, rounded up.
 const EDGE_STRIDE: usize = 24;
-/// So many samples of a row can be read by horizontal filters of less than 16 columns, which need fewer.
+/// Samples of a row that must be readable for horizontal filters of less than 16 columns: vector loads read more than the filter needs.
 const READ_AHEAD: usize = 16;
 
-/// Where samples come from: the first whole sample of the block lies at `origin` of `from`, rows are `stride` apart.
+/// Samples of a plane or of a copy: the first whole sample of the block is `from[origin]`, rows are `stride` apart.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Samples<'a> {
     pub(super) from: &'a [u8],
@@ -159,7 +167,7 @@ pub(super) fn predict_luma<P: Probe>(place: &Place<'_>, probe: &mut P) {
     }
 }
 
-// Inlined twice: for a whole macroblock, the most frequent, everything is constant but the vector.
+// Inlined twice, because in the most frequent case, one partition, everything but the vector is a constant.
 #[inline(always)]
 fn luma_part<P: Probe>(
     place: &Place<'_>,
@@ -222,7 +230,7 @@ fn chroma_part<P: Probe>(
     (1..3).for_each(|plane| report(place, probe, reference, plane, &source, part));
 }
 
-/// Tells the probe of a partition in one plane.
+/// Reports the accesses and operations of a partition in one plane to the probe.
 #[inline(always)]
 fn report<P: Probe>(
     place: &Place<'_>,
@@ -257,7 +265,7 @@ fn report<P: Probe>(
 #[inline(always)]
 fn compensate_luma(to: &mut Part<'_, u8>, w: usize, reference: &Frame, source: &Source) {
     let interpolate = |to: &mut Part<'_, u8>, from: Samples<'_>| {
-        // Not as an array: the processor waits long for a load that needs two stores.
+        // Two variables, not an array: two stores followed by one wider load would defeat store forwarding.
         let (fx, fy) = (source.fraction_x, source.fraction_y);
         let kernels = Kernels::chosen();
         match w {
@@ -323,16 +331,16 @@ fn compensate_chroma(
 }
 
 impl Source {
-    /// Its column and row, if all of it and `loaded` columns lie in a plane of that size.
+    /// Returns the column and the row of the rectangle if it and `loaded` columns are inside of a plane of this size.
     #[inline(always)]
     fn lies_inside(&self, width: usize, height: usize, loaded: usize) -> Option<(usize, usize)> {
-        // Negative coordinates become too large ones.
+        // Negative coordinates become large ones, which are outside as well.
         let (x, y) = (self.x as usize, self.y as usize);
         let ends = (x.wrapping_add(loaded), y.wrapping_add(self.h));
         (x < width && ends.0 <= width && y < height && ends.1 <= height).then_some((x, y))
     }
 
-    /// The block in `from`, whose first row is the source's first and whose column `x` is its first column.
+    /// Returns the block's samples in `from`, whose first row is the rectangle's first and whose column `x` is its first column.
     #[inline(always)]
     fn samples<'a>(&self, from: &'a [u8], stride: usize, x: usize) -> Samples<'a> {
         Samples {
@@ -342,7 +350,7 @@ impl Source {
         }
     }
 
-    /// What interpolation from it is.
+    /// Returns the operation that interpolation from this source is.
     #[inline(always)]
     fn operation(&self, chroma: bool) -> Operation {
         let (fx, fy) = (self.fraction_x, self.fraction_y);
@@ -359,7 +367,7 @@ impl Source {
         }
     }
 
-    /// The part of it that lies in a plane of that size: column, row, width and height.
+    /// Returns the part of the rectangle that is inside of a plane of this size: column, row, width and height.
     #[inline(always)]
     fn inside(&self, width: usize, height: usize) -> [usize; 4] {
         let part = |at: i32, n: usize, size: usize| {
@@ -373,7 +381,7 @@ impl Source {
     }
 }
 
-/// 8.4.2.2.1: coordinates outside the picture are clamped. `loaded` samples of each row are copied.
+/// Copies `loaded` samples of each row of the rectangle, with coordinates outside of the picture clamped (8.4.2.2.1).
 #[inline(never)]
 fn copy_clamped(
     copy: &mut [[u8; EDGE_STRIDE]],
@@ -386,7 +394,7 @@ fn copy_clamped(
     let [_, first, _, rows] = source.inside(width, height);
     let guard = reference.read(0, first, width, rows);
     let clamp = |v: i32, size: usize| v.clamp(0, size as i32 - 1) as usize;
-    // Columns of the copy that lie left of the picture, and up to its end.
+    // `before`: columns of the copy left of the picture. `inside`: the same, plus the columns in the picture.
     let before = (-source.x).clamp(0, loaded as i32) as usize;
     let inside = (width as i32 - source.x).clamp(before as i32, loaded as i32) as usize;
     let x = clamp(source.x, width);
@@ -400,7 +408,7 @@ fn copy_clamped(
     }
 }
 
-/// Copies up to 32 samples by two copies of constant length, which may overlap.
+/// Copies up to 32 samples by two copies of constant length, which overlap unless the length is twice that.
 #[inline(always)]
 fn copy_short(to: &mut [u8], from: &[u8]) {
     #[inline(always)]
@@ -422,7 +430,7 @@ fn copy_short(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Explicit weighted prediction of a block of width `w` (8-298, 8-299); `index` is that into the reference list.
+/// Applies explicit weighted prediction to a block of width `w` (8-298, 8-299); `index` is that in the reference list.
 #[cold]
 fn weight_part(mut to: Part<'_, u8>, w: usize, weights: &Weights, plane: usize, index: i8) {
     let entry = &weights.entries[index as usize];
@@ -454,21 +462,21 @@ fn weight<const W: usize>(row: &mut [u8; W], (log2_denominator, weight, offset):
     }
 }
 
-// Kernels below are loops over arrays of constant length, from which the compiler makes vector code; closures that build
-// arrays element by element would stop it.
+// The kernels below are loops over arrays of constant length, which the compiler vectorises. Closures that build arrays element by element
+// prevent that.
 
-/// The six-tap filter, without rounding (8-241 and following).
+/// The six-tap filter without rounding (8-241 and following).
 #[inline(always)]
 fn tap6(a: i16, b: i16, c: i16, d: i16, e: i16, f: i16) -> i16 {
     (a + f) + 5 * (4 * (c + d) - (b + e))
 }
 
 #[inline(always)]
-fn wide(sample: u8) -> i16 {
+pub(super) fn wide(sample: u8) -> i16 {
     i16::from(sample)
 }
 
-/// The filter over W columns of a row: `from[at]` lies left of the first sample that is made.
+/// Filters `W` columns of a row; `from[at]` is the whole sample left of the first result.
 #[inline(always)]
 fn filter_row<const W: usize>(from: &[u8], at: usize) -> [i16; W] {
     let s = &from[at - 2..at + W + 3];
@@ -486,7 +494,7 @@ fn filter_row<const W: usize>(from: &[u8], at: usize) -> [i16; W] {
     out
 }
 
-/// Half samples between horizontal neighbours (b): W of them from `from[at]` on.
+/// Returns `W` half samples between horizontal neighbours (b), from `from[at]` on.
 #[inline(always)]
 fn half_horizontal<const W: usize>(from: &[u8], at: usize) -> [u8; W] {
     let sums = filter_row::<W>(from, at);
@@ -497,7 +505,7 @@ fn half_horizontal<const W: usize>(from: &[u8], at: usize) -> [u8; W] {
     out
 }
 
-/// Half samples between vertical neighbours (h).
+/// Returns `W` half samples between vertical neighbours (h), from `from[at]` on.
 #[inline(always)]
 fn half_vertical<const W: usize>(from: &[u8], stride: usize, at: usize) -> [u8; W] {
     let row = |k: usize| &from[at + k * stride - 2 * stride..][..W];
@@ -533,7 +541,7 @@ fn average<const W: usize>(a: [u8; W], b: [u8; W]) -> [u8; W] {
     out
 }
 
-/// Half samples in the middle of four whole ones (j), for up to 16 rows.
+/// Returns half samples between four whole samples (j), for up to 16 rows.
 #[inline(always)]
 fn middle<const W: usize>(from: &[u8], stride: usize, at: usize, h: usize) -> [[u8; W]; 16] {
     let mut between = [[0i16; W]; 21];
@@ -551,7 +559,7 @@ fn middle<const W: usize>(from: &[u8], stride: usize, at: usize, h: usize) -> [[
     out
 }
 
-/// Calls `make` for each of the rows to write with its number and its place in the source, and writes what it gives.
+/// Writes each row with the result of `make`, which is called with the row's number and its position in the source.
 #[inline(always)]
 fn each_row<const W: usize>(
     to: &mut Part<'_, u8>,
@@ -564,7 +572,7 @@ fn each_row<const W: usize>(
     }
 }
 
-/// Luma sample interpolation (8.4.2.2.1) of W columns.
+/// Interpolates luma samples (8.4.2.2.1) of a block of `W` columns, at the fraction (`fx`, `fy`) in quarter samples.
 pub(super) fn luma<const W: usize>(
     to: &mut Part<'_, u8>,
     samples: Samples<'_>,
@@ -579,7 +587,8 @@ pub(super) fn luma<const W: usize>(
     let horizontal = |at| half_horizontal::<W>(from, at);
     let vertical = |at| half_vertical::<W>(from, stride, at);
     let whole = |at| whole::<W>(from, at);
-    // The nearest whole or half sample to the right and below.
+    // A quarter sample is the mean of its two nearest whole or half samples. `right` and `below` are the offsets of the nearest column and
+    // row: 0 at one quarter, 1 at three quarters.
     let (right, below) = (fx / 2, fy / 2 * stride);
     match (fx, fy) {
         (0, 0) => each_row(to, origin, stride, |_, at| whole(at)),
@@ -609,7 +618,7 @@ pub(super) fn luma<const W: usize>(
     }
 }
 
-/// Chroma sample interpolation (8.4.2.2.2) of both planes.
+/// Interpolates chroma samples (8.4.2.2.2) of both planes, at the fraction (`fx`, `fy`) in eighths of a sample.
 pub(super) fn chroma<const W: usize>(
     cb: &mut Part<'_, u8>,
     cr: &mut Part<'_, u8>,
@@ -622,7 +631,7 @@ pub(super) fn chroma<const W: usize>(
     chroma_plane::<W>(cr, from_cr, fx, fy);
 }
 
-/// The same of one plane.
+/// Interpolates chroma samples of one plane.
 fn chroma_plane<const W: usize>(to: &mut Part<'_, u8>, samples: Samples<'_>, fx: usize, fy: usize) {
     let Samples {
         from,
@@ -632,7 +641,7 @@ fn chroma_plane<const W: usize>(to: &mut Part<'_, u8>, samples: Samples<'_>, fx:
     if fx == 0 && fy == 0 {
         return each_row(to, origin, stride, |_, at| whole::<W>(from, at));
     }
-    // Samples with weight 0 are not read: they may lie outside what the caller holds.
+    // Samples with weight 0 are not read, because they may be outside of what the caller holds.
     let (right, below) = (usize::from(fx > 0), if fy > 0 { stride } else { 0 });
     let (fx, fy) = (fx as u16, fy as u16);
     let (a, b, c, d) = ((8 - fx) * (8 - fy), fx * (8 - fy), (8 - fx) * fy, fx * fy);
@@ -656,7 +665,7 @@ fn chroma_plane<const W: usize>(to: &mut Part<'_, u8>, samples: Samples<'_>, fx:
     });
 }
 
-/// Raises `reach[slot]` to the last row of macroblocks that prediction of the macroblock needs of reference `slot`.
+/// Raises `reach[slot]` to the last row of macroblocks of reference `slot` that prediction of the macroblock reads.
 pub(super) fn reach(place: &Place<'_>, reach: &mut [Option<u32>; 256]) {
     if place.mb.is_intra() {
         return;
@@ -673,7 +682,7 @@ pub(super) fn reach(place: &Place<'_>, reach: &mut [Option<u32>; 256]) {
                 Source::new::<false>(area, part.mv)
             };
             let last = (source.y + source.h as i32 - 1).clamp(0, rows * mb_rows - 1);
-            // The row of macroblocks below still changes so many rows of samples when it is deblocked.
+            // Deblocking of the next row of macroblocks still changes the last `changed` rows of samples.
             let row = ((last + changed) / mb_rows).min(rows - 1) as u32;
             let slot = &mut reach[usize::from(part.slot)];
             *slot = Some(slot.map_or(row, |old| old.max(row)));
@@ -691,7 +700,7 @@ mod tests {
         let mut state = 3u32;
         let mut next = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            // Extreme values make the clipping matter.
+            // Extreme values, so that clipping matters.
             if state & 0x300 == 0 {
                 255 * (state >> 31) as u8
             } else {
@@ -701,7 +710,7 @@ mod tests {
         (0..SIZE * SIZE).map(|_| next()).collect()
     }
 
-    /// The sample at quarter position (qx, qy), by the formulas of 8.4.2.2.1 and figure 8-4.
+    /// Returns the sample at quarter position (`qx`, `qy`) by the formulas of 8.4.2.2.1 and figure 8-4.
     fn luma_formula(plane: &[u8], qx: usize, qy: usize) -> i32 {
         let g = |x: usize, y: usize| i32::from(plane[y * SIZE + x]);
         let tap = |s: [i32; 6]| s[0] - 5 * s[1] + 20 * s[2] + 20 * s[3] - 5 * s[4] + s[5];

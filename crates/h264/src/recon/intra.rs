@@ -6,12 +6,12 @@ use crate::job::{AVAILABLE_LEFT, AVAILABLE_TOP, AVAILABLE_TOP_LEFT, AVAILABLE_TO
 use crate::macroblock::RASTER;
 use crate::probe::{Operation, Probe, Table};
 
-/// Samples around and in a macroblock of luma: row 0 lies above it, column 7 left of it.
+/// The samples of a luma macroblock and around it: row 0 is above it, column 7 left of it.
 type Window = [[u8; 32]; 17];
-/// Column of the window at which the macroblock begins.
+/// The column of the window in which the macroblock begins.
 const LEFT: usize = 8;
 
-/// By luma4x4BlkIdx: blocks whose upper right neighbour is in this macroblock and decoded before them.
+/// By luma4x4BlkIdx, one bit: set if the upper right neighbour is in this macroblock and decoded earlier.
 const HAS_INNER_TOP_RIGHT: u16 = 1 << 2 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 14;
 
 fn average2(a: u8, b: u8) -> u8 {
@@ -22,8 +22,8 @@ fn average3(a: u8, b: u8, c: u8) -> u8 {
     ((u16::from(a) + 2 * u16::from(b) + u16::from(c) + 2) >> 2) as u8
 }
 
-/// A 4x4 prediction. `e` holds the neighbours from the lower left one upwards and on to the upper right: left column from
-/// below (0..4), corner (4), above (5..9), above right (9..13).
+/// Predicts a 4x4 block. `e` has the neighbours from the lower left one upwards and then to the right: the left column from below (0..4),
+/// the corner (4), the row above (5..9), the row above right (9..13).
 fn predict_4x4(mode: u8, e: &[u8; 13], dc: u8) -> [[u8; 4]; 4] {
     let mut out = [[0; 4]; 4];
     let mut each = |f: &dyn Fn(usize, usize) -> u8| {
@@ -82,7 +82,7 @@ fn predict_4x4(mode: u8, e: &[u8; 13], dc: u8) -> [[u8; 4]; 4] {
     out
 }
 
-/// Sum of `samples`, and how many of them there are; nothing when they are not available.
+/// Returns the sum and the number of `samples`; zeros if they are not available.
 fn sum(samples: &[u8], available: bool) -> (u32, u32) {
     if available {
         (
@@ -94,7 +94,7 @@ fn sum(samples: &[u8], available: bool) -> (u32, u32) {
     }
 }
 
-/// The rounded mean of two groups, 128 when both are empty. Groups have the same length, a power of two.
+/// Returns the rounded mean of two groups (sum, number); 128 if both are empty. Non-empty groups have equal lengths, a power of two.
 fn mean(a: (u32, u32), b: (u32, u32)) -> u8 {
     match a.1 + b.1 {
         0 => 128,
@@ -102,7 +102,7 @@ fn mean(a: (u32, u32), b: (u32, u32)) -> u8 {
     }
 }
 
-/// Fills row 0 and column 7 of the window with the neighbours that are available.
+/// Fills row 0 and column 7 of the window with the available neighbours.
 fn load_window<P: Probe>(place: &Place<'_>, window: &mut Window, probe: &mut P) {
     let (plane, available) = (&place.job.frame.planes[0], place.mb.available);
     let (x, y) = (place.x, place.y);
@@ -130,7 +130,7 @@ fn load_window<P: Probe>(place: &Place<'_>, window: &mut Window, probe: &mut P) 
     load(AVAILABLE_LEFT, LEFT - 1, [x.wrapping_sub(1), y, 1, 16]);
 }
 
-/// Stage 1 of Intra4x4: predicts and reconstructs one block after the other.
+/// Stage 1 of Intra4x4: predicts and reconstructs one block after the other, in `window`, then writes the macroblock.
 pub(super) fn reconstruct_4x4<P: Probe>(place: &Place<'_>, probe: &mut P) {
     let mb = place.mb;
     let mut window: Window = [[0; 32]; 17];
@@ -198,7 +198,7 @@ pub(super) fn reconstruct_4x4<P: Probe>(place: &Place<'_>, probe: &mut P) {
     place.probe_write(probe, 0, [place.x, place.y, 16, 16]);
 }
 
-/// Neighbours of a macroblock in one plane of N samples a side: `top[0]` and `left[0]` are the corner.
+/// The neighbours of a macroblock in one plane of N samples a side. `top[0]` and `left[0]` are the corner.
 struct Border<const N: usize> {
     top: [u8; 17],
     left: [u8; 17],
@@ -236,7 +236,7 @@ impl<const N: usize> Border<N> {
         border
     }
 
-    /// Plane prediction (8.3.3.4, 8.3.4.4).
+    /// Returns the plane prediction (8.3.3.4, 8.3.4.4).
     fn plane(&self) -> [[u8; N]; N] {
         let half = N / 2;
         let slope = |samples: &[u8; 17]| -> i32 {
@@ -280,7 +280,7 @@ fn store<const N: usize, P: Probe>(
     place.probe_write(probe, plane, [x, y, size, size]);
 }
 
-/// What a mode of Intra16x16 or chroma costs: the last of the four is plane prediction in both.
+/// Returns the operation of a mode of Intra16x16 or chroma; mode 3 is plane prediction in both.
 fn flat_or_plane(mode: u8) -> Operation {
     match mode {
         0..=2 => Operation::IntraFlat,
@@ -318,7 +318,7 @@ pub(super) fn predict_chroma<P: Probe>(place: &Place<'_>, plane: usize, probe: &
     store(place, plane, &samples, operation, probe);
 }
 
-/// 8.3.4.1 to 8.3.4.3: a mean for each 4x4 block; off the diagonal one side goes first.
+/// Predicts by a mean for each 4x4 block (8.3.4.1 to 8.3.4.3). Off the diagonal, one of the two sides is preferred.
 fn chroma_dc(border: &Border<8>) -> [[u8; 8]; 8] {
     let mut out = [[0; 8]; 8];
     for (block, [x, y]) in [[0, 0], [4, 0], [0, 4], [4, 4]].into_iter().enumerate() {
@@ -341,7 +341,7 @@ fn chroma_dc(border: &Border<8>) -> [[u8; 8]; 8] {
 mod tests {
     use super::*;
 
-    /// Neighbours p[x, -1] and p[-1, y] as the standard writes them.
+    /// Returns the neighbours p[x, -1] and p[-1, y] in the notation of the standard.
     fn p(e: &[u8; 13], x: i32, y: i32) -> i32 {
         i32::from(if x < 0 {
             e[(3 - y) as usize]
@@ -350,7 +350,7 @@ mod tests {
         })
     }
 
-    /// Prediction with the formulas of 8.3.1.2.4 to 8.3.1.2.9, written out.
+    /// Predicts by the formulas of 8.3.1.2.4 to 8.3.1.2.9, written out.
     fn formula(mode: u8, e: &[u8; 13], x: i32, y: i32) -> i32 {
         let p = |x, y| p(e, x, y);
         let corner = (p(0, -1) + 2 * p(-1, -1) + p(-1, 0) + 2) >> 2;

@@ -1,7 +1,7 @@
-//! Which form of the innermost loops runs: the portable one, or one for vector instructions that this processor has.
+//! The choice between two forms of the innermost loops: a portable one, and one with vector instructions.
 //!
-//! All forms give the same samples. The choice is made once in a process; `TANADA_H264_KERNELS=portable` in the environment makes it
-//! the portable one.
+//! Both forms compute the same samples. The choice is made once a process; the environment variable `TANADA_H264_KERNELS=portable` selects
+//! the portable form.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -20,20 +20,20 @@ pub(crate) struct HasAvx2(());
 /// A form of the innermost loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kernels {
-    /// Plain Rust, for whatever the crate is compiled for.
+    /// Plain Rust, for each target.
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2(HasAvx2),
 }
 
-/// What [`Kernels::chosen`] gives, as a code; [`AVX2`] is stored only from a form that proves it. 0 where nothing was chosen yet.
+/// The result of [`Kernels::chosen`] as a code; 0 before the first choice. [`AVX2`] is stored only by a thread that has the proof.
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 const PORTABLE: u8 = 1;
 #[cfg(target_arch = "x86_64")]
 const AVX2: u8 = 2;
 
 impl Kernels {
-    /// All forms that this processor can run, the best one last.
+    /// Returns all forms that this processor can run, the best one last.
     pub(crate) fn all() -> Vec<Kernels> {
         let mut all = vec![Kernels::Portable];
         all.extend(Kernels::avx2());
@@ -50,9 +50,9 @@ impl Kernels {
         None
     }
 
-    /// The form that this process uses.
+    /// Returns the form that this process uses.
     ///
-    /// The choice is one byte that every thread would set to the same value, so no lock orders who sets it.
+    /// Each thread would store the same byte, so no lock is needed.
     #[inline(always)]
     pub(crate) fn chosen() -> Kernels {
         match CHOSEN.load(Ordering::Relaxed) {
@@ -78,8 +78,8 @@ impl Kernels {
         chosen
     }
 
-    /// Luma sample interpolation (8.4.2.2.1) of a block of W columns;
-    /// where W is below 16 and `fx` is not 0, 16 samples of each row can be read from two columns left of the block on.
+    /// Interpolates luma samples (8.4.2.2.1) of a block of `W` columns. If `W` is below 16 and `fx` is not 0, 16 samples of each row must
+    /// be readable from two columns left of the block on.
     #[inline(always)]
     pub(crate) fn luma<const W: usize>(
         self,
@@ -90,13 +90,13 @@ impl Kernels {
     ) {
         match self {
             Kernels::Portable => inter::luma::<W>(to, from, fx, fy),
-            // SAFETY: `HasAvx2` is made only where the processor has it.
+            // SAFETY: a `HasAvx2` is created only if the processor has AVX2.
             #[cfg(target_arch = "x86_64")]
             Kernels::Avx2(_) => unsafe { avx2::inter::luma::<W>(to, from, fx, fy) },
         }
     }
 
-    /// Chroma sample interpolation (8.4.2.2.2) of blocks of W columns of both planes, which lie at the same place.
+    /// Interpolates chroma samples (8.4.2.2.2) of blocks of `W` columns of both planes, at the same position.
     #[inline(always)]
     pub(crate) fn chroma<const W: usize>(
         self,
@@ -117,7 +117,7 @@ impl Kernels {
         }
     }
 
-    /// Filters one luma edge with strengths `bs`; says whether it may have changed anything.
+    /// Filters one luma edge with strengths `bs`. Returns whether a sample may have changed.
     #[inline(always)]
     pub(crate) fn luma_edge(self, lines: &mut LumaLines, bs: u16, thresholds: &Thresholds) -> bool {
         match self {
@@ -128,7 +128,7 @@ impl Kernels {
         }
     }
 
-    /// Filters one chroma edge with strengths `bs` of the luma edge in its place; says whether it may have changed anything.
+    /// Filters one chroma edge with strengths `bs` of the luma edge at the same position. Returns whether a sample may have changed.
     #[inline(always)]
     pub(crate) fn chroma_edge(
         self,
@@ -144,7 +144,7 @@ impl Kernels {
         }
     }
 
-    /// Columns 0 to 7 of 16 rows as lines.
+    /// Loads columns 0 to 7 of 16 rows as lines.
     #[inline(always)]
     pub(crate) fn luma_columns(self, part: &mut Part<'_, u8>, lines: &mut LumaLines) {
         match self {
@@ -155,7 +155,7 @@ impl Kernels {
         }
     }
 
-    /// The inverse of [`luma_columns`](Self::luma_columns).
+    /// Stores what [`luma_columns`](Self::luma_columns) loads.
     #[inline(always)]
     pub(crate) fn set_luma_columns(self, part: &mut Part<'_, u8>, lines: &LumaLines) {
         match self {
@@ -198,7 +198,7 @@ impl Kernels {
         }
     }
 
-    /// Makes residuals of levels, in place, with factors `scale`. Blocks whose bit is not set in `ac` have no coefficient but DC.
+    /// Computes residuals from levels, in place, with the factors `scale`. Blocks whose bit in `ac` is 0 have only a DC coefficient.
     #[inline(always)]
     pub(crate) fn residuals(self, blocks: &mut [[i16; 16]], scale: &[i16; 16], ac: u32) {
         match self {

@@ -1,16 +1,16 @@
-//! Unaligned loads and stores of vector registers, by checked slices and arrays: all that the vector kernels need and safe Rust
-//! has no name for.
+//! Unaligned loads and stores of vector registers through checked slices and arrays: the operations of the vector kernels for which safe
+//! Rust has no names.
 
 use std::arch::x86_64::*;
 
-/// `N` bytes of `from` from `at` on, `N` being 2, 4, 8 or 16, in the low bytes of a register.
+/// Loads `N` bytes of `from` from `at` on into the low bytes of a register; `N` is 2, 4, 8 or 16.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn load<const N: usize>(from: &[u8], at: usize) -> __m128i {
     load_array::<N>(checked(from, at))
 }
 
-/// The same of an array.
+/// Loads an array of `N` bytes, 2, 4, 8 or 16, into the low bytes of a register.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn load_array<const N: usize>(from: &[u8; N]) -> __m128i {
@@ -27,7 +27,7 @@ pub(super) fn load_array<const N: usize>(from: &[u8; N]) -> __m128i {
     }
 }
 
-/// All of a register of 32 bytes.
+/// Loads a register of 32 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn load_wide(from: &[u8; 32]) -> __m256i {
@@ -35,7 +35,7 @@ pub(super) fn load_wide(from: &[u8; 32]) -> __m256i {
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
 
-/// Writes the low `N` bytes of a register.
+/// Stores the low `N` bytes of a register.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn store<const N: usize>(to: &mut [u8; N], value: __m128i) {
@@ -52,7 +52,7 @@ pub(super) fn store<const N: usize>(to: &mut [u8; N], value: __m128i) {
     }
 }
 
-/// Sixteen numbers.
+/// Loads sixteen numbers.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn load_numbers(from: &[i16; 16]) -> __m256i {
@@ -60,7 +60,7 @@ pub(super) fn load_numbers(from: &[i16; 16]) -> __m256i {
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
 
-/// Writes sixteen numbers.
+/// Stores sixteen numbers.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn store_numbers(to: &mut [i16; 16], value: __m256i) {
@@ -68,12 +68,13 @@ pub(super) fn store_numbers(to: &mut [i16; 16], value: __m256i) {
     unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), value) }
 }
 
+/// Returns the `N` bytes of `from` from `at` on; panics if they are not all inside.
 #[inline(always)]
 fn checked<const N: usize>(from: &[u8], at: usize) -> &[u8; N] {
     if from.len() < N || at > from.len() - N {
         outside();
     }
-    // SAFETY: N bytes from `at` on are in the slice.
+    // SAFETY: the `N` bytes from `at` on are inside of the slice, as just checked.
     unsafe { &*from.as_ptr().add(at).cast() }
 }
 

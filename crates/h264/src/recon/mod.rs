@@ -1,34 +1,35 @@
-//! Reconstruction: clauses 8.3 (intra), 8.4.2 (inter), 8.5 (transform) and 8.7 (deblocking), cut into the eight stages
-//! of paper 1.
+//! Reconstruction: clauses 8.3 (intra), 8.4.2 (inter), 8.5 (transform) and 8.7 (deblocking), divided into the eight stages of paper 1.
 //!
-//! # Which (stage, macroblock) must have ended before which may start
+//! # Dependencies between stages
 //!
-//! Pixels are reconstructed in the frame itself and residuals in the job itself: there are no further buffers, and so the
-//! order below is all that makes concurrent stages right. (x, y) is a macroblock by column and row; neighbours outside
-//! the picture count as ended; so do stages for which [`Job::needs`] is false, *once what they would wait for has ended*
-//! (a task graph may leave such a task out when it gives its dependencies on to its successors; where the table names
-//! several stages of one macroblock, these are always the macroblock's own chain). "Front" is {0, 1, 2} for luma and
-//! {4, 5} for chroma.
+//! Pixels are reconstructed in the frame itself and residuals in the job itself. There are no further buffers, so concurrent stages are
+//! correct if and only if they keep the order below. (x, y) is a macroblock by column and row. Neighbours outside of the picture count as
+//! ended. A stage for which [`Job::needs`] is false counts as ended once everything that it would wait for has ended: a task graph may omit
+//! the stage if it passes its dependencies on to its successors. If the table names several stages of one macroblock, they always form a
+//! chain. The *front* is {0, 1, 2} for luma and {4, 5} for chroma.
 //!
 //! | stage of (x, y) | waits for |
 //! |---|---|
 //! | 0 luma residual | nothing |
 //! | 1 luma prediction, intra | 0 of (x, y) (4x4 only); 1 and 2 of (x-1, y), (x-1, y-1), (x, y-1), (x+1, y-1) |
-//! | 1 luma prediction, inter | the rows of reference pictures that [`Job::reference_reach`] names, stages 1, 2, 3 |
+//! | 1 luma prediction, inter | stages 1, 2, 3 of the rows of reference pictures that [`Job::reference_reach`] reports |
 //! | 2 luma reconstruction | 0 and 1 of (x, y) |
 //! | 3 luma deblocking | 1, 2 of (x, y), (x+1, y), (x-1, y+1), (x, y+1), (x+1, y+1); 3 of (x-1, y), (x, y-1), (x+1, y-1) |
 //! | 4 chroma residual and prediction, intra | 4 and 5 of (x-1, y), (x-1, y-1), (x, y-1) |
-//! | 4 chroma residual and prediction, inter | the rows of reference pictures, stages 4, 5, 6, 7 |
+//! | 4 chroma residual and prediction, inter | stages 4, 5, 6, 7 of the rows of reference pictures |
 //! | 5 chroma reconstruction | 4 of (x, y) |
 //! | 6, 7 chroma deblocking | 4, 5 of (x, y), (x+1, y), (x, y+1), (x+1, y+1); 6 (7) of (x-1, y), (x, y-1) and (x+1, y-1) |
 //!
-//! Why: intra prediction reads its neighbours before they are deblocked, in place, so deblocking of (x, y), which changes
-//! (x, y) itself, the right three columns of (x-1, y) and the lower three rows of (x, y-1), waits for all who predict from
-//! these pixels: (x+1, y), (x-1, y+1) (upper right neighbour of its 4x4 blocks), (x, y+1) and (x+1, y+1) (upper left
-//! pixel). Left and upper neighbours come first because the standard filters macroblocks in raster order and each reads
-//! what the one before has changed; (x+1, y-1) because its left edge changes pixels of (x, y-1) that the upper edge of
-//! (x, y) reads. Waiting for the front of (x+1, y+1) and, by way of (x-1, y), of all to its left makes the front of the row
-//! below complete up to that column.
+//! The reasons:
+//!
+//! - Intra prediction reads its neighbours in place, before they are deblocked. Deblocking of (x, y) changes (x, y), the right three
+//!   columns of (x-1, y) and the lower three rows of (x, y-1). It therefore waits for all macroblocks that predict from these pixels:
+//!   (x+1, y), (x-1, y+1) (by the upper right neighbour of its 4x4 blocks), (x, y+1), and (x+1, y+1) (by its upper left pixel).
+//! - Left and upper neighbours are deblocked first, because the standard filters macroblocks in raster order and each one reads what the
+//!   one before has changed.
+//! - (x+1, y-1) is deblocked first, because its left edge changes pixels of (x, y-1) that the upper edge of (x, y) reads.
+//! - Deblocking of (x, y) waits for the front of (x+1, y+1) and, through (x-1, y), for the front of all macroblocks to the left of it. So
+//!   the front of the row below is complete up to that column.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -58,7 +59,7 @@ const CHROMA_QP: [u8; 22] = [
     29, 30, 31, 32, 32, 33, 34, 34, 35, 35, 36, 36, 37, 37, 37, 38, 38, 38, 39, 39, 39, 39,
 ];
 
-/// QPC of a luma quantiser plus chroma_qp_index_offset (8.5.8).
+/// Returns QPC for `index`, a luma quantiser plus chroma_qp_index_offset (8.5.8).
 pub(crate) fn chroma_qp(index: i32) -> u8 {
     let index = index.clamp(0, 51) as u8;
     if index < 30 {
@@ -68,12 +69,12 @@ pub(crate) fn chroma_qp(index: i32) -> u8 {
     }
 }
 
-/// Where a stage works: a macroblock of a job.
+/// The macroblock on which a stage works.
 struct Place<'a> {
     job: &'a Job,
     index: usize,
     mb: &'a Mb,
-    /// In luma samples.
+    /// Position of its upper left corner, in luma samples.
     x: usize,
     y: usize,
 }
@@ -84,7 +85,7 @@ impl<'a> Place<'a> {
         Place::at(job, index % width, index / width)
     }
 
-    /// The macroblock in column `x` of row `y`.
+    /// Returns the macroblock in column `x` of row `y`.
     #[inline(always)]
     fn at(job: &'a Job, x: u32, y: u32) -> Self {
         let index = (y * job.mb_width + x) as usize;
@@ -97,7 +98,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Position and width of the macroblock in plane `plane`, in samples.
+    /// Returns the position and the width of the macroblock in plane `plane`, in samples.
     fn area(&self, plane: usize) -> (usize, usize, usize) {
         if plane == 0 {
             (self.x, self.y, 16)
@@ -106,13 +107,13 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The macroblock's samples in plane `plane`, for writing.
+    /// Holds the macroblock's samples in plane `plane` for writing.
     fn write(&self, plane: usize) -> Write<'a, u8> {
         let (x, y, size) = self.area(plane);
         self.job.frame.planes[plane].write(x, y, size, size)
     }
 
-    /// Tells the probe of `h` rows of `w` samples that are read from `frame`.
+    /// Reports a read of `h` rows of `w` samples of `frame` to the probe.
     fn probe_read<P: Probe>(
         &self,
         probe: &mut P,
@@ -125,7 +126,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Tells the probe of `h` rows of `w` samples that are written.
+    /// Reports a write of `h` rows of `w` samples to the probe.
     fn probe_write<P: Probe>(&self, probe: &mut P, plane: usize, [x, y, w, h]: [usize; 4]) {
         for row in y..y + h {
             probe.write(self.job.frame.address(plane, x, row), w as u32);
@@ -133,16 +134,17 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Runs a stage that [`Job::needs`] says is needed.
+/// Runs a stage for which [`Job::needs`] is true.
 pub(crate) fn run<P: Probe>(job: &Job, stage: Stage, mb: u32, probe: &mut P) {
     run_at(&Place::new(job, mb as usize), stage, probe);
 }
 
-/// Runs the stages before deblocking that are needed, of the macroblocks `xs` of row `y`.
+/// Runs the needed stages before deblocking of the macroblocks `xs` of row `y`.
 pub(crate) fn run_front<P: Probe>(job: &Job, y: u32, xs: Range<u32>, probe: &mut P) {
     for x in xs {
         let place = &Place::at(job, x, y);
-        // Stage by stage, not in a loop: what a constant stage is not needs no code, and branches can be predicted.
+        // One call a stage instead of a loop: with a constant stage, the compiler removes the code of all others, and branches are
+        // predicted separately.
         run_needed(place, Stage::LumaResidual, probe);
         run_needed(place, Stage::LumaPrediction, probe);
         run_needed(place, Stage::LumaReconstruction, probe);
@@ -151,7 +153,7 @@ pub(crate) fn run_front<P: Probe>(job: &Job, y: u32, xs: Range<u32>, probe: &mut
     }
 }
 
-/// Runs the deblocking stages that are needed, of the macroblocks `xs` of row `y`.
+/// Runs the needed deblocking stages of the macroblocks `xs` of row `y`.
 pub(crate) fn run_rear<P: Probe>(job: &Job, y: u32, xs: Range<u32>, probe: &mut P) {
     for x in xs {
         let place = &Place::at(job, x, y);
@@ -210,7 +212,7 @@ fn run_at<P: Probe>(place: &Place<'_>, stage: Stage, probe: &mut P) {
     }
 }
 
-/// Copies the samples of an I_PCM macroblock, those of `plane` beginning at `first`.
+/// Copies the samples of an I_PCM macroblock to `plane`; `first` is the index of the plane's first sample.
 fn copy_samples<P: Probe>(place: &Place<'_>, plane: usize, first: usize, probe: &mut P) {
     let (x, y, size) = place.area(plane);
     let start = place.mb.coefficients as usize + first;
@@ -229,7 +231,7 @@ fn copy_samples<P: Probe>(place: &Place<'_>, plane: usize, first: usize, probe: 
     place.probe_write(probe, plane, [x, y, size, size]);
 }
 
-/// See [`Job::reference_reach`].
+/// Implements [`Job::reference_reach`].
 pub(crate) fn reference_reach(job: &Job, mb_rows: Range<u32>, f: &mut dyn FnMut(&Arc<Frame>, u32)) {
     let width = job.mb_width;
     let mut reach = [None::<u32>; 256];

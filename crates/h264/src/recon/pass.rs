@@ -1,4 +1,4 @@
-//! What stages would read and write of macroblocks in which they have nothing to do.
+//! The memory accesses of stages that have nothing to do, for recordings of decoders that process every macroblock.
 
 use super::Place;
 use crate::job::{Job, Mb, Stage};
@@ -9,7 +9,7 @@ const LUMA: u32 = 256;
 /// Coefficients of both chroma planes.
 const CHROMA: u32 = 128;
 
-/// Tells `probe` what `stage` would access of macroblock `mb` if it did not leave it out; see [`Job::pass_with`].
+/// Reports to `probe` what `stage` would access of macroblock `mb` in such a decoder (see [`Job::pass_with`]).
 pub(crate) fn pass<P: Probe>(job: &Job, stage: Stage, mb: u32, probe: &mut P) {
     let place = &Place::new(job, mb as usize);
     probe.read(job.mb_address(place.index), size_of::<Mb>() as u32);
@@ -28,16 +28,16 @@ pub(crate) fn pass<P: Probe>(job: &Job, stage: Stage, mb: u32, probe: &mut P) {
             samples(place, 1, 0, probe);
             samples(place, 2, 0, probe);
         }
-        // The filters change up to three (chroma: one) samples of the neighbours to the left and above, and read one further.
+        // The filters change up to three samples (chroma: one) of the left and upper neighbours and read one further.
         Stage::LumaDeblocking => samples(place, 0, 4, probe),
         Stage::CbDeblocking => samples(place, 1, 2, probe),
         Stage::CrDeblocking => samples(place, 2, 2, probe),
-        // These always have something to do.
+        // These stages always have something to do.
         Stage::LumaPrediction | Stage::ChromaPrediction => {}
     }
 }
 
-/// The macroblock's samples in a plane, with `margin` more to the left and above, are read and written.
+/// Reports a read and a write of the macroblock's samples in a plane, with `margin` more to the left and above.
 fn samples<P: Probe>(place: &Place<'_>, plane: usize, margin: usize, probe: &mut P) {
     let (x, y, size) = place.area(plane);
     let (left, above) = (margin.min(x), margin.min(y));

@@ -1,4 +1,4 @@
-//! Clause 8.5: inverse quantisation and transform of residuals, in place in the job, and adding them to the prediction.
+//! Clause 8.5: inverse quantisation and inverse transform of residuals, in place in the job, and their addition to the prediction.
 
 use super::Place;
 use super::kernels::Kernels;
@@ -36,7 +36,7 @@ static SCALE: [[i16; 16]; 52] = {
     scale
 };
 
-/// The same for blocks whose DC coefficient is coded apart and scaled already.
+/// [`SCALE`] with factor 1 for DC: for blocks whose DC coefficient is coded separately and is scaled already.
 static SCALE_AC: [[i16; 16]; 52] = {
     let mut scale = SCALE;
     let mut qp = 0;
@@ -47,15 +47,15 @@ static SCALE_AC: [[i16; 16]; 52] = {
     scale
 };
 
-/// The factors of a block's levels, with or without that of a DC coefficient coded apart.
+/// Returns the factors of a block's levels. `dc_apart`: the DC coefficient is coded separately, so it is not scaled again.
 pub(super) fn scale(dc_apart: bool, qp: u8) -> &'static [i16; 16] {
     let scale = if dc_apart { &SCALE_AC } else { &SCALE };
     &scale[usize::from(qp)]
 }
 
-// Conforming streams keep all that follows in 16 bits (8.5.12); others wrap, in every form of it.
+// In conforming streams all intermediate values fit into 16 bits (8.5.12). In others they wrap, equally in both forms of the kernels.
 
-/// The one-dimensional transform of 8.5.12.2.
+/// Computes the one-dimensional transform of 8.5.12.2.
 #[inline(always)]
 fn butterfly([a, b, c, d]: [i16; 4]) -> [i16; 4] {
     let (e, f) = (a.wrapping_add(c), a.wrapping_sub(c));
@@ -68,7 +68,7 @@ fn butterfly([a, b, c, d]: [i16; 4]) -> [i16; 4] {
     ]
 }
 
-/// Inverse transform of scaled coefficients, with rounding.
+/// Computes the inverse transform of scaled coefficients, with rounding.
 #[inline(always)]
 fn inverse_transform(d: &[i16; 16]) -> [i16; 16] {
     let mut rows = [[0; 4]; 4];
@@ -85,7 +85,7 @@ fn inverse_transform(d: &[i16; 16]) -> [i16; 16] {
     out
 }
 
-/// Makes residuals of levels, in place, with factors `scale`. Blocks whose bit is not set in `ac` have no coefficient but DC.
+/// Computes residuals from levels, in place, with the factors `scale`. Blocks whose bit in `ac` is 0 have only a DC coefficient.
 pub(super) fn residuals(blocks: &mut [[i16; 16]], scale: &[i16; 16], ac: u32) {
     for (at, levels) in blocks.iter_mut().enumerate() {
         if ac & 1 << at == 0 {
@@ -100,7 +100,7 @@ pub(super) fn residuals(blocks: &mut [[i16; 16]], scale: &[i16; 16], ac: u32) {
     }
 }
 
-/// Hadamard transform and scaling of the DC levels of an Intra16x16 macroblock (8.5.10), by raster position of the blocks.
+/// Computes the Hadamard transform and scaling of the DC levels of an Intra16x16 macroblock (8.5.10), by raster position of the blocks.
 fn luma_dc(levels: &[i32; 16], qp: u8) -> [i32; 16] {
     let hadamard =
         |[a, b, c, d]: [i32; 4]| [a + b + c + d, a + b - c - d, a - b - c + d, a - b + c - d];
@@ -125,15 +125,15 @@ fn luma_dc(levels: &[i32; 16], qp: u8) -> [i32; 16] {
     out
 }
 
-/// The same for chroma (8.5.11).
+/// Computes the transform and scaling of the DC levels of one chroma plane (8.5.11).
 fn chroma_dc([a, b, c, d]: [i32; 4], qp: u8) -> [i32; 4] {
     let scale = 16 * NORM_ADJUST[usize::from(qp % 6)][0];
     [a + b + c + d, a - b + c - d, a + b - c - d, a - b - c + d]
         .map(|f| (f.wrapping_mul(scale) << (qp / 6)) >> 5)
 }
 
-/// Blocks `first..first + count` of the macroblock (bits of `Mb::coded`): makes residuals of their levels. `dc` transforms
-/// their DC levels first.
+/// Computes the residuals of the blocks `first..first + count` (bits of `Mb::coded`) from their levels. If `dc_apart`, `dc` first
+/// transforms their DC levels.
 fn residual<P: Probe>(
     place: &Place<'_>,
     [first, count]: [u32; 2],
@@ -150,7 +150,7 @@ fn residual<P: Probe>(
     let start = place.mb.block_offset(first);
     let mut guard = place.job.coefficients.write(0, start, 1, 16 * blocks);
     let (levels, _) = guard.contiguous().as_chunks_mut::<16>();
-    // With a DC apart, either all blocks are there or none has a DC coefficient.
+    // With separately coded DC levels, either all blocks are coded or none has a DC coefficient.
     if dc_apart && blocks == count as usize {
         let mut dcs = [0; 16];
         for (dc, levels) in dcs.iter_mut().zip(levels.iter()) {
@@ -175,7 +175,7 @@ fn residual<P: Probe>(
     probe.read(table.address(32 * usize::from(qp)), 32);
     for at in 0..blocks {
         let address = place.job.coefficient_address(start + 16 * at);
-        // Of a block with a DC coefficient only, nothing else is read.
+        // Of a block with only a DC coefficient, only that is read.
         let (operation, size) = match ac & 1 << at {
             0 => (Operation::TransformDc, 2),
             _ => (Operation::Transform, 32),
@@ -186,7 +186,7 @@ fn residual<P: Probe>(
     }
 }
 
-/// Stage 0.
+/// Stage 0: computes the luma residual.
 pub(super) fn luma_residual<P: Probe>(place: &Place<'_>, probe: &mut P) {
     let qp = place.mb.qp[0];
     let dc = |dcs: &mut [i32; 16]| {
@@ -275,7 +275,7 @@ pub(super) fn add_residual<P: Probe>(place: &Place<'_>, plane: usize, probe: &mu
 mod tests {
     use super::*;
 
-    /// The transform as a product of matrices in floating point: C^T D C / 64 with the halves of the standard.
+    /// Computes the transform as a product of matrices in floating point: C^T D C / 64, with the factors 1/2 of the standard.
     fn by_matrices(d: &[i16; 16]) -> [f64; 16] {
         let c = [
             [1.0, 1.0, 1.0, 1.0],
@@ -304,7 +304,7 @@ mod tests {
             });
             let exact = by_matrices(&d);
             for (got, want) in inverse_transform(&d).iter().zip(exact) {
-                // The halves are cut off, which loses up to three quarters before the division by 64.
+                // Each factor 1/2 rounds down, which loses up to three quarters before the division by 64.
                 assert!(
                     (f64::from(*got) - want).abs() < 0.5 + 4.0 / 64.0,
                     "{got} {want}"
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn dc_transforms_of_a_constant() {
-        // A lone DC level spreads evenly; scaling of 8.5.10 by hand for qp 36 and 20.
+        // A single DC level spreads evenly; the scaling of 8.5.10 computed by hand for qp 36 and 20.
         let mut levels = [0; 16];
         levels[0] = 3;
         assert_eq!(luma_dc(&levels, 36), [3 * 160; 16]);

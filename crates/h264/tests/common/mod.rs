@@ -1,7 +1,5 @@
-//! What several tests need.
+//! Helpers that several tests need.
 #![allow(dead_code, unreachable_pub)]
-
-use std::path::PathBuf;
 
 use md5::{Digest, Md5};
 use tanada_h264::{Frame, Limits, Summary, decode};
@@ -11,25 +9,11 @@ pub const PATTERN: &[u8] = include_bytes!("../data/pattern.264");
 /// MD5 of its frames.
 pub const PATTERN_MD5: &str = "eb03934ad9d9ee8004b405f2e8637c2e";
 
-/// The folder of test data beside the workspace, or None, loudly.
-pub fn shared() -> Option<PathBuf> {
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let folder = std::env::var_os("TANADA_SHARED").map_or(beside, PathBuf::from);
-    if folder.join("streams/streams.csv").is_file() {
-        return Some(folder);
-    }
-    eprintln!(
-        "SKIPPED: no streams/streams.csv in {} (set TANADA_SHARED)",
-        folder.display()
-    );
-    None
-}
-
 pub fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The shown picture as I420.
+/// Returns the shown picture as I420.
 pub fn i420(frame: &Frame) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(frame.i420_len());
     frame.visit_rows(|row| bytes.extend_from_slice(row));
@@ -62,13 +46,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A value below `n`.
+    /// Returns a value below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 }
 
-/// The NAL units of a stream, without start codes.
+/// Returns the NAL units of a stream without start codes.
 pub fn nal_units(stream: &[u8]) -> Vec<&[u8]> {
     let starts: Vec<usize> = (0..stream.len().saturating_sub(2))
         .filter(|&i| stream[i..i + 3] == [0, 0, 1])
@@ -84,7 +68,7 @@ pub fn nal_units(stream: &[u8]) -> Vec<&[u8]> {
         .collect()
 }
 
-/// The byte stream of NAL units.
+/// Returns the byte stream of NAL units.
 pub fn byte_stream<'a>(units: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     units
         .into_iter()

@@ -40,8 +40,8 @@ pub(super) struct Task<'a> {
 /// The chip as a place to cut work for.
 fn site(machine: &Machine) -> Site {
     let cache = |level: u8| {
-        let of_level = machine.caches.iter().filter(|cache| cache.level == level);
-        of_level.last().map(|cache| cache.size)
+        let mut of_level = machine.caches.iter().filter(|cache| cache.level == level);
+        of_level.next_back().map(|cache| cache.size)
     };
     let last = machine.caches.iter().map(|cache| cache.level).max();
     let mut site = Site::new(CORES);
@@ -217,7 +217,7 @@ fn chart(
     runs: &[Run],
     phase: Option<&Phase>,
 ) -> Timeline {
-    let mut all = tanada_sim::report::timeline(&recording.trace, outcome, "", runs);
+    let mut all = tanada_sim::timeline(&recording.trace, outcome, "", runs);
     all.label = format!("{} on {}", outcome.policy, outcome.machine);
     let (first, begins) = &recording.made.phases;
     let Some(phase) = phase.filter(|_| !begins.is_empty()) else {

@@ -20,8 +20,7 @@ use simulating::{Job, Ran};
 use std::path::Path;
 use tanada_report::Timeline;
 use tanada_runtime::Cancel;
-use tanada_sim::Run;
-use tanada_sim::report::timeline;
+use tanada_sim::{Run, timeline};
 use tanada_workloads::options::{OptionSpec, Values};
 
 /// The paper, as the registry has it.

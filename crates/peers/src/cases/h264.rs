@@ -149,7 +149,7 @@ mod tests {
         for name in ["tanada/sequential", "tanada/random-steal", "ffmpeg"] {
             let peer = crate::peers::find(name).expect("it is listed");
             if let Some(why) = &peer.absent {
-                eprintln!("SKIPPED: {name}: {why}");
+                tanada_testing::skip(format_args!("{name} is absent: {why}"));
                 continue;
             }
             let mut digest = Md5::new();

@@ -7,8 +7,21 @@ use md5::{Digest as _, Md5};
 use std::time::Instant;
 use tanada_runtime::{Cancel, Instance, Pool, SGroup, TGroup, TemplateBuilder, Token};
 use tanada_workloads::h264::{self, decode};
-use tanada_workloads::stencil::{self, Stencil};
-use tanada_workloads::tiles::{Caches, Groups, Tiled};
+use tanada_workloads::workload::Output;
+use tanada_workloads::{Purpose, Site, Way, values_of};
+
+/// The checksum of a field whose rows come one by one.
+#[derive(Default)]
+struct SumOfRows(Checksum);
+
+impl Output for SumOfRows {
+    fn write(&mut self, row: &[u8]) {
+        let points = row.chunks_exact(4);
+        let points =
+            points.map(|point| f32::from_le_bytes([point[0], point[1], point[2], point[3]]));
+        self.0.add(&points.collect::<Vec<f32>>());
+    }
+}
 
 /// A pool of the native engine.
 pub(crate) struct Tanada {
@@ -98,27 +111,29 @@ impl Program for Tanada {
     }
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Result<Swept, String> {
-        let options = stencil::Options {
-            size,
-            sweeps,
-            groups: Groups::Default,
-        };
-        let plan = Tiled::<Stencil>::plan_for(options, self.pool.workers(), Caches::of(&self.pool));
-        let mut tiled = Tiled::<Stencil>::new(options, plan).map_err(|error| error.to_string())?;
-        let cancel = Cancel::new();
-        tiled
-            .fill(&self.pool, &cancel)
+        let stencil = tanada_workloads::find("stencil").map_err(|error| error.to_string())?;
+        let values = values_of(stencil, Purpose::Run)
+            .with(&[("size", &size.to_string()), ("sweeps", &sweeps.to_string())])?;
+        let placement = self.pool.placement();
+        let mut site = Site::new(self.pool.workers());
+        site.own_cache = placement.own_cache_bytes();
+        site.l1d = placement.l1d_bytes();
+        let prepared = stencil.prepare(&values, &site);
+        let mut prepared = prepared.map_err(|error| error.to_string())?;
+        let (way, cancel) = (Way::Tasks(&self.pool), Cancel::new());
+        prepared
+            .set_up(way, &cancel)
             .map_err(|error| error.to_string())?;
         let start = Instant::now();
-        tiled
-            .run(&self.pool, &cancel)
+        prepared
+            .run(way, &cancel, None)
             .map_err(|error| error.to_string())?;
         let seconds = start.elapsed().as_secs_f64();
-        let mut sum = Checksum::default();
-        tiled.visit(&mut |row| sum.add(row));
+        let mut sum = SumOfRows::default();
+        prepared.result(&mut sum);
         Ok(Swept {
             seconds,
-            checksum: sum.0,
+            checksum: sum.0.0,
         })
     }
 

@@ -1,4 +1,5 @@
 //! Tasks without an engine.
+#![allow(unsafe_code, reason = "handles made up by tests")]
 
 use std::thread::ScopedJoinHandle;
 use tanada_queues::Ready;

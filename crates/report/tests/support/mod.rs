@@ -1,4 +1,4 @@
-//! A report to test with: a small list scheduler runs a made-up picture under rules that differ as dispatchers do.
+//! A report for tests: a small list scheduler runs a synthetic picture under rules that differ as dispatchers do.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -23,7 +23,7 @@ const STAGES: [&str; 8] = [
     "Cr deblocking",
 ];
 
-/// `tasks` tasks of eight stages in row pairs as T groups; a worker that changes stage pays for it.
+/// Returns a timeline of `tasks` tasks of eight stages with row pairs as T groups. A worker that changes the stage takes longer.
 pub(crate) fn timeline(policy: &str, workers: u16, tasks: u64, keeps_stage: bool) -> Timeline {
     let mut timeline = Timeline::new(&format!("{policy}, picture 7"), policy, Unit::Ns, workers);
     timeline.picture = Some(7);
@@ -32,7 +32,7 @@ pub(crate) fn timeline(policy: &str, workers: u16, tasks: u64, keeps_stage: bool
     let mut last = vec![u64::MAX; usize::from(workers)];
     let per_stage = tasks.div_ceil(8);
     for task in 0..tasks {
-        // Stage by stage in long runs, or a little of everything in turn.
+        // Stage by stage in long runs, or each stage in turn.
         let (stage, item) = if keeps_stage {
             let chunk = per_stage.div_ceil(15).max(1);
             (
@@ -72,7 +72,7 @@ pub(crate) fn timeline(policy: &str, workers: u16, tasks: u64, keeps_stage: bool
     timeline
 }
 
-/// Seven policies, a run and a timeline each.
+/// Returns a report of seven policies with a run and a timeline each.
 pub(crate) fn report(workers: u16, tasks: u64) -> Report {
     let mut report = Report::new("H.264 under seven dispatchers");
     report.command = "tanada compare demo.264".to_owned();
@@ -119,7 +119,7 @@ pub(crate) fn report(workers: u16, tasks: u64) -> Report {
     report
 }
 
-/// As [`report`], with a simulated half: three policies on four cores, with everything that a simulator counts.
+/// Returns [`report`] with a simulated half: three policies on four cores, with everything that a simulator counts.
 pub(crate) fn both_engines(workers: u16, tasks: u64) -> Report {
     let mut report = report(workers, tasks);
     report
@@ -142,7 +142,7 @@ pub(crate) fn both_engines(workers: u16, tasks: u64) -> Report {
     report
 }
 
-/// A run of a made-up simulation whose parts sum as a real one's do.
+/// Returns a run of a synthetic simulation whose parts sum as those of a real one.
 fn simulated(policy: &str, cores: u16, tasks: u64) -> (RunResult, Timeline) {
     let mut timeline = timeline(policy, cores, tasks, policy == "ts");
     timeline.engine = Engine::Simulated;
@@ -238,23 +238,16 @@ fn reuse(accesses: Accesses, tasks: u64, near: bool) -> Reuse {
     }
 }
 
-/// Where the browser is, or `None` with a loud word.
+/// The browser's file. If there is none, the skip is recorded.
 pub(crate) fn chromium() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path)
-        .flat_map(|folder| {
-            ["chromium", "chromium-browser", "google-chrome"].map(|name| folder.join(name))
-        })
-        .find(|candidate| candidate.is_file());
-    if found.is_none() {
-        eprintln!(
-            "SKIPPED: no chromium; `apt install chromium` makes this test look at the page in a browser"
-        );
-    }
-    found
+    tanada_testing::program(
+        &["chromium", "chromium-browser", "google-chrome"],
+        "chromium",
+        "looking at the page in a browser",
+    )
 }
 
-/// The document after its script ran in a headless browser that has no network; the page must not complain.
+/// Returns the document after its script ran in a headless browser without network. Fails if the page reports an error.
 pub(crate) fn dump_dom(chromium: &Path, page: &Path, arguments: &[&str]) -> String {
     let all = [arguments, &["--virtual-time-budget=20000"]].concat();
     let (document, log) = run_browser(chromium, page, &all);
@@ -316,7 +309,7 @@ fn run_browser(chromium: &Path, page: &Path, arguments: &[&str]) -> (String, Str
     (document, log)
 }
 
-/// The values of an attribute, in order.
+/// Returns the values of an attribute, in order.
 pub(crate) fn attribute(document: &str, name: &str) -> Vec<String> {
     let key = format!("{name}=\"");
     document
@@ -328,7 +321,7 @@ pub(crate) fn attribute(document: &str, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// The page's body after its script ran.
+/// Returns the page's body after its script ran.
 pub(crate) fn in_browser(report: &Report, arguments: &[&str]) -> Option<String> {
     let chromium = chromium()?;
     let folder = tempfile::tempdir().expect("a folder for the page");
@@ -341,7 +334,7 @@ pub(crate) fn in_browser(report: &Report, arguments: &[&str]) -> Option<String> 
         ["yes"],
         "the script did not finish"
     );
-    // The page itself, not a quotation in the scripts.
+    // The page itself, not a quotation in its scripts.
     let body = document.find("<main>").expect("the page has a body");
     let end = document.find("</main>").expect("the body ends");
     Some(document[body..end].to_owned())
@@ -352,13 +345,13 @@ pub(crate) fn in_browser(report: &Report, arguments: &[&str]) -> Option<String> 
 pub(crate) struct Visit<'a> {
     /// Further arguments of the browser.
     pub(crate) arguments: &'a [&'a str],
-    /// Whether time is real, and the script runs at once; else a second after the page was opened, and it may wait.
+    /// Whether time is real and the script runs at once. Otherwise time is virtual and the script runs a second after the page was opened.
     pub(crate) at_once: bool,
-    /// Pixels of a frame that holds the page: windows are never as narrow as a phone.
+    /// Width in pixels of a frame that holds the page, because windows cannot be as narrow as a phone.
     pub(crate) frame: Option<u32>,
 }
 
-/// What a script found that uses the page as a reader would: it runs in the page and fills the object `found`.
+/// Runs `script` in the page as a reader would use it, and returns the object `found` that the script fills.
 pub(crate) fn ask(report: &Report, script: &str, visit: Visit<'_>) -> Option<Value> {
     let chromium = chromium()?;
     let (begin, end) = match visit.at_once {

@@ -1,20 +1,20 @@
-//! The dependencies of a template, in two flat arrays.
+//! Dependencies in two flat arrays.
 
-/// For each node its successors, one behind the other in one array.
+/// The successors of each node, in one array.
 pub(super) struct Edges {
-    /// Where the successors of each node begin; one more for the end of the last.
+    /// Index of each node's first successor, and one more entry for the end of the last list.
     starts: Vec<u32>,
     successors: Vec<u32>,
 }
 
-/// A node with more successors than this keeps its implied edges, so that looking for them stays linear.
+/// The most successors of a node whose implied edges are looked for. The limit keeps the search linear.
 const MOST: usize = 32;
 
 impl Edges {
-    /// Sorts `pairs` of (earlier, later) by the earlier one; those of one node keep their order. Linear.
+    /// Sorts `pairs` of (earlier, later) by the earlier node. Pairs of one node keep their order. Costs linear time.
     ///
     /// # Panics
-    /// Where there are 2^32 pairs or more, or a pair names a node that there is not.
+    /// If there are 2^32 pairs or more, or a pair names a node that is not below `nodes`.
     pub(super) fn new(nodes: usize, pairs: &[(u32, u32)]) -> Self {
         assert!(
             u32::try_from(pairs.len()).is_ok(),
@@ -37,17 +37,18 @@ impl Edges {
         Edges { starts, successors }
     }
 
+    /// Returns the number of nodes.
     pub(super) fn nodes(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Whom `node` is waited for by.
+    /// Returns the successors of `node`.
     #[inline]
     pub(super) fn of(&self, node: usize) -> &[u32] {
         &self.successors[self.starts[node] as usize..self.starts[node + 1] as usize]
     }
 
-    /// How many nodes each node waits for.
+    /// Returns the number of predecessors of each node.
     pub(super) fn predecessors(&self) -> Vec<u32> {
         let mut counts = vec![0; self.nodes()];
         for &later in &self.successors {
@@ -57,12 +58,14 @@ impl Edges {
     }
 }
 
-/// Drops each edge of an acyclic graph that two others in a row imply, and all but one of equal edges, at nodes with few successors.
-/// What waits for what, directly or not, stays the same: in an acyclic graph the longest way between two nodes has no implied edge.
+/// Drops edges of an acyclic graph that change nothing: A -> C, if A -> B and B -> C; and all but one of equal edges. Nodes with more
+/// than [`MOST`] successors keep theirs.
+///
+/// Reachability stays the same, because the longest path between two nodes of an acyclic graph contains no dropped edge.
 pub(super) fn without_implied(edges: Edges) -> Edges {
     let mut starts = Vec::with_capacity(edges.starts.len());
     let mut successors = Vec::with_capacity(edges.successors.len());
-    // Which node last reached this one: in two steps, or by an edge that was kept.
+    // For each node the last `node` of the loop below that reaches it in two steps, or by an edge that was kept.
     let mut reached = vec![u32::MAX; edges.nodes()];
     for node in 0..edges.nodes() {
         let me = node as u32;
@@ -78,7 +81,7 @@ pub(super) fn without_implied(edges: Edges) -> Edges {
             }
         }
         for &next in list {
-            // An equal edge that follows is implied, too.
+            // This also drops the next edge that is equal to this one.
             if std::mem::replace(&mut reached[next as usize], me) != me {
                 successors.push(next);
             }
@@ -134,14 +137,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reachability_stays_and_no_implied_edge_is_left(pairs in prop::collection::vec((0_u32..20, 0_u32..20), 0..120)) {
+        fn reachability_stays_and_no_implied_or_equal_edge_is_left(pairs in prop::collection::vec((0_u32..20, 0_u32..20), 0..120)) {
             let pairs: Vec<_> = pairs.into_iter().filter(|(a, b)| a < b).collect();
             let edges = Edges::new(20, &pairs);
             let before = closure(&edges);
             let reduced = without_implied(edges);
             prop_assert_eq!(closure(&reduced), before);
             for node in 0..20 {
-                for &next in reduced.of(node) {
+                let list = reduced.of(node);
+                let different = list.iter().collect::<std::collections::BTreeSet<_>>();
+                prop_assert_eq!(different.len(), list.len(), "{} has equal edges", node);
+                for &next in list {
                     for &second in reduced.of(next as usize) {
                         prop_assert!(!reduced.of(node).contains(&second), "{} -> {} is implied", node, second);
                     }

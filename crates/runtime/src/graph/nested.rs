@@ -1,19 +1,20 @@
 //! A graph that a task runs on its own pool and waits for.
 //!
-//! The waiting worker may run tasks of that graph only: were it to take any other, a long stranger would hold up the waiting task,
-//! and a stranger that waits in its turn would bury it deeper. So ready tasks of a nested graph go into a list of the graph's own,
-//! which the waiting worker serves; and for each a *ticket* with the same hint goes to the dispatcher, by which any idle worker may
-//! claim the task first. Whoever comes second finds nothing and goes on.
+//! The waiting worker runs tasks of that graph only. Any other task could take long and hold up the waiting task; and if it waited for a
+//! nested graph in its turn, the first one could end only after it. So the ready tasks of a nested graph go into a list of the graph,
+//! which the waiting worker serves. For each of them a *ticket* with the same hint goes to the policy, and the worker that gets the
+//! ticket claims the task, unless the waiting worker has taken it already. A ticket without a task ends at once.
 
-use super::GraphCore;
+use super::context::Context;
+use super::slab::NodeRef;
+use crate::executable::{self, Description, ErasedBody, Executable, Header};
 use crate::pool::PoolShared;
-use crate::slab::{Cold, ErasedBody, Executable, Header, NodeRef};
-use crate::worker::{self, WorkerCore};
+use crate::worker::WorkerCore;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use tanada_policy::{Origin, Ready};
 
 /// The ready tasks of a nested graph.
@@ -25,8 +26,8 @@ pub(super) struct Nested {
 
 #[derive(Default)]
 struct List {
-    /// The run that the entries belong to; tickets of an earlier one are void.
-    run: u64,
+    /// The run that the entries belong to. Tickets of an earlier run claim nothing.
+    run_id: u64,
     /// Number of the first entry.
     base: u64,
     /// Taken entries are `None` until they reach the front.
@@ -34,61 +35,29 @@ struct List {
 }
 
 impl Nested {
-    pub(super) fn begin(&self, run: u64, on: bool) {
+    /// A run begins, which is nested if `on`.
+    pub(super) fn begin(&self, run_id: u64, on: bool) {
         self.on.store(on, Ordering::Relaxed);
         let mut list = self.list.lock();
-        list.run = run;
+        list.run_id = run_id;
         list.base = 0;
         list.entries.clear();
     }
 
+    /// Whether the graph that runs is nested.
     #[inline]
     pub(super) fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Puts a ready task into the list and its ticket before the dispatcher.
-    pub(super) fn offer(
-        &self,
-        graph: &GraphCore,
-        pool: &PoolShared,
-        worker: Option<&WorkerCore>,
-        task: Ready,
-    ) {
-        // SAFETY: the task is ready and has not run, so its header lives.
-        let hints = unsafe { Header::hints(Header::of(&task)) };
-        pool.add_ticket();
-        // The ticket is made before the task can be claimed: once it is, the run may end at any moment.
-        let node = worker::take_node(pool, worker);
-        let (run, number) = {
-            let mut list = self.list.lock();
-            list.entries.push_back(Some(task));
-            (list.run, list.base + list.entries.len() as u64 - 1)
-        };
-        let home = GraphPtr(NonNull::from(graph));
-        let body = ErasedBody::new(move |claim: &Claim| {
-            let graph = home.get();
-            graph.check_pool(claim.pool);
-            claim.task.set(graph.nested.take(run, number));
-        });
-        let cold = Cold {
-            name: "ticket",
-            index: number,
-            hints,
-        };
-        // SAFETY: `node` is free and ours; the core of a graph lives as long as its pool; the body borrows nothing else.
-        let ticket = unsafe {
-            node.fill(std::ptr::null_mut(), &Ticket::KIND, cold, 0, 0, body);
-            node.get().state.drop_edges(1);
-            Header::ready(node.header())
-        };
-        match worker {
-            Some(worker) => worker.make_ready(ticket),
-            None => pool.inject(ticket),
-        }
+    /// Appends a task. Returns the run and the task's number, by which a ticket claims it.
+    fn push(&self, task: Ready) -> (u64, u64) {
+        let mut list = self.list.lock();
+        list.entries.push_back(Some(task));
+        (list.run_id, list.base + list.entries.len() as u64 - 1)
     }
 
-    /// The oldest ready task, for the waiting worker.
+    /// Takes the oldest ready task: for the waiting worker.
     pub(super) fn pop(&self) -> Option<Ready> {
         let mut list = self.list.lock();
         while let Some(entry) = list.entries.pop_front() {
@@ -100,10 +69,10 @@ impl Nested {
         None
     }
 
-    /// The task of a ticket, unless it is taken.
-    fn take(&self, run: u64, number: u64) -> Option<Ready> {
+    /// Takes the task `number` of the run `run_id`, unless it was taken before: for a ticket.
+    fn claim(&self, run_id: u64, number: u64) -> Option<Ready> {
         let mut list = self.list.lock();
-        if list.run != run {
+        if list.run_id != run_id {
             return None;
         }
         let at = number.checked_sub(list.base)?;
@@ -113,49 +82,68 @@ impl Nested {
     }
 }
 
-/// What a ticket claims.
-struct Claim {
-    /// The pool whose worker claims; only compared.
-    pool: *const PoolShared,
-    task: Cell<Option<Ready>>,
-}
-
-#[derive(Clone, Copy)]
-struct GraphPtr(NonNull<GraphCore>);
-
-// SAFETY: `GraphCore` is shared between threads by design, and lives as long as its pool.
-unsafe impl Send for GraphPtr {}
-
-impl GraphPtr {
-    fn get(&self) -> &GraphCore {
-        // SAFETY: as the type says.
-        unsafe { self.0.as_ref() }
+impl Context<'_> {
+    /// Puts a ready task of a nested graph into the graph's list, and hands its ticket to the policy.
+    pub(super) fn offer(self, task: Ready) {
+        let hints = executable::hints(&task);
+        self.pool.graphs.add_ticket();
+        // The node is taken before the task can be claimed: from then on the run may end at any moment.
+        let node = self.take_node();
+        let (run_id, number) = self.graph.nested.push(task);
+        let graph = AtomicPtr::new(std::ptr::from_ref(self.graph).cast_mut());
+        let body = ErasedBody::new(move |claim: &Claim| {
+            // SAFETY: the pool keeps its cores for as long as it keeps its nodes, and this ticket is in one of them.
+            let graph = unsafe { &*graph.into_inner() };
+            graph.check_pool(claim.pool);
+            claim.task.set(graph.nested.claim(run_id, number));
+        });
+        let description = Description {
+            name: "ticket",
+            index: number,
+            hints,
+        };
+        // SAFETY: the node is free and this thread's; the ticket belongs to no graph; its body borrows nothing. A `Ticket` is a node whose
+        // body is called with a `Claim`.
+        unsafe { node.fill(std::ptr::null(), &Ticket::KIND, description, 0, 0, body) };
+        let ticket = node.drop_edges(1);
+        self.dispatch(ticket.expect("a ticket waits for nothing but the guard"));
     }
 }
 
-/// The right to claim a task of a nested graph.
+/// What a ticket's body is called with.
+struct Claim {
+    /// The pool whose worker claims; only compared.
+    pool: *const PoolShared,
+    /// The claimed task.
+    task: Cell<Option<Ready>>,
+}
+
+/// The kind of tickets.
 struct Ticket;
 
 impl Executable for Ticket {
     const OBSERVED: bool = false;
 
-    unsafe fn run(header: NonNull<Header>, worker: &WorkerCore) {
+    unsafe fn run_body(header: NonNull<Header>, worker: &WorkerCore) {
         let claim = Claim {
             pool: worker.pool(),
             task: Cell::new(None),
         };
-        // SAFETY: the header is a ticket's node, this is its only run, and its body was erased with `Claim`.
-        unsafe { NodeRef::from_header(header).take_body().call(&claim) };
+        // SAFETY: the header is that of a ticket's node, and this is its only run.
+        let body = unsafe { NodeRef::from_header(header).take_body() };
+        // SAFETY: the body was erased with a `Claim`, and borrows nothing.
+        unsafe { body.expect("a ticket runs once").call(&claim) };
         if let Some(task) = claim.task.take() {
             worker.execute(task, Origin::Pool);
         }
     }
 
     unsafe fn finish(header: NonNull<Header>, worker: &WorkerCore) {
-        // SAFETY: the header is a ticket's node.
+        // SAFETY: the header is that of a ticket's node.
         let node = unsafe { NodeRef::from_header(header) };
-        worker.pool().drop_ticket();
+        let graphs = &worker.pool().graphs;
+        graphs.drop_ticket();
         drop(node.end());
-        worker::free_node(worker, node);
+        worker.graph.give_node(&graphs.slab, node);
     }
 }

@@ -1,4 +1,4 @@
-//! Cycles of graphs.
+//! Cycles in graphs.
 
 use super::edges::Edges;
 
@@ -9,7 +9,7 @@ enum Mark {
     Closed,
 }
 
-/// The nodes of one cycle, in order, if there is one. Linear in nodes and edges; no recursion.
+/// Returns the nodes of one cycle, in order, if there is a cycle. Costs time linear in nodes and edges; does not recurse.
 pub(super) fn cycle(edges: &Edges) -> Option<Vec<usize>> {
     let mut marks = vec![Mark::New; edges.nodes()];
     for start in 0..edges.nodes() {

@@ -2,18 +2,18 @@
 
 use std::ffi::CStr;
 
-/// Whether this process runs on Valgrind.
+/// Returns whether this process runs on Valgrind.
 pub(super) fn is_running() -> bool {
     const RUNNING_ON_VALGRIND: usize = 0x1001;
     // SAFETY: the request takes no argument.
     unsafe { request([RUNNING_ON_VALGRIND, 0, 0, 0, 0, 0], 0) != 0 }
 }
 
-/// Writes `format`, which asks for no argument, into Valgrind's log.
+/// Writes `format`, which must ask for no argument, into Valgrind's log.
 #[inline]
 pub(super) fn print(format: &CStr) {
     const PRINTF_VALIST_BY_REF: usize = 0x1403;
-    // A `va_list` of which nothing is ever taken: larger than that of any architecture below.
+    // An empty `va_list`, larger than that of any architecture below.
     let list = [0_usize; 8];
     let list = std::ptr::from_ref(&list) as usize;
     // SAFETY: both pointers are valid for the call, the format ends with a zero and has no conversions.
@@ -32,15 +32,15 @@ pub(super) fn print(format: &CStr) {
     };
 }
 
-/// Asks Valgrind; `default` is the answer where there is none.
+/// Sends a request to Valgrind and returns its answer, or `default` if the program does not run on Valgrind.
 ///
 /// # Safety
-/// The arguments are what the request wants.
+/// The arguments are those that `valgrind.h` defines for the request.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 unsafe fn request(arguments: [usize; 6], default: usize) -> usize {
     let answer;
-    // SAFETY: four rotations by 128 bits in sum and an exchange of a register with itself change nothing but flags. Valgrind, which
+    // SAFETY: four rotations by 128 bits in sum and an exchange of a register with itself change nothing but flags. Valgrind
     // recognises them, reads the arguments and may read what they point to.
     unsafe {
         std::arch::asm!(
@@ -57,10 +57,10 @@ unsafe fn request(arguments: [usize; 6], default: usize) -> usize {
     answer
 }
 
-/// As above.
+/// Sends a request to Valgrind and returns its answer, or `default` if the program does not run on Valgrind.
 ///
 /// # Safety
-/// As above.
+/// The arguments are those that `valgrind.h` defines for the request.
 #[cfg(target_arch = "aarch64")]
 #[inline]
 unsafe fn request(arguments: [usize; 6], default: usize) -> usize {
@@ -81,7 +81,7 @@ unsafe fn request(arguments: [usize; 6], default: usize) -> usize {
     answer
 }
 
-/// Where no request is known, nobody answers.
+/// Returns `default`: on this architecture no request is known.
 ///
 /// # Safety
 /// None is needed.

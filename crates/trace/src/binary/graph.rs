@@ -1,13 +1,13 @@
-//! Reads the graph of the binary form, task by task.
+//! Reading the graph of the binary form, task by task.
 
 use super::Layout;
 use crate::blocks::Store;
-use crate::graph::{NONE, Words, unzigzag};
+use crate::graph::{NONE, Words, unzigzag, varint_from};
 use crate::sink::is_word;
 use crate::text::LONGEST_LINE;
 use crate::{Edge, Task, TraceError};
 
-/// One task with all that the file says of it; words are indices.
+/// One task with everything that the file has about it; words are indices.
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) task: Task,
@@ -28,7 +28,7 @@ pub(crate) struct GraphReader<'a> {
     packed: Vec<u8>,
     at: usize,
     pub(crate) words: Words,
-    /// Of tasks that were read.
+    /// Tasks read so far.
     read: u64,
     edges: u64,
     records: (u32, u32),
@@ -36,6 +36,9 @@ pub(crate) struct GraphReader<'a> {
 
 impl<'a> GraphReader<'a> {
     /// Reads the words.
+    ///
+    /// # Errors
+    /// The blocks cannot be read or their content is no list of distinct words.
     pub(crate) fn new(store: &'a Store, layout: &'a Layout) -> Result<Self, TraceError> {
         let (block, packed, words) = (Vec::new(), Vec::new(), Words::default());
         let mut reader = Self {
@@ -53,7 +56,7 @@ impl<'a> GraphReader<'a> {
         for place in 0..reader.varint()? {
             let length = reader.varint()?;
             if length > LONGEST_LINE as u64 {
-                return Err(nonsense("a word is too long"));
+                return Err(invalid("a word is too long"));
             }
             let mut bytes = Vec::new();
             for _ in 0..length {
@@ -64,9 +67,9 @@ impl<'a> GraphReader<'a> {
                 .filter(|word| is_word(word, true));
             let index = reader
                 .words
-                .index(&word.ok_or_else(|| nonsense("a name is no word"))?);
+                .index(&word.ok_or_else(|| invalid("a name is not a word"))?);
             if u64::from(index) != place {
-                return Err(nonsense("a word is there twice"));
+                return Err(invalid("a word occurs twice"));
             }
         }
         Ok(reader)
@@ -78,7 +81,7 @@ impl<'a> GraphReader<'a> {
                 .layout
                 .graph
                 .get(self.next)
-                .ok_or_else(|| nonsense("it ends too early"))?;
+                .ok_or_else(|| invalid("it ends too early"))?;
             self.store
                 .block(block, &mut self.packed, &mut self.block, 0)?;
             self.next += 1;
@@ -89,31 +92,19 @@ impl<'a> GraphReader<'a> {
     }
 
     fn varint(&mut self) -> Result<u64, TraceError> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7f);
-            if shift == 63 && bits > 1 {
-                break;
-            }
-            value |= bits << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(nonsense("a number is too long"))
+        varint_from(|| self.byte(), || invalid("a number is too long"))
     }
 
     fn narrow(&mut self) -> Result<u32, TraceError> {
-        u32::try_from(self.varint()?).map_err(|_| nonsense("a number is too large"))
+        u32::try_from(self.varint()?).map_err(|_| invalid("a number is too large"))
     }
 
-    /// A number that is told as its distance from `last`.
-    fn near(&mut self, last: i64) -> Result<u32, TraceError> {
+    /// Reads a number that is stored as its difference from `last`.
+    fn delta(&mut self, last: i64) -> Result<u32, TraceError> {
         let value = last.checked_add(unzigzag(self.varint()?));
         value
             .and_then(|value| u32::try_from(value).ok())
-            .ok_or_else(|| nonsense("a number is out of range"))
+            .ok_or_else(|| invalid("a number is out of range"))
     }
 
     fn word(&mut self) -> Result<u32, TraceError> {
@@ -121,11 +112,11 @@ impl<'a> GraphReader<'a> {
         if (word as usize) < self.words.list().len() {
             Ok(word)
         } else {
-            Err(nonsense("it names a word that is not there"))
+            Err(invalid("it refers to a missing word"))
         }
     }
 
-    /// Puts the next task into `entry`, whose last content must be that of the task before; false at the end.
+    /// Reads the next task into `entry`, which must still hold the task before it. Returns false at the end.
     pub(crate) fn next(&mut self, entry: &mut Entry) -> Result<bool, TraceError> {
         if self.read == self.layout.counts.tasks {
             let whole = self.edges == self.layout.counts.edges
@@ -134,19 +125,19 @@ impl<'a> GraphReader<'a> {
             return if whole {
                 Ok(false)
             } else {
-                Err(nonsense("it goes on after its end"))
+                Err(invalid("it continues after its end"))
             };
         }
         let last = &entry.task;
         let (t, s, depth) = (last.t.into(), last.s.into(), last.depth.into());
-        let id = self.near(i64::from(last.id) + 1)?;
-        let (t, s, depth) = (self.near(t)?, self.near(s)?, self.near(depth)?);
+        let id = self.delta(i64::from(last.id) + 1)?;
+        let (t, s, depth) = (self.delta(t)?, self.delta(s)?, self.delta(depth)?);
         let name = match self.narrow()? {
             0 => NONE,
             name if (name as usize) <= self.words.list().len() => name - 1,
-            _ => return Err(nonsense("a task has a name that is not there")),
+            _ => return Err(invalid("a task refers to a missing name")),
         };
-        let (block, offset) = self.place()?;
+        let (block, offset) = self.records_position()?;
         entry.task = Task {
             id,
             t,
@@ -174,7 +165,7 @@ impl<'a> GraphReader<'a> {
                 .ok()
                 .filter(|&to| u64::from(to) < self.layout.counts.tasks);
             entry.edges.push(Edge::new(
-                to.ok_or_else(|| nonsense("a dependency names a task that is not there"))?,
+                to.ok_or_else(|| invalid("a dependency refers to a missing task"))?,
                 edge & 1 != 0,
             ));
         }
@@ -183,16 +174,16 @@ impl<'a> GraphReader<'a> {
         Ok(true)
     }
 
-    /// Where the records of a task are.
-    fn place(&mut self) -> Result<(u32, u32), TraceError> {
-        let further = self.narrow()?;
-        if further == 0 {
+    /// Reads the block and the position at which the task's records begin.
+    fn records_position(&mut self) -> Result<(u32, u32), TraceError> {
+        let block_delta_plus_1 = self.narrow()?;
+        if block_delta_plus_1 == 0 {
             return Ok((NONE, 0));
         }
         let (block, offset) = self.records;
-        let from = if further == 1 { offset } else { 0 };
+        let from = if block_delta_plus_1 == 1 { offset } else { 0 };
         let place = block
-            .checked_add(further - 1)
+            .checked_add(block_delta_plus_1 - 1)
             .zip(from.checked_add(self.narrow()?));
         let good = |&(block, offset): &(u32, u32)| {
             self.layout
@@ -202,15 +193,15 @@ impl<'a> GraphReader<'a> {
         };
         self.records = place
             .filter(good)
-            .ok_or_else(|| nonsense("records of a task are where no records are"))?;
+            .ok_or_else(|| invalid("a task refers to missing records"))?;
         Ok(self.records)
     }
 }
 
 #[cold]
-pub(crate) fn nonsense(why: &str) -> TraceError {
+pub(crate) fn invalid(why: &str) -> TraceError {
     TraceError::content(
         "",
-        format!("damaged: its task graph makes no sense: {why}; make or copy the file again"),
+        format!("damaged: its task graph is invalid: {why}; make or copy the file again"),
     )
 }

@@ -4,10 +4,10 @@ use std::io::Write;
 
 use crate::TraceError;
 use crate::blocks::{Block, BlockWriter, Store};
-use crate::codec::{BLOCK, MOST_AT_ONCE};
+use crate::codec::{BLOCK, MAX_RECORDS_PER_OP};
 use crate::graph::{MOST_TASKS, NONE};
 
-/// The first bytes: no text, and damaged by whatever changes line ends.
+/// The first bytes of the file. Its control bytes are no text, and a conversion of line ends damages them (as in PNG).
 pub(crate) const MAGIC: [u8; 8] = *b"\x89TNB\r\n\x1a\n";
 
 const END_MAGIC: [u8; 8] = *b"TNBEND\r\n";
@@ -16,13 +16,13 @@ const HEADER: u64 = 16;
 const FOOTER: usize = 56;
 const INDEX_ENTRY: usize = 12;
 
-/// LZ4 makes no more bytes of one.
+/// The greatest ratio of LZ4: one compressed byte becomes at most this many bytes.
 const MOST_PER_BYTE: u64 = 255;
 
-/// Bytes of a task in the graph, beside its dependencies, which are one at least each: nine numbers.
+/// The least bytes of a task in the graph: nine numbers. Each of its dependencies adds at least one byte more.
 const LEAST_TASK: u64 = 9;
 
-/// What the footer says.
+/// The counts in the footer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) tasks: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Counts {
     pub(crate) records: u64,
 }
 
-/// A binary trace, its graph not read yet.
+/// The layout of a binary trace whose graph has not been read yet.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) counts: Counts,
@@ -38,7 +38,7 @@ pub(crate) struct Layout {
     pub(crate) graph: Vec<Block>,
 }
 
-/// Writes the header; blocks follow.
+/// Writes the header and returns a writer of the blocks behind it.
 pub(crate) fn start_file<W: Write>(mut out: W) -> Result<BlockWriter<W>, TraceError> {
     out.write_all(&MAGIC)?;
     out.write_all(&VERSION.to_le_bytes())?;
@@ -46,7 +46,7 @@ pub(crate) fn start_file<W: Write>(mut out: W) -> Result<BlockWriter<W>, TraceEr
     Ok(BlockWriter::new(out, HEADER))
 }
 
-/// Writes index and footer behind the blocks, of which the first `records` are of records.
+/// Writes index and footer behind the blocks, the first `records` of which are blocks of records.
 pub(crate) fn finish_file<W: Write>(
     mut blocks: BlockWriter<W>,
     records: usize,
@@ -78,7 +78,10 @@ pub(crate) fn finish_file<W: Write>(
 }
 
 impl Layout {
-    /// Reads header, footer and index of a file of `length` bytes; allocates no more than the file is long.
+    /// Reads header, footer and index of a file of `length` bytes. Allocates no more memory than `length`.
+    ///
+    /// # Errors
+    /// The file cannot be read, is incomplete or damaged, or has another version.
     pub(crate) fn read(store: &Store, length: u64) -> Result<Self, TraceError> {
         let fault = |what: &str| TraceError::content("", what);
         let cut = || {
@@ -92,12 +95,12 @@ impl Layout {
         }
         store.read(0, &mut header)?;
         if header[..8] != MAGIC {
-            return Err(fault("no binary trace"));
+            return Err(fault("not a binary trace"));
         }
         let version = number(&header, 8);
         if version != VERSION {
             let text = format!(
-                "version {version} of the binary form is not known here, only {VERSION}; convert it with the program that wrote it"
+                "version {version} of the binary form is not supported, only {VERSION} is; convert it with the program that wrote it"
             );
             return Err(fault(&text));
         }
@@ -182,9 +185,10 @@ impl Layout {
                 .map(|block| u64::from(block.length))
                 .sum::<u64>()
         };
-        // Whether there are exactly so many is known when all were read; that there cannot be is known here, before memory is asked for.
+        // Exact counts are only known once all blocks were read. Counts that the blocks cannot hold are refused here, before memory is
+        // allocated for them.
         if counts.tasks * LEAST_TASK + counts.edges > bytes(&graph)
-            || counts.records > bytes(&blocks) * MOST_AT_ONCE as u64
+            || counts.records > bytes(&blocks) * MAX_RECORDS_PER_OP as u64
         {
             return Err(fault(
                 "damaged: its footer counts more than its blocks can hold",

@@ -1,4 +1,4 @@
-//! Writes the binary form.
+//! Writing the binary form.
 
 use std::io::Write;
 
@@ -9,15 +9,15 @@ use crate::graph::{Builder, Graph, NONE, Varints, put_varint, put_zigzag};
 use crate::text::check_record;
 use crate::{NewTask, Record, Sink, Task, TraceError};
 
-/// Writes a binary trace: records as they are told, and the graph at the end.
+/// Writes a binary trace: records as they are added, the graph at the end.
 ///
-/// Equal content gives equal bytes. About 40 ns a record; memory: what the graph takes, some 50 bytes a task and a dependency together, and
-/// as much again for each further grouping and hint of a task as they have in the file.
+/// Equal content has equal bytes. About 40 ns a record. Memory: some 50 bytes for a task and a dependency together, and for each further
+/// grouping and hint as many bytes as it takes in the file.
 #[derive(Debug)]
 pub struct BinaryWriter<W: Write> {
     builder: Builder,
     encoder: Encoder<W>,
-    /// Further groupings and hints of each task, as they will be written.
+    /// Further groupings and hints of each task, encoded as in the file.
     further: Vec<u8>,
     records: u64,
 }
@@ -37,10 +37,10 @@ impl<W: Write> BinaryWriter<W> {
         })
     }
 
-    /// Writes the graph and what else a reader needs, and gives back where it was written to.
+    /// Writes the graph, the index and the footer, and returns the writer that was passed to [`new`](Self::new).
     ///
     /// # Errors
-    /// A dependency names a task that is not there, tasks wait for each other in a cycle, or it cannot be written.
+    /// A dependency names a task that does not exist, tasks wait for each other in a cycle, or the file cannot be written.
     pub fn finish(mut self) -> Result<W, TraceError> {
         self.end_task()?;
         let (graph, words) = self.builder.finish()?;
@@ -81,19 +81,18 @@ impl<W: Write> Sink for BinaryWriter<W> {
     fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError> {
         self.end_task()?;
         self.builder.task(task)?;
-        put_varint(&mut self.further, task.groupings.len() as u64);
+        let names = &mut self.builder.names;
+        let mut put = |number: u32| put_varint(&mut self.further, number.into());
+        put(task.groupings.len() as u32);
         for grouping in task.groupings {
-            put_varint(
-                &mut self.further,
-                self.builder.names.index(grouping.name).into(),
-            );
-            put_varint(&mut self.further, grouping.t.into());
-            put_varint(&mut self.further, grouping.s.into());
+            put(names.index(grouping.name));
+            put(grouping.t);
+            put(grouping.s);
         }
-        put_varint(&mut self.further, task.hints.len() as u64);
+        put(task.hints.len() as u32);
         for (name, value) in task.hints {
-            put_varint(&mut self.further, self.builder.names.index(name).into());
-            put_varint(&mut self.further, self.builder.names.index(value).into());
+            put(names.index(name));
+            put(names.index(value));
         }
         Ok(())
     }
@@ -113,14 +112,14 @@ impl<W: Write> Sink for BinaryWriter<W> {
     }
 }
 
-/// Writes one stream of bytes as blocks.
+/// Splits one stream of bytes into blocks.
 struct GraphWriter<W> {
     blocks: BlockWriter<W>,
     block: Vec<u8>,
 }
 
 impl<W: Write> GraphWriter<W> {
-    /// Writes full blocks, and (`least` 1) what is left.
+    /// Writes all full blocks; with `least` 1 also the rest.
     fn flush(&mut self, least: usize) -> Result<(), TraceError> {
         let mut done = 0;
         while self.block.len() - done >= least {
@@ -135,7 +134,7 @@ impl<W: Write> GraphWriter<W> {
     fn tasks(&mut self, graph: &Graph, further: &[u8]) -> Result<(), TraceError> {
         let mut further = Varints::new(further);
         let mut last = Task::default();
-        // Where the next task with records begins, if they are in one block.
+        // Position behind the records of the last task that had some.
         let (mut block, mut offset) = (0, 0);
         for (i, task) in graph.tasks.iter().enumerate() {
             let out = &mut self.block;
@@ -172,7 +171,7 @@ impl<W: Write> GraphWriter<W> {
     }
 }
 
-/// Copies what one task has of further groupings and hints.
+/// Copies the groupings and hints of one task from `from` to `out`.
 fn copy_further(from: &mut Varints<'_>, out: &mut Vec<u8>) {
     for numbers in [3, 2] {
         let count = from.varint().unwrap_or(0);

@@ -1,28 +1,34 @@
-//! From operations to records.
+//! Decoding: from operations and operands to records.
+//!
+//! Decoding is branch-free per record: a table ([`OP_INFOS`]) holds for each of the 256 operations where its distance and its size come
+//! from, and [`decode_record`] adds the same terms for all of them. Only runs, loops and the end of a task or block leave that loop.
+//! Records are decoded into a scratch buffer and reach the caller's window after they were checked.
+//!
+//! Functions that return an `Option` return `None` if the block is damaged.
 
-use super::{HEAD, PADDING, PERIOD, RECENT, Seen, control, place, size};
+use super::{HEAD, History, MAX_PERIOD, PADDING, RECENT, control, distance_code, size_code};
 use crate::{Kind, Record};
 
-/// Where in a task's records a reader is, and what it has to know of those before.
+/// Position of a reader in a task's records, and what later operations can refer to of earlier records.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cursor {
-    /// The block; [`NONE`](crate::graph::NONE) at the end.
+    /// Number of the current block; [`NONE`](crate::graph::NONE) at the end of the task.
     pub(crate) block: u32,
-    /// The next operation in it.
+    /// Index of the next operation in the block.
     op: u32,
-    /// What stands apart of it.
-    apart: u32,
-    seen: Seen,
-    /// What is left of a loop that did not fit.
-    left: u32,
-    period: u8,
-    /// The last records of the windows before, when the task goes on.
+    /// Index of the next operand byte in the block.
+    operands: u32,
+    history: History,
+    /// Records still to come of a loop that did not fit into the window.
+    loop_left: u32,
+    loop_period: u8,
+    /// The last records (at most [`RECENT`]) of earlier windows: what a loop at the start of the next window continues.
     recent: Vec<Record>,
 }
 
-/// An operation and what stands apart of it, counted from the begin of each; less than 2^16 both.
-pub(super) const fn place_in_block(op: usize, apart: usize) -> u32 {
-    (op | apart << 16) as u32
+/// Packs an index of an operation and one of an operand byte, both less than 2^16, into the position that the graph stores for a task.
+pub(super) const fn position(op: usize, operands: usize) -> u32 {
+    (op | operands << 16) as u32
 }
 
 /// Why decoding stopped.
@@ -32,29 +38,29 @@ pub(crate) enum Step {
     Full,
     /// The task ended.
     End,
-    /// The task goes on in the next block.
+    /// The task continues in the next block.
     NextBlock,
 }
 
 impl Cursor {
-    /// At the begin of a task, which [`place_in_block`] says.
-    pub(crate) fn at(block: u32, place: u32) -> Self {
+    /// Returns a cursor at the first record of a task: `position` (see [`position`]) in `block`.
+    pub(crate) fn at(block: u32, position: u32) -> Self {
         Self {
             block,
-            op: place & 0xffff,
-            apart: place >> 16,
+            op: position & 0xffff,
+            operands: position >> 16,
             ..Self::default()
         }
     }
 
-    /// Goes on in the next block.
+    /// Moves to the start of the next block.
     pub(crate) fn next_block(&mut self) {
         self.block += 1;
-        (self.op, self.apart) = (0, 0);
+        (self.op, self.operands) = (0, 0);
     }
 
-    /// Keeps the end of a window that is about to go.
-    pub(crate) fn keep(&mut self, window: &[Record]) {
+    /// Stores the last records of `window`, which the caller is about to clear, in `recent`.
+    pub(crate) fn keep_recent(&mut self, window: &[Record]) {
         if window.len() >= RECENT {
             self.recent.clear();
             self.recent
@@ -66,8 +72,9 @@ impl Cursor {
         }
     }
 
-    /// The record `back` records ago: 1 is the last of the window.
-    fn ago(&self, back: usize, window: &[Record]) -> Option<Record> {
+    /// Returns the record at distance `back` from the end of everything decoded so far: 1 is the last record of `window`. Records before
+    /// the window are found in `recent`.
+    fn record_before(&self, back: usize, window: &[Record]) -> Option<Record> {
         match window.len().checked_sub(back) {
             Some(at) => Some(window[at]),
             None => self
@@ -78,153 +85,186 @@ impl Cursor {
         }
     }
 
-    /// Appends what is left of a loop, as far as it fits; nothing when it is none that can be.
-    fn go_on(&mut self, window: &mut Vec<Record>, most: usize) -> Option<()> {
-        let period = usize::from(self.period);
-        let count = (self.left as usize).min(most.saturating_sub(window.len()));
-        self.left -= count as u32;
-        // Records of the loop that come at all.
+    /// Appends the rest of the current loop to `window`, until the loop ends or the window has `limit` records.
+    ///
+    /// Example with period 2 and the records `r 0`, `x 1`, `r 8`, `x 2` before it: `r 16`, `x 3`, `r 24`, `x 4`, ...
+    fn continue_loop(&mut self, window: &mut Vec<Record>, limit: usize) -> Option<()> {
+        let period = usize::from(self.loop_period);
+        let count = (self.loop_left as usize).min(limit.saturating_sub(window.len()));
+        self.loop_left -= count as u32;
+        // Records of the period of which at least one copy follows.
         let active = period.min(count);
-        let mut shapes = [Record::compute(0); ROUND];
-        let (mut values, mut strides) = ([0_u64; ROUND], [0_u64; ROUND]);
+        let mut templates = [Record::compute(0); LOOP_BATCH];
+        let (mut values, mut strides) = ([0_u64; LOOP_BATCH], [0_u64; LOOP_BATCH]);
         for i in 0..active {
-            shapes[i] = self.ago(period - i, window)?;
-            values[i] = shapes[i].value;
-            strides[i] = stride_of(
-                shapes[i],
-                self.ago(2 * period - i, window)?,
+            templates[i] = self.record_before(period - i, window)?;
+            values[i] = templates[i].value;
+            strides[i] = loop_stride(
+                templates[i],
+                self.record_before(2 * period - i, window)?,
                 (count - i).div_ceil(period),
             )?;
         }
-        // Several short rounds at once, as if they were one.
-        let rounds = if active == period { ROUND / period } else { 1 };
-        let at_once = rounds * active;
-        for i in (0..at_once).rev() {
+        // Unroll: a period of 2 or 3 records would make short inner loops, so as many rounds as fit into a batch are laid out behind each
+        // other and advanced together, each by `rounds` strides. `values` starts one batch early because the loop below adds before it
+        // stores.
+        let rounds = if active == period {
+            LOOP_BATCH / period
+        } else {
+            1
+        };
+        let batch = rounds * active;
+        for i in (0..batch).rev() {
             let (first, behind) = (i % active, (rounds - 1 - i / active) as u64);
-            shapes[i] = shapes[first];
+            templates[i] = templates[first];
             values[i] = values[first].wrapping_sub(strides[first].wrapping_mul(behind));
             strides[i] = strides[first].wrapping_mul(rounds as u64);
         }
-        let (shapes, strides) = (shapes.get(..at_once)?, strides.get(..at_once)?);
+        let (templates, strides) = (templates.get(..batch)?, strides.get(..batch)?);
         let mut left = count;
         while left > 0 {
-            // Values apart from the rest: half a record that was just written is read slowly.
-            let parts = shapes.iter().zip(strides).zip(&mut values).take(left);
-            window.extend(parts.map(|((&shape, &stride), value)| {
+            // `values` is an array of its own because loading one field of a record that was just stored as a whole is slow: the load
+            // cannot be forwarded from the store.
+            let parts = templates.iter().zip(strides).zip(&mut values).take(left);
+            window.extend(parts.map(|((&template, &stride), value)| {
                 *value = value.wrapping_add(stride);
                 Record {
                     value: *value,
-                    ..shape
+                    ..template
                 }
             }));
-            left = left.saturating_sub(at_once);
+            left = left.saturating_sub(batch);
         }
         for record in &window[window.len() - active..] {
-            self.seen.arrive(*record);
+            self.history.set_last(*record);
         }
         Some(())
     }
 
-    /// Begins a loop.
-    fn repeat(
+    /// Starts a loop of `count` records with `period`, and appends as much of it as fits.
+    fn start_loop(
         &mut self,
         period: u8,
-        count: u32,
+        count: u16,
         window: &mut Vec<Record>,
-        most: usize,
+        limit: usize,
     ) -> Option<()> {
-        (self.period, self.left) = (period, count);
-        if (1..=PERIOD).contains(&usize::from(period)) {
-            self.go_on(window, most)
+        (self.loop_period, self.loop_left) = (period, count.into());
+        if (1..=MAX_PERIOD).contains(&usize::from(period)) {
+            self.continue_loop(window, limit)
         } else {
             None
         }
     }
 }
 
-/// The distance of two records, if they are alike, and further ones at the same distance, `rounds` of them, are records.
+/// Returns the stride from `before` to `last`; `None` if their kinds or sizes differ, or if a record `rounds` strides behind `last` would
+/// pass either end of the address space.
 #[inline]
-fn stride_of(last: Record, before: Record, rounds: usize) -> Option<u64> {
+fn loop_stride(last: Record, before: Record, rounds: usize) -> Option<u64> {
     let stride = last.value.wrapping_sub(before.value);
     let alike = (last.kind, last.size) == (before.kind, before.size);
-    (alike && stride_good(last.value, stride, rounds, last.size)).then_some(stride)
+    (alike && stays_in_range(last.value, stride, rounds, last.size)).then_some(stride)
 }
 
-/// Whether so many further accesses are where there are addresses: all of them are on one line, so all are if the last one is.
+/// Returns whether `count` further accesses at `stride` stay within the addresses 0 to 2^64-1. Checking the last one is enough, because the
+/// addresses change in one direction only.
 #[inline]
-fn stride_good(value: u64, stride: u64, count: usize, size: u32) -> bool {
+fn stays_in_range(value: u64, stride: u64, count: usize, size: u32) -> bool {
     let end = i128::from(value) + i128::from(stride as i64) * count as i128;
     (0..=i128::from(u64::MAX - u64::from(size.saturating_sub(1)))).contains(&end)
 }
 
+/// Adds `stride` to the value of `record` and returns a copy.
 #[inline]
 const fn advance(record: &mut Record, stride: u64) -> Record {
     record.value = record.value.wrapping_add(stride);
     *record
 }
 
-/// What an operation means, so that nothing about it has to be decided: a wrong guess would cost as much as several records.
+/// How one operation computes its record:
+///
+/// ```text
+/// distance = sizes_and_strides[distance_from] + (first operand & distance_mask) + least
+/// size - 1 = sizes_and_strides[size_from] + size_constant + (second operand & size_mask)
+/// value    = addresses[kind] + distance
+/// ```
+///
+/// Terms that an operation does not use are 0, so that no operation needs a branch: a mispredicted one would cost as much as decoding
+/// several records.
 #[derive(Clone, Copy)]
-struct Meaning {
-    /// Of what is told first.
+struct OpInfo {
+    /// Which bits of the first eight operand bytes belong to the distance.
     distance_mask: u64,
-    /// The least distance; of an access behind the last one, 1, as sizes are kept less 1.
+    /// The least distance of the code; 1 for [`BEHIND`](distance_code::BEHIND), since the history has the size minus 1.
     least: i32,
+    /// Which bits of the four bytes behind the distance's belong to the size.
     size_mask: u32,
-    /// One less than a constant size.
+    /// The constant size minus 1.
     size_constant: u8,
-    /// In [`Seen::sizes_and_strides`]: what is added to the distance and to the size.
+    /// Index in [`History::sizes_and_strides`] of the term that is added to the distance.
     distance_from: u8,
+    /// Index in [`History::sizes_and_strides`] of the term that is added to the size.
     size_from: u8,
-    /// In [`Seen::values`].
-    value_to: u8,
+    /// Index in [`History::addresses`] that receives the value; 7, which is never read, for computation.
+    address_to: u8,
+    /// The [`Kind`] as a number.
     kind: u8,
+    /// Bytes of the distance's operand.
     distance_bytes: u8,
-    bytes: u8,
-    /// A run, or no record at all.
+    /// Bytes of all operands.
+    operand_bytes: u8,
+    /// Whether the operation is a run or a control operation, which the branch-free loop leaves to its caller.
     special: bool,
 }
 
-static MEANINGS: [Meaning; 256] = {
-    let mut all = [meaning(0); 256];
+/// By operation, how it computes its record.
+static OP_INFOS: [OpInfo; 256] = {
+    let mut all = [op_info(0); 256];
     let mut op = 1;
     while op < 256 {
-        all[op] = meaning(op as u8);
+        all[op] = op_info(op as u8);
         op += 1;
     }
     all
 };
 
-const fn meaning(op: u8) -> Meaning {
-    let (kind, place, size) = (op & 3, op >> 2 & 7, op >> 5);
-    let (distance_bytes, size_bytes) = (place::BYTES[place as usize], size::BYTES[size as usize]);
+/// Returns a mask of the lowest `bytes` bytes of a word.
+const fn low_bytes(bytes: u8) -> u64 {
+    if bytes == 0 {
+        0
+    } else {
+        u64::MAX >> (64 - 8 * bytes)
+    }
+}
+
+/// Computes the table entry of `op`.
+const fn op_info(op: u8) -> OpInfo {
+    let (kind, distance, size) = (op & 3, op >> 2 & 7, op >> 5);
+    let (distance_bytes, size_bytes) = (
+        distance_code::BYTES[distance as usize],
+        size_code::BYTES[size as usize],
+    );
     let compute = kind == 0;
+    // The word of each kind that is always 0.
     let zero = kind * 4 + 3;
-    let run = size == size::RUN;
-    let last_size = size == 0 || run;
-    Meaning {
-        distance_mask: if distance_bytes == 0 {
-            0
-        } else {
-            u64::MAX >> (64 - 8 * distance_bytes)
-        },
-        least: if place == place::BEHIND && !compute {
+    let run = size == size_code::RUN;
+    let last_size = size == size_code::LAST || run;
+    OpInfo {
+        distance_mask: low_bytes(distance_bytes),
+        least: if distance == distance_code::BEHIND && !compute {
             1
         } else {
-            place::least(place, compute) as i32
+            distance_code::least(distance, compute) as i32
         },
-        size_mask: if size_bytes == 0 || run || compute {
-            0
-        } else {
-            u32::MAX >> (32 - 8 * size_bytes)
-        },
+        size_mask: low_bytes(if run || compute { 0 } else { size_bytes }) as u32,
         size_constant: if compute || last_size {
             0
         } else {
-            size::CONSTANTS[size as usize] as u8 - 1
+            size_code::CONSTANTS[size as usize] as u8 - 1
         },
         distance_from: if distance_bytes == 0 {
-            kind * 4 + place
+            kind * 4 + distance
         } else {
             zero
         },
@@ -233,84 +273,58 @@ const fn meaning(op: u8) -> Meaning {
         } else {
             zero
         },
-        value_to: if compute { 7 } else { kind },
+        address_to: if compute { 7 } else { kind },
         kind,
         distance_bytes,
-        bytes: distance_bytes + size_bytes,
+        operand_bytes: distance_bytes + size_bytes,
         special: run || op & control::MASK == control::BITS,
     }
 }
 
-/// So many records of a loop are made at once; no less than the longest period.
-const ROUND: usize = PERIOD;
+/// Records of a loop that are computed together; at least [`MAX_PERIOD`].
+const LOOP_BATCH: usize = MAX_PERIOD;
 
-/// So many records of a run are made at once.
-const STEP: usize = 8;
+/// Records of a run that are computed together.
+const RUN_BATCH: usize = 8;
 
-/// So many records are decoded before they are looked at.
-const PIECE: usize = 128;
+/// Records that are decoded before they are copied to the window.
+const BATCH: usize = 128;
 
-/// The longest run.
-const RUN: usize = 255;
+/// The longest run in records: its length is one byte.
+pub(super) const MAX_RUN: usize = 255;
 
-/// Where records are put before they are known to be good.
-pub(crate) type Scratch = [Record; PIECE + RUN + STEP];
+/// Space for one batch and one run behind it, whose last part is computed [`RUN_BATCH`] records at a time.
+pub(crate) type Scratch = [Record; BATCH + MAX_RUN + RUN_BATCH];
 
-pub(crate) const SCRATCH: Scratch = [Record::compute(0); PIECE + RUN + STEP];
+/// An empty [`Scratch`].
+pub(crate) const SCRATCH: Scratch = [Record::compute(0); BATCH + MAX_RUN + RUN_BATCH];
 
-/// Appends records from `block` to `window` until it has `most` or some more; nothing when the block is no such block.
-///
-/// The block has [`PADDING`] zeros behind it.
+/// Appends records from `block` to `window` until `window` has at least `limit` records (at most [`BATCH`] + [`MAX_RUN`] more), or the task
+/// or the block ends. The block must have [`PADDING`] zeros behind it.
 pub(crate) fn decode(
     block: &[u8],
     cursor: &mut Cursor,
     window: &mut Vec<Record>,
-    most: usize,
+    limit: usize,
     scratch: &mut Scratch,
 ) -> Option<Step> {
     let (head, rest) = block.split_first_chunk::<HEAD>()?;
-    let (ops, apart) = rest.split_at_checked(u32::from_le_bytes(*head) as usize)?;
-    if cursor.left > 0 {
-        cursor.go_on(window, most)?;
+    let (ops, operands) = rest.split_at_checked(u32::from_le_bytes(*head) as usize)?;
+    if cursor.loop_left > 0 {
+        cursor.continue_loop(window, limit)?;
     }
-    while window.len() < most {
-        let mut have = 0;
-        let op = loop {
-            let count = accesses(
-                ops.get(cursor.op as usize..)?,
-                apart,
-                cursor,
-                &mut scratch[have..PIECE],
-            )?;
-            cursor.op += count as u32;
-            have += count;
-            if have >= PIECE {
-                break None;
-            }
-            let op = *ops.get(cursor.op as usize)?;
-            cursor.op += 1;
-            if op & control::MASK == control::BITS {
-                break Some(op);
-            }
-            have += run(op, apart, cursor, &mut scratch[have..])?;
-            if have >= PIECE {
-                break None;
-            }
-        };
-        window.extend_from_slice(&scratch[..have]);
-        match op {
+    while window.len() < limit {
+        let (decoded, control_op) = decode_batch(ops, operands, cursor, scratch)?;
+        window.extend_from_slice(&scratch[..decoded]);
+        match control_op {
             None => {}
             Some(control::END) => return Some(Step::End),
             Some(control::NEXT_BLOCK) => return Some(Step::NextBlock),
             Some(control::LOOP) => {
-                let told: &[u8; 3] = apart.get(cursor.apart as usize..)?.first_chunk()?;
-                cursor.apart += 3;
-                cursor.repeat(
-                    told[0],
-                    u32::from(u16::from_le_bytes([told[1], told[2]])),
-                    window,
-                    most,
-                )?;
+                let &[period, low, high] =
+                    operands.get(cursor.operands as usize..)?.first_chunk()?;
+                cursor.operands += 3;
+                cursor.start_loop(period, u16::from_le_bytes([low, high]), window, limit)?;
             }
             Some(_) => return None,
         }
@@ -318,12 +332,40 @@ pub(crate) fn decode(
     Some(Step::Full)
 }
 
-/// What must not be of the records that were decoded.
+/// Decodes records and runs into `scratch` until it has [`BATCH`] records or a control operation follows. Returns the number of records and
+/// the control operation.
+#[inline]
+fn decode_batch(
+    ops: &[u8],
+    operands: &[u8],
+    cursor: &mut Cursor,
+    scratch: &mut Scratch,
+) -> Option<(usize, Option<u8>)> {
+    let mut decoded = 0;
+    while decoded < BATCH {
+        let rest = ops.get(cursor.op as usize..)?;
+        let count = decode_records(rest, operands, cursor, &mut scratch[decoded..BATCH])?;
+        cursor.op += count as u32;
+        decoded += count;
+        if decoded == BATCH {
+            break;
+        }
+        let op = *ops.get(cursor.op as usize)?;
+        cursor.op += 1;
+        if op & control::MASK == control::BITS {
+            return Some((decoded, Some(op)));
+        }
+        decoded += decode_run(op, operands, cursor, &mut scratch[decoded..])?;
+    }
+    Some((decoded, None))
+}
+
+/// Faults of decoded records, collected without a branch and checked once a batch.
 #[derive(Default)]
 struct Faults {
-    /// That an access passes the last address: its end is before its begin.
+    /// Some access passes the last address: its address plus its size minus 1 overflows.
     wrapped: bool,
-    /// That bit 32 of a size is set.
+    /// The bitwise or of all sizes. A size of 2^32, the only size too large that an operation can express, sets bit 32.
     sizes: u64,
 }
 
@@ -333,29 +375,31 @@ impl Faults {
     }
 }
 
-/// Decodes one record, and what was told with its size or of its run.
+/// Decodes one record as [`OpInfo`] describes, and updates `history`. Returns the record, its distance and the second operand, which is the
+/// length if the operation is a run.
 #[inline(always)]
-fn access(
-    meaning: &Meaning,
+fn decode_record(
+    info: &OpInfo,
     bytes: &[u8; PADDING],
-    seen: &mut Seen,
+    history: &mut History,
     faults: &mut Faults,
 ) -> (Record, u64, u32) {
     const KINDS: [Kind; 4] = [Kind::Compute, Kind::Fetch, Kind::Read, Kind::Write];
-    let kind = usize::from(meaning.kind & 3);
-    let from = seen.sizes_and_strides[usize::from(meaning.distance_from & 15)];
-    let distance = from
-        .wrapping_add(word(bytes, 0) & meaning.distance_mask)
-        .wrapping_add(meaning.least as i64 as u64);
-    let told = word(bytes, meaning.distance_bytes) as u32;
-    let from = seen.sizes_and_strides[usize::from(meaning.size_from & 15)];
-    let less_one = from + u64::from(meaning.size_constant) + u64::from(told & meaning.size_mask);
-    let size = less_one + u64::from(kind != 0);
-    let value = seen.values[kind].wrapping_add(distance);
-    seen.values[usize::from(meaning.value_to & 7)] = value;
-    seen.sizes_and_strides[kind * 4] = less_one;
-    seen.distance(kind * 4, distance);
-    faults.wrapped |= value.overflowing_add(less_one).1;
+    let kind = usize::from(info.kind & 3);
+    let distance_base = history.sizes_and_strides[usize::from(info.distance_from & 15)];
+    let distance = distance_base
+        .wrapping_add(word(bytes, 0) & info.distance_mask)
+        .wrapping_add(info.least as i64 as u64);
+    let operand = word(bytes, info.distance_bytes) as u32;
+    let size_base = history.sizes_and_strides[usize::from(info.size_from & 15)];
+    let size_minus_1 =
+        size_base + u64::from(info.size_constant) + u64::from(operand & info.size_mask);
+    let size = size_minus_1 + u64::from(kind != 0);
+    let value = history.addresses[kind].wrapping_add(distance);
+    history.addresses[usize::from(info.address_to & 7)] = value;
+    history.sizes_and_strides[kind * 4] = size_minus_1;
+    history.set_distance(kind * 4, distance);
+    faults.wrapped |= value.overflowing_add(size_minus_1).1;
     faults.sizes |= size;
     (
         Record {
@@ -364,37 +408,43 @@ fn access(
             kind: KINDS[kind],
         },
         distance,
-        told,
+        operand,
     )
 }
 
-/// Decodes records into `out` until it is full or another operation comes: how many; nothing when one of them is no record.
+/// Decodes records into `out` until `out` is full or a run or control operation follows. Returns the number of records.
 #[inline(never)]
-fn accesses(ops: &[u8], apart: &[u8], cursor: &mut Cursor, out: &mut [Record]) -> Option<usize> {
-    let mut at = cursor.apart as usize;
+fn decode_records(
+    ops: &[u8],
+    operands: &[u8],
+    cursor: &mut Cursor,
+    out: &mut [Record],
+) -> Option<usize> {
+    let mut at = cursor.operands as usize;
     let mut faults = Faults::default();
     let mut count = 0;
     for (out, &op) in out.iter_mut().zip(ops) {
-        let meaning = &MEANINGS[usize::from(op)];
-        if meaning.special {
+        let info = &OP_INFOS[usize::from(op)];
+        if info.special {
             break;
         }
-        let bytes = apart.get(at..)?.first_chunk()?;
-        at += usize::from(meaning.bytes);
-        *out = access(meaning, bytes, &mut cursor.seen, &mut faults).0;
+        let bytes = operands.get(at..)?.first_chunk()?;
+        at += usize::from(info.operand_bytes);
+        *out = decode_record(info, bytes, &mut cursor.history, &mut faults).0;
         count += 1;
     }
-    cursor.apart = at as u32;
+    cursor.operands = at as u32;
     faults.none().then_some(count)
 }
 
-/// Decodes a run: how many records it has.
-fn run(op: u8, apart: &[u8], cursor: &mut Cursor, out: &mut [Record]) -> Option<usize> {
-    let meaning = &MEANINGS[usize::from(op)];
-    let bytes = apart.get(cursor.apart as usize..)?.first_chunk()?;
-    cursor.apart += u32::from(meaning.bytes);
+/// Decodes the run `op` into `out` and returns the number of its records.
+fn decode_run(op: u8, operands: &[u8], cursor: &mut Cursor, out: &mut [Record]) -> Option<usize> {
+    let info = &OP_INFOS[usize::from(op)];
+    let bytes = operands.get(cursor.operands as usize..)?.first_chunk()?;
+    cursor.operands += u32::from(info.operand_bytes);
     let mut faults = Faults::default();
-    let (mut record, distance, told) = access(meaning, bytes, &mut cursor.seen, &mut faults);
+    let (mut record, distance, operand) =
+        decode_record(info, bytes, &mut cursor.history, &mut faults);
     let (first, out) = out.split_first_mut()?;
     *first = record;
     let step = if record.kind == Kind::Compute {
@@ -402,15 +452,16 @@ fn run(op: u8, apart: &[u8], cursor: &mut Cursor, out: &mut [Record]) -> Option<
     } else {
         distance
     };
-    let more = usize::from(told as u8).checked_sub(1)?;
-    if !faults.none() || !stride_good(record.value, step, more, record.size) {
+    // Without the first record, which is decoded already. A run of 0 records is refused.
+    let more = usize::from(operand as u8).checked_sub(1)?;
+    if !faults.none() || !stays_in_range(record.value, step, more, record.size) {
         return None;
     }
-    cursor.seen.values[usize::from(meaning.value_to & 7)] =
+    cursor.history.addresses[usize::from(info.address_to & 7)] =
         record.value.wrapping_add(step.wrapping_mul(more as u64));
-    // A fixed number each time, as few runs are longer, and where a loop ends could not be foretold.
-    for from in (0..more).step_by(STEP) {
-        let out: &mut [Record; STEP] = out[from..].first_chunk_mut()?;
+    // Always whole batches: most runs fit into one, and the exit of a loop with an exact count would be mispredicted.
+    for from in (0..more).step_by(RUN_BATCH) {
+        let out: &mut [Record; RUN_BATCH] = out[from..].first_chunk_mut()?;
         for out in out {
             *out = advance(&mut record, step);
         }
@@ -418,9 +469,10 @@ fn run(op: u8, apart: &[u8], cursor: &mut Cursor, out: &mut [Record]) -> Option<
     Some(more + 1)
 }
 
+/// Returns the eight bytes at `at`, which is at most 8 (the distance's operand is before it).
 #[inline]
 fn word(bytes: &[u8; PADDING], at: u8) -> u64 {
-    // At most eight bytes are before it, so there always are eight.
+    // The mask lets the compiler leave out the bounds check: 15 + 8 is less than `PADDING`.
     bytes[usize::from(at & 15)..]
         .first_chunk()
         .map_or(0, |bytes| u64::from_le_bytes(*bytes))

@@ -1,37 +1,43 @@
-//! From records to operations.
+//! Encoding: from records to operations and operands.
+//!
+//! Greedy: at each record the longest run and the best loop that begin there are found, and the longer one is written, else one record.
 
 use std::io::Write;
 
-use super::decode::place_in_block;
-use super::{BLOCK, HEAD, MOST_AT_ONCE, PERIOD, RECENT, Seen, control, place, size};
+use super::decode::{MAX_RUN, position};
+use super::{
+    BLOCK, HEAD, History, MAX_PERIOD, MAX_RECORDS_PER_OP, RECENT, control, distance_code, size_code,
+};
 use crate::blocks::BlockWriter;
 use crate::{Kind, Record, TraceError};
 
-/// How many records are looked at together.
+/// Records that are collected before they are encoded, so that runs and loops can be seen as a whole.
 const CHUNK: usize = 4096;
 
-/// A loop pays from so many records on.
-const LEAST_LOOP: usize = 12;
+/// The shortest loop that is written, in records: a shorter one would not pay.
+const MIN_LOOP: usize = 12;
 
-/// A run pays from so many records on.
-const LEAST_RUN: usize = 5;
+/// The shortest run that is written, in records: a shorter one would not pay.
+const MIN_RUN: usize = 5;
 
 /// Encodes the records of one task after another into blocks.
 #[derive(Debug)]
 pub(crate) struct Encoder<W> {
     pub(crate) blocks: BlockWriter<W>,
-    /// The block that is being filled: its operations, and what stands apart.
+    /// Operations of the block that is being filled.
     ops: Vec<u8>,
-    apart: Vec<u8>,
-    /// Up to [`RECENT`] records that are encoded, and then those that are not.
+    /// Operands of the block that is being filled.
+    operands: Vec<u8>,
+    /// Up to [`RECENT`] records that are encoded already, then those that are not.
     records: Vec<Record>,
+    /// How many of `records` are encoded.
     encoded: usize,
-    /// Where a record like this one was last, by a hash, as an index into `records`.
-    places: Box<[u32; 256]>,
-    seen: Seen,
-    /// The period of the last loop.
+    /// By [`hash`], the index in `records` of the last encoded record that had it; [`ABSENT`] if none: proposes periods of loops.
+    last_with_hash: Box<[u32; 256]>,
+    history: History,
+    /// The period of the last loop: the next loop often has the same.
     period: usize,
-    /// Block and offset where the task's records begin, once one of them is encoded.
+    /// Block and [`position`] at which the current task's records begin, once the first of them is encoded.
     start: Option<(u32, u32)>,
 }
 
@@ -40,11 +46,11 @@ impl<W: Write> Encoder<W> {
         Self {
             blocks,
             ops: Vec::with_capacity(BLOCK),
-            apart: Vec::with_capacity(BLOCK),
+            operands: Vec::with_capacity(BLOCK),
             records: Vec::with_capacity(RECENT + CHUNK),
             encoded: 0,
-            places: Box::new([u32::MAX; 256]),
-            seen: Seen::default(),
+            last_with_hash: Box::new([ABSENT; 256]),
+            history: History::default(),
             period: 1,
             start: None,
         }
@@ -60,7 +66,7 @@ impl<W: Write> Encoder<W> {
         }
     }
 
-    /// Ends the current task: where its records begin, if it has any.
+    /// Ends the current task and returns the block and [`position`] at which its records begin; `None` if it has none.
     pub(crate) fn end_task(&mut self) -> Result<Option<(u32, u32)>, TraceError> {
         if self.records.is_empty() {
             return Ok(None);
@@ -69,13 +75,13 @@ impl<W: Write> Encoder<W> {
         self.ops.push(control::END);
         self.records.clear();
         self.encoded = 0;
-        self.places.fill(u32::MAX);
-        self.seen = Seen::default();
+        self.last_with_hash.fill(ABSENT);
+        self.history = History::default();
         self.period = 1;
         Ok(self.start.take())
     }
 
-    /// Writes the last block.
+    /// Writes the last block and returns the writer.
     pub(crate) fn finish(mut self) -> Result<BlockWriter<W>, TraceError> {
         if !self.ops.is_empty() {
             self.put_block()?;
@@ -83,44 +89,45 @@ impl<W: Write> Encoder<W> {
         Ok(self.blocks)
     }
 
+    /// Writes the collected operations and operands as one block.
     fn put_block(&mut self) -> Result<(), TraceError> {
         let count = self.ops.len() as u32;
         self.ops.splice(..0, count.to_le_bytes());
-        self.ops.append(&mut self.apart);
+        self.ops.append(&mut self.operands);
         self.blocks.put(&self.ops)?;
         self.ops.clear();
         Ok(())
     }
 
-    /// Encodes all records that are there, and keeps the last ones to look back at.
+    /// Encodes all collected records, then drops all but the last [`RECENT`].
     fn encode(&mut self) -> Result<(), TraceError> {
         while self.encoded < self.records.len() {
             self.make_room()?;
-            let run = self.run();
-            match self.repetition() {
-                Some((period, count)) if count > run => self.repeat(period, count),
-                _ => self.single(run),
+            let run = self.run_length();
+            match self.best_loop() {
+                Some((period, count)) if count > run => self.put_loop(period, count),
+                _ => self.put_records(run),
             }
         }
         if self.encoded > RECENT {
             let gone = self.encoded - RECENT;
             self.records.drain(..gone);
             self.encoded = RECENT;
-            for place in self.places.iter_mut() {
-                *place = if *place == u32::MAX {
-                    u32::MAX
-                } else {
-                    place.checked_sub(gone as u32).unwrap_or(u32::MAX)
+            for index in self.last_with_hash.iter_mut() {
+                *index = match *index {
+                    ABSENT => ABSENT,
+                    index => index.checked_sub(gone as u32).unwrap_or(ABSENT),
                 };
             }
         }
         Ok(())
     }
 
-    /// Begins another block if the next operation and the task's end might not fit into this one.
+    /// Starts another block if the longest operation and the end of the task might not fit into this one.
     fn make_room(&mut self) -> Result<(), TraceError> {
+        /// An operation of one byte with 12 bytes of operands.
         const LONGEST: usize = 13;
-        if HEAD + self.ops.len() + self.apart.len() + LONGEST + 1 > BLOCK {
+        if HEAD + self.ops.len() + self.operands.len() + LONGEST + 1 > BLOCK {
             if self.start.is_some() {
                 self.ops.push(control::NEXT_BLOCK);
             }
@@ -129,20 +136,21 @@ impl<W: Write> Encoder<W> {
         if self.start.is_none() {
             self.start = Some((
                 self.blocks.next()?,
-                place_in_block(self.ops.len(), self.apart.len()),
+                position(self.ops.len(), self.operands.len()),
             ));
         }
         Ok(())
     }
 
-    /// How many records come next that are alike and at one distance from each other and from the last of their kind.
-    fn run(&self) -> usize {
+    /// Returns the number of records (at least 1, at most 255) that one run starting at the next record would hold: all have its kind and
+    /// size, which must be the last size of the kind, and each is as far from the one before as the first is from the last address.
+    fn run_length(&self) -> usize {
         let first = self.records[self.encoded];
-        if u64::from(first.size) != self.seen.size(first.kind) {
+        if u64::from(first.size) != self.history.size(first.kind) {
             return 1;
         }
-        // Without passing either end of the addresses, so that a decoder needs to look at the last one only.
-        let Some(distance) = distance(self.seen.base(first.kind), first.value) else {
+        // A distance that does not wrap, and neither may any record: the decoder checks only the last one.
+        let Some(distance) = distance(self.history.address(first.kind), first.value) else {
             return 1;
         };
         let step = if first.kind == Kind::Compute {
@@ -159,34 +167,36 @@ impl<W: Write> Encoder<W> {
         };
         self.records[self.encoded..]
             .iter()
-            .take(0xff)
+            .take(MAX_RUN)
             .take_while(alike)
             .count()
     }
 
-    /// The period of a loop that says the most of the records that come next, and how many.
-    fn repetition(&self) -> Option<(usize, usize)> {
+    /// Returns period and length of the loop, among the candidate periods, that predicts the most of the next records; `None` if each is
+    /// shorter than [`MIN_LOOP`].
+    fn best_loop(&self) -> Option<(usize, usize)> {
         let at = self.encoded;
         let mut best = (0, 0);
-        let place = self.places[hash(self.records[at])] as usize;
-        let apart = at.saturating_sub(place);
-        for period in [self.period, apart, 2, 3, 4] {
-            if !(2..=PERIOD).contains(&period) || 2 * period > at || period == best.0 {
+        let index = self.last_with_hash[hash(self.records[at])] as usize;
+        let since_similar = at.saturating_sub(index);
+        for period in [self.period, since_similar, 2, 3, 4] {
+            if !(2..=MAX_PERIOD).contains(&period) || 2 * period > at || period == best.0 {
                 continue;
             }
-            let records = self.records[at..].iter().take(MOST_AT_ONCE).zip(at..);
+            let records = self.records[at..].iter().take(MAX_RECORDS_PER_OP).zip(at..);
             let count = records
-                .take_while(|(record, i)| self.foretold(*i, period) == Some(**record))
+                .take_while(|(record, i)| self.predicted(*i, period) == Some(**record))
                 .count();
             if count > best.1 {
                 best = (period, count);
             }
         }
-        (best.1 >= LEAST_LOOP).then_some(best)
+        (best.1 >= MIN_LOOP).then_some(best)
     }
 
-    /// What record `at` is if it goes on as those one and two periods before.
-    fn foretold(&self, at: usize, period: usize) -> Option<Record> {
+    /// Returns what record `at` has to be to continue a loop of `period`; `None` if the two records before it in the loop differ in kind or
+    /// size, or if the prediction would wrap.
+    fn predicted(&self, at: usize, period: usize) -> Option<Record> {
         let (last, before) = (self.records[at - period], self.records[at - 2 * period]);
         let value = last
             .value
@@ -194,78 +204,105 @@ impl<W: Write> Encoder<W> {
         (last.kind == before.kind && last.size == before.size).then_some(Record { value, ..last })
     }
 
-    fn repeat(&mut self, period: usize, count: usize) {
+    /// Writes a loop of the next `count` records.
+    fn put_loop(&mut self, period: usize, count: usize) {
         self.ops.push(control::LOOP);
-        self.apart.push(period as u8);
-        self.apart.extend((count as u16).to_le_bytes());
+        self.operands.push(period as u8);
+        self.operands.extend((count as u16).to_le_bytes());
         let end = self.encoded + count;
         for at in end - period.min(count)..end {
             let record = self.records[at];
-            self.seen.arrive(record);
-            self.places[hash(record)] = at as u32;
+            self.history.set_last(record);
+            self.last_with_hash[hash(record)] = at as u32;
         }
         self.encoded = end;
         self.period = period;
     }
 
-    /// The next record, or `run` of them.
-    fn single(&mut self, run: usize) {
+    /// Writes one operation: a run of the next `run` records if that is long enough, else the next record alone.
+    fn put_records(&mut self, run: usize) {
         let record = self.records[self.encoded];
-        let (kind, seen) = (record.kind, &mut self.seen);
-        let distance = record.value.wrapping_sub(seen.base(kind));
-        let compute = kind == Kind::Compute;
-        let place = if distance == seen.stride(kind) {
-            place::STRIDE
-        } else if distance == seen.size(kind) {
-            place::BEHIND
-        } else if distance == seen.other_stride(kind) {
-            place::OTHER_STRIDE
+        let distance = record.value.wrapping_sub(self.history.address(record.kind));
+        let distance_code = self.distance_code(record.kind, distance);
+        let size_code = if run >= MIN_RUN {
+            size_code::RUN
         } else {
-            let fits = |&place: &u8| {
-                (distance.wrapping_sub(place::least(place, compute) as u64))
-                    >> (8 * place::BYTES[usize::from(place)])
-                    == 0
-            };
-            (3..7).find(fits).unwrap_or(7)
+            self.size_code(record)
         };
-        let long = if run >= LEAST_RUN {
-            size::RUN
-        } else if u64::from(record.size) == seen.size(kind) {
-            0
-        } else if let Some(i) = size::CONSTANTS[..4]
-            .iter()
-            .position(|&size| size == record.size)
-        {
-            i as u8
+        self.ops
+            .push(record.kind as u8 | distance_code << 2 | size_code << 5);
+        let least = distance_code::least(distance_code, record.kind == Kind::Compute);
+        self.put_operand(
+            distance.wrapping_sub(least as u64),
+            distance_code::BYTES[usize::from(distance_code)],
+        );
+        let (count, operand) = if size_code == size_code::RUN {
+            (run, run as u64)
         } else {
-            5 + u8::from(record.size > 1 << 8) + u8::from(record.size > 1 << 16)
+            (1, u64::from(record.size.wrapping_sub(1)))
         };
-        self.ops.push(kind as u8 | place << 2 | long << 5);
-        let told = distance.wrapping_sub(place::least(place, compute) as u64);
-        self.apart
-            .extend(&told.to_le_bytes()[..usize::from(place::BYTES[usize::from(place)])]);
-        let told = if long == size::RUN {
-            run as u32
-        } else {
-            record.size.wrapping_sub(1)
-        };
-        self.apart
-            .extend(&told.to_le_bytes()[..usize::from(size::BYTES[usize::from(long)])]);
-        let count = if long == size::RUN { run } else { 1 };
+        self.put_operand(operand, size_code::BYTES[usize::from(size_code)]);
         self.encoded += count;
         let last = self.records[self.encoded - 1];
-        seen.arrive(last);
-        seen.distance(kind as usize * 4, distance);
-        self.places[hash(last)] = (self.encoded - 1) as u32;
+        self.history.set_last(last);
+        self.history
+            .set_distance(record.kind as usize * 4, distance);
+        self.last_with_hash[hash(last)] = (self.encoded - 1) as u32;
+    }
+
+    /// Returns the shortest code that expresses `distance`.
+    fn distance_code(&self, kind: Kind, distance: u64) -> u8 {
+        if distance == self.history.stride(kind) {
+            return distance_code::STRIDE;
+        }
+        if distance == self.history.size(kind) {
+            return distance_code::BEHIND;
+        }
+        if distance == self.history.other_stride(kind) {
+            return distance_code::OTHER_STRIDE;
+        }
+        let fits = |&code: &u8| {
+            let least = distance_code::least(code, kind == Kind::Compute);
+            let operand = distance.wrapping_sub(least as u64);
+            operand >> (8 * distance_code::BYTES[usize::from(code)]) == 0
+        };
+        (distance_code::FIRST_EXPLICIT..distance_code::WIDEST)
+            .find(fits)
+            .unwrap_or(distance_code::WIDEST)
+    }
+
+    /// Returns the shortest code that expresses the size of the single record `record`.
+    fn size_code(&self, record: Record) -> u8 {
+        if u64::from(record.size) == self.history.size(record.kind) {
+            return size_code::LAST;
+        }
+        let constants = &size_code::CONSTANTS[1..usize::from(size_code::RUN)];
+        match constants.iter().position(|&size| size == record.size) {
+            Some(i) => 1 + i as u8,
+            None => {
+                let wider = u8::from(record.size > 1 << 8) + u8::from(record.size > 1 << 16);
+                size_code::FIRST_EXPLICIT + wider
+            }
+        }
+    }
+
+    /// Appends the low `bytes` bytes of `operand`.
+    fn put_operand(&mut self, operand: u64, bytes: u8) {
+        self.operands
+            .extend(&operand.to_le_bytes()[..usize::from(bytes)]);
     }
 }
 
-/// How far `to` is from `from`, if that can be said with a sign.
+/// No index in `Encoder::last_with_hash`.
+const ABSENT: u32 = u32::MAX;
+
+/// Returns the distance from `from` to `to`; `None` if it does not fit into an `i64`.
 fn distance(from: u64, to: u64) -> Option<i64> {
     i64::try_from(i128::from(to) - i128::from(from)).ok()
 }
 
-/// Records that are alike in a loop have the same: code and computations also by their value.
+/// Returns equal hashes for records that could be one period of a loop apart: of data accesses only kind and size count, since their
+/// addresses advance; code and computation mostly repeat exactly.
 fn hash(record: Record) -> usize {
     let value = if matches!(record.kind, Kind::Compute | Kind::Fetch) {
         record.value

@@ -1,11 +1,11 @@
-//! Whether every task can run.
+//! The search for a cycle (topological order by dependency counts: Kahn 1962).
 
 use super::NONE;
 use crate::{Edge, Task};
 
-/// An edge (from, to) of some cycle, by index; nothing when there is none. Linear, without recursion.
+/// Returns an edge (from, to) of some cycle, by index; `None` if there is none. Linear time, without recursion.
 ///
-/// `marks` lends 4 bytes a task; 4 more are taken.
+/// `marks` is reused as the array of dependency counts; 4 bytes a task more are allocated.
 pub(crate) fn find(
     tasks: &[Task],
     first_edge: &[u32],
@@ -37,7 +37,8 @@ pub(crate) fn find(
     if done == tasks.len() {
         return None;
     }
-    // What is left is on a cycle or behind one: each waits for another that is left, so going back long enough ends on a cycle.
+    // Each task that is left is on a cycle or behind one, so it has a predecessor that is left. Following predecessors for as many steps as
+    // there are tasks ends on a cycle.
     let mut before = ready;
     before.resize(tasks.len(), NONE);
     let mut at = NONE;

@@ -1,4 +1,4 @@
-//! From IDs to task indices.
+//! The map from IDs to task indices.
 
 use std::hash::BuildHasher;
 
@@ -8,7 +8,7 @@ use crate::Task;
 
 /// Finds tasks by ID.
 ///
-/// While IDs ascend, as those of recordings do, the tasks themselves are the map; otherwise 6 to 12 bytes a task.
+/// While IDs ascend, as they do in recordings, the array of tasks itself is searched; otherwise a hash table takes 6 to 12 bytes a task.
 #[derive(Debug, Default)]
 pub(crate) struct IdMap {
     table: Option<HashTable<u32>>,
@@ -16,7 +16,7 @@ pub(crate) struct IdMap {
 }
 
 impl IdMap {
-    /// Adds the ID of the task that comes after `tasks`; false when it is there already. Amortised constant time.
+    /// Adds the ID of the task that comes behind `tasks`. Returns false if the ID exists already. Amortised constant time.
     pub(crate) fn insert(&mut self, id: u32, tasks: &[Task]) -> bool {
         let hasher = &self.hasher;
         let hash =
@@ -45,7 +45,7 @@ impl IdMap {
         true
     }
 
-    /// The index of the task with this ID.
+    /// Returns the index of the task with `id`.
     pub(crate) fn get(&self, id: u32, tasks: &[Task]) -> Option<u32> {
         match &self.table {
             Some(table) => table
@@ -54,7 +54,7 @@ impl IdMap {
                 })
                 .copied(),
             None => {
-                // Mostly without a gap, where it is its distance from the first.
+                // IDs mostly have no gaps: then the index is the distance from the first ID.
                 let guess = id.wrapping_sub(tasks.first()?.id) as usize;
                 if tasks.get(guess).is_some_and(|task| task.id == id) {
                     return Some(guess as u32);

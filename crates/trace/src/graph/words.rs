@@ -1,10 +1,10 @@
-//! Each distinct word once.
+//! Interned words.
 
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// Words by index, in the order in which they came.
+/// Distinct words by index, in the order in which they were added.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     list: Vec<String>,
@@ -13,9 +13,8 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// The index of `word`, which is added if it is new.
+    /// Returns the index of `word`, which is added if it is new.
     pub(crate) fn index(&mut self, word: &str) -> u32 {
-        // Neighbours mostly have equal names.
         let code = self.hasher.hash_one(word);
         if let Some(&index) = self
             .table

@@ -7,18 +7,17 @@ use crate::text::show;
 use crate::{NewTask, Sink, TraceError};
 use std::io::Read;
 
-/// Reads a trace in Dinero's formats, as one task, into `sink`; `name` stands in messages.
+/// Reads a trace in Dinero's formats into `sink`, as one task; error messages call it `name`.
 ///
-/// A line is of the traditional form, `LABEL ADDRESS`, where the label is 0 (read), 1 (write), 2 (instruction fetch) or 3 (anything
-/// else, which counts as a read), and means the aligned 4 bytes around the address; or of the extended one of Dinero IV,
-/// `WORD ADDRESS SIZE`, where the word is `r`, `w`, `i` or `m` (as 3). Numbers are hexadecimal, with or without `0x`. The rest of a
-/// line is a comment.
+/// A line has the traditional form `LABEL ADDRESS` or the extended form of Dinero IV, `WORD ADDRESS SIZE`. Labels are 0 (read), 1 (write),
+/// 2 (instruction fetch) and 3 (anything else, which counts as a read), and mean the aligned 4 bytes around the address. Words are `r`,
+/// `w`, `i` and `m` (as label 3). Numbers are hexadecimal, with or without `0x`. The rest of a line is a comment.
 ///
-/// Of `options` the marks mean nothing here.
+/// The field `marks` of `options` is ignored.
 ///
 /// # Errors
-/// `from` cannot be read; a line is none of these (an empty one, too), or asks for a copy-back or an invalidation, which no trace can
-/// say; or `sink` refuses.
+/// `from` cannot be read; a line has none of these forms (an empty line, too), or is a copy-back or an invalidation, which a trace cannot
+/// express; or `sink` refuses an item.
 pub fn dinero(
     from: impl Read,
     name: &str,
@@ -54,7 +53,7 @@ enum What {
     Instruction,
 }
 
-/// What a line does, the address and the size.
+/// Returns the kind of access, the address and the size of a line.
 #[inline]
 fn parse(line: &[u8]) -> Result<(What, u64, u64), &'static str> {
     const FORMS: &str = "not a line of Dinero's formats, `0 ADDRESS` (0 read, 1 write, 2 fetch) or `r ADDRESS SIZE`";
@@ -80,18 +79,22 @@ fn parse(line: &[u8]) -> Result<(What, u64, u64), &'static str> {
             false => Err(what),
         }
     };
-    let address = number("the address is no hexadecimal number of at most 64 bits")?;
+    let address = number("the address is not a hexadecimal number of at most 64 bits")?;
     let what = match label {
         b'0' | b'3' | b'r' | b'm' => What::Read,
         b'1' | b'w' => What::Write,
         b'2' | b'i' => What::Instruction,
         b'4' | b'5' | b'c' | b'v' => {
-            return Err("a trace has no word for a copy-back or an invalidation");
+            return Err("a trace cannot express a copy-back or an invalidation");
         }
         _ => return Err(FORMS),
     };
     if label.is_ascii_digit() {
         return Ok((what, address & !3, 4));
     }
-    Ok((what, address, number("the size is no hexadecimal number")?))
+    Ok((
+        what,
+        address,
+        number("the size is not a hexadecimal number")?,
+    ))
 }

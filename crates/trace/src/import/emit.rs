@@ -1,18 +1,18 @@
-//! From instructions and accesses to records.
+//! Turning instructions and accesses into records.
 
 use super::{Fetches, Imported, Options, PAGE};
 use crate::{Kind, NewTask, Record, Sink, TraceError};
 use hashbrown::HashMap;
 
-/// An access whose end does not pass the last address: see [`access`].
+/// An access that [`access`] has checked: its end does not pass the last address.
 #[derive(Clone, Copy)]
 pub(super) struct Access {
     address: u64,
-    /// The last byte.
+    /// Address of the last byte.
     last: u64,
 }
 
-/// The longest access: far more than any instruction touches, and few enough pages that a short text cannot ask for much memory.
+/// The longest access in bytes: longer than any instruction's, and short enough that a short text cannot ask for many pages of memory.
 const LONGEST: u64 = 1 << 20;
 
 /// Checks address and size of an access.
@@ -26,17 +26,17 @@ pub(super) fn access(address: u64, size: u64) -> Result<Access, &'static str> {
     }
 }
 
-/// Writes records of one task after the other.
+/// Writes the records of one task after another.
 pub(super) struct Emitter<'a, S> {
     sink: &'a mut S,
     options: Options,
-    /// Computation that has not been written yet.
+    /// Cycles of computation that are not written yet.
     cycles: u64,
-    /// The block that the last instruction ended in.
+    /// The block in which the last instruction ended.
     block: Option<u64>,
-    /// Page to number.
+    /// By page, its number.
     pages: HashMap<u64, u64>,
-    /// What was looked up last, for instructions and for data.
+    /// The last page and its number, for data and for instructions.
     recent: [Option<(u64, u64)>; 2],
     pub(super) imported: Imported,
 }
@@ -54,19 +54,19 @@ impl<'a, S: Sink> Emitter<'a, S> {
         }
     }
 
-    /// What comes next is from this line.
+    /// Sets the line of the text from which the next items come.
     pub(super) fn at_line(&mut self, line: u64) {
         self.sink.at_line(line);
     }
 
-    /// Begins a task; what was there before is over.
+    /// Starts a task; the task before it ends.
     pub(super) fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError> {
         self.end()?;
         self.imported.tasks += 1;
         self.sink.task(task)
     }
 
-    /// The task is over.
+    /// Ends the current task.
     pub(super) fn end(&mut self) -> Result<(), TraceError> {
         self.block = None;
         self.compute()
@@ -77,7 +77,7 @@ impl<'a, S: Sink> Emitter<'a, S> {
         self.sink.edge(from, to, false)
     }
 
-    /// An instruction is executed.
+    /// Adds an executed instruction.
     #[inline]
     pub(super) fn instruction(&mut self, code: Access) -> Result<(), TraceError> {
         self.imported.instructions += 1;
@@ -100,7 +100,7 @@ impl<'a, S: Sink> Emitter<'a, S> {
         self.cycles = match self.cycles.checked_add(more) {
             Some(cycles) => cycles,
             None => {
-                // More than one record can say. Whether a clock may come so far is the simulator's to refuse.
+                // The sum does not fit into one record. Whether a clock may get so far is checked by the simulator.
                 self.compute()?;
                 more
             }
@@ -120,7 +120,7 @@ impl<'a, S: Sink> Emitter<'a, S> {
         self.touch(Kind::Write, data)
     }
 
-    /// Computation before what comes next.
+    /// Writes the cycles that are not written yet as one record.
     fn compute(&mut self) -> Result<(), TraceError> {
         match std::mem::take(&mut self.cycles) {
             0 => Ok(()),
@@ -140,7 +140,7 @@ impl<'a, S: Sink> Emitter<'a, S> {
         loop {
             let page = address / PAGE;
             let end = last.min(page * PAGE + (PAGE - 1));
-            let base = self.number(kind, page) * PAGE;
+            let base = self.page_number(kind, page) * PAGE;
             self.record(kind, base + address % PAGE, base + end % PAGE)?;
             if end == last {
                 return Ok(());
@@ -158,9 +158,9 @@ impl<'a, S: Sink> Emitter<'a, S> {
         })
     }
 
-    /// The number of a page: from 1, since programs do not use the first page either.
+    /// Returns the number of `page`. Numbers start at 1: address 0 stays unused, as in programs.
     #[inline]
-    fn number(&mut self, kind: Kind, page: u64) -> u64 {
+    fn page_number(&mut self, kind: Kind, page: u64) -> u64 {
         let recent = &mut self.recent[usize::from(kind == Kind::Fetch)];
         match *recent {
             Some((known, number)) if known == page => number,

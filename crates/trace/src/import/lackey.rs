@@ -2,21 +2,21 @@
 
 use super::emit::{Access, Emitter, access};
 use super::lines::{self, take_decimal, take_hex};
-use super::marks::Weaver;
+use super::marks::TaskBuilder;
 use super::{Imported, Options};
 use crate::text::show;
 use crate::{NewTask, Sink, TraceError};
 use std::io::Read;
 
-/// Reads the log of `valgrind --tool=lackey --trace-mem=yes` into `sink`; `name` stands in messages.
+/// Reads the log of `valgrind --tool=lackey --trace-mem=yes` into `sink`; error messages call it `name`.
 ///
-/// `I` is an instruction (fetch and computation, see [`Options`]), `L` a read, `S` a write and `M` a read and then a write of the same
-/// bytes. Lines of Valgrind's own (`==1==`, `--1--`, `**1**`) are skipped; with [`Options::marks`] those among them are heeded that say
-/// which thread runs (`--trace-sched=yes`) and which task.
+/// `I` is an instruction (fetch and computation, see [`Options`]), `L` a read, `S` a write, `M` a read and then a write of the same bytes.
+/// Valgrind's own lines (`==1==`, `--1--`, `**1**`) are skipped. With [`Options::marks`], those of them that name the running thread
+/// (`--trace-sched=yes`) and the marks of tasks are read.
 ///
 /// # Errors
-/// `from` cannot be read; a line is none of these; a mark that makes no sense; marks, although [`Options::marks`] is not set; or `sink`
-/// refuses. Where there should be marks and are none, [`Imported::marked`] is false, and the trace is empty.
+/// `from` cannot be read; a line has another form; a mark contradicts those before it; there are marks although [`Options::marks`] is not
+/// set; or `sink` refuses an item. With [`Options::marks`] and no marks, the trace is empty and [`Imported::marked`] is false.
 pub fn lackey(
     from: impl Read,
     name: &str,
@@ -25,7 +25,7 @@ pub fn lackey(
 ) -> Result<Imported, TraceError> {
     let mut import = Import {
         emitter: Emitter::new(sink, options),
-        weaver: Weaver::default(),
+        builder: TaskBuilder::default(),
         keep: !options.marks,
         marks: options.marks,
         line: 0,
@@ -35,7 +35,7 @@ pub fn lackey(
             import.emitter.task(&NewTask::default())?;
         }
         lines::for_each(from, |number, line| import.line(number, line))?;
-        import.weaver.finish(&mut import.emitter)?;
+        import.builder.finish(&mut import.emitter)?;
         import.emitter.end()?;
         Ok(import.emitter.imported)
     };
@@ -44,8 +44,8 @@ pub fn lackey(
 
 struct Import<'a, S> {
     emitter: Emitter<'a, S>,
-    weaver: Weaver,
-    /// Whether what comes belongs to a task.
+    builder: TaskBuilder,
+    /// Whether the next accesses belong to a task.
     keep: bool,
     marks: bool,
     line: u64,
@@ -82,11 +82,11 @@ impl<S: Sink> Import<'_, S> {
         }
     }
 
-    /// A line that is no access.
+    /// Handles a line that is no access.
     #[cold]
     fn other(&mut self, line: &[u8]) -> Result<(), TraceError> {
         let text = match line {
-            // The scheduler's, at the end of a thread that was stopped, have no process.
+            // Lines of the scheduler about a stopped thread lack the process ID.
             [] | [b'S', b'C', b'H', b'E', b'D', ..] => return Ok(()),
             [a @ (b'=' | b'-' | b'*'), b, rest @ ..] if a == b => {
                 let mut rest = rest;
@@ -105,18 +105,18 @@ impl<S: Sink> Import<'_, S> {
                     return Ok(());
                 };
                 if !self.marks {
-                    let what = "a mark of a task, where everything is to be one task (`--marks` takes tasks from marks)";
+                    let what = "a mark of a task, but everything is to be one task (`--marks` takes tasks from marks)";
                     return Err(self.fault(what, line));
                 }
                 let mark = String::from_utf8_lossy(mark);
-                self.weaver.line = self.line;
+                self.builder.line = self.line;
                 self.emitter.at_line(self.line);
-                self.weaver.mark(&mark, &mut self.emitter)?;
+                self.builder.mark(&mark, &mut self.emitter)?;
             }
-            b'-' if self.marks => self.weaver.schedule(&String::from_utf8_lossy(text)),
+            b'-' if self.marks => self.builder.schedule(&String::from_utf8_lossy(text)),
             _ => return Ok(()),
         }
-        self.keep = !self.marks || self.weaver.in_task();
+        self.keep = !self.marks || self.builder.in_task();
         Ok(())
     }
 
@@ -135,7 +135,7 @@ impl<S: Sink> Import<'_, S> {
     }
 }
 
-/// `ADDRESS,SIZE`.
+/// Parses `ADDRESS,SIZE`.
 #[inline]
 fn parse(mut operands: &[u8]) -> Result<Access, &'static str> {
     const FORM: &str = "the access is not `ADDRESS,SIZE`, hexadecimal and decimal";

@@ -1,14 +1,14 @@
-//! Lines of a text.
+//! Lines of a foreign text.
 
 use crate::TraceError;
 use crate::text::without_return;
 use memchr::memchr;
 use std::io::{ErrorKind, Read};
 
-/// How much is read at once, and the longest line.
+/// Bytes read at once, and the longest line.
 const CHUNK: usize = 256 << 10;
 
-/// Calls `each` for every line, without its end: a line feed, or a carriage return and a line feed.
+/// Calls `each` with the number and the text of each line, without its line feed or carriage return and line feed.
 pub(super) fn for_each(
     mut from: impl Read,
     mut each: impl FnMut(u64, &[u8]) -> Result<(), TraceError>,
@@ -22,7 +22,7 @@ pub(super) fn for_each(
             Err(error) => return Err(error.into()),
         };
         let end = have + count;
-        // What was there before has no line end in it.
+        // The bytes before `have` were searched already and have no line end.
         let (mut begin, mut search) = (0, have);
         while let Some(length) = memchr(b'\n', &buffer[search..end]) {
             number += 1;
@@ -45,7 +45,7 @@ pub(super) fn for_each(
     }
 }
 
-/// Takes the hexadecimal number at the beginning of `text` off; `None` where there is none, or it passes 2^64-1.
+/// Parses a hexadecimal number at the start of `text` and removes it; `None` if there is none or it passes 2^64-1.
 #[inline]
 pub(super) fn take_hex(text: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
@@ -67,7 +67,7 @@ pub(super) fn take_hex(text: &mut &[u8]) -> Option<u64> {
     (digits > 0).then_some(value)
 }
 
-/// Takes the decimal number at the beginning of `text` off; `None` where there is none, or it passes 2^64-1.
+/// Parses a decimal number at the start of `text` and removes it; `None` if there is none or it passes 2^64-1.
 #[inline]
 pub(super) fn take_decimal(text: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;

@@ -1,15 +1,17 @@
-//! From marks to tasks and dependencies.
+//! Turning marks into tasks and dependencies.
 //!
-//! The marks are those that the native engine writes when it runs on Valgrind (`crates/runtime/src/marks.rs` says which). What they tell is
-//! woven into a graph in which no task waits in the middle:
+//! The native engine writes marks when it runs on Valgrind (`crates/runtime/src/marks/mod.rs` lists them). A task of the program may wait in
+//! its middle, for a graph that it runs itself; a task of a trace may not. Therefore:
 //!
-//! - A task that waits for a graph of its own is cut there: its part behind waits for its part before and for the last tasks of that graph.
-//!   Both have the same name, groups and hints, and the later ones `h:part=2` and so on.
-//! - A task that registers another or resolves one of its counts comes before it, as a whole: for a trace has no middle of a task.
-//! - Graphs that a thread runs one after the other stay in that order. Where several tasks of the one come before several of the other, a
-//!   task `wait` without records stands in between. The same orders the runs of a template in one room.
+//! - A task that waits for a graph of its own is cut there into *parts*. The part after the wait depends on the part before it and on the
+//!   last tasks of that graph. All parts have the same name, groups and hints; later ones also have `h:part=2` and so on.
+//! - A part that registers a task or resolves one of its dependencies comes before that task as a whole, because a trace cannot express the
+//!   middle of a part.
+//! - Graphs that one thread runs one after the other stay in that order. If several tasks of one graph come before several of the next, a
+//!   task `wait` without records is put between them, so that the number of edges is the sum and not the product. The same task orders the
+//!   runs of one template (marks call a template's storage a *room*).
 //!
-//! Memory: a few words a task that has not run, and 32 bytes a task of a graph that has not ended.
+//! Memory: a few words for each task that has not run, and 32 bytes for each task of a graph that has not ended.
 
 use super::emit::Emitter;
 use crate::text::show;
@@ -17,7 +19,7 @@ use crate::{NewTask, Sink, TraceError};
 use hashbrown::HashMap;
 use std::rc::Rc;
 
-/// The version of the marks.
+/// The version of the marks that this module reads.
 const VERSION: &str = "1";
 
 /// The name of tasks that only order others.
@@ -25,7 +27,7 @@ const WAIT: &str = "wait";
 
 type Result<T = ()> = std::result::Result<T, TraceError>;
 
-/// What names a task: where it lives, and which of those that lived there it is.
+/// Identifies a task: its address, and a count of the tasks that have lived at that address.
 type Token = (u64, u32);
 
 /// A registered task that has not ended.
@@ -34,17 +36,17 @@ struct Task {
     run: u64,
     token: Token,
     room: Option<u64>,
-    /// What was before its registration, on the thread that registered it.
+    /// The part that the registering thread ran or completed last before the registration.
     origin: Option<u32>,
-    /// Whether one of the tasks that it waits for has the same origin, so that it need not wait for it.
+    /// Whether one of the tasks that it waits for has the same origin: then the edge from the origin is redundant.
     implied: bool,
-    /// Parts that it waits for, by ID.
+    /// IDs of the parts that it waits for.
     after: Vec<u32>,
-    /// Tasks that wait for it, by slot.
+    /// Slots of the tasks that wait for it.
     waiters: Vec<u32>,
 }
 
-/// What the program says of a task.
+/// What the marks say about a task.
 struct About {
     t: u32,
     s: u32,
@@ -55,63 +57,64 @@ struct About {
 
 #[derive(Clone, Copy)]
 enum State {
-    /// Slot.
+    /// The slot of a task that has not ended.
     Live(u32),
-    /// Its last part.
+    /// The ID of an ended task's last part.
     Ended(u32),
 }
 
-/// One run of a graph.
+/// The tasks of one run of a graph.
 #[derive(Default)]
 struct Run {
     tasks: HashMap<Token, State>,
-    /// Parts for which nobody in the graph waits.
+    /// IDs of the parts for which no task of the graph waits.
     last: Vec<u32>,
-    /// The same for those that the latest run of a template in this room has.
+    /// The same by room, for the latest run of the template in that room.
     rooms: HashMap<u64, Vec<u32>>,
 }
 
 #[derive(Default)]
 struct Thread {
-    /// What runs on it, the innermost last.
+    /// The tasks that run on the thread; each waits for the next one, the last one runs.
     running: Vec<Running>,
-    /// What came before, outside of tasks.
+    /// IDs of the parts that must precede whatever this thread does next outside of tasks.
     before: Vec<u32>,
-    /// The room whose tasks are being told, its run, and what came before them.
+    /// The room whose tasks are being registered, its run, and the part that precedes them.
     room: Option<(u64, u64, Option<u32>)>,
-    /// Between two marks is the marks' own work.
+    /// Whether the thread executes the marks' own code, which belongs to no task.
     paused: bool,
 }
 
 struct Running {
     slot: u32,
-    /// The ID of the part that runs.
+    /// The ID of its current part.
     part: u32,
-    /// Which of its parts that is, from 1.
+    /// The number of its current part, from 1.
     number: u32,
     waits: bool,
 }
 
+/// Builds tasks and dependencies from the marks of a log, read in order.
 #[derive(Default)]
-pub(super) struct Weaver {
+pub(super) struct TaskBuilder {
     pub(super) line: u64,
     slots: Vec<Option<Task>>,
     free: Vec<u32>,
-    /// Which task lives at an address.
+    /// By address, the slot of the task that lives there.
     living: HashMap<u64, u32>,
     runs: HashMap<u64, Run>,
     threads: HashMap<u32, Thread>,
-    /// The thread that runs.
+    /// The running thread.
     thread: u32,
-    /// The thread whose task the records belong to.
+    /// The thread to whose task records currently belong.
     open: Option<u32>,
     next: u32,
-    /// Tasks without records that are to be written when none is open.
+    /// IDs of tasks `wait`, which are written as soon as no task is open.
     waits: Vec<u32>,
 }
 
-impl Weaver {
-    /// Whether what is executed belongs to a task.
+impl TaskBuilder {
+    /// Returns whether executed instructions belong to a task.
     pub(super) fn in_task(&self) -> bool {
         let thread = self.threads.get(&self.thread);
         thread.is_some_and(|thread| {
@@ -119,7 +122,7 @@ impl Weaver {
         })
     }
 
-    /// A line of Valgrind about its scheduler: `SCHED[2]:  acquired lock (...)`.
+    /// Reads a line of Valgrind about its scheduler: `SCHED[2]:  acquired lock (...)`.
     pub(super) fn schedule(&mut self, text: &str) {
         let parts = || {
             let (thread, event) = text.trim_start().strip_prefix("SCHED[")?.split_once("]:")?;
@@ -131,10 +134,10 @@ impl Weaver {
         }
     }
 
-    /// A mark, without the word that all begin with.
+    /// Reads a mark, without the prefix of all marks.
     pub(super) fn mark(&mut self, mark: &str, to: &mut Emitter<'_, impl Sink>) -> Result {
         if !to.imported.marked && !mark.starts_with("hello ") {
-            return Err(self.fault("a mark before the first, which says their version"));
+            return Err(self.fault("a mark before the first one, which has the version"));
         }
         let (word, rest) = mark.split_once(' ').unwrap_or((mark, ""));
         let mut words = Words {
@@ -149,7 +152,7 @@ impl Weaver {
                 let version = words.word()?;
                 if version != VERSION {
                     let what = format!(
-                        "marks of version {version} are not known here, only {VERSION}; use the Tanada that the program was built with"
+                        "marks of version {version} are not supported, only {VERSION} is; use the Tanada that the program was built with"
                     );
                     return Err(self.fault(what));
                 }
@@ -179,14 +182,14 @@ impl Weaver {
             "roomed" => self.here().room = None,
             _ => return Err(words.fault("an unknown mark")),
         }
-        // A name at the end may have any words.
+        // A task's name may consist of several words.
         match words.rest.is_empty() || word == "task" {
             true => Ok(()),
             false => Err(words.fault("a mark with surplus words")),
         }
     }
 
-    /// The text is over.
+    /// Checks at the end of the text that no task runs, and writes what is left.
     pub(super) fn finish(&mut self, to: &mut Emitter<'_, impl Sink>) -> Result {
         let running = |thread: &Thread| thread.running.last().map(|task| task.slot);
         if let Some(slot) = self.threads.values().find_map(running) {
@@ -219,8 +222,8 @@ impl Weaver {
         Ok(id)
     }
 
-    /// One task to wait for in the place of all of these.
-    fn joined(
+    /// Returns one part that comes after all of `before`: the only one, or a new task `wait`; `None` if `before` is empty.
+    fn join_parts(
         &mut self,
         mut before: Vec<u32>,
         to: &mut Emitter<'_, impl Sink>,
@@ -248,14 +251,14 @@ impl Weaver {
         })
     }
 
-    /// What this thread has done so far, as a task to wait for.
-    fn strand(&mut self, to: &mut Emitter<'_, impl Sink>) -> Result<Option<u32>> {
+    /// Returns the part that the running thread runs or completed last.
+    fn latest_part(&mut self, to: &mut Emitter<'_, impl Sink>) -> Result<Option<u32>> {
         let thread = self.here();
         if let Some(task) = thread.running.last() {
             return Ok(Some(task.part));
         }
         let before = std::mem::take(&mut thread.before);
-        let joined = self.joined(before, to)?;
+        let joined = self.join_parts(before, to)?;
         self.here().before.extend(joined);
         Ok(joined)
     }
@@ -280,7 +283,7 @@ impl Weaver {
         };
         let (room, origin) = match self.here().room {
             Some((room, of, origin)) if of == run => (Some(room), origin),
-            _ => (None, self.strand(to)?),
+            _ => (None, self.latest_part(to)?),
         };
         let task = Task {
             about: Rc::new(about),
@@ -301,7 +304,7 @@ impl Weaver {
         let run = self.runs.entry(run).or_default();
         run.tasks.insert(token, State::Live(slot));
         match lived {
-            true => Err(words.fault("a task where another lives that has not ended")),
+            true => Err(words.fault("a task at the address of another that has not ended")),
             false => Ok(()),
         }
     }
@@ -328,10 +331,10 @@ impl Weaver {
     }
 
     fn resolved(&mut self, run: u64, token: Token, to: &mut Emitter<'_, impl Sink>) -> Result {
-        let Some(by) = self.strand(to)? else {
+        let Some(by) = self.latest_part(to)? else {
             return Ok(());
         };
-        // A resolve too many, or of another graph, is the program's error, which the runtime tells it of.
+        // The runtime itself reports a surplus resolve or one of another graph's task, so such a mark is ignored here.
         let known = self.runs.get(&run).and_then(|run| run.tasks.get(&token));
         if let Some(&State::Live(slot)) = known
             && !self.here().running.iter().any(|task| task.slot == slot)
@@ -372,7 +375,7 @@ impl Weaver {
         Ok(())
     }
 
-    /// Begins a part of a task, which waits for these.
+    /// Starts part `number` of the task in `slot`, which depends on the parts `after`.
     fn part(
         &mut self,
         slot: u32,
@@ -412,9 +415,9 @@ impl Weaver {
         };
         self.open = None;
         to.end()?;
-        let task = self.forget(slot);
+        let task = self.remove_task(slot);
         for &waiter in &task.waiters {
-            // Who was dropped with its graph waits no more.
+            // A waiting task that was dropped with its graph has no slot any more.
             if let Some(waiter) = &mut self.slots[waiter as usize] {
                 waiter.after.push(part);
             }
@@ -430,7 +433,8 @@ impl Weaver {
         Ok(())
     }
 
-    fn forget(&mut self, slot: u32) -> Task {
+    /// Removes the task in `slot` and frees the slot.
+    fn remove_task(&mut self, slot: u32) -> Task {
         let task = self.slots[slot as usize].take().expect("a live task");
         self.living.remove(&task.token.0);
         self.free.push(slot);
@@ -459,12 +463,12 @@ impl Weaver {
             return Err(words.fault("the end of a graph of which a task runs"));
         }
         let Some(run) = self.runs.remove(&run) else {
-            return Err(words.fault("the end of a graph that nobody waits for"));
+            return Err(words.fault("the end of a graph without its wait"));
         };
         for state in run.tasks.into_values() {
-            // Tasks of a graph that failed or was cancelled.
+            // Tasks that never ran, because the graph failed or was cancelled.
             if let State::Live(slot) = state {
-                self.forget(slot);
+                self.remove_task(slot);
             }
         }
         let mut last = run.last;
@@ -478,7 +482,7 @@ impl Weaver {
             return Ok(());
         };
         if open.is_some() {
-            return Err(words.fault("a task that goes on while another runs"));
+            return Err(words.fault("a task that continues while another runs"));
         }
         task.waits = false;
         task.number += 1;
@@ -494,15 +498,15 @@ impl Weaver {
     fn room(&mut self, room: u64, run: u64, to: &mut Emitter<'_, impl Sink>) -> Result {
         let ended = self.runs.entry(run).or_default().rooms.remove(&room);
         let before = match ended {
-            Some(last) => self.joined(last, to)?,
-            None => self.strand(to)?,
+            Some(last) => self.join_parts(last, to)?,
+            None => self.latest_part(to)?,
         };
         self.here().room = Some((room, run, before));
         Ok(())
     }
 }
 
-/// The words of a mark.
+/// The words of a mark that are left to read.
 struct Words<'a> {
     rest: &'a str,
     line: u64,
@@ -527,16 +531,16 @@ impl<'a> Words<'a> {
     fn number(&mut self) -> Result<u64> {
         let word = self.word()?;
         word.parse()
-            .map_err(|_| self.fault("a mark with a word that is no number"))
+            .map_err(|_| self.fault("a mark with a word that is not a number"))
     }
 
-    /// A number of 64 bits, or a negative one of 32.
+    /// Reads a number of 64 bits, or a negative one of 32.
     fn signed(&mut self) -> Result<i128> {
         let word = self.word()?;
         let value = word.parse::<i128>().ok();
         value
             .filter(|value| (i128::from(i32::MIN)..=i128::from(u64::MAX)).contains(value))
-            .ok_or_else(|| self.fault("a mark with a word that is no number"))
+            .ok_or_else(|| self.fault("a mark with a word that is not a number"))
     }
 
     fn short(&mut self) -> Result<u32> {
@@ -553,7 +557,7 @@ impl<'a> Words<'a> {
         Ok((self.hex()?, self.short()?))
     }
 
-    /// All that is left, as one word.
+    /// Returns the rest of the mark as one word.
     fn name(&mut self) -> String {
         let bad = |c: char| c.is_whitespace() || c.is_control() || c == '#';
         let name = std::mem::take(&mut self.rest).trim();

@@ -1,7 +1,7 @@
-//! Traces of other tools: Valgrind's lackey, with or without marks of tasks, and Dinero.
+//! Import of other tools' traces: Valgrind's lackey, with or without marks of tasks, and Dinero.
 //!
-//! Both read a text line by line in constant memory (but for the graph, where there are marks, and a table of pages, where pages are
-//! renumbered) and write into a [`Sink`](crate::Sink). Some 30 million lines a second. An access has at most 2^20 bytes.
+//! Both importers read a text line by line and write into a [`Sink`](crate::Sink), at some 30 million lines a second. Memory is constant,
+//! except for the task graph if there are marks and for the page table if pages are renumbered. An access has at most 2^20 bytes.
 
 mod dinero;
 mod emit;
@@ -14,17 +14,17 @@ mod tests;
 pub use dinero::dinero;
 pub use lackey::lackey;
 
-/// Bytes of a page that [`Options::renumber`] renumbers.
+/// Bytes of a page for [`Options::renumber`].
 pub const PAGE: u64 = 4096;
 
 /// How instructions become fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fetches {
-    /// One `i` an instruction, as it stands in the trace.
+    /// One `i` for each instruction, as in the foreign trace.
     Each,
-    /// As a core that fetches aligned blocks of so many bytes (a power of two): one `i` whenever an instruction lies in another block than
-    /// the one before it ended in. Misses of a cache whose lines are at least as long are the same as with [`Fetches::Each`], because only
-    /// touches of the line that was touched last are left out.
+    /// One `i` for each aligned block of this many bytes (a power of two) that the processor fetches: an instruction in the block in which
+    /// the instruction before it ended needs no new fetch. The misses of a cache whose lines are at least as long are the same as with
+    /// [`Fetches::Each`], because only repeated touches of the last line are left out.
     Blocks(u32),
     /// No `i` at all.
     None,
@@ -33,19 +33,19 @@ pub enum Fetches {
 /// How a foreign trace is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Each instruction counts as so much computation (`x`).
+    /// Cycles of computation (`x`) for each instruction.
     pub cycles_per_instruction: u64,
     /// How instructions become fetches.
     pub fetches: Fetches,
-    /// Number pages of [`PAGE`] bytes in the order in which they are first touched, so that the trace does not depend on where the
-    /// system put what. An access over the border of two pages becomes two records.
+    /// Whether to number pages of [`PAGE`] bytes in the order of their first touch, so that the trace does not depend on the addresses that
+    /// the system chose. An access across a page border becomes two records.
     pub renumber: bool,
-    /// Take tasks from marks and drop what belongs to none; else everything is one task.
+    /// Whether to take tasks from marks and drop everything outside of tasks; otherwise the whole program is one task.
     pub marks: bool,
 }
 
 impl Default for Options {
-    /// One cycle an instruction, fetches of 32 bytes, addresses as they stand there, one task.
+    /// One cycle an instruction, fetches of 32 bytes, original addresses, one task.
     fn default() -> Self {
         Options {
             cycles_per_instruction: 1,
@@ -56,10 +56,10 @@ impl Default for Options {
     }
 }
 
-/// What was imported.
+/// Counts of what was imported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// Tasks, with those that have no records and only order others.
+    /// Tasks, including those without records that only order others.
     pub tasks: u64,
     /// Dependencies.
     pub dependencies: u64,
@@ -67,16 +67,16 @@ pub struct Imported {
     pub records: u64,
     /// Instructions of tasks.
     pub instructions: u64,
-    /// Reads of tasks, as references: however many lines or pages each lies in.
+    /// Reads of tasks. A read counts once, even if it touches several lines or pages.
     pub reads: u64,
     /// Writes of tasks.
     pub writes: u64,
-    /// Instructions that belong to no task, which were dropped.
+    /// Dropped instructions: those outside of tasks.
     pub dropped_instructions: u64,
-    /// Reads and writes that belong to no task, which were dropped.
+    /// Dropped reads and writes: those outside of tasks.
     pub dropped_accesses: u64,
-    /// Pages that tasks touched, where they are renumbered.
+    /// Pages that tasks touched; 0 unless pages are renumbered.
     pub pages: u64,
-    /// Whether there were marks.
+    /// Whether the log had marks.
     pub marked: bool,
 }

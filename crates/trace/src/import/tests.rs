@@ -75,14 +75,14 @@ fn blocks_are_fetched_once_in_a_row() {
         fetches: Fetches::Blocks(16),
         ..EACH
     };
-    // Two in one block, one that lies in two, one behind it, one after a jump back and one that lies in three.
+    // Two in one block, one across two blocks, one right behind it, one after a jump back, and one across three blocks.
     let log = "I  100,4\nI  104,4\nI  10e,4\nI  112,4\n S 8,1\nI  116,2\nI  100,2\nI  10f,18\n";
     let (_, text) = from_lackey(log, options).expect("good");
     let records = "i 0x100 16\ni 0x110 16\nw 0x8 1\ni 0x100 16\ni 0x110 32\n";
     assert_eq!(text, format!("task 0\n{records}"));
 }
 
-/// The sum is exact: what passes one record goes into the next.
+/// The sum stays exact: what does not fit into one record goes into the next.
 #[test]
 fn computation_beyond_one_record_is_two() {
     let options = Options {
@@ -186,7 +186,7 @@ fn bad_lines_of_dinero_are_named() {
     }
 }
 
-/// A log whose lines are marks, but for those that are accesses, events of the scheduler and empty.
+/// Returns the log of `lines`: marks, except for accesses and events of the scheduler. Empty lines are dropped.
 fn log(lines: &str) -> String {
     let line = |line: &str| match line.trim() {
         access if access.starts_with("I ") => format!("I  {}\n", &access[2..]),
@@ -200,7 +200,7 @@ fn log(lines: &str) -> String {
     lines.map(line).collect()
 }
 
-/// What two threads make of a graph of three tasks, of which one waits for a graph of its own.
+/// A graph of three tasks on two threads; one of its tasks waits for a graph of its own.
 const NESTED: &str = "
     on 1
     L 1,1
@@ -316,20 +316,23 @@ fn marks_that_make_no_sense_are_named() {
         ("hello 2", "version 2"),
         ("hello 1\nstart a0", "not registered"),
         ("hello 1\nend", "none runs"),
-        ("hello 1\nwoke 1", "nobody waits"),
+        ("hello 1\nwoke 1", "without its wait"),
         ("hello 1\nedge 1 a0 0 b0 0", "a dependency of a task"),
         ("hello 1\ngarbage", "unknown mark"),
         ("hello 1\ntask 1 a0 0 0", "lacks a word"),
-        ("hello 1\ntask 1 a0 0 x 0 0 0 0 0 0 a", "no number"),
+        ("hello 1\ntask 1 a0 0 x 0 0 0 0 0 0 a", "not a number"),
         ("hello 1\ntask 1 a0 0 4294967296 0 0 0 0 0 0 a", "2^32-1"),
-        ("hello 1\ntask 1 a0 0 0 0 0 0 0 0 x a", "no number"),
+        ("hello 1\ntask 1 a0 0 0 0 0 0 0 0 x a", "not a number"),
         (
             "hello 1\ntask 1 a0 0 0 0 0 -2147483649 0 0 0 a",
-            "no number",
+            "not a number",
         ),
         ("hello 1\ntask 1 zz 0 0 0 0 0 0 0 0 a", "bad address"),
         ("hello 1\nroomed of all", "surplus words"),
-        (&format!("hello 1\n{task}{task}"), "where another lives"),
+        (
+            &format!("hello 1\n{task}{task}"),
+            "at the address of another",
+        ),
         (
             &format!("hello 1\n{task}edge 1 a0 0 a0 0"),
             "waits for itself",

@@ -1,11 +1,11 @@
-//! One line of text.
+//! Parsing one line of text.
 
 use memchr::memchr;
 
 use super::{LONGEST_LINE, show, without_return};
 use crate::{Grouping, Kind, NewTask, Record, Sink, TraceError};
 
-/// The words of a line.
+/// Iterates over the words of a line.
 struct Words<'a>(&'a [u8]);
 
 impl<'a> Iterator for Words<'a> {
@@ -22,7 +22,7 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// Feeds a sink line by line.
+/// Parses lines and passes their items to a sink.
 pub(super) struct Parser<'a, S> {
     sink: &'a mut S,
     line: u64,
@@ -30,7 +30,7 @@ pub(super) struct Parser<'a, S> {
     task: bool,
 }
 
-/// What is wrong with a line.
+/// The fault of a line, without file and line number.
 type Fault = String;
 
 impl<'a, S: Sink> Parser<'a, S> {
@@ -43,7 +43,7 @@ impl<'a, S: Sink> Parser<'a, S> {
         }
     }
 
-    /// Takes the next line, without its line feed.
+    /// Parses the next line, which is passed without its line feed.
     pub(super) fn line(&mut self, line: &[u8]) -> Result<(), TraceError> {
         self.line += 1;
         let line = memchr(b'#', line).map_or_else(|| without_return(line), |at| &line[..at]);
@@ -82,7 +82,7 @@ impl<'a, S: Sink> Parser<'a, S> {
         self.sink.record(record)
     }
 
-    /// The text is over.
+    /// Checks at the end of the text that there was a header.
     pub(super) fn end(&self) -> Result<(), TraceError> {
         if self.header {
             return Ok(());
@@ -103,7 +103,7 @@ impl<'a, S: Sink> Parser<'a, S> {
             }
             (b"tanada-trace", Some(b"1"), Some(word)) => surplus(word),
             (b"tanada-trace", Some(version), _) => format!(
-                "version {} of the trace form is not known here, only 1",
+                "version {} of the text form is not supported, only 1 is",
                 show(version)
             ),
             (b"tanada-trace", None, _) => {
@@ -176,7 +176,7 @@ fn access(kind: Kind, mut words: Words<'_>) -> Result<Record, Fault> {
     words.next().map_or(Ok(record), |word| Err(surplus(word)))
 }
 
-/// What stands on a `task` line and is not a number.
+/// The groupings and hints of a `task` line.
 #[derive(Default)]
 struct Parts<'a> {
     groupings: Vec<Grouping<'a>>,
@@ -190,7 +190,7 @@ impl<'a> Parts<'a> {
             id: narrow(id, "ID")?,
             ..NewTask::default()
         };
-        // T, S and depth: which were given already; of groupings, by index.
+        // Which of T, S and depth the line has had so far; then T and S by index of the grouping.
         let mut given = [false; 3];
         let mut named: Vec<[bool; 2]> = Vec::new();
         for word in words {
@@ -257,7 +257,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// An unsigned number of 64 bits, decimal or 0x-hex, without a sign.
+/// Parses an unsigned number of 64 bits, decimal or hexadecimal with `0x`, without a sign.
 fn number(word: &[u8], what: &str) -> Result<u64, Fault> {
     let (digits, radix) = word
         .strip_prefix(b"0x")
@@ -265,7 +265,7 @@ fn number(word: &[u8], what: &str) -> Result<u64, Fault> {
     let digit = |b: u8| char::from(b).to_digit(radix);
     if digits.is_empty() || digits.iter().any(|&b| digit(b).is_none()) {
         return Err(format!(
-            "{} is no {what}; write decimal or 0x-hex digits without a sign",
+            "{} is not a valid {what}; write decimal or 0x-hex digits without a sign",
             show(word)
         ));
     }

@@ -1,13 +1,13 @@
-//! Writes the text form.
+//! Writing the text form.
 
 use std::io::Write;
 
 use crate::sink::check_task;
 use crate::{Kind, NewTask, Record, Sink, TraceError};
 
-/// Writes a text trace as it is told, item by item; give it something buffered.
+/// Writes a text trace item by item; `W` should be buffered.
 ///
-/// It keeps nothing, so duplicate IDs, unknown ones and cycles are found by who reads the text.
+/// The writer keeps no state of the trace. Duplicate IDs, unknown IDs and cycles are therefore only found by readers of the text.
 #[derive(Debug)]
 pub struct TextWriter<W: Write> {
     out: W,
@@ -24,7 +24,7 @@ impl<W: Write> TextWriter<W> {
         Ok(Self { out, any: false })
     }
 
-    /// Writes what is buffered, and gives back where it was written to.
+    /// Flushes the writer and returns it.
     ///
     /// # Errors
     /// It cannot be written.

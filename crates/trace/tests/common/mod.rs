@@ -1,4 +1,4 @@
-//! A trace as plain lists, and what turns it into files.
+//! A trace as plain lists, and its conversion to files.
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use proptest::collection::vec;
@@ -25,7 +25,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// The successors of each task: each pair once, at its first place.
+    /// Returns the successors of each task: each pair once, at its first place.
     pub(crate) fn graph(&self) -> Vec<Vec<(usize, bool)>> {
         let mut graph: Vec<Vec<(usize, bool)>> = vec![Vec::new(); self.tasks.len()];
         for &(from, to, fork) in &self.edges {
@@ -53,7 +53,7 @@ fn number() -> impl Strategy<Value = u32> {
     prop_oneof![0..5_u32, 0..5_u32, any::<u32>()]
 }
 
-/// Records with what the coder looks for: strides, loops, repeated sizes, and none of it.
+/// Records with and without the patterns that the encoder looks for: strides, loops, repeated sizes.
 fn records() -> impl Strategy<Value = Vec<Record>> {
     let kind = prop_oneof![
         Just(Kind::Compute),
@@ -132,7 +132,7 @@ fn task() -> impl Strategy<Value = TaskModel> {
         })
 }
 
-/// Any valid trace; IDs ascend or not.
+/// Any valid trace, with ascending IDs or others.
 pub(crate) fn model() -> impl Strategy<Value = Model> {
     vec(task(), 0..9)
         .prop_flat_map(|tasks| {
@@ -153,7 +153,7 @@ pub(crate) fn model() -> impl Strategy<Value = Model> {
             for (task, id) in tasks.iter_mut().zip(ids) {
                 task.id = id;
             }
-            // All in one direction, so that there is no cycle.
+            // All edges in one direction, so that there is no cycle.
             let edges = edges
                 .into_iter()
                 .filter(|edge| edge.0 != edge.1 && !tasks.is_empty());
@@ -170,7 +170,7 @@ pub(crate) fn model() -> impl Strategy<Value = Model> {
         })
 }
 
-pub(crate) fn tell_task(task: &TaskModel, sink: &mut impl Sink) {
+pub(crate) fn write_task(task: &TaskModel, sink: &mut impl Sink) {
     let groupings: Vec<_> = task
         .groupings
         .iter()
@@ -201,7 +201,7 @@ pub(crate) fn tell_task(task: &TaskModel, sink: &mut impl Sink) {
 
 pub(crate) fn write(model: &Model, sink: &mut impl Sink) {
     for task in &model.tasks {
-        tell_task(task, sink);
+        write_task(task, sink);
     }
     for &(from, to, fork) in &model.edges {
         sink.edge(model.tasks[from].id, model.tasks[to].id, fork)
@@ -221,7 +221,7 @@ pub(crate) fn to_binary(model: &Model) -> Vec<u8> {
     sink.finish().unwrap()
 }
 
-/// Dependencies between the tasks, blanks and comments, as `seed` says.
+/// Returns the text with dependencies between the tasks, blanks and comments at places that `seed` determines.
 pub(crate) fn to_text_edges_anywhere(model: &Model, seed: u64) -> String {
     let mut state = seed;
     let mut random = move |most: usize| {
@@ -263,7 +263,7 @@ pub(crate) fn to_text_edges_anywhere(model: &Model, seed: u64) -> String {
     out
 }
 
-/// What a text says, as a list of what a sink is told, edges by who is waited for.
+/// Returns everything that a text passes to a sink; edges sorted by the task that is waited for.
 pub(crate) fn from_text(text: &[u8]) -> (Vec<String>, Vec<(u32, u32, bool)>) {
     #[derive(Default)]
     struct List(Vec<String>, Vec<(u32, u32, bool)>);
@@ -300,7 +300,7 @@ pub(crate) fn text_to_binary(text: &[u8]) -> Vec<u8> {
     sink.finish().unwrap()
 }
 
-/// Through files, as `tanada` does it.
+/// Converts through files, as `tanada` does.
 pub(crate) fn binary_to_text(binary: &[u8]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (folder.path().join("from.tnb"), folder.path().join("to.tnt"));

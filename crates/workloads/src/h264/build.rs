@@ -40,11 +40,11 @@ const NAMES: [&str; 8] = [
 /// One plane's (or all planes') deblocking of a row has ended when these tasks have: luma, Cb, Cr.
 type RowEnd<K> = [End<K>; 3];
 
-/// A task that others wait for, a few of them: the runtime keeps six in place, and more in a list that it allocates.
+/// A task that a few others wait for: the runtime keeps six waiting tasks in place, and allocates a list for more.
 #[derive(Clone, Copy)]
 struct End<K> {
     token: K,
-    /// So many more may wait for `token`, besides a task that stands for it.
+    /// Tasks that may still wait for `token`, besides a join that stands for it.
     left: u8,
 }
 
@@ -67,8 +67,8 @@ impl Like {
 }
 
 impl<K: Copy> End<K> {
-    /// So many tasks, a join among them, may wait for another: one less than the runtime keeps in place, because the row below waits, too,
-    /// without being counted here (see `whole_row`).
+    /// Tasks that may wait for another, a join among them: one less than the runtime keeps in place, because the row below waits as well
+    /// and is not counted here (see `whole_row`).
     const FEW: u8 = 5;
 
     fn new(token: K) -> Self {
@@ -78,8 +78,8 @@ impl<K: Copy> End<K> {
         }
     }
 
-    /// The token for one more task, which is `like` that, to wait for: that of a further task behind the first where enough wait for it
-    /// already.
+    /// Returns the token that one more task waits for. If enough tasks wait for `token` already, a join `like` that task is registered
+    /// behind it, and its token is returned.
     fn claim(&mut self, graph: &mut impl Graph<Token = K>, like: Like) -> K {
         if self.left == 0 {
             let join = like.declare("join", Work::Nothing);
@@ -215,7 +215,7 @@ impl<K: Copy> Builder<K> {
         }
     }
 
-    /// Registers all tasks of a picture. Those that it gives have ended when all have.
+    /// Registers all tasks of a picture. Returns its last tasks: once these have ended, all have.
     pub(crate) fn build(
         &mut self,
         graph: &mut impl Graph<Token = K>,

@@ -53,7 +53,7 @@ impl Cut {
         }
     }
 
-    /// Macroblocks of a unit, in a picture `width` macroblocks wide on so many workers.
+    /// Macroblocks of a unit, in a picture `width` macroblocks wide on `workers` workers.
     pub(super) fn unit(self, width: u32, workers: u16) -> u32 {
         match self {
             Cut::Paper => 5,
@@ -71,8 +71,8 @@ impl Cut {
 
 /// Which tasks wait for those of neighbouring units.
 ///
-/// Both are graphs of this decoder, for every cut, native or recorded. An order within a stage that another program may have is no matter
-/// of these: a recording takes it from its table of costs (`left`, `above`, `above_right` in `data/mpe.toml`).
+/// Both are graphs of this decoder, for every cut, native or recorded. Another program may have a further order within a stage; a recording
+/// takes that order from its table of costs (`left`, `above`, `above_right` in `data/mpe.toml`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Dependencies {
     /// Those that need them, by the types of a picture's macroblocks.

@@ -1,4 +1,4 @@
-//! What the tasks of a picture are declared to, and what they do: one declaration for whoever runs them and for whoever records them.
+//! Declarations of the tasks of a picture: the same for the scope that runs them and for the recorder.
 
 use super::groups::{Groups, Place};
 use super::slot::Slot;

@@ -47,8 +47,8 @@ pub struct Options {
     pub dependencies: Dependencies,
     /// How tasks are put into T and S groups.
     pub groups: Groups,
-    /// So many pictures may be on their way at once; at least 1. There is no upper bound but memory: each takes up to about 1.3 KiB a
-    /// macroblock (2 MB at 800 x 480) for its frame and for what was parsed, and its tasks, as long as it is on its way.
+    /// Pictures that may be on their way at once; at least 1. The upper bound is memory: a picture on its way takes up to about 1.3 KiB a
+    /// macroblock (2 MB at 800 x 480) for its frame and its parsed content, and its tasks.
     pub ahead: u32,
     /// Bounds on what a stream may ask for.
     pub limits: Limits,
@@ -114,14 +114,13 @@ pub fn decode_by_picture(
     }
 }
 
-/// Decodes an Annex B stream on the workers of `pool` and gives each frame to `sink`, in output order.
+/// Decodes an Annex B stream on the workers of `pool`, and calls `sink` with each frame, in output order.
 ///
-/// Frames are those of the sequential decoder, bit by bit, whatever the policy. As there, decoding goes on behind an error, which is
-/// then in the [`Summary`].
+/// Frames are those of the sequential decoder, bit by bit, under every policy. Decoding goes on behind an error, which is then in the
+/// [`Summary`].
 ///
 /// # Errors
-/// [`DecodeError::Stream`] where not one picture could be decoded, [`DecodeError::Graph`] where `cancel` stopped the graph or the
-/// pool cannot run it.
+/// [`DecodeError::Stream`]: no picture could be decoded. [`DecodeError::Graph`]: `cancel` stopped the graph, or the pool cannot run it.
 pub fn decode(
     pool: &Pool,
     stream: &[u8],

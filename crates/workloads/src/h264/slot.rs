@@ -1,11 +1,11 @@
 //! Where the tasks of a picture find its job and the frames to show, without a lock, a reference count or an allocation a task.
 //!
-//! A slot is used in rounds. A round begins with [`Slot::set`], in the entropy task of a picture; the picture's reconstruction tasks
-//! call [`Slot::job`], its output task [`Slot::frames`]; it ends with [`Slot::clear`], in the output task. The task graph orders them:
+//! A slot is used in rounds. A round begins with [`Slot::set`], in the entropy task of a picture; the picture's reconstruction tasks call
+//! [`Slot::job`], its output task [`Slot::frames`]; it ends with [`Slot::clear`], in the output task. The task graph orders them:
 //! reconstruction tasks are registered by the build task, which waits for nothing that could come before `set`; the output task waits for
 //! all of them, and for a count that the build task resolves when it needs the job no more; and the entropy task that uses the slot next
-//! waits for that output task. The graph layer makes writes of a task visible to whoever waits for it. A flag, checked at each of the four,
-//! catches most graphs that break this order; it cannot see a reference that is still held.
+//! waits for that output task. The graph layer makes writes of a task visible to all tasks that wait for it. A flag, checked at each of the
+//! four, catches most graphs that break this order; it cannot see a reference that is still held.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Slot {
     #[inline]
     pub(super) fn job(&self) -> &Job {
         assert!(self.full.load(Ordering::Relaxed), "the slot is empty");
-        // SAFETY: nobody writes between `set` and `clear`, and this is between them (module).
+        // SAFETY: no task writes between `set` and `clear`, and this is between them (module).
         unsafe { (*self.job.get()).as_ref() }.expect("the slot is full")
     }
 

@@ -8,9 +8,9 @@ use tanada_runtime::{Cancel, GraphError, Instance, Pool};
 
 /// The loops of a picture of one size.
 ///
-/// Macroblocks (x, y) with equal x + 2 y depend on no other of them: all that a macroblock waits for, (x - 1, y), (x - 1, y - 1), (x, y - 1)
-/// and (x + 1, y - 1), has a smaller sum. So there is a parallel loop a sum, and a barrier behind it: first for all front stages, then for
-/// all rear stages. Parsing and output are serial, and no two pictures overlap.
+/// Macroblocks (x, y) with equal x + 2 y do not depend on each other: a macroblock waits for its left neighbour and for the three
+/// neighbours above, whose sums are smaller. So there is a parallel loop a sum, and a barrier behind it: first for all front stages, then
+/// for all rear stages. Parsing and output are serial, and no two pictures overlap.
 #[derive(Debug, Default)]
 pub struct Wavefronts {
     /// Columns, rows and workers that the loops are for.

@@ -19,7 +19,7 @@ pub struct Region {
 
 /// Where code begins.
 pub(crate) const CODE: u64 = 0x10_0000;
-/// From one stack to the next: no power of two, as nobody's memory is laid out for caches' sake.
+/// Bytes from one stack to the next: no power of two, because a real process does not align its stacks to cache sets either.
 const STACK_DISTANCE: u64 = STACK_ROOM as u64 + 5 * LINE;
 /// Descriptors of tasks begin so far behind the data's begin; data that is allocated begins behind their room.
 const DESCRIPTORS: u64 = 0x4000_0000;
@@ -28,7 +28,7 @@ const TABLE_BYTES: u64 = 0x1000;
 /// What buffers are aligned to.
 const ALIGNMENT: u64 = 256;
 
-/// Gives addresses in the order of first use.
+/// Assigns addresses in the order of first use.
 #[derive(Debug)]
 pub(crate) struct Layout {
     regions: Vec<Region>,
@@ -118,7 +118,7 @@ impl Layout {
         }
     }
 
-    /// The address in the recording of an address that the decoder's probe was told.
+    /// Returns the address in the recording of an address that the decoder reported to its probe.
     #[inline]
     pub(crate) fn place(&mut self, address: u64) -> u64 {
         let (buffer, offset) = tanada_h264::locate(address);

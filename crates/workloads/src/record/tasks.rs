@@ -48,7 +48,7 @@ pub struct RecordedTask<'a> {
 
 /// Writes tasks to a [`Sink`], one after the other, and charges them by `data/fields.toml`.
 ///
-/// Every task pays the same entry (cycles, code, stack, descriptor) and fetches the same code; what it reads, writes and computes is told to
+/// Every task pays the same entry (cycles, code, stack, descriptor) and fetches the same code; what it reads, writes and computes goes to
 /// [`Accesses`]. Arrays get addresses in the order of first use, so equal programs give equal traces in any process.
 pub struct TaskRecorder<'a, S: ?Sized> {
     tape: Tape<'a, S>,

@@ -1,4 +1,4 @@
-//! Clause 8.7: edges of the deblocking filter, all samples along one at once.
+//! Clause 8.7: the deblocking filter, for all samples along an edge at once.
 
 use std::arch::x86_64::*;
 
@@ -6,14 +6,14 @@ use crate::plane::Part;
 use crate::recon::deblock::{ChromaLines, LumaLines, STRONG, Thresholds};
 use crate::recon::lanes::{load_array, store};
 
-/// |a - b| of bytes.
+/// Returns |a - b| of bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn distance(a: __m128i, b: __m128i) -> __m128i {
     _mm_or_si128(_mm_subs_epu8(a, b), _mm_subs_epu8(b, a))
 }
 
-/// Which bytes of `a` and `b` are less than `limit`, at least 1, apart.
+/// Returns a mask of the bytes of `a` and `b` that differ by less than `limit`, which is at least 1.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn nearer(a: __m128i, b: __m128i, limit: i16) -> __m128i {
@@ -21,7 +21,7 @@ fn nearer(a: __m128i, b: __m128i, limit: i16) -> __m128i {
     _mm_cmpeq_epi8(above, _mm_setzero_si128())
 }
 
-/// Whether the samples around an edge are near enough to each other to be filtered (8-468).
+/// Returns a mask of the samples that differ so little around the edge that they are filtered (8-468).
 #[inline]
 #[target_feature(enable = "avx2")]
 fn near(p1: __m128i, p0: __m128i, q0: __m128i, q1: __m128i, thresholds: &Thresholds) -> __m128i {
@@ -34,7 +34,7 @@ fn near(p1: __m128i, p0: __m128i, q0: __m128i, q1: __m128i, thresholds: &Thresho
     )
 }
 
-/// bS by samples: `along` says for each of 16 samples to which of the four groups it belongs.
+/// Returns bS by sample; `along` has the group, of four, of each of 16 samples.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn strengths_along(bs: u16, along: &[u8; 16]) -> __m128i {
@@ -44,10 +44,10 @@ fn strengths_along(bs: u16, along: &[u8; 16]) -> __m128i {
 }
 
 static LUMA_GROUPS: [u8; 16] = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3];
-/// Only the first eight count.
+/// By chroma sample, its group; only the first eight entries are used.
 static CHROMA_GROUPS: [u8; 16] = [0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 1, 1, 2, 2, 3, 3];
 
-/// tC0 by samples.
+/// Returns tC0 by sample.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn tc0_along(strengths: __m128i, thresholds: &Thresholds) -> __m128i {
@@ -61,14 +61,14 @@ fn any(mask: __m128i) -> bool {
     _mm_movemask_epi8(mask) != 0
 }
 
-/// Takes `new` where the mask is set.
+/// Returns `new` for bytes in `mask` and `old` for others.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn choose(old: __m128i, new: __m128i, mask: __m128i) -> __m128i {
     _mm_blendv_epi8(old, new, mask)
 }
 
-/// Bytes of 16 numbers, clipped.
+/// Returns 16 numbers as bytes, clipped.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn bytes(wide: __m256i) -> __m128i {
@@ -78,7 +78,7 @@ fn bytes(wide: __m256i) -> __m128i {
     )
 }
 
-/// Filters one luma edge with strengths `bs`; says whether it changed anything.
+/// Filters one luma edge with strengths `bs`. Returns whether a sample changed.
 #[target_feature(enable = "avx2")]
 pub(in crate::recon) fn luma_edge(lines: &mut LumaLines, bs: u16, thresholds: &Thresholds) -> bool {
     if bs == STRONG {
@@ -104,13 +104,13 @@ fn luma_normal(lines: &mut LumaLines, bs: u16, thresholds: &Thresholds) -> bool 
     let ap = _mm_and_si128(nearer(p2, p0, thresholds.beta), on);
     let aq = _mm_and_si128(nearer(q2, q0, thresholds.beta), on);
     let tc0 = tc0_along(strengths, thresholds);
-    // Masks are -1.
+    // A mask is -1, so subtracting it adds 1.
     let tc = _mm_sub_epi8(_mm_sub_epi8(tc0, ap), aq);
     let (p, q) = inner_samples([p1, p0, q0, q1], _mm_and_si128(tc, on));
     store(l0, p);
     store(r0, q);
     let middle = _mm_avg_epu8(p0, q0);
-    // p1 moves towards (p2 + middle) >> 1, by at most tC0.
+    // p1 (q1) moves towards (p2 + middle) >> 1, by at most tC0.
     let outer = |far: __m128i, old: __m128i, mask: __m128i| {
         let odd = _mm_and_si128(_mm_xor_si128(far, middle), _mm_set1_epi8(1));
         let target = _mm_sub_epi8(_mm_avg_epu8(far, middle), odd);
@@ -122,7 +122,7 @@ fn luma_normal(lines: &mut LumaLines, bs: u16, thresholds: &Thresholds) -> bool 
     true
 }
 
-/// p0 and q0 with the filter for bS below 4; samples whose `tc` is 0 stay as they are.
+/// Returns p0 and q0 filtered with bS below 4; samples whose `tc` is 0 stay unchanged.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn inner_samples([p1, p0, q0, q1]: [__m128i; 4], tc: __m128i) -> (__m128i, __m128i) {
@@ -161,7 +161,7 @@ fn luma_strong(lines: &mut LumaLines, thresholds: &Thresholds) -> bool {
     true
 }
 
-/// p2, p1 and p0 with the filter for bS 4; `strongly` says where all of them change.
+/// Returns p2, p1 and p0 filtered with bS 4; all three change for samples in `strongly`, else only p0.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn strong_side(
@@ -194,7 +194,7 @@ fn strong_side(
     ]
 }
 
-/// Filters one chroma edge with strengths `bs` of the luma edge in its place; says whether it changed anything.
+/// Filters one chroma edge with strengths `bs` of the luma edge at the same position. Returns whether a sample changed.
 #[target_feature(enable = "avx2")]
 pub(in crate::recon) fn chroma_edge(
     lines: &mut ChromaLines,
@@ -228,11 +228,11 @@ pub(in crate::recon) fn chroma_edge(
     true
 }
 
-/// Columns 0 to 7 of 16 rows as lines.
+/// Loads columns 0 to 7 of 16 rows as lines.
 #[target_feature(enable = "avx2")]
 pub(in crate::recon) fn luma_columns(part: &mut Part<'_, u8>, lines: &mut LumaLines) {
     let mut row = |i: usize| load_array::<8>(part.row(i));
-    // Each round interleaves the two halves of all that there is.
+    // Each round interleaves the two halves of the 128 bytes.
     let mut a = [_mm_setzero_si128(); 8];
     for (i, a) in a.iter_mut().enumerate() {
         *a = _mm_unpacklo_epi8(row(i), row(i + 8));
@@ -243,7 +243,7 @@ pub(in crate::recon) fn luma_columns(part: &mut Part<'_, u8>, lines: &mut LumaLi
     }
 }
 
-/// The inverse of [`luma_columns`].
+/// Stores what [`luma_columns`] loads.
 #[target_feature(enable = "avx2")]
 pub(in crate::recon) fn set_luma_columns(part: &mut Part<'_, u8>, lines: &LumaLines) {
     let mut a = [_mm_setzero_si128(); 8];
@@ -257,7 +257,7 @@ pub(in crate::recon) fn set_luma_columns(part: &mut Part<'_, u8>, lines: &LumaLi
     }
 }
 
-/// 128 bytes: the first one, the one in the middle, the second one, and so on.
+/// Returns the bytes of the two halves of the 128 bytes in turns.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn interleave(a: [__m128i; 8]) -> [__m128i; 8] {

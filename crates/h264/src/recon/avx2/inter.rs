@@ -1,5 +1,5 @@
-//! Clause 8.4.2.2: interpolation. Samples stay in 16 bits throughout; where sums could leave them, saturation comes before a shift
-//! whose result is clipped anyway.
+//! Clause 8.4.2.2: interpolation. Samples are 16-bit numbers throughout. Sums that could overflow are saturated before a shift whose result
+//! is clipped anyway.
 
 use std::arch::x86_64::*;
 
@@ -8,7 +8,7 @@ use crate::recon::inter::Samples;
 use crate::recon::lanes::{load, load_array, load_wide, store};
 
 impl Samples<'_> {
-    /// N samples of the row that lies `row` rows below the one `above` rows above the block; from the block's column on.
+    /// Loads N samples of the row `row` of the block, `above` rows further up, from the block's column on.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn row<const N: usize>(&self, row: usize, above: usize) -> __m128i {
@@ -18,7 +18,7 @@ impl Samples<'_> {
         )
     }
 
-    /// Such a row and the next one.
+    /// Loads such a row and the next one, one in each half.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn two_rows<const N: usize>(&self, row: usize, above: usize) -> __m256i {
@@ -33,14 +33,15 @@ impl Samples<'_> {
     }
 }
 
-/// A prediction is written as it is.
+/// How a result is written: as it is.
 const ALONE: u8 = 0;
-/// It is averaged with whole samples before (8-258 and following).
+/// How a result is written: averaged with the samples passed along (8-258 and following).
 const WITH_SAMPLES: u8 = 1;
-/// It is averaged with what was written there before.
+/// How a result is written: averaged with what the target already has.
 const WITH_TARGET: u8 = 2;
 
-/// Pairs of bytes (i + a, i + b) for eight i, in a half that begins `lead` bytes before the first sample's filter.
+/// Returns shuffle masks of the pairs of bytes (i + a, i + b) for eight i, in a half whose first byte is `lead` bytes before the first
+/// sample of the filter.
 const fn pairs(mut masks: [u8; 32], half: usize, lead: usize, a: usize, b: usize) -> [u8; 32] {
     let mut i = 0;
     while i < 8 {
@@ -51,21 +52,21 @@ const fn pairs(mut masks: [u8; 32], half: usize, lead: usize, a: usize, b: usize
     masks
 }
 
-/// For each pair of taps with the same factor: masks for a half with bytes from -2 on and another from +3 on, which hold the 21 bytes
-/// that 16 samples need, and no more.
+/// By pair of taps with the same factor: the masks of a half with the bytes from -2 on and one with the bytes from +3 on. Together they
+/// hold the 21 bytes that 16 samples need, and no more.
 static ONE_ROW: [[u8; 32]; 3] = [
     pairs(pairs([0; 32], 0, 0, 0, 5), 1, 3, 0, 5),
     pairs(pairs([0; 32], 0, 0, 1, 4), 1, 3, 1, 4),
     pairs(pairs([0; 32], 0, 0, 2, 3), 1, 3, 2, 3),
 ];
-/// The same for two rows of eight samples, both from -2 on.
+/// By pair of taps, the masks of two rows of eight samples, both from -2 on.
 static TWO_ROWS: [[u8; 32]; 3] = [
     pairs(pairs([0; 32], 0, 0, 0, 5), 1, 0, 0, 5),
     pairs(pairs([0; 32], 0, 0, 1, 4), 1, 0, 1, 4),
     pairs(pairs([0; 32], 0, 0, 2, 3), 1, 0, 2, 3),
 ];
 
-/// The six-tap filter, its taps lying side by side in pairs.
+/// Computes the six-tap filter from its taps in pairs.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn taps(outer: __m256i, middle: __m256i, inner: __m256i) -> __m256i {
@@ -86,35 +87,35 @@ fn taps_of(bytes: __m256i, masks: &[[u8; 32]; 3]) -> __m256i {
     )
 }
 
-/// (v + 16) >> 5.
+/// Returns (v + 16) >> 5.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn round(sums: __m256i) -> __m256i {
     _mm256_mulhrs_epi16(sums, _mm256_set1_epi16(1 << 10))
 }
 
-/// The six-tap filter over sums of the six-tap filter, without its rounding: (a - 5b + 20c + 512) >> 10.
+/// Applies the six-tap filter to sums of the six-tap filter before their rounding, and rounds: (a - 5b + 20c + 512) >> 10.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn taps_of_sums(s: [__m256i; 6]) -> __m256i {
     let a = _mm256_add_epi16(s[0], s[5]);
     let b = _mm256_add_epi16(s[1], s[4]);
     let c = _mm256_add_epi16(s[2], s[3]);
-    // ((a - b) / 4 - b + c) / 4 + c; divisions that round down may follow each other.
+    // Equals ((a - b) / 4 - b + c) / 4 + c; successive divisions that round down equal one division.
     let inner = _mm256_sub_epi16(_mm256_srai_epi16::<2>(_mm256_sub_epi16(a, b)), b);
     let outer = _mm256_srai_epi16::<2>(_mm256_adds_epi16(inner, c));
     let sum = _mm256_add_epi16(outer, _mm256_add_epi16(c, _mm256_set1_epi16(32)));
     _mm256_srai_epi16::<6>(sum)
 }
 
-/// Two registers of 16 numbers, a row each, as two rows of bytes.
+/// Packs two registers of 16 numbers, a row each, into two rows of bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn pack_rows(upper: __m256i, lower: __m256i) -> __m256i {
     _mm256_permute4x64_epi64::<0xd8>(_mm256_packus_epi16(upper, lower))
 }
 
-/// Writes rows `row` and `row + 1`, one in each half of `rows`.
+/// Writes the rows `row` and `row + 1`, one from each half of `rows`.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn put_two<const W: usize, const WITH: u8>(
@@ -139,7 +140,7 @@ fn put_two<const W: usize, const WITH: u8>(
     store::<W>(to.row(row + 1), lower);
 }
 
-/// Half samples between horizontal neighbours (b).
+/// Writes half samples between horizontal neighbours (b).
 #[inline]
 #[target_feature(enable = "avx2")]
 fn horizontal<const W: usize, const WITH: u8>(
@@ -160,7 +161,7 @@ fn horizontal<const W: usize, const WITH: u8>(
     }
 }
 
-/// Sums of the filter over 16 columns of a row.
+/// Returns the sums of the filter over 16 columns of a row.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn row_sums(samples: &Samples<'_>, row: usize, above: usize) -> __m256i {
@@ -172,7 +173,7 @@ fn row_sums(samples: &Samples<'_>, row: usize, above: usize) -> __m256i {
     taps_of(bytes, &ONE_ROW)
 }
 
-/// Sums of the filter over 8 columns of two rows.
+/// Returns the sums of the filter over 8 columns of two rows.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn two_row_sums(samples: &Samples<'_>, rows: [usize; 2], above: usize) -> __m256i {
@@ -184,7 +185,7 @@ fn two_row_sums(samples: &Samples<'_>, rows: [usize; 2], above: usize) -> __m256
     taps_of(bytes, &TWO_ROWS)
 }
 
-/// Half samples between vertical neighbours (h).
+/// Writes half samples between vertical neighbours (h).
 #[inline]
 #[target_feature(enable = "avx2")]
 fn vertical<const W: usize, const WITH: u8>(
@@ -192,7 +193,7 @@ fn vertical<const W: usize, const WITH: u8>(
     samples: Samples<'_>,
     beside: Samples<'_>,
 ) {
-    // Each register has a row and the next one, so that two rows are made at once.
+    // Each register has a row and the next one, so that two rows are computed at once.
     let two = |row: usize| samples.two_rows::<W>(row, 2);
     let mut s = [two(0), two(1), two(2), two(3)];
     for row in (0..to.height()).step_by(2) {
@@ -217,8 +218,8 @@ fn vertical<const W: usize, const WITH: u8>(
     }
 }
 
-/// Half samples in the middle of four whole ones (j). `below` is 0 or 1 where it is averaged with the half sample between horizontal
-/// neighbours that many rows below, 2 where not.
+/// Writes half samples between four whole samples (j). If `below` is 0 or 1, they are averaged with the half sample between horizontal
+/// neighbours that many rows further down; 2: not averaged.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn middle<const W: usize, const WITH: u8>(
@@ -233,7 +234,7 @@ fn middle<const W: usize, const WITH: u8>(
             *sums = row_sums(&samples, row, 2);
         }
     } else {
-        // Two rows of eight in a register, again each with the next one; the last is made twice.
+        // Two rows of eight in a register, each with the next one; the last row is computed twice.
         for row in (0..to.height() + 5).step_by(2) {
             sums[row] = two_row_sums(&samples, [row, (row + 1).min(to.height() + 4)], 2);
         }
@@ -275,7 +276,7 @@ fn middle<const W: usize, const WITH: u8>(
     }
 }
 
-/// Luma sample interpolation (8.4.2.2.1).
+/// Interpolates luma samples (8.4.2.2.1).
 #[target_feature(enable = "avx2")]
 pub(in crate::recon) fn luma<const W: usize>(
     to: &mut Part<'_, u8>,
@@ -283,7 +284,7 @@ pub(in crate::recon) fn luma<const W: usize>(
     fx: usize,
     fy: usize,
 ) {
-    // The nearest whole or half sample to the right and below.
+    // The offsets of the nearest column and row: 0 at one quarter, 1 at three quarters.
     let (right, below) = (
         samples.moved(fx / 2),
         samples.moved(fy / 2 * samples.stride),
@@ -315,7 +316,7 @@ fn copy<const W: usize>(to: &mut Part<'_, u8>, samples: Samples<'_>) {
     }
 }
 
-/// Chroma sample interpolation (8.4.2.2.2) of both planes: one in each half of the registers.
+/// Interpolates chroma samples (8.4.2.2.2) of both planes, one in each half of the registers.
 #[target_feature(enable = "avx2")]
 pub(in crate::recon) fn chroma<const W: usize>(
     cb: &mut Part<'_, u8>,
@@ -331,10 +332,10 @@ pub(in crate::recon) fn chroma<const W: usize>(
     }
     assert!(from_cb.origin == from_cr.origin && from_cb.stride == from_cr.stride);
     let (stride, mut at) = (from_cb.stride, from_cb.origin);
-    // One check of an index does for both.
+    // Equal lengths, so that one bounds check serves both.
     let length = from_cb.from.len().min(from_cr.from.len());
     let (samples_cb, samples_cr) = (&from_cb.from[..length], &from_cr.from[..length]);
-    // Samples with weight 0 are not read: they may lie outside what the caller holds.
+    // Samples with weight 0 are not read, because they may be outside of what the caller holds.
     let right = usize::from(fx > 0);
     let pairs = |at: usize| {
         let of = |from: &[u8]| _mm_unpacklo_epi8(load::<W>(from, at), load::<W>(from, at + right));
@@ -354,7 +355,7 @@ pub(in crate::recon) fn chroma<const W: usize>(
             _mm256_maddubs_epi16(upper, upper_factors),
             _mm256_maddubs_epi16(lower, lower_factors),
         );
-        // (sum + 32) >> 6.
+        // Equals (sum + 32) >> 6.
         let value = _mm256_mulhrs_epi16(sum, _mm256_set1_epi16(1 << 9));
         let value = _mm256_packus_epi16(value, value);
         store::<W>(cb.row(row), _mm256_castsi256_si128(value));

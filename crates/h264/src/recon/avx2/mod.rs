@@ -1,6 +1,6 @@
-//! The innermost loops once more, for processors with AVX2. Each does what the portable function of the same name does; tests
-//! compare them. Closures are not given away here, to `map` or `from_fn`: these are compiled without AVX2 and would stay calls.
-//! Called by [`Kernels`](super::kernels::Kernels) only.
+//! The innermost loops for processors with AVX2. Each function computes the same as the portable function of the same name, which tests
+//! verify. Closures are not passed to `map` or `from_fn` here: those functions are compiled without AVX2, so the calls would not be
+//! inlined. Only [`Kernels`](super::kernels::Kernels) calls these functions.
 
 pub(super) mod deblock;
 pub(super) mod inter;

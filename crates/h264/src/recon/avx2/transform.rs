@@ -1,11 +1,11 @@
-//! Clause 8.5.12: scaling, inverse transform and addition of residuals, four blocks at once.
+//! Clause 8.5.12: scaling, inverse transform and addition of residuals, for four blocks at once.
 
 use std::arch::x86_64::*;
 
 use crate::plane::Part;
 use crate::recon::lanes::{load_array, load_numbers, store, store_numbers};
 
-/// Makes residuals of levels, in place: see the portable form.
+/// Computes residuals from levels, in place, as the portable form.
 #[target_feature(enable = "avx2")]
 pub(in crate::recon) fn residuals(blocks: &mut [[i16; 16]], scale: &[i16; 16], _ac: u32) {
     let (fours, rest) = blocks.as_chunks_mut::<4>();
@@ -24,7 +24,7 @@ pub(in crate::recon) fn residuals(blocks: &mut [[i16; 16]], scale: &[i16; 16], _
 #[target_feature(enable = "avx2")]
 fn four_residuals(four: &mut [[i16; 16]; 4], scale: &[i16; 16]) {
     let scale = load_numbers(scale);
-    // Two blocks in each half: first those of x, then those of y.
+    // Registers of two blocks, one in each half: `x01` has the lines 0 and 1 of blocks x and z, `y23` the lines 2 and 3 of y and w.
     let [x, y, z, w] = four;
     let scaled = |block: &[i16; 16]| _mm256_mullo_epi16(load_numbers(block), scale);
     let (a, b, c, d) = (scaled(x), scaled(y), scaled(z), scaled(w));
@@ -32,7 +32,7 @@ fn four_residuals(four: &mut [[i16; 16]; 4], scale: &[i16; 16]) {
     let x23 = _mm256_permute2x128_si256::<0x31>(a, c);
     let y01 = _mm256_permute2x128_si256::<0x20>(b, d);
     let y23 = _mm256_permute2x128_si256::<0x31>(b, d);
-    // Rows are transformed first: with columns in registers, numbers of one row are in the same place.
+    // Rows are transformed first. With columns in registers, the numbers of one row have the same position.
     let columns = butterfly(lines(transpose(x01, x23), transpose(y01, y23)));
     let (x, y) = blocks(columns);
     let (x, y) = (transpose(x.0, x.1), transpose(y.0, y.1));
@@ -49,7 +49,7 @@ fn four_residuals(four: &mut [[i16; 16]; 4], scale: &[i16; 16]) {
 
 type Pair = (__m256i, __m256i);
 
-/// Transposes blocks whose lines 0 and 1 are in one register and whose lines 2 and 3 in the other.
+/// Transposes blocks with lines 0 and 1 in one register and lines 2 and 3 in the other.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transpose(l01: __m256i, l23: __m256i) -> Pair {
@@ -61,7 +61,7 @@ fn transpose(l01: __m256i, l23: __m256i) -> Pair {
     )
 }
 
-/// From blocks x and y to registers that have the same line of both.
+/// Rearranges blocks x and y into registers that hold the same line of both.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn lines(x: Pair, y: Pair) -> [__m256i; 4] {
@@ -73,7 +73,7 @@ fn lines(x: Pair, y: Pair) -> [__m256i; 4] {
     ]
 }
 
-/// The inverse of [`lines`].
+/// Reverses [`lines`].
 #[inline]
 #[target_feature(enable = "avx2")]
 fn blocks(lines: [__m256i; 4]) -> (Pair, Pair) {
@@ -89,7 +89,7 @@ fn blocks(lines: [__m256i; 4]) -> (Pair, Pair) {
     )
 }
 
-/// The one-dimensional transform of 8.5.12.2.
+/// Computes the one-dimensional transform of 8.5.12.2.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn butterfly([a, b, c, d]: [__m256i; 4]) -> [__m256i; 4] {
@@ -105,7 +105,7 @@ fn butterfly([a, b, c, d]: [__m256i; 4]) -> [__m256i; 4] {
     ]
 }
 
-/// Adds the residual of a block to the four samples of each of four rows from `x` and `y` on.
+/// Adds the residual of a block to four by four samples.
 #[target_feature(enable = "avx2")]
 pub(in crate::recon) fn add_block(part: &mut Part<'_, u8>, residual: &[i16; 16]) {
     let residual = load_numbers(residual);
@@ -118,7 +118,7 @@ pub(in crate::recon) fn add_block(part: &mut Part<'_, u8>, residual: &[i16; 16])
     store::<4>(part.row(3), _mm_srli_si128::<12>(rows));
 }
 
-/// Two rows of four samples and their residual, not clipped.
+/// Returns two rows of four samples plus their residual, not clipped.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn two_rows(part: &mut Part<'_, u8>, row: usize, residual: __m128i) -> __m128i {

@@ -1,4 +1,4 @@
-//! All forms of the innermost loops give the same samples.
+//! All forms of the innermost loops compute the same samples.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::plane::{Shared, Write};
 
 const SIZE: usize = 48;
 
-/// Noise, noise of the two extremes, or both.
+/// Noise, noise of the two extreme values, or both.
 fn samples() -> impl Strategy<Value = Vec<u8>> {
     let extreme = prop_oneof![Just(0u8), Just(255u8)];
     prop_oneof![
@@ -35,7 +35,7 @@ fn thresholds() -> impl Strategy<Value = Thresholds> {
     })
 }
 
-/// Samples near to each other, else nothing would be filtered, and some that are not.
+/// Mostly samples near to each other, since others are not filtered.
 fn near_samples() -> impl Strategy<Value = Vec<u8>> {
     let far = prop_oneof![Just(0u8), Just(20), Just(80)];
     (0..232u8, far).prop_flat_map(|(base, far)| {
@@ -45,7 +45,7 @@ fn near_samples() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// What each form makes of a macroblock that held `before`; all must be equal.
+/// Runs each form on a macroblock that holds `before`, and compares the results.
 fn all_same(before: &[u8], f: impl Fn(Kernels, &mut Write<'_, u8>)) {
     let of = |kernels| {
         let mut plane = Shared::<u8>::new(16, 16);
@@ -60,7 +60,7 @@ fn all_same(before: &[u8], f: impl Fn(Kernels, &mut Write<'_, u8>)) {
 }
 
 fn luma(from: &[u8], [x, y, w, h]: [usize; 4], origin: usize, (fx, fy): (usize, usize)) {
-    // Not a sample more than what the caller must hold.
+    // Exactly the samples that the caller must hold.
     let rows = if fy > 0 { h + 2 } else { h - 1 };
     let columns = if fx > 0 { (w + 3).max(14) } else { w };
     let from = Samples {
@@ -107,7 +107,7 @@ fn edges(samples: &[u8], bs: u16, thresholds: &Thresholds) {
     all_same(samples, |kernels, to| {
         let mut lines: LumaLines = std::array::from_fn(|i| std::array::from_fn(|j| rows(0, i, j)));
         let before = lines;
-        // Who says that nothing changed must be right.
+        // The result "nothing changed" must be true.
         assert!(kernels.luma_edge(&mut lines, bs, thresholds) || lines == before);
         let mut chroma: ChromaLines =
             std::array::from_fn(|i| std::array::from_fn(|j| rows(8, i, j)));

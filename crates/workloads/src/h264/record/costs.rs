@@ -437,7 +437,7 @@ pub(super) struct StageCosts {
 pub(super) struct Laid {
     pub(super) stages: [StageCosts; 8],
     pub(super) entry: Entry,
-    /// A record of instruction fetch covers at most so many bytes.
+    /// Bytes that a record of an instruction fetch covers, at most.
     pub(super) chunk: u64,
     /// All code.
     pub(super) all: Code,

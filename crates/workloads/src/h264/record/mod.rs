@@ -28,7 +28,7 @@ pub enum Pictures {
         first: u64,
         /// How many, at most.
         count: u64,
-        /// Every how manieth one; at least 1.
+        /// The distance: 1 is every picture.
         every: u64,
     },
     /// These, in ascending order.
@@ -108,9 +108,9 @@ pub struct H264Options {
     pub workers: u16,
     /// Which pictures.
     pub pictures: Pictures,
-    /// A picture begins when the one before has ended. Where pictures are left out between two, that is so anyway.
+    /// Whether a picture begins when the one before has ended. If pictures are left out between two, that is so in any case.
     pub barrier: bool,
-    /// Otherwise so many may be on their way at once, as in [`Options::ahead`](crate::h264::Options::ahead).
+    /// Without a barrier: pictures that may be on their way at once, as in [`Options::ahead`](crate::h264::Options::ahead).
     pub ahead: u32,
     /// Bounds on what a stream may ask for.
     pub limits: Limits,

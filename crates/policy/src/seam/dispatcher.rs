@@ -1,0 +1,181 @@
+//! The dispatcher: which ready task an idle worker takes next.
+
+use super::{Hints, Prepared};
+use crate::{Placement, Ready, WorkerId};
+
+/// What an engine offers a dispatcher during one call. In the native engine no method allocates, locks or makes a system call.
+pub trait Env {
+    /// The worker on whose behalf the call is made; [`WorkerId::NONE`] in [`Dispatcher::inject`].
+    fn me(&self) -> WorkerId;
+    /// The number of workers.
+    fn workers(&self) -> u16;
+    /// How far apart two workers are; see [`Placement::distance`].
+    fn distance(&self, a: WorkerId, b: WorkerId) -> u8;
+    /// The full hint of `task`, which the policy holds. (Of a task in a queue only the digest can be seen.)
+    fn hints(&self, task: &Ready) -> Hints;
+    /// The next random number: SplitMix64 of (seed, worker, calls so far by this worker).
+    fn random(&mut self) -> u64;
+    /// Requests that a sleeping worker be woken once this call has returned. A policy may request several in one call. An engine may
+    /// deliver several [`Wake::Anyone`] of one call as one, because a worker that is woken and finds a task wakes the next.
+    fn wake(&mut self, whom: Wake);
+    /// Pauses inside a call for some tens of nanoseconds, while another worker may finish what it is about to do.
+    #[inline]
+    fn pause(&mut self) {
+        tanada_queues::sync::spin_loop();
+    }
+
+    /// Reports queue traffic, so that a simulated machine can charge for it. The native engine ignores it.
+    #[inline]
+    fn charge(&mut self, _op: Op) {}
+}
+
+/// Which worker to wake because a task became available.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Any one worker that sleeps.
+    Anyone,
+    /// This worker, if it sleeps.
+    This(WorkerId),
+}
+
+/// A step of queue traffic that a simulated machine may charge for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// A task went into a queue that this worker owns.
+    OwnPush,
+    /// A task came out of a queue that this worker owns.
+    OwnPop,
+    /// A passage through a pool that all workers share.
+    Pool,
+    /// A task went into the slot of another worker, which has no lock.
+    Mail(WorkerId),
+    /// An attempt to steal from a worker's deque, which has no lock, successful or not.
+    Steal(WorkerId),
+    /// A passage through the lock of a worker's seat or mailbox: others that want to pass meanwhile wait.
+    Seat(WorkerId, Access),
+}
+
+/// What a worker does while it holds the lock of a seat or mailbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It puts a task in.
+    Put,
+    /// It tries to take a task out.
+    Take,
+}
+
+/// The queue that a worker took a task from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// No queue: the task that this worker just finished released it, and it runs at once.
+    Handed,
+    /// This worker's own queue.
+    Own,
+    /// A pool that all workers share.
+    Pool,
+    /// This worker's mailbox.
+    Mailbox,
+    /// A queue of another worker.
+    Stolen(WorkerId),
+}
+
+/// What a dispatcher is built from: the placement of the workers that it serves, and its seed.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Site<'a> {
+    /// The workers and how far apart they are.
+    pub placement: &'a Placement,
+    /// Seed of all random numbers that the policy draws while it is built.
+    pub seed: u64,
+    /// What is known of the whole graph before it runs. `None` from an engine that knows nothing of it, which then does not offer policies
+    /// with [`Dispatcher::NEEDS_PREPARED`].
+    pub prepared: Option<&'a Prepared>,
+}
+
+impl<'a> Site<'a> {
+    /// A site without knowledge of the graph.
+    pub fn new(placement: &'a Placement, seed: u64) -> Self {
+        Site {
+            placement,
+            seed,
+            prepared: None,
+        }
+    }
+
+    /// The same site, for a program whose graph is known.
+    pub fn knowing(self, prepared: &'a Prepared) -> Self {
+        Site {
+            prepared: Some(prepared),
+            ..self
+        }
+    }
+}
+
+/// Decides which ready task an idle worker takes next.
+///
+/// `Self` is what all workers share, [`Dispatcher::Local`] what one worker alone touches; `&mut Local` proves it. Every [`Ready`] that
+/// goes in must come out of `next` or `turn` once. Calls may come from all workers at once.
+pub trait Dispatcher: Send + Sync + Sized + 'static {
+    /// The state that one worker alone touches.
+    type Local: Send + 'static;
+
+    /// Whether it reads the T or S groups of tasks. If not, groups change nothing under it, and reports say so.
+    const READS_GROUPS: bool = false;
+
+    /// Whether, of several tasks that one task released, it takes the one that became ready last first. An engine that is free in the
+    /// order in which they become ready then begins with the last declared, so that the first declared runs next: program order.
+    const NEWEST_FIRST: bool = false;
+
+    /// Whether it reads [`Site::prepared`]. The native engine does not know a graph before it ran, so it does not offer such a policy.
+    const NEEDS_PREPARED: bool = false;
+
+    /// Makes the shared state and one local state a worker, in the order of the workers.
+    ///
+    /// # Panics
+    /// If it [needs](Dispatcher::NEEDS_PREPARED) what the site does not have.
+    fn build(site: &Site<'_>) -> (Self, Vec<Self::Local>);
+
+    /// A task became ready outside any worker.
+    fn inject<E: Env>(&self, env: &mut E, task: Ready);
+
+    /// A task became ready on this worker.
+    fn ready<E: Env>(&self, local: &mut Self::Local, env: &mut E, task: Ready);
+
+    /// Returns the task that this idle worker takes next, and where it came from.
+    fn next<E: Env>(&self, local: &mut Self::Local, env: &mut E) -> Option<(Ready, Origin)>;
+
+    /// A task ended on this worker: its released successors become ready in this order, then the worker takes its next task.
+    ///
+    /// By default `ready` for each, then `next`. A policy overrides it to do both in one critical section, or to hand a successor that
+    /// it would pick anyway to the worker without a queue. It must drain `released`.
+    #[inline]
+    fn turn<E: Env>(
+        &self,
+        local: &mut Self::Local,
+        env: &mut E,
+        released: &mut Vec<Ready>,
+    ) -> Option<(Ready, Origin)> {
+        for task in released.drain(..) {
+            self.ready(local, env, task);
+        }
+        self.next(local, env)
+    }
+
+    /// Whether `worker` might find a task. The policy's half of the sleep protocol.
+    ///
+    /// Two threads each store one thing and load another (Dekker's pattern):
+    ///
+    /// - a worker that is about to sleep **stores** its announcement, then calls this function, which **loads** how much is queued;
+    /// - a worker that makes a task ready **stores** it in a queue; when the call has returned, the engine **loads** the announcements, and
+    ///   wakes a worker that has one.
+    ///
+    /// At least one of the two loads must see the other thread's store: otherwise the task stays queued while the worker sleeps. Release
+    /// and acquire do not ensure that, since they allow a load to be reordered before an earlier store to another location. With `SeqCst`
+    /// for all four there is one total order in which the second store precedes the load that follows it. So a policy makes a task
+    /// available by a `SeqCst` write to the word that this function loads with `SeqCst`; the engine treats its announcements likewise.
+    /// ([`total_order`](tanada_queues::sync::total_order) marks these places for loom.) Only a write that turns "nothing" into "something"
+    /// needs it: any other one, read late, at most keeps a worker awake for one more search.
+    ///
+    /// `true` without need costs a search; `false` that overlooks a task which became ready before the announcement loses a wake-up.
+    fn may_have(&self, worker: WorkerId) -> bool;
+}

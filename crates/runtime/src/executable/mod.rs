@@ -1,0 +1,223 @@
+//! What a worker can execute, and the right to execute it.
+//!
+//! An *executable thing* is a task of a dynamic graph, a task of a template, or a ticket of a nested graph. In memory it begins with a
+//! [`Header`], which points to the functions of its [`Kind`]; its [`Description`] lies [`DESCRIPTION_AT`] bytes behind the start of the
+//! header. The policy holds a [`Ready`]: one word with the header's address, and the right to run the thing once. A worker turns it
+//! into a [`Runnable`], which the steps of the execution consume one by one.
+//!
+//! All unsafe code that turns a `Ready` into a call is here. A new layer implements [`Executable`] and mints its `Ready`s with
+//! [`Header::ready`].
+
+mod body;
+
+pub(crate) use body::{BodyTable, BodyWords, ErasedBody};
+
+use crate::observer::TaskView;
+use crate::worker::WorkerCore;
+use std::ptr::NonNull;
+use tanada_policy::{Hints, Ready};
+
+/// The first bytes of every executable thing: what a worker and a policy need of each task. A `Ready` holds its address.
+#[repr(C)]
+pub(crate) struct Header {
+    kind: &'static Kind,
+    t: u32,
+    s: u32,
+    digest: u16,
+    /// Two numbers for the kind's own use.
+    pub(crate) short: u16,
+    pub(crate) long: u32,
+}
+
+/// Bytes from the start of a [`Header`] to its [`Description`], which is therefore on the next cache line.
+pub(crate) const DESCRIPTION_AT: usize = 64;
+
+/// The rarely read part of an executable thing: its name, its number among the tasks of that name, and its full hint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Description {
+    pub(crate) name: &'static str,
+    pub(crate) index: u64,
+    pub(crate) hints: Hints,
+}
+
+impl Description {
+    /// Returns what observers see of the task at `address`.
+    pub(crate) fn view(&self, address: usize) -> TaskView {
+        let Description { name, index, hints } = *self;
+        TaskView {
+            name,
+            index,
+            hints,
+            address,
+        }
+    }
+}
+
+/// A type of executable things.
+///
+/// # Safety
+/// Both functions: `header` is the live header of a thing of this type, derived from a pointer to the whole thing. The caller holds the
+/// right to run the thing, calls `run_body` once, and then `finish` once.
+pub(crate) trait Executable {
+    /// Whether observers see things of this type.
+    const OBSERVED: bool;
+
+    /// Calls the body. A panic of the body does not leave this function.
+    unsafe fn run_body(header: NonNull<Header>, worker: &WorkerCore);
+
+    /// Releases what waits for the thing. Its memory may be gone when this returns.
+    unsafe fn finish(header: NonNull<Header>, worker: &WorkerCore);
+
+    /// The table that headers of this type point to.
+    const KIND: Kind = Kind {
+        observed: Self::OBSERVED,
+        run_and_finish: |header, worker| {
+            // SAFETY: the caller keeps this trait's contract, and the calls come in its order.
+            unsafe {
+                Self::run_body(header, worker);
+                Self::finish(header, worker);
+            }
+        },
+        run_body: Self::run_body,
+        finish: Self::finish,
+    };
+}
+
+/// An [`Executable`] as a table of functions, with the same contract.
+pub(crate) struct Kind {
+    observed: bool,
+    /// `run_body`, then `finish`, in one indirect call: the hot path, which no observer sees.
+    run_and_finish: unsafe fn(NonNull<Header>, &WorkerCore),
+    run_body: unsafe fn(NonNull<Header>, &WorkerCore),
+    finish: unsafe fn(NonNull<Header>, &WorkerCore),
+}
+
+impl Header {
+    /// Makes the header of a task with these hints.
+    pub(crate) fn new(kind: &'static Kind, hints: Hints, short: u16, long: u32) -> Self {
+        Header {
+            kind,
+            t: hints.t,
+            s: hints.s,
+            digest: hints.digest(),
+            short,
+            long,
+        }
+    }
+
+    /// Mints the right to run the thing with this header.
+    ///
+    /// # Safety
+    /// `this` is derived from a pointer to the whole thing, which has its [`Description`] at [`DESCRIPTION_AT`] and keeps the contract of
+    /// its [`Executable`]. The thing is ready, stays where it is until it has run, and no other right for this run exists.
+    #[inline]
+    pub(crate) unsafe fn ready(this: NonNull<Header>) -> Ready {
+        // SAFETY: the header is alive (caller).
+        let digest = unsafe { this.as_ref() }.digest;
+        // SAFETY: the only right for this run (caller). `Ready::new` checks that the address fits into 48 bits.
+        unsafe { Ready::new(this.as_ptr() as u64, digest) }
+    }
+
+    /// Returns what observers and error messages say of the thing.
+    ///
+    /// # Safety
+    /// `this` is the live header of an executable thing, derived from a pointer to the whole thing.
+    pub(crate) unsafe fn view(this: NonNull<Header>) -> TaskView {
+        // SAFETY: the caller keeps the same contract.
+        unsafe { Header::description(this) }.view(this.as_ptr().addr())
+    }
+
+    /// # Safety
+    /// As [`Header::view`].
+    #[inline]
+    unsafe fn description<'a>(this: NonNull<Header>) -> &'a Description {
+        // SAFETY: every executable thing has its description there (each type asserts so), written before the thing became ready.
+        unsafe { this.byte_add(DESCRIPTION_AT).cast().as_ref() }
+    }
+}
+
+/// Returns the header's address from a right. Every `Ready` in this process that a native worker meets comes from [`Header::ready`],
+/// because `Ready::new` is unsafe.
+#[inline]
+fn header_of(task: &Ready) -> NonNull<Header> {
+    NonNull::new(task.handle() as *mut Header).expect("a handle is never 0")
+}
+
+/// Returns the full hint of a task that has not run. `code` is derived from the task's name unless the task has set it.
+///
+/// The groups come from the header, so that a policy that reads no more than these touches one cache line.
+#[inline]
+pub(crate) fn hints(task: &Ready) -> Hints {
+    let header = header_of(task);
+    // SAFETY: the right has not been used, so the thing is alive.
+    let (header, description) = unsafe { (header.as_ref(), Header::description(header)) };
+    let Description { name, hints, .. } = description;
+    let mut hints = *hints;
+    (hints.t, hints.s) = (header.t, header.s);
+    if hints.code == 0 {
+        hints.code = code_of(name);
+    }
+    hints
+}
+
+/// Identifies the code of all tasks of this name by the name's address and length. Equal names in different places of a program may have
+/// different codes.
+fn code_of(name: &'static str) -> u64 {
+    name.as_ptr() as u64 ^ (name.len() as u64) << 48
+}
+
+/// A task that a worker is about to run: a right that has left the policy.
+pub(crate) struct Runnable(NonNull<Header>);
+
+/// A task whose body has run, and which has not released its successors yet.
+#[must_use = "what waits for the task is released by `finish`"]
+pub(crate) struct Ran(NonNull<Header>);
+
+impl Runnable {
+    #[inline]
+    pub(crate) fn new(task: Ready) -> Self {
+        Runnable(header_of(&task))
+    }
+
+    #[inline]
+    fn kind(&self) -> &'static Kind {
+        // SAFETY: the right has not been used, so the thing is alive.
+        unsafe { self.0.as_ref() }.kind
+    }
+
+    /// Whether observers see this task.
+    #[inline]
+    pub(crate) fn is_observed(&self) -> bool {
+        self.kind().observed
+    }
+
+    /// Returns what observers see of this task.
+    pub(crate) fn view(&self) -> TaskView {
+        // SAFETY: the right has not been used, so the thing is alive.
+        unsafe { Header::view(self.0) }
+    }
+
+    /// Runs the body and releases what waits for the task. Costs one indirect call.
+    #[inline]
+    pub(crate) fn run_and_finish(self, worker: &WorkerCore) {
+        // SAFETY: `self` is the right to do both, and is consumed.
+        unsafe { (self.kind().run_and_finish)(self.0, worker) }
+    }
+
+    /// Runs the body.
+    #[inline]
+    pub(crate) fn run_body(self, worker: &WorkerCore) -> Ran {
+        // SAFETY: `self` is the right to do so, and is consumed.
+        unsafe { (self.kind().run_body)(self.0, worker) }
+        Ran(self.0)
+    }
+}
+
+impl Ran {
+    /// Releases what waits for the task.
+    #[inline]
+    pub(crate) fn finish(self, worker: &WorkerCore) {
+        // SAFETY: the body has run, the thing stays alive until `finish`, and `self` is consumed.
+        unsafe { (self.0.as_ref().kind.finish)(self.0, worker) }
+    }
+}

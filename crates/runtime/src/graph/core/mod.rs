@@ -1,0 +1,390 @@
+//! The running state of one graph: what is active, how it failed, who waits for it.
+
+mod explain;
+
+use super::context::Context;
+use super::nested::Nested;
+use super::observer::Watch;
+use super::scope;
+use crate::error::GraphError;
+use crate::pool::PoolShared;
+use crate::worker::WorkerCore;
+use parking_lot::Mutex;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::Thread;
+use std::time::Duration;
+use tanada_policy::Origin;
+
+/// Time between two checks of a waiting thread whether the policy has lost tasks.
+const LOST_CHECK: Duration = Duration::from_millis(100);
+
+/// Stops graphs from outside: their tasks that have not started are dropped instead of run.
+///
+/// Clones stop the same graphs. Cancelling twice, or after the end, does nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Makes a handle that is not cancelled.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops the graphs that run with this handle, now and later.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether [`Cancel::cancel`] was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A counter on cache lines of its own, so that workers do not share lines.
+#[repr(align(128))]
+#[derive(Default)]
+struct OwnLine(AtomicI64);
+
+enum Failure {
+    Panic(Box<dyn Any + Send>),
+    Error(GraphError),
+}
+
+/// The running state of one graph. A pool owns its cores and reuses them.
+pub(crate) struct GraphCore {
+    this: Weak<GraphCore>,
+    /// Address of the pool that owns this core, whose workers alone may run its tasks. Only compared.
+    home: usize,
+    /// Number of the present run among all runs of this process. Tokens carry it.
+    run_id: AtomicU64,
+    /// Number of things that can still make a task ready or end one: the body of the scope, live resolvers, ready and running tasks. At
+    /// zero the run is over.
+    active: AtomicUsize,
+    /// How many of `active` are resolvers.
+    resolvers: AtomicUsize,
+    /// Tasks registered minus tasks ended: one counter for each worker, and the last one for threads outside of the pool.
+    open: Box<[OwnLine]>,
+    /// Whether bodies are dropped instead of run.
+    stopped: AtomicBool,
+    /// Keeps the flag alive that `cancelled` points to.
+    cancel: Mutex<Option<Cancel>>,
+    /// The flag of the run's cancel handle, or null. Each task reads it, so it is not behind a lock.
+    cancelled: AtomicPtr<AtomicBool>,
+    failure: Mutex<Option<Failure>>,
+    pub(super) nested: Nested,
+    waiter: Mutex<Option<Thread>>,
+    done: AtomicBool,
+    pub(super) watch: Watch,
+}
+
+static RUN_IDS: AtomicU64 = AtomicU64::new(1);
+
+impl GraphCore {
+    /// Makes a core for runs on `pool`.
+    pub(super) fn new(pool: &PoolShared, watch: Watch) -> Arc<Self> {
+        let workers = usize::from(pool.placement.workers());
+        Arc::new_cyclic(|this| GraphCore {
+            this: Weak::clone(this),
+            home: std::ptr::from_ref(pool).addr(),
+            run_id: AtomicU64::new(0),
+            active: AtomicUsize::new(0),
+            resolvers: AtomicUsize::new(0),
+            open: (0..=workers).map(|_| OwnLine::default()).collect(),
+            stopped: AtomicBool::new(false),
+            cancel: Mutex::new(None),
+            cancelled: AtomicPtr::default(),
+            failure: Mutex::new(None),
+            nested: Nested::default(),
+            waiter: Mutex::new(None),
+            done: AtomicBool::new(false),
+            watch,
+        })
+    }
+
+    /// Starts a run that this thread will wait for, with one activity: the caller's.
+    pub(super) fn begin(&self, pool: &PoolShared, cancel: Option<&Cancel>, nested: bool) {
+        let run_id = RUN_IDS.fetch_add(1, Ordering::Relaxed);
+        self.run_id.store(run_id, Ordering::Relaxed);
+        self.active.store(1, Ordering::Relaxed);
+        self.resolvers.store(0, Ordering::Relaxed);
+        self.stopped.store(false, Ordering::Relaxed);
+        self.done.store(false, Ordering::Relaxed);
+        for count in &self.open {
+            count.0.store(0, Ordering::Relaxed);
+        }
+        let flag = cancel.map_or(std::ptr::null(), |cancel| Arc::as_ptr(&cancel.0));
+        self.cancelled.store(flag.cast_mut(), Ordering::Relaxed);
+        *self.cancel.lock() = cancel.cloned();
+        *self.failure.lock() = None;
+        *self.waiter.lock() = Some(std::thread::current());
+        self.nested.begin(run_id, nested);
+        if let Some(watch) = self.watch
+            && !nested
+        {
+            watch.begins(run_id, pool);
+        }
+    }
+
+    /// Ends the process unless `pool` owns this graph: a policy has kept a task and handed it to another pool. Policies are safe code, so
+    /// nothing worse may come of it.
+    #[inline]
+    pub(super) fn check_pool(&self, pool: *const PoolShared) {
+        if self.home != pool.addr() {
+            foreign_task();
+        }
+    }
+
+    /// Returns the number of the present run.
+    #[inline]
+    pub(super) fn run_id(&self) -> u64 {
+        self.run_id.load(Ordering::Relaxed)
+    }
+
+    /// Returns another reference to this core.
+    pub(super) fn shared(&self) -> Arc<GraphCore> {
+        self.this.upgrade().expect("the pool keeps its cores")
+    }
+
+    /// Returns the thread that waits for the end of the run.
+    pub(super) fn waiter(&self) -> Option<Thread> {
+        self.waiter.lock().clone()
+    }
+
+    /// Whether bodies are to be dropped instead of run. Called once for each task, by the worker that is about to run it.
+    #[inline]
+    pub(super) fn must_skip(&self) -> bool {
+        if self.stopped.load(Ordering::Relaxed) {
+            return true;
+        }
+        let flag = self.cancelled.load(Ordering::Relaxed);
+        // SAFETY: `self.cancel` keeps the flag until the next run begins, and only this run's tasks and its waiting thread call this.
+        let cancelled = unsafe { flag.as_ref() }.is_some_and(|flag| flag.load(Ordering::Relaxed));
+        if cancelled {
+            self.fail(GraphError::Cancelled);
+        }
+        cancelled
+    }
+
+    /// Stops the graph. Its run ends with `error`, unless it has failed before.
+    pub(super) fn fail(&self, error: GraphError) {
+        self.failure.lock().get_or_insert(Failure::Error(error));
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Stops the graph because a task panicked. The first panic of a run is resumed on the thread that waits for it.
+    pub(super) fn panicked(&self, payload: Box<dyn Any + Send>) {
+        self.stopped.store(true, Ordering::Relaxed);
+        let mut failure = self.failure.lock();
+        if !matches!(*failure, Some(Failure::Panic(_))) {
+            *failure = Some(Failure::Panic(payload));
+            return;
+        }
+        drop(failure);
+        // A later panic is dropped. That runs code of the user's, which may panic again; the payload of that panic is leaked.
+        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(again);
+        }
+    }
+
+    /// Counts a task as registered (`change` is 1) or as ended (-1), by `worker` or from outside of the pool.
+    #[inline]
+    pub(super) fn count_open(&self, worker: Option<&WorkerCore>, change: i64) {
+        match worker {
+            // A worker's counter has one writer, so a load and a store are enough.
+            Some(worker) => {
+                let count = &self.open[worker.id.index()].0;
+                count.store(count.load(Ordering::Relaxed) + change, Ordering::Relaxed);
+            }
+            None => {
+                self.open[self.open.len() - 1]
+                    .0
+                    .fetch_add(change, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Returns how many registered tasks have not ended. Exact once the run is over.
+    fn left(&self) -> i64 {
+        self.open
+            .iter()
+            .map(|count| count.0.load(Ordering::Relaxed))
+            .sum()
+    }
+
+    /// Adds activities. The caller is part of one itself.
+    #[inline]
+    pub(super) fn activate(&self, more: usize) {
+        self.active.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Ends an activity. The run may be over when this returns.
+    #[inline]
+    pub(super) fn deactivate(&self) {
+        if self.active.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.end();
+        }
+    }
+
+    /// Ends the activity of a task that has made `released` others ready, and begins theirs. No other thread has seen these yet.
+    #[inline]
+    pub(super) fn exchange(&self, released: usize) {
+        match released {
+            0 => self.deactivate(),
+            1 => {}
+            more => self.activate(more - 1),
+        }
+    }
+
+    pub(super) fn add_resolver(&self) {
+        self.resolvers.fetch_add(1, Ordering::Relaxed);
+        self.activate(1);
+    }
+
+    pub(super) fn drop_resolver(&self) {
+        self.resolvers.fetch_sub(1, Ordering::Relaxed);
+        self.deactivate();
+    }
+
+    /// Wakes the waiting thread: the run is over. Once `done` is set, the core may be in use for another run.
+    fn end(&self) {
+        let waiter = self.waiter();
+        self.done.store(true, Ordering::Release);
+        if let Some(thread) = waiter {
+            thread.unpark();
+        }
+    }
+
+    /// Whether tasks that a worker releases may wait for its next turn, instead of going through [`Context::route`].
+    #[inline]
+    pub(super) fn releases_by_turn(&self) -> bool {
+        !self.nested.is_on()
+    }
+
+    /// Whether the run is over. If [`Context::wait`] returned before that, the policy may still hold tasks of the run.
+    pub(super) fn has_ended(&self) -> bool {
+        self.done.load(Ordering::Acquire)
+    }
+
+    /// Returns the result of a run that is over, and drops its tasks that never became ready.
+    ///
+    /// # Panics
+    /// With the payload of the first task that panicked.
+    pub(super) fn outcome(&self, pool: &PoolShared) -> Result<(), GraphError> {
+        if self.left() != 0 {
+            // If the run was cancelled, these tasks may have waited for dropped ones only: this call then stores that error.
+            self.must_skip();
+        }
+        let mut failure = self.failure.lock().take();
+        if self.left() != 0 {
+            let nodes = pool.graphs.slab.of_graph(self);
+            if failure.is_none() {
+                failure = Some(Failure::Error(explain::why_left(&nodes)));
+            }
+            scope::discard(pool, &nodes);
+        }
+        match failure {
+            Some(Failure::Panic(payload)) => std::panic::resume_unwind(payload),
+            Some(Failure::Error(error)) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Context<'_> {
+    /// Waits for the end of the run.
+    pub(super) fn wait(self) {
+        match self.graph.watch {
+            Some(watch) => watch.waits(self.graph.run_id(), &mut || self.wait_unwatched()),
+            None => self.wait_unwatched(),
+        }
+    }
+
+    fn wait_unwatched(self) {
+        match self.worker {
+            Some(worker) => self.graph.wait_on_worker(worker),
+            None => self.graph.wait_outside(self.pool),
+        }
+    }
+}
+
+impl GraphCore {
+    /// Waits on a thread that is no worker of the pool. Detects that the policy has lost tasks.
+    fn wait_outside(&self, pool: &PoolShared) {
+        let mut suspicion = Suspicion::default();
+        while !self.has_ended() {
+            std::thread::park_timeout(LOST_CHECK);
+            if pool.is_forked() {
+                // This is a child process, forked in the scope's body. The workers that could end the graph are in the parent.
+                self.fail(GraphError::Forked);
+                return;
+            }
+            let lost = self.resolvers.load(Ordering::Relaxed) == 0 && suspicion.grows(pool);
+            if lost && !self.has_ended() {
+                // The tasks' borrows may end here although the tasks have not, so no worker may be left.
+                pool.retire();
+                let lost = self.active.load(Ordering::Relaxed);
+                let policy = pool.policy.clone();
+                pool.poison(GraphError::PolicyLost { policy, lost });
+            }
+            if let Some(why) = pool.poisoned() {
+                if !self.has_ended() {
+                    self.fail(why);
+                }
+                return;
+            }
+        }
+    }
+
+    /// Waits on a worker of the pool, which runs ready tasks of this graph only.
+    fn wait_on_worker(&self, worker: &WorkerCore) {
+        while !self.has_ended() {
+            match self.nested.pop() {
+                Some(task) => worker.execute(task, Origin::Own),
+                None => std::thread::park(),
+            }
+        }
+    }
+}
+
+/// What a waiting thread has seen of a pool whose graph does not end.
+#[derive(Default)]
+struct Suspicion {
+    /// Checks in a row at which no worker ran a task.
+    checks: u32,
+    /// [`Sleep::vain_searches_if_idle`](crate::worker::sleep::Sleep::vain_searches_if_idle) at the first of them.
+    vain: u64,
+}
+
+impl Suspicion {
+    /// Checks once more. Returns whether the policy must have lost tasks, which takes several checks in a row at which no worker ran a
+    /// task, and one of:
+    /// - all workers sleep (several checks, because a worker that was just woken may not have run yet);
+    /// - all workers together have searched in vain many times since (many, because on a busy machine a worker may not run for long).
+    fn grows(&mut self, pool: &PoolShared) -> bool {
+        let Some(vain) = pool.sleep.vain_searches_if_idle() else {
+            *self = Suspicion::default();
+            return false;
+        };
+        if self.checks == 0 {
+            self.vain = vain;
+        }
+        self.checks += 1;
+        let many = 100 * u64::from(pool.placement.workers());
+        self.checks >= 3
+            && ((vain == self.vain && pool.sleep.all_asleep())
+                || (self.checks >= 6 && vain - self.vain >= many))
+    }
+}
+
+/// Ends the process: a task would end on a pool that does not own it, and its waiting thread could not be told.
+#[cold]
+pub(super) fn foreign_task() -> ! {
+    eprintln!(
+        "tanada: a policy gave a worker a task of another pool, or one that it had lost before; the process cannot go on"
+    );
+    std::process::abort();
+}

@@ -1,0 +1,57 @@
+//! Who watches graphs.
+
+use super::slab::NodeRef;
+use crate::observer::TaskView;
+use crate::pool::PoolShared;
+use tanada_policy::Ready;
+
+/// Identifies a task in what a [`GraphObserver`] is told: its address, and its generation among the tasks at that address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskId {
+    pub(crate) address: usize,
+    pub(crate) generation: u32,
+}
+
+impl TaskId {
+    pub(super) fn new(node: NodeRef, generation: u32) -> Self {
+        TaskId {
+            address: node.address(),
+            generation,
+        }
+    }
+}
+
+/// Watches what happens to the graphs of a pool outside of task bodies, which an [`Observer`](crate::Observer) watches.
+///
+/// Every function has a default that changes nothing. `run` is the number of the graph's run.
+pub(crate) trait GraphObserver: Sync {
+    /// A graph that is not nested begins on `pool`; its body is about to register tasks.
+    fn begins(&self, _run: u64, _pool: &PoolShared) {}
+
+    /// This thread has registered a task, which is not ready yet.
+    fn registered(&self, _run: u64, _task: TaskId, _view: &TaskView) {}
+
+    /// `later` waits for `earlier`.
+    fn edge(&self, _run: u64, _earlier: TaskId, _later: TaskId) {}
+
+    /// This thread is about to resolve a count of `task`, or to make `task` wait for another.
+    fn resolves(&self, _run: u64, _task: TaskId) {}
+
+    /// A run of a template begins in the room at address `room`. `list` reports its tasks and edges.
+    fn begins_in_room(&self, _run: u64, _room: usize, _list: &mut dyn FnMut()) {}
+
+    /// A task became ready on a thread that is no worker. Returns the task if it may go to the policy now; else the observer passes it to
+    /// `pool` later.
+    fn inject(&self, _run: u64, _pool: &PoolShared, task: Ready) -> Option<Ready> {
+        Some(task)
+    }
+
+    /// This thread waits for the end of a graph by calling `wait`.
+    fn waits(&self, _run: u64, wait: &mut dyn FnMut()) {
+        wait();
+    }
+}
+
+/// The observer of a pool's graphs. `None`, the default, costs one branch at each of its call sites, none of which is on the way of a task
+/// that is already registered.
+pub(crate) type Watch = Option<&'static dyn GraphObserver>;

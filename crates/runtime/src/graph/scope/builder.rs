@@ -1,0 +1,150 @@
+//! How a task is described and registered.
+
+use super::task::Task;
+use super::{Scope, Token};
+use crate::executable::{Description, ErasedBody, Executable};
+use crate::graph::observer::{GraphObserver, TaskId};
+use crate::graph::slab::{MAX_COUNT, NodeRef};
+use smallvec::SmallVec;
+use tanada_policy::Hints;
+
+/// A temporal group: tasks of one T group should run close in time, on any worker. `TGroup(0)` is the exception group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TGroup(pub u32);
+
+/// A spatial group: tasks of one S group should run on one worker. `SGroup(0)` is the exception group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SGroup(pub u32);
+
+/// A task that is being described. Nothing happens until [`TaskBuilder::register`].
+#[derive(Debug)]
+#[must_use = "a task exists only once it is registered"]
+pub struct TaskBuilder<'a, 'scope> {
+    scope: &'a Scope<'scope>,
+    name: &'static str,
+    index: u64,
+    hints: Hints,
+    count: u32,
+    /// Node and generation of each task that it waits for.
+    after: SmallVec<[(NodeRef, u32); 8]>,
+}
+
+impl<'a, 'scope> TaskBuilder<'a, 'scope> {
+    #[inline]
+    pub(super) fn new(scope: &'a Scope<'scope>, name: &'static str) -> Self {
+        TaskBuilder {
+            scope,
+            name,
+            index: 0,
+            hints: Hints::default(),
+            count: 0,
+            after: SmallVec::new(),
+        }
+    }
+
+    /// Sets the task's number among the tasks of its name; by default 0. Messages and traces show it.
+    #[inline]
+    pub fn index(mut self, index: u64) -> Self {
+        self.index = index;
+        self
+    }
+
+    /// Puts the task into a temporal and a spatial group.
+    #[inline]
+    pub fn groups(mut self, t: TGroup, s: SGroup) -> Self {
+        (self.hints.t, self.hints.s) = (t.0, s.0);
+        self
+    }
+
+    /// Sets the whole hint.
+    #[inline]
+    pub fn hints(mut self, hints: Hints) -> Self {
+        self.hints = hints;
+        self
+    }
+
+    /// Makes the task wait for `count` calls of [`Scope::resolve`], too.
+    #[inline]
+    pub fn count(mut self, count: u32) -> Self {
+        self.count = count;
+        self
+    }
+
+    /// Makes the task wait for these, too. Tasks that have ended are allowed, and are not waited for.
+    ///
+    /// # Panics
+    /// If a token is of another graph.
+    #[inline]
+    pub fn after(mut self, tasks: impl IntoIterator<Item = Token>) -> Self {
+        self.after.extend(tasks.into_iter().map(|token| {
+            self.scope.check(token);
+            (token.node, token.generation)
+        }));
+        self
+    }
+
+    /// Registers the task. It may run before this returns.
+    ///
+    /// Costs one node of the pool, and a lock for each dependency. Nodes are reused, so in the long run only these allocate: a closure
+    /// above 64 bytes, a ninth dependency, and the seventh task that waits for one.
+    ///
+    /// # Panics
+    /// If the task has more than 2^20 - 2 dependencies or counts.
+    pub fn register<F>(self, entry: F) -> Token
+    where
+        F: FnOnce(&Scope<'scope>) + Send + 'scope,
+    {
+        let context = self.scope.context();
+        let (graph, after) = (context.graph, &self.after[..]);
+        // All checks come before the node is filled: a filled node must become a task.
+        let most = MAX_COUNT as usize;
+        assert!(
+            self.count as usize <= most && after.len() <= most,
+            "a task waits for at most {most} others and for at most {most} resolves"
+        );
+        let node = context.take_node();
+        let description = Description {
+            name: self.name,
+            index: self.index,
+            hints: self.hints,
+        };
+        let body = ErasedBody::new::<Scope<'scope>, F>(entry);
+        let (edges, count) = (after.len() as u32, self.count);
+        // SAFETY: the node is free and this thread's. The graph's run ends before `'scope` does, because `Pool::scope` waits for it. A
+        // `Task` is a node whose body is called with a `Scope`.
+        let generation = unsafe { node.fill(graph, &Task::KIND, description, edges, count, body) };
+        let token = Token {
+            node,
+            generation,
+            run_id: graph.run_id(),
+        };
+        graph.count_open(context.worker, 1);
+        if let Some(watch) = graph.watch {
+            report(watch, token, &description, after);
+        }
+        // The guard, and the edges from tasks that have ended.
+        let mut dropped = 1;
+        for &(earlier, generation) in after {
+            dropped += u32::from(!earlier.add_successor(generation, node));
+        }
+        if let Some(ready) = node.drop_edges(dropped) {
+            context.activate(ready);
+        }
+        token
+    }
+}
+
+/// Reports a registered task and its dependencies to the graph's observer.
+#[cold]
+fn report(
+    watch: &dyn GraphObserver,
+    token: Token,
+    description: &Description,
+    after: &[(NodeRef, u32)],
+) {
+    let id = token.id();
+    watch.registered(token.run_id, id, &description.view(id.address));
+    for &(earlier, generation) in after {
+        watch.edge(token.run_id, TaskId::new(earlier, generation), id);
+    }
+}

@@ -1,0 +1,100 @@
+//! How a dynamic task runs, releases its successors and ends.
+
+use super::Scope;
+use crate::executable::{Executable, Header};
+use crate::graph::context::Context;
+use crate::graph::core::foreign_task;
+use crate::graph::slab::NodeRef;
+use crate::pool::PoolShared;
+use crate::worker::WorkerCore;
+use smallvec::SmallVec;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use tanada_policy::Ready;
+
+/// The kind of the tasks of dynamic graphs.
+pub(super) struct Task;
+
+impl Executable for Task {
+    const OBSERVED: bool = true;
+
+    unsafe fn run_body(header: NonNull<Header>, worker: &WorkerCore) {
+        // SAFETY: the header is that of a dynamic task's node.
+        let node = unsafe { NodeRef::from_header(header) };
+        // SAFETY: a core lives as long as the memory of the nodes that point to it. A task that a policy kept, and that was discarded
+        // meanwhile, has none.
+        let Some(graph) = (unsafe { node.graph().as_ref() }) else {
+            foreign_task()
+        };
+        let pool = worker.pool();
+        graph.check_pool(pool);
+        // SAFETY: this is the task's only run.
+        let body = unsafe { node.take_body() }.expect("a task runs once");
+        let context = Context {
+            graph,
+            pool,
+            worker: Some(worker),
+        };
+        // SAFETY: the core, the pool and the worker outlive this call.
+        let scope = unsafe { Scope::new(context) };
+        // SAFETY: the body was erased with a `Scope`. The run is not over, so what the body borrows is alive.
+        let work = || unsafe {
+            if graph.must_skip() {
+                body.discard()
+            } else {
+                body.call(&scope)
+            }
+        };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+            graph.panicked(payload);
+        }
+    }
+
+    unsafe fn finish(header: NonNull<Header>, worker: &WorkerCore) {
+        // SAFETY: as in `run_body`. The task has not ended, so it has a graph.
+        let (node, graph) = unsafe {
+            let node = NodeRef::from_header(header);
+            (node, &*node.graph())
+        };
+        let pool = worker.pool();
+        let waiting = node.end();
+        worker.graph.give_node(&pool.graphs.slab, node);
+        graph.count_open(Some(worker), -1);
+        let ready = waiting.into_iter().filter_map(|next| next.drop_edges(1));
+        if graph.releases_by_turn() {
+            let mut released = worker.released.borrow_mut();
+            let before = released.len();
+            released.extend(ready);
+            graph.exchange(released.len() - before);
+        } else {
+            let ready: SmallVec<[Ready; 6]> = ready.collect();
+            // The run is not over before the last of these has ended, so `graph` stays until that one is routed.
+            graph.exchange(ready.len());
+            let context = Context {
+                graph,
+                pool,
+                worker: Some(worker),
+            };
+            ready.into_iter().for_each(|task| context.route(task));
+        }
+    }
+}
+
+/// Drops the tasks in `nodes` without running them: the tasks that are left of a run that is over.
+pub(in crate::graph) fn discard(pool: &PoolShared, nodes: &[NodeRef]) {
+    let mut free = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        // SAFETY: no worker will run the task: it never became ready, or the pool has no workers any more (in this process).
+        if let Some(body) = unsafe { node.take_body() } {
+            // A panic of one drop must not keep the others from being dropped.
+            // SAFETY: `Pool::scope` has not returned, so `'scope` is alive.
+            let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { body.discard() }));
+            if dropped.is_err() {
+                eprintln!("tanada: a task that was never run panicked while it was dropped");
+            }
+        }
+        drop(node.end());
+        free.push(*node);
+    }
+    pool.graphs.slab.give_back(&mut free, 0);
+}

@@ -1,0 +1,69 @@
+//! The part of a pool that belongs to the graph layer.
+
+use super::GraphCore;
+use super::observer::Watch;
+use super::slab::Slab;
+use crate::pool::PoolShared;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What all threads of a pool share for the graph layer.
+pub(crate) struct GraphShared {
+    pub(super) slab: Slab,
+    cores: Mutex<Cores>,
+    /// Tickets of nested graphs that the policy holds. No thread waits for them.
+    tickets: AtomicUsize,
+    watch: Watch,
+}
+
+#[derive(Default)]
+struct Cores {
+    /// Every core of this pool. Keeps them alive for as long as the pool lives: tasks point to their core.
+    all: Vec<Arc<GraphCore>>,
+    free: Vec<Arc<GraphCore>>,
+}
+
+impl GraphShared {
+    pub(crate) fn new(watch: Watch) -> Self {
+        GraphShared {
+            slab: Slab::default(),
+            cores: Mutex::default(),
+            tickets: AtomicUsize::new(0),
+            watch,
+        }
+    }
+
+    /// Returns a core for one run of `pool`, whose graph layer this is. The run ends with [`GraphShared::give_core`].
+    pub(super) fn take_core(&self, pool: &PoolShared) -> Arc<GraphCore> {
+        let mut cores = self.cores.lock();
+        cores.free.pop().unwrap_or_else(|| {
+            let core = GraphCore::new(pool, self.watch);
+            cores.all.push(Arc::clone(&core));
+            core
+        })
+    }
+
+    pub(super) fn give_core(&self, core: Arc<GraphCore>) {
+        self.cores.lock().free.push(core);
+    }
+
+    pub(super) fn add_ticket(&self) {
+        self.tickets.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn drop_ticket(&self) {
+        self.tickets.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether the policy holds tickets. Exact only once no worker runs.
+    pub(crate) fn has_tickets(&self) -> bool {
+        self.tickets.load(Ordering::Relaxed) > 0
+    }
+
+    /// Leaks the memory of all tasks, because a policy may still hold rights to run some of them.
+    pub(crate) fn leak(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.slab));
+        std::mem::forget(std::mem::take(self.cores.get_mut()));
+    }
+}

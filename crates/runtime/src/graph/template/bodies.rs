@@ -1,0 +1,152 @@
+//! The closures of a template, packed one behind the other.
+
+use super::TemplateTask;
+use std::ptr::NonNull;
+
+/// What a template's task does.
+type DynBody<'env, A> = dyn Fn(&A, TemplateTask) + Send + Sync + 'env;
+
+/// A closure that [`Bodies`] own.
+pub(super) struct Body<'env, A>(NonNull<DynBody<'env, A>>);
+
+impl<A> Clone for Body<'_, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for Body<'_, A> {}
+
+// SAFETY: a `Body` stands for a `&` to a closure that is `Sync`. Its owner drops the closure, on any thread: it is `Send`, too.
+unsafe impl<A> Send for Body<'_, A> {}
+// SAFETY: as for `Send`.
+unsafe impl<A> Sync for Body<'_, A> {}
+
+impl<A> Body<'_, A> {
+    /// Calls the closure.
+    ///
+    /// # Safety
+    /// Its [`Bodies`] are alive.
+    #[inline(always)]
+    pub(super) unsafe fn call(self, arg: &A, task: TemplateTask) {
+        // SAFETY: `Bodies` drop their closures only when they are dropped themselves.
+        unsafe { self.0.as_ref()(arg, task) }
+    }
+}
+
+/// Owns closures. A closure stays at its address, so its [`Body`] can be called for as long as the `Bodies` live.
+pub(super) struct Bodies<'env, A> {
+    memory: Memory,
+    /// The closures that have something to drop.
+    to_drop: Vec<Body<'env, A>>,
+}
+
+impl<A> Default for Bodies<'_, A> {
+    fn default() -> Self {
+        Bodies {
+            memory: Memory::default(),
+            to_drop: Vec::new(),
+        }
+    }
+}
+
+impl<'env, A> Bodies<'env, A> {
+    /// Stores a closure. Allocates rarely: memory for many closures at once.
+    pub(super) fn add<F>(&mut self, body: F) -> Body<'env, A>
+    where
+        F: Fn(&A, TemplateTask) + Send + Sync + 'env,
+    {
+        let place: NonNull<F> = self.memory.reserve();
+        // SAFETY: `reserve` returns memory for an `F` that nothing else uses.
+        unsafe { place.write(body) };
+        let body = Body(place);
+        if std::mem::needs_drop::<F>() {
+            self.to_drop.push(body);
+        }
+        body
+    }
+}
+
+impl<A> Drop for Bodies<'_, A> {
+    fn drop(&mut self) {
+        for body in self.to_drop.drain(..) {
+            // SAFETY: `add` wrote it once, and no `Body` is called any more (contract of `Body::call`).
+            unsafe { body.0.drop_in_place() };
+        }
+    }
+}
+
+/// A unit of memory; closures of larger alignment get a little more memory.
+type Word = u64;
+
+/// Words of the first chunk; every further one has twice as many, up to [`LARGEST`].
+const SMALLEST: usize = 32;
+const LARGEST: usize = 1 << 16;
+
+/// Memory that is taken piece by piece and freed as a whole.
+#[derive(Default)]
+struct Memory {
+    /// Every chunk is a vector without elements, whose capacity is the memory: moving it or the vector around it leaves pointers into the
+    /// memory valid.
+    chunks: Vec<Vec<Word>>,
+    /// Words of the last chunk that are taken.
+    taken: usize,
+}
+
+impl Memory {
+    /// Takes memory for a `T`, aligned for it.
+    fn reserve<T>(&mut self) -> NonNull<T> {
+        let padding = align_of::<T>().div_ceil(align_of::<Word>()) - 1;
+        let words = size_of::<T>().div_ceil(size_of::<Word>()) + padding;
+        let last = self.chunks.last().map_or(0, Vec::capacity);
+        if words > last - self.taken {
+            self.chunks.push(Vec::with_capacity(
+                (2 * last).clamp(SMALLEST, LARGEST).max(words),
+            ));
+            self.taken = 0;
+        }
+        let Some(chunk) = self.chunks.last_mut() else {
+            return NonNull::dangling(); // a `T` without size, which needs no memory
+        };
+        let place = chunk.as_mut_ptr().wrapping_add(self.taken);
+        self.taken += words;
+        let place = place.cast::<u8>();
+        let place = place.wrapping_add(place.align_offset(align_of::<T>()));
+        NonNull::new(place.cast()).expect("inside of an allocation")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_aligned_and_does_not_overlap() {
+        #[derive(Clone, Copy)]
+        #[repr(align(64))]
+        struct Large([u8; 64]);
+        let mut memory = Memory::default();
+        let mut places = Vec::new();
+        for round in 0..200_u8 {
+            let byte: NonNull<u8> = memory.reserve();
+            let large: NonNull<Large> = memory.reserve();
+            let nothing: NonNull<()> = memory.reserve();
+            let array: NonNull<[u64; 100]> = memory.reserve();
+            assert!(large.is_aligned() && nothing.is_aligned() && array.is_aligned());
+            // SAFETY: memory for these types that nothing else uses.
+            unsafe {
+                byte.write(round);
+                large.write(Large([round; 64]));
+                array.write([u64::from(round); 100]);
+            }
+            places.push((byte, large, array));
+        }
+        for (round, (byte, large, array)) in (0..200).zip(places) {
+            // SAFETY: written above.
+            let (byte, large, array) = unsafe { (byte.read(), large.read(), array.read()) };
+            assert_eq!(byte, round);
+            assert_eq!(large.0, [round; 64]);
+            assert_eq!(array, [u64::from(round); 100]);
+        }
+    }
+}

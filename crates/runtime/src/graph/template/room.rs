@@ -1,0 +1,402 @@
+//! The runs of a template.
+//!
+//! A run allocates nothing. A task reads its own node, and changes one word for each successor in an array of counts. All tasks of a run
+//! share nothing else that is written, except for a countdown of the *sinks*, the tasks without successors. The worker that resolves a
+//! node's last dependency resets the node's count for the next run; the worker that ends a run begins the next.
+//!
+//! **Nothing is touched after the last release.** Once the last task of a run is released, or the graph has ended, the waiting thread may
+//! free the room and its nodes. So [`Room::ended`] and [`Room::begin_next`] take pointers instead of references, and read nothing
+//! through them after their last call of `release` or `deactivate`.
+
+use super::bodies::Body;
+use super::{Shape, TemplateTask};
+use crate::executable::{DESCRIPTION_AT, Description, Executable, Header};
+use crate::graph::GraphCore;
+use crate::graph::context::Context;
+use crate::graph::core::foreign_task;
+use crate::graph::observer::{GraphObserver, TaskId};
+use crate::pool::PoolShared;
+use crate::worker::WorkerCore;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use tanada_policy::Ready;
+
+/// Room for one run at a time: the nodes, and what they share.
+///
+/// Nodes are named by their place in `first`.
+pub(super) struct Room<'env, A> {
+    first: NonNull<Node<'env, A>>,
+    /// For each node the number of its unresolved dependencies. Because the counts are apart from the nodes, which are only read, one
+    /// cache line of what workers take from each other serves sixteen tasks.
+    unresolved: Box<[AtomicU32]>,
+    /// The argument of the present run.
+    arg: AtomicPtr<A>,
+    /// The pool whose workers may run the nodes now, or null. Only compared. While it is not null, `graph` is a graph of this pool.
+    pool: AtomicPtr<PoolShared>,
+    graph: AtomicPtr<GraphCore>,
+    batch: AtomicPtr<Batch<A>>,
+    /// Successors of the nodes that have more than [`FEW`].
+    many: Box<[u32]>,
+    /// Nodes without dependencies.
+    roots: Box<[u32]>,
+    /// Number of nodes without successors.
+    sinks: usize,
+    /// Number of sinks that have not ended.
+    left: OwnLine,
+}
+
+/// The arguments of one call of [`Instance::run_each`](super::Instance::run_each), for one run each.
+pub(super) struct Batch<A> {
+    args: NonNull<A>,
+    number: usize,
+    /// Index of the next run's argument.
+    next: AtomicUsize,
+}
+
+impl<A> Batch<A> {
+    pub(super) fn new(args: &[A]) -> Self {
+        Batch {
+            args: NonNull::from(args).cast(),
+            number: args.len(),
+            next: AtomicUsize::new(0),
+        }
+    }
+}
+
+/// A counter on cache lines of its own, since workers write it while others read the rest of [`Room`].
+#[repr(align(128))]
+struct OwnLine(AtomicUsize);
+
+/// The most successors that are stored in the node itself.
+const FEW: usize = 3;
+
+/// One task of an instance. All that a run reads of it is on one cache line.
+///
+/// In the header, `short` is the number of successors if that is at most [`FEW`], else [`MANY`]; `long` is the number of dependencies.
+#[repr(C, align(64))]
+struct Node<'env, A> {
+    header: Header,
+    /// The successors; or, if they are in [`Room::many`], their place and their number.
+    next: [u32; FEW],
+    body: Body<'env, A>,
+    room: NonNull<Room<'env, A>>,
+    description: Description,
+}
+
+const MANY: u16 = u16::MAX;
+
+impl<A> Node<'_, A> {
+    /// Mints the right to run the node.
+    ///
+    /// # Safety
+    /// The node has no unresolved dependency, stays until it has run, and no other right for this run exists.
+    #[inline]
+    unsafe fn ready(&self) -> Ready {
+        // SAFETY: a pointer to the whole node; else as the caller says.
+        unsafe { Header::ready(NonNull::from(self).cast()) }
+    }
+}
+
+const _: () = assert!(std::mem::offset_of!(Node<'static, ()>, description) == DESCRIPTION_AT);
+
+impl<'env, A> Room<'env, A> {
+    /// Makes a room and its nodes: four allocations, and a fifth if nodes have many successors.
+    pub(super) fn new(shape: &Shape<'env, A>) -> NonNull<Self> {
+        let room = Box::new(Room {
+            first: NonNull::dangling(),
+            unresolved: (shape.predecessors.iter().copied())
+                .map(AtomicU32::new)
+                .collect(),
+            arg: AtomicPtr::default(),
+            pool: AtomicPtr::default(),
+            graph: AtomicPtr::default(),
+            batch: AtomicPtr::default(),
+            many: Box::default(),
+            roots: shape.roots.clone().into(),
+            sinks: shape.sinks,
+            left: OwnLine(AtomicUsize::new(0)),
+        });
+        let room = NonNull::new(Box::into_raw(room)).expect("a box is not null");
+        let mut many = Vec::new();
+        let nodes: Box<[Node<'env, A>]> = (shape.tasks.iter().enumerate())
+            .map(|(at, task)| {
+                let (short, next) = place(shape.edges.of(at), &mut many);
+                let (kind, hints) = (&NodeKind::<A>::KIND, task.description.hints);
+                Node {
+                    header: Header::new(kind, hints, short, shape.predecessors[at]),
+                    next,
+                    body: task.body,
+                    room,
+                    description: task.description,
+                }
+            })
+            .collect();
+        let first =
+            NonNull::new(Box::into_raw(nodes).cast::<Node<'env, A>>()).expect("a box is not null");
+        // SAFETY: no other reference to the room exists yet.
+        unsafe {
+            (*room.as_ptr()).first = first;
+            (*room.as_ptr()).many = many.into();
+        }
+        room
+    }
+
+    /// Frees the room and its nodes.
+    ///
+    /// # Safety
+    /// `this` is from [`Room::new`], no run goes on, and no thread uses it any more.
+    pub(super) unsafe fn free(this: NonNull<Self>) {
+        // SAFETY: both are from `Box::into_raw` in `new`, and freed once (caller).
+        unsafe {
+            let room = Box::from_raw(this.as_ptr());
+            let nodes = NonNull::slice_from_raw_parts(room.first, room.unresolved.len());
+            drop(Box::from_raw(nodes.as_ptr()));
+        }
+    }
+
+    /// Begins the first run of `graph` in this room.
+    ///
+    /// # Safety
+    /// `graph` is a graph of `pool` that has begun and counts this room as active. No run goes on here. `batch`, its arguments, the
+    /// template and this room stay until the graph has ended. The arguments may be shared between threads.
+    pub(super) unsafe fn begin(
+        &self,
+        graph: &GraphCore,
+        pool: &PoolShared,
+        batch: &Batch<A>,
+        release: impl FnMut(Ready),
+    ) {
+        let graph = std::ptr::from_ref(graph).cast_mut();
+        self.graph.store(graph, Ordering::Relaxed);
+        let pool = std::ptr::from_ref(pool).cast_mut();
+        self.pool.store(pool, Ordering::Relaxed);
+        let batch = std::ptr::from_ref(batch).cast_mut();
+        self.batch.store(batch, Ordering::Relaxed);
+        // SAFETY: the graph has begun, and no node runs (caller).
+        unsafe { Room::begin_next(NonNull::from(self), release) };
+    }
+
+    /// The graph has ended: a worker that comes with a node from now on ends the process.
+    pub(super) fn end(&self) {
+        self.pool.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    /// Returns the graph that goes on in this room.
+    #[inline]
+    fn graph<'a>(&self) -> &'a GraphCore {
+        // SAFETY: null, or the core of the graph that goes on, which lives as long as its pool.
+        unsafe { self.graph.load(Ordering::Relaxed).as_ref() }.unwrap_or_else(|| foreign_task())
+    }
+
+    /// Returns the node at place `at`.
+    #[inline]
+    fn node(&self, at: u32) -> &Node<'env, A> {
+        debug_assert!((at as usize) < self.unresolved.len());
+        // SAFETY: places come from the template and are inside of the allocation, which is freed with the room. Nodes are never written.
+        unsafe { self.first.add(at as usize).as_ref() }
+    }
+
+    /// Returns the successors of `node`.
+    #[inline]
+    fn successors<'a>(&'a self, node: &'a Node<'env, A>) -> &'a [u32] {
+        if node.header.short == MANY {
+            let [at, number, _] = node.next.map(|number| number as usize);
+            &self.many[at..at + number]
+        } else {
+            &node.next[..usize::from(node.header.short)]
+        }
+    }
+
+    /// Resolves one dependency of the node at place `at`. Returns the right to run the node if it was the last.
+    ///
+    /// # Safety
+    /// A run goes on in which the caller has ended a predecessor of the node, and resolves this dependency for the first time.
+    #[inline(always)]
+    unsafe fn resolve(&self, at: u32, alone: bool) -> Option<Ready> {
+        let unresolved = &self.unresolved[at as usize];
+        // A count of 1 needs no atomic subtraction: no other thread can change it. The other predecessors' AcqRel subtractions left it,
+        // and the Acquire load joins their release sequence, so that their writes are visible. The only worker of a pool never needs one.
+        let count = unresolved.load(Ordering::Acquire);
+        let last = count == 1
+            || if alone {
+                unresolved.store(count - 1, Ordering::Relaxed);
+                false
+            } else {
+                unresolved.fetch_sub(1, Ordering::AcqRel) == 1
+            };
+        if !last {
+            return None;
+        }
+        let node = self.node(at);
+        // Reset for the next run, which alone resolves this node again. Relaxed: the node's release, its end and the AcqRel countdown of
+        // `left` come before that.
+        unresolved.store(node.header.long, Ordering::Relaxed);
+        // SAFETY: the last dependency was resolved by this thread, so this is the only right; the node stays until it has run.
+        Some(unsafe { node.ready() })
+    }
+
+    /// Releases the successors of `node`, which has ended. If all nodes have ended, begins the next run.
+    ///
+    /// # Safety
+    /// A run goes on in `this`, and this is called once for each of its nodes.
+    #[inline(always)]
+    unsafe fn ended(
+        this: NonNull<Self>,
+        node: NonNull<Node<'env, A>>,
+        alone: bool,
+        mut release: impl FnMut(Ready),
+    ) {
+        // SAFETY: the run is not over before `node`'s last successor is released or, if it has none, `left` is counted down.
+        let (room, successors) = unsafe {
+            let room = this.as_ref();
+            (room, room.successors(node.as_ref()))
+        };
+        let is_sink = successors.is_empty();
+        for &next in successors {
+            // SAFETY: `node` has ended, and each of its edges is resolved once.
+            if let Some(ready) = unsafe { room.resolve(next, alone) } {
+                release(ready);
+            }
+        }
+        if is_sink && room.left.0.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // SAFETY: every node has a path to a sink, so all nodes have ended.
+            unsafe { Room::begin_next(this, release) };
+        }
+    }
+
+    /// Begins the run with the next argument. Ends the room's part of the graph if there is none.
+    ///
+    /// # Safety
+    /// The graph has not ended, and all nodes have.
+    unsafe fn begin_next(this: NonNull<Self>, mut release: impl FnMut(Ready)) {
+        // SAFETY: the graph goes on, so the room is alive until `deactivate`, or until its last root has run.
+        let room = unsafe { this.as_ref() };
+        let graph = room.graph();
+        // SAFETY: the call that has begun the graph waits for its end (contract of `begin`).
+        if !unsafe { room.set_up_next(graph) } {
+            graph.deactivate();
+            return;
+        }
+        for &root in &room.roots {
+            // SAFETY: a root has no dependencies, and only this loop makes it ready. The run is not over before the last root has run, and
+            // that is not before this loop has released it.
+            release(unsafe { room.node(root).ready() });
+        }
+    }
+
+    /// Sets the room up for the run with the next argument. Returns whether there is one and the graph goes on.
+    ///
+    /// # Safety
+    /// The room's batch is alive.
+    unsafe fn set_up_next(&self, graph: &GraphCore) -> bool {
+        // SAFETY: the caller says so.
+        let batch = unsafe { &*self.batch.load(Ordering::Relaxed) };
+        // Relaxed: the queues through which the tasks go order everything else.
+        let at = batch.next.fetch_add(1, Ordering::Relaxed);
+        if at >= batch.number || self.sinks == 0 || graph.must_skip() {
+            return false;
+        }
+        // SAFETY: `at` is inside of the slice.
+        let arg = unsafe { batch.args.add(at) };
+        self.arg.store(arg.as_ptr(), Ordering::Relaxed);
+        self.left.0.store(self.sinks, Ordering::Relaxed);
+        if let Some(watch) = graph.watch {
+            self.report(watch, graph.run_id());
+        }
+        true
+    }
+
+    /// Reports all tasks of the run that begins to the graph's observer.
+    #[cold]
+    fn report(&self, watch: &dyn GraphObserver, run_id: u64) {
+        // The generation is 0: a node of a template has one task at a time, and no task can begin to wait for one that has ended.
+        let id = |node: &Node<'env, A>| TaskId {
+            address: std::ptr::from_ref(node).addr(),
+            generation: 0,
+        };
+        let nodes = || (0..self.unresolved.len() as u32).map(|at| self.node(at));
+        watch.begins_in_room(run_id, std::ptr::from_ref(self).addr(), &mut || {
+            for node in nodes() {
+                let task = id(node);
+                watch.registered(run_id, task, &node.description.view(task.address));
+            }
+            for node in nodes() {
+                for &next in self.successors(node) {
+                    watch.edge(run_id, id(node), id(self.node(next)));
+                }
+            }
+        });
+    }
+}
+
+/// Returns what a node with these successors has in `short` of its header and in [`Node::next`]. Appends to `many` if they are many.
+fn place(list: &[u32], many: &mut Vec<u32>) -> (u16, [u32; FEW]) {
+    let mut next = [0; FEW];
+    match next.get_mut(..list.len()) {
+        Some(few) => {
+            few.copy_from_slice(list);
+            (list.len() as u16, next)
+        }
+        None => {
+            let begin = u32::try_from(many.len()).expect("fewer than 2^32 dependencies");
+            many.extend_from_slice(list);
+            (MANY, [begin, list.len() as u32, 0])
+        }
+    }
+}
+
+/// The kind of the nodes of instances whose runs take an `A`.
+struct NodeKind<A>(PhantomData<A>);
+
+impl<A> Executable for NodeKind<A> {
+    const OBSERVED: bool = true;
+
+    #[inline(always)]
+    unsafe fn run_body(header: NonNull<Header>, worker: &WorkerCore) {
+        // SAFETY: the header is the first field of a node, whose room goes on with the node's run.
+        let (node, room) = unsafe {
+            let node = header.cast::<Node<'_, A>>().as_ref();
+            (node, node.room.as_ref())
+        };
+        if !std::ptr::eq(room.pool.load(Ordering::Relaxed), worker.pool()) {
+            // A policy has kept the task and handed it to another pool.
+            foreign_task();
+        }
+        let graph = room.graph();
+        if graph.must_skip() {
+            return;
+        }
+        let task = TemplateTask { worker: worker.id };
+        // SAFETY: the argument is borrowed for the length of the run, and shared between threads only if it is `Sync`. The instance keeps
+        // the template and so the body.
+        let work = || unsafe { node.body.call(&*room.arg.load(Ordering::Relaxed), task) };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+            graph.panicked(payload);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn finish(header: NonNull<Header>, worker: &WorkerCore) {
+        let node = header.cast::<Node<'_, A>>();
+        // SAFETY: as in `run_body`: until the node has ended, its room goes on.
+        let (room, graph) = unsafe {
+            let room = node.as_ref().room;
+            (room, room.as_ref().graph())
+        };
+        if graph.releases_by_turn() {
+            let mut released = worker.released.borrow_mut();
+            // SAFETY: the node's body has run, and `finish` is called once.
+            unsafe { Room::ended(room, node, worker.alone, |task| released.push(task)) };
+        } else {
+            let context = Context {
+                graph,
+                pool: worker.pool(),
+                worker: Some(worker),
+            };
+            // SAFETY: as above.
+            unsafe { Room::ended(room, node, worker.alone, |task| context.route(task)) };
+        }
+    }
+}

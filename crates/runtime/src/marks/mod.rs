@@ -1,0 +1,201 @@
+//! Marks: what a program reports of its tasks to `tanada record -- PROGRAM`, which runs it under Valgrind's lackey.
+//!
+//! If `TANADA_MARKS=1` is in the environment and the program runs on Valgrind, every pool that it makes has one worker and the policy
+//! `serial`, whatever its builder was told. It writes lines into Valgrind's log, between lackey's lines of the memory accesses. For that
+//! it uses a client request: a sequence of instructions that does nothing on a processor and that Valgrind recognises (`valgrind.h`,
+//! which every release keeps compatible; `VG_USERREQ__PRINTF_VALIST_BY_REF`).
+//!
+//! The engine knows marks as two observers only: [`Marked`] watches tasks, [`Marks`] watches graphs.
+//!
+//! Each line begins with `tanada `. Addresses name tasks; with a generation, they also name tasks that have ended:
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `hello 1` | a pool was made that marks; version of these lines |
+//! | `task RUN ADDR GEN T S DEPTH PRIORITY FOOTPRINT USER INDEX NAME` | this thread registered a task of the graph RUN |
+//! | `edge RUN ADDR GEN ADDR GEN` | the second task waits for the first |
+//! | `resolve RUN ADDR GEN` | this thread resolved one of the task's counts |
+//! | `start ADDR`, `end` | this thread runs the task; pairs may be nested |
+//! | `wait RUN`, `woke RUN` | this thread waits for the end of a graph |
+//! | `room ADDR RUN`, `roomed` | around the tasks of one run of a template |
+//! | `(` | what follows, up to the next line, is the engine's own work and belongs to no task |
+//! | `)` | ends that, and means nothing else |
+
+mod held;
+mod line;
+mod turn;
+#[allow(unsafe_code)]
+mod valgrind;
+
+use crate::graph::{GraphObserver, TaskId};
+use crate::observer::{Observer, TaskView, WorkerObserver};
+use crate::pool::PoolShared;
+use line::say;
+use std::fmt;
+// Not `parking_lot`'s mutex: its table of waiting threads grows when a thread waits for the first time. That is a matter of chance, and
+// would move what that thread's tasks allocate.
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use tanada_policy::central::Central;
+use tanada_policy::dispatchers::serial::Serial;
+use tanada_policy::{Hints, Origin, Ready, WorkerId};
+
+/// The policy of pools that mark.
+pub(crate) type Reference = Central<Serial>;
+
+/// The name of [`Reference`].
+pub(crate) const REFERENCE: &str = "serial";
+
+/// Returns whether pools of this process mark.
+pub(crate) fn wanted() -> bool {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    *WANTED.get_or_init(|| {
+        let asked = std::env::var_os("TANADA_MARKS").is_some_and(|value| value == "1");
+        let wanted = asked && valgrind::is_running();
+        if wanted {
+            say(format_args!("hello 1"));
+        }
+        wanted
+    })
+}
+
+/// Writes marks around the bodies of tasks, inside of the calls of the observer `O`.
+#[derive(Clone, Debug)]
+pub(crate) struct Marked<O>(pub(crate) O);
+
+impl<O: Observer> Observer for Marked<O> {
+    type Worker = Marked<O::Worker>;
+
+    fn worker(&self, worker: WorkerId) -> Self::Worker {
+        Marked(self.0.worker(worker))
+    }
+}
+
+impl<W: WorkerObserver> WorkerObserver for Marked<W> {
+    fn start(&mut self, task: &TaskView, origin: Origin) {
+        self.0.start(task, origin);
+        turn::take();
+        // The body begins behind this line: writing the line is no part of it.
+        say(format_args!("start {:x}", task.address));
+    }
+
+    fn end(&mut self, task: &TaskView) {
+        valgrind::print(c"tanada end\n");
+        turn::give();
+        self.0.end(task);
+    }
+
+    fn idle(&mut self) {
+        self.0.idle();
+    }
+}
+
+/// Writes marks for what happens to graphs, and holds back what would make their order a matter of chance.
+pub(crate) struct Marks;
+
+/// The observer of the graphs of all pools that mark.
+pub(crate) static MARKS: Marks = Marks;
+
+impl GraphObserver for Marks {
+    fn begins(&self, run: u64, pool: &PoolShared) {
+        held::begin(run, pool);
+    }
+
+    #[cold]
+    fn registered(&self, run: u64, task: TaskId, view: &TaskView) {
+        let TaskId {
+            address,
+            generation,
+        } = task;
+        let TaskView {
+            name, index, hints, ..
+        } = *view;
+        let Hints {
+            t,
+            s,
+            depth,
+            priority,
+            footprint,
+            user,
+            // `code` is left out: the name stands for it, and an address would differ from run to run.
+            ..
+        } = hints;
+        say_apart(format_args!(
+            "task {run} {address:x} {generation} {t} {s} {depth} {priority} {footprint} {user} {index} {name}"
+        ));
+    }
+
+    #[cold]
+    fn edge(&self, run: u64, earlier: TaskId, later: TaskId) {
+        say_apart(format_args!(
+            "edge {run} {:x} {} {:x} {}",
+            earlier.address, earlier.generation, later.address, later.generation
+        ));
+    }
+
+    #[cold]
+    fn resolves(&self, run: u64, task: TaskId) {
+        let TaskId {
+            address,
+            generation,
+        } = task;
+        say_apart(format_args!("resolve {run} {address:x} {generation}"));
+    }
+
+    #[cold]
+    fn begins_in_room(&self, run: u64, room: usize, list: &mut dyn FnMut()) {
+        say_apart(format_args!("room {room:x} {run}"));
+        list();
+        say_apart(format_args!("roomed"));
+    }
+
+    fn inject(&self, run: u64, _pool: &PoolShared, task: Ready) -> Option<Ready> {
+        held::hold(run, task)
+    }
+
+    #[cold]
+    fn waits(&self, run: u64, wait: &mut dyn FnMut()) {
+        say_apart(format_args!("wait {run}"));
+        let had = turn::is_mine();
+        if !had {
+            turn::take();
+        }
+        // While this thread has the turn no task starts, so tasks that others make ready come after all of these.
+        held::release(Some(run));
+        turn::give();
+        wait();
+        if had {
+            turn::take();
+        }
+        say(format_args!("woke {run}"));
+    }
+}
+
+/// Locks a mutex of this module, whose critical sections leave nothing half done if they panic.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Calls `work`, and marks it as no part of the task that may run.
+fn apart(work: impl FnOnce()) {
+    valgrind::print(c"tanada (\n");
+    work();
+    valgrind::print(c"tanada )\n");
+}
+
+/// Writes a mark from within what may be a task, and marks the writing as no part of it.
+fn say_apart(mark: fmt::Arguments<'_>) {
+    valgrind::print(c"tanada (\n");
+    say(mark);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_marked_without_valgrind() {
+        assert!(!valgrind::is_running());
+        valgrind::print(c"this goes nowhere\n");
+        assert!(!wanted());
+    }
+}

@@ -1,0 +1,255 @@
+//! An observer that counts tasks and records when they ran.
+
+use super::{Observer, TaskView, WorkerObserver};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Instant;
+use tanada_policy::{Origin, WorkerId};
+
+/// Sums over all tasks that a recorder saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Tasks that ran.
+    pub tasks: u64,
+    /// Nanoseconds inside of task bodies, summed over all workers.
+    pub busy_ns: u64,
+    /// Nanoseconds from the end of a task to the start of the next one on the same worker, if the worker did not have to search: the cost
+    /// of scheduling.
+    pub scheduling_ns: u64,
+    /// Number of the intervals in `scheduling_ns`.
+    pub turns: u64,
+    /// Tasks that ran without going through a queue.
+    pub handed: u64,
+    /// Tasks from the worker's own queue.
+    pub own: u64,
+    /// Tasks from a queue that all workers share.
+    pub pool: u64,
+    /// Tasks from the worker's mailbox.
+    pub mailbox: u64,
+    /// Stolen tasks.
+    pub stolen: u64,
+}
+
+impl Totals {
+    fn add(&mut self, other: &Totals) {
+        let Totals {
+            tasks,
+            busy_ns,
+            scheduling_ns,
+            turns,
+            handed,
+            own,
+            pool,
+            mailbox,
+            stolen,
+        } = other;
+        self.tasks += tasks;
+        self.busy_ns += busy_ns;
+        self.scheduling_ns += scheduling_ns;
+        self.turns += turns;
+        self.handed += handed;
+        self.own += own;
+        self.pool += pool;
+        self.mailbox += mailbox;
+        self.stolen += stolen;
+    }
+
+    fn count(&mut self, origin: Origin) {
+        self.tasks += 1;
+        *match origin {
+            Origin::Handed => &mut self.handed,
+            Origin::Own => &mut self.own,
+            Origin::Pool => &mut self.pool,
+            Origin::Mailbox => &mut self.mailbox,
+            Origin::Stolen(_) => &mut self.stolen,
+        } += 1;
+    }
+}
+
+/// One task that a [`Recorder`] has kept. Times are in nanoseconds since the recorder was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedTask {
+    /// The task's name.
+    pub name: &'static str,
+    /// The task's number among the tasks of that name.
+    pub index: u64,
+    /// The task's temporal group.
+    pub t: u32,
+    /// The task's spatial group.
+    pub s: u32,
+    /// The worker that ran it.
+    pub worker: WorkerId,
+    /// The queue that the worker got it from.
+    pub origin: Origin,
+    /// When its body started.
+    pub start_ns: u64,
+    /// When its body ended.
+    pub end_ns: u64,
+}
+
+/// What a [`Recorder`] has gathered.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    /// Sums over all tasks.
+    pub totals: Totals,
+    /// The kept tasks: those of one worker in the order of their ends, worker by worker.
+    pub tasks: Vec<RecordedTask>,
+}
+
+#[cfg(feature = "report")]
+impl Recorded {
+    /// Returns the kept tasks in the schema of reports: as the timeline called `label` of a run with this policy and number of workers.
+    pub fn timeline(&self, label: &str, policy: &str, workers: u16) -> tanada_report::Timeline {
+        use tanada_report::{Event, Origin as From, Timeline, Unit};
+        let mut timeline = Timeline::new(label, policy, Unit::Ns, workers);
+        for task in &self.tasks {
+            let name = timeline.intern(task.name);
+            timeline.events.push(Event {
+                worker: task.worker.0,
+                task: task.index,
+                name,
+                t: task.t,
+                s: task.s,
+                start: task.start_ns,
+                end: task.end_ns,
+                origin: match task.origin {
+                    Origin::Handed => From::Handed,
+                    Origin::Own => From::Own,
+                    Origin::Pool => From::Pool,
+                    Origin::Mailbox => From::Mailbox,
+                    Origin::Stolen(victim) => From::Stolen(victim.0),
+                },
+            });
+        }
+        timeline
+    }
+}
+
+type Keep = dyn Fn(&TaskView) -> bool + Send + Sync;
+
+struct Shared {
+    zero: Instant,
+    keep: Box<Keep>,
+    /// One for each worker of each pool that has this recorder.
+    lanes: Mutex<Vec<Arc<Mutex<Recorded>>>>,
+}
+
+/// Counts all tasks and records some of them. Costs two readings of the clock for each task.
+///
+/// Pass a clone to [`PoolBuilder::observer`](crate::PoolBuilder::observer), and [`Recorder::take`] what was recorded from the original.
+#[derive(Clone)]
+pub struct Recorder(Arc<Shared>);
+
+impl std::fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Recorder")
+    }
+}
+
+impl Recorder {
+    /// Records the tasks for which `keep` returns true. It is called once for each task, after the task's end.
+    pub fn keep(keep: impl Fn(&TaskView) -> bool + Send + Sync + 'static) -> Self {
+        Recorder(Arc::new(Shared {
+            zero: Instant::now(),
+            keep: Box::new(keep),
+            lanes: Mutex::default(),
+        }))
+    }
+
+    /// Records every task, in 64 bytes each.
+    pub fn all() -> Self {
+        Self::keep(|_| true)
+    }
+
+    /// Records no task: keeps sums only.
+    pub fn sums() -> Self {
+        Self::keep(|_| false)
+    }
+
+    /// Takes what was recorded since the last call. Call it while no graph runs: otherwise tasks that run now may be missing.
+    pub fn take(&self) -> Recorded {
+        let mut all = Recorded::default();
+        for lane in &*self.0.lanes.lock() {
+            let Recorded { totals, tasks } = std::mem::take(&mut *lane.lock());
+            all.totals.add(&totals);
+            all.tasks.extend(tasks);
+        }
+        all
+    }
+}
+
+impl Observer for Recorder {
+    type Worker = RecorderWorker;
+
+    fn worker(&self, worker: WorkerId) -> RecorderWorker {
+        let lane = Arc::new(Mutex::default());
+        self.0.lanes.lock().push(Arc::clone(&lane));
+        RecorderWorker {
+            recorder: self.clone(),
+            lane,
+            worker,
+            started: Vec::new(),
+            ended: None,
+        }
+    }
+}
+
+/// The part of a [`Recorder`] that one worker owns.
+#[derive(Debug)]
+pub struct RecorderWorker {
+    recorder: Recorder,
+    lane: Arc<Mutex<Recorded>>,
+    worker: WorkerId,
+    /// Start and origin of the tasks that run on this worker, the innermost last: a task that waits for a nested graph runs others
+    /// meanwhile.
+    started: Vec<(u64, Origin)>,
+    /// When the last outermost task ended, unless the worker has searched since.
+    ended: Option<u64>,
+}
+
+impl RecorderWorker {
+    fn now(&self) -> u64 {
+        // 64 bits are enough for 584 years.
+        self.recorder.0.zero.elapsed().as_nanos() as u64
+    }
+}
+
+impl WorkerObserver for RecorderWorker {
+    fn start(&mut self, _task: &TaskView, origin: Origin) {
+        let now = self.now();
+        if let Some(ended) = self.ended.take() {
+            let mut lane = self.lane.lock();
+            lane.totals.scheduling_ns += now - ended;
+            lane.totals.turns += 1;
+        }
+        self.started.push((now, origin));
+    }
+
+    fn end(&mut self, task: &TaskView) {
+        let now = self.now();
+        let (start, origin) = self.started.pop().expect("a task that ends has started");
+        let mut lane = self.lane.lock();
+        lane.totals.count(origin);
+        // The time of a nested task is part of the time of the task that waits for it.
+        if self.started.is_empty() {
+            lane.totals.busy_ns += now - start;
+            self.ended = Some(now);
+        }
+        if (self.recorder.0.keep)(task) {
+            lane.tasks.push(RecordedTask {
+                name: task.name,
+                index: task.index,
+                t: task.hints.t,
+                s: task.hints.s,
+                worker: self.worker,
+                origin,
+                start_ns: start,
+                end_ns: now,
+            });
+        }
+    }
+
+    fn idle(&mut self) {
+        self.ended = None;
+    }
+}

@@ -1,0 +1,116 @@
+//! Binding of workers to hardware threads.
+
+use std::str::FromStr;
+use tanada_policy::{Placement, WorkerId};
+use tanada_topology::{Kind, Topology};
+
+/// How workers are bound to hardware threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Bind {
+    /// Chosen by the number of workers and the process's affinity mask:
+    ///
+    /// - more workers than the mask has hardware threads: [`Bind::Off`];
+    /// - as many, and the mask is narrower than the machine: [`Bind::Cpu`], because the mask then says where the process belongs;
+    /// - else [`Bind::Domain`]. (With fewer workers than hardware threads in the mask, two processes that bind each worker to one of them
+    ///   would both use the first ones while others idle.)
+    #[default]
+    Auto,
+    /// Binds each worker to one hardware thread.
+    Cpu,
+    /// Binds each worker to the hardware threads that share a cache with its own.
+    Domain,
+    /// Binds nothing: the system decides.
+    Off,
+}
+
+impl FromStr for Bind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Bind::Auto),
+            "cpu" => Ok(Bind::Cpu),
+            "domain" => Ok(Bind::Domain),
+            "off" => Ok(Bind::Off),
+            _ => Err(format!(
+                "unknown binding \"{text}\"; the bindings are auto, cpu, domain, off"
+            )),
+        }
+    }
+}
+
+impl Bind {
+    /// Binds this thread as worker `me`. `Auto` must be resolved. If the system refuses, the worker stays unbound.
+    pub(super) fn apply(self, me: WorkerId, placement: &Placement) {
+        match self {
+            Bind::Off | Bind::Auto => {}
+            Bind::Cpu => bind_thread(&[placement.hardware_thread(me)]),
+            Bind::Domain => bind_thread(placement.domain(me)),
+        }
+    }
+
+    /// Returns what `Auto` means for this number of workers on this machine. The others mean themselves.
+    pub(super) fn resolve(self, workers: u16, topology: &Topology) -> Bind {
+        if self != Bind::Auto {
+            return self;
+        }
+        let usable = topology.usable().len();
+        if usable < usize::from(workers) {
+            return Bind::Off;
+        }
+        let narrowed = usable < topology.root().count(Kind::HardwareThread);
+        if narrowed && usable == usize::from(workers) {
+            Bind::Cpu
+        } else {
+            Bind::Domain
+        }
+    }
+}
+
+/// Binds this thread to those of `cpus` that one system call covers. Does nothing if there are none, or if the system refuses.
+fn bind_thread(cpus: &[u32]) {
+    const CPUS: usize = 1024;
+    const BITS: usize = libc::c_ulong::BITS as usize;
+    let mut words: [libc::c_ulong; CPUS / BITS] = [0; CPUS / BITS];
+    for cpu in cpus.iter().map(|&cpu| cpu as usize) {
+        if let Some(word) = words.get_mut(cpu / BITS) {
+            *word |= 1 << (cpu % BITS);
+        }
+    }
+    if words != [0; CPUS / BITS] {
+        // An error means that the mask has changed since the topology was read (a container was moved): then unbound is right.
+        // SAFETY: the kernel reads `size_of_val(&words)` bytes, all of which belong to `words`. A `cpu_set_t` is an array of such words.
+        unsafe { libc::sched_setaffinity(0, size_of_val(&words), words.as_ptr().cast()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_looks_at_the_mask_and_at_the_number_of_workers() {
+        let resolve =
+            |text: &str, workers| Bind::Auto.resolve(workers, &text.parse().expect("a machine"));
+        assert_eq!(resolve("l3:1 core:4", 4), Bind::Domain);
+        assert_eq!(resolve("l3:1 core:4 allowed=0-1", 2), Bind::Cpu);
+        // Two processes with one worker each would both run on hardware thread 0.
+        assert_eq!(resolve("l3:1 core:4 allowed=0-1", 1), Bind::Domain);
+        assert_eq!(resolve("l3:1 core:4", 5), Bind::Off);
+        assert_eq!(
+            Bind::Cpu.resolve(5, &"core:4".parse().expect("a machine")),
+            Bind::Cpu
+        );
+    }
+
+    #[test]
+    fn names_round_trip_and_a_wrong_one_lists_the_right_ones() {
+        assert_eq!("domain".parse(), Ok(Bind::Domain));
+        assert!(
+            "core"
+                .parse::<Bind>()
+                .unwrap_err()
+                .contains("auto, cpu, domain, off")
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! How pools are described and made.
+
+use super::{Bind, Pool, PoolShared};
+use crate::error::BuildError;
+use crate::graph::Watch;
+use crate::marks::{self, MARKS, Marked};
+use crate::observer::Observer;
+use crate::process;
+use crate::worker::{Worker, WorkerCore};
+use std::sync::Arc;
+use tanada_policy::registry::{self, Entry, NotNative, Visitor};
+use tanada_policy::{Dispatcher, Site};
+use tanada_topology::Topology;
+
+/// The most workers that a pool can have.
+pub const MAX_WORKERS: u16 = 1024;
+
+/// The policy of a pool whose builder was not told one.
+pub const DEFAULT_POLICY: &str = "random-steal";
+
+/// The description of a [`Pool`].
+#[derive(Clone, Debug)]
+pub struct PoolBuilder<O = ()> {
+    workers: Option<u32>,
+    policy: Option<String>,
+    seed: u64,
+    bind: Bind,
+    topology: Option<Topology>,
+    observer: O,
+}
+
+impl Default for PoolBuilder {
+    fn default() -> Self {
+        PoolBuilder {
+            workers: None,
+            policy: None,
+            seed: 0,
+            bind: Bind::Auto,
+            topology: None,
+            observer: (),
+        }
+    }
+}
+
+impl<O: Observer> PoolBuilder<O> {
+    /// Sets the number of workers; by default that of the hardware threads that the process may use, within its cgroup's quota.
+    pub fn workers(mut self, workers: u32) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// Sets the policy by its registered name (`tanada policies` lists the names); by default [`DEFAULT_POLICY`].
+    pub fn policy(mut self, name: &str) -> Self {
+        self.policy = Some(name.to_owned());
+        self
+    }
+
+    /// Sets the seed of the policy's random numbers; by default 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Sets how workers are bound to hardware threads; by default [`Bind::Auto`].
+    pub fn bind(mut self, bind: Bind) -> Self {
+        self.bind = bind;
+        self
+    }
+
+    /// Uses this topology instead of detecting the machine's. Workers are bound to the hardware threads that it names, unless
+    /// [`PoolBuilder::bind`] says otherwise.
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.topology = Some(topology);
+        self
+    }
+
+    /// Makes `observer` watch the workers.
+    pub fn observer<P: Observer>(self, observer: P) -> PoolBuilder<P> {
+        self.map_observer(|_| observer)
+    }
+
+    fn map_observer<P: Observer>(self, map: impl FnOnce(O) -> P) -> PoolBuilder<P> {
+        let PoolBuilder {
+            workers,
+            policy,
+            seed,
+            bind,
+            topology,
+            observer,
+        } = self;
+        PoolBuilder {
+            workers,
+            policy,
+            seed,
+            bind,
+            topology,
+            observer: map(observer),
+        }
+    }
+
+    /// Sets workers and policy from the environment variables `TANADA_WORKERS` and `TANADA_POLICY`, if they are set.
+    ///
+    /// # Errors
+    /// If `TANADA_WORKERS` is not a number.
+    pub fn from_environment(mut self) -> Result<Self, BuildError> {
+        const WORKERS: &str = "TANADA_WORKERS";
+        if let Some(value) = std::env::var_os(WORKERS) {
+            let value = value.to_string_lossy().into_owned();
+            let workers = value.trim().parse().map_err(|_| BuildError::Environment {
+                variable: WORKERS,
+                value,
+                wanted: "a number of workers",
+            })?;
+            self.workers = Some(workers);
+        }
+        if let Some(value) = std::env::var_os("TANADA_POLICY") {
+            self.policy = Some(value.to_string_lossy().into_owned());
+        }
+        Ok(self)
+    }
+
+    /// Makes the pool, with a registered policy.
+    ///
+    /// # Errors
+    /// If no policy has the given name, the policy [needs](Dispatcher::NEEDS_PREPARED) the graph beforehand, the number of workers is out
+    /// of range, or the system cannot start the threads.
+    pub fn build(mut self) -> Result<Pool, BuildError> {
+        struct Build<O>(PoolBuilder<O>);
+        impl<O: Observer> Visitor for Build<O> {
+            type Out = Result<Pool, BuildError>;
+            fn visit<D: Dispatcher>(self, entry: &'static Entry) -> Self::Out {
+                self.0.build_with::<D>(entry.name)
+            }
+        }
+        let name = self
+            .policy
+            .take()
+            .unwrap_or_else(|| DEFAULT_POLICY.to_owned());
+        registry::with(&name, Build(self))?
+    }
+
+    /// Makes the pool, with a policy of your own that messages and reports call `name`.
+    ///
+    /// # Errors
+    /// As [`PoolBuilder::build`].
+    ///
+    /// # Panics
+    /// If `D::build` does not make one local state for each worker.
+    pub fn build_with<D: Dispatcher>(self, name: &str) -> Result<Pool, BuildError> {
+        if D::NEEDS_PREPARED {
+            return Err(NotNative::named(name).into());
+        }
+        if marks::wanted() {
+            let marked = self.workers(1).map_observer(Marked);
+            return marked.make::<marks::Reference>(marks::REFERENCE, Some(&MARKS));
+        }
+        self.make::<D>(name, None)
+    }
+
+    fn make<D: Dispatcher>(self, name: &str, watch: Watch) -> Result<Pool, BuildError> {
+        let topology = match self.topology {
+            Some(topology) => topology,
+            None => Topology::detect().map_err(|error| BuildError::Topology(error.to_string()))?,
+        };
+        let asked = self
+            .workers
+            .unwrap_or_else(|| u32::from(topology.default_workers()));
+        if asked == 0 || asked > u32::from(MAX_WORKERS) {
+            return Err(BuildError::Workers {
+                asked,
+                max: MAX_WORKERS,
+            });
+        }
+        let workers = asked as u16;
+        process::watch_forks();
+        let placement = topology.place(workers);
+        let (dispatcher, locals) = D::build(&Site::new(&placement, self.seed));
+        assert_eq!(
+            locals.len(),
+            usize::from(workers),
+            "policy {name} must build one local state a worker"
+        );
+        let dispatcher = Arc::new(dispatcher);
+        let ids = placement.ids();
+        let oversubscribed = usize::from(workers) > topology.usable().len();
+        let pool = PoolShared::new(
+            name,
+            &dispatcher,
+            placement,
+            self.seed,
+            oversubscribed,
+            watch,
+        );
+        let handle = Pool::new(Arc::clone(&pool));
+        for (id, local) in ids.zip(locals) {
+            let bind = self.bind.resolve(workers, &topology);
+            let (pool, dispatcher) = (Arc::clone(&pool), Arc::clone(&dispatcher));
+            let observer = self.observer.worker(id);
+            let thread = std::thread::Builder::new()
+                .name(format!("tanada-{}", id.0))
+                .spawn(move || {
+                    bind.apply(id, &pool.placement);
+                    let core = WorkerCore::new(id, pool);
+                    Worker::<D, O>::new(core, dispatcher, local, observer).work();
+                });
+            // On an error `handle` is dropped, which ends the workers that have started.
+            handle
+                .shared()
+                .add_thread(thread.map_err(|source| BuildError::Thread {
+                    worker: id.0,
+                    source,
+                })?);
+        }
+        Ok(handle)
+    }
+}

@@ -1,0 +1,124 @@
+//! Pools of workers: their handle, how they are made, and what their threads share.
+
+mod bind;
+mod builder;
+mod shared;
+
+pub use bind::Bind;
+pub use builder::{DEFAULT_POLICY, MAX_WORKERS, PoolBuilder};
+pub(crate) use shared::PoolShared;
+
+use crate::error::{BuildError, GraphError};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use tanada_policy::Placement;
+
+/// Workers that run task graphs under one policy.
+///
+/// A program may have several pools, which are independent of each other. A task of one pool may run a graph on another pool, which
+/// blocks the task's worker meanwhile. If tasks of pool A run graphs on pool B whose tasks run graphs on pool A, all workers of both can
+/// come to wait, and then they wait for ever: pools must not wait for each other in a circle.
+///
+/// A clone is another handle to the same workers, which end with the last handle. A pool is [`UnwindSafe`]: a panic in a task leaves it
+/// as it was, and any other panic on its threads ends the process.
+#[derive(Clone)]
+pub struct Pool(Arc<Handle>);
+
+/// Ends the workers when it is dropped.
+struct Handle(Arc<PoolShared>);
+
+// A panic cannot leave a pool half changed: see the type.
+impl UnwindSafe for Pool {}
+impl RefUnwindSafe for Pool {}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.0.is_forked() {
+            return;
+        }
+        if self.0.is_on_worker() {
+            // A task dropped the last handle, and its worker cannot wait for itself.
+            self.0.sleep.close();
+        } else {
+            self.0.retire();
+        }
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool")
+            .field("policy", &self.policy())
+            .field("workers", &self.workers())
+            .finish()
+    }
+}
+
+impl Pool {
+    fn new(shared: Arc<PoolShared>) -> Self {
+        Pool(Arc::new(Handle(shared)))
+    }
+
+    /// Begins the description of a pool.
+    pub fn builder() -> PoolBuilder {
+        PoolBuilder::default()
+    }
+
+    /// Returns the default pool of this process, which the first call makes.
+    ///
+    /// The environment variables `TANADA_WORKERS` and `TANADA_POLICY` set the number of its workers and its policy; see
+    /// [`PoolBuilder::workers`] and [`PoolBuilder::policy`] for the defaults.
+    ///
+    /// # Errors
+    /// If one of the two variables makes no sense, or the system cannot start the threads.
+    pub fn global() -> Result<Pool, BuildError> {
+        // Not behind a lock: another thread could hold the lock at the moment of a fork, and the child would wait for ever.
+        static GLOBAL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
+        loop {
+            let current = GLOBAL.load(Ordering::Acquire);
+            // SAFETY: global pools are never freed.
+            if let Some(pool) = unsafe { current.as_ref() }
+                && !pool.shared().is_forked()
+            {
+                return Ok(pool.clone());
+            }
+            let made = Box::into_raw(Box::new(Pool::builder().from_environment()?.build()?));
+            if GLOBAL
+                .compare_exchange(current, made, Ordering::AcqRel, Ordering::Acquire)
+                .is_err()
+            {
+                // SAFETY: from `Box::into_raw` above, and not published.
+                drop(unsafe { Box::from_raw(made) });
+            }
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &PoolShared {
+        &self.0.0
+    }
+
+    /// Returns what the pool's threads share, or why the pool cannot run anything in this process.
+    pub(crate) fn usable(&self) -> Result<&PoolShared, GraphError> {
+        let pool = self.shared();
+        if pool.is_forked() {
+            return Err(GraphError::Forked);
+        }
+        pool.poisoned().map_or(Ok(pool), Err)
+    }
+
+    /// Returns the number of workers.
+    pub fn workers(&self) -> u16 {
+        self.shared().placement.workers()
+    }
+
+    /// Returns the name of the policy.
+    pub fn policy(&self) -> &str {
+        &self.shared().policy
+    }
+
+    /// Returns where the workers are.
+    pub fn placement(&self) -> &Placement {
+        &self.shared().placement
+    }
+}

@@ -1,0 +1,150 @@
+//! What all threads of a pool share.
+
+use crate::error::GraphError;
+use crate::graph::{GraphShared, Watch};
+use crate::process;
+use crate::worker::sleep::Sleep;
+use crate::worker::{EndOnPanic, NativeEnv, Wakes};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use tanada_policy::{Dispatcher, Placement, Ready, WorkerId};
+
+/// What all threads of a pool share, whatever its policy.
+pub(crate) struct PoolShared {
+    this: Weak<PoolShared>,
+    /// [`process::generation`] when the pool was made.
+    born: u64,
+    /// The policy's name.
+    pub(crate) policy: String,
+    pub(crate) placement: Placement,
+    pub(crate) seed: u64,
+    pub(crate) sleep: Sleep,
+    /// The part of the graph layer.
+    pub(crate) graphs: GraphShared,
+    gate: Box<dyn Gate>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Set once the pool can no longer run anything.
+    poison: Mutex<Option<GraphError>>,
+    /// Whether there are more workers than hardware threads, so that another worker waits for the processor of an idle one.
+    oversubscribed: bool,
+}
+
+/// The policy as it is reached from outside of the workers, by code that does not know its type.
+trait Gate: Send + Sync {
+    fn inject(&self, pool: &PoolShared, task: Ready);
+}
+
+struct DispatcherGate<D> {
+    dispatcher: Arc<D>,
+    /// Number of random numbers drawn outside of the workers so far.
+    draws: AtomicU64,
+}
+
+impl<D: Dispatcher> Gate for DispatcherGate<D> {
+    fn inject(&self, pool: &PoolShared, task: Ready) {
+        let mut wakes = Wakes::default();
+        // Two threads at the same time may draw the same numbers.
+        let mut draws = self.draws.load(Ordering::Relaxed);
+        let mut env = NativeEnv {
+            me: WorkerId::NONE,
+            pool,
+            draws: &mut draws,
+            wakes: &mut wakes,
+        };
+        EndOnPanic::around(|| self.dispatcher.inject(&mut env, task));
+        self.draws.fetch_max(draws, Ordering::Relaxed);
+        wakes.deliver(pool);
+    }
+}
+
+impl PoolShared {
+    /// Makes a pool without threads.
+    pub(super) fn new<D: Dispatcher>(
+        policy: &str,
+        dispatcher: &Arc<D>,
+        placement: Placement,
+        seed: u64,
+        oversubscribed: bool,
+        watch: Watch,
+    ) -> Arc<Self> {
+        let gate = DispatcherGate {
+            dispatcher: Arc::clone(dispatcher),
+            draws: AtomicU64::new(0),
+        };
+        Arc::new_cyclic(|this| PoolShared {
+            this: Weak::clone(this),
+            born: process::generation(),
+            policy: policy.to_owned(),
+            seed,
+            sleep: Sleep::new(usize::from(placement.workers())),
+            placement,
+            graphs: GraphShared::new(watch),
+            gate: Box::new(gate),
+            threads: Mutex::default(),
+            poison: Mutex::default(),
+            oversubscribed,
+        })
+    }
+
+    /// Adds a worker's thread, which [`PoolShared::retire`] will join.
+    pub(super) fn add_thread(&self, thread: JoinHandle<()>) {
+        self.threads.lock().push(thread);
+    }
+
+    /// Hands a task that became ready outside of the pool's workers to the policy.
+    pub(crate) fn inject(&self, task: Ready) {
+        self.gate.inject(self, task);
+    }
+
+    /// Returns another reference to this pool.
+    pub(crate) fn shared(&self) -> Arc<PoolShared> {
+        self.this.upgrade().expect("called on a live pool")
+    }
+
+    /// Whether there are more workers than hardware threads.
+    pub(crate) fn is_oversubscribed(&self) -> bool {
+        self.oversubscribed
+    }
+
+    /// Whether this thread is one of the pool's workers.
+    pub(super) fn is_on_worker(&self) -> bool {
+        let here = std::thread::current().id();
+        let threads = self.threads.lock();
+        threads.iter().any(|thread| thread.thread().id() == here)
+    }
+
+    /// Ends the workers. Returns when the last one has ended its task.
+    pub(crate) fn retire(&self) {
+        self.sleep.close();
+        for thread in self.threads.lock().drain(..) {
+            // No error is possible: a worker that panics ends the process.
+            let _ = thread.join();
+        }
+    }
+
+    /// Whether the pool belongs to the parent of this process.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.born != process::generation()
+    }
+
+    /// Returns why the pool can no longer run anything, if so.
+    pub(crate) fn poisoned(&self) -> Option<GraphError> {
+        self.poison.lock().clone()
+    }
+
+    /// Makes the pool return `why` instead of running anything more.
+    pub(crate) fn poison(&self, why: GraphError) {
+        self.poison.lock().get_or_insert(why);
+    }
+}
+
+impl Drop for PoolShared {
+    fn drop(&mut self) {
+        // The policy may have kept rights to run tasks, and may hand them to a worker of another pool, which looks at the tasks' memory.
+        if self.poison.get_mut().is_some() || self.graphs.has_tickets() {
+            self.graphs.leak();
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Detection of `fork(2)`: a child process has none of its parent's worker threads.
+//!
+//! `pthread_atfork` raises a counter in the child. Every pool stores the counter's value at its creation. If the value differs later, the
+//! pool belongs to the parent, and its functions return [`GraphError::Forked`](crate::GraphError::Forked) instead of waiting for threads
+//! that do not exist.
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static FORKS: AtomicU64 = AtomicU64::new(0);
+static INSTALL: Once = Once::new();
+
+extern "C" fn in_child() {
+    FORKS.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Makes later forks raise the counter. Only the first call costs anything.
+///
+/// # Panics
+/// If the system is out of memory.
+pub(crate) fn watch_forks() {
+    INSTALL.call_once(|| {
+        // SAFETY: `in_child` only changes an atomic variable, which is allowed after a fork of a program with threads.
+        let code = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        assert_eq!(code, 0, "pthread_atfork failed: out of memory");
+    });
+}
+
+/// Returns the number of forks between this process and the one that first called [`watch_forks`].
+#[inline]
+pub(crate) fn generation() -> u64 {
+    FORKS.load(Ordering::Relaxed)
+}

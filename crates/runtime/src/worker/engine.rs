@@ -1,0 +1,209 @@
+//! The worker loop.
+
+use super::env::{NativeEnv, Wakes};
+use super::sleep::Woke;
+use super::{CURRENT, Engine, WorkerCore};
+use crate::executable::Runnable;
+use crate::observer::{Observer, WorkerObserver};
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tanada_policy::{Dispatcher, Origin, Ready};
+
+/// Rounds that an idle worker searches before it sleeps, and pauses in each: together about ten microseconds, twice the cost of waking a
+/// thread.
+const SEARCH_ROUNDS: u32 = 32;
+const SEARCH_PAUSES: u32 = 8;
+
+/// The rounds of a worker that expects to sleep for long.
+const SHORT_SEARCH_ROUNDS: u32 = 2;
+
+/// The shortest sleep that counts as long: several times the cost of waking a thread.
+const LONG_SLEEP: Duration = Duration::from_micros(40);
+
+/// What one thread of a pool holds.
+pub(crate) struct Worker<D: Dispatcher, O: Observer> {
+    core: WorkerCore,
+    dispatcher: Arc<D>,
+    policy: RefCell<PolicyState<D::Local>>,
+    observer: RefCell<O::Worker>,
+    /// Whether the worker's last sleep was long.
+    slept_long: Cell<bool>,
+}
+
+/// What calls of the policy on one worker change.
+struct PolicyState<L> {
+    local: L,
+    draws: u64,
+    wakes: Wakes,
+}
+
+impl<D: Dispatcher, O: Observer> Worker<D, O> {
+    pub(crate) fn new(
+        core: WorkerCore,
+        dispatcher: Arc<D>,
+        local: D::Local,
+        observer: O::Worker,
+    ) -> Self {
+        Worker {
+            core,
+            dispatcher,
+            policy: RefCell::new(PolicyState {
+                local,
+                draws: 0,
+                wakes: Wakes::default(),
+            }),
+            observer: RefCell::new(observer),
+            slept_long: Cell::new(false),
+        }
+    }
+
+    /// Runs tasks until the pool closes.
+    pub(crate) fn work(&self) {
+        let engine: NonNull<dyn Engine + '_> = NonNull::from(self);
+        // SAFETY: only the lifetime changes. The pointer is followed in calls from tasks and from `with_current` only, and both have ended
+        // when this function returns or unwinds.
+        let engine = unsafe {
+            std::mem::transmute::<NonNull<dyn Engine + '_>, NonNull<dyn Engine + 'static>>(engine)
+        };
+        self.core.engine.set(Some(engine));
+        CURRENT.set(Some(NonNull::from(&self.core)));
+        self.core.pool.sleep.enter(self.core.id.index());
+        let _leave = LeaveOnDrop;
+        while let Some((mut task, mut origin)) = self.search() {
+            loop {
+                self.execute_observed(task, origin);
+                match self.turn() {
+                    Some(next) => (task, origin) = next,
+                    None => break,
+                }
+            }
+            self.observer.borrow_mut().idle();
+        }
+    }
+
+    /// Hands the released tasks to the policy and asks it for the next task, in one call.
+    #[inline]
+    fn turn(&self) -> Option<(Ready, Origin)> {
+        self.ask(|dispatcher, local, env| {
+            let mut released = self.core.released.borrow_mut();
+            if D::NEWEST_FIRST && released.len() > 1 {
+                released.reverse();
+            }
+            dispatcher.turn(local, env, &mut released)
+        })
+    }
+
+    /// Returns the next task for this idle worker, which may sleep meanwhile; `None` once the pool closes.
+    fn search(&self) -> Option<(Ready, Origin)> {
+        let sleep = &self.core.pool.sleep;
+        sleep.search();
+        loop {
+            for round in 0..self.search_rounds() {
+                if let Some(found) = self.ask(|dispatcher, local, env| dispatcher.next(local, env))
+                {
+                    sleep.found();
+                    return Some(found);
+                }
+                if round % 8 == 7 {
+                    std::thread::yield_now();
+                }
+                (0..SEARCH_PAUSES).for_each(|_| std::hint::spin_loop());
+            }
+            let me = self.core.id;
+            let start = Instant::now();
+            let woke = sleep.doze(me.index(), || self.dispatcher.may_have(me));
+            self.slept_long.set(start.elapsed() >= LONG_SLEEP);
+            if woke == Woke::Close {
+                return None;
+            }
+        }
+    }
+
+    /// Returns how many rounds the worker searches before it sleeps: few if other workers wait for its processor, or if its last sleep was
+    /// long, because then the next one probably is, too. A short sleep ends this.
+    fn search_rounds(&self) -> u32 {
+        if self.slept_long.get() || self.core.pool.is_oversubscribed() {
+            SHORT_SEARCH_ROUNDS
+        } else {
+            SEARCH_ROUNDS
+        }
+    }
+
+    /// Calls the policy, and then delivers the wake-ups that it asked for.
+    #[inline]
+    fn ask<R>(&self, call: impl FnOnce(&D, &mut D::Local, &mut NativeEnv<'_>) -> R) -> R {
+        let policy = &mut *self.policy.borrow_mut();
+        let mut env = NativeEnv {
+            me: self.core.id,
+            pool: &self.core.pool,
+            draws: &mut policy.draws,
+            wakes: &mut policy.wakes,
+        };
+        let answer = EndOnPanic::around(|| call(&self.dispatcher, &mut policy.local, &mut env));
+        policy.wakes.deliver(&self.core.pool);
+        answer
+    }
+}
+
+impl<D: Dispatcher, O: Observer> Engine for Worker<D, O> {
+    fn policy_ready(&self, task: Ready) {
+        self.ask(|dispatcher, local, env| dispatcher.ready(local, env, task));
+    }
+
+    #[inline]
+    fn execute_observed(&self, task: Ready, origin: Origin) {
+        let task = Runnable::new(task);
+        if !(O::Worker::WATCHES && task.is_observed()) {
+            task.run_and_finish(&self.core);
+            return;
+        }
+        let view = task.view();
+        self.observer.borrow_mut().start(&view, origin);
+        let ran = task.run_body(&self.core);
+        self.observer.borrow_mut().end(&view);
+        ran.finish(&self.core);
+    }
+}
+
+/// Clears [`CURRENT`] when the worker's thread ends. If it ends by a panic, of an observer or of the engine itself, ends the process:
+/// otherwise tasks would be left that no worker runs.
+struct LeaveOnDrop;
+
+impl Drop for LeaveOnDrop {
+    fn drop(&mut self) {
+        CURRENT.set(None);
+        if std::thread::panicking() {
+            end_the_process();
+        }
+    }
+}
+
+/// Ends the process if a policy panics during a call. The panic may not be caught, neither by the task in which the call was made nor by
+/// a thread that waits for a graph: the tasks in the policy's hands are lost, and may borrow from that thread's stack.
+pub(crate) struct EndOnPanic(());
+
+impl EndOnPanic {
+    #[inline(always)]
+    pub(crate) fn around<R>(call: impl FnOnce() -> R) -> R {
+        let guard = EndOnPanic(());
+        let answer = call();
+        std::mem::forget(guard);
+        answer
+    }
+}
+
+impl Drop for EndOnPanic {
+    fn drop(&mut self) {
+        end_the_process();
+    }
+}
+
+#[cold]
+fn end_the_process() -> ! {
+    eprintln!(
+        "tanada: a policy, an observer or the engine panicked (see above); the process cannot go on"
+    );
+    std::process::abort();
+}

@@ -1,0 +1,89 @@
+//! What a policy sees during one call, and the wake-ups that it asks for.
+
+use crate::executable;
+use crate::pool::PoolShared;
+use smallvec::SmallVec;
+use tanada_policy::{Env, Hints, Ready, Wake, WorkerId};
+
+/// The native [`Env`].
+pub(crate) struct NativeEnv<'a> {
+    /// The worker that calls the policy; [`WorkerId::NONE`] on other threads.
+    pub(crate) me: WorkerId,
+    pub(crate) pool: &'a PoolShared,
+    /// Number of random numbers drawn by this worker so far.
+    pub(crate) draws: &'a mut u64,
+    pub(crate) wakes: &'a mut Wakes,
+}
+
+impl Env for NativeEnv<'_> {
+    #[inline]
+    fn me(&self) -> WorkerId {
+        self.me
+    }
+
+    #[inline]
+    fn workers(&self) -> u16 {
+        self.pool.placement.workers()
+    }
+
+    #[inline]
+    fn distance(&self, a: WorkerId, b: WorkerId) -> u8 {
+        self.pool.placement.distance(a, b)
+    }
+
+    #[inline]
+    fn hints(&self, task: &Ready) -> Hints {
+        executable::hints(task)
+    }
+
+    #[inline]
+    fn random(&mut self) -> u64 {
+        let draw = *self.draws;
+        *self.draws += 1;
+        tanada_policy::draw(self.pool.seed, self.me, draw)
+    }
+
+    #[inline]
+    fn wake(&mut self, whom: Wake) {
+        self.wakes.add(whom);
+    }
+}
+
+/// The wake-ups that a policy has asked for during one call.
+#[derive(Default)]
+pub(crate) struct Wakes {
+    /// Whether there are any.
+    asked: bool,
+    anyone: bool,
+    these: SmallVec<[WorkerId; 8]>,
+}
+
+impl Wakes {
+    fn add(&mut self, whom: Wake) {
+        self.asked = true;
+        match whom {
+            Wake::Anyone => self.anyone = true,
+            Wake::This(worker) => self.these.push(worker),
+        }
+    }
+
+    /// Wakes the workers, once the policy's call has returned and holds no lock.
+    #[inline]
+    pub(crate) fn deliver(&mut self, pool: &PoolShared) {
+        if self.asked {
+            self.deliver_all(pool);
+        }
+    }
+
+    #[inline(never)]
+    fn deliver_all(&mut self, pool: &PoolShared) {
+        self.asked = false;
+        for worker in self.these.drain(..) {
+            pool.sleep.wake_this(worker.index());
+        }
+        // One worker is enough, whatever the number of calls: a woken worker wakes the next one when it finds a task.
+        if std::mem::take(&mut self.anyone) {
+            pool.sleep.wake_anyone();
+        }
+    }
+}

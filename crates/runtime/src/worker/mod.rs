@@ -1,0 +1,90 @@
+//! Workers: the loop that takes tasks from the policy and runs them, and what the layers above may ask of the worker that they run on.
+//!
+//! Only [`Worker`] is compiled for each pair of policy and observer. All other code sees its [`WorkerCore`].
+
+mod engine;
+mod env;
+pub mod sleep;
+
+pub(crate) use engine::{EndOnPanic, Worker};
+pub(crate) use env::{NativeEnv, Wakes};
+
+use crate::graph::GraphLocal;
+use crate::pool::PoolShared;
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use tanada_policy::{Origin, Ready, WorkerId};
+
+/// The part of a worker that is the same for every policy and observer.
+///
+/// Only the worker's own thread uses it, also from within tasks: hence the `RefCell`s. It is on cache lines of its own, so that no other
+/// worker's writes slow it down.
+#[repr(align(128))]
+pub(crate) struct WorkerCore {
+    pub(crate) id: WorkerId,
+    /// Whether the pool has no other worker, so that dependency counts need no atomic subtraction.
+    pub(crate) alone: bool,
+    pool: Arc<PoolShared>,
+    /// Tasks that the task which just ended made ready. The worker's next turn hands them to the policy.
+    pub(crate) released: RefCell<Vec<Ready>>,
+    /// The part of the graph layer.
+    pub(crate) graph: GraphLocal,
+    /// The [`Worker`] around this core, while its thread runs tasks.
+    engine: Cell<Option<NonNull<dyn Engine>>>,
+}
+
+/// What layers ask of the worker's policy and observer, whose types they do not know.
+trait Engine {
+    /// Tells the policy that a task became ready on this worker.
+    fn policy_ready(&self, task: Ready);
+
+    /// Runs a task under the eyes of the observer, and releases what waits for it.
+    fn execute_observed(&self, task: Ready, origin: Origin);
+}
+
+impl WorkerCore {
+    pub(crate) fn new(id: WorkerId, pool: Arc<PoolShared>) -> Self {
+        WorkerCore {
+            id,
+            alone: pool.placement.workers() == 1,
+            pool,
+            released: RefCell::default(),
+            graph: GraphLocal::default(),
+            engine: Cell::new(None),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pool(&self) -> &PoolShared {
+        &self.pool
+    }
+
+    fn engine(&self) -> &dyn Engine {
+        let engine = self.engine.get().expect("set while tasks run");
+        // SAFETY: `Worker::work` sets it for as long as it runs, and only its own thread has this `WorkerCore`.
+        unsafe { engine.as_ref() }
+    }
+
+    /// Hands a task that became ready on this worker to the policy.
+    pub(crate) fn dispatch(&self, task: Ready) {
+        self.engine().policy_ready(task);
+    }
+
+    /// Runs a task, now and on this worker, and releases what waits for it.
+    pub(crate) fn execute(&self, task: Ready, origin: Origin) {
+        self.engine().execute_observed(task, origin);
+    }
+}
+
+thread_local! {
+    /// The core of the worker that this thread is, while the worker runs.
+    static CURRENT: Cell<Option<NonNull<WorkerCore>>> = const { Cell::new(None) };
+}
+
+/// Calls `work` with the worker of `pool` that this thread is, or with `None` if it is none.
+pub(crate) fn with_current<R>(pool: &PoolShared, work: impl FnOnce(Option<&WorkerCore>) -> R) -> R {
+    // SAFETY: `Worker::work` sets the pointer for as long as it runs, and `work` is called from within.
+    let worker = CURRENT.get().map(|worker| unsafe { &*worker.as_ptr() });
+    work(worker.filter(|worker| std::ptr::eq(worker.pool(), pool)))
+}

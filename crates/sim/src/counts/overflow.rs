@@ -1,0 +1,89 @@
+//! Early detection of a clock overflow that no schedule avoids.
+//!
+//! A record may touch 2^32 lines, so the simulation of a trace whose clock must pass 2^64-1 could take minutes before it fails. A run that has
+//! spent a fraction of a second in long records therefore adds up the least cycles of all tasks, once. If they pass 2^64-1 along a
+//! chain of dependencies, or 2^64-1 times the number of cores in sum, every schedule overflows.
+
+use super::least::Least;
+use crate::machine::Machine;
+use crate::{Options, SimError};
+use tanada_trace::Trace;
+
+/// Touches of long records before the check; they are simulated in a fraction of a second.
+const TOUCHES: u64 = 1 << 22;
+
+/// Counts the touches of long records, and does the check when there are enough.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Foresight {
+    touches: u64,
+}
+
+impl Foresight {
+    /// Announces that a long record is about to touch `lines` lines.
+    ///
+    /// # Errors
+    /// If a clock overflows on every schedule.
+    #[inline]
+    pub(crate) fn add(
+        &mut self,
+        lines: u64,
+        trace: &Trace,
+        machine: &Machine,
+        options: &Options<'_>,
+    ) -> Result<(), SimError> {
+        let before = self.touches;
+        self.touches = before.saturating_add(lines);
+        if before < TOUCHES && self.touches >= TOUCHES {
+            check(trace, machine, options)?;
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn check(trace: &Trace, machine: &Machine, options: &Options<'_>) -> Result<(), SimError> {
+    let least = Least::of(machine);
+    let most = u128::from(u64::MAX) * u128::from(machine.cores);
+    let mut reader = trace.reader()?;
+    let mut window = Vec::new();
+    // Of each task: its unresolved dependencies, and its earliest beginning.
+    let mut tasks: Vec<(u32, u64)> = trace.tasks().iter().map(|task| (task.waits, 0)).collect();
+    let mut ready: Vec<u32> = (0..trace.len() as u32).collect();
+    ready.retain(|&task| tasks[task as usize].0 == 0);
+    let mut sum = 0_u128;
+    while let Some(task) = ready.pop() {
+        options.check_cancelled(0)?;
+        let begin = tasks[task as usize].1;
+        let overflow = |record: Option<u64>| SimError::overflow(trace, task, record);
+        let mut end = begin
+            .checked_add(machine.dispatch_cycles)
+            .ok_or_else(|| overflow(None))?;
+        let mut cursor = reader.start(task);
+        let mut number = 0;
+        loop {
+            reader.fill(&mut cursor, &mut window)?;
+            if window.is_empty() {
+                break;
+            }
+            for record in &window {
+                let cycles = least.cycles(record);
+                let then = cycles.and_then(|cycles| end.checked_add(cycles));
+                sum += u128::from(cycles.unwrap_or(0));
+                end = then
+                    .filter(|_| sum <= most)
+                    .ok_or_else(|| overflow(Some(number)))?;
+                number += 1;
+            }
+        }
+        for edge in trace.successors(task) {
+            let (waits, begins) = &mut tasks[edge.to() as usize];
+            *begins = end.max(*begins);
+            *waits -= 1;
+            if *waits == 0 {
+                ready.push(edge.to());
+            }
+        }
+    }
+    Ok(())
+}

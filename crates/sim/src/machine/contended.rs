@@ -1,0 +1,401 @@
+//! The keys of a machine file that only the contended model has: of shared `[[cache]]` tables, `[memory]`, `[scheduler]`, `[policy.NAME]` and
+//! `[background.NAME]`. `models/contended/RULES.md` defines them.
+
+use crate::machine::Cycle;
+use crate::machine::{MachineError, Section};
+
+/// The longest time in a machine file. One such time for each cache line that a machine may have does not overflow.
+pub(crate) const LONGEST_CYCLES: u64 = 1 << 36;
+
+fn cycles(section: &mut Section<'_>, key: &'static str) -> Result<Option<Cycle>, MachineError> {
+    section.optional_number_in(key, 0, LONGEST_CYCLES)
+}
+
+/// The way into a shared level; keys of its `[[cache]]` table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedTable {
+    /// Number of requests that are served at the same time, if they are for different banks.
+    pub ports: u64,
+    /// Cycles for which a request holds its port.
+    pub port_cycles: Cycle,
+    /// Banks, interleaved by lines.
+    pub banks: u64,
+    /// Cycles for which a request holds its bank.
+    pub bank_cycles: Cycle,
+    /// Cycles for which a request holds the bus in front of the level.
+    pub bus_cycles: Cycle,
+}
+
+impl Default for SharedTable {
+    /// A part for which no request waits.
+    fn default() -> Self {
+        SharedTable {
+            ports: 1,
+            port_cycles: 0,
+            banks: 1,
+            bank_cycles: 0,
+            bus_cycles: 0,
+        }
+    }
+}
+
+impl SharedTable {
+    /// Reads the keys from a `[[cache]]` table. A `private` cache, one per core, must have none of them.
+    pub(crate) fn read(section: &mut Section<'_>, private: bool) -> Result<Self, MachineError> {
+        section.number_in("miss_cycles", 0, LONGEST_CYCLES)?;
+        let ports = section.optional_number_in("ports", 1, 1024)?;
+        let port_cycles = cycles(section, "port_cycles")?;
+        let banks = section.optional_number_in("banks", 1, 65_536)?;
+        let bank_cycles = cycles(section, "bank_cycles")?;
+        let bus_cycles = cycles(section, "bus_cycles")?;
+        let keys = [
+            ("ports", ports),
+            ("port_cycles", port_cycles),
+            ("banks", banks),
+            ("bank_cycles", bank_cycles),
+            ("bus_cycles", bus_cycles),
+        ];
+        if let Some((key, _)) = keys.iter().find(|(_, value)| private && value.is_some()) {
+            let message = format!(
+                "`{key}` is for a cache that cores share; no request waits for one per core"
+            );
+            return Err(section.wrong(key, message));
+        }
+        for (many, time) in [("ports", "port_cycles"), ("banks", "bank_cycles")] {
+            let of = |key| {
+                keys.iter()
+                    .find(|(name, _)| *name == key)
+                    .and_then(|(_, value)| *value)
+            };
+            if of(many).is_some() && of(time).is_none() {
+                let message = format!("`{many}` without `{time}`: they would serve in no time");
+                return Err(section.wrong(many, message));
+            }
+        }
+        Ok(SharedTable {
+            ports: ports.unwrap_or(1),
+            port_cycles: port_cycles.unwrap_or(0),
+            banks: banks.unwrap_or(1),
+            bank_cycles: bank_cycles.unwrap_or(0),
+            bus_cycles: bus_cycles.unwrap_or(0),
+        })
+    }
+}
+
+/// Whether a row stays open after an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// The row stays open until another row of the bank is accessed.
+    Open,
+    /// The row is closed after every access.
+    Closed,
+}
+
+/// `[memory]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryTable {
+    /// Channels, interleaved by `interleave` bytes.
+    pub channels: u64,
+    /// Consecutive bytes of one channel.
+    pub interleave: u64,
+    /// Cycles for which a fill of the last level holds its channel.
+    pub fill_cycles: Cycle,
+    /// Cycles for which a write-back holds its channel.
+    pub write_cycles: Cycle,
+    /// Banks of a channel, interleaved by rows.
+    pub banks: u64,
+    /// Bytes of a row.
+    pub row_size: u64,
+    /// Cycles that an access to the open row takes before its transfer.
+    pub row_hit_cycles: Cycle,
+    /// The same if no row is open.
+    pub row_closed_cycles: Cycle,
+    /// The same if another row is open.
+    pub row_conflict_cycles: Cycle,
+    /// Whether rows stay open.
+    pub page: Page,
+}
+
+impl Default for MemoryTable {
+    /// A part for which no request waits.
+    fn default() -> Self {
+        MemoryTable {
+            channels: 1,
+            interleave: 4096,
+            fill_cycles: 0,
+            write_cycles: 0,
+            banks: 1,
+            row_size: 4096,
+            row_hit_cycles: 0,
+            row_closed_cycles: 0,
+            row_conflict_cycles: 0,
+            page: Page::Open,
+        }
+    }
+}
+
+impl MemoryTable {
+    /// Reads `[memory]`. `line`: the longest line of any cache.
+    pub(crate) fn read(section: &mut Section<'_>, line: u64) -> Result<Self, MachineError> {
+        let none = MemoryTable::default();
+        let channels = section
+            .optional_number_in("channels", 1, 1024)?
+            .unwrap_or(1);
+        let interleave = section.optional_size("interleave")?;
+        if channels > 1 && interleave.is_none() {
+            return Err(section.wrong("channels", "several `channels` need `interleave`"));
+        }
+        let rows = [
+            cycles(section, "row_hit_cycles")?,
+            cycles(section, "row_closed_cycles")?,
+            cycles(section, "row_conflict_cycles")?,
+        ];
+        let row_size = section.optional_size("row_size")?;
+        if row_size.is_none() && rows.iter().any(Option::is_some) {
+            return Err(section.wrong("row_hit_cycles", "row times need `row_size`"));
+        }
+        for (key, size) in [("interleave", interleave), ("row_size", row_size)] {
+            if size.is_some_and(|size| size < line || !size.is_power_of_two()) {
+                let message = format!(
+                    "`{key}` must be a power of two and not less than the longest cache line, {line} bytes"
+                );
+                return Err(section.wrong(key, message));
+            }
+        }
+        let pages = [("open", Page::Open), ("closed", Page::Closed)];
+        let page = section
+            .optional_one_of("page", &pages)?
+            .unwrap_or(Page::Open);
+        if page == Page::Closed && (rows[0].is_some() || rows[2].is_some()) {
+            let message = "with closed pages no row is ever open: leave out `row_hit_cycles` and `row_conflict_cycles`";
+            return Err(section.wrong("page", message));
+        }
+        let [hit, closed, conflict] = rows.map(|row| row.unwrap_or(0));
+        if page == Page::Open && (hit > closed || closed > conflict) {
+            let message = format!(
+                "an open row costs {hit}, none {closed}, another one {conflict} cycles: they must not fall"
+            );
+            return Err(section.wrong("row_hit_cycles", message));
+        }
+        Ok(MemoryTable {
+            channels,
+            interleave: interleave.unwrap_or(none.interleave.max(line)),
+            fill_cycles: section.number_in("fill_cycles", 0, LONGEST_CYCLES)?,
+            write_cycles: section.number_in("write_cycles", 0, LONGEST_CYCLES)?,
+            banks: section.optional_number_in("banks", 1, 65_536)?.unwrap_or(1),
+            row_size: row_size.unwrap_or(none.row_size.max(line)),
+            row_hit_cycles: hit,
+            row_closed_cycles: closed,
+            row_conflict_cycles: conflict,
+            page,
+        })
+    }
+}
+
+/// What the steps of a dispatcher cost; `[scheduler]`, and changed for one policy by `[policy.NAME]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// Every call, before the decision.
+    pub call_cycles: Cycle,
+    /// Every dependency that a finished task resolves, before the decision.
+    pub resolve_cycles: Cycle,
+    /// A task into the own queue.
+    pub own_push_cycles: Cycle,
+    /// A task out of the own queue.
+    pub own_pop_cycles: Cycle,
+    /// A passage through the shared pool, with its lock held.
+    pub pool_cycles: Cycle,
+    /// A task into another core's mailbox.
+    pub mail_cycles: Cycle,
+    /// An attempt to steal.
+    pub steal_cycles: Cycle,
+    /// Bytes of code that every call fetches.
+    pub code_size: u64,
+    /// Lines that a passage through the pool writes.
+    pub pool_lines: u64,
+    /// Lines that a push, pop, mail or attempt to steal writes.
+    pub queue_lines: u64,
+}
+
+impl Costs {
+    /// These costs, replaced by those that `section` has.
+    fn read(&self, section: &mut Section<'_>) -> Result<Costs, MachineError> {
+        let mut time = |key, old| Ok(cycles(section, key)?.unwrap_or(old));
+        Ok(Costs {
+            call_cycles: time("call_cycles", self.call_cycles)?,
+            resolve_cycles: time("resolve_cycles", self.resolve_cycles)?,
+            own_push_cycles: time("own_push_cycles", self.own_push_cycles)?,
+            own_pop_cycles: time("own_pop_cycles", self.own_pop_cycles)?,
+            pool_cycles: time("pool_cycles", self.pool_cycles)?,
+            mail_cycles: time("mail_cycles", self.mail_cycles)?,
+            steal_cycles: time("steal_cycles", self.steal_cycles)?,
+            code_size: Self::code_size(self, section)?,
+            pool_lines: section
+                .optional_number_in("pool_lines", 0, 64)?
+                .unwrap_or(self.pool_lines),
+            queue_lines: section
+                .optional_number_in("queue_lines", 0, 64)?
+                .unwrap_or(self.queue_lines),
+        })
+    }
+
+    fn code_size(&self, section: &mut Section<'_>) -> Result<u64, MachineError> {
+        let size = section.optional_size("code_size")?;
+        if size.is_some_and(|size| size > 1 << 20) {
+            return Err(section.wrong("code_size", "`code_size` is over 1M"));
+        }
+        Ok(size.unwrap_or(self.code_size))
+    }
+}
+
+/// `[scheduler]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchedulerTable {
+    /// The costs under a policy without a table of its own.
+    pub costs: Costs,
+    /// Cycles from the end of a call that requested a wake-up to the call of the woken core.
+    pub wake_cycles: Cycle,
+    /// First of the 2^30 addresses at which the dispatcher's data and code lie.
+    pub address: u64,
+}
+
+/// The default address of the dispatcher's data and code.
+const ADDRESS: u64 = 0xf000_0000_0000_0000;
+
+impl Default for SchedulerTable {
+    fn default() -> Self {
+        SchedulerTable {
+            costs: Costs::default(),
+            wake_cycles: 0,
+            address: ADDRESS,
+        }
+    }
+}
+
+impl SchedulerTable {
+    fn read(section: &mut Section<'_>) -> Result<Self, MachineError> {
+        let costs = Costs::default().read(section)?;
+        let wake_cycles = cycles(section, "wake_cycles")?.unwrap_or(0);
+        let address = section.optional_number("address")?.unwrap_or(ADDRESS);
+        if address % 4096 != 0 || address > u64::MAX - (1 << 30) {
+            let message = "`address` must be a multiple of 4096, and 2^30 bytes must fit behind it";
+            return Err(section.wrong("address", message));
+        }
+        Ok(SchedulerTable {
+            costs,
+            wake_cycles,
+            address,
+        })
+    }
+}
+
+/// `[background.NAME]`: accesses of a device, or of a core that runs something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackgroundTable {
+    /// Its name.
+    pub name: String,
+    /// The time of the first access.
+    pub start: Cycle,
+    /// Cycles from one access to the next, unless an access takes longer.
+    pub every_cycles: Cycle,
+    /// First byte of the range.
+    pub address: u64,
+    /// Bytes of the range.
+    pub size: u64,
+    /// Bytes from the address of one access to that of the next.
+    pub step: u64,
+    /// Whether the accesses write.
+    pub write: bool,
+    /// The core whose shared caches it uses.
+    pub near_core: u16,
+}
+
+impl BackgroundTable {
+    fn read(section: &mut Section<'_>, name: &str, cores: u16) -> Result<Self, MachineError> {
+        let near = section.optional_number("near_core")?.unwrap_or(0);
+        if near >= u64::from(cores) {
+            let message = format!("`near_core` is {near}; the last core is {}", cores - 1);
+            return Err(section.wrong("near_core", message));
+        }
+        let table = BackgroundTable {
+            name: name.to_owned(),
+            start: cycles(section, "start")?.unwrap_or(0),
+            every_cycles: section.number_in("every_cycles", 1, LONGEST_CYCLES)?,
+            address: section.number("address")?,
+            size: section.size("size")?,
+            step: section.size("step")?,
+            write: section.one_of("access", &[("read", false), ("write", true)])?,
+            near_core: near as u16,
+        };
+        if table.size == 0 || table.address.checked_add(table.size - 1).is_none() {
+            return Err(section.wrong("size", "the range is empty or passes 2^64-1"));
+        }
+        if table.step == 0 || table.step > table.size {
+            return Err(section.wrong("step", "`step` must be 1 to `size`"));
+        }
+        Ok(table)
+    }
+}
+
+/// All keys that only the contended model has, except those of caches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tables {
+    /// Cycles that a write takes longer if it removes copies of its line.
+    pub invalidate_cycles: Cycle,
+    /// Main memory.
+    pub memory: MemoryTable,
+    /// The dispatcher.
+    pub scheduler: SchedulerTable,
+    /// Policies with costs of their own.
+    pub policies: Vec<(String, Costs)>,
+    /// Background streams.
+    pub background: Vec<BackgroundTable>,
+}
+
+impl Tables {
+    /// Reads the tables from the top level of a machine file. `line` is the longest line of any cache.
+    pub(crate) fn read(
+        section: &mut Section<'_>,
+        cores: u16,
+        line: u64,
+        invalidates: bool,
+    ) -> Result<Self, MachineError> {
+        let mut tables = Tables::default();
+        if let Some(wait) = cycles(section, "invalidate_cycles")? {
+            if !invalidates {
+                let message = "`invalidate_cycles` needs `coherence = \"invalidate\"`";
+                return Err(section.wrong("invalidate_cycles", message));
+            }
+            tables.invalidate_cycles = wait;
+        }
+        if let Some(mut memory) = section.optional_table("memory")? {
+            tables.memory = MemoryTable::read(&mut memory, line)?;
+            memory.finish()?;
+        }
+        if let Some(mut scheduler) = section.optional_table("scheduler")? {
+            tables.scheduler = SchedulerTable::read(&mut scheduler)?;
+            scheduler.finish()?;
+        }
+        for (name, mut policy) in section.named_tables("policy")? {
+            if let Err(unknown) = tanada_policy::registry::find(&name) {
+                return Err(policy.wrong("", unknown.to_string()));
+            }
+            let costs = tables.scheduler.costs.read(&mut policy)?;
+            policy.finish()?;
+            tables.policies.push((name, costs));
+        }
+        for (name, mut stream) in section.named_tables("background")? {
+            tables
+                .background
+                .push(BackgroundTable::read(&mut stream, &name, cores)?);
+            stream.finish()?;
+        }
+        Ok(tables)
+    }
+
+    /// What the steps of the dispatcher called `policy` cost.
+    pub fn costs(&self, policy: &str) -> &Costs {
+        let own = self.policies.iter().find(|(name, _)| name == policy);
+        own.map_or(&self.scheduler.costs, |(_, costs)| costs)
+    }
+}

@@ -1,0 +1,129 @@
+//! The machines that every command knows by name: the files of the folder `machines` of this crate.
+
+use crate::machine::{Machine, MachineError};
+use std::path::Path;
+
+/// Name and text of each, by name.
+static ALL: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/machines.rs"));
+
+/// A machine file that is part of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shipped {
+    /// The name that every command knows.
+    pub name: &'static str,
+    /// The file, with its sources in comments.
+    pub text: &'static str,
+}
+
+impl Shipped {
+    /// The machine.
+    ///
+    /// # Panics
+    /// If the file is not valid, which tests of this crate exclude.
+    pub fn machine(&self) -> Machine {
+        Machine::parse(self.text, &format!("{}.toml", self.name))
+            .expect("shipped machines are sound")
+    }
+}
+
+/// The error for a machine that cannot be found or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotFound {
+    /// Neither a registered name nor a file: wrong usage.
+    #[error("no machine \"{name}\"; the machines are {}; or name a file", names())]
+    Unknown {
+        /// The wrong name.
+        name: String,
+    },
+    /// The file cannot be read.
+    #[error("{path}: {error}")]
+    File {
+        /// The path.
+        path: String,
+        /// The cause.
+        error: std::io::Error,
+    },
+    /// The file is no valid machine.
+    #[error(transparent)]
+    Unsound(#[from] MachineError),
+}
+
+/// All registered machines, by name.
+pub fn all() -> impl ExactSizeIterator<Item = Shipped> {
+    ALL.iter().map(|&(name, text)| Shipped { name, text })
+}
+
+fn names() -> String {
+    all().map(|one| one.name).collect::<Vec<_>>().join(", ")
+}
+
+/// The machine with a registered name, or else the one in a file of this path.
+///
+/// # Errors
+/// If there is neither, or the file is no valid machine.
+pub fn find(name_or_path: &str) -> Result<Machine, NotFound> {
+    if let Some(shipped) = all().find(|one| one.name == name_or_path) {
+        return Ok(shipped.machine());
+    }
+    let path = Path::new(name_or_path);
+    let is_path = path.components().count() > 1 || path.extension().is_some();
+    match read(path) {
+        Ok(text) => Ok(Machine::parse(&text, name_or_path)?),
+        Err(error) if is_path || error.kind() != std::io::ErrorKind::NotFound => {
+            Err(NotFound::File {
+                path: name_or_path.to_owned(),
+                error,
+            })
+        }
+        Err(_) => Err(NotFound::Unknown {
+            name: name_or_path.to_owned(),
+        }),
+    }
+}
+
+/// Reads at most one byte more than [`Machine::parse`] accepts, since the path may be an endless device.
+fn read(path: &Path) -> std::io::Result<String> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    let most = crate::machine::LONGEST_FILE as u64 + 1;
+    std::fs::File::open(path)?
+        .take(most)
+        .read_to_end(&mut bytes)?;
+    // Bytes that are no UTF-8 become characters that are no TOML, on the same line.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_machine_is_sound_and_called_like_its_file() {
+        assert!(all().len() > 0);
+        for shipped in all() {
+            let machine = shipped.machine();
+            assert_eq!(machine.name, shipped.name);
+            let placement = machine.placement();
+            assert_eq!(placement.workers(), machine.cores);
+            for worker in placement.ids() {
+                assert_eq!(
+                    placement.hardware_thread(worker),
+                    u32::from(worker.0),
+                    "{}",
+                    shipped.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_the_right_ones() {
+        let wrong = find("toshibo").unwrap_err();
+        assert!(matches!(wrong, NotFound::Unknown { .. }));
+        for shipped in all() {
+            assert!(wrong.to_string().contains(shipped.name), "{wrong}");
+        }
+        assert!(matches!(find("no/such.toml"), Err(NotFound::File { .. })));
+    }
+}

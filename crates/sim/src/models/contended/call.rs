@@ -1,0 +1,110 @@
+//! A call of the dispatcher as steps that take time: an instruction source beside a task's records.
+
+use tanada_policy::{Access, Op, WorkerId};
+use tanada_trace::Record;
+
+use crate::machine::Cycle;
+use crate::machine::contended::Costs;
+
+/// One step of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Executes a record, as a task does.
+    Do(Record),
+    /// Acquires a lock, or waits for it.
+    Lock(LockOf),
+    /// Releases a lock.
+    Unlock(LockOf),
+}
+
+/// A lock of the dispatcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockOf {
+    /// The lock of the shared pool.
+    Pool,
+    /// The lock of a core's seat or mailbox.
+    Seat(WorkerId),
+}
+
+/// The addresses of the dispatcher's data and code.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Addresses {
+    base: u64,
+    /// Bytes of a line of the first data cache.
+    line: u64,
+}
+
+/// Bytes from one core's queue to the next.
+const QUEUE: u64 = 4096 + 256;
+const QUEUES: u64 = 1 << 20;
+const CODE: u64 = 1 << 29;
+
+impl Addresses {
+    /// Addresses from `base` on, in lines of `line` bytes.
+    pub(crate) fn new(base: u64, line: u64) -> Self {
+        Addresses { base, line }
+    }
+
+    fn lines(self, steps: &mut Vec<Step>, from: u64, lines: u64) {
+        if lines > 0 {
+            let size = u32::try_from(lines * self.line).expect("64 lines are less than 2^32 bytes");
+            steps.push(Step::Do(Record::write(from, size)));
+        }
+    }
+
+    fn queue(self, of: WorkerId) -> u64 {
+        self.base + QUEUES + QUEUE * u64::from(of.0)
+    }
+}
+
+fn compute(steps: &mut Vec<Step>, cycles: Cycle) {
+    if cycles > 0 {
+        steps.push(Step::Do(Record::compute(cycles)));
+    }
+}
+
+/// Adds the steps before the decision, of a call that resolves `resolved` dependencies.
+pub(crate) fn before(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, resolved: u64) {
+    if costs.code_size > 0 {
+        let size = u32::try_from(costs.code_size).expect("at most 1M");
+        steps.push(Step::Do(Record::fetch(at.base + CODE, size)));
+    }
+    compute(
+        steps,
+        costs
+            .call_cycles
+            .saturating_add(costs.resolve_cycles.saturating_mul(resolved)),
+    );
+}
+
+/// Adds the steps of one operation that the policy charged for.
+pub(crate) fn charged(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, me: WorkerId, op: Op) {
+    let (cycles, of) = match op {
+        Op::Pool => {
+            steps.push(Step::Lock(LockOf::Pool));
+            at.lines(steps, at.base, costs.pool_lines);
+            compute(steps, costs.pool_cycles);
+            steps.push(Step::Unlock(LockOf::Pool));
+            return;
+        }
+        Op::Seat(of, access) => {
+            let cycles = match access {
+                Access::Put if of == me => costs.own_push_cycles,
+                Access::Put => costs.mail_cycles,
+                Access::Take if of == me => costs.own_pop_cycles,
+                Access::Take => costs.steal_cycles,
+            };
+            steps.push(Step::Lock(LockOf::Seat(of)));
+            at.lines(steps, at.queue(of), costs.queue_lines);
+            compute(steps, cycles);
+            steps.push(Step::Unlock(LockOf::Seat(of)));
+            return;
+        }
+        Op::OwnPush => (costs.own_push_cycles, me),
+        Op::OwnPop => (costs.own_pop_cycles, me),
+        Op::Mail(to) => (costs.mail_cycles, to),
+        Op::Steal(from) => (costs.steal_cycles, from),
+    };
+    at.lines(steps, at.queue(of), costs.queue_lines);
+    compute(steps, cycles);
+}

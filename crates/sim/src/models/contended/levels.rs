@@ -1,0 +1,303 @@
+//! Touches: lookups in caches, and waits for shared levels and for memory.
+
+use crate::counts::outcome::Count;
+use crate::machine::Cycle;
+use crate::machine::{Coherence, Kind as Holds, Machine, Per};
+use crate::parts::cache::{Cache, Lookup};
+use crate::parts::hierarchy::{Hierarchy, Paths, Stop};
+use crate::parts::memory::Memory;
+use crate::parts::station::Station;
+use tanada_trace::Kind;
+
+/// The counters of a touch.
+pub(crate) trait Meter {
+    /// Counts a lookup in a cache of `[[cache]]` table `table`.
+    fn looked_up(&mut self, table: usize, missed: bool);
+    /// Counts cycles waited because of `table`: its `miss_cycles`, or its bus, ports and banks.
+    fn waited(&mut self, table: usize, cycles: Cycle);
+    /// Counts cycles waited for the memory: its channel, its banks, the opening of rows.
+    fn queued(&mut self, cycles: Cycle);
+}
+
+/// The result of a touch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Touched {
+    /// Its cost, without `hit_cycles`.
+    pub(crate) cycles: Cycle,
+    /// Number of levels that missed.
+    pub(crate) missed: usize,
+}
+
+/// The write-back of a line, sent after the request that evicted it.
+#[derive(Clone, Copy, Debug)]
+enum Posted {
+    /// To this cache, with the address of the line.
+    Cache(u32, u64),
+    /// To memory, with the address of the line, since no deeper level of the path holds it.
+    Memory(u64),
+}
+
+/// A cache that is not on a core's path, from which its writes remove lines.
+#[derive(Clone, Copy, Debug)]
+struct Other {
+    cache: u32,
+    shift: u8,
+}
+
+/// All caches, the ways into them, and the memory.
+#[derive(Debug)]
+pub(crate) struct Levels {
+    pub(crate) caches: Vec<Cache>,
+    /// Of each core.
+    paths: Vec<Paths>,
+    /// In front of each cache.
+    pub(crate) stations: Vec<Station>,
+    /// Behind the last level.
+    pub(crate) memory: Memory,
+    /// Of each `[[cache]]` table.
+    miss_cycles: Vec<Cycle>,
+    private: Vec<bool>,
+    invalidate_cycles: Cycle,
+    /// Of each core: the caches from which its writes remove lines; empty unless writes invalidate.
+    others: Vec<Vec<Other>>,
+    /// The caches from which background streams remove lines.
+    background_removes: Vec<u32>,
+    posted: Vec<Posted>,
+    /// Copies that writes removed.
+    pub(crate) invalidations: u64,
+    /// Dirty lines that were evicted, of all caches.
+    pub(crate) writebacks: u64,
+}
+
+impl Levels {
+    /// Empty caches and idle resources.
+    pub(crate) fn new(machine: &Machine, seed: u64) -> Self {
+        let hierarchy = Hierarchy::new(machine, seed);
+        let tables = &machine.contended;
+        let cores = u64::from(machine.cores);
+        let mut stations = Vec::with_capacity(hierarchy.caches.len());
+        let mut removed_from = Vec::new();
+        for table in &machine.caches {
+            let first = stations.len() as u32;
+            let caches = cores.div_ceil(machine.cores_per(table.per)) as usize;
+            let station = Station::new(&table.shared, table.line);
+            stations.extend((0..caches).map(|_| station.clone()));
+            if machine.coherence == Coherence::Invalidate && table.kind != Holds::Instruction {
+                let shift = table.shift() as u8;
+                removed_from
+                    .extend((first..first + caches as u32).map(|cache| Other { cache, shift }));
+            }
+        }
+        let others = |paths: &Paths| {
+            let mine = |other: &Other| paths.data.iter().any(|stop| stop.cache == other.cache);
+            removed_from
+                .iter()
+                .copied()
+                .filter(|other| !mine(other))
+                .collect()
+        };
+        let writers = tables.background.iter().filter(|stream| stream.write);
+        let near = |core: u16| hierarchy.paths[usize::from(core)].data.iter();
+        let removed = |cache: u32| removed_from.iter().any(|other| other.cache == cache);
+        let of_core = |stop: &&Stop| machine.caches[usize::from(stop.table)].per == Per::Core;
+        let background_removes = writers
+            .flat_map(|stream| near(stream.near_core).filter(of_core))
+            .map(|stop| stop.cache)
+            .filter(|&cache| removed(cache));
+        Levels {
+            background_removes: background_removes.collect(),
+            others: hierarchy.paths.iter().map(others).collect(),
+            caches: hierarchy.caches,
+            paths: hierarchy.paths,
+            stations,
+            memory: Memory::new(&tables.memory),
+            miss_cycles: machine
+                .caches
+                .iter()
+                .map(|table| table.miss_cycles)
+                .collect(),
+            private: machine
+                .caches
+                .iter()
+                .map(|table| table.per == Per::Core)
+                .collect(),
+            invalidate_cycles: tables.invalidate_cycles,
+            posted: Vec::new(),
+            invalidations: 0,
+            writebacks: 0,
+        }
+    }
+
+    /// The first cache of a core's path, if there is one, and whether it is a cache per core.
+    pub(crate) fn front(&self, core: usize, access: Kind) -> Option<(Stop, bool)> {
+        let stop = *self.paths[core].of(access).first()?;
+        Some((stop, self.private[usize::from(stop.table)]))
+    }
+
+    /// The path of a core.
+    pub(crate) fn path(&self, core: usize, access: Kind) -> &[Stop] {
+        self.paths[core].of(access)
+    }
+
+    /// Whether writes of other cores or background streams remove lines from `cache`.
+    pub(crate) fn removes_from(&self, cache: u32) -> bool {
+        let mut others = self.others.iter().flatten();
+        others.any(|other| other.cache == cache) || self.background_removes.contains(&cache)
+    }
+
+    /// Touches the line of `address` at `now` (rule 2).
+    pub(crate) fn touch(
+        &mut self,
+        core: usize,
+        access: Kind,
+        address: u64,
+        now: Cycle,
+        meter: &mut impl Meter,
+    ) -> Touched {
+        let write = access == Kind::Write;
+        let mut cost = 0;
+        if write && self.remove_copies(core, address) && self.invalidate_cycles > 0 {
+            cost = self.invalidate_cycles;
+            let first = self.paths[core].data[0].table;
+            meter.waited(usize::from(first), cost);
+        }
+        let mut touched = self.descend(0, core, access, write, address, now, meter);
+        touched.cycles += cost;
+        touched
+    }
+
+    /// As [`Levels::touch`], by a background stream that uses the shared levels of `core`. Returns the cost.
+    pub(crate) fn background(
+        &mut self,
+        core: usize,
+        write: bool,
+        address: u64,
+        now: Cycle,
+        meter: &mut impl Meter,
+    ) -> Cycle {
+        if write {
+            self.remove_copies(core, address);
+            self.remove_own_copies(core, address);
+        }
+        let private = &self.private;
+        let shared = |stop: &Stop| !private[usize::from(stop.table)];
+        let from = self.paths[core].data.iter().position(shared);
+        let Some(from) = from else {
+            let wait = self.memory.access(now, address, write) - now;
+            meter.queued(wait);
+            return wait;
+        };
+        self.descend(from, core, Kind::Read, write, address, now, meter)
+            .cycles
+    }
+
+    /// Looks up the levels of the path from number `from` on.
+    #[allow(clippy::too_many_arguments)] // all of them are the touch
+    fn descend(
+        &mut self,
+        from: usize,
+        core: usize,
+        access: Kind,
+        write: bool,
+        address: u64,
+        now: Cycle,
+        meter: &mut impl Meter,
+    ) -> Touched {
+        let path = self.paths[core].of(access);
+        let mut at = now; // where the request is, without the latencies
+        let mut latency = 0;
+        let mut missed = 0;
+        for (level, stop) in path.iter().enumerate().skip(from) {
+            let table = usize::from(stop.table);
+            let taken = self.stations[stop.cache as usize].pass(at, address);
+            if taken > at {
+                meter.waited(table, taken - at);
+                at = taken;
+            }
+            let line = address >> stop.shift;
+            let found = self.caches[stop.cache as usize].look_up(line, write && level == from);
+            meter.looked_up(table, found != Lookup::Hit);
+            if found == Lookup::Hit {
+                break;
+            }
+            missed = level + 1;
+            latency += self.miss_cycles[table];
+            meter.waited(table, self.miss_cycles[table]);
+            if let Lookup::MissEvicting(victim) = found {
+                self.writebacks += 1;
+                let victim = victim << stop.shift;
+                self.posted
+                    .push(write_back(&mut self.caches, &path[level + 1..], victim));
+            }
+        }
+        if missed > 0 && missed == path.len() {
+            let grant = self.memory.access(at, address, false);
+            meter.queued(grant - at);
+            at = grant;
+        }
+        if !self.posted.is_empty() {
+            self.send_posted(now);
+        }
+        Touched {
+            cycles: at - now + latency,
+            missed,
+        }
+    }
+
+    /// Sends the write-backs of a request, in the order of their evictions. No core waits for them.
+    fn send_posted(&mut self, now: Cycle) {
+        for posted in self.posted.drain(..) {
+            match posted {
+                Posted::Cache(cache, address) => {
+                    self.stations[cache as usize].pass(now, address);
+                }
+                Posted::Memory(address) => {
+                    self.memory.access(now, address, true);
+                }
+            }
+        }
+    }
+
+    /// If writes invalidate, removes the copies of a line that `core` writes from all data and unified caches that are not on its path.
+    /// Returns whether there were any.
+    #[inline]
+    pub(crate) fn remove_copies(&mut self, core: usize, address: u64) -> bool {
+        let mut removed = 0;
+        for other in &self.others[core] {
+            let there = self.caches[other.cache as usize].remove(address >> other.shift);
+            removed += u64::from(there);
+        }
+        self.invalidations += removed;
+        removed > 0
+    }
+
+    /// Removes a line that a background stream writes from the private caches of `core`, which the stream does not use.
+    fn remove_own_copies(&mut self, core: usize, address: u64) {
+        for stop in &self.paths[core].data {
+            if self.background_removes.contains(&stop.cache) {
+                let there = self.caches[stop.cache as usize].remove(address >> stop.shift);
+                self.invalidations += u64::from(there);
+            }
+        }
+    }
+}
+
+/// Marks a dirty victim's line in the nearest of `deeper` that holds it. Returns the destination of the write-back.
+fn write_back(caches: &mut [Cache], deeper: &[Stop], victim: u64) -> Posted {
+    let marked = deeper
+        .iter()
+        .find(|stop| caches[stop.cache as usize].mark_dirty(victim >> stop.shift));
+    marked.map_or(Posted::Memory(victim), |stop| {
+        Posted::Cache(stop.cache, victim)
+    })
+}
+
+/// Counts lookups only.
+impl Meter for Vec<Count> {
+    fn looked_up(&mut self, table: usize, missed: bool) {
+        self[table].accesses += 1;
+        self[table].misses += u64::from(missed);
+    }
+    fn waited(&mut self, _table: usize, _cycles: Cycle) {}
+    fn queued(&mut self, _cycles: Cycle) {}
+}

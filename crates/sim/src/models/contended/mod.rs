@@ -1,0 +1,98 @@
+#![doc = include_str!("RULES.md")]
+
+mod background;
+mod call;
+mod core;
+mod engine;
+mod levels;
+
+use super::Simulation;
+use crate::SimError;
+use crate::counts::contention::Contention;
+use crate::counts::outcome::{Count, Outcome};
+use crate::machine::Machine;
+use crate::parts::lock::PoolLock;
+use crate::parts::station::Use;
+use engine::Engine;
+use tanada_policy::Dispatcher;
+
+/// Runs a trace to its end.
+pub(crate) fn run<D: Dispatcher>(sim: Simulation<'_, D>) -> Result<Outcome, SimError> {
+    let machine = sim.machine;
+    let mut engine = Engine::new(sim);
+    engine.run()?;
+    let contention = contention(&engine, machine);
+    // Each unavoidable miss of the last level holds a channel.
+    let table = &machine.contended.memory;
+    let last = machine.path(false).last().copied();
+    let fills = last.map_or(0, |last| engine.sim.bound.unavoidable(last));
+    let channels = u128::from(fills) * u128::from(table.fill_cycles) / u128::from(table.channels);
+    let channels = u64::try_from(channels).unwrap_or(u64::MAX);
+    let Engine {
+        cores, levels, sim, ..
+    } = engine;
+    let mut outcome = sim.outcome(levels.writebacks);
+    for (stalls, core) in outcome.stalls.iter_mut().zip(&cores) {
+        stalls.scheduling += core.in_vain;
+        stalls.idle = core.idle;
+        let caches: u64 = stalls.caches.iter().sum();
+        let all = stalls.compute + caches + stalls.memory_queue + stalls.scheduling + stalls.idle;
+        assert_eq!(
+            all, outcome.makespan,
+            "a core's cycles are all somewhere, once"
+        );
+    }
+    outcome.channels = Some(channels);
+    outcome.bound = outcome.bound.max(channels);
+    outcome.contention = Some(contention);
+    Ok(outcome)
+}
+
+fn contention<D: Dispatcher>(engine: &Engine<'_, D>, machine: &Machine) -> Contention {
+    let levels = &engine.levels;
+    let mut stations = levels.stations.iter();
+    let mut buses = Vec::new();
+    let mut ports = Vec::new();
+    for table in &machine.caches {
+        let caches = u64::from(machine.cores).div_ceil(machine.cores_per(table.per)) as usize;
+        let (mut bus, mut port) = (Use::default(), Use::default());
+        for station in stations.by_ref().take(caches) {
+            bus += station.bus_use;
+            port += station.port_use;
+        }
+        buses.push(bus);
+        ports.push(port);
+    }
+    let sum = |counts: &mut dyn Iterator<Item = &Vec<Count>>| {
+        let mut sum = vec![Count::default(); machine.caches.len()];
+        for count in counts {
+            sum.iter_mut()
+                .zip(count)
+                .for_each(|(sum, count)| *sum += *count);
+        }
+        sum
+    };
+    let PoolLock {
+        passages,
+        held,
+        longest,
+        ..
+    } = engine.lock;
+    let scheduling = engine.sim.tally.cores.iter().zip(&engine.cores);
+    Contention {
+        buses,
+        ports,
+        memory: levels.memory.used,
+        invalidations: levels.invalidations,
+        calls: engine.calls,
+        calling: scheduling
+            .map(|(tally, core)| tally.scheduling + core.in_vain)
+            .sum(),
+        of_calls: sum(&mut engine.cores.iter().map(|core| &core.of_calls)),
+        passages,
+        held,
+        longest_queue: longest,
+        background: engine.streams.iter().map(|stream| stream.accesses).sum(),
+        of_background: sum(&mut engine.streams.iter().map(|stream| &stream.counts)),
+    }
+}

@@ -1,0 +1,132 @@
+//! Main memory: channels, their banks and open rows.
+
+use crate::machine::Cycle;
+use crate::machine::contended::{MemoryTable, Page};
+use crate::parts::station::{Server, Use};
+
+/// The state of the bank that an access finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Row {
+    /// The row of the access is open.
+    Hit,
+    /// No row is open.
+    Closed,
+    /// Another row is open and has to be closed first.
+    Conflict,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bank {
+    server: Server,
+    open: Option<u64>,
+}
+
+/// One memory channel.
+#[derive(Clone, Debug)]
+struct Channel {
+    server: Server,
+    banks: Vec<Bank>,
+}
+
+/// Counters of the memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// The channels; `busy` counts the cycles for which fills and write-backs held them.
+    pub channels: Use,
+    /// Fills of the last level.
+    pub fills: u64,
+    /// Dirty lines that were written back to memory.
+    pub writes: u64,
+    /// Accesses that found their row open.
+    pub row_hits: u64,
+    /// Accesses that found no row open.
+    pub row_closed: u64,
+    /// Accesses that found another row open.
+    pub row_conflicts: u64,
+    /// The time from which on all channels are free.
+    pub last_free: Cycle,
+}
+
+/// Main memory behind the last level of caches.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    channels: Vec<Channel>,
+    table: MemoryTable,
+    /// Every access takes no more than the last level's `miss_cycles`.
+    open: bool,
+    /// The counters.
+    pub used: MemoryUse,
+}
+
+impl Memory {
+    /// An idle memory with all rows closed.
+    pub(crate) fn new(table: &MemoryTable) -> Self {
+        let channel = Channel {
+            server: Server::default(),
+            banks: vec![Bank::default(); table.banks as usize],
+        };
+        let rows = table.row_hit_cycles | table.row_closed_cycles | table.row_conflict_cycles;
+        Memory {
+            channels: vec![channel; table.channels as usize],
+            table: table.clone(),
+            open: table.fill_cycles == 0 && table.write_cycles == 0 && rows == 0,
+            used: MemoryUse::default(),
+        }
+    }
+
+    /// Serves a fill, or a write-back if `write`, that arrives at `arrives`. Returns the time at which its transfer begins.
+    #[inline]
+    pub(crate) fn access(&mut self, arrives: Cycle, address: u64, write: bool) -> Cycle {
+        if write {
+            self.used.writes += 1;
+        } else {
+            self.used.fills += 1;
+        }
+        if self.open {
+            return arrives;
+        }
+        let table = &self.table;
+        // Both are powers of two.
+        let channel = (address >> table.interleave.trailing_zeros()) as usize % self.channels.len();
+        let block = address >> table.row_size.trailing_zeros();
+        let bank = (block % table.banks) as usize;
+        let row = block / table.banks;
+        let channel = &mut self.channels[channel];
+        let bank = &mut channel.banks[bank];
+        let found = match bank.open {
+            None => Row::Closed,
+            Some(open) if open == row => Row::Hit,
+            Some(_) => Row::Conflict,
+        };
+        let (count, opening) = match found {
+            Row::Hit => (&mut self.used.row_hits, table.row_hit_cycles),
+            Row::Closed => (&mut self.used.row_closed, table.row_closed_cycles),
+            Row::Conflict => (&mut self.used.row_conflicts, table.row_conflict_cycles),
+        };
+        *count += 1;
+        let occupancy = if write {
+            table.write_cycles
+        } else {
+            table.fill_cycles
+        };
+        let at = if occupancy + opening > 0 {
+            // A bank opens a row while the channel still serves another.
+            let ready = arrives.max(bank.server.free()).saturating_add(opening);
+            ready.max(channel.server.free())
+        } else {
+            arrives
+        };
+        channel.server.hold(at, occupancy);
+        bank.server.hold(at, occupancy);
+        bank.open = match table.page {
+            Page::Open => Some(row),
+            Page::Closed => None,
+        };
+        self.used.last_free = self.used.last_free.max(channel.server.free());
+        let channels = &mut self.used.channels;
+        channels.grants += 1;
+        channels.busy += occupancy;
+        channels.waited += at - arrives;
+        at
+    }
+}

@@ -1,0 +1,43 @@
+//! What a policy that looks at the whole graph is built from.
+
+use crate::SimError;
+use crate::counts::least::Least;
+use crate::machine::Machine;
+use tanada_policy::Prepared;
+use tanada_trace::Trace;
+
+/// The handle of the first task; see `handle.rs`.
+const FIRST_HANDLE: u64 = 1;
+
+/// Computes the bottom levels of the tasks of `trace` on `machine`, in cycles of least time as [`Bound`](crate::counts::bound::Bound)
+/// defines it. Reads all records once.
+///
+/// # Errors
+/// If the trace cannot be read, or one of its tasks alone takes more than 2^64-1 cycles.
+pub(crate) fn prepare(trace: &Trace, machine: &Machine) -> Result<Prepared, SimError> {
+    let record_cycles = Least::of(machine);
+    let mut reader = trace.reader()?;
+    let mut window = Vec::new();
+    let mut least = Vec::with_capacity(trace.len());
+    for task in 0..trace.len() as u32 {
+        let (mut time, mut position) = (machine.dispatch_cycles, 0);
+        let mut cursor = reader.start(task);
+        loop {
+            reader.fill(&mut cursor, &mut window)?;
+            if window.is_empty() {
+                break;
+            }
+            for record in &window {
+                time = (record_cycles.cycles(record))
+                    .and_then(|cycles| time.checked_add(cycles))
+                    .ok_or_else(|| SimError::overflow(trace, task, position))?;
+                position += 1;
+            }
+        }
+        least.push(time);
+    }
+    let successors = |task| trace.successors(task as u32).iter();
+    Ok(Prepared::of_graph(FIRST_HANDLE, least, |task| {
+        successors(task).map(|edge| edge.to() as usize)
+    }))
+}

@@ -1,0 +1,66 @@
+//! Instruction sources: the records of the task that a hardware thread runs, one window at a time.
+
+use tanada_trace::{Cursor, Reader, Record, TraceError};
+
+/// The numbers of the first and the last line that `record` touches; `shift` is log2 of the length of a line.
+#[inline(always)]
+pub(crate) fn lines(record: &Record, shift: u32) -> (u64, u64) {
+    let last = record.value + (u64::from(record.size) - 1);
+    (record.value >> shift, last >> shift)
+}
+
+/// The records of the task that a hardware thread runs.
+#[derive(Debug, Default)]
+pub(crate) struct Source {
+    cursor: Option<Cursor>,
+    window: Vec<Record>,
+    /// Number of records of the window that are taken.
+    taken: usize,
+    /// Number of records of the task before the window.
+    before: u64,
+}
+
+impl Source {
+    /// Goes to the first record of a task.
+    pub(crate) fn start(&mut self, reader: &mut Reader<'_>, task: u32) {
+        self.cursor = Some(reader.start(task));
+        self.window.clear();
+        self.taken = 0;
+        self.before = 0;
+    }
+
+    /// Returns the rest of the window, or a new window if there is no rest. An empty slice means that the task has no more records.
+    ///
+    /// # Errors
+    /// If the trace cannot be read.
+    #[inline]
+    pub(crate) fn records(&mut self, reader: &mut Reader<'_>) -> Result<&[Record], TraceError> {
+        if self.taken == self.window.len() {
+            self.refill(reader)?;
+        }
+        Ok(&self.window[self.taken..])
+    }
+
+    #[cold]
+    fn refill(&mut self, reader: &mut Reader<'_>) -> Result<(), TraceError> {
+        self.before += self.window.len() as u64;
+        self.taken = 0;
+        match &mut self.cursor {
+            Some(cursor) => reader.fill(cursor, &mut self.window)?,
+            None => self.window.clear(),
+        }
+        Ok(())
+    }
+
+    /// Marks the next `count` records as taken.
+    #[inline]
+    pub(crate) fn take(&mut self, count: usize) {
+        self.taken += count;
+        debug_assert!(self.taken <= self.window.len(), "more than the window has");
+    }
+
+    /// The number of the next record in its task, from 0.
+    pub(crate) fn position(&self) -> u64 {
+        self.before + self.taken as u64
+    }
+}

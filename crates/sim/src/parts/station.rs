@@ -1,0 +1,180 @@
+//! The way into a shared cache: requests wait for its bus, its ports and its banks.
+
+use crate::machine::Cycle;
+use crate::machine::contended::SharedTable;
+
+/// A resource that serves one request at a time, in the order of the calls. A service time of 0 means that it does not
+/// exist, and no request waits for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Server {
+    free: Cycle,
+}
+
+impl Server {
+    /// The time from which on it is free.
+    #[inline]
+    pub(crate) fn free(self) -> Cycle {
+        self.free
+    }
+
+    /// Holds it for `service` cycles from `grant` on.
+    #[inline]
+    pub(crate) fn hold(&mut self, grant: Cycle, service: Cycle) {
+        debug_assert!(service == 0 || grant >= self.free, "served two at once");
+        if service > 0 {
+            self.free = grant.saturating_add(service);
+        }
+    }
+}
+
+/// Counters of a shared resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// Number of requests served.
+    pub grants: u64,
+    /// Cycles for which it was held.
+    pub busy: Cycle,
+    /// Cycles for which requests waited for it.
+    pub waited: Cycle,
+}
+
+impl std::ops::AddAssign for Use {
+    fn add_assign(&mut self, other: Use) {
+        self.grants += other.grants;
+        self.busy += other.busy;
+        self.waited += other.waited;
+    }
+}
+
+/// The way into one instance of a shared level: a bus, then ports and banks.
+#[derive(Clone, Debug)]
+pub(crate) struct Station {
+    bus: Server,
+    ports: Vec<Server>,
+    banks: Vec<Server>,
+    /// log2 of the level's line.
+    line_bits: u32,
+    bus_cycles: Cycle,
+    port_cycles: Cycle,
+    bank_cycles: Cycle,
+    /// All times are 0, so no request waits.
+    open: bool,
+    /// Counters of the bus.
+    pub bus_use: Use,
+    /// Counters of the ports; waiting for banks is counted here too.
+    pub port_use: Use,
+}
+
+impl Station {
+    /// The way into a level with lines of `line` bytes.
+    pub(crate) fn new(table: &SharedTable, line: u64) -> Self {
+        Station {
+            bus: Server::default(),
+            ports: vec![Server::default(); table.ports as usize],
+            banks: vec![Server::default(); table.banks as usize],
+            line_bits: line.trailing_zeros(),
+            bus_cycles: table.bus_cycles,
+            port_cycles: table.port_cycles,
+            bank_cycles: table.bank_cycles,
+            open: table.bus_cycles == 0 && table.port_cycles == 0 && table.bank_cycles == 0,
+            bus_use: Use::default(),
+            port_use: Use::default(),
+        }
+    }
+
+    /// Serves a request, or a write-back, that arrives at `arrives`. Returns the time at which the cache is looked up.
+    #[inline]
+    pub(crate) fn pass(&mut self, arrives: Cycle, address: u64) -> Cycle {
+        if self.open {
+            return arrives;
+        }
+        self.pass_slowly(arrives, address)
+    }
+
+    fn pass_slowly(&mut self, arrives: Cycle, address: u64) -> Cycle {
+        let mut at = arrives;
+        if self.bus_cycles > 0 {
+            at = at.max(self.bus.free());
+            self.bus.hold(at, self.bus_cycles);
+            self.bus_use.grants += 1;
+            self.bus_use.busy += self.bus_cycles;
+            self.bus_use.waited += at - arrives;
+        }
+        let came = at;
+        let port = self.earliest_port();
+        if self.port_cycles > 0 {
+            at = at.max(self.ports[port].free());
+        }
+        if self.bank_cycles > 0 {
+            let line = (address >> self.line_bits) as usize;
+            let bank = line % self.banks.len();
+            at = at.max(self.banks[bank].free());
+            self.banks[bank].hold(at, self.bank_cycles);
+        }
+        self.ports[port].hold(at, self.port_cycles);
+        self.port_use.grants += 1;
+        self.port_use.busy += self.port_cycles;
+        self.port_use.waited += at - came;
+        at
+    }
+
+    /// The port that is free first; of equals the first.
+    fn earliest_port(&self) -> usize {
+        if self.ports.len() == 1 {
+            return 0;
+        }
+        let ports = self.ports.iter().enumerate();
+        ports
+            .min_by_key(|(_, port)| port.free())
+            .map_or(0, |(index, _)| index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> SharedTable {
+        SharedTable {
+            ports: 2,
+            port_cycles: 4,
+            banks: 2,
+            bank_cycles: 10,
+            bus_cycles: 0,
+        }
+    }
+
+    #[test]
+    fn requests_for_one_bank_follow_each_other_and_others_share_the_ports() {
+        let mut station = Station::new(&table(), 64);
+        assert_eq!(station.pass(0, 0), 0);
+        assert_eq!(station.pass(1, 128), 10, "the same bank is held until 10");
+        assert_eq!(station.pass(1, 64), 4, "the other bank, the first port");
+        assert_eq!(station.port_use.waited, 9 + 3);
+        assert_eq!(station.port_use.busy, 12);
+    }
+
+    #[test]
+    fn the_bus_serves_in_order_and_before_the_ports() {
+        let only_bus = SharedTable {
+            bus_cycles: 3,
+            port_cycles: 0,
+            bank_cycles: 0,
+            ..table()
+        };
+        let mut station = Station::new(&only_bus, 64);
+        let grants: Vec<_> = (0..4).map(|at| station.pass(at, 64 * at)).collect();
+        assert_eq!(grants, [0, 3, 6, 9]);
+        assert_eq!(station.bus_use.waited, 2 + 4 + 6);
+    }
+
+    #[test]
+    fn without_times_no_request_waits() {
+        let mut station = Station::new(&SharedTable::default(), 64);
+        assert_eq!(station.pass(7, 0), 7);
+        assert_eq!(station.pass(7, 0), 7);
+        assert_eq!(station.pass(3, 0), 3);
+        let unused = (Use::default(), Use::default());
+        assert_eq!((station.bus_use, station.port_use), unused);
+    }
+}
