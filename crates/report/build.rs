@@ -3,11 +3,14 @@
 //! The script is Apache ECharts. The package `charming` carries it, but offers only a Rust interface to it, not the text. Cargo knows the
 //! package's folder (registry, vendored folder or mirror), and the lock file has the package's checksum. This program therefore asks Cargo
 //! for the folder and copies the one file to a place where `include_str!` finds it.
+//! The package is a dependency under a cfg that no build sets, so it is never compiled.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PACKAGE: &str = "charming";
+/// The cfg under which Cargo.toml has the package, for rustc.
+const FLAGS: &str = "--cfg\u{1f}tanada_plotting_script";
 const SCRIPT: &str = "src/asset/echarts-5.5.1.min.js";
 
 fn main() {
@@ -49,7 +52,7 @@ fn package_folder() -> PathBuf {
             Err(error) => errors.push_str(&error),
         }
     }
-    panic!("`cargo metadata` does not tell where the package `{PACKAGE}` lies:\n{errors}");
+    panic!("`cargo metadata` does not report the folder of the package `{PACKAGE}`:\n{errors}");
 }
 
 fn metadata(offline: bool) -> Result<PathBuf, String> {
@@ -68,6 +71,9 @@ fn metadata(offline: bool) -> Result<PathBuf, String> {
             "--manifest-path",
         ])
         .arg(Path::new(&manifest_folder).join("Cargo.toml"));
+    command
+        .env_remove("RUSTFLAGS")
+        .env("CARGO_ENCODED_RUSTFLAGS", FLAGS);
     if offline {
         command.arg("--offline");
     }

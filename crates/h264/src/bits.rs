@@ -218,23 +218,9 @@ impl<'a> BitReader<'a> {
 mod tests {
     use super::*;
 
-    fn rbsp(bits: &str) -> Rbsp {
-        let mut bits = bits.replace(' ', "");
-        bits.push('1');
-        while !bits.len().is_multiple_of(8) {
-            bits.push('0');
-        }
-        let bytes: Vec<u8> = (0..bits.len() / 8)
-            .map(|i| u8::from_str_radix(&bits[8 * i..8 * i + 8], 2).unwrap())
-            .collect();
-        let mut rbsp = Rbsp::default();
-        rbsp.load(&bytes);
-        rbsp
-    }
-
     #[test]
     fn exp_golomb_codes_of_table_9_2() {
-        let rbsp = rbsp("1 010 011 00100 00101 00110 00111 0001000 0001010");
+        let rbsp = Rbsp::from_bits("1 010 011 00100 00101 00110 00111 0001000 0001010");
         let mut reader = BitReader::new(&rbsp);
         assert_eq!(
             (0..9).map(|_| reader.ue()).collect::<Vec<_>>(),
@@ -250,7 +236,7 @@ mod tests {
 
     #[test]
     fn long_codes_and_the_end() {
-        let rbsp = rbsp(&format!("{}1{}", "0".repeat(20), "1".repeat(20)));
+        let rbsp = Rbsp::from_bits(&format!("{}1{}", "0".repeat(20), "1".repeat(20)));
         let mut reader = BitReader::new(&rbsp);
         assert_eq!(reader.ue(), (1 << 21) - 2);
         assert!(!reader.more_data());
@@ -263,7 +249,7 @@ mod tests {
 
     #[test]
     fn truncated_codes() {
-        let rbsp = rbsp("0 1 0");
+        let rbsp = Rbsp::from_bits("0 1 0");
         let mut reader = BitReader::new(&rbsp);
         assert_eq!((reader.te(1), reader.te(1)), (1, 0));
         assert_eq!(reader.bits(1), 0);

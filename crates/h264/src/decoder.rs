@@ -89,7 +89,7 @@ pub struct Decoder {
     nothing: Arc<Frame>,
     pictures: u64,
     buffers: u32,
-    told_of_missing_idr: bool,
+    missing_idr_reported: bool,
 }
 
 impl std::fmt::Debug for Decoder {
@@ -125,7 +125,7 @@ impl Decoder {
             nothing: Arc::new(Frame::new(0, 0, 0)),
             pictures: 0,
             buffers: 0,
-            told_of_missing_idr: false,
+            missing_idr_reported: false,
         }
     }
 
@@ -193,7 +193,7 @@ impl Decoder {
 
     /// Stores a received parameter set. Streams repeat parameter sets, often before each picture, so nothing is allocated if the set is
     /// unchanged or the memory of the old one can be reused.
-    fn receive<T: PartialEq>(place: &mut Option<Received<T>>, set: T) {
+    fn store<T: PartialEq>(place: &mut Option<Received<T>>, set: T) {
         if let Some(Received::Usable(old)) = place {
             if let Some(old) = Arc::get_mut(old) {
                 *old = set;
@@ -208,35 +208,33 @@ impl Decoder {
 
     fn sequence_parameter_set(&mut self, offset: u64) {
         let mut reader = BitReader::new(&self.rbsp);
-        match Sps::parse(&mut reader, self.limits.max_macroblocks) {
-            Ok(sps) => {
-                let id = usize::from(sps.id);
-                Self::receive(&mut self.sps[id], sps);
-            }
-            Err((id, fault)) => {
-                let error = fault.at(Self::place(&self.rbsp, &reader, offset));
-                match id {
-                    Some(id) => self.sps[usize::from(id)] = Some(Received::Unusable(Some(error))),
-                    None => self.errors.push_back(error),
-                }
-            }
-        }
+        let parsed = Sps::parse(&mut reader, self.limits.max_macroblocks);
+        let parsed = parsed.map(|sps| (sps.id, sps));
+        let position = Self::place(&self.rbsp, &reader, offset);
+        Self::receive(&mut self.sps, parsed, position, &mut self.errors);
     }
 
     fn picture_parameter_set(&mut self, offset: u64) {
         let mut reader = BitReader::new(&self.rbsp);
-        match Pps::parse(&mut reader) {
-            Ok(pps) => {
-                let id = usize::from(pps.id);
-                Self::receive(&mut self.pps[id], pps);
+        let parsed = Pps::parse(&mut reader).map(|pps| (pps.id, pps));
+        let position = Self::place(&self.rbsp, &reader, offset);
+        Self::receive(&mut self.pps, parsed, position, &mut self.errors);
+    }
+
+    /// Stores a parsed set under its id. If it has a fault at `position` of the stream, marks the id as unusable; without an id, reports
+    /// the fault at once.
+    fn receive<T: PartialEq>(
+        sets: &mut [Option<Received<T>>],
+        parsed: Result<(u8, T), (Option<u8>, Fault)>,
+        position: u64,
+        errors: &mut VecDeque<Error>,
+    ) {
+        match parsed {
+            Ok((id, set)) => Self::store(&mut sets[usize::from(id)], set),
+            Err((Some(id), fault)) => {
+                sets[usize::from(id)] = Some(Received::Unusable(Some(fault.at(position))));
             }
-            Err((id, fault)) => {
-                let error = fault.at(Self::place(&self.rbsp, &reader, offset));
-                match id {
-                    Some(id) => self.pps[usize::from(id)] = Some(Received::Unusable(Some(error))),
-                    None => self.errors.push_back(error),
-                }
-            }
+            Err((None, fault)) => errors.push_back(fault.at(position)),
         }
     }
 
@@ -275,14 +273,13 @@ impl Decoder {
     fn parse_slice(&mut self, reader: &mut BitReader<'_>, unit: Loaded) -> Result<(), Fault> {
         let start = SliceStart::parse(reader)?;
         let offset = unit.offset;
-        let no_pps = Fault::Syntax("the slice refers to a picture parameter set that is not there")
-            .at(offset);
+        let no_pps =
+            Fault::Syntax("the slice refers to a missing picture parameter set").at(offset);
         let Some(pps) = Self::find(&mut self.pps, start.pps_id, &mut self.errors, no_pps) else {
             return Ok(());
         };
         let no_sps =
-            Fault::Syntax("the slice refers to a sequence parameter set that is not there")
-                .at(offset);
+            Fault::Syntax("the slice refers to a missing sequence parameter set").at(offset);
         let Some(sps) = Self::find(&mut self.sps, pps.sps_id, &mut self.errors, no_sps) else {
             return Ok(());
         };
@@ -377,9 +374,9 @@ impl Decoder {
             self.activate(sps);
         } else {
             match &self.active {
-                None if self.told_of_missing_idr => return Ok(()),
+                None if self.missing_idr_reported => return Ok(()),
                 None => {
-                    self.told_of_missing_idr = true;
+                    self.missing_idr_reported = true;
                     return Err(Fault::Syntax(
                         "pictures before the first IDR picture are dropped",
                     ));

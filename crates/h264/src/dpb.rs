@@ -82,12 +82,7 @@ impl References {
 
     /// Returns PicNum of a short-term picture (8.2.4.1), which is FrameNumWrap for frames.
     fn picture_number(&self, reference: &Reference, sps: &Sps, frame_num: u32) -> i64 {
-        let wrap = if reference.frame_num > frame_num {
-            i64::from(sps.max_frame_num())
-        } else {
-            0
-        };
-        i64::from(reference.frame_num) - wrap
+        wrap(reference.frame_num.into(), sps, frame_num)
     }
 
     fn find_short(&self, sps: &Sps, frame_num: u32, number: i64) -> Option<usize> {
@@ -119,17 +114,13 @@ impl References {
                         -1
                     };
                     predicted = (predicted + sign * i64::from(difference)).rem_euclid(max);
-                    let wrap = if predicted > i64::from(header.frame_num) {
-                        max
-                    } else {
-                        0
-                    };
-                    self.find_short(sps, header.frame_num, predicted - wrap)
+                    let number = wrap(predicted, sps, header.frame_num);
+                    self.find_short(sps, header.frame_num, number)
                 }
             };
             let Some(found) = found else {
                 result = Err(Fault::Syntax(
-                    "modification of a reference list names a picture that is not there",
+                    "modification of a reference list names a missing picture",
                 ));
                 continue;
             };
@@ -226,7 +217,7 @@ impl References {
     /// Executes one memory management control operation (8.2.5.4).
     fn operate(&mut self, operation: &Mmco, sps: &Sps, header: &SliceHeader) -> Result<(), Fault> {
         const ABSENT: Fault =
-            Fault::Syntax("a memory management operation names a picture that is not there");
+            Fault::Syntax("a memory management operation names a missing picture");
         let number =
             |difference_minus1: u32| i64::from(header.frame_num) - i64::from(difference_minus1) - 1;
         match *operation {
@@ -269,6 +260,15 @@ impl References {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns `number` minus MaxFrameNum if it is above `frame_num`, else unchanged (8-27, 8-36).
+fn wrap(number: i64, sps: &Sps, frame_num: u32) -> i64 {
+    if number > i64::from(frame_num) {
+        number - i64::from(sps.max_frame_num())
+    } else {
+        number
     }
 }
 

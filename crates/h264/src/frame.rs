@@ -135,7 +135,8 @@ impl Frame {
     /// Calls `f` with each row of the rectangle `region` of the planes, as [`visit_rows`](Self::visit_rows). The members of `region` are
     /// even.
     ///
-    /// # Panics If `region` is not inside of the planes.
+    /// # Panics
+    /// If `region` is not inside of the planes.
     pub fn visit_region(&self, region: Crop, mut f: impl FnMut(&[u8])) {
         let Crop {
             x,
@@ -154,7 +155,8 @@ impl Frame {
 
     /// Writes the shown picture as I420.
     ///
-    /// # Errors `out` fails; the rest of the picture is then not written.
+    /// # Errors
+    /// `out` fails; the rest of the picture is then not written.
     pub fn write_i420(&self, out: &mut impl Write) -> io::Result<()> {
         let mut result = Ok(());
         self.visit_rows(|row| {

@@ -325,7 +325,8 @@ impl Job {
 
     /// Returns whether macroblock `mb` is predicted from its neighbours (or is I_PCM) and not from other pictures.
     ///
-    /// # Panics If `mb` is not in the picture.
+    /// # Panics
+    /// If `mb` is not in the picture.
     pub fn is_intra(&self, mb: u32) -> bool {
         self.mbs[mb as usize].is_intra()
     }
@@ -335,7 +336,8 @@ impl Job {
     /// A stage that need not run still counts as ended only once the stages that it would have waited for have ended: see the dependencies
     /// in [`recon`].
     ///
-    /// # Panics If `mb` is not in the picture.
+    /// # Panics
+    /// If `mb` is not in the picture.
     pub fn needs(&self, mb: u32, stage: Stage) -> bool {
         self.mbs[mb as usize].stages & 1 << stage as u8 != 0
     }
@@ -347,14 +349,16 @@ impl Job {
     /// builds two threads may then access the same pixels at the same time, which is undefined behaviour.** Run a task graph in a debug
     /// build to check its order.
     ///
-    /// # Panics If `mb` is not in the picture; in debug builds also if the order is not kept.
+    /// # Panics
+    /// If `mb` is not in the picture; in debug builds also if the order is not kept.
     pub fn run_stage(&self, stage: Stage, mb: u32) {
         self.run_stage_with(stage, mb, &mut NoProbe);
     }
 
     /// Runs a stage as [`run_stage`](Self::run_stage), with a probe that observes what it computes, reads and writes.
     ///
-    /// # Panics As [`run_stage`](Self::run_stage).
+    /// # Panics
+    /// As [`run_stage`](Self::run_stage).
     pub fn run_stage_with<P: Probe>(&self, stage: Stage, mb: u32, probe: &mut P) {
         probe.read(self.mb_address(mb as usize), size_of::<Mb>() as u32);
         if self.needs(mb, stage) {
@@ -369,7 +373,8 @@ impl Job {
     ///
     /// Used for recordings of such decoders. The residual of zeros has the address that it would have if every macroblock had a residual.
     ///
-    /// # Panics If `mb` is not in the picture.
+    /// # Panics
+    /// If `mb` is not in the picture.
     pub fn pass_with<P: Probe>(&self, stage: Stage, mb: u32, probe: &mut P) {
         recon::pass(self, stage, mb, probe);
     }
@@ -397,7 +402,8 @@ impl Job {
     /// Runs the stages before deblocking of the macroblocks `mbs` of one row, one macroblock after the other. Faster than
     /// [`run_stage`](Self::run_stage) for each, with the same dependencies.
     ///
-    /// # Panics If `mbs` are not macroblocks of one row of the picture; in debug builds also if the order is not kept.
+    /// # Panics
+    /// If `mbs` are not macroblocks of one row of the picture; in debug builds also if the order is not kept.
     #[inline(never)]
     pub fn run_front(&self, mbs: Range<u32>) {
         self.run_front_with(mbs, &mut NoProbe);
@@ -405,7 +411,8 @@ impl Job {
 
     /// Runs [`run_front`](Self::run_front) with a probe.
     ///
-    /// # Panics As [`run_front`](Self::run_front).
+    /// # Panics
+    /// As [`run_front`](Self::run_front).
     #[inline(always)]
     pub fn run_front_with<P: Probe>(&self, mbs: Range<u32>, probe: &mut P) {
         let (y, xs) = self.in_row(mbs);
@@ -414,7 +421,8 @@ impl Job {
 
     /// Runs the deblocking stages of the macroblocks `mbs` of one row; otherwise as [`run_front`](Self::run_front).
     ///
-    /// # Panics As [`run_front`](Self::run_front).
+    /// # Panics
+    /// As [`run_front`](Self::run_front).
     #[inline(never)]
     pub fn run_rear(&self, mbs: Range<u32>) {
         self.run_rear_with(mbs, &mut NoProbe);
@@ -422,7 +430,8 @@ impl Job {
 
     /// Runs [`run_rear`](Self::run_rear) with a probe.
     ///
-    /// # Panics As [`run_front`](Self::run_front).
+    /// # Panics
+    /// As [`run_front`](Self::run_front).
     #[inline(always)]
     pub fn run_rear_with<P: Probe>(&self, mbs: Range<u32>, probe: &mut P) {
         let (y, xs) = self.in_row(mbs);

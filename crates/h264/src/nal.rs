@@ -128,6 +128,29 @@ impl Rbsp {
 }
 
 #[cfg(test)]
+impl Rbsp {
+    /// Returns the payload of these bits (blanks between them do not count) and a stop bit.
+    pub(crate) fn from_bits(bits: &str) -> Rbsp {
+        let mut bits = format!("{}1", bits.replace(' ', ""));
+        while !bits.len().is_multiple_of(8) {
+            bits.push('0');
+        }
+        // Emulation prevention bytes, so that zeros of the payload are not taken for a start code.
+        let mut escaped = Vec::new();
+        for byte in bits.as_bytes().chunks(8) {
+            let byte = byte.iter().fold(0, |b, bit| b << 1 | (bit - b'0'));
+            if byte <= 3 && escaped.ends_with(&[0, 0]) {
+                escaped.push(3);
+            }
+            escaped.push(byte);
+        }
+        let mut rbsp = Rbsp::default();
+        rbsp.load(&escaped);
+        rbsp
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

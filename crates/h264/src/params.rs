@@ -420,17 +420,8 @@ pub(crate) mod tests {
 
     /// Parses a sequence parameter set of three bytes and bits.
     fn parse(head: [u8; 3], bits: &str) -> Result<Sps, Fault> {
-        let mut bits = format!("{}1", bits.replace(' ', ""));
-        while !bits.len().is_multiple_of(8) {
-            bits.push('0');
-        }
-        let tail = bits
-            .as_bytes()
-            .chunks(8)
-            .map(|byte| byte.iter().fold(0, |b, bit| b << 1 | (bit - b'0')));
-        let bytes: Vec<u8> = head.into_iter().chain(tail).collect();
-        let mut rbsp = Rbsp::default();
-        rbsp.load(&bytes);
+        let head = head.map(|byte| format!("{byte:08b}")).concat();
+        let rbsp = Rbsp::from_bits(&(head + bits));
         Sps::parse(&mut BitReader::new(&rbsp), 99).map_err(|(_, fault)| fault)
     }
 

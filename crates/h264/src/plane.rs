@@ -142,7 +142,8 @@ impl<T: Copy + Default> Shared<T> {
 
     /// Holds a rectangle for reading.
     ///
-    /// # Panics If it is not inside of the plane; in debug builds also if it overlaps a rectangle held for writing.
+    /// # Panics
+    /// If it is not inside of the plane; in debug builds also if it overlaps a rectangle held for writing.
     #[inline]
     pub(crate) fn read(&self, x: usize, y: usize, w: usize, h: usize) -> Read<'_, T> {
         let rect = Rect { x, y, w, h };
@@ -157,7 +158,8 @@ impl<T: Copy + Default> Shared<T> {
 
     /// Holds a rectangle for writing.
     ///
-    /// # Panics If it is not inside of the plane; in debug builds also if it overlaps another held rectangle.
+    /// # Panics
+    /// If it is not inside of the plane; in debug builds also if it overlaps another held rectangle.
     #[inline]
     pub(crate) fn write(&self, x: usize, y: usize, w: usize, h: usize) -> Write<'_, T> {
         let rect = Rect { x, y, w, h };

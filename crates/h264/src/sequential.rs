@@ -38,7 +38,8 @@ impl Summary {
 
     /// Returns the result of a decoding that ended: itself if any picture could be decoded.
     ///
-    /// # Errors If no picture could be decoded: the first error, or [`Error::NoPicture`] at `length`, the stream's length in bytes.
+    /// # Errors
+    /// If no picture could be decoded: the first error, or [`Error::NoPicture`] at `length`, the stream's length in bytes.
     pub fn into_result(self, length: usize) -> Result<Summary, Error> {
         if self.pictures > 0 {
             return Ok(self);
@@ -66,7 +67,8 @@ pub enum Step<'a> {
 ///
 /// Decoding continues behind an error, which is then in the [`Summary`].
 ///
-/// # Errors The first error if no picture could be decoded at all (see [`Summary::into_result`]).
+/// # Errors
+/// The first error if no picture could be decoded at all (see [`Summary::into_result`]).
 pub fn decode(stream: &[u8], limits: Limits, sink: impl FnMut(&Frame)) -> Result<Summary, Error> {
     // Not `decode_with` and `NoProbe`: that would compile the kernels once more, in the caller's crate, and half as fast.
     decode_frames(stream, limits, Job::reconstruct, sink)
@@ -74,7 +76,8 @@ pub fn decode(stream: &[u8], limits: Limits, sink: impl FnMut(&Frame)) -> Result
 
 /// Decodes as [`decode`], with a probe that observes what reconstruction computes, reads and writes.
 ///
-/// # Errors As [`decode`].
+/// # Errors
+/// As [`decode`].
 pub fn decode_with<P: Probe>(
     stream: &[u8],
     limits: Limits,

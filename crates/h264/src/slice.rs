@@ -388,17 +388,7 @@ pub(crate) mod tests {
 
     /// Parses a header written as bits, in a NAL unit of a reference picture.
     fn parse(bits: &str) -> Result<SliceHeader, Fault> {
-        let mut bits = format!("{}11", bits.replace(' ', ""));
-        while !bits.len().is_multiple_of(8) {
-            bits.push('0');
-        }
-        let bytes: Vec<u8> = bits
-            .as_bytes()
-            .chunks(8)
-            .map(|byte| byte.iter().fold(0, |b, bit| b << 1 | (bit - b'0')))
-            .collect();
-        let mut rbsp = Rbsp::default();
-        rbsp.load(&bytes);
+        let rbsp = Rbsp::from_bits(&format!("{bits}1"));
         let mut reader = BitReader::new(&rbsp);
         let start = SliceStart::parse(&mut reader)?;
         SliceHeader::parse(&mut reader, start, 0x21, &sps(3), &pps())

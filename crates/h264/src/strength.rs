@@ -22,6 +22,7 @@ const SPREAD: [u16; 16] = {
 /// Returns whether two vectors differ by four quarter samples or more in x or in y.
 #[inline(always)]
 fn far(a: Mv, b: Mv) -> bool {
+    // One comparison for both signs.
     let far = |a: i16, b: i16| (i32::from(a) - i32::from(b) + 3) as u32 > 6;
     far(a.x, b.x) | far(a.y, b.y)
 }

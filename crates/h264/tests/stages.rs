@@ -172,7 +172,7 @@ impl Graph {
 }
 
 #[test]
-fn any_allowed_order_gives_the_same_pixels() {
+fn any_allowed_order_has_the_same_pixels() {
     for (threads, seed) in [(1, 1), (1, 2), (1, 3), (2, 4), (4, 5), (4, 6)] {
         let (jobs, frames) = parse(PATTERN, usize::MAX);
         Graph::new(&jobs).run(&jobs, threads, seed);
@@ -186,7 +186,7 @@ fn any_allowed_order_gives_the_same_pixels() {
 }
 
 #[test]
-fn any_allowed_order_gives_the_same_pixels_in_conformance_streams() {
+fn any_allowed_order_has_the_same_pixels_in_conformance_streams() {
     let Some(folder) = shared() else { return };
     for name in [
         "BASQP1_Sony_C.jsv",

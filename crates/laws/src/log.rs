@@ -18,33 +18,33 @@ pub enum Event {
     Start {
         /// The task.
         task: usize,
-        /// Who runs it.
+        /// The worker that runs it.
         worker: WorkerId,
         /// Where the policy says it came from.
         origin: Origin,
     },
     /// An idle worker asked for a task and got none.
     Idle {
-        /// Who asked.
+        /// The worker that asked.
         worker: WorkerId,
     },
     /// A task ended. What it released becomes ready by the `Ready` events that follow.
     End {
         /// The task.
         task: usize,
-        /// Who ran it.
+        /// The worker that ran it.
         worker: WorkerId,
     },
     /// The policy asked for a wake-up.
     Wake(Wake),
     /// A worker went to sleep. From now on only a wake-up makes it ask.
     Sleep {
-        /// Who sleeps.
+        /// The worker that sleeps.
         worker: WorkerId,
     },
     /// A sleeping worker was woken.
     Woken {
-        /// Who woke.
+        /// The worker that woke.
         worker: WorkerId,
     },
 }
@@ -77,7 +77,7 @@ pub enum Violation {
     NotReady {
         /// The task, or what should have been one.
         task: usize,
-        /// Who got it.
+        /// The worker that got it.
         worker: WorkerId,
     },
     /// A task became ready, started or ended a second time.
@@ -149,7 +149,7 @@ pub enum Violation {
     WrongOrigin {
         /// The task.
         task: usize,
-        /// Who got it.
+        /// The worker that got it.
         worker: WorkerId,
         /// What the policy says.
         origin: Origin,
@@ -286,7 +286,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// What is handed over was released by the task that the same worker just ended; nobody steals from itself.
+    /// What is handed over was released by the task that the same worker just ended; no worker steals from itself.
     fn comes_from(
         &mut self,
         task: usize,
@@ -335,7 +335,7 @@ impl Checker<'_> {
     }
 
     fn end(&mut self, task: usize, worker: WorkerId) -> Result<(), Violation> {
-        // Time passes between the last event and this one: whoever was to be woken is awake by now.
+        // Time passes between the last event and this one: every worker that was to be woken is awake by now.
         if let Some(sleeper) = self.asleep.iter().position(|&asleep| asleep) {
             self.none_ready_for(WorkerId(sleeper as u16))?;
         }

@@ -14,7 +14,7 @@ use tanada_policy::{
 
 /// What is wrong with a policy that calls itself fcfs. Without an override: nothing.
 trait Fault: Send + Sync + 'static {
-    /// Whether a task that became ready on a worker wakes somebody.
+    /// Whether a task that became ready on a worker requests a wake-up.
     const WAKES: bool = true;
     /// Whether the newest task is taken instead of the oldest.
     const NEWEST_FIRST: bool = false;
@@ -160,7 +160,7 @@ fn a_lost_wake_up_is_found_where_workers_sleep() {
         const WAKES: bool = false;
     }
     refused::<LosesWakes>(Idleness::Sleep, SECOND_IS_LEFT_LYING);
-    // Who polls needs no wake-up: this is why the laws are tried both ways.
+    // A worker that polls needs no wake-up: this is why the laws are tried both ways.
     assert_eq!(verdict::<LosesWakes>(Idleness::Poll), Ok(()));
 }
 
@@ -206,8 +206,8 @@ fn a_forgotten_task_is_found() {
 
 #[test]
 fn a_theft_from_oneself_is_found() {
-    struct RobsItself;
-    impl Fault for RobsItself {
+    struct StealsFromItself;
+    impl Fault for StealsFromItself {
         fn origin(worker: WorkerId) -> Origin {
             Origin::Stolen(worker)
         }
@@ -217,7 +217,7 @@ fn a_theft_from_oneself_is_found() {
         worker: WorkerId(0),
         origin: Origin::Stolen(WorkerId(0)),
     };
-    refused::<RobsItself>(Idleness::Poll, violation);
+    refused::<StealsFromItself>(Idleness::Poll, violation);
 }
 
 #[test]

@@ -1,4 +1,7 @@
 //! Where the policies without a shared pool get tasks from: what they would take anyway goes through no queue.
+//!
+//! Policies are named here because each test states the exact origins under one policy's rule; what holds for every policy is tested for
+//! the whole registry in the other files.
 
 use tanada_laws::toy::{self, Idleness};
 use tanada_laws::{Event, Graph};

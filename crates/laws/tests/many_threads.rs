@@ -93,7 +93,7 @@ fn run<D: Dispatcher>(
                         let left = left.load(Ordering::Relaxed);
                         assert!(
                             begin.elapsed() < PATIENCE,
-                            "{left} tasks are left and nobody finds them"
+                            "{left} tasks are left and no worker finds them"
                         );
                         std::thread::yield_now();
                         continue;

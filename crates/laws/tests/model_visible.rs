@@ -1,5 +1,5 @@
-//! Under shuttle: no registered dispatcher ever has a task that nobody can see, not for a moment, while it moves from one of its queues to
-//! another. A worker that is about to sleep asks `may_have` at any time; a `false` that overlooks a task would lose a wake-up.
+//! Under shuttle: no registered dispatcher ever has a task that no worker can see, not for a moment, while it moves from one of its queues
+//! to another. A worker that is about to sleep asks `may_have` at any time; a `false` that overlooks a task would lose a wake-up.
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p tanada-laws --release --test model_visible`.
 #![allow(
@@ -41,7 +41,7 @@ impl Env for Here {
     fn wake(&mut self, _whom: Wake) {}
 }
 
-/// Tasks 1 to 5 belong to worker 0, in two T groups and T0; task 6 to nobody.
+/// Tasks 1 to 5 belong to worker 0, in two T groups and T0; task 6 to no worker.
 fn hints(task: u64) -> Hints {
     match task {
         6 => Hints::groups(1, 0),
@@ -84,10 +84,10 @@ fn always_one_left<D: Dispatcher>() {
     let here = Arc::clone(&dispatcher);
     let thief = thread::spawn(move || here.next(&mut local_2, &mut Here(WorkerId(2), 0)));
     for _ in 0..4 {
-        // Worker 0, because under some policies nobody else is given anything.
+        // Worker 0, because under some policies no other worker is given a task.
         assert!(
             dispatcher.may_have(WorkerId(0)),
-            "a task is inside and nobody can see it"
+            "a task is queued and no worker can see it"
         );
     }
 
@@ -110,7 +110,7 @@ fn always_one_left<D: Dispatcher>() {
     assert!(!dispatcher.may_have(WorkerId(0)), "nothing is left");
 }
 
-/// One task is inside, and nobody takes it: two workers send more to the same place, and it may have to be moved for that.
+/// One task is queued, and no worker takes it: two workers send more to the same place, and it may have to be moved for that.
 fn the_first_is_moved<D: Dispatcher>() {
     let placement = Placement::flat(WORKERS);
     let prepared = Prepared::of_graph(1, vec![1; 6], |_| None);
@@ -129,7 +129,7 @@ fn the_first_is_moved<D: Dispatcher>() {
     for _ in 0..3 {
         assert!(
             dispatcher.may_have(WorkerId(0)),
-            "a task is inside and nobody can see it"
+            "a task is queued and no worker can see it"
         );
     }
     let ended = senders.into_iter().map(|sender| sender.join());

@@ -3,9 +3,9 @@
 //! Only graphs without implied edges are run ([`Graph::reduce_edges`]): any other graph behaves as its reduction does, and there are 22
 //! times as many of them with seven tasks. (Random graphs, in `random_graphs.rs`, have implied edges too.)
 //!
-//! Up to five tasks the whole product of graphs, group assignments, durations, workers, places, seeds and kinds of idleness is run. With six
-//! and seven tasks every graph meets every policy, and some combinations of the rest, which rotate with the graph's index. `TANADA_FULL=1`
-//! runs the whole product there too (hours).
+//! Up to five tasks the whole product of graphs, group assignments, durations, workers, places, seeds and kinds of idleness is run. With
+//! six and seven tasks every graph meets every policy, and some combinations of the rest, which rotate with the graph's index.
+//! `TANADA_FULL=1` runs the whole product there too (hours).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

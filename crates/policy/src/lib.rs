@@ -9,8 +9,8 @@
 //! - [`registry`] lists the dispatchers by name.
 //!
 //! The other two kinds of policy (ARCHITECTURE.md) get a folder beside `dispatchers/`, and their trait a file in `seam/`, together with the
-//! first engine that calls them: `governors/` (how many cores, and hardware threads of each, work) and `deliveries/` (when the receiver of a
-//! message hears of it).
+//! first engine that calls them: `governors/` (how many cores, and hardware threads of each, work) and `deliveries/` (when the receiver of
+//! a message hears of it).
 //!
 //! How to add a dispatcher is described in `docs/policies.md`. A policy of another crate plugs in by type.
 #![forbid(unsafe_code)]
@@ -20,6 +20,6 @@ pub mod registry;
 mod seam;
 
 pub use dispatchers::{central, stealing};
-pub use seam::{Dispatcher, Env, Hints, Op, Origin, Prepared, Site, Wake, draw};
+pub use seam::{Access, Dispatcher, Env, Hints, Op, Origin, Prepared, Site, Wake, draw};
 pub use tanada_queues::Ready;
 pub use tanada_topology::{Placement, WorkerId};

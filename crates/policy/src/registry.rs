@@ -17,7 +17,7 @@ use crate::dispatchers::ts::Ts;
 use crate::dispatchers::ts_local::TsLocal;
 use crate::dispatchers::ts_sticky::TsSticky;
 
-/// The dispatcher that is taken natively where a user asks for groups and names none.
+/// The native default if a user asks for groups and names no dispatcher.
 pub const GROUPED_POLICY: &str = "ts-local";
 
 /// What the registry says of a dispatcher.
@@ -68,14 +68,14 @@ impl std::fmt::Display for UnknownPolicy {
 
 impl std::error::Error for UnknownPolicy {}
 
-/// The dispatcher [needs](Dispatcher::NEEDS_PREPARED) the graph beforehand, which the native engine does not have.
+/// The dispatcher [needs](Dispatcher::NEEDS_PREPARED) to know the graph before it runs, which the native engine does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotNative {
     name: String,
 }
 
 impl NotNative {
-    /// Of the dispatcher called `name`.
+    /// The error for the dispatcher called `name`.
     pub fn named(name: &str) -> Self {
         NotNative {
             name: name.to_owned(),
@@ -96,19 +96,19 @@ impl std::fmt::Display for NotNative {
 
 impl std::error::Error for NotNative {}
 
-/// Something generic over dispatchers that is to be done with one that is known by name only.
+/// A function that is generic over dispatchers, to be called with the type of a dispatcher that is known by name.
 pub trait Visitor {
-    /// What comes of it.
+    /// What it returns.
     type Out;
-    /// Does it with `D`.
+    /// Is called with the dispatcher `D` and its entry.
     fn visit<D: Dispatcher>(self, entry: &'static Entry) -> Self::Out;
 }
 
-/// Something generic over the rules of shared pools, such as building a [`Central`] that records its events.
+/// A function that is generic over the rules of shared pools, such as one that builds a [`Central`] which records its events.
 pub trait RuleVisitor {
-    /// What comes of it.
+    /// What it returns.
     type Out;
-    /// Does it with `R`.
+    /// Is called with the rule `R` and its entry.
     fn visit<R: Rule>(self, entry: &'static Entry) -> Self::Out;
 }
 
@@ -128,8 +128,8 @@ const fn entry<D: Dispatcher>(
     }
 }
 
-/// `central` lines name a [`Rule`], whose dispatcher is `Central<rule>`; `other` lines name a dispatcher. `, greedy = false` behind the type
-/// of a dispatcher that lets workers idle while tasks are ready.
+/// `central` lines name a [`Rule`], whose dispatcher is `Central<rule>`; `other` lines name a dispatcher. `, greedy = false` behind the
+/// type of a dispatcher that lets workers idle while tasks are ready.
 macro_rules! registry {
     (
         $(central $central:literal = $rule:ty $(, greedy = $central_greedy:literal)?: $about_central:literal;)*
@@ -140,23 +140,23 @@ macro_rules! registry {
             $(entry::<$type>($other, $about_other, false, true $(&& $other_greedy)?),)*
         ];
 
-        /// Does something with the dispatcher called `name`.
+        /// Calls `visitor` with the dispatcher called `name`.
         ///
         /// # Errors
-        /// When there is none; the error's text lists the right names.
+        /// If there is none; the error's text lists the registered names.
         pub fn with<V: Visitor>(name: &str, visitor: V) -> Result<V::Out, UnknownPolicy> {
             let entry = find(name)?;
             match entry.name {
                 $($central => Ok(visitor.visit::<Central<$rule>>(entry)),)*
                 $($other => Ok(visitor.visit::<$type>(entry)),)*
-                _ => unreachable!("`find` gives registered names only"),
+                _ => unreachable!("`find` returns registered names only"),
             }
         }
 
-        /// Does something with the rule of the dispatcher called `name`; `None` where it has no single pool and so no [`Rule`].
+        /// Calls `visitor` with the rule of the dispatcher called `name`; returns `None` if it has no single pool and so no [`Rule`].
         ///
         /// # Errors
-        /// When there is no such dispatcher.
+        /// If there is no such dispatcher.
         pub fn with_rule<V: RuleVisitor>(name: &str, visitor: V) -> Result<Option<V::Out>, UnknownPolicy> {
             let entry = find(name)?;
             match entry.name {
@@ -194,7 +194,7 @@ pub fn native() -> Vec<&'static Entry> {
 /// The entry of the dispatcher called `name`.
 ///
 /// # Errors
-/// When there is none; the error's text lists the right names.
+/// If there is none; the error's text lists the registered names.
 pub fn find(name: &str) -> Result<&'static Entry, UnknownPolicy> {
     ALL.iter()
         .find(|entry| entry.name == name)
@@ -203,10 +203,10 @@ pub fn find(name: &str) -> Result<&'static Entry, UnknownPolicy> {
         })
 }
 
-/// Does something with every dispatcher, in order.
+/// Calls `visitor` with every dispatcher, in order.
 ///
 /// # Panics
-/// Where the visitor does.
+/// If the visitor does.
 pub fn for_each<V: Visitor + Clone>(visitor: V) -> Vec<V::Out> {
     ALL.iter()
         .map(|entry| with(entry.name, visitor.clone()).expect("the name is registered"))

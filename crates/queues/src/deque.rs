@@ -1,22 +1,22 @@
-//! The deque of one worker: its owner works at the new end, thieves take from the old end.
+//! The deque of one worker: its owner pushes and pops at the new end, thieves take from the old end.
 //!
 //! The algorithm is Chase and Lev's ("Dynamic circular work-stealing deque", SPAA 2005) in the C11 form of Lê, Pop, Cohen and Zappa
 //! Nardelli ("Correct and efficient work-stealing for weak memory models", PPoPP 2013), with three differences:
 //!
 //! - it synchronises by ordered accesses and has no bare fence: the store of `bottom` and the load of `top` in `pop`, and the loads of
-//!   `top` and `bottom` in `steal`, are `SeqCst`, which gives the argument below without one;
-//! - a slot is one `AtomicU64` that holds a whole task, so a thief may read a slot that the owner overwrites: it gets some word, and
-//!   finds out by its failing exchange of `top` that the word is not its own. No data race, hence nothing volatile;
+//!   `top` and `bottom` in `steal`, are `SeqCst`, which is enough for the argument below;
+//! - a slot is one `AtomicU64` that holds a whole task, so a thief may read a slot while the owner overwrites it: the thief gets some
+//!   word, and its exchange of `top` then fails. There is no data race, hence no volatile access;
 //! - outgrown buffers are kept until the deque is dropped (together they are no larger than the last one), so a thief never reads
-//!   freed memory and nobody counts readers.
+//!   freed memory and no count of readers is needed.
 //!
 //! **Why no task is taken twice.** Task `i` is taken by a thief that moves `top` from `i` to `i + 1`, which only one can. The owner takes
 //! `i` without touching `top` only if it read `top < i` after it had stored `bottom = i`. Suppose that a thief moves `top` from `i` too: it
 //! loaded `top = i`, then a `bottom > i`. It did not see the owner's store, so in the total order its load of `bottom` comes before that
-//! store; its load of `top`, and the exchange that made `top = i`, come earlier still; so the owner's later load of `top` gives `i` or
-//! more, against what was supposed. For the last task (`top = i`) the owner exchanges `top` as a thief does.
+//! store; its load of `top`, and the exchange that made `top = i`, come earlier still; so the owner's later load of `top` returns `i` or
+//! more, which contradicts `top < i`. For the last task (`top = i`) the owner exchanges `top` as a thief does.
 //!
-//! **Why the word is the right one.** Where the exchange from `i` succeeds, `top` was `i` all the time since it was read. The owner
+//! **Why the word is the right one.** If the exchange from `i` succeeds, `top` was `i` all the time since it was read. The owner
 //! overwrites the slot of `i` only after it read `top > i` (acquire), thus after that exchange (release).
 
 use std::cell::Cell;
@@ -32,7 +32,7 @@ use crate::{Padded, Ready};
 /// Slots of the first buffer; every next one has twice as many. loom explores growth with few operations.
 const FIRST_CAPACITY: usize = if cfg!(loom) { 2 } else { 32 };
 
-/// How often a buffer can grow: the last one would have 2^30 slots.
+/// The most buffers of one deque: the last one would have 2^30 slots.
 const BUFFERS: usize = 26;
 
 struct Shared {
@@ -40,7 +40,7 @@ struct Shared {
     top: Padded<AtomicU64>,
     /// One more than the index of the newest task. Written by the owner only.
     bottom: Padded<AtomicU64>,
-    /// Which buffer is in use. Written by the owner only.
+    /// Index of the buffer in use. Written by the owner only.
     current: AtomicUsize,
     /// The buffers made so far. A task's slot in a buffer is its index mod the buffer's length, a power of two.
     buffers: [OnceLock<Box<[AtomicU64]>>; BUFFERS],
@@ -99,13 +99,13 @@ pub fn deque() -> (Owner, Stealer) {
     (owner, Stealer { shared })
 }
 
-/// The owner's side of a deque. There is one, it can move between threads but not be shared, and what changes the deque takes
+/// The owner's side of a deque. There is one. It can move between threads but not be shared, and all functions that change the deque take
 /// `&mut`: safe code cannot use it from two threads.
 pub struct Owner {
     shared: Arc<Shared>,
     /// The buffer in use.
     buffer: usize,
-    /// A value that `top` had: `top` is at least that. Saves reading the thieves' cache line at every push.
+    /// An earlier value of `top`, which is at least that now. Saves reading the thieves' cache line at every push.
     top_seen: u64,
     one_thread: PhantomData<Cell<()>>,
 }
@@ -148,7 +148,7 @@ impl Owner {
     #[inline]
     pub fn pop(&mut self) -> Option<Ready> {
         let bottom = self.shared.bottom.0.load(Ordering::Relaxed);
-        // `top` only grows: what looks empty here is empty. An idle worker that asks again and again writes nothing.
+        // `top` only grows, so a deque that looks empty here is empty. An idle worker that asks again and again writes nothing.
         if self.shared.top.0.load(Ordering::Relaxed) >= bottom {
             return None;
         }
@@ -159,7 +159,7 @@ impl Owner {
         if top < newest {
             return Some(self.take(newest));
         }
-        // The last task: whoever moves `top` has it. The deque is empty afterwards in any case.
+        // The last task: the thread that moves `top` has it. The deque is empty afterwards in any case.
         let won = top == newest
             && self
                 .shared
@@ -182,12 +182,12 @@ impl Owner {
         unsafe { Ready::from_word(word) }
     }
 
-    /// How many tasks there are.
+    /// Returns the number of tasks.
     pub fn len(&self) -> usize {
         self.shared.len()
     }
 
-    /// Whether there is no task.
+    /// Returns whether there is no task.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.shared.len() == 0
@@ -200,12 +200,12 @@ impl std::fmt::Debug for Owner {
     }
 }
 
-/// What came of an attempt to steal.
+/// The result of an attempt to steal.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Steal {
     /// There was nothing.
     Empty,
-    /// Somebody else was faster; there may be more.
+    /// Another thread was faster; there may be more.
     Retry,
     /// The oldest task is there, but [`Stealer::steal_if`]'s condition refused it.
     Refused,
@@ -220,14 +220,14 @@ pub struct Stealer {
 }
 
 impl Stealer {
-    /// Tries once to take the oldest task. Lock-free: a `Retry` means that somebody else took one.
+    /// Tries once to take the oldest task. Lock-free: a `Retry` means that another thread took one.
     #[inline]
     pub fn steal(&self) -> Steal {
         self.steal_if(|_| true)
     }
 
-    /// As [`Stealer::steal`], but first shows the digest of the oldest task to `accept`, which may refuse it. A task that is taken is
-    /// the one whose digest was shown. (Paper 5's conditional take.)
+    /// As [`Stealer::steal`], but first calls `accept` with the digest of the oldest task, and takes the task only if that returns true.
+    /// The task that is taken is the one with that digest. (Paper 5's conditional take.)
     #[inline]
     pub fn steal_if(&self, accept: impl FnOnce(u16) -> bool) -> Steal {
         let top = self.shared.top.0.load(Ordering::SeqCst);
@@ -254,28 +254,28 @@ impl Stealer {
         }
     }
 
-    /// The word in the slot of index `top`, which was just read, if there is a task at that index. It is that task's word unless `top`
-    /// moved meanwhile; then it can be any, also zero (a newer buffer has no task at an index that was taken before it was made).
+    /// Returns the word in the slot of index `top`, which was just read, if there is a task at that index. It is that task's word unless
+    /// `top` has moved meanwhile; then it can be any word, also zero (a newer buffer has no word for a task that was taken before).
     #[inline]
     fn word_at(&self, top: u64) -> Option<u64> {
         total_order();
         if top >= self.shared.bottom.0.load(Ordering::SeqCst) {
             return None;
         }
-        // After `bottom`: who pushed this task had made its buffer before.
+        // After `bottom`: the owner made this task's buffer before it pushed the task.
         let slots = self
             .shared
             .slots(self.shared.current.load(Ordering::Acquire));
         Some(slot(slots, top).load(Ordering::Relaxed))
     }
 
-    /// How many tasks there were at some moment during the call.
+    /// Returns the number of tasks at some moment during the call.
     #[inline]
     pub fn len(&self) -> usize {
         self.shared.len()
     }
 
-    /// Whether there was no task at some moment during the call. `SeqCst`: see the crate's promise to sleepers.
+    /// Returns whether there was no task at some moment during the call. `SeqCst`: see the crate's promise to sleepers.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,4 +1,4 @@
-//! A first-in first-out queue that anyone may put into and take from.
+//! A first-in first-out queue for any number of threads on both sides.
 
 use std::collections::VecDeque;
 
@@ -6,17 +6,17 @@ use crate::Ready;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, total_order};
 
-/// The queue of tasks that became ready outside any worker.
+/// The queue of tasks that became ready outside of any worker.
 pub type Injector = Fifo;
 
-/// The queue of tasks that were sent to one worker. Others may take from it where the policy lets them: a worker that runs a long
-/// task must not keep its mail from idle ones. That is why it is no single-receiver queue.
+/// The queue of tasks that were sent to one worker. Other workers may take from it if the policy lets them, so that mail to a worker
+/// which runs a long task does not wait while others are idle. That is why it is no single-receiver queue.
 pub type Mailbox = Fifo;
 
 /// A shared FIFO: a lock around a ring, with the length beside it in an atomic.
 ///
-/// A lock, because it is obviously right and because these queues are not on the hot path: work that a worker makes goes through its
-/// own deque. What is hot is to find the queue *empty*, and that takes no lock.
+/// A lock is obviously right, and these queues are not on the hot path: work that a worker makes goes through its own deque. Only finding
+/// the queue *empty* is hot, and that takes no lock.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 pub struct Fifo {
@@ -26,7 +26,7 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// An empty queue.
+    /// Makes an empty queue.
     pub fn new() -> Self {
         Self::default()
     }
@@ -42,7 +42,7 @@ impl Fifo {
         total_order();
     }
 
-    /// Takes the oldest task. Takes no lock when there is none.
+    /// Takes the oldest task. Takes no lock if there is none.
     #[inline]
     pub fn pop(&self) -> Option<Ready> {
         if self.is_empty() {
@@ -59,14 +59,14 @@ impl Fifo {
         task
     }
 
-    /// How many tasks there were at some moment during the call. Takes no lock.
+    /// Returns the number of tasks at some moment during the call. Takes no lock.
     #[inline]
     pub fn len(&self) -> usize {
         total_order();
         self.length.load(Ordering::SeqCst)
     }
 
-    /// Whether there was no task at some moment during the call. `SeqCst`: see the crate's promise to sleepers.
+    /// Returns whether there was no task at some moment during the call. `SeqCst`: see the crate's promise to sleepers.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -3,23 +3,25 @@
 //! This crate knows no policy and no engine. A queue moves [`Ready`] values: each stands for one task that is ready to run, is one
 //! word long and cannot be copied, so a task that went into a queue comes out of it once.
 //!
-//! | queue | puts in | takes out | order |
+//! | queue | who puts in | who takes out | order |
 //! |---|---|---|---|
 //! | [`deque`](deque()) | its [`Owner`] | its [`Owner`] | newest first |
 //! | | | any [`Stealer`] | oldest first |
-//! | [`Injector`], [`Mailbox`] | anyone | anyone | oldest first |
-//! | [`Slot`] | anyone, while it is empty | anyone | holds one |
+//! | [`Injector`], [`Mailbox`] | any thread | any thread | oldest first |
+//! | [`Slot`] | any thread, while it is empty | any thread | holds one |
 //!
 //! # What every queue promises to a worker that wants to sleep
 //!
 //! A push makes its task visible by a `SeqCst` write, and `is_empty` reads by `SeqCst` loads. So in the single total order of `SeqCst`
-//! operations, an `is_empty` after a push answers `false` unless somebody has taken, or is just taking, that task. That is one half of
+//! operations, an `is_empty` after a push returns false, unless another thread has taken the task or is taking it. That is one half of
 //! the protocol by which no wake-up is lost (Dekker's pattern):
 //!
-//! - who makes work: **push** (`SeqCst` write), then **load the number of sleepers** (`SeqCst`), and wake one if there is any;
-//! - who sleeps: **announce it** (`SeqCst` read-modify-write of that number), then ask **`is_empty`** of all queues, and only then sleep.
+//! - the thread that makes work **pushes** (`SeqCst` write), then **loads the number of sleepers** (`SeqCst`), and wakes one if there is
+//!   any;
+//! - the worker that wants to sleep **announces it** (`SeqCst` read-modify-write of that number), then calls **`is_empty`** of all queues,
+//!   and only then sleeps.
 //!
-//! Whichever of the two writes comes first in the total order, the other side's load sees it.
+//! Whichever of the two writes comes first in the total order, the other thread's load sees it.
 
 #![deny(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! Cache lines of one's own.
+//! Values on cache lines of their own.
 
-/// Keeps a value on cache lines (pairs of lines, as they are prefetched) of its own, so that whoever writes it does not take away a
-/// neighbour's line.
+/// A value on cache lines of its own, so that writing it does not invalidate a neighbour's line. (On a pair of lines: processors prefetch
+/// pairs.)
 #[repr(align(128))]
 #[derive(Debug, Default)]
 pub struct Padded<T>(pub T);

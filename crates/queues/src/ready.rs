@@ -7,24 +7,24 @@ pub const HANDLE_BITS: u32 = 48;
 
 /// A task that is ready to run: 48 bits of the engine's handle and a 16-bit *digest* of its hint.
 ///
-/// A `Ready` is the right to run its task once. It can be neither copied nor made up by safe code: a policy can only hand on what an
-/// engine gave to it, so no policy, however wrong, can run a task twice or run one that does not exist. (It can lose one by dropping
-/// it; engines report that as an error.)
+/// A `Ready` is the right to run its task once. Safe code can neither copy nor make one: a policy can only hand on what an engine has
+/// passed to it. So no policy, however wrong, can run a task twice or run one that does not exist. (It can lose one by dropping it;
+/// engines report that as an error.)
 ///
-/// The digest is what a thief may see of a task before it owns it: T mod 2^16 of a task with groups, else its depth.
+/// A thief may read the digest of a task that it does not own yet. The digest is T mod 2^16 of a task with groups, else the depth.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "dropping a Ready loses its task"]
 pub struct Ready(NonZeroU64);
 
 impl Ready {
-    /// Makes the word for a task.
+    /// Makes the right to run a task.
     ///
     /// # Safety
     /// `handle` must name a task of the engine that this `Ready` will come back to, that task must be ready, and no other `Ready` for
     /// the same readiness of that task may exist.
     ///
     /// # Panics
-    /// Where `handle` is 0 or does not fit into 48 bits.
+    /// If `handle` is 0 or does not fit into 48 bits.
     #[inline]
     pub unsafe fn new(handle: u64, digest: u16) -> Self {
         assert!(
@@ -36,25 +36,25 @@ impl Ready {
         Ready(NonZeroU64::new(word).expect("the handle is not 0"))
     }
 
-    /// The engine's handle of the task.
+    /// Returns the engine's handle of the task.
     #[inline]
     pub fn handle(&self) -> u64 {
         self.0.get() >> 16
     }
 
-    /// The 16-bit digest of the task's hint.
+    /// Returns the 16-bit digest of the task's hint.
     #[inline]
     pub fn digest(&self) -> u16 {
         digest_of(self.0)
     }
 
-    /// The word itself, for a slot of a queue. The right to run the task goes into the word.
+    /// Turns the right into a word, for a slot of a queue.
     #[inline]
     pub(crate) fn into_word(self) -> NonZeroU64 {
         self.0
     }
 
-    /// Takes the right back out of a slot.
+    /// Turns a word back into the right.
     ///
     /// # Safety
     /// `word` came from [`Ready::into_word`] and is turned back only once.
@@ -64,7 +64,7 @@ impl Ready {
     }
 }
 
-/// The digest in a word that was read from a slot, without the right to its task.
+/// Returns the digest in a word that was read from a slot. The reader need not have the right to the task.
 #[inline]
 pub(crate) fn digest_of(word: NonZeroU64) -> u16 {
     (word.get() & 0xffff) as u16

@@ -6,10 +6,10 @@ use crate::Ready;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::total_order;
 
-/// Room for one task, on a cache line of its own: anyone may put one in while it is empty, anyone may take it out.
+/// Room for one task, on a cache line of its own. Any thread may put a task in while it is empty, and any thread may take it out.
 ///
-/// Handing a task to another core costs one transfer of this line, where a locked queue costs one for the lock and more for what it
-/// protects. Both directions are one exchange of one word: there is nothing that could be seen half done.
+/// Handing a task to another core costs one transfer of this line; a locked queue costs one for the lock and more for what it protects.
+/// Both directions are one exchange of one word, so no thread can see anything half done.
 #[repr(align(128))]
 #[derive(Debug)]
 pub struct Slot(AtomicU64);
@@ -21,7 +21,7 @@ impl Default for Slot {
 }
 
 impl Slot {
-    /// An empty slot.
+    /// Makes an empty slot.
     pub fn new() -> Self {
         Slot(AtomicU64::new(0))
     }
@@ -31,7 +31,7 @@ impl Slot {
     /// The task is visible to every `is_empty` that follows in the total order of `SeqCst` operations.
     ///
     /// # Errors
-    /// Gives the task back where the slot is full.
+    /// Returns the task if the slot is full.
     #[inline]
     pub fn put(&self, task: Ready) -> Result<(), Ready> {
         let word = task.into_word();
@@ -46,25 +46,25 @@ impl Slot {
         }
     }
 
-    /// Takes the task out. Writes nothing when there is none.
+    /// Takes the task out, if there is one; otherwise writes nothing.
     #[inline]
     pub fn take(&self) -> Option<Ready> {
         if self.is_empty() {
             return None;
         }
         let word = NonZeroU64::new(self.0.swap(0, Ordering::SeqCst))?;
-        // SAFETY: words that are not 0 are put in by `put` only, from `into_word`; the swap took it out, so nobody else gets it.
+        // SAFETY: words that are not 0 are put in by `put` only, from `into_word`; the swap took it out, so no other thread gets it.
         Some(unsafe { Ready::from_word(word) })
     }
 
-    /// The digest of the task inside, if there is one: of a task that somebody else may be taking.
+    /// Returns the digest of the task inside, if there is one. Another thread may take the task meanwhile.
     #[inline]
     pub fn digest(&self) -> Option<u16> {
         total_order();
         NonZeroU64::new(self.0.load(Ordering::SeqCst)).map(crate::ready::digest_of)
     }
 
-    /// Whether there was no task at some moment during the call. `SeqCst`: see the crate's promise to sleepers.
+    /// Returns whether there was no task at some moment during the call. `SeqCst`: see the crate's promise to sleepers.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.digest().is_none()

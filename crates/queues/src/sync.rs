@@ -1,8 +1,8 @@
 //! One set of names for `std`, `loom` and `shuttle`, so that the code that runs is the code that is model-checked.
 //!
-//! `RUSTFLAGS="--cfg loom"` selects loom, `--cfg shuttle` selects shuttle; otherwise atomics and threads are `std`'s and the lock is
+//! `RUSTFLAGS="--cfg loom"` selects loom, `--cfg shuttle` selects shuttle. Otherwise atomics and threads are `std`'s and the lock is
 //! `parking_lot`'s, which spins for about a microsecond and then parks: with 64 workers on two processors the holder of a lock is
-//! often not running, and whoever waits must give its processor up.
+//! often not running, so a waiting thread must give up its processor.
 
 /// Atomics, all orders.
 pub mod atomic {
@@ -46,24 +46,24 @@ pub use shuttle::sync::Arc;
 #[cfg(not(any(loom, shuttle)))]
 pub use std::sync::Arc;
 
-/// A lock that parks whoever waits for long. A panic while it is held does not poison it.
+/// A lock that parks threads that wait for long. A panic while it is held does not poison it.
 #[derive(Debug, Default)]
 pub struct Mutex<T>(imp::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// An unlocked lock around `value`.
+    /// Makes an unlocked lock around `value`.
     pub fn new(value: T) -> Self {
         Mutex(imp::Mutex::new(value))
     }
 
-    /// Waits for the lock.
+    /// Waits for the lock and takes it.
     #[cfg(not(any(loom, shuttle)))]
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock()
     }
 
-    /// Waits for the lock.
+    /// Waits for the lock and takes it.
     #[cfg(any(loom, shuttle))]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0
@@ -81,12 +81,12 @@ pub fn spin_loop() {
     thread::yield_now();
 }
 
-/// Nothing, except under loom: there a `fence(SeqCst)`.
+/// Does nothing, except under loom: there it is a `fence(SeqCst)`.
 ///
 /// The queues order themselves by `SeqCst` loads and stores, which have a place in one total order. loom treats such an access as
-/// acquire-release only (it models `fence(SeqCst)` fully), and would report executions that the language forbids. A call stands
-/// after each `SeqCst` store and before each `SeqCst` load whose place in the total order an argument uses. Outside loom there is no
-/// fence: it would be redundant, and ThreadSanitizer does not understand fences.
+/// acquire-release only (it models `fence(SeqCst)` fully), and would report executions that the language forbids. So this is called
+/// after each `SeqCst` store and before each `SeqCst` load whose place in the total order some argument uses. Outside of loom there is
+/// no fence: it would be redundant, and ThreadSanitizer does not understand fences.
 #[inline(always)]
 pub fn total_order() {
     #[cfg(loom)]

@@ -20,7 +20,7 @@ pub enum ReportError {
     Json(#[from] serde_json::Error),
     /// There is no `schema` key.
     #[error(
-        "this JSON has no key `schema`, so it is no report; a report starts with \"schema\": \"{SCHEMA}\""
+        "this JSON has no key `schema`, so it is not a report; a report starts with \"schema\": \"{SCHEMA}\""
     )]
     NoSchema,
     /// The report has another version.
@@ -44,7 +44,8 @@ pub enum ReportError {
 
 /// Reads a report and checks it with [`validate`].
 ///
-/// # Errors The text is not JSON or lacks a key, or the report has another version or contradicts itself.
+/// # Errors
+/// The text is not JSON or lacks a key, or the report has another version or contradicts itself.
 pub fn from_json(text: &str) -> Result<Report, ReportError> {
     // The version is checked first, because a later version may have keys that are unknown here.
     #[derive(Deserialize)]
@@ -64,7 +65,8 @@ pub fn from_json(text: &str) -> Result<Report, ReportError> {
 
 /// Writes a report as one line of JSON.
 ///
-/// # Errors [`validate`] refuses the report, so that nothing unreadable is written.
+/// # Errors
+/// [`validate`] refuses the report, so that nothing unreadable is written.
 pub fn to_json(report: &Report) -> Result<String, ReportError> {
     validate(report)?;
     Ok(serde_json::to_string(report)?)
@@ -75,7 +77,8 @@ pub fn to_json(report: &Report) -> Result<String, ReportError> {
 ///
 /// Takes one pass over all events.
 ///
-/// # Errors The first contradiction, with the run or timeline in which it is.
+/// # Errors
+/// The first contradiction, with the run or timeline in which it is.
 pub fn validate(report: &Report) -> Result<(), ReportError> {
     if report.schema != SCHEMA {
         return Err(ReportError::Version {

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_is_told_with_its_cause() {
+    fn a_gain_is_reported_with_its_cause() {
         let (fcfs, ts) = (
             run("fcfs", 2.0, 20e3, 300.0, 0.98),
             run("ts", 1.0, 8e3, 600.0, 0.92),
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn one_repeat_gives_no_verdict_and_that_is_said_once() {
+    fn one_repeat_has_no_verdict_which_is_reported_once() {
         let once = |policy, seconds| RunResult {
             seconds: Seconds::of(&[seconds]),
             ..run(policy, 1.0, 20e3, 300.0, 0.98)

@@ -41,7 +41,8 @@ const SECURITY_POLICY: &str =
 ///
 /// Its size is about 1 MB plus 25 bytes an event. Charts are drawn when they come into view.
 ///
-/// # Errors [`validate`] refuses the report.
+/// # Errors
+/// [`validate`] refuses the report.
 pub fn to_html(report: &Report) -> Result<String, ReportError> {
     validate(report)?;
     let mut page = String::with_capacity(ECHARTS.len() + 100_000);

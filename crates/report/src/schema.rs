@@ -289,7 +289,8 @@ impl Timeline {
     /// Returns the index of `name` in [`Timeline::names`], to which it is added if it is new. Costs a search through all names: call it
     /// once a stage, not once a task.
     ///
-    /// # Panics If there are 2^32 names already.
+    /// # Panics
+    /// If there are 2^32 names already.
     pub fn intern(&mut self, name: &str) -> u32 {
         let index = self
             .names

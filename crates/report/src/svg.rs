@@ -33,7 +33,8 @@ pub fn to_svg_gantt(timeline: &Timeline, colour_by: ColourBy) -> String {
 /// Neighbouring tasks of one colour with a gap below a quarter of a pixel are drawn as one bar, which looks the same and keeps the file
 /// small. Tasks narrower than a pixel are never left out.
 ///
-/// # Panics If [`crate::validate`] would refuse the timelines.
+/// # Panics
+/// If [`crate::validate`] would refuse the timelines.
 pub fn to_svg_gantts(timelines: &[&Timeline], colour_by: ColourBy) -> String {
     let classes = Classes::of(colour_by, timelines);
     let longest = timelines

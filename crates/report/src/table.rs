@@ -43,7 +43,7 @@ fn empty(lines: bool) -> Table {
     if lines {
         table.load_style(presets::UTF8_FULL_CONDENSED);
     } else {
-        table.load_style(presets::NOTHING).force_no_tty();
+        table.load_style(presets::NOTHING);
     }
     table
 }

@@ -92,7 +92,8 @@ impl fmt::Display for GraphError {
             }
             GraphError::SurplusResolve { task } => write!(
                 f,
-                "a resolve too many of task {task}: it has no unresolved count left (count the resolves, or register it with a higher count)"
+                "a resolve too many of task {task}: it has no unresolved count left \
+                 (count the resolves, or register it with a higher count)"
             ),
             GraphError::Cancelled => {
                 f.write_str("the graph was cancelled before all of its tasks had run")

@@ -43,7 +43,6 @@
 mod error;
 #[allow(unsafe_code)]
 mod executable;
-#[allow(unsafe_code)]
 mod graph;
 mod marks;
 mod observer;

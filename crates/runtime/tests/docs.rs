@@ -1,4 +1,4 @@
-//! What the documents quote is what the examples hold.
+//! What the documents quote is what the examples hold, and the places in the code that the crate's README names exist.
 //!
 //! A line `<!-- example: PATH -->` in a document says that the code block after it is the file at PATH (from the root of the
 //! workspace), without the comments and attributes at the file's beginning. With `TANADA_BLESS=1` this test writes the blocks anew
@@ -89,4 +89,42 @@ fn a_changed_quote_is_noticed() {
     assert_eq!(renewed(right, example), (right.to_owned(), 1));
     let wrong = right.replace("main", "start");
     assert_eq!(renewed(&wrong, example), (right.to_owned(), 1));
+}
+
+/// The places `file:function` that a text names between backticks.
+fn places(text: &str) -> Vec<(&str, &str)> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted
+        .filter_map(|quote| quote.split_once(".rs:"))
+        .collect()
+}
+
+/// Whether no function of that name is defined in `source`.
+fn missing(source: &str, function: &str) -> bool {
+    !["(", "<"]
+        .iter()
+        .any(|end| source.contains(&format!("fn {function}{end}")))
+}
+
+#[test]
+fn the_readme_names_places_that_exist() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = read(&folder.join("README.md"));
+    let places = places(&readme);
+    assert!(places.len() > 30, "{} places", places.len());
+    for (file, function) in places {
+        let source = read(&folder.join("src").join(format!("{file}.rs")));
+        assert!(
+            !missing(&source, function),
+            "README.md names {file}.rs:{function}, which is not there"
+        );
+    }
+}
+
+#[test]
+fn a_place_that_is_gone_is_noticed() {
+    let text = "It starts (`worker/a.rs:run`), see `b.rs` and `c`.";
+    assert_eq!(places(text), [("worker/a", "run")]);
+    assert!(!missing("pub fn run(&self) {", "run"));
+    assert!(missing("fn runs() {}", "run"));
 }

@@ -475,6 +475,28 @@ fn a_count_too_large_is_refused_before_anything_is_registered() {
 }
 
 #[test]
+fn a_closure_that_never_runs_is_dropped() {
+    for_all(|pool| {
+        let kept = std::sync::Arc::new(());
+        // In the node, and in a box.
+        let register = |s: &tanada_runtime::Scope<'_>, count| {
+            let (small, large) = (kept.clone(), (kept.clone(), [0_u64; 20]));
+            s.task("small").count(count).register(|_| drop(small));
+            s.task("large").count(count).register(|_| drop(large));
+        };
+        let left = pool.scope(|s| register(s, 1)).unwrap_err();
+        assert!(matches!(left, GraphError::Unresolved { .. }), "{left}");
+        assert_eq!(std::sync::Arc::strong_count(&kept), 1);
+        let cancelled = pool.scope(|s| {
+            s.cancel();
+            register(s, 0);
+        });
+        assert_eq!(cancelled, Err(GraphError::Cancelled));
+        assert_eq!(std::sync::Arc::strong_count(&kept), 1);
+    });
+}
+
+#[test]
 fn it_is_too_late_to_wait_once_ready() {
     let pool = Pool::builder().workers(1).build().unwrap();
     pool.scope(|s| {

@@ -3,11 +3,18 @@
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId, registry};
 use tanada_runtime::{GraphError, Pool, TemplateBuilder};
+
+/// A pool goes through `catch_unwind` without `AssertUnwindSafe`, and may be used from any thread.
+const _: () = {
+    const fn is_unwind_safe<T: UnwindSafe + RefUnwindSafe + Send + Sync>() {}
+    is_unwind_safe::<Pool>();
+};
 
 fn count_on(pool: &Pool) -> usize {
     let ran = AtomicUsize::new(0);

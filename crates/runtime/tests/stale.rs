@@ -59,7 +59,9 @@ impl Dispatcher for Holds {
     fn inject<E: Env>(&self, env: &mut E, task: Ready) {
         let user = env.hints(&task).user;
         self.0.lock().push((task, user));
-        env.wake(tanada_policy::Wake::Anyone);
+        // `Anyone` may mean the worker that must not take it, which then searches in vain while the other one sleeps.
+        let taker = WorkerId(u16::from(user != OUTER));
+        env.wake(tanada_policy::Wake::This(taker));
     }
     fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
         self.inject(env, task);

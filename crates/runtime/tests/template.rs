@@ -4,6 +4,9 @@ mod wavefront;
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tanada_laws::{Graph, model};
+use tanada_policy::registry::{self, Entry, Visitor};
+use tanada_policy::{Dispatcher, Hints, Placement, WorkerId};
 use tanada_runtime::{Pool, Recorder, SGroup, TGroup, TemplateBuilder};
 use wavefront::{COLUMNS, Grid, ROWS, expected, wavefront};
 
@@ -102,7 +105,7 @@ fn grids(number: usize) -> Vec<Grid> {
 fn every_argument_gets_one_run_whatever_the_policy_and_the_room() {
     let template = wavefront();
     let expected = expected();
-    for entry in tanada_policy::registry::native() {
+    for entry in registry::native() {
         for (workers, rooms, runs) in [(1, 1, 5), (2, 2, 0), (2, 2, 1), (3, 2, 9), (4, 7, 20)] {
             let pool = Pool::builder()
                 .workers(workers)
@@ -235,9 +238,34 @@ fn as_many_runs_go_on_at_a_time_as_there_is_room_for() {
     instance.run_each(&pool, &[(); 6]).expect("runs that end");
 }
 
+/// The order in which one worker runs tasks 1 to 4, which one task releases and which are declared in this order, by the policy's model.
+/// A policy that takes the newest first is handed the last declared first (`Dispatcher::NEWEST_FIRST`).
+fn order_of_four(policy: &'static str) -> Vec<u64> {
+    struct NewestFirst;
+    impl Visitor for NewestFirst {
+        type Out = bool;
+        fn visit<D: Dispatcher>(self, _entry: &'static Entry) -> bool {
+            D::NEWEST_FIRST
+        }
+    }
+    let newest_first = registry::with(policy, NewestFirst).expect("the name is registered");
+    let one = Placement::flat(1);
+    let mut model = model(policy, &Graph::default(), &one, 0).expect("every policy has a model");
+    let mut released = [1, 2, 3, 4];
+    if newest_first {
+        released.reverse();
+    }
+    for task in released {
+        model.ready(WorkerId(0), task, Hints::default());
+    }
+    std::iter::from_fn(|| model.next(WorkerId(0))).collect()
+}
+
 #[test]
-fn of_what_one_task_releases_the_first_declared_runs_first() {
-    for entry in tanada_policy::registry::native() {
+fn released_tasks_run_in_the_order_that_the_policy_s_rule_says() {
+    assert_eq!(order_of_four("random-steal"), [1, 2, 3, 4], "program order");
+    assert_eq!(order_of_four("lcfs"), [4, 3, 2, 1], "its rule");
+    for entry in registry::native() {
         let seen = Mutex::new(Vec::new());
         let mut builder = TemplateBuilder::<()>::new();
         let first = builder.task("first", 0, |(), _| ());
@@ -254,46 +282,59 @@ fn of_what_one_task_releases_the_first_declared_runs_first() {
             .expect("a pool");
         let mut instance = builder.build().expect("no cycle").instance();
         instance.run(&pool, &()).expect("a run that ends");
-        let mut expected = vec![1, 2, 3, 4];
-        if ["lcfs", "slifo"].contains(&entry.name) {
-            expected.reverse(); // their rule: the newest
-        }
-        assert_eq!(*seen.lock(), expected, "{}", entry.name);
+        assert_eq!(*seen.lock(), order_of_four(entry.name), "{}", entry.name);
     }
 }
 
+/// A grid in which each task waits for its left and its upper neighbour, none of which another edge implies: so counts of 2.
 #[test]
 fn counts_are_right_again_after_a_run_that_failed_half_way() {
+    const SIDE: usize = 8;
     let failing = std::sync::atomic::AtomicBool::new(true);
-    let mut builder = TemplateBuilder::<AtomicU64>::new();
-    let mut before = builder.task("task", 0, |ran: &AtomicU64, _| {
-        ran.fetch_add(1, Ordering::Relaxed);
-    });
-    for index in 1..40 {
-        let failing = &failing;
-        let next = builder.task("task", index, move |ran: &AtomicU64, _| {
-            assert!(index != 20 || !failing.load(Ordering::Relaxed), "half way");
-            ran.fetch_add(1, Ordering::Relaxed);
+    let ran = [const { AtomicU64::new(0) }; SIDE * SIDE];
+    let mut builder = TemplateBuilder::<()>::new();
+    let mut ids = Vec::new();
+    for at in 0..SIDE * SIDE {
+        let (failing, ran) = (&failing, &ran);
+        let neighbours = [
+            (!at.is_multiple_of(SIDE)).then(|| at - 1),
+            at.checked_sub(SIDE),
+        ];
+        let earlier: Vec<usize> = neighbours.into_iter().flatten().collect();
+        let waits_for = earlier.clone();
+        let id = builder.task("task", at as u64, move |(), _| {
+            let fails = failing.load(Ordering::Relaxed);
+            for &earlier in &waits_for {
+                let sooner = ran[earlier].load(Ordering::Relaxed);
+                assert!(
+                    fails || sooner > ran[at].load(Ordering::Relaxed),
+                    "{at} before {earlier}"
+                );
+            }
+            assert!(!fails || at != SIDE * SIDE / 2 + SIDE / 2, "half way");
+            ran[at].fetch_add(1, Ordering::Relaxed);
         });
-        let side = builder.task("side", index, |_, _| ());
-        builder
-            .edge(before, next)
-            .edge(before, side)
-            .edge(side, next);
-        before = next;
+        for earlier in earlier {
+            builder.edge(ids[earlier], id);
+        }
+        ids.push(id);
     }
     let template = builder.build().expect("no cycle");
-    let pool = Pool::builder().workers(3).build().expect("a pool");
-    let mut instance = template.instance();
-    for _ in 0..10 {
-        failing.store(true, Ordering::Relaxed);
-        let ran = AtomicU64::new(0);
-        let run = std::panic::AssertUnwindSafe(|| instance.run(&pool, &ran));
-        assert!(std::panic::catch_unwind(run).is_err());
-        assert_eq!(ran.load(Ordering::Relaxed), 20);
-        failing.store(false, Ordering::Relaxed);
-        instance.run(&pool, &ran).expect("a run that ends");
-        assert_eq!(ran.into_inner(), 60);
+    for workers in [1, 3] {
+        let pool = Pool::builder().workers(workers).build().expect("a pool");
+        let mut instance = template.instance();
+        for _ in 0..10 {
+            failing.store(true, Ordering::Relaxed);
+            let outcome =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| instance.run(&pool, &())));
+            let payload = outcome.expect_err("the panic of the task");
+            assert_eq!(payload.downcast_ref::<&str>(), Some(&"half way"));
+            failing.store(false, Ordering::Relaxed);
+            ran.iter().for_each(|ran| ran.store(0, Ordering::Relaxed));
+            instance.run(&pool, &()).expect("a run that ends");
+            instance.run(&pool, &()).expect("a run that ends");
+            assert!(ran.iter().all(|ran| ran.load(Ordering::Relaxed) == 2));
+        }
     }
 }
 

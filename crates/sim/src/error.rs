@@ -1,14 +1,14 @@
-//! Why a simulation came to no result.
+//! Errors of a simulation.
 
 use crate::machine::MachineError;
-use crate::parts::dispatching::{Dispatching, Traffic};
+use crate::parts::dispatching::Dispatching;
 use std::fs::File;
 use std::path::Path;
 use tanada_policy::Dispatcher;
 use tanada_policy::registry::UnknownPolicy;
 use tanada_trace::{NewTask, Record, Sink, Trace, TraceError, read_text};
 
-/// Why a simulation came to no result.
+/// The error of a simulation without a result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
@@ -24,29 +24,29 @@ pub enum SimError {
     /// A clock would pass 2^64-1.
     #[error("{place}the clock would pass 2^64-1 {}", within(*id, *record))]
     Overflow {
-        /// File and line where they are known ([`SimError::locate`]), and a colon; else empty.
+        /// File, line and a colon if they are known ([`SimError::locate`]), else empty.
         place: String,
         /// The task's ID.
         id: u32,
-        /// Which record of the task would do it; `None` where its dispatch does.
+        /// The number of the record that overflows; `None` for the dispatch.
         record: Option<u64>,
     },
-    /// No core is busy and tasks are left.
+    /// No core is busy and tasks are left, because the policy never handed them out.
     #[error("policy {policy} left {left} tasks that no core was given: {first}")]
     Stuck {
         /// The policy, which is at fault.
         policy: String,
-        /// How many tasks.
+        /// The number of these tasks.
         left: usize,
         /// The IDs of the first few.
         first: String,
     },
-    /// It was stopped.
+    /// [`Options::watch`](crate::Options::watch) stopped the run.
     #[error("stopped")]
     Cancelled,
 }
 
-/// How many tasks that are left a message names.
+/// The most tasks that a message names.
 const NAMED: usize = 5;
 
 impl SimError {
@@ -58,7 +58,7 @@ impl SimError {
         }
     }
 
-    /// The same error with file and line where it is about a record of a text trace, which is read again for that.
+    /// Adds file and line if the error is about a record and `path` is a text trace, which is read again for this.
     #[must_use]
     pub fn locate(mut self, path: &Path) -> SimError {
         if let SimError::Overflow { place, id, record } = &mut self
@@ -69,16 +69,16 @@ impl SimError {
         self
     }
 
-    /// Whether the message begins with a file.
+    /// Whether the message begins with file and line.
     #[must_use]
     pub fn is_located(&self) -> bool {
         matches!(self, SimError::Overflow { place, .. } if !place.is_empty())
     }
 
-    pub(crate) fn stuck<D: Dispatcher, T: Traffic>(
+    pub(crate) fn stuck<D: Dispatcher>(
         policy: &str,
         trace: &Trace,
-        dispatching: &Dispatching<'_, D, T>,
+        dispatching: &Dispatching<'_, D>,
     ) -> SimError {
         let named = dispatching.not_given().take(NAMED).map(|task| {
             let id = trace.tasks()[task as usize].id;
@@ -99,7 +99,7 @@ impl SimError {
     }
 }
 
-/// Where in a task an error is.
+/// The place of an error in a task.
 fn within(id: u32, record: Option<u64>) -> String {
     match record {
         Some(record) => format!("at record {record} of task {id} (counted from 0)"),
@@ -107,7 +107,7 @@ fn within(id: u32, record: Option<u64>) -> String {
     }
 }
 
-/// The line of a record, or that of its task where it has none so many. `None`: this is no text.
+/// The line of a record, or of its task if the task has fewer records. `None` if the file is no text trace.
 fn line_of(path: &Path, id: u32, record: u64) -> Option<u64> {
     let mut finder = Finder {
         id,
@@ -116,15 +116,15 @@ fn line_of(path: &Path, id: u32, record: u64) -> Option<u64> {
         inside: false,
         found: None,
     };
-    // An error ends the search, be it of the file or the finder's own.
+    // An error ends the search early.
     let _ = read_text(File::open(path).ok()?, "", &mut finder);
     finder.found
 }
 
-/// Looks for the line of a record.
+/// A sink that looks for the line of a record.
 struct Finder {
     id: u32,
-    /// Records that come before it.
+    /// Number of records of the task before it.
     record: u64,
     line: u64,
     inside: bool,

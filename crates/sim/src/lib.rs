@@ -19,23 +19,24 @@ pub use error::SimError;
 pub use machine::registry as machines;
 pub use machine::{Machine, MachineError};
 pub use observer::{Observer, Run};
-/// What traces are read with, for who depends on the simulator only.
+/// The crate that reads traces, for crates that depend on the simulator only.
 pub use tanada_trace;
 
 use machine::Model;
+use models::Simulation;
 use tanada_policy::Dispatcher;
 use tanada_policy::registry::{self, Entry, Visitor};
 use tanada_trace::Trace;
 
-/// What a run may be told beside trace, machine and policy.
+/// Settings of a run.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// In the place of the machine's seed.
+    /// Overrides the machine's seed.
     pub seed: Option<u64>,
-    /// Told how many tasks ended, now and then (at each task and at each window of records); `false` stops the run.
+    /// Called with the number of ended tasks, at least once a task and once a window of records. The run stops if it returns `false`.
     pub watch: Option<&'a dyn Fn(u64) -> bool>,
-    /// Uniform model: cores do not run ahead through their private levels, but every touch is merged in the total order of time. That is
-    /// the plain reading of the rules, with the same results, and slower: for tests, which compare.
+    /// Uniform model: treats every level as shared, so that every touch is merged in the total order of time. That is
+    /// the plain reading of the rules: slower, with the same results, for tests that compare.
     pub merge_everything: bool,
 }
 
@@ -48,11 +49,11 @@ impl std::fmt::Debug for Options<'_> {
 }
 
 impl Options<'_> {
-    /// To be called at least once a window of records and once a task.
+    /// Reports that `ended` tasks have ended. Models call it at least once a task and once a window of records.
     ///
     /// # Errors
-    /// Where the run is to stop.
-    pub fn go_on(&self, ended: u64) -> Result<(), SimError> {
+    /// If `watch` returned `false`.
+    pub(crate) fn check_cancelled(&self, ended: u64) -> Result<(), SimError> {
         match self.watch {
             Some(watch) if !watch(ended) => Err(SimError::Cancelled),
             _ => Ok(()),
@@ -63,10 +64,11 @@ impl Options<'_> {
 /// Runs `trace` on `machine` under the policy called `policy`.
 ///
 /// # Errors
-/// Where there is no such policy, the trace cannot be read to its end, a clock would pass 2^64-1, or the policy leaves tasks.
+/// If the policy is unknown, the trace cannot be read, a clock would pass 2^64-1, `options` stop the run, or the policy never hands out
+/// some tasks.
 ///
 /// # Panics
-/// Where a dispatcher breaks its contract (makes another number of local states than there are workers, keeps what was released).
+/// If the dispatcher breaks its contract: it makes a wrong number of local states, or keeps released tasks in `turn`.
 pub fn simulate(
     trace: &Trace,
     machine: &Machine,
@@ -102,7 +104,7 @@ pub fn simulate(
     registry::with(policy, run)?
 }
 
-/// As [`simulate`], under a dispatcher of any crate; `policy` is what the outcome calls it.
+/// As [`simulate`], under a dispatcher of any crate, which the outcome calls `policy`.
 ///
 /// # Errors
 /// As [`simulate`].
@@ -116,8 +118,9 @@ pub fn simulate_with<D: Dispatcher>(
     options: &Options<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, SimError> {
+    let simulation = Simulation::<D>::new(trace, machine, policy, options, observer)?;
     match machine.model {
-        Model::Uniform => models::uniform::run::<D>(trace, machine, policy, options, observer),
-        Model::Contended => models::contended::run::<D>(trace, machine, policy, options, observer),
+        Model::Uniform => models::uniform::run(simulation),
+        Model::Contended => models::contended::run(simulation),
     }
 }

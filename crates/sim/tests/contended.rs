@@ -136,6 +136,26 @@ fn nothing_is_lost() {
     });
 }
 
+/// Cores 0 and 1 put tasks into the mailbox of core 2 at the same time: core 1 waits for its lock until 150, and passes until 200; core 2,
+/// and core 0, which takes the other task out of it at 159, wait for core 1.
+#[test]
+fn a_seat_s_lock_makes_others_wait() {
+    let machine = "name = \"seats\"\nmodel = \"contended\"\ncores = 3\nhit_cycles = 1\ndispatch_cycles = 0\n\
+                   coherence = \"none\"\n[memory]\nfill_cycles = 0\nwrite_cycles = 0\n\
+                   [scheduler]\nmail_cycles = 50\n";
+    let machine = Machine::parse(machine, "seats.toml").unwrap_or_else(|wrong| panic!("{wrong}"));
+    // Tasks 1 and 2 run on cores 0 and 1. Each releases one for core 2 and one that it runs itself.
+    let text = "tanada-trace 1\ntask 1 S=1\nx 100\ntask 2 S=2\nx 100\ntask 3 S=3\nx 9\ntask 4\nx 9\ntask 5 S=3\nx 9\ntask 6\nx 9\n\
+                dep 1 3\ndep 1 4\ndep 2 5\ndep 2 6\n";
+    let (_, mut runs) = run(&machine, "locality-steal", 0, &trace(text));
+    runs.sort_by_key(|run| run.task);
+    let runs = runs.iter().map(|run| (run.core, run.start));
+    assert_eq!(
+        Vec::from_iter(runs),
+        [(0, 0), (1, 0), (2, 200), (0, 150), (0, 200), (1, 200)]
+    );
+}
+
 /// On one core without background streams nothing is gained where something takes longer: its touches come in one order, and each waits at
 /// least as long as before.
 #[test]

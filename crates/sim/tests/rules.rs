@@ -161,6 +161,35 @@ fn a_clock_that_would_pass_its_end_is_an_error() {
     );
 }
 
+/// Two misses of 2^63 cycles each: in one level or in two, private or shared, with and without invalidation.
+#[test]
+fn misses_of_one_record_that_take_more_than_a_clock_has_are_an_error() {
+    let data = |level: u8, per: &str, cycles: u64| {
+        cache(&format!("{level} data {per} 128 2 64 lru {cycles}"))
+    };
+    let half = 1 << 63;
+    let (one_line, two_lines) = ("task 7\nr 0 8\n", "task 7\nr 0 128\n");
+    for (caches, text) in [
+        (data(1, "core", half), two_lines),
+        (data(1, "machine", half), two_lines),
+        (data(1, "core", 0) + &data(2, "machine", half), two_lines),
+        (data(1, "core", half) + &data(2, "core", half), one_line),
+        (data(1, "core", half) + &data(2, "machine", half), one_line),
+        (
+            data(1, "machine", half) + &data(2, "machine", half),
+            one_line,
+        ),
+    ] {
+        for coherence in ["none", "invalidate"] {
+            let overrides = ["hit_cycles=0".to_owned(), format!("coherence={coherence}")];
+            let machine = bare(2, &caches).overridden(&overrides).expect("sound");
+            let wrong = simulate(&trace(text), &machine, "fcfs", &Options::default(), &mut ());
+            let wrong = wrong.expect_err(&caches).to_string();
+            assert!(wrong.contains("2^64-1 at record 0 of task 7"), "{wrong}");
+        }
+    }
+}
+
 /// Simulating the touches would take minutes.
 #[test]
 fn records_of_many_lines_do_not_hide_that_a_clock_passes_its_end() {

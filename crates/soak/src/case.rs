@@ -1,4 +1,4 @@
-//! What a seed stands for: some pools, and threads that run graphs on them.
+//! Cases: some pools, and threads that run graphs on them, drawn from a seed.
 
 use crate::decoding::decoding;
 use crate::graphs::{self, Done, World, text_of};
@@ -14,11 +14,11 @@ use tanada_runtime::{Bind, Pool};
 pub(crate) struct Bounds {
     pub(crate) workers: u32,
     pub(crate) jobs: usize,
-    /// Instead of a random mixture.
+    /// The only kind of work, instead of a random mixture.
     pub(crate) only: Option<Kind>,
 }
 
-/// What a thread does in a round.
+/// The work of a thread in one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kind {
     /// Graphs that are registered while they run
@@ -62,7 +62,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// The case of a seed.
+    /// Draws the case of a seed.
     pub(crate) fn of(seed: u64, bounds: Bounds) -> Case {
         let mut rng = Rng::with_seed(seed);
         let rng = &mut rng;
@@ -90,7 +90,7 @@ impl Case {
         }
     }
 
-    /// The policies and numbers of workers, for messages.
+    /// Returns the policies and numbers of workers, for messages.
     pub(crate) fn about(&self) -> String {
         let pools = self
             .pools
@@ -99,7 +99,7 @@ impl Case {
         pools.collect::<Vec<_>>().join(", ")
     }
 
-    /// Runs it; gives what is wrong.
+    /// Runs the case. Returns all findings.
     pub(crate) fn run(&self, done: &Done) -> Vec<String> {
         let made: Result<Vec<Pool>, _> = self
             .pools
@@ -124,7 +124,7 @@ impl Case {
             done,
         };
         let mut findings = Vec::new();
-        // Joined by hand, see `graphs::template`.
+        // Joined one by one, see `graphs::template`.
         std::thread::scope(|threads| {
             let postman = threads.spawn(|| post.serve());
             let world = &world;
@@ -145,7 +145,7 @@ impl Case {
         findings
     }
 
-    /// What one thread does.
+    /// Runs the rounds of one thread. Returns all findings.
     fn drive(&self, world: &World<'_>, seed: u64) -> Vec<String> {
         let mut rng = Rng::with_seed(seed);
         let mut findings = Vec::new();
@@ -164,7 +164,7 @@ impl Case {
                     graphs::dynamic(world, &plan, pool, rng.u64(..))
                 }
             });
-            // Long enough for workers to fall asleep.
+            // Sometimes long enough for workers to fall asleep.
             if rng.u8(0..4) == 0 {
                 std::thread::sleep(Duration::from_micros(rng.u64(0..1500)));
             }
@@ -172,7 +172,7 @@ impl Case {
         findings
     }
 
-    /// Drops the pools.
+    /// Drops the pools, perhaps in a task of another pool.
     fn end(&self, pools: Vec<Pool>) -> Option<String> {
         if !self.end_in_task {
             return None;

@@ -1,4 +1,4 @@
-//! The real program among the random ones: a small H.264 stream, decoded as tasks.
+//! A real program among the random ones: a small H.264 stream, decoded as tasks.
 
 use crate::graphs::{World, text_of};
 use fastrand::Rng;
@@ -11,10 +11,10 @@ use tanada_workloads::h264::{Cut, DecodeError, Groups, Options, decode};
 /// 24 pictures of three slices.
 const STREAM: &[u8] = include_bytes!("../../h264/tests/data/pattern.264");
 
-/// Of FFmpeg's frames.
+/// The MD5 sum of the frames that FFmpeg decodes.
 const MD5: &str = "eb03934ad9d9ee8004b405f2e8637c2e";
 
-/// Decodes the stream in a random way, sometimes cancelled at some time; gives what is wrong.
+/// Decodes the stream with random options, sometimes with a cancellation. Returns a finding if the result is wrong.
 pub(crate) fn decoding(world: &World<'_>, pool: usize, rng: &mut Rng) -> Option<String> {
     let options = Options {
         cut: Cut::ALL[rng.usize(0..Cut::ALL.len())],

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tanada_policy::registry;
 use tanada_runtime::{Cancel, GraphError, Pool, Scope, Template, TemplateBuilder, Token};
 
-/// What a task that is told to panic panics with. No hook is called for it.
+/// The payload of planned panics. The panic hook is not called for them.
 struct Planned;
 
-/// How much was done.
+/// Numbers of things done.
 #[derive(Default)]
 pub(crate) struct Done {
     pub(crate) tasks: AtomicU64,
@@ -25,7 +25,7 @@ pub(crate) struct Done {
     pub(crate) errors: AtomicU64,
 }
 
-/// Where the graphs of a case run.
+/// What the graphs of a case share.
 pub(crate) struct World<'a> {
     pub(crate) pools: &'a [Pool],
     pub(crate) post: &'a Post,
@@ -77,7 +77,7 @@ pub(crate) fn text_of(payload: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or("a payload that is no text").to_owned()
 }
 
-/// Whether `ending` is as `mishap` wants it: `None` where it is not, else whether every task of the plan must have run.
+/// Returns `None` if `ending` is not what `mishap` leads to; else whether every task of the plan must have run.
 fn expected(mishap: Mishap, ending: &Ending) -> Option<bool> {
     match (mishap, ending) {
         (Mishap::Nothing | Mishap::CancelOutside, Ending::Well)
@@ -93,7 +93,7 @@ fn expected(mishap: Mishap, ending: &Ending) -> Option<bool> {
     }
 }
 
-/// What is wrong with a graph that ended.
+/// Checks a graph that has ended, and returns all findings.
 fn judge(mishap: Mishap, ending: &Ending, ledger: &Ledger, done: &Done) -> Vec<String> {
     done.tasks.fetch_add(ledger.began(), Relaxed);
     ending.count(done);
@@ -104,14 +104,14 @@ fn judge(mishap: Mishap, ending: &Ending, ledger: &Ledger, done: &Done) -> Vec<S
             Ending::Well => "without an error".to_owned(),
             Ending::Error(error) => format!("with: {error}"),
             Ending::PlannedPanic => "with a planned panic".to_owned(),
-            Ending::Panic(text) => format!("with a panic that nobody planned: {text}"),
+            Ending::Panic(text) => format!("with an unplanned panic: {text}"),
         };
         findings.push(format!("a graph with {mishap:?} ended {ending}"));
     }
     findings
 }
 
-/// Runs a plan as a graph that is registered while it runs; gives what is wrong.
+/// Runs a plan as a graph that is registered while it runs. Returns all findings.
 pub(crate) fn dynamic(world: &World<'_>, plan: &Plan, pool: usize, salt: u64) -> Vec<String> {
     let ledger = Ledger::new(plan.jobs.len(), salt);
     let run = Run {
@@ -255,7 +255,7 @@ impl<'a> Run<'a> {
     }
 
     fn run_nested(&self, nested: &Nested, number: usize) {
-        // Only ever the next pool, so that pools do not wait for each other in a circle.
+        // Always the next pool, so that pools do not wait for each other in a circle.
         let elsewhere = nested.elsewhere && self.pool + 1 < self.world.pools.len();
         let pool = self.pool + usize::from(elsewhere);
         self.world.done.nested.fetch_add(1, Relaxed);
@@ -323,7 +323,7 @@ impl Frame<'_> {
     }
 }
 
-/// Builds a plan as a template and runs `instances` of it at a time, each `times` times; gives what is wrong.
+/// Builds a plan as a template and runs `instances` of it at a time, each `times` times; returns all findings.
 pub(crate) fn template(
     world: &World<'_>,
     plan: &Plan,
@@ -391,7 +391,7 @@ pub(crate) fn template(
         findings
     };
     let seeds: Vec<u64> = (0..instances).map(|_| rng.u64(..)).collect();
-    // Joined by hand: how a scope of threads learns of their ends ThreadSanitizer does not see.
+    // Joined one by one: ThreadSanitizer does not understand how a scope of threads waits for all of them.
     std::thread::scope(|threads| {
         let others: Vec<_> = seeds[1..]
             .iter()
@@ -408,7 +408,7 @@ pub(crate) fn template(
     })
 }
 
-/// Runs a template once a frame, in one call and in some rooms at a time; gives what is wrong.
+/// Runs a template once a frame, in one call and in some rooms at a time; returns all findings.
 fn frame_after_frame<'a>(
     world: &World<'_>,
     plan: &'a Plan,
@@ -438,7 +438,8 @@ fn frame_after_frame<'a>(
         .collect();
     let mut instance = template.instances(rng.usize(1..=4));
     let mut findings = Vec::new();
-    // Twice, because what a run leaves behind in its room the next one finds there; but a task must not run twice in one ledger.
+    // Two calls, so that the second one meets the rooms as the first left them; each with a ledger of its own, since a task must run once
+    // in each.
     let half = frames.len() / 2;
     for frames in [&frames[..half], &frames[half..]] {
         let on = &world.pools[pool];

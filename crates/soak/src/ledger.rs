@@ -1,27 +1,27 @@
-//! What became of every task of one graph, and whether that is right.
+//! Records of every task of one graph, and the checks of them.
 //!
-//! The counts are relaxed atomics, which order nothing. What orders a task after those that it waits for is the runtime alone, and that is
-//! checked twice: by the mark that a task has ended, and by a plain value that it leaves behind and that each task which waits for it
-//! reads. A runtime that forgets to order the two is a data race there, which ThreadSanitizer reports.
+//! The counts are relaxed atomics, which order nothing. The runtime alone orders a task after those that it waits for. Two things check
+//! that: the mark that a task has ended, and a plain value that the task writes and that each task which waits for it reads. If the
+//! runtime does not order the two tasks, the value is a data race, which ThreadSanitizer reports.
 
 use parking_lot::Mutex;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use tanada_runtime::Token;
 
-/// Bodies that have begun in this process: whether there is progress.
+/// Number of bodies that have begun in this process. The watchdog looks at it.
 pub(crate) static PROGRESS: AtomicU64 = AtomicU64::new(0);
 
-/// What is known of one task.
+/// The record of one task.
 #[derive(Default)]
 struct Entry {
     registered: AtomicU32,
     began: AtomicU32,
     dropped: AtomicU32,
     ended: AtomicBool,
-    /// For those that want to wait for it.
+    /// For tasks that are to wait for this one.
     token: Mutex<Option<Token>>,
-    /// What it waits for, as far as it was registered with. Kept by whoever registers it; complete before its last dependency can end.
+    /// The tasks that it was registered to wait for. The registering thread writes it, before the last of them can end.
     waits: Mutex<Vec<usize>>,
     left: Left,
 }
@@ -30,8 +30,8 @@ struct Entry {
 #[derive(Default)]
 struct Left(UnsafeCell<u64>);
 
-// SAFETY: written between begin and end of one task; read only where its mark `ended` was seen by a task that waits for it, or
-// after the end of the graph. That these are ordered is what the soak checks, see the module.
+// SAFETY: one task writes it between its begin and its end. Tasks that wait for that one, and that saw its mark `ended`, read it; so does
+// `settle`, after the end of the graph. Whether the runtime orders these is what the soak checks, see the module.
 unsafe impl Sync for Left {}
 
 impl Left {
@@ -46,11 +46,11 @@ impl Left {
     }
 }
 
-/// What became of the tasks of one run of a graph.
+/// The records of the tasks of one run of a graph.
 pub(crate) struct Ledger {
     entries: Vec<Entry>,
     salt: u64,
-    /// Closures beside those of the plan that were made, and dropped.
+    /// Numbers of closures beside those of the plan: made, and dropped.
     helpers: [AtomicU32; 2],
     findings: Mutex<Vec<String>>,
 }
@@ -65,13 +65,13 @@ impl Ledger {
         }
     }
 
-    /// Something is wrong.
+    /// Adds a finding.
     #[cold]
     pub(crate) fn found(&self, text: String) {
         self.findings.lock().push(text);
     }
 
-    /// The closure of this task was made. Calls for the drop of what is given.
+    /// Records that the closure of this task was made. The closure drops the returned guest.
     pub(crate) fn guest(&self, task: usize) -> Guest<'_> {
         if self.entries[task].registered.fetch_add(1, Relaxed) > 0 {
             self.found(format!("the soak itself registered task {task} twice"));
@@ -89,7 +89,7 @@ impl Ledger {
         *self.entries[task].token.lock() = Some(token);
     }
 
-    /// The tasks of `wanted` that are registered, with their tokens; notes that `task` waits for them.
+    /// Returns the tokens of those of `wanted` that are registered, and records that `task` waits for them.
     pub(crate) fn wait_for(&self, task: usize, wanted: &[usize]) -> Vec<Token> {
         let mut waits = self.entries[task].waits.lock();
         let known = wanted.iter().filter_map(|&before| {
@@ -99,12 +99,12 @@ impl Ledger {
         known.collect()
     }
 
-    /// Notes that `task` waits for these.
+    /// Records that `task` waits for these.
     pub(crate) fn waits(&self, task: usize, before: &[usize]) {
         self.entries[task].waits.lock().extend(before);
     }
 
-    /// A body begins.
+    /// Records that a body begins, and checks that this is its time.
     pub(crate) fn begin(&self, task: usize) {
         PROGRESS.fetch_add(1, Relaxed);
         let entry = &self.entries[task];
@@ -123,7 +123,7 @@ impl Ledger {
         }
     }
 
-    /// A body ends well.
+    /// Records that a body ends without a panic.
     pub(crate) fn end(&self, task: usize) {
         let entry = &self.entries[task];
         entry.left.write(self.value(task));
@@ -134,13 +134,13 @@ impl Ledger {
         self.salt ^ (task as u64 + 1)
     }
 
-    /// How many bodies began.
+    /// Returns how many bodies have begun.
     pub(crate) fn began(&self) -> u64 {
         let began = |entry: &Entry| u64::from(entry.began.load(Relaxed));
         self.entries.iter().map(began).sum()
     }
 
-    /// Checks the tasks of a graph that is over, and gives what is wrong with them. `complete`: every task must have run.
+    /// Checks the tasks of a graph that is over, and returns all findings. If `complete`, every task must have run.
     pub(crate) fn settle(&self, complete: bool) -> Vec<String> {
         for (task, entry) in self.entries.iter().enumerate() {
             let count = |counter: &AtomicU32| counter.load(Relaxed);
@@ -175,7 +175,7 @@ impl Ledger {
         std::mem::take(&mut self.findings.lock())
     }
 
-    /// Starts anew, for the next run of a template. All is as after [`Ledger::new`], but `waits` stays and closures are not counted.
+    /// Resets the records for the next run of a template. `waits` stays, and closures are not counted.
     pub(crate) fn reset(&mut self) {
         for entry in &mut self.entries {
             *entry.registered.get_mut() = 1;
@@ -186,13 +186,13 @@ impl Ledger {
         }
     }
 
-    /// The race that `--fault race` makes: no task waits for the other, and both write.
+    /// Overwrites a task's value: `--fault race` does this from two tasks that do not wait for each other.
     pub(crate) fn race(&self, task: usize) {
         self.entries[task].left.write(1);
     }
 }
 
-/// Part of what a task's closure holds: counts that it is dropped.
+/// Part of a task's closure. Its drop is recorded.
 pub(crate) struct Guest<'a> {
     pub(crate) ledger: &'a Ledger,
     pub(crate) task: usize,
@@ -213,7 +213,7 @@ impl Drop for Helper<'_> {
     }
 }
 
-/// What `--fault use-after-free` does.
+/// Reads freed memory, for `--fault use-after-free`.
 pub(crate) fn use_after_free() -> u64 {
     let gone = Box::into_raw(Box::new(std::hint::black_box(7_u64)));
     // SAFETY: from the line above.
@@ -222,7 +222,7 @@ pub(crate) fn use_after_free() -> u64 {
     unsafe { std::ptr::read_volatile(gone) }
 }
 
-/// What `--fault invalid-read` does.
+/// Reads behind an allocation, for `--fault invalid-read`.
 pub(crate) fn invalid_read() -> u8 {
     let bytes = std::hint::black_box(vec![1_u8; 16]);
     // SAFETY: none: it is the fault that memcheck must find.
@@ -267,6 +267,27 @@ mod tests {
         );
         let leaked = findings(false, &|ledger| std::mem::forget(ledger.guest(0)));
         assert_eq!(leaked, "the closure of task 0 was dropped 0 times");
+        let stranger = findings(false, &|ledger| run(ledger, 0));
+        assert!(
+            stranger.starts_with("task 0 was never registered and ran"),
+            "{stranger}"
+        );
+        let overwritten = findings(false, &|ledger| (good(ledger), ledger.race(0)).1);
+        assert_eq!(
+            overwritten,
+            "what task 0 wrote is not there after the graph"
+        );
+        let unseen = findings(false, &|ledger| {
+            let guests = (ledger.guest(0), ledger.guest(1));
+            run(ledger, 0);
+            ledger.race(0);
+            run(ledger, 1);
+            drop(guests);
+        });
+        assert!(
+            unseen.starts_with("task 1 does not see what 0 wrote"),
+            "{unseen}"
+        );
         let helper = findings(false, &|ledger| std::mem::forget(ledger.helper()));
         assert_eq!(helper, "1 helping closures were made and 0 dropped");
     }

@@ -1,7 +1,7 @@
 //! Runs random task graphs on random pools for as long as wanted, and checks every task of them.
 //!
-//! What a case does (how many pools, workers, policies, graphs, panics, cancellations) is a function of its seed. What the threads make
-//! of it is not: so a finding may take several runs of the same seed to come again (`--repeat`).
+//! A case (its pools, workers, policies, graphs, panics, cancellations) is a function of its seed. The interleaving of its threads is not, so
+//! it may take several runs of the same seed until a finding comes again (`--repeat`).
 
 #![deny(unsafe_code)]
 
@@ -39,16 +39,16 @@ Exit codes: 0 nothing found, 1 something found, 2 wrong usage, 130 stopped by Ct
 #[derive(Parser)]
 #[command(name = "tanada-soak", version, after_help = EXAMPLES)]
 struct Arguments {
-    /// Runs for so long, at most 30 days [default: 1 minute]
+    /// Minutes to run, at most 30 days [default: 1 minute]
     #[arg(long, conflicts_with = "duration", value_parser = minutes)]
     minutes: Option<Duration>,
-    /// Runs for so long, such as 20s or 5m
+    /// Time to run, such as 20s or 5m
     #[arg(long, value_parser = duration)]
     duration: Option<Duration>,
     /// Runs the case of this seed, and no other
     #[arg(long)]
     seed: Option<u64>,
-    /// With --seed: runs the case so often
+    /// With --seed: how many times to run the case
     #[arg(long, default_value_t = 1, requires = "seed", value_parser = clap::value_parser!(u64).range(1..))]
     repeat: u64,
     /// The seed of the first case, from which the others follow [default: the time]
@@ -77,7 +77,7 @@ struct Arguments {
     fault: Option<Fault>,
 }
 
-/// What sanitizers must find.
+/// A fault that a sanitizer must find.
 #[derive(Clone, Copy, ValueEnum)]
 enum Fault {
     /// Two tasks write one place, and neither waits for the other
@@ -106,7 +106,7 @@ fn minutes(text: &str) -> Result<Duration, String> {
     bounded(number * 60.0)
 }
 
-/// A time that is neither nothing nor longer than anybody waits.
+/// Returns this time, unless it is absurdly short or long.
 fn bounded(seconds: f64) -> Result<Duration, String> {
     const MOST: f64 = 30.0 * 24.0 * 3600.0;
     match seconds {
@@ -117,7 +117,7 @@ fn bounded(seconds: f64) -> Result<Duration, String> {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Serialize)]
 struct Summary {
     first_seed: u64,
@@ -133,7 +133,7 @@ struct Summary {
     panics: u64,
     cancelled: u64,
     errors: u64,
-    /// Resident memory: the most in the first third of the cases, the least in the last.
+    /// Resident memory in KiB: the maximum in the first third of the cases, and the minimum in the last third.
     memory_kib: Option<(u64, u64)>,
     findings: Vec<Finding>,
 }
@@ -171,7 +171,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs cases until the time is over, something is found or somebody stops it.
+/// Runs cases until the time is over, something is found or Ctrl-C stops it.
 fn soak(arguments: &Arguments, watchdog: &Watchdog, stop: &AtomicBool) -> Summary {
     let start = Instant::now();
     let limit = arguments.minutes.or(arguments.duration);
@@ -250,7 +250,7 @@ fn soak(arguments: &Arguments, watchdog: &Watchdog, stop: &AtomicBool) -> Summar
     }
 }
 
-/// The command that runs a case again.
+/// Returns the command that runs a case again.
 fn replay(arguments: &Arguments, seed: u64) -> String {
     let (workers, tasks) = (arguments.workers, arguments.tasks);
     let only = arguments.only.and_then(|kind| kind.to_possible_value());
@@ -293,7 +293,7 @@ fn report(summary: &Summary, json: bool) {
     );
 }
 
-/// A number of things.
+/// Returns a number of things as text.
 fn counted(number: u64, thing: &str) -> String {
     match number {
         1 => format!("1 {thing}"),
@@ -301,7 +301,7 @@ fn counted(number: u64, thing: &str) -> String {
     }
 }
 
-/// Does what a sanitizer must find, and ends well where none looks.
+/// Makes a fault that a sanitizer must find. Without a sanitizer it returns success.
 fn commit(fault: Fault) -> ExitCode {
     match fault {
         Fault::Race => {
@@ -313,11 +313,11 @@ fn commit(fault: Fault) -> ExitCode {
         Fault::UseAfterFree => println!("read {}", ledger::use_after_free()),
         Fault::InvalidRead => println!("read {}", ledger::invalid_read()),
     }
-    println!("the fault was made, and nobody ended the process");
+    println!("the fault was made, and the process goes on");
     ExitCode::SUCCESS
 }
 
-/// Two tasks that run at the same time and write the same place.
+/// Runs two tasks that write the same place at the same time.
 fn race() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::builder().workers(2).build()?;
     for _ in 0..20 {
@@ -328,7 +328,7 @@ fn race() -> Result<(), Box<dyn std::error::Error>> {
                 let (here, ledger) = (&here, &ledger);
                 s.task("races").register(move |_| {
                     here[me].store(true, Relaxed);
-                    // Both at once, where the other comes soon.
+                    // Waits up to 100 ms for the other task, so that both write at the same time.
                     let start = Instant::now();
                     while !here[1 - me].load(Relaxed)
                         && start.elapsed() < Duration::from_millis(100)

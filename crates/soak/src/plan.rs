@@ -1,9 +1,9 @@
-//! Random graphs as data: a plan says what each task does, and is a function of its random numbers alone.
+//! Random graphs as data. A plan says what each task does; it is a function of its random numbers alone.
 
 use fastrand::Rng;
 use tanada_runtime::Hints;
 
-/// One graph and how it is going to end.
+/// One graph, and how it is going to end.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) jobs: Vec<Job>,
@@ -17,11 +17,11 @@ pub(crate) struct Plan {
 pub(crate) struct Job {
     /// Jobs that this one registers while it runs; their numbers are higher than its own.
     pub(crate) children: Vec<usize>,
-    /// Jobs that it waits for, as far as they are registered by then; their numbers are lower. So there is no cycle by accident.
+    /// Jobs that it waits for, if they are registered before it. Their numbers are lower, so there is no cycle by accident.
     pub(crate) after: Vec<usize>,
-    /// As `after`, but told by `Scope::depend` when the job is registered already.
+    /// As `after`, but added by `Scope::depend` after the job's registration.
     pub(crate) late: Vec<usize>,
-    /// By whom each of its counts is resolved.
+    /// What resolves each of its counts.
     pub(crate) counts: Vec<By>,
     pub(crate) hints: Hints,
     pub(crate) work: Work,
@@ -37,14 +37,14 @@ pub(crate) struct Job {
 #[derive(Debug)]
 pub(crate) struct Nested {
     pub(crate) plan: Plan,
-    /// On the next pool instead of the task's own, if there is one.
+    /// Whether it runs on the next pool instead of the task's own, if there is one.
     pub(crate) elsewhere: bool,
 }
 
-/// Who resolves a count.
+/// What resolves a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// Whoever registered the task, at once.
+    /// The task or body that registered the task, at once.
     Registrar,
     /// A task that is registered for that.
     Task,
@@ -62,7 +62,7 @@ pub(crate) enum Work {
     Sleeps,
 }
 
-/// What goes wrong, on purpose.
+/// A fault of a graph, on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mishap {
     Nothing,
@@ -78,7 +78,7 @@ pub(crate) enum Mishap {
     CancelBefore,
     /// A count that is not there is resolved.
     Surplus,
-    /// One count of this job is resolved by nobody.
+    /// One count of this job is never resolved.
     Forgotten(usize),
     /// Two more tasks wait for each other.
     Cycle,
@@ -92,7 +92,7 @@ pub(crate) struct Size {
     pub(crate) depth: u32,
 }
 
-/// A number from 1 to `most`; every order of magnitude is as likely as any other.
+/// Draws a number from 1 to `most`. Every order of magnitude is equally likely.
 pub(crate) fn magnitude(rng: &mut Rng, most: usize) -> usize {
     let bits = most.ilog2() + 1;
     let below = 1usize << rng.u32(1..=bits);
@@ -100,7 +100,7 @@ pub(crate) fn magnitude(rng: &mut Rng, most: usize) -> usize {
 }
 
 impl Plan {
-    /// A graph that is registered while it runs.
+    /// Draws a graph that is registered while it runs.
     pub(crate) fn dynamic(rng: &mut Rng, size: Size) -> Plan {
         let count = magnitude(rng, size.most_jobs);
         let chances = Chances::draw(rng);
@@ -111,7 +111,7 @@ impl Plan {
             if rng.f32() < chances.outside {
                 job.counts = (0..rng.usize(1..=3)).map(|_| By::draw(rng)).collect();
             }
-            // Only a task that still has a count can be told of more dependencies.
+            // Only a task that still has a count can get more dependencies.
             if !job.counts.is_empty() {
                 job.late = earlier(rng, number, chances.edges);
             }
@@ -142,7 +142,7 @@ impl Plan {
         plan
     }
 
-    /// A graph that is built once: no job registers another, nothing is resolved by hand.
+    /// Draws a graph that is built once: no job registers another, and no count is resolved.
     pub(crate) fn fixed(rng: &mut Rng, size: Size) -> Plan {
         let count = magnitude(rng, size.most_jobs);
         let chances = Chances::draw(rng);
@@ -156,7 +156,7 @@ impl Plan {
         }
     }
 
-    /// Three graphs of four end well.
+    /// Draws how the graph ends: three of four end without an error.
     fn draw_mishap(&mut self, rng: &mut Rng) -> Mishap {
         let job = rng.usize(0..self.jobs.len());
         match rng.u8(0..36) {
@@ -173,15 +173,15 @@ impl Plan {
     }
 }
 
-/// How likely each thing is in one graph: graphs differ in kind, not only in detail.
+/// Probabilities in one graph, drawn for each graph anew: so graphs differ in kind, not only in detail.
 struct Chances {
-    /// Dependencies a task, on average.
+    /// Mean number of dependencies of a task.
     edges: f32,
     outside: f32,
     inside: f32,
     nested: f32,
     own_pool: f32,
-    /// Of how many groups there are two kinds.
+    /// Number of T groups, and of S groups.
     groups: u32,
     busy: u8,
 }
@@ -233,7 +233,7 @@ impl By {
     }
 }
 
-/// About `mean` numbers below `number`, most of them near to it.
+/// Draws about `mean` numbers below `number`, most of them close to it.
 fn earlier(rng: &mut Rng, number: usize, mean: f32) -> Vec<usize> {
     if number == 0 {
         return Vec::new();

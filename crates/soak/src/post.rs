@@ -1,4 +1,4 @@
-//! A thread that is no worker: it resolves and cancels what it is sent.
+//! A thread that is no worker, and that resolves and cancels by order of others.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ struct Letters {
     findings: Vec<String>,
 }
 
-/// Where letters are put.
+/// The queue of that thread's orders.
 #[derive(Default)]
 pub(crate) struct Post {
     letters: Mutex<Letters>,
@@ -25,12 +25,12 @@ pub(crate) struct Post {
 }
 
 impl Post {
-    /// Resolves one count of the task soon.
+    /// Orders that one count of the task be resolved.
     pub(crate) fn resolve(&self, resolver: Resolver, token: Token) {
         self.send(Letter::Resolve(resolver, token));
     }
 
-    /// Cancels after a time that is drawn from `seed`.
+    /// Orders a cancellation after a pause that is a function of `seed`: up to half a millisecond.
     pub(crate) fn cancel(&self, cancel: &Cancel, seed: u64) {
         let pause = Duration::from_micros(1 << (seed % 10));
         self.send(Letter::Cancel(cancel.clone(), pause));
@@ -41,13 +41,13 @@ impl Post {
         self.news.notify_one();
     }
 
-    /// No more letters will come.
+    /// Ends the queue: no order follows.
     pub(crate) fn close(&self) {
         self.letters.lock().closed = true;
         self.news.notify_one();
     }
 
-    /// Serves letters until the post is closed; gives what went wrong.
+    /// Carries out orders until the queue is closed. Returns all findings.
     pub(crate) fn serve(&self) -> Vec<String> {
         loop {
             let letter = {

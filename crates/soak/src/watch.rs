@@ -1,4 +1,4 @@
-//! Looks at the process from outside of its work: progress, threads, memory.
+//! Checks of the whole process: progress, threads, memory.
 
 use crate::ledger::PROGRESS;
 use parking_lot::{Condvar, Mutex};
@@ -7,24 +7,24 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What the watchdog knows of the case that runs.
+/// The case that runs, as the watchdog knows it.
 #[derive(Default)]
 struct Watched {
-    /// How to run the case again.
+    /// The command that runs the case again.
     replay: String,
-    /// How many cases began.
+    /// Number of cases that have begun.
     case: u64,
     stop: bool,
 }
 
-/// Ends the process when nothing has happened for too long.
+/// Ends the process if nothing happens for too long.
 pub(crate) struct Watchdog {
     watched: Arc<(Mutex<Watched>, Condvar)>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watchdog {
-    /// Watches from now on. No body that begins and no case that begins for `limit`: the process ends.
+    /// Starts the watch. If no body and no case begins for `limit`, the process ends.
     pub(crate) fn start(limit: Duration) -> std::io::Result<Watchdog> {
         let watched: Arc<(Mutex<Watched>, Condvar)> = Arc::default();
         let seen = Arc::clone(&watched);
@@ -37,7 +37,7 @@ impl Watchdog {
         })
     }
 
-    /// A case begins.
+    /// Reports that a case begins, which the command `replay` runs again.
     pub(crate) fn case(&self, replay: &str) {
         let mut watched = self.watched.0.lock();
         watched.replay = replay.to_owned();
@@ -75,7 +75,7 @@ fn watch(watched: &Mutex<Watched>, stopped: &Condvar, limit: Duration) {
     }
 }
 
-/// Name, state and place in the kernel of every thread of this process.
+/// Returns name, state and place in the kernel of every thread of this process.
 fn threads() -> String {
     let folder = std::fs::read_dir("/proc/self/task").into_iter().flatten();
     let threads = folder.flatten().map(|entry| {
@@ -95,13 +95,13 @@ fn threads() -> String {
     threads.collect()
 }
 
-/// How many threads this process has; `None` where the system does not say.
+/// Returns the number of threads of this process; `None` if the system does not show it.
 fn count_threads() -> Option<usize> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count())
 }
 
-/// Waits until there are at most `most` threads; gives what is wrong where that takes too long. (A thread that was joined, or a worker
-/// whose pool ended on itself, is still seen for a moment.)
+/// Waits until there are at most `most` threads. Returns a finding if that takes too long. (The system shows a thread that was joined, or a
+/// worker that dropped the last handle of its pool, for a moment longer.)
 pub(crate) fn threads_left(most: usize) -> Option<String> {
     let start = Instant::now();
     while let Some(now) = count_threads().filter(|&now| now > most) {
@@ -116,12 +116,12 @@ pub(crate) fn threads_left(most: usize) -> Option<String> {
     None
 }
 
-/// The number of threads now, as a base for [`threads_left`].
+/// Returns the present number of threads, as a base for [`threads_left`].
 pub(crate) fn base_threads() -> usize {
     count_threads().unwrap_or(usize::MAX)
 }
 
-/// Resident memory of this process in KiB; `None` where the system does not say.
+/// Returns the resident memory of this process in KiB; `None` if the system does not show it.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -134,7 +134,7 @@ fn resident() -> Option<u64> {
 #[derive(Default)]
 pub(crate) struct Memory(Vec<u64>);
 
-/// Before that nothing is said of memory: the allocator, or a sanitizer, has not seen everything yet.
+/// The shortest run whose memory is checked: before, allocator and sanitizer still grow.
 const WARM: Duration = Duration::from_secs(60);
 
 impl Memory {
@@ -142,7 +142,7 @@ impl Memory {
         self.0.extend(resident());
     }
 
-    /// The most in the first third and the least in the last, in KiB: in between the allocator has seen everything.
+    /// Returns the maximum in the first third and the minimum in the last third, in KiB.
     pub(crate) fn growth(&self) -> Option<(u64, u64)> {
         let third = self.0.len() / 3;
         let first = self.0[..third].iter().max()?;
@@ -150,7 +150,7 @@ impl Memory {
         Some((*first, *last))
     }
 
-    /// What is wrong with the growth: the least of the end is far above the most of the beginning.
+    /// Returns a finding if memory grows: the minimum at the end is far above the maximum at the beginning.
     pub(crate) fn finding(&self, took: Duration) -> Option<String> {
         let (first, last) = self.growth().filter(|_| took >= WARM)?;
         let most = first + first / 4 + (16 << 10);

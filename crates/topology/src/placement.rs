@@ -55,8 +55,8 @@ impl Topology {
     /// Places `workers` workers on the usable hardware threads. The number is limited to 1 to 65,535.
     ///
     /// 1. Distinct cores come before second hardware threads of used cores, and fast cores before slow ones.
-    /// 2. If there are fewer workers than cores, they are placed together: in the smallest object of the tree that has enough cores of the fastest
-    ///    kind, and in the first of several.
+    /// 2. If there are fewer workers than cores, they are placed together: in the smallest object of the tree that has enough cores of the
+    ///    fastest kind, and in the first of several.
     /// 3. The chosen hardware threads are numbered along the tree, so that workers with near numbers are near each other.
     /// 4. If there are more workers than usable hardware threads, worker w shares the hardware thread of worker w mod (hardware threads).
     ///
@@ -117,7 +117,8 @@ impl Placement {
 
     /// Returns the operating system's number of the worker's hardware thread.
     ///
-    /// # Panics If there is no such worker.
+    /// # Panics
+    /// If there is no such worker.
     #[inline]
     pub fn hardware_thread(&self, worker: WorkerId) -> u32 {
         self.0.spots[worker.index()].cpu
@@ -127,7 +128,8 @@ impl Placement {
     /// share and that does not extend beyond a NUMA node. If a cache spans NUMA nodes, or none is shared or known, the domain is the NUMA
     /// node; if that is unknown too, the machine.
     ///
-    /// # Panics If there is no such worker.
+    /// # Panics
+    /// If there is no such worker.
     #[inline]
     pub fn domain(&self, worker: WorkerId) -> &[u32] {
         &self.0.domains[self.0.spots[worker.index()].domain]
@@ -152,7 +154,8 @@ impl Placement {
     ///
     /// A table lookup, except for a worker's first call (linear, allocates).
     ///
-    /// # Panics If there is no such worker.
+    /// # Panics
+    /// If there is no such worker.
     #[inline]
     pub fn by_distance(&self, worker: WorkerId) -> &[WorkerId] {
         self.0.by_distance[worker.index()].get_or_init(|| self.sort_by_distance(worker))

@@ -22,7 +22,8 @@ impl Topology {
     /// Levels that are not reported (in containers, on other operating systems) are left out; at least the result is a flat machine with as
     /// many cores as the standard library counts. Reads about 20 small files for each hardware thread.
     ///
-    /// # Errors [`Error::NothingUsable`] if the mask is empty, which no kernel returns.
+    /// # Errors
+    /// [`Error::NothingUsable`] if the mask is empty, which no kernel returns.
     pub fn detect() -> Result<Topology, Error> {
         let root = Path::new("/");
         let allowed = affinity::mask().or_else(|| mask_from_proc(root));
@@ -40,7 +41,8 @@ impl Topology {
     /// or invalid file is left out, and so is a set of hardware threads that cuts a core or another set. Without any list of hardware
     /// threads, the mask alone is used, as a flat machine.
     ///
-    /// # Errors [`Error::NothingUsable`] if no hardware thread is known, or none of the known ones is in the mask.
+    /// # Errors
+    /// [`Error::NothingUsable`] if no hardware thread is known, or none of the known ones is in the mask.
     pub fn from_sysfs(root: &Path, allowed: Option<&[u32]>) -> Result<Topology, Error> {
         let sys = Sys {
             cpu: root.join("sys/devices/system/cpu"),

@@ -56,8 +56,9 @@ impl Topology {
     /// in brackets (`size=`, `memory=`, `l1d=`, `l1i=`, `kind=`). `[ a | b ]` puts unlike parts side by side. Settings are `cpus=`,
     /// `nodes=`, `allowed=`, `quota=` and defaults such as `l2.size=1M`. `#` starts a comment. [`Topology::to_text`] writes the same form.
     ///
-    /// # Errors [`Error::Text`] with the position of the first fault; [`Error::Tree`] and [`Error::NothingUsable`] as [`Topology::new`].
-    /// Time and memory are limited by the length of the text and [`Topology::MAX_HARDWARE_THREADS`].
+    /// # Errors
+    /// [`Error::Text`] with the position of the first fault; [`Error::Tree`] and [`Error::NothingUsable`] as [`Topology::new`]. Time and
+    /// memory are limited by the length of the text and [`Topology::MAX_HARDWARE_THREADS`].
     pub fn parse(text: &str) -> Result<Topology, Error> {
         let mut parser = Parser {
             words: split(text),

@@ -193,9 +193,10 @@ impl Topology {
     /// Checks a tree and numbers its objects (hardware threads and NUMA nodes keep their numbers). `quota` is the processor time that this
     /// process is granted, in cores.
     ///
-    /// # Errors [`Error::Tree`] if the root is not a machine, an object is inside of one that cannot contain it (a core in a core, a
-    /// level-3 cache in a level-2 cache, anything but hardware threads in a core), an object is empty, an operating system's number occurs
-    /// twice, or the quota is not a positive number. [`Error::NothingUsable`] if no hardware thread is usable.
+    /// # Errors
+    /// [`Error::Tree`] if the root is not a machine, an object is inside of one that cannot contain it (a core in a core, a level-3 cache
+    /// in a level-2 cache, anything but hardware threads in a core), an object is empty, an operating system's number occurs twice, or the
+    /// quota is not a positive number. [`Error::NothingUsable`] if no hardware thread is usable.
     pub fn new(mut root: Object, quota: Option<f64>) -> Result<Topology, Error> {
         if root.kind != Kind::Machine {
             return Err(Error::Tree("the outermost object is not a machine".into()));
@@ -217,7 +218,8 @@ impl Topology {
 
     /// Returns a machine of which only the hardware threads are known: each is a core of its own, without caches.
     ///
-    /// # Errors [`Error::NothingUsable`] without a CPU; [`Error::Tree`] if one occurs twice.
+    /// # Errors
+    /// [`Error::NothingUsable`] without a CPU; [`Error::Tree`] if one occurs twice.
     pub fn flat(cpus: impl IntoIterator<Item = u32>) -> Result<Topology, Error> {
         let core = |cpu| Object::new(Kind::Core, vec![Object::hardware_thread(cpu, true)]);
         Topology::new(

@@ -1,7 +1,7 @@
 //! The coding of records as bytes. docs/traces.md, section Records, specifies the same format byte by byte.
 //!
-//! A block has two streams: *operations* of one byte each, and their *operands* of 0 to 12 bytes. An operation stands for one record, for a run
-//! (records of one kind and size at one distance) or for a loop (the last records again, each moved on by its own stride). Rows of
+//! A block has two streams: *operations* of one byte each, and their *operands* of 0 to 12 bytes. An operation stands for one record, for a
+//! run (records of one kind and size at one distance) or for a loop (the last records again, each moved on by its own stride). Rows of
 //! pictures and loops make up most of a recording, and become one operation for many records.
 //!
 //! The streams are apart so that the position of operation `i + 1` never depends on operation `i`: a processor can then decode several

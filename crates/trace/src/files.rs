@@ -125,7 +125,8 @@ fn copy_to(trace: &Trace, layout: &Layout, sink: &mut impl Sink) -> Result<(), T
 
 /// Reads a trace file of either form and writes its content to `to`: as text if the name ends in `.tnt`, else in the binary form.
 ///
-/// # Errors Those of [`read`] and [`FileSink::finish`].
+/// # Errors
+/// Those of [`read`] and [`FileSink::finish`].
 pub fn convert(from: &Path, to: &Path) -> Result<(), TraceError> {
     let name = from.display().to_string();
     let mut sink = FileSink::create(to)?;
@@ -175,7 +176,8 @@ impl Write for Output {
 impl FileSink {
     /// Starts a text if the name ends in `.tnt`, else the binary form.
     ///
-    /// # Errors The file cannot be created.
+    /// # Errors
+    /// The file cannot be created.
     pub fn create(path: &Path) -> Result<Self, TraceError> {
         let with_path = |error| TraceError::io(path, error);
         let output = if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
@@ -205,7 +207,8 @@ impl FileSink {
 
     /// Completes the file and gives it its name.
     ///
-    /// # Errors Those of [`BinaryWriter::finish`]; the file cannot be written or renamed.
+    /// # Errors
+    /// Those of [`BinaryWriter::finish`]; the file cannot be written or renamed.
     pub fn finish(self) -> Result<(), TraceError> {
         let name = self.path.display().to_string();
         // An error of the content belongs to the file that is read, if there is one. Only the caller knows its name.

@@ -7,7 +7,7 @@ mod varint;
 mod words;
 
 pub(crate) use ids::IdMap;
-pub(crate) use varint::{Varints, put_varint, put_zigzag, unzigzag, zigzag};
+pub(crate) use varint::{Varints, put_varint, put_zigzag, unzigzag, varint_from, zigzag};
 pub(crate) use words::Words;
 
 use crate::sink::check_task;
@@ -43,11 +43,18 @@ impl Graph {
     }
 }
 
+/// Returns the error of an ID that a task before has already.
+#[cold]
+pub(crate) fn declared_twice(id: u32, line: u64) -> TraceError {
+    let text = format!("task {id} is declared twice; give every task an ID of its own");
+    TraceError::at(line, text)
+}
+
 /// Describes a cycle of which `from` -> `to` is an edge; both are IDs.
 #[cold]
 pub(crate) fn cycle_text(from: u32, to: u32) -> String {
     format!(
-        "tasks wait for each other in a cycle: task {to} waits for task {from}, and that for task {to} in turn; remove a dependency"
+        "tasks wait for each other in a cycle: task {to} waits for task {from}, which waits for task {to} in turn; remove a dependency"
     )
 }
 
@@ -85,11 +92,7 @@ impl Builder {
             ));
         }
         if !self.ids.insert(task.id, &self.tasks) {
-            let text = format!(
-                "task {} is declared twice; give every task an ID of its own",
-                task.id
-            );
-            return Err(TraceError::at(self.line, text));
+            return Err(declared_twice(task.id, self.line));
         }
         let name = task.name.map_or(NONE, |name| self.names.index(name));
         self.tasks.push(Task {

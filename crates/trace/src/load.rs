@@ -6,7 +6,7 @@ use tempfile::{SpooledData, spooled_tempfile};
 
 use crate::binary::{BinaryWriter, Entry, GraphReader, Layout};
 use crate::blocks::Store;
-use crate::graph::{Graph, IdMap, NONE, Words, cycle_text};
+use crate::graph::{Graph, IdMap, NONE, Words, cycle_text, declared_twice};
 use crate::{Groups, Trace, TraceError, read_text};
 
 /// The greatest size in bytes at which the binary form of a text stays in memory; above it, a temporary file is used.
@@ -77,13 +77,7 @@ fn graph(store: &Store, layout: &Layout, groups: &Groups) -> Result<Trace, Trace
     while reader.next(&mut entry)? {
         let mut task = entry.task;
         if !ids.insert(task.id, &tasks) {
-            return Err(TraceError::at(
-                0,
-                format!(
-                    "task {} is declared twice; give every task an ID of its own",
-                    task.id
-                ),
-            ));
+            return Err(declared_twice(task.id, 0));
         }
         if task.name != NONE {
             task.name = names.index(task.name);

@@ -63,8 +63,9 @@ impl<'a> Reader<'a> {
     ///
     /// Takes one or two nanoseconds a record, and about 25 microseconds for each block that is not among those kept.
     ///
-    /// # Errors The file cannot be read or is damaged there; or this was the end of the last task, and the number of all records differs
-    /// from the footer's.
+    /// # Errors
+    /// The file cannot be read or is damaged there; or this was the end of the last task, and the number of all records differs from the
+    /// footer's.
     pub fn fill(
         &mut self,
         cursor: &mut Cursor,

@@ -52,31 +52,23 @@ impl Record {
     /// Returns an instruction fetch of `size` bytes at `address`.
     #[must_use]
     pub const fn fetch(address: u64, size: u32) -> Self {
-        Self {
-            value: address,
-            size,
-            kind: Kind::Fetch,
-        }
+        Self::access(Kind::Fetch, address, size)
     }
 
     /// Returns a read of `size` bytes at `address`.
     #[must_use]
     pub const fn read(address: u64, size: u32) -> Self {
-        Self {
-            value: address,
-            size,
-            kind: Kind::Read,
-        }
+        Self::access(Kind::Read, address, size)
     }
 
     /// Returns a write of `size` bytes at `address`.
     #[must_use]
     pub const fn write(address: u64, size: u32) -> Self {
-        Self {
-            value: address,
-            size,
-            kind: Kind::Write,
-        }
+        Self::access(Kind::Write, address, size)
+    }
+
+    const fn access(kind: Kind, value: u64, size: u32) -> Self {
+        Self { value, size, kind }
     }
 
     /// Returns whether a trace may hold this record: size and address are as their fields document.

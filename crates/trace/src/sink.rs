@@ -74,7 +74,7 @@ pub(crate) fn is_word(word: &str, equals: bool) -> bool {
 pub(crate) fn check_task(task: &NewTask<'_>, line: u64) -> Result<(), TraceError> {
     let bad = |what: &str, word: &str| {
         let text = format!(
-            "{what} `{}` of task {} is no word: no spaces, control characters or `#`, and not empty",
+            "{what} `{}` of task {} is not a word: a word is not empty and has no spaces, control characters or `#`",
             word.escape_debug(),
             task.id
         );

@@ -98,7 +98,8 @@ impl Trace {
     /// A text is converted while it is read, at some ten million records a second. Of a binary trace only the graph is read, at some ten
     /// million tasks a second.
     ///
-    /// # Errors The file cannot be read or is no valid trace, or no task has the grouping that `groups` names.
+    /// # Errors
+    /// The file cannot be read or is no valid trace, or no task has the grouping that `groups` names.
     pub fn open(path: &Path, groups: &Groups) -> Result<Self, TraceError> {
         let name = path.display().to_string();
         match Input::open(path)? {
@@ -109,7 +110,8 @@ impl Trace {
 
     /// Reads a trace of either form from memory; error messages call it `name`.
     ///
-    /// # Errors The bytes are no valid trace, or no task has the grouping that `groups` names.
+    /// # Errors
+    /// The bytes are no valid trace, or no task has the grouping that `groups` names.
     pub fn parse(bytes: &[u8], name: &str, groups: &Groups) -> Result<Self, TraceError> {
         if bytes.starts_with(&MAGIC) {
             load::binary(
@@ -195,7 +197,8 @@ impl Trace {
 
     /// Returns a reader of the records; each simulation has its own.
     ///
-    /// # Errors None today: the signature leaves room for readers that open files.
+    /// # Errors
+    /// None today.
     pub fn reader(&self) -> Result<Reader<'_>, TraceError> {
         Ok(Reader::new(self))
     }

@@ -142,10 +142,10 @@ fn records(book: &Book, (block, place): (u64, u64)) -> Vec<Record> {
         bytes[4..].split_at(fixed(&bytes[..4]) as usize)
     };
     let mut block = block;
-    let (mut ops, mut apart) = parts(block);
-    (ops, apart) = (
+    let (mut ops, mut operands) = parts(block);
+    (ops, operands) = (
         &ops[place as usize % 65536..],
-        &apart[place as usize / 65536..],
+        &operands[place as usize / 65536..],
     );
     let (mut address, mut size, mut distance, mut differed) =
         ([0_u64; 4], [0_u64, 1, 1, 1], [0_u64; 4], [0_u64; 4]);
@@ -157,11 +157,11 @@ fn records(book: &Book, (block, place): (u64, u64)) -> Vec<Record> {
             0xe0 => return out,
             0xe4 => {
                 block += 1;
-                (ops, apart) = parts(block);
+                (ops, operands) = parts(block);
             }
             0xe8 => {
-                let period = fixed(take(&mut apart, 1)) as usize;
-                for _ in 0..fixed(take(&mut apart, 2)) {
+                let period = fixed(take(&mut operands, 1)) as usize;
+                for _ in 0..fixed(take(&mut operands, 2)) {
                     let (last, before) = (out[out.len() - period], out[out.len() - 2 * period]);
                     out.push(Record {
                         value: last
@@ -182,20 +182,20 @@ fn records(book: &Book, (block, place): (u64, u64)) -> Vec<Record> {
                     0 => size[kind],
                     1 => distance[kind],
                     2 => differed[kind],
-                    3 => fixed(take(&mut apart, 1)).wrapping_sub(bias(8)),
-                    4 => fixed(take(&mut apart, 2)).wrapping_sub(bias(16)),
-                    5 => fixed(take(&mut apart, 3)).wrapping_sub(bias(24)),
-                    6 => fixed(take(&mut apart, 4)).wrapping_sub(bias(32)),
-                    _ => fixed(take(&mut apart, 8)),
+                    3 => fixed(take(&mut operands, 1)).wrapping_sub(bias(8)),
+                    4 => fixed(take(&mut operands, 2)).wrapping_sub(bias(16)),
+                    5 => fixed(take(&mut operands, 3)).wrapping_sub(bias(24)),
+                    6 => fixed(take(&mut operands, 4)).wrapping_sub(bias(32)),
+                    _ => fixed(take(&mut operands, 8)),
                 };
                 let mut count = 1;
                 match large {
                     0 => {}
                     1..4 => size[kind] = 2 << large,
-                    4 => count = fixed(take(&mut apart, 1)),
-                    5 => size[kind] = 1 + fixed(take(&mut apart, 1)),
-                    6 => size[kind] = 1 + fixed(take(&mut apart, 2)),
-                    _ => size[kind] = 1 + fixed(take(&mut apart, 4)),
+                    4 => count = fixed(take(&mut operands, 1)),
+                    5 => size[kind] = 1 + fixed(take(&mut operands, 1)),
+                    6 => size[kind] = 1 + fixed(take(&mut operands, 2)),
+                    _ => size[kind] = 1 + fixed(take(&mut operands, 4)),
                 }
                 if far != distance[kind] {
                     (differed[kind], distance[kind]) = (distance[kind], far);

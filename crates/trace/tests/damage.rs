@@ -50,7 +50,7 @@ fn sample() -> Vec<u8> {
 }
 
 #[test]
-fn every_cut_is_told() {
+fn every_cut_is_reported() {
     let bytes = sample();
     for length in 0..bytes.len() {
         let message = read_all(&bytes[..length]).unwrap_err().to_string();
@@ -64,7 +64,7 @@ fn every_cut_is_told() {
 }
 
 #[test]
-fn every_changed_bit_is_told() {
+fn every_changed_bit_is_reported() {
     let bytes = sample();
     let good = read_all(&bytes).unwrap();
     assert!(good.1.len() > 3000);
@@ -86,7 +86,7 @@ fn errors_name_the_fault() {
         changed[at] = byte;
         read_all(&changed).unwrap_err().to_string()
     };
-    let version = "in.tnb: version 2 of the binary form is not known here, only 1; convert it with the program that wrote it";
+    let version = "in.tnb: version 2 of the binary form is not supported, only 1 is; convert it with the program that wrote it";
     assert_eq!(with(8, 2), version);
     let block = with(20, !bytes[20]);
     assert!(

@@ -35,7 +35,7 @@ fn headers() {
         ),
         (
             "\ntanada-trace 2\n",
-            "in.tnt:2: version `2` of the trace form is not known here, only 1",
+            "in.tnt:2: version `2` of the text form is not supported, only 1 is",
         ),
         (
             "tanada-trace\n",
@@ -55,7 +55,7 @@ fn headers() {
         ),
         (
             "tanada-trace 1\r\r\n",
-            "in.tnt:1: version `1\\r` of the trace form is not known here, only 1",
+            "in.tnt:1: version `1\\r` of the text form is not supported, only 1 is",
         ),
     ] {
         assert_eq!(message(text), expected);
@@ -76,27 +76,27 @@ fn items() {
         ("task", "2: `task` lacks its ID; write `task ID`"),
         (
             "task x",
-            "2: `x` is no ID; write decimal or 0x-hex digits without a sign",
+            "2: `x` is not a valid ID; write decimal or 0x-hex digits without a sign",
         ),
         (
             "task -1",
-            "2: `-1` is no ID; write decimal or 0x-hex digits without a sign",
+            "2: `-1` is not a valid ID; write decimal or 0x-hex digits without a sign",
         ),
         (
             "task +1",
-            "2: `+1` is no ID; write decimal or 0x-hex digits without a sign",
+            "2: `+1` is not a valid ID; write decimal or 0x-hex digits without a sign",
         ),
         (
             "task 0x",
-            "2: `0x` is no ID; write decimal or 0x-hex digits without a sign",
+            "2: `0x` is not a valid ID; write decimal or 0x-hex digits without a sign",
         ),
         (
             "task 1e3",
-            "2: `1e3` is no ID; write decimal or 0x-hex digits without a sign",
+            "2: `1e3` is not a valid ID; write decimal or 0x-hex digits without a sign",
         ),
         (
             "task 0X10",
-            "2: `0X10` is no ID; write decimal or 0x-hex digits without a sign",
+            "2: `0X10` is not a valid ID; write decimal or 0x-hex digits without a sign",
         ),
         ("task 4294967296", "2: the ID `4294967296` passes 2^32-1"),
         (
@@ -109,7 +109,7 @@ fn items() {
         ),
         (
             "task 1 T=",
-            "2: `` is no T group; write decimal or 0x-hex digits without a sign",
+            "2: `` is not a valid T group; write decimal or 0x-hex digits without a sign",
         ),
         (
             "task 1 T=0x100000000",
@@ -123,7 +123,7 @@ fn items() {
         ("task 1 T:=1", "2: `T:=1` lacks a name between `:` and `=`"),
         (
             "task 1 T:a=b",
-            "2: `b` is no group; write decimal or 0x-hex digits without a sign",
+            "2: `b` is not a valid group; write decimal or 0x-hex digits without a sign",
         ),
         ("task 1 h:a=", "2: `h:a=` lacks a value"),
         ("task 1 h:a=1 h:a=2", "2: task 1 has the hint `a` twice"),
@@ -157,7 +157,7 @@ fn items() {
         ),
         (
             "task 1\rx 1\n",
-            "2: `1\\rx` is no ID; write decimal or 0x-hex digits without a sign",
+            "2: `1\\rx` is not a valid ID; write decimal or 0x-hex digits without a sign",
         ),
         (
             "task 1\r\n\r\nx 1 \r 2\r\n",
@@ -221,7 +221,7 @@ fn not_utf8_and_long() {
     );
     assert_eq!(
         self::message(comment),
-        "in.tnt:5: `-1` is no number of cycles; write decimal or 0x-hex digits without a sign"
+        "in.tnt:5: `-1` is not a valid number of cycles; write decimal or 0x-hex digits without a sign"
     );
 }
 
@@ -262,9 +262,9 @@ fn cycles_name_a_task_and_a_line() {
         "task 1\ntask 2\ntask 3\ntask 4\ntask 5\ndep 1 2\ndep 2 3\nfork 3 4\ndep 4 2\ndep 4 5\n";
     let message = after_header(text);
     let good = [
-        "in.tnt:8: tasks wait for each other in a cycle: task 3 waits for task 2, and that for task 3 in turn; remove a dependency",
-        "in.tnt:9: tasks wait for each other in a cycle: task 4 waits for task 3, and that for task 4 in turn; remove a dependency",
-        "in.tnt:10: tasks wait for each other in a cycle: task 2 waits for task 4, and that for task 2 in turn; remove a dependency",
+        "in.tnt:8: tasks wait for each other in a cycle: task 3 waits for task 2, which waits for task 3 in turn; remove a dependency",
+        "in.tnt:9: tasks wait for each other in a cycle: task 4 waits for task 3, which waits for task 4 in turn; remove a dependency",
+        "in.tnt:10: tasks wait for each other in a cycle: task 2 waits for task 4, which waits for task 2 in turn; remove a dependency",
     ];
     assert!(good.contains(&&*message), "{message}");
     // Too deep for a recursive search.

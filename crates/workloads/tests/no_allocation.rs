@@ -20,6 +20,7 @@ fn a_stream_that_comes_again_allocates_nothing() {
     let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/terraces_wvga.264");
     let stream = std::fs::read(demo).expect("the demo stream is in the repository");
     let repeated = stream.repeat(6);
+    // One policy for each kind of queue: a plain one, cells, deques, seats.
     for policy in ["fcfs", "ts", "random-steal", "ts-local"] {
         for workers in [1, 2] {
             let pool = Pool::builder()

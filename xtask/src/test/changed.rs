@@ -1,12 +1,13 @@
 //! `cargo xtask test --changed`: the packages that changed and those that depend on them.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use cargo_metadata::{Metadata, MetadataCommand, Package};
 
-use super::Outcome;
 use super::runner::{Ending, Runner};
+use super::{Outcome, steps};
 
 /// Files outside of every package, by the start of their path, and the package whose tests read them. `*` stands for every package.
 const OUTSIDE: &[(&str, &str)] = &[
@@ -17,124 +18,102 @@ const OUTSIDE: &[(&str, &str)] = &[
     ("demo/", "tanada-workloads"),
 ];
 
-/// What is tested: packages by name.
+/// What a package says to this check in its manifest, under `[package.metadata.xtask]`.
+struct Marks<'a> {
+    /// `slow = ["NAME"]`: integration tests that take long; only the whole check runs them.
+    slow: Vec<&'a str>,
+    /// `program = true`: nothing depends on the package, and its tests are about its command line. They run only if the package itself
+    /// changed.
+    program: bool,
+}
+
+impl Marks<'_> {
+    fn of(package: &Package) -> Marks<'_> {
+        let marks = &package.metadata["xtask"];
+        let slow = marks["slow"].as_array().into_iter().flatten();
+        Marks {
+            slow: slow.filter_map(|name| name.as_str()).collect(),
+            program: marks["program"].as_bool() == Some(true),
+        }
+    }
+}
+
+/// The packages that are checked, by name.
 pub(super) struct Selection {
     /// With a changed file, or whose tests read one.
     changed: BTreeSet<String>,
-    /// The changed packages and all that depend on one of them.
-    affected: Vec<Affected>,
-}
-
-struct Affected {
-    name: String,
-    /// Integration tests of the package. `None`: all are quick, so that cargo need not be told which.
-    quick: Option<Vec<String>>,
-    has_library: bool,
+    /// All that depend on a changed package and did not change.
+    dependents: BTreeSet<String>,
+    /// Quick integration tests of changed packages and dependents.
+    tests: BTreeSet<String>,
+    /// Packages without a test to run, which need not be built.
+    excluded: BTreeSet<String>,
 }
 
 impl Selection {
-    /// The packages with files that differ from `since`. Without `since` that is the merge base of `HEAD` with its upstream or with `main`,
-    /// or else `HEAD`.
+    /// Selects the packages with files that differ from `since`. Without `since` that is the merge base of `HEAD` with its upstream or with
+    /// `main`, or else `HEAD`.
+    ///
+    /// # Errors
+    /// If git or cargo fails, with the reason.
     pub(super) fn of(runner: &Runner, since: Option<&str>) -> Result<Selection, String> {
-        let since = match since {
-            Some(revision) => revision.to_owned(),
-            None => base(runner),
-        };
+        let since = since.map_or_else(|| base(runner), str::to_owned);
         let differ = ["git", "diff", "--name-only", "--no-renames", &since];
         let new = ["git", "ls-files", "--others", "--exclude-standard"];
-        let mut files = runner
-            .list(&differ)
-            .ok_or(format!("git knows no revision `{since}`"))?;
+        let differ = runner.list(&differ);
+        let mut files = differ.ok_or(format!("git knows no revision `{since}`"))?;
         files.extend(runner.list(&new).ok_or("git lists no files")?);
-        let metadata = MetadataCommand::new()
-            .current_dir(&runner.root)
-            .no_deps()
-            .exec()
-            .map_err(|error| error.to_string())?;
-        Ok(select(&metadata, &files))
+        Ok(select(&workspace(&runner.root)?, &files))
     }
 
     /// One line for the reader.
     pub(super) fn describe(&self) -> String {
-        let names = |names: &mut dyn Iterator<Item = &String>| {
-            let names: Vec<&str> = names.map(String::as_str).collect();
-            names.join(", ")
+        let names = |names: &BTreeSet<String>| match names.is_empty() {
+            true => "nothing".to_owned(),
+            false => names
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(", "),
         };
-        let mut dependents = self.affected.iter().map(|affected| &affected.name);
-        let mut dependents = dependents
-            .by_ref()
-            .filter(|name| !self.changed.contains(*name));
-        match self.changed.is_empty() {
-            true => "no package changed".into(),
-            false => format!(
-                "changed: {}; depend on them: {}",
-                names(&mut self.changed.iter()),
-                names(&mut dependents)
-            ),
-        }
+        let (changed, dependents) = (names(&self.changed), names(&self.dependents));
+        format!("changed: {changed}; depends on them: {dependents}")
     }
 
     pub(super) fn clippy(&self, runner: &Runner) -> Outcome {
-        let mut words = vec!["cargo", "clippy", "--all-targets"];
-        words.extend(self.packages());
-        words.extend(["--", "-D", "warnings"]);
-        self.run(runner, &[words])
+        match self.changed.is_empty() {
+            true => Outcome::Passed,
+            false => steps::run_named("clippy", runner),
+        }
     }
 
-    /// Unit tests and quick integration tests of every affected package, and doc tests of the changed ones.
+    /// Unit tests, and the quick integration tests of what changed or depends on it. All packages but programs are named, so that features
+    /// are the same from run to run and nothing else is built again.
     pub(super) fn test(&self, runner: &Runner) -> Outcome {
-        let mut all = vec!["cargo", "test", "--no-fail-fast"];
-        let mut commands = Vec::new();
-        let whole = |affected: &&Affected| affected.quick.is_none();
-        for affected in self.affected.iter().filter(whole) {
-            all.extend(["--package", &affected.name]);
-        }
-        if self.affected.iter().any(|affected| whole(&affected)) {
-            commands.push([&all[..], &["--lib", "--bins", "--tests"]].concat());
-        }
-        for affected in &self.affected {
-            let Some(tests) = &affected.quick else {
-                continue;
-            };
-            let mut words = vec!["cargo", "test", "--no-fail-fast", "--package"];
-            words.extend([affected.name.as_str(), "--bins"]);
-            words.extend(affected.has_library.then_some("--lib"));
-            words.extend(tests.iter().flat_map(|test| ["--test", test]));
-            commands.push(words);
-        }
-        let documented = self
-            .affected
-            .iter()
-            .filter(|affected| affected.has_library && self.changed.contains(&affected.name));
-        let mut docs = vec!["cargo", "test", "--doc"];
-        docs.extend(documented.flat_map(|affected| ["--package", &affected.name]));
-        if docs.len() > 3 {
-            commands.push(docs);
-        }
-        self.run(runner, &commands)
-    }
-
-    fn packages(&self) -> impl Iterator<Item = &str> {
-        let affected = self.affected.iter();
-        affected.flat_map(|affected| ["--package", affected.name.as_str()])
-    }
-
-    fn run(&self, runner: &Runner, commands: &[Vec<&str>]) -> Outcome {
-        if self.affected.is_empty() {
+        if self.changed.is_empty() {
             return Outcome::Passed;
         }
-        let mut wrong = String::new();
-        for words in commands {
-            match runner.run_words(words, &[], Duration::from_secs(1800)) {
-                Ending { success: true, .. } => {}
-                ending => wrong += &ending.output,
-            }
+        let mut words = vec!["cargo", "test", "--no-fail-fast", "--workspace", "--lib"];
+        if self
+            .changed
+            .iter()
+            .any(|name| !self.excluded.contains(name))
+        {
+            words.push("--bins");
         }
-        match wrong.is_empty() {
-            true => Outcome::Passed,
-            false => Outcome::Failed(wrong),
+        words.extend(self.excluded.iter().flat_map(|name| ["--exclude", name]));
+        words.extend(self.tests.iter().flat_map(|test| ["--test", test]));
+        match runner.run_words(&words, &[], Duration::from_secs(1800)) {
+            Ending { success: true, .. } => Outcome::Passed,
+            ending => Outcome::Failed(ending.output),
         }
     }
+}
+
+fn workspace(root: &Path) -> Result<Metadata, String> {
+    let mut command = MetadataCommand::new();
+    command.current_dir(root).no_deps();
+    command.exec().map_err(|error| error.to_string())
 }
 
 /// The revision that the work began from.
@@ -172,46 +151,38 @@ fn select(metadata: &Metadata, files: &[String]) -> Selection {
             (None, None) => {} // read by the rules of `tidy` only
         }
     }
-    let mut names = changed.clone();
+    let mut affected = changed.clone();
     loop {
         let depends = |package: &&&Package| {
             let mut dependencies = package.dependencies.iter();
-            !names.contains(package.name.as_str())
-                && dependencies.any(|dependency| names.contains(&dependency.name))
+            !affected.contains(package.name.as_str())
+                && dependencies.any(|dependency| affected.contains(&dependency.name))
         };
-        let more: Vec<String> = packages
-            .iter()
-            .filter(depends)
-            .map(|package| package.name.to_string())
-            .collect();
+        let more = packages.iter().filter(depends);
+        let more: Vec<String> = more.map(|package| package.name.to_string()).collect();
         if more.is_empty() {
             break;
         }
-        names.extend(more);
+        affected.extend(more);
     }
-    let affected = packages
-        .iter()
-        .filter(|package| names.contains(package.name.as_str()));
+    let (mut tests, mut excluded) = (BTreeSet::new(), BTreeSet::new());
+    for package in packages {
+        let name = package.name.as_str();
+        let marks = Marks::of(package);
+        if marks.program && !changed.contains(name) {
+            excluded.insert(name.to_owned());
+        } else if affected.contains(name) {
+            let targets = package.targets.iter();
+            let quick = targets
+                .filter(|target| target.is_test() && !marks.slow.contains(&target.name.as_str()));
+            tests.extend(quick.map(|target| target.name.clone()));
+        }
+    }
     Selection {
+        dependents: affected.difference(&changed).cloned().collect(),
         changed,
-        affected: affected.map(|package| affected_package(package)).collect(),
-    }
-}
-
-/// A package names its slow integration tests in its manifest: `[package.metadata.xtask] slow = ["NAME"]`.
-fn affected_package(package: &Package) -> Affected {
-    let slow = package.metadata["xtask"]["slow"].as_array();
-    let slow: Vec<&str> = slow
-        .into_iter()
-        .flatten()
-        .filter_map(|name| name.as_str())
-        .collect();
-    let tests = package.targets.iter().filter(|target| target.is_test());
-    let quick = tests.filter(|target| !slow.contains(&target.name.as_str()));
-    Affected {
-        name: package.name.to_string(),
-        quick: (!slow.is_empty()).then(|| quick.map(|target| target.name.clone()).collect()),
-        has_library: package.targets.iter().any(|target| target.is_lib()),
+        tests,
+        excluded,
     }
 }
 
@@ -219,52 +190,56 @@ fn affected_package(package: &Package) -> Affected {
 mod tests {
     use super::*;
 
-    fn workspace() -> Metadata {
-        MetadataCommand::new()
-            .current_dir(crate::root())
-            .no_deps()
-            .other_options(vec!["--offline".to_owned()])
-            .exec()
-            .expect("the workspace")
-    }
-
-    fn selected(files: &[&str]) -> (Vec<String>, Vec<String>) {
-        let metadata = workspace();
+    fn selected(files: &[&str]) -> Selection {
         let files: Vec<String> = files.iter().map(|file| file.to_string()).collect();
-        let selection = select(&metadata, &files);
-        let affected = selection.affected.into_iter().map(|affected| affected.name);
-        (selection.changed.into_iter().collect(), affected.collect())
+        select(&workspace(&crate::root()).expect("the workspace"), &files)
     }
 
     #[test]
-    fn what_depends_on_a_changed_package_is_affected() {
-        let (changed, affected) = selected(&["crates/policy/src/ts.rs"]);
-        assert_eq!(changed, ["tanada-policy"]);
-        for name in ["tanada-policy", "tanada-laws", "tanada-runtime", "tanada"] {
-            assert!(affected.iter().any(|found| found == name), "{name}");
+    fn what_depends_on_a_changed_package_is_tested() {
+        let selection = selected(&["crates/policy/src/ts.rs"]);
+        assert!(selection.changed.iter().eq(["tanada-policy"]));
+        for name in ["tanada-laws", "tanada-runtime", "tanada-sim", "tanada"] {
+            assert!(selection.dependents.contains(name), "{name}");
         }
         for name in ["tanada-topology", "tanada-queues", "tanada-h264", "xtask"] {
-            assert!(!affected.iter().any(|found| found == name), "{name}");
+            assert!(!selection.dependents.contains(name), "{name}");
         }
+        for test in ["bad_policies", "template", "rules"] {
+            assert!(selection.tests.contains(test), "{test}");
+        }
+        for slow in ["conformance", "compile_fail", "verbs"] {
+            assert!(!selection.tests.contains(slow), "{slow}");
+        }
+        assert!(selection.excluded.contains("tanada"));
+    }
+
+    #[test]
+    fn a_program_that_changed_is_tested() {
+        let selection = selected(&["crates/cli/src/main.rs"]);
+        assert!(selection.tests.contains("verbs") && !selection.excluded.contains("tanada"));
+        assert!(selection.excluded.contains("peers"));
     }
 
     #[test]
     fn files_outside_of_packages_belong_to_whose_tests_read_them() {
-        assert_eq!(selected(&["README.md"]).0, ["tanada-runtime"]);
-        assert_eq!(selected(&["LICENSE-MIT", "deny.toml"]).1.len(), 0);
-        let (changed, affected) = selected(&["Cargo.lock"]);
-        assert_eq!(changed.len(), affected.len());
-        assert!(changed.len() > 10);
+        let readme = selected(&["README.md"]);
+        assert!(readme.changed.iter().eq(["tanada-runtime"]));
+        assert!(selected(&["LICENSE-MIT", "deny.toml"]).changed.is_empty());
+        let all = selected(&["Cargo.lock"]);
+        assert!(all.changed.len() > 10 && all.dependents.is_empty() && all.excluded.is_empty());
     }
 
     #[test]
     fn manifests_name_slow_tests_that_exist() {
-        for package in workspace().workspace_packages() {
-            let slow = package.metadata["xtask"]["slow"].as_array();
-            for name in slow.into_iter().flatten() {
+        for package in workspace(&crate::root())
+            .expect("the workspace")
+            .workspace_packages()
+        {
+            for name in Marks::of(package).slow {
                 let mut tests = package.targets.iter().filter(|target| target.is_test());
                 assert!(
-                    tests.any(|test| *name == test.name),
+                    tests.any(|test| test.name == name),
                     "{}: {name}",
                     package.name
                 );

@@ -486,26 +486,7 @@ mod tests {
         }
 
         fn rbsp(&self) -> Rbsp {
-            let mut bits = format!("{}1", self.0);
-            while !bits.len().is_multiple_of(8) {
-                bits.push('0');
-            }
-            let bytes: Vec<u8> = bits
-                .as_bytes()
-                .chunks(8)
-                .map(|byte| byte.iter().fold(0, |b, bit| b << 1 | (bit - b'0')))
-                .collect();
-            // Emulation prevention bytes, so that zeros of the payload are not taken for a start code.
-            let mut escaped = Vec::new();
-            for byte in bytes {
-                if byte <= 3 && escaped.ends_with(&[0, 0]) {
-                    escaped.push(3);
-                }
-                escaped.push(byte);
-            }
-            let mut rbsp = Rbsp::default();
-            rbsp.load(&escaped);
-            rbsp
+            Rbsp::from_bits(&self.0)
         }
 
         fn level(&mut self, level: i32, escape_two: bool, suffix_length: u32) {

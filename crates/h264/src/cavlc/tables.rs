@@ -179,17 +179,22 @@ const NO_TOKENS: CoeffTokenTable = CoeffTokenTable {
     long: [0; 2048],
 };
 
+/// Returns the form of the entries of coeff_tokens with TotalCoeff `total` and codes of up to 8 bits.
+const fn short_tokens(total: usize) -> Entries {
+    Entries {
+        width: 8,
+        shortest: 1,
+        longest: 8,
+        first: 4 * total as u16,
+        shift: 8,
+    }
+}
+
 const fn coeff_token_table(codes: &[&str; 17]) -> CoeffTokenTable {
     let mut table = NO_TOKENS;
     let mut total = 0;
     while total < 17 {
-        let short = Entries {
-            width: 8,
-            shortest: 1,
-            longest: 8,
-            first: 4 * total as u16,
-            shift: 8,
-        };
+        let short = short_tokens(total);
         let long = Entries {
             width: 16,
             shortest: 9,
@@ -226,14 +231,11 @@ const fn chroma_dc_token_table() -> [u16; 256] {
     let mut table = [0u16; 256];
     let mut total = 0;
     while total < 5 {
-        let entries = Entries {
-            width: 8,
-            shortest: 1,
-            longest: 8,
-            first: 4 * total as u16,
-            shift: 8,
-        };
-        enter(&mut table, COEFF_TOKEN_CHROMA_DC[total], entries);
+        enter(
+            &mut table,
+            COEFF_TOKEN_CHROMA_DC[total],
+            short_tokens(total),
+        );
         total += 1;
     }
     table

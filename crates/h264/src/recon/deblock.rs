@@ -3,6 +3,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::Place;
+use super::inter::wide;
 use super::kernels::Kernels;
 use crate::job::Mb;
 use crate::plane::Part;
@@ -125,11 +126,6 @@ impl Thresholds {
 /// Lines of samples parallel to an edge: p3, p2, p1, p0, q0, q1, q2, q3 for luma, p1, p0, q0, q1 for chroma.
 pub(super) type LumaLines = [[u8; 16]; 8];
 pub(super) type ChromaLines = [[u8; 8]; 4];
-
-#[inline(always)]
-fn wide(sample: u8) -> i16 {
-    i16::from(sample)
-}
 
 /// Returns whether the samples around an edge differ so little that they are filtered (8-468).
 #[inline(always)]
@@ -349,6 +345,10 @@ impl<'a> Edges<'a> {
     }
 }
 
+/// The operations of an edge with bS below 4 and of one with bS 4.
+const LUMA_EDGE: [Operation; 2] = [Operation::LumaEdge, Operation::LumaEdgeStrong];
+const CHROMA_EDGE: [Operation; 2] = [Operation::ChromaEdge, Operation::ChromaEdgeStrong];
+
 /// Stage 3: deblocks luma.
 pub(super) fn luma<P: Probe>(place: &Place<'_>, probe: &mut P) {
     let mb = place.mb;
@@ -390,7 +390,7 @@ fn luma_vertical<P: Probe>(place: &Place<'_>, edges: &Edges<'_>, probe: &mut P) 
         }
     }
     place.probe_read(probe, &place.job.frame, 0, area);
-    edges.each(|_, bs, _| luma_operation(bs, probe));
+    edges.each(|_, bs, _| edge_operation(bs, LUMA_EDGE, 4, probe));
     place.probe_write(probe, 0, area);
 }
 
@@ -432,35 +432,16 @@ fn luma_horizontal<P: Probe>(place: &Place<'_>, edges: &Edges<'_>, probe: &mut P
         }
     });
     place.probe_read(probe, &place.job.frame, 0, [x, y, 16, 16]);
-    edges.each(|_, bs, _| luma_operation(bs, probe));
+    edges.each(|_, bs, _| edge_operation(bs, LUMA_EDGE, 4, probe));
     place.probe_write(probe, 0, [x, y, 16, 16]);
 }
 
-/// Reports an edge with strengths `bs` to the probe: 4 lines for each group that is filtered.
+/// Reports an edge with strengths `bs` to the probe: `lines` lines of samples for each of its four groups that is filtered.
 #[inline(always)]
-fn luma_operation<P: Probe>(bs: u16, probe: &mut P) {
-    let operation = match bs {
-        STRONG => Operation::LumaEdgeStrong,
-        _ => Operation::LumaEdge,
-    };
-    probe.operation(operation, 4 * filtered_groups(bs));
-}
-
-/// Reports a chroma edge to the probe: 2 lines for each group that is filtered.
-#[inline(always)]
-fn chroma_operation<P: Probe>(bs: u16, probe: &mut P) {
-    let operation = match bs {
-        STRONG => Operation::ChromaEdgeStrong,
-        _ => Operation::ChromaEdge,
-    };
-    probe.operation(operation, 2 * filtered_groups(bs));
-}
-
-/// Returns how many of the four groups of an edge with strengths `bs` are filtered.
-fn filtered_groups(bs: u16) -> u32 {
-    (0..4)
-        .map(|group| u32::from(bs >> (4 * group) & 15 != 0))
-        .sum()
+fn edge_operation<P: Probe>(bs: u16, [normal, strong]: [Operation; 2], lines: u32, probe: &mut P) {
+    let operation = if bs == STRONG { strong } else { normal };
+    let filtered_groups = (0..4).filter(|group| bs >> (4 * group) & 15 != 0).count();
+    probe.operation(operation, lines * filtered_groups as u32);
 }
 
 /// Stages 6 and 7: deblocks one chroma plane. Its edges at 0 and 4 have the strengths of the luma edges 0 and 8.
@@ -477,7 +458,7 @@ pub(super) fn chroma<P: Probe>(place: &Place<'_>, plane: usize, probe: &mut P) {
             let mut guard = samples.write(area[0], area[1], area[2], area[3]);
             kernels.chroma_column_edge(&mut guard.part(0, 0, 4, 8), bs, thresholds);
             place.probe_read(probe, frame, plane, area);
-            chroma_operation(bs, probe);
+            edge_operation(bs, CHROMA_EDGE, 2, probe);
             place.probe_write(probe, plane, [area[0] + 1, y, 2, 8]);
         });
     }
@@ -499,7 +480,7 @@ pub(super) fn chroma<P: Probe>(place: &Place<'_>, plane: usize, probe: &mut P) {
                 *inner.row(1) = lines[2];
             }
             place.probe_read(probe, frame, plane, [x, top, 8, 4]);
-            chroma_operation(bs, probe);
+            edge_operation(bs, CHROMA_EDGE, 2, probe);
             place.probe_write(probe, plane, [x, top + 1, 8, 2]);
         });
     }

@@ -472,7 +472,7 @@ fn tap6(a: i16, b: i16, c: i16, d: i16, e: i16, f: i16) -> i16 {
 }
 
 #[inline(always)]
-fn wide(sample: u8) -> i16 {
+pub(super) fn wide(sample: u8) -> i16 {
     i16::from(sample)
 }
 
@@ -587,7 +587,8 @@ pub(super) fn luma<const W: usize>(
     let horizontal = |at| half_horizontal::<W>(from, at);
     let vertical = |at| half_vertical::<W>(from, stride, at);
     let whole = |at| whole::<W>(from, at);
-    // A quarter sample is the mean of two of its neighbours. `right` and `below` are the offsets of the neighbours on the far side.
+    // A quarter sample is the mean of its two nearest whole or half samples. `right` and `below` are the offsets of the nearest column and
+    // row: 0 at one quarter, 1 at three quarters.
     let (right, below) = (fx / 2, fy / 2 * stride);
     match (fx, fy) {
         (0, 0) => each_row(to, origin, stride, |_, at| whole(at)),

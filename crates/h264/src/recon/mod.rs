@@ -22,14 +22,14 @@
 //!
 //! The reasons:
 //!
-//! - Intra prediction reads its neighbours in place, before they are deblocked. Deblocking of (x, y) changes (x, y), the right three columns of
-//!   (x-1, y) and the lower three rows of (x, y-1). It therefore waits for all macroblocks that predict from these pixels: (x+1, y),
-//!   (x-1, y+1) (by the upper right neighbour of its 4x4 blocks), (x, y+1), and (x+1, y+1) (by its upper left pixel).
-//! - Left and upper neighbours are deblocked first, because the standard filters macroblocks in raster order and each one reads what the one
-//!   before has changed.
+//! - Intra prediction reads its neighbours in place, before they are deblocked. Deblocking of (x, y) changes (x, y), the right three
+//!   columns of (x-1, y) and the lower three rows of (x, y-1). It therefore waits for all macroblocks that predict from these pixels:
+//!   (x+1, y), (x-1, y+1) (by the upper right neighbour of its 4x4 blocks), (x, y+1), and (x+1, y+1) (by its upper left pixel).
+//! - Left and upper neighbours are deblocked first, because the standard filters macroblocks in raster order and each one reads what the
+//!   one before has changed.
 //! - (x+1, y-1) is deblocked first, because its left edge changes pixels of (x, y-1) that the upper edge of (x, y) reads.
-//! - Deblocking of (x, y) waits for the front of (x+1, y+1) and, through (x-1, y), for the front of all macroblocks to the left of it. So the
-//!   front of the row below is complete up to that column.
+//! - Deblocking of (x, y) waits for the front of (x+1, y+1) and, through (x-1, y), for the front of all macroblocks to the left of it. So
+//!   the front of the row below is complete up to that column.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

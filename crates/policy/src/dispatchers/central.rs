@@ -4,7 +4,7 @@
 //! So the order of the critical sections is *the* order of events, and the policy's rule holds exactly, natively too. A [`Recorder`]
 //! writes that order down, for a test to replay with an obvious model.
 //!
-//! Wakes: an event after which `k` more tasks than before are available asks for `k` workers, but for no more than there are others.
+//! Wakes: an event after which `k` more tasks than before are available requests `k` wake-ups, but no more than there are other workers.
 
 use crate::{Dispatcher, Env, Hints, Op, Origin, Ready, Site, Wake, WorkerId};
 use tanada_queues::sync::atomic::{AtomicUsize, Ordering};
@@ -105,7 +105,7 @@ pub enum Logged {
     },
 }
 
-/// Where a pool writes its events down. `()`: nowhere, at no cost. `Vec<Logged>`: in order.
+/// Where a pool records its events. `()`: nowhere, at no cost. `Vec<Logged>`: in order.
 pub trait Recorder: Default + Send + 'static {
     /// Called inside the critical section.
     fn record(&mut self, event: impl FnOnce() -> Logged);
@@ -165,7 +165,7 @@ pub struct Central<R, L = ()> {
 }
 
 impl<R: Rule, L: Recorder> Central<R, L> {
-    /// Takes out what was recorded so far.
+    /// Returns what was recorded so far, and begins a new record.
     pub fn take_record(&self) -> L {
         std::mem::take(&mut self.state.lock().recorder)
     }
@@ -176,7 +176,7 @@ impl<R: Rule, L: Recorder> Central<R, L> {
         self.available.load(Ordering::SeqCst)
     }
 
-    /// Whether asking can be spared: there is nothing, or nothing for this worker.
+    /// Whether `worker` would get nothing: the pool is empty, or this worker is given no tasks.
     #[inline]
     fn nothing_for(&self, worker: WorkerId) -> bool {
         R::ONLY.is_some_and(|only| only != worker) || self.available() == 0
@@ -200,7 +200,7 @@ impl<R: Rule, L: Recorder> Central<R, L> {
     }
 }
 
-/// Asks for workers because `more` tasks are available than before.
+/// Requests wake-ups because `more` tasks are available than before.
 fn ask_for<R: Rule>(more: usize, env: &mut impl Env) {
     match R::ONLY {
         // It is awake if it is the one that makes this call.

@@ -1,7 +1,7 @@
 //! Tables by the number of a T or S group.
 //!
-//! A group's number is any `u32`: templates number groups densely, dynamic graphs take what the program says. A number below [`DIRECT`] is an
-//! index of an array; a larger one is looked up in a search tree, which is slower and never wrong.
+//! A group's number is any `u32`: templates number groups densely, dynamic graphs take what the program says. A number below [`DIRECT`] is
+//! an index of an array; a larger one is looked up in a search tree, which is slower and never wrong.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -16,8 +16,8 @@ const NONE: u32 = u32::MAX;
 
 /// A map from group numbers to values below 2^32 - 1.
 ///
-/// Cost: O(1) for numbers below [`DIRECT`], else O(log entries). Memory: 4 bytes for each number up to the largest below [`DIRECT`] that was
-/// ever set, and a node for each larger number that is set.
+/// Cost: O(1) for numbers below [`DIRECT`], else O(log entries). Memory: 4 bytes for each number up to the largest below [`DIRECT`] that
+/// was ever set, and a node for each larger number that is set.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     direct: Vec<u32>,

@@ -6,7 +6,7 @@
 //! - a worker asks its mailbox before its own deque;
 //! - a thief tries the other workers, the nearest first ([`Placement::by_distance`](crate::Placement::by_distance)), for one whose deque's
 //!   oldest task has the digest of the task that the thief took last, and takes that; if there is none it takes as
-//!   [`Seats::rob_nearest`] says.
+//!   [`Seats::steal_nearest`] says.
 //!
 //! The digest of a task in a T group is T mod 2^16, so this prefers the T group that the thief ran last. A task of digest 0 (T0, or a
 //! task that says nothing) does not count as taken last; and while nothing else was taken there is no preference.
@@ -45,11 +45,11 @@ impl Family for Locality {
     fn steal<E: Env>(&self, &last: &u16, seats: &Seats, env: &mut E) -> Option<(Ready, Origin)> {
         if last != 0 {
             for &victim in seats.others(env.me()) {
-                if let Some(loot) = seats.rob_if(victim, env, |digest| digest == last) {
-                    return Some(loot);
+                if let Some(found) = seats.steal_if(victim, env, |digest| digest == last) {
+                    return Some(found);
                 }
             }
         }
-        seats.rob_nearest(env)
+        seats.steal_nearest(env)
     }
 }

@@ -1,7 +1,7 @@
 //! `near-steal`: steal from the nearest worker that has a task, as the topology says what is near.
 //!
 //! Rule: as [`stealing`](crate::dispatchers::stealing) says; no mail. A thief's victims are tried ring by ring, the nearest first, as
-//! [`Seats::rob_nearest`] says.
+//! [`Seats::steal_nearest`] says.
 
 use crate::dispatchers::stealing::{Family, Seats};
 use crate::{Env, Origin, Ready, Site};
@@ -18,6 +18,6 @@ impl Family for Near {
     }
 
     fn steal<E: Env>(&self, _memory: &(), seats: &Seats, env: &mut E) -> Option<(Ready, Origin)> {
-        seats.rob_nearest(env)
+        seats.steal_nearest(env)
     }
 }

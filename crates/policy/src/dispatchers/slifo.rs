@@ -1,10 +1,10 @@
 //! `slifo`: stay with the same code, newest first. It needs no groups from anybody.
 //!
-//! Rule: as [`sticky`](crate::dispatchers::sticky) says, with one T group; with the S group 1 + r for a task whose [`Hints::code`](crate::Hints::code) was
-//! the r-th (from 0) different one among the tasks that became ready, in the order of age; and with cells that are last in, first out. So a
-//! worker takes the newest task of the code that it ran last; else of its own codes the one that came up first; else it takes over the
-//! code with the most ready tasks (of equals the one that came up first). The T and S groups of the hints are not looked at; code 0 is a
-//! code like any other.
+//! Rule: as [`sticky`](crate::dispatchers::sticky) says, with one T group; with the S group 1 + r for a task whose
+//! [`Hints::code`](crate::Hints::code) was the r-th (from 0) different one among the tasks that became ready, in the order of age; and with
+//! cells that are last in, first out. So a worker takes the newest task of the code that it ran last; else of its own codes the one that
+//! came up first; else it takes over the code with the most ready tasks (of equals the one that came up first). The T and S groups of the
+//! hints are not looked at; code 0 is a code like any other.
 //!
 //! The code of a task is what its hint says (in a trace `h:code=N` with N >= 1), else its name; a task of a trace that has neither has
 //! code 0.

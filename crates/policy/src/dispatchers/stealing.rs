@@ -4,7 +4,7 @@
 //! member says which tasks are mailed, and in which order a thief tries its victims. The rule, exact when calls come one at a time:
 //!
 //! - A task that becomes ready and is mailed goes to the new end of that worker's mailbox. Any other goes to the new end of the own
-//!   deque of the worker on which it became ready, or of the shared FIFO where that was outside any worker.
+//!   deque of the worker on which it became ready, or of the shared FIFO if that was outside any worker.
 //! - An idle worker takes 1. the newest task of its own deque; 2. the oldest of its mailbox (members that mail: the mailbox first);
 //!   3. the oldest of the shared FIFO; 4. the oldest task of a victim's deque, victims in the member's order; 5. (members that mail)
 //!   the oldest task in the mailbox of another worker, the nearest first, so that no worker idles while mail lies at a busy one.
@@ -17,34 +17,35 @@
 //! With several workers at once the parts of a call are atomic, not the call. No task is lost or taken twice; a thief that loses a
 //! race for the oldest task tries the same victim again.
 
-use crate::{Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId};
+use crate::{Access, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId};
 use tanada_queues::sync::spin_loop;
 use tanada_queues::{Injector, Mailbox, Owner, Steal, Stealer, deque};
 
 /// A member of the family of work-stealing policies.
 pub trait Family: Send + Sync + Sized + 'static {
-    /// Whether tasks are ever mailed. Where not, mailboxes are not looked at.
+    /// Whether tasks are ever mailed. If not, mailboxes are not looked at.
     const MAILS: bool = false;
 
     /// As [`Dispatcher::READS_GROUPS`].
     const READS_GROUPS: bool = false;
 
-    /// What one worker remembers.
+    /// What one worker remembers from call to call.
     type Memory: Default + Send + 'static;
 
     /// The member's own tables.
     fn build(site: &Site<'_>) -> Self;
 
-    /// Whom a task is mailed to, if it is mailed. Asked only where [`Family::MAILS`].
+    /// Returns the worker that a task is mailed to, if it is mailed. Called only if [`Family::MAILS`].
     fn mailed_to(_hints: Hints, _workers: u16) -> Option<WorkerId> {
         None
     }
 
-    /// This worker takes a task.
+    /// The worker with this memory takes `task`.
     #[inline]
     fn takes(_memory: &mut Self::Memory, _task: &Ready) {}
 
-    /// Step 4: tries victims in the member's order. Called while some other worker's deque has a task, or had one a moment ago.
+    /// Step 4: tries victims in the member's order and returns the first task that it steals. Called while another worker's deque has a
+    /// task, or had one a moment ago.
     fn steal<E: Env>(
         &self,
         memory: &Self::Memory,
@@ -76,13 +77,13 @@ impl Seats {
 
     /// Takes the oldest task of `victim`'s deque.
     #[inline]
-    pub fn rob<E: Env>(&self, victim: WorkerId, env: &mut E) -> Option<(Ready, Origin)> {
-        self.rob_if(victim, env, |_| true)
+    pub fn steal<E: Env>(&self, victim: WorkerId, env: &mut E) -> Option<(Ready, Origin)> {
+        self.steal_if(victim, env, |_| true)
     }
 
-    /// Takes the oldest task of `victim`'s deque if its digest is to the thief's liking.
+    /// Takes the oldest task of `victim`'s deque if `likes` returns true of its digest.
     #[inline]
-    pub fn rob_if<E: Env>(
+    pub fn steal_if<E: Env>(
         &self,
         victim: WorkerId,
         env: &mut E,
@@ -93,7 +94,7 @@ impl Seats {
             match self.seats[victim.index()].deque.steal_if(&likes) {
                 Steal::Taken(task) => return Some((task, Origin::Stolen(victim))),
                 Steal::Empty | Steal::Refused => return None,
-                Steal::Retry => spin_loop(), // somebody else took one: this ends
+                Steal::Retry => spin_loop(), // another worker took one: this ends
             }
         }
     }
@@ -107,7 +108,7 @@ impl Seats {
     /// Takes from the nearest other worker that has a task, tried ring by ring: workers at one distance are a ring, in the order of
     /// [`Placement::by_distance`], started at a place that one draw decides (draw mod size of the ring). A ring of which no deque has
     /// a task is left out, and a ring of one worker needs no draw.
-    pub fn rob_nearest<E: Env>(&self, env: &mut E) -> Option<(Ready, Origin)> {
+    pub fn steal_nearest<E: Env>(&self, env: &mut E) -> Option<(Ready, Origin)> {
         let me = env.me();
         let distance = |other: &WorkerId| self.placement.distance(me, *other);
         for ring in self.others(me).chunk_by(|a, b| distance(a) == distance(b)) {
@@ -121,8 +122,8 @@ impl Seats {
             };
             let victims = ring[start..].iter().chain(&ring[..start]);
             for &victim in victims {
-                if let Some(loot) = self.rob(victim, env) {
-                    return Some(loot);
+                if let Some(found) = self.steal(victim, env) {
+                    return Some(found);
                 }
             }
         }
@@ -163,7 +164,7 @@ impl<F: Family> Stealing<F> {
     }
 
     fn mail<E: Env>(&self, env: &mut E, to: WorkerId, task: Ready) {
-        env.charge(Op::Mail(to));
+        env.charge(Op::Seat(to, Access::Put));
         self.seats.seats[to.index()].mailbox.push(task);
         if to != env.me() {
             env.wake(Wake::This(to));
@@ -193,7 +194,8 @@ impl<F: Family> Stealing<F> {
         }
     }
 
-    /// As [`Stealing::push_all`]. The origin comes apart from the task, so that both travel in registers.
+    /// [`Dispatcher::next`], out of line as [`Stealing::push_all`] is. The origin is returned apart from the task, so that both travel in
+    /// registers.
     #[inline(never)]
     fn next_out_of_line<E: Env>(
         &self,
@@ -208,11 +210,7 @@ impl<F: Family> Stealing<F> {
 
     fn pop_mail<E: Env>(&self, env: &mut E, of: WorkerId) -> Option<Ready> {
         let task = self.seats.seats[of.index()].mailbox.pop()?;
-        env.charge(if of == env.me() {
-            Op::OwnPop
-        } else {
-            Op::Steal(of)
-        });
+        env.charge(Op::Seat(of, Access::Take));
         Some(task)
     }
 
@@ -236,9 +234,9 @@ impl<F: Family> Stealing<F> {
         let others = self.seats.others(me);
         // Random numbers are drawn only while something is ready.
         if others.iter().any(|&victim| self.seats.has_task(victim))
-            && let Some(loot) = self.member.steal(memory, &self.seats, env)
+            && let Some(found) = self.member.steal(memory, &self.seats, env)
         {
-            return Some(loot);
+            return Some(found);
         }
         if !F::MAILS {
             return None;
@@ -249,7 +247,7 @@ impl<F: Family> Stealing<F> {
         })
     }
 
-    /// Puts what `turn` got into the queues, but for the task that `next` would take out at once, which is returned.
+    /// Puts the released tasks into the queues, except the one that `next` would take out again at once, which is returned.
     #[inline]
     fn keep_one<E: Env>(
         &self,

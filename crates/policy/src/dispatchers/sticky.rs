@@ -1,7 +1,7 @@
 //! What `ts-sticky` and `slifo` have in common: a pool of cells whose workers stay in their S group.
 //!
 //! A cell is the queue of one (T, S) pair. The exact rule, in which T' is the running T group (undefined at first) and each S group s >= 1
-//! belongs to one worker (at first to worker (s - 1) mod workers; S0 belongs to nobody). An idle worker takes from one T group:
+//! belongs to one worker (at first to worker (s - 1) mod workers; S0 belongs to no worker). An idle worker takes from one T group:
 //!
 //! - T', if it has tasks;
 //! - else the lowest T >= 1 that has tasks, which thereby becomes T';
@@ -9,8 +9,8 @@
 //!
 //! In that group it takes from the first of these cells that has tasks:
 //!
-//! 1. the S group of the task that this worker took last (in whatever T group), unless that was S0 or there was none, and whoever that S
-//!    group belongs to by now. It does not change hands by this;
+//! 1. the S group of the task that this worker took last (in whatever T group), unless that was S0 or there was none, whichever worker that
+//!    S group belongs to by now. This does not change its owner;
 //! 2. the lowest of the S groups that belong to this worker;
 //! 3. S0;
 //! 4. of the S groups of other workers the one with the most tasks in this T group; of equals the lowest. From now on it belongs to this
@@ -20,7 +20,7 @@
 //!
 //! # How
 //!
-//! Only T' and T0 have cells (a [`Row`] each). No task leaves another T group before it becomes T', so until then its tasks are one queue,
+//! Only T' and T0 have cells (a `Row` each). No task leaves another T group before it becomes T', so until then its tasks are one queue,
 //! which is sorted by S group when the group is selected; a heap of their numbers has the lowest first. In a row each worker has a heap of
 //! its S groups, for step 2, and all cells are in one by length, for step 4. The cell from which a worker took last stays in its heap for
 //! one more call even if it is empty, because what the task releases is often of the same S group.
@@ -115,8 +115,8 @@ impl<const NEWEST_FIRST: bool> Row<NEWEST_FIRST> {
         }
     }
 
-    /// Takes a task; `last` is the S group that `worker` took from last, and becomes the one that it takes from now. An S group that changes
-    /// hands by this is returned, with its former owner.
+    /// Takes a task; `last` is the S group that `worker` took from last, and becomes the one that it takes from now. An S group that
+    /// changes hands by this is returned, with its former owner.
     #[inline]
     fn take(
         &mut self,

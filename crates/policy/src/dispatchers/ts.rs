@@ -18,23 +18,23 @@
 //!
 //! What the paper leaves open: of several cells the one with the oldest head is taken, and `select` gives the T group that holds the
 //! oldest head. T' is undefined at first, stays when its cells run empty, and is unchanged when the worker halts. S group s >= 1
-//! belongs at first to worker (s - 1) mod workers; `Sown += S'` takes it from its owner; S0 belongs to nobody and is not in `~Sown`.
+//! belongs at first to worker (s - 1) mod workers; `Sown += S'` takes it from its owner; S0 belongs to no worker and is not in `~Sown`.
 //!
 //! # How
 //!
-//! Ages and the fact that workers take from T' and T0 only make simple structures sufficient:
+//! Workers take from T' and T0 only, and tasks arrive in the order of age. So simple structures suffice:
 //!
 //! - No task leaves a T group that waits, so its tasks are one queue, and the groups wait in the order of their first tasks: line 4 takes
 //!   the first group of a queue. Its tasks are then sorted by S group.
-//! - In T' and in T0 (a [`Row`] each) the oldest head of a worker's cells is the oldest task of its S groups. So one queue a worker, a
+//! - In T' and in T0 (a `Row` each) the oldest head of a worker's cells is the oldest task of its S groups. So one queue a worker, a
 //!   *lane*, stands for all cells of its S groups, until an S group changes hands and its tasks must be told from the others.
 //! - From then on, and until the row is empty, each S group has a cell, and each worker a heap of its cells by age of the head.
 //!
-//! Cost: O(1) a task as long as no S group changes hands in its T group; in such a group O(log cells) a task, and O(workers) for taking over
-//! (the oldest head is sought in one heap a worker). Each task is moved at most twice, from the waiting queue into a lane and from there
-//! into a cell. T and S may be any numbers; those below 65,536 are looked up in arrays, others in a search tree. Memory: in proportion to
-//! the most tasks and cells that were there at once, at most 256 KiB for each of four arrays, and a tree node for each S group beyond 65,535
-//! that changed hands.
+//! Cost: O(1) a task as long as no S group changes hands in its T group; in such a group O(log cells) a task, and O(workers) for taking
+//! over (the oldest head is sought in one heap a worker). Each task is moved at most twice, from the waiting queue into a lane and from
+//! there into a cell. T and S may be any numbers; those below 65,536 are looked up in arrays, others in a search tree. Memory: in
+//! proportion to the most tasks and cells that were there at once, at most 256 KiB for each of four arrays, and a tree node for each S
+//! group beyond 65,535 that changed hands.
 
 use std::collections::VecDeque;
 
@@ -220,7 +220,7 @@ pub struct Ts {
     waiting: Waiting<Task>,
     /// Their numbers, the one with the oldest task first.
     order: VecDeque<u32>,
-    /// The tasks of a group that is being selected.
+    /// The tasks of a group that is being selected; else empty, kept for its storage.
     selected: VecDeque<Task>,
     owners: Owners,
 }

@@ -1,5 +1,5 @@
-//! `ts-local`: cache groups as [`ts`](crate::dispatchers::ts) has them, with the cells held by the workers that own the S groups, so that no cache line
-//! moves from core to core for a task that stays where its data is.
+//! `ts-local`: cache groups as [`ts`](crate::dispatchers::ts) has them, with the cells held by the workers that own the S groups, so that
+//! no cache line moves from core to core for a task that stays where its data is.
 //!
 //! Each worker has a *seat*: for each T group two FIFOs, one of tasks of its S groups and one of tasks of S0, under a lock of its own;
 //! and an inbox of one word for what other workers release, so that sending a task moves one line. The seat of a ready task is that of
@@ -20,10 +20,10 @@
 //! ```
 //!
 //! `select` gives the T group that has the seat's oldest task; of a seat and a T group the oldest task is taken. Before line 3 a worker
-//! looks 64 pauses long (about 1 us) whether something comes into its own seat: else one that is a step ahead of the others
-//! opens the next T group and carries it off. It pauses inside the call and then takes what there is: so it never lets a task lie.
+//! waits 64 pauses (about 1 us) for a task in its own seat. Without that wait a worker that is a step ahead of the others would open the
+//! next T group too early. It waits inside the call and then takes what there is, so no task is left behind.
 //!
-//! What this leaves of the exact rule, and is named a *relaxation*:
+//! Where it departs from the exact rule of `ts` (its *relaxations*):
 //!
 //! - **Age across workers.** Age orders the tasks of one seat. Of several seats the own one and then the nearest is asked.
 //! - **One T' at a time.** A worker stays in its T group while it finds tasks of it, also after another worker opened the next one.
@@ -33,7 +33,7 @@
 //!   runs the first of them (of its S groups, else of S0) at once, before older ones: its data is in the cache, and neighbours stay with
 //!   one worker. In T0 it does so only while its seat has no task of another T group.
 //!
-//! With one worker none of them is left: there it is `ts`, task for task.
+//! With one worker none of them applies: there it is `ts`, task for task.
 //!
 //! Cost: a task that is handed over costs a look at its hint and at its S group's owner; one that goes through the own seat an uncontended
 //! lock and O(log T groups in the seat); one that is sent a cache line. T and S may be any numbers.
@@ -42,7 +42,7 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use crate::{Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId};
+use crate::{Access, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId};
 use tanada_queues::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use tanada_queues::sync::{Mutex, MutexGuard, total_order};
 use tanada_queues::{Padded, Slot};
@@ -202,7 +202,7 @@ impl Load {
 struct Seat {
     /// Tasks of this worker's S groups that another worker released.
     inbox: Slot,
-    /// `Cells::load`, readable without the lock: written with the lock held, before a task is out of everybody's sight.
+    /// `Cells::load`, readable without the lock. Written with the lock held; a task is counted here before it leaves the inbox.
     load: Padded<AtomicU64>,
     cells: Padded<Mutex<Cells>>,
 }
@@ -226,14 +226,14 @@ impl Seat {
         }
     }
 
-    /// Writes the load down, with the lock held.
+    /// Stores the load. The caller holds the lock.
     #[inline]
     fn publish(&self, load: Load) {
         let word = u64::from(load.grouped) << 32 | u64::from(load.exception);
         let before = self.load.0.load(Ordering::Relaxed);
         if before == 0 {
-            // What a worker that is about to sleep must not overlook. Any other change may reach it late: a load that is too high
-            // keeps it awake once more, and none but this one makes a load of 0 another one.
+            // A worker that is about to sleep must not overlook this one: it turns "no task" into "a task". Any other change may become
+            // visible late: a load that is too high only keeps a worker awake for one more search.
             self.load.0.store(word, Ordering::SeqCst);
             total_order();
         } else {
@@ -241,25 +241,26 @@ impl Seat {
         }
     }
 
-    /// Whether there is a task. The inbox is looked at first, since tasks move from there to the cells.
+    /// Whether there is a task. Reads the inbox first, because tasks move from there to the cells.
     #[inline]
     fn has_task(&self) -> bool {
         !self.inbox.is_empty() || !self.load().is_empty()
     }
 
-    /// Whether there is a task of a T group other than T0, as far as one look tells: of a task in the inbox it sees T mod 2^16.
+    /// Whether there is a task of a T group other than T0. Overlooks a task in the inbox whose T is a multiple of 2^16, because only the
+    /// digest can be seen.
     #[inline]
     fn has_grouped(&self) -> bool {
         self.inbox.digest().is_some_and(|digest| digest != 0) || self.load().grouped > 0
     }
 
-    /// Whether there is a task of a T group other than T0, or perhaps one.
+    /// Whether there is a task of a T group other than T0, or any in the inbox.
     #[inline]
     fn has_grouped_or_mail(&self) -> bool {
         !self.inbox.is_empty() || self.load().grouped > 0
     }
 
-    /// As [`Seat::has_grouped`], for certain.
+    /// As [`Seat::has_grouped`], but overlooks no task: it collects one whose digest is 0.
     #[inline]
     fn surely_grouped<E: Env>(&self, env: &E) -> bool {
         if self.inbox.digest() == Some(0) {
@@ -276,7 +277,7 @@ impl Seat {
         queued > 0 || self.inbox.digest() == Some(t as u16)
     }
 
-    /// Takes the lock and brings what is in the inbox into the cells, behind what is there.
+    /// Takes the lock and moves the task in the inbox, if any, to the new end of its cell.
     #[inline]
     fn open<E: Env>(&self, env: &E) -> MutexGuard<'_, Cells> {
         let mut cells = self.cells.0.lock();
@@ -287,7 +288,7 @@ impl Seat {
     }
 
     fn collect<E: Env>(&self, env: &E, cells: &mut Cells) {
-        // Counted before it is taken: a worker that is about to sleep must see it in one of the two places.
+        // The task is counted before it leaves the inbox: a worker that is about to sleep must see it in one of the two places.
         let mut load = cells.load;
         load.add(0);
         self.publish(load);
@@ -391,7 +392,7 @@ impl TsLocal {
     /// Puts a task into a seat's cells.
     fn push<E: Env>(&self, env: &mut E, to: WorkerId, task: Ready, place: Place) {
         let own = to == env.me();
-        env.charge(if own { Op::OwnPush } else { Op::Mail(to) });
+        env.charge(Op::Seat(to, Access::Put));
         let seat = self.seat(to);
         let mut cells = seat.open(env);
         cells.push(task, place);
@@ -411,19 +412,19 @@ impl TsLocal {
             return None;
         }
         let (_, task) = seat.take(env, t, true)?;
-        env.charge(Op::OwnPop);
+        env.charge(Op::Seat(env.me(), Access::Take));
         Some((task, Origin::Own))
     }
 
     /// Takes from another seat in T group `t`.
-    fn rob<E: Env>(&self, env: &mut E, t: u32) -> Option<(Ready, Origin)> {
+    fn steal<E: Env>(&self, env: &mut E, t: u32) -> Option<(Ready, Origin)> {
         let others = self.placement.by_distance(env.me());
         others.iter().find_map(|&victim| {
             let seat = self.seat(victim);
             if !seat.may_have(t) {
                 return None;
             }
-            env.charge(Op::Steal(victim));
+            env.charge(Op::Seat(victim, Access::Take));
             let taken = seat.take(env, t, false)?;
             Some(self.associate(env.me(), victim, taken))
         })
@@ -450,7 +451,7 @@ impl TsLocal {
     fn next_running<E: Env>(&self, own: &mut Own, env: &mut E) -> Option<(Ready, Origin)> {
         let mut t = own.running;
         if t != 0
-            && let found @ Some(_) = self.take_own(env, t).or_else(|| self.rob(env, t))
+            && let found @ Some(_) = self.take_own(env, t).or_else(|| self.steal(env, t))
         {
             return found;
         }
@@ -459,7 +460,7 @@ impl TsLocal {
             return None;
         }
         own.running = t;
-        self.take_own(env, t).or_else(|| self.rob(env, t))
+        self.take_own(env, t).or_else(|| self.steal(env, t))
     }
 
     fn begin(&self, own: &mut Own, t: u32) {
@@ -477,7 +478,7 @@ impl TsLocal {
         }
         let (t, (_, task)) = seat.select(env, true)?;
         self.begin(own, t);
-        env.charge(Op::OwnPop);
+        env.charge(Op::Seat(env.me(), Access::Take));
         Some((task, Origin::Own))
     }
 
@@ -489,14 +490,15 @@ impl TsLocal {
             if !seat.has_task() {
                 return None;
             }
-            env.charge(Op::Steal(victim));
+            env.charge(Op::Seat(victim, Access::Take));
             let (t, taken) = seat.select(env, false)?;
             self.begin(own, t);
             Some(self.associate(env.me(), victim, taken))
         })
     }
 
-    /// Pauses while others have tasks of T groups and this worker has none, but not for long; whether it has one now.
+    /// Pauses for up to [`PATIENCE`] pauses while other seats have tasks of T groups other than T0 and this worker's has none. Returns
+    /// whether it has one now.
     fn patience<E: Env>(&self, env: &mut E) -> bool {
         let me = env.me();
         let seat = self.seat(me);
@@ -527,11 +529,11 @@ impl TsLocal {
         if let Some(found) = self.open_others(own, env) {
             return Some((own.running, found));
         }
-        let exception = self.take_own(env, 0).or_else(|| self.rob(env, 0));
+        let exception = self.take_own(env, 0).or_else(|| self.steal(env, 0));
         exception.map(|found| (0, found))
     }
 
-    /// Which of the released tasks, if any, this worker runs at once.
+    /// Returns the index of the released task that this worker runs at once, if any.
     #[inline]
     fn handed<E: Env>(&self, own: &Own, env: &E) -> Option<usize> {
         let me = env.me();
@@ -620,7 +622,7 @@ impl TsLocal {
         for task in released.drain(..) {
             let place = Place::of(env, &task);
             cells.push(task, place);
-            env.charge(Op::OwnPush);
+            env.charge(Op::Seat(env.me(), Access::Put));
         }
         let in_running = own.running != 0;
         let taken = in_running

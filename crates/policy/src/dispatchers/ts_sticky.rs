@@ -4,9 +4,9 @@
 //! T' is kept while it has tasks, then the lowest T group follows, T0 last. In it a worker stays in the S group of its last task, else
 //! takes from its lowest own S group, else from S0, else from the longest cell of another worker, whose S group it takes over.
 //!
-//! It differs from [`ts`](crate::dispatchers::ts) in three points: it stays where the worker's caches are warm instead of going to the oldest task; it
-//! relieves the S group that is furthest behind; and work that overflows from T' goes to the neighbour in number, so numbers should
-//! follow the reuse of data.
+//! It differs from [`ts`](crate::dispatchers::ts) in three points: it stays where the worker's caches are warm instead of going to the
+//! oldest task; it relieves the S group that is furthest behind; and work that overflows from T' goes to the neighbour in number, so
+//! numbers should follow the reuse of data.
 
 use crate::dispatchers::central::{Arrival, Reads, Rule};
 use crate::dispatchers::sticky::Sticky;

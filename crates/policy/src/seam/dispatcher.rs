@@ -15,8 +15,8 @@ pub trait Env {
     fn hints(&self, task: &Ready) -> Hints;
     /// The next random number: SplitMix64 of (seed, worker, calls so far by this worker).
     fn random(&mut self) -> u64;
-    /// Requests that a sleeping worker be woken once this call has returned. A policy may request several in one call. An engine may deliver
-    /// several [`Wake::Anyone`] of one call as one, because a worker that is woken and finds a task wakes the next.
+    /// Requests that a sleeping worker be woken once this call has returned. A policy may request several in one call. An engine may
+    /// deliver several [`Wake::Anyone`] of one call as one, because a worker that is woken and finds a task wakes the next.
     fn wake(&mut self, whom: Wake);
     /// Pauses inside a call for some tens of nanoseconds, while another worker may finish what it is about to do.
     #[inline]
@@ -47,10 +47,21 @@ pub enum Op {
     OwnPop,
     /// A passage through a pool that all workers share.
     Pool,
-    /// A task went into another worker's mailbox.
+    /// A task went into the slot of another worker, which has no lock.
     Mail(WorkerId),
-    /// An attempt to steal from a worker, successful or not.
+    /// An attempt to steal from a worker's deque, which has no lock, successful or not.
     Steal(WorkerId),
+    /// A passage through the lock of a worker's seat or mailbox: others that want to pass meanwhile wait.
+    Seat(WorkerId, Access),
+}
+
+/// What a worker does while it holds the lock of a seat or mailbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It puts a task in.
+    Put,
+    /// It tries to take a task out.
+    Take,
 }
 
 /// The queue that a worker took a task from.
@@ -158,10 +169,10 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
     /// - a worker that makes a task ready **stores** it in a queue; when the call has returned, the engine **loads** the announcements, and
     ///   wakes a worker that has one.
     ///
-    /// At least one of the two loads must see the other thread's store: otherwise the task stays queued while the worker sleeps. Release and
-    /// acquire do not ensure that, since they allow a load to be reordered before an earlier store to another location. With `SeqCst` for
-    /// all four there is one total order in which the second store precedes the load that follows it. So a policy makes a task available
-    /// by a `SeqCst` write to the word that this function loads with `SeqCst`; the engine treats its announcements likewise.
+    /// At least one of the two loads must see the other thread's store: otherwise the task stays queued while the worker sleeps. Release
+    /// and acquire do not ensure that, since they allow a load to be reordered before an earlier store to another location. With `SeqCst`
+    /// for all four there is one total order in which the second store precedes the load that follows it. So a policy makes a task
+    /// available by a `SeqCst` write to the word that this function loads with `SeqCst`; the engine treats its announcements likewise.
     /// ([`total_order`](tanada_queues::sync::total_order) marks these places for loom.) Only a write that turns "nothing" into "something"
     /// needs it: any other one, read late, at most keeps a worker awake for one more search.
     ///

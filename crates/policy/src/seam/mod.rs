@@ -5,7 +5,7 @@ mod hints;
 mod prepared;
 mod random;
 
-pub use dispatcher::{Dispatcher, Env, Op, Origin, Site, Wake};
+pub use dispatcher::{Access, Dispatcher, Env, Op, Origin, Site, Wake};
 pub use hints::Hints;
 pub use prepared::Prepared;
 pub use random::draw;

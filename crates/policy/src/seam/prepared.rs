@@ -11,21 +11,21 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Of a graph whose tasks have the consecutive handles `first_handle`, `first_handle` + 1, ...
+    /// Bottom levels of a graph whose tasks have the consecutive handles `first_handle`, `first_handle` + 1, ...
     ///
-    /// `least_work` says of each task how long it runs at least (in the simulator: its dispatch, its computation, and `hit_cycles` a line
-    /// touch); `successors` who waits for it. Tasks are numbered from 0. Linear in tasks and dependencies; 8 bytes a task beside
+    /// `least_work` holds the least time of each task (in the simulator: its dispatch, its computation, and `hit_cycles` a line touch);
+    /// `successors` returns the tasks that wait for it. Tasks are numbered from 0. Linear in tasks and dependencies; 8 bytes a task beside
     /// `least_work` while it works.
     ///
     /// # Panics
-    /// Where tasks wait for each other, `successors` names a task that there is not, or there are 2^32 tasks or more.
+    /// If tasks wait for each other, `successors` returns a number that no task has, or there are 2^32 tasks or more.
     pub fn of_graph<I: IntoIterator<Item = usize>>(
         first_handle: u64,
         least_work: Vec<u64>,
         successors: impl Fn(usize) -> I,
     ) -> Self {
         let order = topological_order(least_work.len(), &successors);
-        // From the end: whoever waits for a task has its level in the place of its work already.
+        // From the end: each task that waits for this one has its level in the place of its work already.
         let mut levels = least_work;
         for task in order.into_iter().rev().map(|task| task as usize) {
             let behind = successors(task).into_iter().map(|to| levels[to]).max();
@@ -40,7 +40,7 @@ impl Prepared {
     /// The bottom level of a task: the most work on a way from its start to the end of the graph, its own included (at most 2^64 - 1).
     ///
     /// # Panics
-    /// Where no task of the graph has this handle.
+    /// If no task of the graph has this handle.
     #[inline]
     pub fn bottom_level(&self, handle: u64) -> u64 {
         self.bottom_levels[(handle - self.first_handle) as usize]

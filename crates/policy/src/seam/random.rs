@@ -2,7 +2,7 @@
 
 use crate::WorkerId;
 
-/// The random number that [`Env::random`](crate::Env::random) gives at `worker`'s call number `call` (counted from 0): output number
+/// The random number that [`Env::random`](crate::Env::random) returns at `worker`'s call number `call` (counted from 0): output number
 /// `call` of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) with the initial state seed + 2^32 x worker.
 ///
 /// ```

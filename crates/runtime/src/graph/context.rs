@@ -6,7 +6,7 @@ use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
 use tanada_policy::Ready;
 
-/// Where graph code runs: for which graph, on which pool, and on which of its workers, if on any.
+/// The graph, the pool and the worker, if any, for which graph code runs.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) graph: &'a GraphCore,

@@ -13,15 +13,20 @@
 //! | `observer` | the hooks for recordings |
 
 mod context;
+#[allow(unsafe_code)]
 mod core;
 mod edges;
 mod local;
+#[allow(unsafe_code)]
 mod nested;
 mod observer;
 mod order;
+#[allow(unsafe_code)]
 mod scope;
 mod shared;
+#[allow(unsafe_code)]
 mod slab;
+#[allow(unsafe_code)]
 mod template;
 
 pub use self::core::Cancel;

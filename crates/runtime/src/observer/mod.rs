@@ -16,7 +16,7 @@ pub struct TaskView {
     pub index: u64,
     /// The task's hint.
     pub hints: Hints,
-    /// Where the task lies in memory: identifies it among those that run.
+    /// The task's address in memory, which identifies it among those that run.
     pub(crate) address: usize,
 }
 

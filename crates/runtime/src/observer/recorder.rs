@@ -79,7 +79,7 @@ pub struct RecordedTask {
     pub s: u32,
     /// The worker that ran it.
     pub worker: WorkerId,
-    /// Where the worker got it from.
+    /// The queue that the worker got it from.
     pub origin: Origin,
     /// When its body started.
     pub start_ns: u64,

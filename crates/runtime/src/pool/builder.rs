@@ -8,9 +8,8 @@ use crate::observer::Observer;
 use crate::process;
 use crate::worker::{Worker, WorkerCore};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use tanada_policy::registry::{self, Entry, NotNative, Visitor};
-use tanada_policy::{Dispatcher, Site, WorkerId};
+use tanada_policy::{Dispatcher, Site};
 use tanada_topology::Topology;
 
 /// The most workers that a pool can have.
@@ -194,47 +193,24 @@ impl<O: Observer> PoolBuilder<O> {
         );
         let handle = Pool::new(Arc::clone(&pool));
         for (id, local) in ids.zip(locals) {
-            let worker = Start {
-                id,
-                bind: self.bind.resolve(workers, &topology),
-                local,
-                observer: self.observer.worker(id),
-            };
-            let thread = worker.start::<D, O>(Arc::clone(&pool), Arc::clone(&dispatcher));
+            let bind = self.bind.resolve(workers, &topology);
+            let (pool, dispatcher) = (Arc::clone(&pool), Arc::clone(&dispatcher));
+            let observer = self.observer.worker(id);
+            let thread = std::thread::Builder::new()
+                .name(format!("tanada-{}", id.0))
+                .spawn(move || {
+                    bind.apply(id, &pool.placement);
+                    let core = WorkerCore::new(id, pool);
+                    Worker::<D, O>::new(core, dispatcher, local, observer).work();
+                });
             // On an error `handle` is dropped, which ends the workers that have started.
-            pool.add_thread(thread.map_err(|source| BuildError::Thread {
-                worker: id.0,
-                source,
-            })?);
+            handle
+                .shared()
+                .add_thread(thread.map_err(|source| BuildError::Thread {
+                    worker: id.0,
+                    source,
+                })?);
         }
         Ok(handle)
-    }
-}
-
-/// What the thread of a worker starts with.
-struct Start<L, W> {
-    id: WorkerId,
-    bind: Bind,
-    local: L,
-    observer: W,
-}
-
-impl<L: Send + 'static, W: Send + 'static> Start<L, W> {
-    fn start<D, O>(
-        self,
-        pool: Arc<PoolShared>,
-        dispatcher: Arc<D>,
-    ) -> std::io::Result<JoinHandle<()>>
-    where
-        D: Dispatcher<Local = L>,
-        O: Observer<Worker = W>,
-    {
-        std::thread::Builder::new()
-            .name(format!("tanada-{}", self.id.0))
-            .spawn(move || {
-                self.bind.apply(self.id, &pool.placement);
-                let core = WorkerCore::new(self.id, pool);
-                Worker::<D, O>::new(core, dispatcher, self.local, self.observer).work();
-            })
     }
 }

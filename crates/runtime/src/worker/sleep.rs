@@ -1,40 +1,40 @@
 //! The sleep protocol: how idle workers fall asleep and are woken, without losing a wake-up and without burning a core.
 //!
 //! # States
-//! A worker is *busy* (it runs a task), *searching* (it has none and asks the dispatcher again and again) or *asleep*.
-//! `searching` counts the second; a set bit in `asleep` says that the third was announced. Whoever wakes a worker claims its bit first
-//! (`fetch_and`), so a sleeper is woken once, and counts it as searching on its behalf before it runs, so that a burst of new tasks
-//! wakes one worker and not one system call a task.
+//! A worker is *busy* (it runs a task), *searching* (it has no task and asks the dispatcher again and again) or *asleep*. The counter
+//! `searching` is the number of searching workers. A set bit in `asleep` announces that its worker sleeps or is about to.
+//!
+//! A thread that wakes a worker first *claims* the worker's bit (`fetch_and`), so only one thread wakes each sleeper. It also counts the
+//! worker as searching before the worker runs. So a burst of new tasks wakes one worker, instead of making one system call for each task.
 //!
 //! # Protocol
-//! - Falling asleep ([`Sleep::doze`]): set the own bit; leave `searching`; ask `may_have`; if it says yes take the bit back and search
-//!   again; else park until the bit is cleared by somebody else.
-//! - Waking ([`Sleep::wake_anyone`]), after the task was made available: if `searching > 0` do nothing; else claim a bit, count that
-//!   worker as searching, unpark it.
-//! - Finding ([`Sleep::found`]): leave `searching`; the last one to leave wakes another worker, because there may be more tasks than
-//!   the one that it found and the wakers relied on it.
+//! - Falling asleep ([`Sleep::doze`]): set the own bit; leave `searching`; call `may_have`. If that returns true, take the bit back and
+//!   search again; else park until another thread has cleared the bit.
+//! - Waking ([`Sleep::wake_anyone`]), after the task was made available: if `searching > 0`, do nothing; else claim a bit, count its worker
+//!   as searching, and unpark it.
+//! - Finding ([`Sleep::found`]): leave `searching`. The last worker to leave wakes another one, because there may be more tasks than the
+//!   one that it found, and the threads that saw `searching > 0` relied on it.
 //!
 //! # Invariant
-//! *If a task is available to all workers, then some worker is searching, or no worker is asleep, or some worker that will call
-//! [`Sleep::found`], [`Sleep::doze`] or [`Sleep::wake_anyone`] has not yet done so.*
+//! *If a task is available to all workers, then some worker is searching, or no worker is asleep, or some worker is going to call
+//! [`Sleep::found`], [`Sleep::doze`] or [`Sleep::wake_anyone`].*
 //!
-//! Proof. All accesses below are sequentially consistent; `<` is their total order. Let P make a task available (a push that is a
-//! sequentially consistent store or happens under a lock, as the queues promise) and then load `searching`.
+//! Proof. All accesses below are sequentially consistent, so they have one order. Let the thread P make a task available (by a push that
+//! is a sequentially consistent store or happens under a lock, as the queues promise) and then load `searching`.
 //!
-//! 1. *P sees 0.* Every worker W that was searching before has decremented `searching` before P's load. If W went by `doze`, it had set
-//!    its bit before that, so P sees W's bit (or somebody claimed it: then W is searching again or will be). So P finds a sleeper and
-//!    wakes it, or there is none.
-//! 2. *P sees n > 0.* Let W be the last of the workers counted then to leave `searching`. If W leaves by `doze`, its decrement comes
-//!    after P's load and so after P's push, and W asks `may_have` after the decrement: it sees the task (or the task is taken) and
-//!    searches again. If W leaves by `found` and nobody joined meanwhile, it is the last and calls `wake_anyone`: the argument starts
-//!    again with W in the place of P, and each time one more worker is awake, so it ends. If somebody joined meanwhile, that worker is
-//!    the W of this argument. ∎
+//! 1. *P loads 0.* Every worker W that was searching before has left `searching` before P's load. If W left in `doze`, it had set its bit
+//!    before, so P sees the bit, unless another thread has claimed it; then W searches again. So P wakes a sleeper, or there is none.
+//! 2. *P loads n > 0.* Of the workers that were counted then, let W be the last one to leave `searching`.
+//!    - W leaves in `doze`: that is after P's load and so after P's push. W calls `may_have` after it has left, so the call returns true
+//!      (or another worker has taken the task), and W searches again.
+//!    - W leaves in `found`, and no other worker has joined: W is the last, and calls `wake_anyone`. The argument starts again with W in
+//!      the place of P. Each time one more worker is awake, so it ends.
+//!    - W leaves in `found`, and another worker has joined: the argument goes on with that worker in the place of W. ∎
 //!
-//! [`Sleep::wake_this`] serves tasks that only one worker may take: it looks at that worker's bit only. If the bit is not set, the
-//! worker is busy (it asks the dispatcher when its task ends), or searching (case 2 with W = that worker).
+//! [`Sleep::wake_this`] serves tasks that only one worker may take. It looks at that worker's bit only. If the bit is not set, the worker
+//! is busy (and asks the dispatcher when its task ends) or searching (case 2 with that worker as W).
 //!
-//! The model test at `tests/model_sleep.rs` runs this file under shuttle, whose memory is sequentially consistent: what the proof
-//! assumes.
+//! The test `tests/model_sleep.rs` runs this file under shuttle, whose memory is sequentially consistent, as the proof assumes.
 
 use tanada_queues::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
@@ -44,18 +44,19 @@ use tanada_queues::sync::thread;
 
 const BITS: usize = u64::BITS as usize;
 
-/// Who sleeps and who searches, for the workers of one pool.
+/// Which workers of a pool sleep and how many search.
 #[derive(Debug)]
 pub struct Sleep {
     asleep: Box<[AtomicU64]>,
     searching: AtomicUsize,
     threads: Box<[Parker]>,
-    /// How often a worker found nothing and was told that there may be something: many of these while nobody works show lost tasks.
-    disappointed: AtomicU64,
+    /// Number of calls of [`Sleep::doze`] that did not sleep because `may_have` returned true. Many of them while no worker runs a task mean
+    /// that the policy has lost tasks.
+    vain: AtomicU64,
     closing: AtomicBool,
 }
 
-/// The handle by which one worker's thread is unparked.
+/// The handle that unparks one worker's thread.
 #[derive(Debug, Default)]
 struct Parker(std::sync::OnceLock<thread::Thread>);
 
@@ -69,7 +70,7 @@ pub enum Woke {
 }
 
 impl Sleep {
-    /// For `workers` workers, none of which sleeps or searches yet.
+    /// Makes the state of `workers` workers, none of which sleeps or searches yet.
     pub fn new(workers: usize) -> Self {
         Sleep {
             asleep: (0..workers.div_ceil(BITS))
@@ -78,23 +79,26 @@ impl Sleep {
             searching: AtomicUsize::new(0),
             threads: (0..workers).map(|_| Parker::default()).collect(),
             closing: AtomicBool::new(false),
-            disappointed: AtomicU64::new(0),
+            vain: AtomicU64::new(0),
         }
     }
 
-    /// Tells which thread is worker `me`: called once by that thread before all else.
+    /// Makes this thread worker `me`. Each worker's thread calls this once, before all other functions.
+    ///
+    /// # Panics
+    /// If it was called for `me` before.
     pub fn enter(&self, me: usize) {
         let first = self.threads[me].0.set(thread::current()).is_ok();
         assert!(first, "worker {me} entered twice");
     }
 
-    /// This worker begins to search.
+    /// Counts this worker as searching.
     #[inline]
     pub fn search(&self) {
         self.searching.fetch_add(1, SeqCst);
     }
 
-    /// This searching worker found a task.
+    /// Counts this searching worker as busy: it found a task.
     #[inline]
     pub fn found(&self) {
         if self.searching.fetch_sub(1, SeqCst) == 1 {
@@ -102,7 +106,8 @@ impl Sleep {
         }
     }
 
-    /// This searching worker goes to sleep, unless `may_have` says that there may be a task after all.
+    /// Puts this searching worker to sleep, unless `may_have` returns true: then there may be a task after all. Returns when there may be
+    /// one, or when the pool closes.
     pub fn doze(&self, me: usize, may_have: impl Fn() -> bool) -> Woke {
         let (word, bit) = (&self.asleep[me / BITS], 1 << (me % BITS));
         word.fetch_or(bit, SeqCst);
@@ -111,8 +116,8 @@ impl Sleep {
             if word.fetch_and(!bit, SeqCst) & bit != 0 {
                 self.searching.fetch_add(1, SeqCst);
             }
-            // Else a waker claimed the bit and counted this worker as searching.
-            self.disappointed.fetch_add(1, Relaxed);
+            // Otherwise another thread has claimed the bit and counted this worker as searching.
+            self.vain.fetch_add(1, Relaxed);
         } else {
             while word.load(SeqCst) & bit != 0 {
                 thread::park();
@@ -125,7 +130,7 @@ impl Sleep {
         }
     }
 
-    /// A task became available that any worker may take.
+    /// Wakes a worker if none searches, because a task became available that any worker may take.
     #[inline]
     pub fn wake_anyone(&self) {
         if self.searching.load(SeqCst) == 0 {
@@ -133,6 +138,7 @@ impl Sleep {
         }
     }
 
+    /// Wakes some sleeper, if there is one.
     fn claim_one(&self) {
         for (index, word) in self.asleep.iter().enumerate() {
             let mut seen = word.load(SeqCst);
@@ -146,7 +152,7 @@ impl Sleep {
         }
     }
 
-    /// A task became available to worker `whom`, perhaps to nobody else.
+    /// Wakes worker `whom` if it sleeps, because a task became available that perhaps only that worker may take.
     #[inline]
     pub fn wake_this(&self, whom: usize) {
         if self.asleep[whom / BITS].load(SeqCst) & (1 << (whom % BITS)) != 0 {
@@ -154,12 +160,13 @@ impl Sleep {
         }
     }
 
+    /// Wakes worker `whom`. Returns false if it did not sleep any more.
     fn claim(&self, whom: usize) -> bool {
-        // Counted before the bit is cleared: else the sleeper could wake by itself, search, find and leave a count of -1.
+        // Before the bit is cleared: otherwise the sleeper could wake up by itself, search, find, and leave a count of -1.
         self.searching.fetch_add(1, SeqCst);
         let bit = 1 << (whom % BITS);
         if self.asleep[whom / BITS].fetch_and(!bit, SeqCst) & bit == 0 {
-            // Somebody else was faster. Between the two lines a waker may have relied on this count: so pass its wish on.
+            // Another thread was faster. A third one may have seen this count meanwhile and relied on it: so wake a worker in its place.
             if self.searching.fetch_sub(1, SeqCst) == 1 {
                 self.wake_anyone();
             }
@@ -173,29 +180,26 @@ impl Sleep {
         true
     }
 
-    /// Whether no worker runs a task, as far as one look can tell: `None` where one does; else how often a search has ended in vain so
-    /// far, while the policy said that there may be a task.
+    /// Returns `None` if a worker runs a task; else the number of searches so far that found nothing although the policy said that there
+    /// may be a task. The loads are not one atomic step, so a worker that changes its state meanwhile may be counted wrongly.
     pub fn vain_searches_if_idle(&self) -> Option<u64> {
-        let asleep: u32 = self
-            .asleep
-            .iter()
-            .map(|word| word.load(SeqCst).count_ones())
-            .sum();
-        let idle = asleep as usize + self.searching.load(SeqCst);
-        (idle >= self.threads.len()).then(|| self.disappointed.load(Relaxed))
+        let idle = self.asleep() + self.searching.load(SeqCst);
+        (idle >= self.threads.len()).then(|| self.vain.load(Relaxed))
     }
 
-    /// Whether every worker is asleep, as far as one look can tell.
+    /// Returns whether every worker is asleep, with the same uncertainty.
     pub fn all_asleep(&self) -> bool {
-        let asleep: u32 = self
-            .asleep
-            .iter()
-            .map(|word| word.load(SeqCst).count_ones())
-            .sum();
-        asleep as usize == self.threads.len()
+        self.asleep() == self.threads.len()
     }
 
-    /// Wakes all workers for good: every [`Sleep::doze`] from now on answers [`Woke::Close`].
+    fn asleep(&self) -> usize {
+        let words = self.asleep.iter();
+        words
+            .map(|word| word.load(SeqCst).count_ones() as usize)
+            .sum()
+    }
+
+    /// Wakes all workers for good: from now on every [`Sleep::doze`] returns [`Woke::Close`].
     pub fn close(&self) {
         self.closing.store(true, SeqCst);
         for whom in 0..self.threads.len() {

@@ -1,16 +1,16 @@
-//! What no schedule can beat on a machine.
+//! A lower bound of the makespan, which no schedule can beat on a machine.
 //!
 //! The *least time* of a task is what it takes if every touch hits the first level: its dispatch, its computation and `hit_cycles` for each
-//! touch. A line that was in no cache of a level yet misses there whoever touches it first, so a level misses at least once for each
+//! touch. The first touch of a line misses every level, whichever core it is on, so a level misses at least once for each
 //! distinct line (of its own length) that the trace touches on a path through it: those misses are *unavoidable*, in any order and on any
 //! number of cores, and each costs `miss_cycles`. Hence no schedule ends before
 //!
 //! - (sum of all least times + sum over levels of unavoidable misses x miss_cycles) / cores, rounded up; nor before
 //! - the critical path: the largest sum of least times along a chain of dependencies.
 //!
-//! The bound is the larger of the two. It is a function of trace and machine; that it is gathered while a policy runs saves a second pass:
-//! a line is touched for the first time only where it misses its level and the next deeper ones of the same line length and kind. (Of an
-//! instruction or data cache behind a unified one nothing is counted: which of its lines that one spares it depends on the order.)
+//! The bound is the larger of the two. It is a function of trace and machine. It is computed while a policy runs, which saves a second pass:
+//! a touch can be the first of its line only if it misses the level and the next deeper ones of the same line length and kind. (Of an
+//! instruction or data cache behind a unified one no miss is unavoidable: the order decides which lines the unified one already holds.)
 //!
 //! Memory: 8 bytes a task, and for each level 1 bit a line in blocks of 64 neighbours, in a table of at most [`MOST_BLOCKS`] of them. A
 //! trace that touches more is counted as one line a block, which is still what no schedule avoids, only less of it, and does not depend
@@ -21,23 +21,23 @@ use crate::parts::hierarchy::Stop;
 use hashbrown::HashMap;
 use tanada_trace::Trace;
 
-/// Blocks of 4,096 lines that are told apart, a `[[cache]]` table.
+/// The most blocks of 4,096 lines for which each `[[cache]]` table keeps one bit a line.
 pub(crate) const MOST_BLOCKS: usize = 1 << 15;
 
 /// log2 of the lines of a block.
 const BLOCK: u32 = 12;
 
-/// Blocks that are found without a table, by the last bits of their numbers.
+/// Entries of the direct-mapped cache of block numbers, which saves most lookups in the hash table.
 const NEAR: usize = 256;
 
-/// The lines that one level has met.
+/// The set of lines that missed one level.
 #[derive(Clone, Debug)]
 struct Met {
-    /// Number of a block to its place.
+    /// From the number of a block to its index in `bits`.
     blocks: HashMap<u64, u32>,
     bits: Vec<[u64; 1 << (BLOCK - 6)]>,
     lines: u64,
-    /// Number plus one and place of a block.
+    /// Number plus one, and index, of a block.
     near: Box<[(u64, u32); NEAR]>,
 }
 
@@ -51,7 +51,7 @@ impl Met {
         }
     }
 
-    /// Whether the line may be new.
+    /// Adds a line. Returns whether it may be new.
     #[inline]
     fn line(&mut self, line: u64) -> bool {
         let block = line >> BLOCK;
@@ -95,21 +95,21 @@ impl Met {
     }
 }
 
-/// Gathers the bound while a model runs.
+/// Computes the bound while a model runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
-    /// Of each task: the longest chain that ends where it may begin.
+    /// Of each task: the longest chain of tasks that it waits for, in cycles.
     begins: Vec<u64>,
     longest: u64,
     work: u128,
     met: Vec<Met>,
-    /// Of each table: whether it is an instruction or data cache behind a unified one, which may spare it a line that the other kind
+    /// Of each table: whether it is an instruction or data cache behind a unified one, which may hold a line that an access of the other kind
     /// brought.
     sheltered: Vec<bool>,
 }
 
 impl Bound {
-    /// Nothing yet.
+    /// The bound of a run that has not begun.
     pub(crate) fn new(machine: &Machine, trace: &Trace) -> Bound {
         let tables = &machine.caches;
         let unified = |level| {
@@ -128,7 +128,7 @@ impl Bound {
         }
     }
 
-    /// A task ended, which takes at least `least` cycles. Called once a task, in an order that agrees with the dependencies.
+    /// Adds a task that takes at least `least` cycles. Called once a task, in an order that agrees with the dependencies.
     pub(crate) fn ended(&mut self, trace: &Trace, task: u32, least: u64) {
         self.work += u128::from(least);
         let end = self.begins[task as usize].saturating_add(least);
@@ -139,14 +139,14 @@ impl Bound {
         }
     }
 
-    /// A line missed in the caches of a `[[cache]]` table.
+    /// Adds a miss of a line in a cache of table `table`.
     #[inline]
     pub(crate) fn missed(&mut self, table: usize, line: u64) {
         self.met[table].line(line);
     }
 
-    /// A touch missed a first level and went to the next one: table and line of each. Whoever touches a line of the next level for the
-    /// first time touches one of the first for the first time.
+    /// Adds a touch that missed a first level and went to the next one: (table, line) of each. The first touch of a line in the next level
+    /// is also the first touch of a line in the first level.
     #[inline]
     pub(crate) fn passed(&mut self, first: (usize, u64), next: (usize, u64)) {
         if self.met[first.0].line(first.1) {
@@ -154,18 +154,18 @@ impl Bound {
         }
     }
 
-    /// A touch missed the first `missed` levels of its path.
+    /// Adds a touch that missed the first `missed` levels of its path.
     #[inline]
     pub(crate) fn touched(&mut self, path: &[Stop], missed: usize, address: u64) {
         for stop in &path[..missed] {
-            // New only where it is new to the levels right behind that only get what this one missed, if their lines are as long.
+            // A first touch also misses the following levels of equal lines and kind.
             if missed >= usize::from(stop.alike) {
                 self.missed(usize::from(stop.table), address >> stop.shift);
             }
         }
     }
 
-    /// Misses of the caches of a `[[cache]]` table that no order avoids.
+    /// The misses of the caches of table `table` that no schedule avoids.
     pub(crate) fn unavoidable(&self, table: usize) -> u64 {
         if self.sheltered[table] {
             0
@@ -174,7 +174,7 @@ impl Bound {
         }
     }
 
-    /// All least times and what the unavoidable misses cost, shared evenly by the cores and rounded up, in cycles.
+    /// The sum of all least times and of the penalties of unavoidable misses, divided by the cores and rounded up, in cycles.
     pub(crate) fn shared_work(&self, machine: &Machine) -> u64 {
         let tables = machine.caches.iter().enumerate();
         let misses = tables.map(|(table, cache)| {

@@ -1,7 +1,9 @@
 //! What a run counts, and what its results are.
 
 pub(crate) mod bound;
+pub(crate) mod contention;
 mod json;
+pub(crate) mod least;
 pub mod outcome;
 pub(crate) mod overflow;
 pub(crate) mod report;

@@ -1,8 +1,10 @@
-//! What came of a simulation.
+//! The results of a simulation.
 
+pub use super::contention::{CallUse, Contention};
 use crate::machine::{CacheTable, Kind};
+pub use crate::parts::{memory::MemoryUse, station::Use};
 
-/// Look-ups and misses of the caches of one `[[cache]]` table.
+/// Lookups and misses of the caches of one `[[cache]]` table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Touches that reached this level.
@@ -25,11 +27,11 @@ pub struct CacheCount {
     pub table: usize,
     /// 1 is next to the core.
     pub level: u8,
-    /// What they hold.
+    /// Whether they hold instructions, data or both.
     pub kind: Kind,
     /// Accesses and misses.
     pub count: Count,
-    /// Misses that no schedule avoids, since the line was never in any cache of the level before.
+    /// Misses that no schedule avoids: the first of each line in any cache of the level.
     pub unavoidable: u64,
 }
 
@@ -40,27 +42,27 @@ impl CacheCount {
     }
 }
 
-/// Where the cycles of one core went. They sum to the makespan.
+/// The cycles of one core by what they were spent on. They sum to the makespan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stalls {
-    /// Computation, and the look-ups themselves.
+    /// Computation, and `hit_cycles` of all lookups.
     pub compute: u64,
     /// Waiting because a level missed: one number a cache level and kind, in the order of [`Outcome::caches`].
     pub caches: Vec<u64>,
     /// Waiting for a channel that others used (contended model).
     pub memory_queue: u64,
-    /// From the call of `next` that gave a task to the task's first record.
+    /// From the call of `next` that returned a task to the task's first record.
     pub scheduling: u64,
     /// Without a task.
     pub idle: u64,
 }
 
-/// What the tasks of one name did.
+/// The sums over all tasks of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByName {
     /// The name; empty for tasks without one.
     pub name: String,
-    /// How many there are.
+    /// The number of these tasks.
     pub tasks: u64,
     /// Cycles from first record to end, summed.
     pub cycles: u64,
@@ -68,7 +70,7 @@ pub struct ByName {
     pub caches: Vec<Count>,
 }
 
-/// What came of one simulation: a function of (trace, machine, policy, seed).
+/// The results of one simulation: a function of (trace, machine, policy, seed).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Name of the dispatcher.
@@ -77,40 +79,40 @@ pub struct Outcome {
     pub machine: String,
     /// Number of cores.
     pub cores: u16,
-    /// The seed that counted.
+    /// The seed that was used.
     pub seed: u64,
     /// The largest finish time, in cycles.
     pub makespan: u64,
-    /// How many tasks ran: all of the trace.
+    /// The number of tasks that ran: all of the trace.
     pub tasks: u64,
-    /// Of each core: sum over its tasks of finish minus the call of `next` that gave it.
+    /// Of each core: the sum over its tasks of finish minus the call of `next` that returned the task.
     pub busy: Vec<u64>,
     /// Sum over all tasks of finish minus first record.
     pub executing: u128,
-    /// Cycles that no schedule beats on this machine; see [`Bound`](crate::counts::bound).
+    /// A lower bound of the makespan on this machine, in cycles: the largest of the limits that follow.
     pub bound: u64,
-    /// One of the limits that the bound is the largest of: all work that no schedule avoids, shared evenly by the cores, in cycles.
+    /// A limit: all work that no schedule avoids, divided evenly among the cores, in cycles.
     pub shared_work: u64,
-    /// Another: the longest chain of tasks that wait for one another, in cycles.
+    /// A limit: the longest chain of tasks that wait for one another, in cycles.
     pub critical_path: u64,
-    /// Another (contended model): the cycles for which the most used shared part is taken by what no schedule avoids.
+    /// A limit of the contended model: the cycles for which unavoidable fills hold each channel of the memory.
     pub channels: Option<u64>,
     /// By level, then instruction, data, unified.
     pub caches: Vec<CacheCount>,
-    /// Dirty lines that had to go, of all caches.
+    /// Dirty lines that were evicted, of all caches.
     pub writebacks: u64,
     /// Of each core.
     pub stalls: Vec<Stalls>,
     /// Of each name, in the order of [`Trace::names`](tanada_trace::Trace::names); tasks without a name last.
     pub by_name: Vec<ByName>,
-    /// How many tasks came from where.
+    /// The number of tasks of each origin.
     pub origins: tanada_report::OriginCounts,
-    /// What was waited for (contended model).
-    pub contention: Option<crate::models::contended::Contention>,
+    /// The use of shared parts (contended model).
+    pub contention: Option<Contention>,
 }
 
 impl Outcome {
-    /// Sum over all tasks of finish minus first record, over cores x makespan; 0 when that is 0.
+    /// The sum over all tasks of finish minus first record, divided by cores x makespan; 0 if that is 0.
     pub fn utilisation(&self) -> f64 {
         let whole = u128::from(self.cores) * u128::from(self.makespan);
         if whole == 0 {
@@ -119,7 +121,7 @@ impl Outcome {
         self.executing as f64 / whole as f64
     }
 
-    /// Makespan over bound: 1 is perfect, which a run without any cycle is, too.
+    /// Makespan divided by bound, at least 1; 1 for a run without any cycle.
     pub fn bound_ratio(&self) -> f64 {
         if self.bound == 0 {
             return 1.0;

@@ -1,89 +1,59 @@
-//! Finds early what would be found late: that a clock is going to pass its end.
+//! Early detection of a clock overflow that no schedule avoids.
 //!
-//! A record may touch 2^32 lines, and a few of those before the end of a clock would be simulated for minutes. So a run that has spent
-//! some time in such records adds up, once, what all tasks take if every touch hits the first level. Where that passes 2^64-1 along a
-//! chain of dependencies, or in sum on every core, no schedule gets around it.
+//! A record may touch 2^32 lines, so the simulation of a trace whose clock must pass 2^64-1 could take minutes before it fails. A run that has
+//! spent a fraction of a second in long records therefore adds up the least cycles of all tasks, once. If they pass 2^64-1 along a
+//! chain of dependencies, or 2^64-1 times the number of cores in sum, every schedule overflows.
 
+use super::least::Least;
 use crate::machine::Machine;
 use crate::{Options, SimError};
-use tanada_trace::{Kind, Record, Trace};
+use tanada_trace::Trace;
 
-/// So many lines are simulated in a fraction of a second.
-const LINES: u64 = 1 << 22;
+/// Touches of long records before the check; they are simulated in a fraction of a second.
+const TOUCHES: u64 = 1 << 22;
 
-/// How many lines long records touched.
+/// Counts the touches of long records, and does the check when there are enough.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Foresight {
-    lines: u64,
+    touches: u64,
 }
 
 impl Foresight {
-    /// So many lines of a long record are about to be touched.
+    /// Announces that a long record is about to touch `lines` lines.
     ///
     /// # Errors
-    /// Where a clock must pass its end.
+    /// If a clock overflows on every schedule.
     #[inline]
-    pub(crate) fn lines(
+    pub(crate) fn add(
         &mut self,
         lines: u64,
         trace: &Trace,
         machine: &Machine,
         options: &Options<'_>,
     ) -> Result<(), SimError> {
-        let before = self.lines;
-        self.lines = before.saturating_add(lines);
-        if before < LINES && self.lines >= LINES {
-            look_ahead(trace, machine, options)?;
+        let before = self.touches;
+        self.touches = before.saturating_add(lines);
+        if before < TOUCHES && self.touches >= TOUCHES {
+            check(trace, machine, options)?;
         }
         Ok(())
     }
 }
 
-/// Least cycles of records.
-struct Least {
-    hit: u64,
-    /// Of fetches and of data: log2 of the line of the first level.
-    shifts: [Option<u32>; 2],
-}
-
-impl Least {
-    fn of(machine: &Machine) -> Least {
-        let shift = |fetch| {
-            let first = machine.path(fetch).first().copied()?;
-            Some(machine.caches[first].shift())
-        };
-        Least {
-            hit: machine.hit_cycles,
-            shifts: [shift(true), shift(false)],
-        }
-    }
-
-    fn cycles(&self, record: &Record) -> u64 {
-        if record.kind == Kind::Compute {
-            return record.value;
-        }
-        let lines = self.shifts[usize::from(record.kind != Kind::Fetch)].map_or(1, |shift| {
-            let last = record.value + (u64::from(record.size) - 1);
-            (last >> shift) - (record.value >> shift) + 1
-        });
-        lines.saturating_mul(self.hit)
-    }
-}
-
 #[cold]
 #[inline(never)]
-fn look_ahead(trace: &Trace, machine: &Machine, options: &Options<'_>) -> Result<(), SimError> {
+fn check(trace: &Trace, machine: &Machine, options: &Options<'_>) -> Result<(), SimError> {
     let least = Least::of(machine);
     let most = u128::from(u64::MAX) * u128::from(machine.cores);
     let mut reader = trace.reader()?;
     let mut window = Vec::new();
-    // Of each task: its dependencies that are left, and when it begins at the earliest.
+    // Of each task: its unresolved dependencies, and its earliest beginning.
     let mut tasks: Vec<(u32, u64)> = trace.tasks().iter().map(|task| (task.waits, 0)).collect();
     let mut ready: Vec<u32> = (0..trace.len() as u32).collect();
     ready.retain(|&task| tasks[task as usize].0 == 0);
     let mut sum = 0_u128;
     while let Some(task) = ready.pop() {
-        options.go_on(0)?;
+        options.check_cancelled(0)?;
         let begin = tasks[task as usize].1;
         let overflow = |record: Option<u64>| SimError::overflow(trace, task, record);
         let mut end = begin
@@ -98,9 +68,11 @@ fn look_ahead(trace: &Trace, machine: &Machine, options: &Options<'_>) -> Result
             }
             for record in &window {
                 let cycles = least.cycles(record);
-                sum += u128::from(cycles);
-                let then = end.checked_add(cycles).filter(|_| sum <= most);
-                end = then.ok_or_else(|| overflow(Some(number)))?;
+                let then = cycles.and_then(|cycles| end.checked_add(cycles));
+                sum += u128::from(cycles.unwrap_or(0));
+                end = then
+                    .filter(|_| sum <= most)
+                    .ok_or_else(|| overflow(Some(number)))?;
                 number += 1;
             }
         }

@@ -1,4 +1,4 @@
-//! Simulated runs in the schema of reports, so that one viewer shows them beside native ones.
+//! Conversion of simulated runs into the schema of reports, in which native runs are reported too.
 
 use crate::counts::outcome::{self, Outcome};
 use crate::counts::tally::reported;
@@ -11,7 +11,7 @@ impl Outcome {
     /// The result of this run of `input` (the trace's file, for instance) on `machine` as a report has it.
     ///
     /// # Panics
-    /// Where `machine` has fewer caches than the one of the run.
+    /// If `machine` has fewer caches than the one of the run.
     pub fn to_run_result(
         &self,
         workload: &str,
@@ -107,7 +107,7 @@ impl Outcome {
     }
 }
 
-/// The runs of a simulation as a timeline. `runs`: as an observer of type `Vec<Run>` gathers them.
+/// Converts the runs of a simulation into a timeline. An observer of type `Vec<Run>` collects `runs`.
 pub fn timeline(trace: &Trace, outcome: &Outcome, label: &str, runs: &[Run]) -> Timeline {
     let mut timeline = Timeline::new(label, &outcome.policy, Unit::Cycles, outcome.cores);
     timeline.engine = Engine::Simulated;

@@ -1,4 +1,4 @@
-//! How far apart the touches of a line are: LRU stack distances of each core, from a trace and the order in which a policy ran it.
+//! Reuse distances (LRU stack distances) of each core, from a trace and the order in which a policy ran its tasks.
 //!
 //! The distance of a touch is the number of other lines that the same core touched since its last touch of the same line. A cache of n
 //! lines of its own that is fully associative and keeps what was used last misses exactly the touches of distance n and more (Mattson,
@@ -11,6 +11,7 @@
 
 use crate::machine::Machine;
 use crate::observer::Run;
+use crate::parts::source::lines;
 use hashbrown::HashMap;
 use tanada_report::{Accesses, Reuse};
 use tanada_trace::{Kind, Trace, TraceError};
@@ -20,14 +21,14 @@ const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// Towards the line that was touched last.
+    /// The neighbour that was touched later.
     before: u32,
     after: u32,
     /// [`Reuse::bucket`] of its place in the list.
     bucket: u8,
 }
 
-/// All lines that a core has touched, the last touched first.
+/// All lines that a core has touched, the most recently touched first.
 #[derive(Debug, Default)]
 pub(crate) struct Stack {
     places: HashMap<u64, u32>,
@@ -36,15 +37,15 @@ pub(crate) struct Stack {
     marks: Vec<u32>,
     first: u32,
     last: u32,
-    /// Touched last: most touches are of the same line again.
+    /// The line of the last touch, which most touches repeat.
     latest: Option<u64>,
 }
 
 impl Stack {
-    /// Touches a line; the bucket of its distance, or `None` of the first touch.
+    /// Touches a line. Returns the bucket of its distance; `None` if it is the first touch.
     ///
     /// # Panics
-    /// Where there are 2^32 - 1 lines.
+    /// If there are 2^32 - 1 lines.
     #[inline]
     pub(crate) fn touch(&mut self, line: u64) -> Option<usize> {
         if self.latest == Some(line) {
@@ -70,7 +71,7 @@ impl Stack {
         if found == 0 {
             return 0;
         }
-        // Its bucket, if full, ends with the line before it now.
+        // If its bucket is full and ends with it, the bucket now ends with the line before it.
         if self.marks.get(found) == Some(&place) {
             self.marks[found] = before;
         }
@@ -105,7 +106,7 @@ impl Stack {
         }
     }
 
-    /// `place` comes to the front, out of bucket `below`: each full bucket before that gives its last line to the next.
+    /// Moves the last line of each bucket below `below` into the next bucket, since `place` goes to the front.
     fn shift(&mut self, below: usize, place: u32) {
         for bucket in 0..below {
             let moved = self.marks[bucket];
@@ -136,7 +137,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Lines as long as those of the first level that serves the accesses; `None` where no cache does.
+    /// Counts of 0, with the line length of the first level that serves `accesses`; `None` if no cache does.
     fn new(machine: &Machine, accesses: Accesses) -> Option<Counts> {
         let path = machine.path(accesses == Accesses::Instruction);
         let cache = &machine.caches[*path.first()?];
@@ -165,13 +166,13 @@ impl Counts {
     }
 }
 
-/// The reuse distances of what the cores fetched, and of what they read and wrote, summed over the cores; of neither where `machine` has
-/// no cache for it. `runs` are those of a simulation of `trace` on `machine`, in order of their ends.
+/// Computes the reuse distances of instructions and of data, summed over the cores, each only if `machine` has
+/// a cache for it. `runs` are those of a simulation of `trace` on `machine`, in order of their ends.
 ///
 /// Costs some 20 to 40 ns a touch.
 ///
 /// # Errors
-/// The trace cannot be read.
+/// If the trace cannot be read.
 pub fn reuse(trace: &Trace, machine: &Machine, runs: &[Run]) -> Result<Vec<Reuse>, TraceError> {
     let mut counts = [Accesses::Instruction, Accesses::Data].map(|of| Counts::new(machine, of));
     let mut reader = trace.reader()?;
@@ -192,10 +193,8 @@ pub fn reuse(trace: &Trace, machine: &Machine, runs: &[Run]) -> Result<Vec<Reuse
                     let Some(counts) = &mut counts[which] else {
                         continue;
                     };
-                    let last = record.value + u64::from(record.size - 1);
-                    for line in record.value >> counts.shift..=last >> counts.shift {
-                        counts.touch(line);
-                    }
+                    let (first, last) = lines(record, counts.shift);
+                    (first..=last).for_each(|line| counts.touch(line));
                 }
             }
         }
@@ -282,5 +281,13 @@ mod tests {
         let misses = data.first + data.buckets[5..].iter().sum::<u64>();
         assert_eq!(misses, cache.misses);
         assert!(data.first < cache.misses && cache.misses < cache.accesses);
+        // Tasks of 10 and of 40 reads touch 11 and 41 lines, each from line 0 on: first touches on each core.
+        let lines = |core: u16| {
+            let of_core = runs.iter().filter(|run| run.core == core);
+            of_core
+                .map(|run| if run.task % 2 == 0 { 11 } else { 41 })
+                .max()
+        };
+        assert_eq!(Some(data.first), lines(0).zip(lines(1)).map(|(a, b)| a + b));
     }
 }

@@ -1,4 +1,4 @@
-//! What a model counts while it runs, and how that becomes an [`Outcome`].
+//! The counters of a running model, and their conversion into an [`Outcome`].
 
 use crate::counts::bound::Bound;
 use crate::counts::outcome::{ByName, CacheCount, Count, Outcome, Stalls};
@@ -8,30 +8,32 @@ use tanada_policy::Origin;
 use tanada_report::{Origin as Reported, OriginCounts};
 use tanada_trace::Trace;
 
-/// What one core counts.
+/// The counters of one core.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CoreTally {
-    /// Accesses and misses of each `[[cache]]` table by the task that it runs.
-    pub task: Vec<Count>,
-    /// Of the tasks before.
-    pub before: Vec<Count>,
-    /// Computation, and the look-ups themselves, in cycles.
-    pub compute: u64,
+    /// Accesses and misses of each `[[cache]]` table by the running task.
+    pub(crate) task: Vec<Count>,
+    /// Accesses and misses of each `[[cache]]` table by all earlier tasks.
+    pub(crate) before: Vec<Count>,
+    /// Cycles of computation, and `hit_cycles` of all lookups.
+    pub(crate) compute: u64,
+    /// `compute` when the last task ended.
+    computed: u64,
     /// Cycles waited for each `[[cache]]` table.
-    pub caches: Vec<u64>,
+    pub(crate) caches: Vec<u64>,
     /// Cycles waited for channels.
-    pub memory_queue: u64,
-    /// Cycles of dispatch.
-    pub scheduling: u64,
-    /// Cycles from the calls of `next` to the ends.
-    pub busy: u64,
+    pub(crate) memory_queue: u64,
+    /// Cycles from calls of `next` to first records.
+    pub(crate) scheduling: u64,
+    /// Cycles from calls of `next` to the ends of tasks.
+    pub(crate) busy: u64,
 }
 
-/// What all cores count.
+/// The counters of all cores.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     /// Of each core.
-    pub cores: Vec<CoreTally>,
+    pub(crate) cores: Vec<CoreTally>,
     by_name: Vec<ByName>,
     executing: u128,
     makespan: u64,
@@ -40,7 +42,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Nothing yet.
+    /// Counters of 0.
     pub(crate) fn new(machine: &Machine, trace: &Trace) -> Tally {
         let tables = machine.caches.len();
         let core = CoreTally {
@@ -67,8 +69,8 @@ impl Tally {
         }
     }
 
-    /// A task ended: what its core counted goes to its name.
-    pub(crate) fn ended(&mut self, trace: &Trace, run: &Run) {
+    /// Counts the end of a task: its accesses and misses are added to its name. Returns the cycles that it computed.
+    pub(crate) fn ended(&mut self, trace: &Trace, run: &Run) -> u64 {
         let name = trace.tasks()[run.task as usize].name as usize;
         let name = name.min(self.by_name.len() - 1);
         let by_name = &mut self.by_name[name];
@@ -90,9 +92,11 @@ impl Tally {
         self.makespan = self.makespan.max(run.end);
         self.origins.add(reported(run.origin));
         self.tasks += 1;
+        let before = std::mem::replace(&mut core.computed, core.compute);
+        core.compute - before
     }
 
-    /// Nothing made anybody wait but misses, each of which cost its table's penalty.
+    /// Computes the stalls of a model in which each miss costs `penalties[table]` and nothing else takes time.
     pub(crate) fn stalls_are_penalties(&mut self, penalties: &[u64]) {
         for core in &mut self.cores {
             let tables = core.caches.iter_mut().zip(&core.before).zip(penalties);
@@ -102,7 +106,7 @@ impl Tally {
         }
     }
 
-    /// The whole.
+    /// Converts the counters into the results of a run.
     pub(crate) fn outcome(
         self,
         machine: &Machine,
@@ -158,7 +162,7 @@ impl Tally {
     }
 }
 
-/// The report's word for where a task came from.
+/// The origin of a task in the schema of reports.
 pub(crate) fn reported(origin: Origin) -> Reported {
     match origin {
         Origin::Handed => Reported::Handed,

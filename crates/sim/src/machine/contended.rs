@@ -1,10 +1,10 @@
-//! What a machine file says of contention: keys of shared `[[cache]]` tables, `[memory]`, `[scheduler]`, `[policy.NAME]` and
-//! `[background.NAME]`. RULES.md says what each means.
+//! The keys of a machine file that only the contended model has: of shared `[[cache]]` tables, `[memory]`, `[scheduler]`, `[policy.NAME]` and
+//! `[background.NAME]`. `models/contended/RULES.md` defines them.
 
 use crate::machine::Cycle;
 use crate::machine::{MachineError, Section};
 
-/// No time in a machine file is longer: as many of them as there may be cache lines must not overflow.
+/// The longest time in a machine file. One such time for each cache line that a machine may have does not overflow.
 pub(crate) const LONGEST_CYCLES: u64 = 1 << 36;
 
 fn cycles(section: &mut Section<'_>, key: &'static str) -> Result<Option<Cycle>, MachineError> {
@@ -14,20 +14,20 @@ fn cycles(section: &mut Section<'_>, key: &'static str) -> Result<Option<Cycle>,
 /// The way into a shared level; keys of its `[[cache]]` table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedTable {
-    /// Requests that are served at once, if they are for different banks.
+    /// Number of requests that are served at the same time, if they are for different banks.
     pub ports: u64,
-    /// For how long a request holds its port.
+    /// Cycles for which a request holds its port.
     pub port_cycles: Cycle,
     /// Banks, interleaved by lines.
     pub banks: u64,
-    /// For how long a request holds its bank.
+    /// Cycles for which a request holds its bank.
     pub bank_cycles: Cycle,
-    /// For how long a request holds the bus in front of the level.
+    /// Cycles for which a request holds the bus in front of the level.
     pub bus_cycles: Cycle,
 }
 
 impl Default for SharedTable {
-    /// Nobody waits.
+    /// A part for which no request waits.
     fn default() -> Self {
         SharedTable {
             ports: 1,
@@ -40,7 +40,7 @@ impl Default for SharedTable {
 }
 
 impl SharedTable {
-    /// Reads the keys from a `[[cache]]` table; `private` where the cache is per core, which nobody waits for.
+    /// Reads the keys from a `[[cache]]` table. A `private` cache, one per core, must have none of them.
     pub(crate) fn read(section: &mut Section<'_>, private: bool) -> Result<Self, MachineError> {
         section.number_in("miss_cycles", 0, LONGEST_CYCLES)?;
         let ports = section.optional_number_in("ports", 1, 1024)?;
@@ -56,8 +56,9 @@ impl SharedTable {
             ("bus_cycles", bus_cycles),
         ];
         if let Some((key, _)) = keys.iter().find(|(_, value)| private && value.is_some()) {
-            let message =
-                format!("`{key}` is for a cache that cores share; nobody waits for one per core");
+            let message = format!(
+                "`{key}` is for a cache that cores share; no request waits for one per core"
+            );
             return Err(section.wrong(key, message));
         }
         for (many, time) in [("ports", "port_cycles"), ("banks", "bank_cycles")] {
@@ -84,9 +85,9 @@ impl SharedTable {
 /// Whether a row stays open after an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// Until another row of the bank is wanted.
+    /// The row stays open until another row of the bank is accessed.
     Open,
-    /// No: it is closed behind every access.
+    /// The row is closed after every access.
     Closed,
 }
 
@@ -97,26 +98,26 @@ pub struct MemoryTable {
     pub channels: u64,
     /// Consecutive bytes of one channel.
     pub interleave: u64,
-    /// For how long a fill of the last level holds its channel.
+    /// Cycles for which a fill of the last level holds its channel.
     pub fill_cycles: Cycle,
-    /// For how long a line that is written back holds its channel.
+    /// Cycles for which a write-back holds its channel.
     pub write_cycles: Cycle,
     /// Banks of a channel, interleaved by rows.
     pub banks: u64,
     /// Bytes of a row.
     pub row_size: u64,
-    /// What an access pays in its open row.
+    /// Cycles that an access to the open row takes before its transfer.
     pub row_hit_cycles: Cycle,
-    /// What it pays where no row is open.
+    /// The same if no row is open.
     pub row_closed_cycles: Cycle,
-    /// What it pays where another row is open.
+    /// The same if another row is open.
     pub row_conflict_cycles: Cycle,
     /// Whether rows stay open.
     pub page: Page,
 }
 
 impl Default for MemoryTable {
-    /// Nobody waits.
+    /// A part for which no request waits.
     fn default() -> Self {
         MemoryTable {
             channels: 1,
@@ -217,7 +218,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// These costs with what `section` says in their place.
+    /// These costs, replaced by those that `section` has.
     fn read(&self, section: &mut Section<'_>) -> Result<Costs, MachineError> {
         let mut time = |key, old| Ok(cycles(section, key)?.unwrap_or(old));
         Ok(Costs {
@@ -250,15 +251,15 @@ impl Costs {
 /// `[scheduler]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchedulerTable {
-    /// What each step costs under a policy that has no table of its own.
+    /// The costs under a policy without a table of its own.
     pub costs: Costs,
-    /// From the end of a call that asked for a wake-up to the call of the woken core.
+    /// Cycles from the end of a call that requested a wake-up to the call of the woken core.
     pub wake_cycles: Cycle,
     /// First of the 2^30 addresses at which the dispatcher's data and code lie.
     pub address: u64,
 }
 
-/// Where the dispatcher's data and code lie unless the machine says otherwise.
+/// The default address of the dispatcher's data and code.
 const ADDRESS: u64 = 0xf000_0000_0000_0000;
 
 impl Default for SchedulerTable {
@@ -288,20 +289,20 @@ impl SchedulerTable {
     }
 }
 
-/// `[background.NAME]`: accesses of something that is no core of the program.
+/// `[background.NAME]`: accesses of a device, or of a core that runs something else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundTable {
     /// Its name.
     pub name: String,
-    /// When the first access is due.
+    /// The time of the first access.
     pub start: Cycle,
-    /// From one access to the next, unless that one takes longer.
+    /// Cycles from one access to the next, unless an access takes longer.
     pub every_cycles: Cycle,
     /// First byte of the range.
     pub address: u64,
     /// Bytes of the range.
     pub size: u64,
-    /// From the address of one access to that of the next.
+    /// Bytes from the address of one access to that of the next.
     pub step: u64,
     /// Whether the accesses write.
     pub write: bool,
@@ -336,10 +337,10 @@ impl BackgroundTable {
     }
 }
 
-/// All that a machine of the contended model says beyond the uniform one, but for its caches.
+/// All keys that only the contended model has, except those of caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tables {
-    /// What a write waits for where it removes lines elsewhere.
+    /// Cycles that a write takes longer if it removes copies of its line.
     pub invalidate_cycles: Cycle,
     /// Main memory.
     pub memory: MemoryTable,
@@ -352,7 +353,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Reads them from the machine file's top level. `line`: the longest line of any cache; `invalidates`: whether writes invalidate.
+    /// Reads the tables from the top level of a machine file. `line` is the longest line of any cache.
     pub(crate) fn read(
         section: &mut Section<'_>,
         cores: u16,

@@ -1,9 +1,9 @@
-//! A TOML file as a tree in which every value knows its line, and the reader that takes a table apart key by key.
+//! A TOML file as a tree in which every value has its line, and the reader that reads a table key by key.
 
 use super::MachineError;
 use toml::de::{DeTable, DeValue};
 
-/// Where a value stands.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In the file, at this line (counted from 1).
@@ -12,7 +12,7 @@ pub(crate) enum Place {
     Override(String),
 }
 
-/// One value and where it stands.
+/// One value and its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
     value: Value,
@@ -22,13 +22,13 @@ pub(crate) struct Item {
 #[derive(Clone, Debug)]
 enum Value {
     Text(String),
-    /// `None`: a number that no unsigned 64-bit one is.
+    /// `None`: the number does not fit into 64 unsigned bits.
     Integer(Option<u64>),
     Float(f64),
     Flag(bool),
     Array(Vec<Item>),
     Table(Table),
-    /// From an override: a number or a word, as its key wants it.
+    /// From an override: a number or a word, depending on its key.
     Given(String),
     Date,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Table {
 
 /// The line of each byte.
 struct Lines {
-    /// Where lines end, in ascending order.
+    /// Offsets of the line ends, in ascending order.
     ends: Vec<usize>,
 }
 
@@ -124,7 +124,7 @@ fn item(from: &DeValue<'_>, line: u32, start: usize, lines: &Lines) -> Item {
 }
 
 impl Table {
-    /// Puts a value from the command line in the place of what the file says.
+    /// Replaces the value of `key`, or adds it, by one from the command line; `whole` is the flag, for errors.
     pub(crate) fn put(&mut self, key: &str, given: &str, whole: &str) {
         let item = Item {
             value: Value::Given(given.to_owned()),
@@ -159,12 +159,12 @@ impl Table {
     }
 }
 
-/// Takes a table apart. Every key that is asked for counts as known; [`Section::finish`] refuses all others.
+/// Reads a table key by key. Every key that is asked for counts as known; [`Section::finish`] refuses all others.
 #[derive(Debug)]
 pub struct Section<'a> {
     table: &'a Table,
     file: &'a str,
-    /// What messages call the table: empty for the file itself.
+    /// The name of the table in messages; empty for the file itself.
     name: String,
     known: Vec<&'static str>,
 }
@@ -195,7 +195,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// An error about the value of `key`, or about the whole table where it has no such key.
+    /// An error about the value of `key`, or about the whole table if it has no such key.
     pub fn wrong(&self, key: &str, message: impl Into<String>) -> MachineError {
         let item = self.table.entries.iter().find(|(name, _)| name == key);
         let place = item.map_or(&self.table.place, |(_, item)| &item.place);
@@ -205,7 +205,7 @@ impl<'a> Section<'a> {
     /// An unsigned number that may be absent.
     ///
     /// # Errors
-    /// Where the value is none.
+    /// If the value is something else.
     pub fn optional_number(&mut self, key: &'static str) -> Result<Option<u64>, MachineError> {
         let Some(item) = self.find(key) else {
             return Ok(None);
@@ -227,7 +227,7 @@ impl<'a> Section<'a> {
     /// An unsigned number.
     ///
     /// # Errors
-    /// Where it is missing or something else.
+    /// If it is missing or something else.
     pub fn number(&mut self, key: &'static str) -> Result<u64, MachineError> {
         let found = self.optional_number(key)?;
         self.need(key, found)
@@ -236,7 +236,7 @@ impl<'a> Section<'a> {
     /// A number in a range.
     ///
     /// # Errors
-    /// Where it is missing, something else or out of range.
+    /// If it is missing, something else or out of range.
     pub fn number_in(
         &mut self,
         key: &'static str,
@@ -250,7 +250,7 @@ impl<'a> Section<'a> {
     /// A number in a range that may be absent.
     ///
     /// # Errors
-    /// Where it is something else or out of range.
+    /// If it is something else or out of range.
     pub fn optional_number_in(
         &mut self,
         key: &'static str,
@@ -282,7 +282,7 @@ impl<'a> Section<'a> {
     /// A text that may be absent.
     ///
     /// # Errors
-    /// Where the value is none.
+    /// If the value is something else.
     pub fn optional_text(&mut self, key: &'static str) -> Result<Option<&'a str>, MachineError> {
         match self.find(key).map(|item| &item.value) {
             None => Ok(None),
@@ -294,7 +294,7 @@ impl<'a> Section<'a> {
     /// A text.
     ///
     /// # Errors
-    /// Where it is missing or something else.
+    /// If it is missing or something else.
     pub fn text(&mut self, key: &'static str) -> Result<&'a str, MachineError> {
         let found = self.optional_text(key)?;
         self.need(key, found)
@@ -303,7 +303,7 @@ impl<'a> Section<'a> {
     /// One of some words.
     ///
     /// # Errors
-    /// Where it is missing or another word.
+    /// If it is missing or another word.
     pub fn one_of<T: Copy>(
         &mut self,
         key: &'static str,
@@ -323,7 +323,7 @@ impl<'a> Section<'a> {
     /// A flag that may be absent.
     ///
     /// # Errors
-    /// Where the value is none.
+    /// If the value is something else.
     pub fn optional_flag(&mut self, key: &'static str) -> Result<Option<bool>, MachineError> {
         let flag = match self.find(key).map(|item| &item.value) {
             None => return Ok(None),
@@ -340,7 +340,7 @@ impl<'a> Section<'a> {
     /// A finite number with a fraction, not negative, that may be absent.
     ///
     /// # Errors
-    /// Where the value is none.
+    /// If the value is something else.
     pub fn optional_fraction(&mut self, key: &'static str) -> Result<Option<f64>, MachineError> {
         let number = match self.find(key).map(|item| &item.value) {
             None => return Ok(None),
@@ -361,7 +361,7 @@ impl<'a> Section<'a> {
     /// A size in bytes: a number, or a text such as `"8K"`.
     ///
     /// # Errors
-    /// Where it is missing or something else.
+    /// If it is missing or something else.
     pub fn size(&mut self, key: &'static str) -> Result<u64, MachineError> {
         let found = self.find(key);
         let size = match &self.need(key, found)?.value {
@@ -380,7 +380,7 @@ impl<'a> Section<'a> {
     /// A size in bytes that may be absent.
     ///
     /// # Errors
-    /// Where it is something else.
+    /// If it is something else.
     pub fn optional_size(&mut self, key: &'static str) -> Result<Option<u64>, MachineError> {
         match self.find(key) {
             None => Ok(None),
@@ -391,7 +391,7 @@ impl<'a> Section<'a> {
     /// One of some words, or nothing.
     ///
     /// # Errors
-    /// Where it is another word.
+    /// If it is another word.
     pub fn optional_one_of<T: Copy>(
         &mut self,
         key: &'static str,
@@ -403,10 +403,10 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The tables in table `key`, by their names: `[key.NAME]`; none where it is absent.
+    /// The tables in table `key`, by their names: `[key.NAME]`; none if it is absent.
     ///
     /// # Errors
-    /// Where `key` is no table, or something in it is none.
+    /// If `key` is no table, or something in it is none.
     pub fn named_tables(
         &mut self,
         key: &'static str,
@@ -427,7 +427,7 @@ impl<'a> Section<'a> {
     /// The table `key`, if it is there.
     ///
     /// # Errors
-    /// Where `key` is no table.
+    /// If `key` is no table.
     pub fn optional_table(
         &mut self,
         key: &'static str,
@@ -441,10 +441,10 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The tables of the array `key`; none where it is absent.
+    /// The tables of the array `key`; none if it is absent.
     ///
     /// # Errors
-    /// Where `key` is something else.
+    /// If `key` is something else.
     pub fn tables(&mut self, key: &'static str) -> Result<Vec<Section<'a>>, MachineError> {
         let name = format!("[[{key}]]");
         let wrong = |place: &Place| {
@@ -472,10 +472,10 @@ impl<'a> Section<'a> {
         sections
     }
 
-    /// All keys were asked for.
+    /// Checks that all keys of the table were asked for.
     ///
     /// # Errors
-    /// The first key that nobody knows.
+    /// If the table has a key that was never asked for; the error is about the first one.
     pub fn finish(self) -> Result<(), MachineError> {
         let unknown = |key: &str| !self.known.contains(&key);
         let Some((key, item)) = self.table.entries.iter().find(|(key, _)| unknown(key)) else {

@@ -1,4 +1,4 @@
-//! Machines: what a TOML file says of caches, costs and cores, checked as a whole.
+//! Machine descriptions: the caches, costs and cores of a TOML file, checked as a whole.
 
 pub(crate) mod contended;
 mod document;
@@ -14,10 +14,10 @@ use contended::{LONGEST_CYCLES, SharedTable, Tables};
 /// A moment or a span of time, in cycles of the cores' clock.
 pub type Cycle = u64;
 
-/// Most cache lines that the caches of one machine may have together: a file is refused before it could ask for gigabytes.
+/// The most lines that all caches of a machine may have together, so that a machine takes at most a gigabyte of memory.
 pub const MOST_LINES: u64 = 1 << 26;
 
-/// Why there is no such machine.
+/// An error in a machine file, or in an override of its values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct MachineError {
@@ -39,7 +39,7 @@ impl MachineError {
         }
     }
 
-    /// A wrong override: the command line is at fault, not the file.
+    /// An error in an override: the command line is at fault, not the file.
     pub(crate) fn of_override(text: &str, message: impl Into<String>) -> MachineError {
         MachineError::new(
             "",
@@ -48,7 +48,7 @@ impl MachineError {
         )
     }
 
-    /// A machine was sound before these flags, so they are at fault wherever the contradiction shows.
+    /// Blames `flags` for an error of a machine that was valid without them.
     fn because_of(self, flags: &[String]) -> MachineError {
         if self.usage || flags.is_empty() {
             return self;
@@ -66,18 +66,18 @@ impl MachineError {
     }
 }
 
-/// Which rules of time hold.
+/// The rules of time that a machine follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Model {
-    /// Every miss of a level costs the same, nothing has to wait.
+    /// Every miss of a level costs the same, and no request waits for another.
     Uniform,
-    /// Shared caches, memory and the dispatcher take time and make others wait; see [`contended`](crate::models::contended).
+    /// Requests wait for shared caches, memory and the dispatcher; see `models/contended/RULES.md`.
     Contended,
 }
 
 impl Model {
-    /// As the file has it.
+    /// The word that stands for it in machine files.
     pub fn as_str(self) -> &'static str {
         match self {
             Model::Uniform => "uniform",
@@ -86,7 +86,7 @@ impl Model {
     }
 }
 
-/// What a write does to the copies of its line in caches that are not on the writer's path.
+/// What a write does to copies of its line in caches that are not on the writer's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coherence {
     /// Nothing.
@@ -98,18 +98,18 @@ pub enum Coherence {
 /// What a cache holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// What is fetched.
+    /// Instructions.
     Instruction,
-    /// What is read and written.
+    /// Data.
     Data,
-    /// Both.
+    /// Instructions and data.
     Unified,
 }
 
-/// Who shares one cache.
+/// The cores that share one cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Per {
-    /// Nobody: each core has one.
+    /// A single core.
     Core,
     /// `cores_per_cluster` cores.
     Cluster,
@@ -120,7 +120,7 @@ pub enum Per {
 }
 
 impl Per {
-    /// As the file has it.
+    /// The word that stands for it in machine files.
     pub fn as_str(self) -> &'static str {
         match self {
             Per::Core => "core",
@@ -131,14 +131,14 @@ impl Per {
     }
 }
 
-/// Which line of a full set goes.
+/// Which line of a full set is evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
     /// The line that was filled first.
     Fifo,
     /// The line that was used least recently.
     Lru,
-    /// A drawn one.
+    /// A random line.
     Random,
 }
 
@@ -147,26 +147,26 @@ pub enum Replacement {
 pub struct CacheTable {
     /// 1 is next to the core.
     pub level: u8,
-    /// What it holds.
+    /// Whether it holds instructions, data or both.
     pub kind: Kind,
-    /// Who shares one.
+    /// The cores that share one of them.
     pub per: Per,
-    /// Bytes of one.
+    /// Bytes of one cache.
     pub size: u64,
     /// Lines of a set.
     pub ways: u64,
     /// Bytes of a line; a power of two.
     pub line: u64,
-    /// Which line goes.
+    /// Which line of a full set is evicted.
     pub replacement: Replacement,
     /// Cycles that are added when this level misses.
     pub miss_cycles: u64,
-    /// What requests wait for on the way into it (contended model; else nothing).
+    /// The way into the cache (contended model).
     pub shared: SharedTable,
 }
 
 impl CacheTable {
-    /// `l1i`, `l1d`, `l2`: the level, and the kind where it is not unified.
+    /// The level, and the kind unless it is unified: `l1i`, `l1d`, `l2`.
     pub fn label(&self) -> String {
         CacheTable::label_of(self.level, self.kind)
     }
@@ -201,7 +201,7 @@ impl CacheTable {
     }
 }
 
-/// A simulated machine. Every value of this type is sound: it was checked as a whole.
+/// A simulated machine. Every value of this type was checked as a whole.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Its name.
@@ -210,17 +210,17 @@ pub struct Machine {
     pub model: Model,
     /// Number of cores; 1 to 65,535.
     pub cores: u16,
-    /// Cycles of any line touch, before penalties.
+    /// Cycles of any line touch, without penalties.
     pub hit_cycles: u64,
     /// Cycles from the call of `next` to the first record.
     pub dispatch_cycles: u64,
-    /// What writes do to other caches.
+    /// What writes do to copies in other caches.
     pub coherence: Coherence,
-    /// Seed of whatever is drawn, unless a run says otherwise.
+    /// Seed of random replacement and of policies, unless a run overrides it.
     pub seed: u64,
-    /// Cores of a cluster, where there are clusters.
+    /// Cores of a cluster, if there are clusters.
     pub cores_per_cluster: Option<u64>,
-    /// Cores of a socket, where there are sockets.
+    /// Cores of a socket, if there are sockets.
     pub cores_per_socket: Option<u64>,
     /// The `[[cache]]` tables in the order of the file.
     pub caches: Vec<CacheTable>,
@@ -250,7 +250,7 @@ impl Machine {
     /// ```
     ///
     /// # Errors
-    /// Where it is no TOML, lacks a key, has one that nobody knows, or contradicts itself; with file and line.
+    /// If `text` is no TOML, lacks a key, has an unknown one, or contradicts itself; with file and line.
     pub fn parse(text: &str, file: &str) -> Result<Machine, MachineError> {
         Machine::of(document::parse(text, file)?, file)
     }
@@ -261,7 +261,7 @@ impl Machine {
     /// of another table of the machine's model (`TABLE.KEY=VALUE`).
     ///
     /// # Errors
-    /// Where an override names nothing of this machine, or the machine would contradict itself.
+    /// If an override names no value of this machine, or the machine would contradict itself.
     pub fn overridden<S: AsRef<str>>(&self, overrides: &[S]) -> Result<Machine, MachineError> {
         let mut document = self.document.clone();
         let mut flags = Vec::with_capacity(overrides.len());
@@ -275,7 +275,7 @@ impl Machine {
     /// This machine with another number of cores.
     ///
     /// # Errors
-    /// Where `cores` is 0, or its caches would have too many lines.
+    /// If `cores` is 0, or its caches would have too many lines.
     pub fn with_cores(&self, cores: u16) -> Result<Machine, MachineError> {
         let mut document = self.document.clone();
         let flag = format!("--cores {cores}");
@@ -427,7 +427,7 @@ impl Machine {
     }
 }
 
-/// What the contended model adds.
+/// Reads the keys of the contended model.
 fn read_contended(
     section: &mut Section<'_>,
     cores: u16,
@@ -497,7 +497,7 @@ fn cache(section: &mut Section<'_>, model: Model) -> Result<CacheTable, MachineE
     })
 }
 
-/// Whether a further table goes with those before it.
+/// Checks that a further table does not contradict those before it.
 fn compatible(
     before: &[CacheTable],
     cache: &CacheTable,

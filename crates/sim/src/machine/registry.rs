@@ -19,14 +19,14 @@ impl Shipped {
     /// The machine.
     ///
     /// # Panics
-    /// Where the file is unsound, which tests of this crate exclude.
+    /// If the file is not valid, which tests of this crate exclude.
     pub fn machine(&self) -> Machine {
         Machine::parse(self.text, &format!("{}.toml", self.name))
             .expect("shipped machines are sound")
     }
 }
 
-/// Why a machine was not found.
+/// The error for a machine that cannot be found or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotFound {
@@ -39,12 +39,12 @@ pub enum NotFound {
     /// The file cannot be read.
     #[error("{path}: {error}")]
     File {
-        /// The path as it was given.
+        /// The path.
         path: String,
-        /// Why.
+        /// The cause.
         error: std::io::Error,
     },
-    /// The file holds no machine.
+    /// The file is no valid machine.
     #[error(transparent)]
     Unsound(#[from] MachineError),
 }
@@ -61,7 +61,7 @@ fn names() -> String {
 /// The machine with a registered name, or else the one in a file of this path.
 ///
 /// # Errors
-/// Where there is neither, or the file holds no machine.
+/// If there is neither, or the file is no valid machine.
 pub fn find(name_or_path: &str) -> Result<Machine, NotFound> {
     if let Some(shipped) = all().find(|one| one.name == name_or_path) {
         return Ok(shipped.machine());
@@ -82,7 +82,7 @@ pub fn find(name_or_path: &str) -> Result<Machine, NotFound> {
     }
 }
 
-/// At most a little more than what [`Machine::parse`] takes: a device without an end is read no further.
+/// Reads at most one byte more than [`Machine::parse`] accepts, since the path may be an endless device.
 fn read(path: &Path) -> std::io::Result<String> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
@@ -90,7 +90,7 @@ fn read(path: &Path) -> std::io::Result<String> {
     std::fs::File::open(path)?
         .take(most)
         .read_to_end(&mut bytes)?;
-    // What is no text becomes something that is no TOML, on the same line.
+    // Bytes that are no UTF-8 become characters that are no TOML, on the same line.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -1,4 +1,4 @@
-//! What a machine looks like to a policy, and in a picture.
+//! The topology of a machine, as policies and pictures see it.
 
 use super::{Kind, Machine, Per};
 use tanada_topology::{Kind as Place, Object, Placement, Topology};

@@ -1,4 +1,103 @@
-//! The models: which rules of time hold.
+//! The models: each has its own rules of time, and drives the same [`parts`](crate::parts).
 
 pub(crate) mod contended;
 pub(crate) mod uniform;
+
+use crate::counts::bound::Bound;
+use crate::counts::overflow::Foresight;
+use crate::counts::tally::Tally;
+use crate::parts::dispatching::Dispatching;
+use crate::{Machine, Observer, Options, Outcome, Run, SimError};
+use tanada_policy::Dispatcher;
+use tanada_trace::{Reader, Trace};
+
+/// What every model starts from: the inputs of a run, its dispatcher and its counts.
+pub(crate) struct Simulation<'a, D: Dispatcher> {
+    pub(crate) trace: &'a Trace,
+    pub(crate) machine: &'a Machine,
+    pub(crate) policy: &'a str,
+    pub(crate) options: &'a Options<'a>,
+    pub(crate) seed: u64,
+    pub(crate) reader: Reader<'a>,
+    pub(crate) dispatching: Dispatching<'a, D>,
+    foresight: Foresight,
+    pub(crate) tally: Tally,
+    pub(crate) bound: Bound,
+}
+
+impl<'a, D: Dispatcher> Simulation<'a, D> {
+    /// A run that has not begun.
+    ///
+    /// # Errors
+    /// If the trace cannot be read, or a dispatcher that needs the whole graph finds a task of more than 2^64-1 cycles.
+    pub(crate) fn new(
+        trace: &'a Trace,
+        machine: &'a Machine,
+        policy: &'a str,
+        options: &'a Options<'a>,
+        observer: &'a mut dyn Observer,
+    ) -> Result<Self, SimError> {
+        let seed = options.seed.unwrap_or(machine.seed);
+        Ok(Simulation {
+            trace,
+            machine,
+            policy,
+            options,
+            seed,
+            reader: trace.reader()?,
+            dispatching: Dispatching::new(trace, machine, seed, observer)?,
+            foresight: Foresight::default(),
+            tally: Tally::new(machine, trace),
+            bound: Bound::new(machine, trace),
+        })
+    }
+
+    /// Reports progress; see [`Options::watch`].
+    ///
+    /// # Errors
+    /// If the run is cancelled.
+    pub(crate) fn check_cancelled(&self) -> Result<(), SimError> {
+        self.options.check_cancelled(self.dispatching.ended())
+    }
+
+    /// Announces that a record is about to touch `lines` more lines.
+    ///
+    /// # Errors
+    /// If a clock must overflow on every schedule, which is checked once, after a few million lines.
+    #[inline]
+    pub(crate) fn long_record(&mut self, lines: u64) -> Result<(), SimError> {
+        self.foresight
+            .add(lines, self.trace, self.machine, self.options)
+    }
+
+    /// Counts a task that has ended, and reports it to the observer. Its least time is `overhead` plus the cycles that it computed.
+    pub(crate) fn ended(&mut self, run: &Run, overhead: u64) {
+        let computed = self.tally.ended(self.trace, run);
+        let least = computed.saturating_add(overhead);
+        self.bound.ended(self.trace, run.task, least);
+        self.dispatching.calls.observer.ended(run);
+    }
+
+    /// The error for a record, or the dispatch (`None`), of `task` that takes a clock past 2^64-1.
+    #[cold]
+    pub(crate) fn overflow(&self, task: u32, record: Option<u64>) -> SimError {
+        SimError::overflow(self.trace, task, record)
+    }
+
+    /// The error for tasks that the policy never handed out.
+    #[cold]
+    pub(crate) fn stuck(&self) -> SimError {
+        SimError::stuck(self.policy, self.trace, &self.dispatching)
+    }
+
+    /// The results of a run that has ended.
+    pub(crate) fn outcome(self, writebacks: u64) -> Outcome {
+        self.tally.outcome(
+            self.machine,
+            self.policy,
+            self.seed,
+            writebacks,
+            &self.bound,
+        )
+    }
+}

@@ -1,39 +1,39 @@
-//! One cache: which lines it holds, which of them are dirty, and which one goes when a set is full (DESIGN: machine files).
+//! One cache: the lines that it holds, which of them are dirty, and which one is evicted from a full set.
 //!
-//! A cache knows no time, no address and no other cache: it is asked about *line numbers* (address / line length). What a miss costs, what
-//! becomes of a dirty victim and who else has the line is the business of [`Hierarchy`](crate::parts::hierarchy::Hierarchy).
+//! A cache depends on no time, address or other cache: its interface uses *line numbers* (address / line length). What a miss costs, what
+//! happens to a dirty victim and which other caches hold the line is decided in `hierarchy.rs` and by models.
 //!
 //! Rules: the set of a line is its number mod the number of sets. A fill takes a free way of the set, or else the victim: FIFO the line
-//! that was filled first, LRU the line that was used least recently, random the line in the way that a draw names. Marking a line dirty is
-//! no use. Removing a line frees its way. With random replacement a fill takes the free way of the lowest number.
+//! that was filled first, LRU the line that was used least recently, random the line in a random way. Marking a line dirty does not count as
+//! a use. Removing a line frees its way. With random replacement a fill takes the free way of the lowest number.
 //!
 //! Cost: linear in the number of ways. Memory: 8 bytes a line (16 with lines of less than 4 bytes, whose numbers need all 64 bits).
 
 use crate::machine::{CacheTable, Replacement};
 use std::hint::select_unpredictable;
 
-/// The sets of a cache of the usual form, for a loop of look-ups: the same rules with everything known that can be.
+/// The sets of a cache whose number of ways and replacement are known at compile time, for loops of lookups. The rules are the same.
 #[derive(Debug)]
 pub(crate) struct Packed<'a, const WAYS: usize, const LRU: bool> {
     sets: &'a mut [[u64; WAYS]],
     mask: u64,
 }
 
-/// Up to so many ways are all compared.
+/// Sets of at most this many ways are searched without a branch.
 const FEW_WAYS: usize = 4;
 
 impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
     /// As [`Cache::look_up`].
     #[inline(always)]
-    pub(crate) fn look_up(&mut self, line: u64, write: bool) -> Looked {
+    pub(crate) fn look_up(&mut self, line: u64, write: bool) -> Lookup {
         let wanted = <u64 as Entry>::new(line);
         let Some(set) = self.sets.get_mut((line & self.mask) as usize) else {
-            return Looked::Miss; // never: the mask is the number of sets minus one
+            return Lookup::Miss; // never: the mask is the number of sets minus one
         };
         if LRU && WAYS > FEW_WAYS {
             if set[0] & !1 == wanted {
                 set[0] |= u64::from(write);
-                return Looked::Hit;
+                return Lookup::Hit;
             }
             if let Some(way) = (1..WAYS).find(|&way| set[way] & !1 == wanted) {
                 let used = set[way] | u64::from(write);
@@ -41,27 +41,27 @@ impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
                     set[to] = set[to - 1];
                 }
                 set[0] = used;
-                return Looked::Hit;
+                return Lookup::Hit;
             }
         } else {
-            // All ways are compared, since which one it is cannot be foreseen.
+            // All ways are compared: a branch on the way would be mispredicted.
             let mut found = WAYS;
             for (way, entry) in set.iter().enumerate() {
                 found = select_unpredictable(entry & !1 == wanted, way, found);
             }
             if LRU {
-                // Nor can be whether it is one of them: the way that it takes, or had, becomes the first.
+                // A branch on a hit would be, too. The line moves to the first way from its own, or from the victim's.
                 let (there, way) = (found < WAYS, found.min(WAYS - 1));
                 let old = set[way];
                 for to in (1..WAYS).rev() {
                     set[to] = select_unpredictable(to <= way, set[to - 1], set[to]);
                 }
                 set[0] = select_unpredictable(there, old, wanted) | u64::from(write);
-                return Looked::of(there, old);
+                return Lookup::of(there, old);
             }
             if let Some(entry) = set.get_mut(found) {
                 *entry |= u64::from(write);
-                return Looked::Hit;
+                return Lookup::Hit;
             }
         }
         let victim = set[WAYS - 1];
@@ -69,34 +69,34 @@ impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
             set[to] = set[to - 1];
         }
         set[0] = wanted | u64::from(write);
-        Looked::of(false, victim)
+        Lookup::of(false, victim)
     }
 }
 
-/// What came of a look-up. A line that was not there is there now.
+/// The result of a lookup. The line is in the cache afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Looked {
+pub(crate) enum Lookup {
     /// The line was there.
     Hit,
-    /// It was not, and no dirty line had to go.
+    /// It was not, and no dirty line was evicted.
     Miss,
-    /// It was not, and the dirty line of this number had to go.
+    /// It was not, and the dirty line of this number was evicted.
     MissEvicting(u64),
 }
 
-impl Looked {
-    /// The line was `there`, or else `victim` had to go.
+impl Lookup {
+    /// The result if the line was `there`, or else `victim` was evicted.
     #[inline(always)]
-    fn of(there: bool, victim: impl Entry) -> Looked {
+    fn of(there: bool, victim: impl Entry) -> Lookup {
         match (there, victim.is_dirty()) {
-            (true, _) => Looked::Hit,
-            (false, false) => Looked::Miss,
-            (false, true) => Looked::MissEvicting(victim.line()),
+            (true, _) => Lookup::Hit,
+            (false, false) => Lookup::Miss,
+            (false, true) => Lookup::MissEvicting(victim.line()),
         }
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), one draw after the other.
+/// The random numbers of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 #[derive(Clone, Debug)]
 struct Random(u64);
 
@@ -110,7 +110,7 @@ impl Random {
     }
 }
 
-/// What is stored of one way. The default is a free way.
+/// The content of one way. The default is a free way.
 trait Entry: Copy + Default + PartialEq {
     fn new(line: u64) -> Self;
     fn line(self) -> u64;
@@ -165,13 +165,13 @@ impl Entry for u128 {
     }
 }
 
-/// Line number to set.
+/// The map from line numbers to sets.
 #[derive(Clone, Copy, Debug)]
 enum Index {
     /// Sets minus one.
     Mask(u64),
     /// Sets, and 2^128 / sets rounded up, by which two multiplications are a remainder (Lemire, Kaser and Kurz, "Faster remainder by direct
-    /// computation", 2019: exact where the fraction has twice the bits of the numbers).
+    /// computation", 2019: exact if the fraction has twice the bits of the numbers).
     Remainder { sets: u64, reciprocal: u128 },
 }
 
@@ -201,7 +201,7 @@ impl Index {
     }
 }
 
-/// The sets. With FIFO and LRU the lines of a set stand in order, the one that goes next last and free ways behind them; with random
+/// The sets. With FIFO and LRU the lines of a set are in order, the next victim last, followed by the free ways; with random
 /// replacement each stays in its way.
 #[derive(Clone, Debug)]
 struct Sets<E> {
@@ -231,9 +231,9 @@ impl<E: Entry> Sets<E> {
         write: bool,
         replacement: Replacement,
         random: &mut Random,
-    ) -> Looked {
+    ) -> Lookup {
         if self.use_if_there(set, line, write, replacement) {
-            return Looked::Hit;
+            return Lookup::Hit;
         }
         let ways = self.set(set);
         let wanted = E::new(line);
@@ -249,10 +249,10 @@ impl<E: Entry> Sets<E> {
             ways[0] = new;
             victim
         };
-        Looked::of(false, victim)
+        Lookup::of(false, victim)
     }
 
-    /// As a look-up that finds the line; where there is none, nothing happens.
+    /// Looks a line up, and changes nothing if it misses. Returns whether it hits.
     #[inline(always)]
     fn use_if_there(
         &mut self,
@@ -278,8 +278,8 @@ impl<E: Entry> Sets<E> {
         true
     }
 
-    /// As [`Sets::use_if_there`] for the consecutive lines from `first` on, at most `most`, up to the first that is missing: how many were
-    /// there.
+    /// As [`Sets::use_if_there`] for at most `most` consecutive lines from `first` on, up to the first miss. Returns the number of
+    /// hits.
     #[inline(always)]
     fn use_run(
         &mut self,
@@ -323,7 +323,7 @@ impl<E: Entry> Sets<E> {
     }
 }
 
-/// Moves what stands before `way` back by one, over what stood there.
+/// Moves the entries before `way` back by one, over the entry of `way`.
 #[inline(always)]
 fn shift_to<E: Copy>(ways: &mut [E], way: usize) {
     const FEW: usize = 16;
@@ -382,7 +382,7 @@ pub(crate) struct Cache {
     shape: Shape,
 }
 
-/// Shapes of caches that look-ups by themselves are made for.
+/// Forms of caches for which lookups are compiled separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     TwoFifo,
@@ -392,7 +392,7 @@ enum Shape {
     Other,
 }
 
-/// Shortest line whose numbers leave two bits of a word free.
+/// The shortest line whose numbers leave two bits of a word free.
 const SHORTEST_PACKED: u64 = 4;
 
 impl Cache {
@@ -414,7 +414,7 @@ impl Cache {
             random: Random(state),
             shape: Shape::Other,
         };
-        cache.shape = match cache.usual() {
+        cache.shape = match cache.form() {
             Some((2, false)) => Shape::TwoFifo,
             Some((4, true)) => Shape::FourLru,
             Some((8, true)) => Shape::EightLru,
@@ -424,8 +424,9 @@ impl Cache {
         cache
     }
 
-    /// Ways, and whether least recently used lines go, where the form is the usual one: packed, a power of two sets, nothing drawn.
-    pub(crate) fn usual(&self) -> Option<(usize, bool)> {
+    /// The number of ways, and whether replacement is LRU; `None` unless a word holds a way, the number of sets is a power of two, and
+    /// replacement is not random.
+    pub(crate) fn form(&self) -> Option<(usize, bool)> {
         match (&self.store, self.index, self.replacement) {
             (_, _, Replacement::Random) => None,
             (Store::Packed(sets), Index::Mask(_), replacement) => {
@@ -435,11 +436,11 @@ impl Cache {
         }
     }
 
-    /// The entries, where [`Cache::usual`] says so.
+    /// The sets, if [`Cache::form`] is (`WAYS`, `LRU`).
     pub(crate) fn packed<const WAYS: usize, const LRU: bool>(
         &mut self,
     ) -> Option<Packed<'_, WAYS, LRU>> {
-        let shape = self.usual();
+        let shape = self.form();
         match (&mut self.store, self.index) {
             (Store::Packed(sets), Index::Mask(mask)) if shape == Some((WAYS, LRU)) => {
                 Some(Packed {
@@ -451,9 +452,9 @@ impl Cache {
         }
     }
 
-    /// Looks a line up; where it is missing, evicts and fills at once. `write` marks it dirty.
+    /// Looks a line up. A miss evicts and fills at once. `write` marks the line dirty.
     #[inline]
-    pub(crate) fn look_up(&mut self, line: u64, write: bool) -> Looked {
+    pub(crate) fn look_up(&mut self, line: u64, write: bool) -> Lookup {
         macro_rules! known {
             ($ways:literal, $lru:literal) => {
                 if let (Store::Packed(sets), Index::Mask(mask)) = (&mut self.store, self.index) {
@@ -473,13 +474,13 @@ impl Cache {
     }
 
     #[inline(never)]
-    fn look_up_any(&mut self, line: u64, write: bool) -> Looked {
+    fn look_up_any(&mut self, line: u64, write: bool) -> Lookup {
         let set = self.index.set(line);
         let (replacement, random) = (self.replacement, &mut self.random);
         each!(&mut self.store, sets => sets.look_up(set, line, write, replacement, random))
     }
 
-    /// Looks a line up and says whether it is there. Where it is missing nothing changes.
+    /// Looks a line up, and changes nothing if it misses. Returns whether it hits.
     #[inline(always)]
     pub(crate) fn use_one(&mut self, line: u64, write: bool) -> bool {
         if let (Shape::TwoFifo, Store::Packed(sets), Index::Mask(mask)) =
@@ -490,12 +491,12 @@ impl Cache {
         self.use_run(line, 1, write) == 1
     }
 
-    /// Looks up the consecutive lines from `first` on, at most `most` of them, as long as they are there: how many. Of the first that is
-    /// missing nothing changes.
+    /// Looks up at most `most` consecutive lines from `first` on, up to the first miss, which changes nothing. Returns the number of
+    /// hits.
     #[inline(never)]
     pub(crate) fn use_run(&mut self, first: u64, most: u64, write: bool) -> u64 {
         match (&mut self.store, self.index, self.replacement) {
-            // The usual first level, by itself so that nothing is decided for each line.
+            // The form of most first levels, compiled separately.
             (Store::Packed(sets), Index::Mask(mask), Replacement::Fifo) if sets.ways == 2 => {
                 sets.run_of_two_ways(mask, first, most, write)
             }
@@ -511,7 +512,7 @@ impl Cache {
         }
     }
 
-    /// Marks a line dirty if it is there, which is said. That is no use of the line.
+    /// Marks a line dirty if it is in the cache, which does not count as a use. Returns whether it is.
     #[inline]
     pub(crate) fn mark_dirty(&mut self, line: u64) -> bool {
         if let (Shape::FourLru, Store::Packed(sets), Index::Mask(mask)) =
@@ -538,7 +539,7 @@ impl Cache {
         })
     }
 
-    /// Removes a line, dirty or not, if it is there, which is said.
+    /// Removes a line, dirty or not, if it is in the cache. Returns whether it was.
     pub(crate) fn remove(&mut self, line: u64) -> bool {
         let set = self.index.set(line);
         let replacement = self.replacement;

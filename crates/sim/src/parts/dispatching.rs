@@ -1,68 +1,59 @@
-//! The policy's side of every model: dependency counts, the dispatcher, and what it sees of the machine.
+//! The policy's side of every model: dependency counts, the dispatcher, and its view of the machine.
 //!
-//! Nothing here knows time. A model says *when* a core asks and a task ends; this module does what the dispatcher is then told and asked,
+//! Nothing here depends on time. A model decides *when* a core asks and a task ends; this module then calls the dispatcher
 //! in the order of the exact rules: a task that ends lowers the dependency counts of its successors in declaration order, those that
 //! reach zero are `ready` on its core in that order, then the core calls `next`; both together are `turn`.
 
 use super::handle;
 use crate::SimError;
-use crate::machine::Machine;
+use crate::machine::{Machine, Model};
+use crate::observer::Observer;
 use crate::parts::prepare::prepare;
 use tanada_policy::{
     Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId, draw,
 };
 use tanada_trace::Trace;
 
-/// What a model is told of the dispatcher's calls. `()`: it does not care.
-pub(crate) trait Traffic {
-    /// Queue traffic of the call that is being made.
-    fn charge(&mut self, op: Op) {
-        let _ = op;
-    }
-    /// A worker is to be woken once the call has returned.
-    fn wake(&mut self, whom: Wake) {
-        let _ = whom;
-    }
-    /// A task becomes ready by the call that follows.
-    fn ready(&mut self, task: u32, on: WorkerId) {
-        let _ = (task, on);
-    }
+/// The observer of a run, and a log of what the dispatcher asked for during one call.
+pub(crate) struct Calls<'a> {
+    pub(crate) observer: &'a mut dyn Observer,
+    /// Queue traffic that the dispatcher charged for, in order. Empty in the uniform model, in which it costs nothing.
+    pub(crate) ops: Vec<Op>,
+    /// Wake-ups that the dispatcher asked for, in order. Empty in the uniform model, in which idle cores poll.
+    pub(crate) wakes: Vec<Wake>,
+    keeps_log: bool,
 }
-
-impl Traffic for () {}
 
 /// Dependency counts and the dispatcher.
 ///
 /// Memory: 4 bytes a task, and what the dispatcher keeps of ready tasks.
-#[derive(Debug)]
-pub(crate) struct Dispatching<'a, D: Dispatcher, T> {
+pub(crate) struct Dispatching<'a, D: Dispatcher> {
     dispatcher: D,
     locals: Vec<D::Local>,
     seen: Seen<'a>,
     unresolved: Vec<u32>,
     released: Vec<Ready>,
     left: usize,
-    /// What the model is told.
-    pub traffic: T,
+    pub(crate) calls: Calls<'a>,
 }
 
-/// What a dispatcher sees.
+/// A dispatcher's view of the trace and the machine.
 #[derive(Debug)]
 struct Seen<'a> {
     trace: &'a Trace,
     placement: Placement,
     seed: u64,
-    /// Random numbers drawn by each core, and outside of any.
+    /// Random numbers drawn by each core, and, last, outside of any core.
     draws: Vec<u64>,
 }
 
-struct SimEnv<'a, 'b, T> {
+struct SimEnv<'a, 'b> {
     me: WorkerId,
     seen: &'b mut Seen<'a>,
-    traffic: &'b mut T,
+    calls: &'b mut Calls<'a>,
 }
 
-impl<T: Traffic> Env for SimEnv<'_, '_, T> {
+impl Env for SimEnv<'_, '_> {
     fn me(&self) -> WorkerId {
         self.me
     }
@@ -82,17 +73,22 @@ impl<T: Traffic> Env for SimEnv<'_, '_, T> {
         draw(self.seen.seed, self.me, *calls - 1)
     }
     fn wake(&mut self, whom: Wake) {
-        self.traffic.wake(whom);
+        self.calls.observer.wake(whom);
+        if self.calls.keeps_log {
+            self.calls.wakes.push(whom);
+        }
     }
     fn pause(&mut self) {}
     fn charge(&mut self, op: Op) {
-        self.traffic.charge(op);
+        if self.calls.keeps_log {
+            self.calls.ops.push(op);
+        }
     }
 }
 
 impl Seen<'_> {
-    /// What a task says of itself; of further hints (`h:NAME=VALUE`) those with the names of [`Hints`]' fields and values that they can
-    /// have.
+    /// The hints of a task. Of further hints (`h:NAME=VALUE`), those are used that have the name of a field of [`Hints`] and a valid
+    /// value.
     fn hints(&self, task: u32) -> Hints {
         fn value<V: std::str::FromStr + Default>(trace: &Trace, task: u32, name: &str) -> V {
             let word = trace.hint(task, name);
@@ -110,7 +106,7 @@ impl Seen<'_> {
             .with_code(code)
     }
 
-    /// What stands for the code of a task that has a name: a number that nobody would give; else 0.
+    /// A number in place of the code address of a task: for a task with a name, one near 2^64 that no hint uses; else 0.
     fn name_as_code(&self, task: u32) -> u64 {
         match self.trace.tasks()[task as usize].name {
             u32::MAX => 0,
@@ -124,22 +120,22 @@ impl Seen<'_> {
     }
 }
 
-/// In the place of a dependency count: the task was given to a core.
+/// In place of a dependency count: a core has received the task.
 const GIVEN: u32 = u32::MAX;
 
-impl<'a, D: Dispatcher, T: Traffic> Dispatching<'a, D, T> {
-    /// A fresh dispatcher for the cores of `machine`. One that must know the graph costs a reading of the whole trace.
+impl<'a, D: Dispatcher> Dispatching<'a, D> {
+    /// A new dispatcher for the cores of `machine`. If it needs the whole graph, all records of the trace are read.
     ///
     /// # Errors
-    /// Where such a dispatcher is asked for and the trace cannot be read to its end.
+    /// If the dispatcher needs the whole graph and the trace cannot be read.
     ///
     /// # Panics
-    /// Where the dispatcher makes another number of local states than there are cores.
+    /// If the dispatcher makes another number of local states than there are cores.
     pub(crate) fn new(
         trace: &'a Trace,
         machine: &Machine,
         seed: u64,
-        traffic: T,
+        observer: &'a mut dyn Observer,
     ) -> Result<Self, SimError> {
         let placement = machine.placement();
         let prepared = if D::NEEDS_PREPARED {
@@ -170,21 +166,26 @@ impl<'a, D: Dispatcher, T: Traffic> Dispatching<'a, D, T> {
             unresolved: trace.tasks().iter().map(|task| task.waits).collect(),
             released: Vec::new(),
             left: trace.len(),
-            traffic,
+            calls: Calls {
+                observer,
+                ops: Vec::new(),
+                wakes: Vec::new(),
+                keeps_log: machine.model == Model::Contended,
+            },
         })
     }
 
-    /// How many tasks did not end yet.
+    /// The number of tasks that have not ended.
     pub(crate) fn left(&self) -> usize {
         self.left
     }
 
-    /// How many tasks ended.
+    /// The number of tasks that have ended.
     pub(crate) fn ended(&self) -> u64 {
         (self.unresolved.len() - self.left) as u64
     }
 
-    /// The tasks that no core was given, in declaration order.
+    /// The tasks that no core has received, in declaration order.
     pub(crate) fn not_given(&self) -> impl Iterator<Item = u32> + '_ {
         let waits = (0..).zip(&self.unresolved);
         waits
@@ -200,12 +201,12 @@ impl<'a, D: Dispatcher, T: Traffic> Dispatching<'a, D, T> {
     }
 
     fn becomes_ready(&mut self, task: u32, on: WorkerId) -> Ready {
-        self.traffic.ready(task, on);
+        self.calls.observer.ready(task, on);
         let digest = self.seen.groups(task).digest();
         handle::ready(task, digest)
     }
 
-    /// `inject` for each task without dependencies, in declaration order.
+    /// Calls `inject` for each task without dependencies, in declaration order.
     pub(crate) fn inject(&mut self) {
         for task in 0..self.unresolved.len() as u32 {
             if self.unresolved[task as usize] == 0 {
@@ -213,26 +214,26 @@ impl<'a, D: Dispatcher, T: Traffic> Dispatching<'a, D, T> {
                 let mut env = SimEnv {
                     me: WorkerId::NONE,
                     seen: &mut self.seen,
-                    traffic: &mut self.traffic,
+                    calls: &mut self.calls,
                 };
                 self.dispatcher.inject(&mut env, ready);
             }
         }
     }
 
-    /// An idle core asks for a task.
+    /// Calls `next` for an idle core. Returns the task and its origin.
     pub(crate) fn next(&mut self, core: WorkerId) -> Option<(u32, Origin)> {
         let mut env = SimEnv {
             me: core,
             seen: &mut self.seen,
-            traffic: &mut self.traffic,
+            calls: &mut self.calls,
         };
         let local = &mut self.locals[core.index()];
         let got = self.dispatcher.next(local, &mut env);
         self.given(got)
     }
 
-    /// `task` ends on `core`, which asks for its next one.
+    /// Ends `task` on `core` and calls `turn`. Returns the next task of `core` and its origin.
     pub(crate) fn turn(&mut self, core: WorkerId, task: u32) -> Option<(u32, Origin)> {
         self.left -= 1;
         let trace = self.seen.trace;
@@ -247,7 +248,7 @@ impl<'a, D: Dispatcher, T: Traffic> Dispatching<'a, D, T> {
         let mut env = SimEnv {
             me: core,
             seen: &mut self.seen,
-            traffic: &mut self.traffic,
+            calls: &mut self.calls,
         };
         let local = &mut self.locals[core.index()];
         let got = self.dispatcher.turn(local, &mut env, &mut self.released);
@@ -258,7 +259,7 @@ impl<'a, D: Dispatcher, T: Traffic> Dispatching<'a, D, T> {
         self.given(got)
     }
 
-    /// Whether `core` would perhaps find a task.
+    /// Whether `core` may find a task.
     pub(crate) fn may_have(&self, core: WorkerId) -> bool {
         self.dispatcher.may_have(core)
     }

@@ -1,4 +1,4 @@
-//! The words that stand for ready tasks.
+//! Handles: the words that represent ready tasks.
 
 use tanada_policy::Ready;
 
@@ -13,7 +13,7 @@ pub(crate) fn ready(task: u32, digest: u16) -> Ready {
     unsafe { Ready::new(u64::from(task) + 1, digest) }
 }
 
-/// The index of the task that a word stands for.
+/// The index of the task of a handle.
 pub(crate) fn index(ready: &Ready) -> u32 {
     (ready.handle() - 1) as u32
 }

@@ -2,41 +2,40 @@
 //!
 //! A *touch* of one line looks the levels of its path up in order, each only when the one above missed; a level that misses evicts and
 //! fills at once, before the next is looked up. A dirty victim counts one write-back and marks dirty the line that holds its address in
-//! the nearest deeper level of the same path that has it; that is no access, and changes no order of use. A write marks its line dirty in
+//! the nearest deeper level of the same path that has it; that is no access, and does not count as a use. A write marks its line dirty in
 //! the first level only. With `coherence = "invalidate"` each touch of a write removes the line that holds its address from every data or
 //! unified cache that is not on the writer's own path.
 //!
-//! Nothing here knows time; what a touch costs is told by which levels missed.
+//! Nothing here depends on time. A model computes the cost of a touch from the levels that missed.
 
-use crate::counts::bound::Bound;
 use crate::counts::outcome::Count;
 use crate::machine::{self, Coherence, Machine};
-use crate::parts::cache::{Cache, Looked};
+use crate::parts::cache::{Cache, Lookup};
 use tanada_trace::Kind;
 
 /// One cache of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stop {
     /// Index into the caches of the hierarchy.
-    pub cache: u32,
+    pub(crate) cache: u32,
     /// Number of its `[[cache]]` table.
-    pub table: u16,
+    pub(crate) table: u16,
     /// log2 of its line's length.
-    pub shift: u8,
-    /// Whether only this core reaches it.
-    pub private: bool,
-    /// The first deeper level of the path that has longer lines or another kind, or the path's length: a line that nobody touched before
+    pub(crate) shift: u8,
+    /// Whether only this core has it on a path.
+    pub(crate) private: bool,
+    /// The first deeper level of the path that has longer lines or another kind, or the path's length: the first touch of a line
     /// misses up to there.
-    pub alike: u8,
+    pub(crate) alike: u8,
 }
 
-/// The caches through which a core's fetches, and its reads and writes, go; the first level first.
+/// The caches that a core's fetches and data accesses go through; the first level first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Paths {
-    /// What is fetched.
-    pub fetch: Vec<Stop>,
-    /// What is read or written.
-    pub data: Vec<Stop>,
+    /// Fetches.
+    pub(crate) fetch: Vec<Stop>,
+    /// Reads and writes.
+    pub(crate) data: Vec<Stop>,
 }
 
 impl Paths {
@@ -51,84 +50,48 @@ impl Paths {
     }
 }
 
-/// What a core does alone: the first level of a path, and how many levels nobody else changes or sees.
+/// The private prefix of a path: its levels, from the first on, whose lookups do not depend on other cores. With it stands what inner
+/// loops need of the first level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reach {
-    /// The first level's cache.
-    pub cache: u32,
-    /// Its table.
-    pub table: u16,
-    /// Its shift.
-    pub shift: u8,
-    /// Levels, from the first on, that depend on no other core.
-    pub private: u8,
-    /// All levels of the path.
-    pub levels: u8,
+pub(crate) struct Prefix {
+    /// The first level: its cache.
+    pub(crate) cache: u32,
+    /// The first level: its table.
+    pub(crate) table: u16,
+    /// The first level: log2 of its line's length.
+    pub(crate) shift: u8,
+    /// Number of private levels.
+    pub(crate) private: u8,
+    /// Number of all levels.
+    pub(crate) levels: u8,
 }
 
-/// A path of which one level, the last, is seen by others, and at most one is private.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Near {
-    /// Whether the first level is private; else it is the one that is seen.
-    pub private: bool,
-    /// Table of the private level and its shift.
-    pub first: (u16, u8),
-    /// The level that is seen: cache, table and shift.
-    pub seen: (u32, u16, u8),
-}
-
-impl Near {
-    /// The path, if it is one of this form. (Where there is none it is never asked for.)
-    fn of(path: &[Stop], reach: &Reach) -> Option<Near> {
-        let private = reach.private == 1;
-        match path {
-            [] => Some(Near::default()),
-            [.., last] if path.len() == usize::from(reach.private) + 1 && reach.private <= 1 => {
-                let first = path[0];
-                Some(Near {
-                    private,
-                    first: (first.table, first.shift),
-                    seen: (last.cache, last.table, last.shift),
-                })
-            }
-            _ => None,
-        }
-    }
-}
-
-impl Near {
-    /// A touch missed the private level, if there is one.
+impl Prefix {
+    /// Whether anything is left to do in private levels after a lookup that missed the first one: there are further ones, or no shared one.
     #[inline]
-    pub(crate) fn passed(&self, bound: &mut Bound, address: u64) {
-        if self.private {
-            let (first, first_shift) = self.first;
-            let (_, seen, seen_shift) = self.seen;
-            let first = (usize::from(first), address >> first_shift);
-            bound.passed(first, (usize::from(seen), address >> seen_shift));
-        }
+    pub(crate) fn needs_second_pass(&self) -> bool {
+        self.private > 1 || (self.private == 1 && self.levels == 1)
     }
 }
 
-impl Reach {
-    /// At most the first level is private, and there are others.
-    #[inline]
-    pub(crate) fn is_simple(&self) -> bool {
-        self.private <= 1 && self.levels > self.private
-    }
+/// The place of a kind's path in pairs of (fetches, data).
+#[inline(always)]
+pub(crate) fn path_index(kind: Kind) -> usize {
+    usize::from(kind != Kind::Fetch)
 }
 
 /// All caches of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Hierarchy {
     /// All caches; those of one table side by side.
-    pub caches: Vec<Cache>,
+    pub(crate) caches: Vec<Cache>,
     /// Of each core.
-    pub paths: Vec<Paths>,
-    /// Of each core: of what it fetches, and of its data.
-    pub reach: Vec<[Reach; 2]>,
-    /// Dirty lines that had to go so far.
-    pub writebacks: u64,
-    /// First cache and number of caches of each data or unified table, where writes invalidate; and its shift.
+    pub(crate) paths: Vec<Paths>,
+    /// Of each core: of its fetches, and of its data.
+    pub(crate) prefixes: Vec<[Prefix; 2]>,
+    /// Dirty lines that were evicted so far.
+    pub(crate) writebacks: u64,
+    /// First cache, number of caches and shift of each data or unified table; empty unless writes invalidate.
     invalidated: Vec<(u32, u32, u8)>,
 }
 
@@ -185,8 +148,8 @@ impl Hierarchy {
                 && machine.caches[usize::from(stop.table)].kind != machine::Kind::Instruction;
             stop.private && !changed
         };
-        let reach = |path: &[Stop]| {
-            path.first().map_or_else(Reach::default, |first| Reach {
+        let prefix = |path: &[Stop]| {
+            path.first().map_or_else(Prefix::default, |first| Prefix {
                 cache: first.cache,
                 table: first.table,
                 shift: first.shift,
@@ -194,15 +157,13 @@ impl Hierarchy {
                 levels: path.len() as u8,
             })
         };
+        let prefixes = paths.iter().map(|core| {
+            let mut prefixes = [prefix(&core.fetch), prefix(&core.data)];
+            keep_order(&mut prefixes, core);
+            prefixes
+        });
         Hierarchy {
-            reach: paths
-                .iter()
-                .map(|core| {
-                    let mut reach = [reach(&core.fetch), reach(&core.data)];
-                    keep_order(&mut reach, core);
-                    reach
-                })
-                .collect(),
+            prefixes: prefixes.collect(),
             paths,
             writebacks: 0,
             caches,
@@ -210,8 +171,8 @@ impl Hierarchy {
         }
     }
 
-    /// Looks a touch up in the levels of its path from number `from` on, those before having missed, and says how many levels of the whole
-    /// path missed. `counts`: one a `[[cache]]` table.
+    /// Looks a touch up in the levels of its path from number `from` on; those before have missed. Returns the number of levels of the whole
+    /// path that missed. `counts` has one entry for each `[[cache]]` table.
     #[inline]
     pub(crate) fn touch(
         &mut self,
@@ -231,9 +192,9 @@ impl Hierarchy {
             count.accesses += 1;
             let line = address >> stop.shift;
             match self.caches[stop.cache as usize].look_up(line, write && level == 0) {
-                Looked::Hit => return level,
-                Looked::Miss => count.misses += 1,
-                Looked::MissEvicting(victim) => {
+                Lookup::Hit => return level,
+                Lookup::Miss => count.misses += 1,
+                Lookup::MissEvicting(victim) => {
                     count.misses += 1;
                     self.writebacks += 1;
                     let address = victim << stop.shift;
@@ -244,20 +205,12 @@ impl Hierarchy {
         path.len()
     }
 
-    /// All paths of all cores, if all are of the form of [`Near`] and writes invalidate nothing.
-    pub(crate) fn near(&self) -> Option<Vec<[Near; 2]>> {
-        if !self.invalidated.is_empty() {
-            return None;
-        }
-        let cores = self.paths.iter().zip(&self.reach);
-        let near = cores.map(|(paths, reach)| {
-            let fetch = Near::of(&paths.fetch, &reach[0])?;
-            Some([fetch, Near::of(&paths.data, &reach[1])?])
-        });
-        near.collect()
+    /// Whether writes remove lines from other caches.
+    pub(crate) fn invalidates(&self) -> bool {
+        !self.invalidated.is_empty()
     }
 
-    /// Marks dirty the line that holds `address` in the first that has it of some levels of a path, if one does, which is said.
+    /// Marks dirty the line of `address` in the first of `levels` of a path that holds it. Returns whether one does.
     #[inline]
     pub(crate) fn write_back(
         &mut self,
@@ -270,14 +223,14 @@ impl Hierarchy {
         write_back(&mut self.caches, &path[levels], address)
     }
 
-    /// From now on no level counts as private, so that every touch is one of the steps that are merged: for tests, which compare.
-    pub(crate) fn forget_privacy(&mut self) {
-        for reach in self.reach.iter_mut().flatten() {
-            reach.private = 0;
+    /// Makes no level count as private, so that every lookup is merged; see [`Options::merge_everything`](crate::Options).
+    pub(crate) fn make_all_shared(&mut self) {
+        for prefix in self.prefixes.iter_mut().flatten() {
+            prefix.private = 0;
         }
     }
 
-    /// Removes the copies of a line that is written by `core`.
+    /// Removes the copies of a line that `core` writes.
     #[cold]
     fn invalidate(&mut self, core: usize, address: u64) {
         let own = &self.paths[core].data;
@@ -290,30 +243,30 @@ impl Hierarchy {
     }
 }
 
-/// Keeps private what can be done ahead without changing the order of look-ups in any cache. Records go through the first levels before
-/// what missed goes through the further private ones, and that before the rest is merged: so a cache on both paths of a core is private
-/// on both or on none, and the first level of both or of none.
-fn keep_order(reach: &mut [Reach; 2], paths: &Paths) {
+/// Shortens private prefixes so that every cache is looked up in the order of records. A window goes through the first levels, then
+/// through further private levels, and is then merged. So a cache on both paths of a core has to be private on both or on neither, and
+/// to be the first level of both or of neither.
+fn keep_order(prefixes: &mut [Prefix; 2], paths: &Paths) {
     let paths = [&paths.fetch, &paths.data];
     loop {
-        let before = *reach;
+        let before = *prefixes;
         for (this, other) in [(0, 1), (1, 0)] {
-            let ahead = usize::from(reach[other].private);
+            let private = usize::from(prefixes[other].private);
             let in_order = |&(level, stop): &(usize, &Stop)| {
                 let place = paths[other].iter().position(|one| one.cache == stop.cache);
-                place.is_none_or(|place| place < ahead && (place == 0) == (level == 0))
+                place.is_none_or(|place| place < private && (place == 0) == (level == 0))
             };
             let levels = paths[this].iter().enumerate();
             let kept = levels.take_while(in_order).count() as u8;
-            reach[this].private = reach[this].private.min(kept);
+            prefixes[this].private = prefixes[this].private.min(kept);
         }
-        if *reach == before {
+        if *prefixes == before {
             return;
         }
     }
 }
 
-/// Marks dirty the line that holds `address` in the nearest of `deeper` that has it.
+/// Marks dirty the line of `address` in the nearest of `deeper` that holds it. Returns whether one does.
 #[inline]
 fn write_back(caches: &mut [Cache], deeper: &[Stop], address: u64) -> bool {
     deeper

@@ -1,25 +1,25 @@
-//! The lock of the shared pool: held by one core, waited for in the order of arrival.
+//! A first-come, first-served lock.
 
 use std::collections::VecDeque;
 
 use crate::machine::Cycle;
 
-/// The lock.
+/// The lock of the shared pool.
 #[derive(Debug, Default)]
 pub(crate) struct PoolLock {
     holder: Option<usize>,
     waiting: VecDeque<usize>,
     since: Cycle,
-    /// How often it was taken.
+    /// Number of acquisitions.
     pub passages: u64,
-    /// For how long it was held.
+    /// Cycles for which it was held.
     pub held: Cycle,
-    /// Longest queue.
+    /// Length of the longest queue.
     pub longest: usize,
 }
 
 impl PoolLock {
-    /// `core` takes it, or joins the queue, at `now`. Whether it has it.
+    /// Acquires the lock for `core` at `now`, or appends `core` to the queue. Returns whether `core` has the lock.
     pub(crate) fn take(&mut self, core: usize, now: Cycle) -> bool {
         debug_assert_ne!(self.holder, Some(core), "it holds the lock already");
         if self.holder.is_some() {
@@ -31,10 +31,10 @@ impl PoolLock {
         true
     }
 
-    /// `core` gives it back at `now`. Who has it then.
+    /// Releases the lock of `core` at `now`. Returns the core that has it then, the first of the queue.
     ///
     /// # Panics
-    /// Where `core` does not hold it.
+    /// If `core` does not hold the lock.
     pub(crate) fn release(&mut self, core: usize, now: Cycle) -> Option<usize> {
         assert_eq!(
             self.holder.take(),

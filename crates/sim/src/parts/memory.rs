@@ -4,14 +4,14 @@ use crate::machine::Cycle;
 use crate::machine::contended::{MemoryTable, Page};
 use crate::parts::station::{Server, Use};
 
-/// What an access finds in its bank.
+/// The state of the bank that an access finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Row {
-    /// Its row is open.
+    /// The row of the access is open.
     Hit,
     /// No row is open.
     Closed,
-    /// Another row is open, and has to be closed first.
+    /// Another row is open and has to be closed first.
     Conflict,
 }
 
@@ -28,14 +28,14 @@ struct Channel {
     banks: Vec<Bank>,
 }
 
-/// What the memory did.
+/// Counters of the memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// The channels; `busy` is what fills and write-backs held them for.
+    /// The channels; `busy` counts the cycles for which fills and write-backs held them.
     pub channels: Use,
     /// Fills of the last level.
     pub fills: u64,
-    /// Dirty lines that went to memory.
+    /// Dirty lines that were written back to memory.
     pub writes: u64,
     /// Accesses that found their row open.
     pub row_hits: u64,
@@ -43,7 +43,7 @@ pub struct MemoryUse {
     pub row_closed: u64,
     /// Accesses that found another row open.
     pub row_conflicts: u64,
-    /// From when on all channels are free.
+    /// The time from which on all channels are free.
     pub last_free: Cycle,
 }
 
@@ -52,14 +52,14 @@ pub struct MemoryUse {
 pub(crate) struct Memory {
     channels: Vec<Channel>,
     table: MemoryTable,
-    /// Nothing takes time beyond the last level's `miss_cycles`.
+    /// Every access takes no more than the last level's `miss_cycles`.
     open: bool,
-    /// What it did.
+    /// The counters.
     pub used: MemoryUse,
 }
 
 impl Memory {
-    /// A memory as the table says.
+    /// An idle memory with all rows closed.
     pub(crate) fn new(table: &MemoryTable) -> Self {
         let channel = Channel {
             server: Server::default(),
@@ -74,7 +74,7 @@ impl Memory {
         }
     }
 
-    /// A fill, or a write-back, comes at `arrives`. Gives when its transfer begins.
+    /// Serves a fill, or a write-back if `write`, that arrives at `arrives`. Returns the time at which its transfer begins.
     #[inline]
     pub(crate) fn access(&mut self, arrives: Cycle, address: u64, write: bool) -> Cycle {
         if write {

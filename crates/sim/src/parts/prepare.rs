@@ -1,24 +1,21 @@
-//! What policies that look at the graph are built from.
+//! What a policy that looks at the whole graph is built from.
 
 use crate::SimError;
+use crate::counts::least::Least;
 use crate::machine::Machine;
 use tanada_policy::Prepared;
-use tanada_trace::{Kind, Trace};
+use tanada_trace::Trace;
 
-/// The handle of the first task; see [`crate::parts::handle`].
+/// The handle of the first task; see `handle.rs`.
 const FIRST_HANDLE: u64 = 1;
 
-/// Bottom levels of the tasks of `trace` on `machine`, in cycles of least time, as [`Bound`](crate::counts::bound::Bound) counts it: the
-/// dispatch, the computation and `hit_cycles` for each line touch (or record that meets no cache). Reads all records once.
+/// Computes the bottom levels of the tasks of `trace` on `machine`, in cycles of least time as [`Bound`](crate::counts::bound::Bound)
+/// defines it. Reads all records once.
 ///
 /// # Errors
-/// Where the trace cannot be read to its end, or one of its tasks alone takes more than 2^64-1 cycles.
-pub(super) fn prepare(trace: &Trace, machine: &Machine) -> Result<Prepared, SimError> {
-    let shift = |fetch| {
-        let first = machine.path(fetch).first().copied();
-        first.map(|table: usize| machine.caches[table].shift())
-    };
-    let (fetch, data) = (shift(true), shift(false));
+/// If the trace cannot be read, or one of its tasks alone takes more than 2^64-1 cycles.
+pub(crate) fn prepare(trace: &Trace, machine: &Machine) -> Result<Prepared, SimError> {
+    let record_cycles = Least::of(machine);
     let mut reader = trace.reader()?;
     let mut window = Vec::new();
     let mut least = Vec::with_capacity(trace.len());
@@ -31,18 +28,7 @@ pub(super) fn prepare(trace: &Trace, machine: &Machine) -> Result<Prepared, SimE
                 break;
             }
             for record in &window {
-                let lines = |shift: Option<u32>| {
-                    shift.map_or(1, |shift| {
-                        let last = record.value + (u64::from(record.size) - 1);
-                        (last >> shift) - (record.value >> shift) + 1
-                    })
-                };
-                let cycles = match record.kind {
-                    Kind::Compute => Some(record.value),
-                    Kind::Fetch => machine.hit_cycles.checked_mul(lines(fetch)),
-                    Kind::Read | Kind::Write => machine.hit_cycles.checked_mul(lines(data)),
-                };
-                time = cycles
+                time = (record_cycles.cycles(record))
                     .and_then(|cycles| time.checked_add(cycles))
                     .ok_or_else(|| SimError::overflow(trace, task, position))?;
                 position += 1;
@@ -50,10 +36,8 @@ pub(super) fn prepare(trace: &Trace, machine: &Machine) -> Result<Prepared, SimE
         }
         least.push(time);
     }
+    let successors = |task| trace.successors(task as u32).iter();
     Ok(Prepared::of_graph(FIRST_HANDLE, least, |task| {
-        trace
-            .successors(task as u32)
-            .iter()
-            .map(|edge| edge.to() as usize)
+        successors(task).map(|edge| edge.to() as usize)
     }))
 }

@@ -1,14 +1,22 @@
-//! Where a hardware thread gets its records from: those of its task, a window of them at a time.
+//! Instruction sources: the records of the task that a hardware thread runs, one window at a time.
 
 use tanada_trace::{Cursor, Reader, Record, TraceError};
+
+/// The numbers of the first and the last line that `record` touches; `shift` is log2 of the length of a line.
+#[inline(always)]
+pub(crate) fn lines(record: &Record, shift: u32) -> (u64, u64) {
+    let last = record.value + (u64::from(record.size) - 1);
+    (record.value >> shift, last >> shift)
+}
 
 /// The records of the task that a hardware thread runs.
 #[derive(Debug, Default)]
 pub(crate) struct Source {
     cursor: Option<Cursor>,
     window: Vec<Record>,
-    at: usize,
-    /// Records of this task before the window.
+    /// Number of records of the window that are taken.
+    taken: usize,
+    /// Number of records of the task before the window.
     before: u64,
 }
 
@@ -17,26 +25,26 @@ impl Source {
     pub(crate) fn start(&mut self, reader: &mut Reader<'_>, task: u32) {
         self.cursor = Some(reader.start(task));
         self.window.clear();
-        self.at = 0;
+        self.taken = 0;
         self.before = 0;
     }
 
-    /// The records that are decoded and not taken yet; decodes more where there are none. Empty: the task has no more.
+    /// Returns the rest of the window, or a new window if there is no rest. An empty slice means that the task has no more records.
     ///
     /// # Errors
-    /// Where the trace cannot be read.
+    /// If the trace cannot be read.
     #[inline]
     pub(crate) fn records(&mut self, reader: &mut Reader<'_>) -> Result<&[Record], TraceError> {
-        if self.at == self.window.len() {
+        if self.taken == self.window.len() {
             self.refill(reader)?;
         }
-        Ok(&self.window[self.at..])
+        Ok(&self.window[self.taken..])
     }
 
     #[cold]
     fn refill(&mut self, reader: &mut Reader<'_>) -> Result<(), TraceError> {
         self.before += self.window.len() as u64;
-        self.at = 0;
+        self.taken = 0;
         match &mut self.cursor {
             Some(cursor) => reader.fill(cursor, &mut self.window)?,
             None => self.window.clear(),
@@ -44,15 +52,15 @@ impl Source {
         Ok(())
     }
 
-    /// `count` of the records that [`Source::records`] gave are done.
+    /// Marks the next `count` records as taken.
     #[inline]
     pub(crate) fn take(&mut self, count: usize) {
-        self.at += count;
-        debug_assert!(self.at <= self.window.len(), "more than there were");
+        self.taken += count;
+        debug_assert!(self.taken <= self.window.len(), "more than the window has");
     }
 
     /// The number of the next record in its task, from 0.
     pub(crate) fn position(&self) -> u64 {
-        self.before + self.at as u64
+        self.before + self.taken as u64
     }
 }

@@ -1,17 +1,17 @@
-//! Where requests wait in front of a shared cache: its bus, its ports, its banks.
+//! The way into a shared cache: requests wait for its bus, its ports and its banks.
 
 use crate::machine::Cycle;
 use crate::machine::contended::SharedTable;
 
-/// One thing that serves one request at a time, in the order in which they are handed to it. A service time of 0 means that it is not
-/// there: nobody waits for it.
+/// A resource that serves one request at a time, in the order of the calls. A service time of 0 means that it does not
+/// exist, and no request waits for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Server {
     free: Cycle,
 }
 
 impl Server {
-    /// From when on it is free.
+    /// The time from which on it is free.
     #[inline]
     pub(crate) fn free(self) -> Cycle {
         self.free
@@ -27,10 +27,10 @@ impl Server {
     }
 }
 
-/// How much a thing was used.
+/// Counters of a shared resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
-    /// How often it was granted.
+    /// Number of requests served.
     pub grants: u64,
     /// Cycles for which it was held.
     pub busy: Cycle,
@@ -57,11 +57,11 @@ pub(crate) struct Station {
     bus_cycles: Cycle,
     port_cycles: Cycle,
     bank_cycles: Cycle,
-    /// All times are 0: nobody ever waits here.
+    /// All times are 0, so no request waits.
     open: bool,
-    /// The bus.
+    /// Counters of the bus.
     pub bus_use: Use,
-    /// The ports; what is waited for banks counts here too.
+    /// Counters of the ports; waiting for banks is counted here too.
     pub port_use: Use,
 }
 
@@ -82,7 +82,7 @@ impl Station {
         }
     }
 
-    /// A request, or a line that is written back, comes at `arrives`. Gives when the cache takes it.
+    /// Serves a request, or a write-back, that arrives at `arrives`. Returns the time at which the cache is looked up.
     #[inline]
     pub(crate) fn pass(&mut self, arrives: Cycle, address: u64) -> Cycle {
         if self.open {
@@ -169,10 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn without_times_nobody_waits() {
+    fn without_times_no_request_waits() {
         let mut station = Station::new(&SharedTable::default(), 64);
         assert_eq!(station.pass(7, 0), 7);
         assert_eq!(station.pass(7, 0), 7);
         assert_eq!(station.pass(3, 0), 3);
+        let unused = (Use::default(), Use::default());
+        assert_eq!((station.bus_use, station.port_use), unused);
     }
 }

@@ -1,4 +1,4 @@
-//! A parallel program of a fixed amount of work, for measurements from outside: a wavefront as in video decoding, as a template that is run
+//! A parallel program with a fixed amount of work, for measurements from outside: a wavefront as in video decoding, as a template that runs
 //! again and again. `cargo xtask two-processes` starts it.
 
 #![forbid(unsafe_code)]
@@ -13,7 +13,7 @@ use tanada_runtime::{Bind, Pool, SGroup, TGroup, TemplateBuilder};
 #[derive(Parser)]
 #[command(name = "tanada-wavefront")]
 struct Arguments {
-    /// How many workers
+    /// Number of workers
     #[arg(long, default_value_t = 2)]
     workers: u32,
     /// How they are bound: auto, cpu, domain or off
@@ -22,7 +22,7 @@ struct Arguments {
     /// The dispatcher
     #[arg(long, default_value = tanada_runtime::DEFAULT_POLICY)]
     policy: String,
-    /// How many wavefronts, one after the other
+    /// Number of wavefronts, one after the other
     #[arg(long, default_value_t = 200)]
     frames: u32,
     /// Rounds of arithmetic a task, about a nanosecond each

@@ -2,7 +2,7 @@
 
 use super::Layout;
 use crate::blocks::Store;
-use crate::graph::{NONE, Words, unzigzag};
+use crate::graph::{NONE, Words, unzigzag, varint_from};
 use crate::sink::is_word;
 use crate::text::LONGEST_LINE;
 use crate::{Edge, Task, TraceError};
@@ -67,7 +67,7 @@ impl<'a> GraphReader<'a> {
                 .filter(|word| is_word(word, true));
             let index = reader
                 .words
-                .index(&word.ok_or_else(|| invalid("a name is no word"))?);
+                .index(&word.ok_or_else(|| invalid("a name is not a word"))?);
             if u64::from(index) != place {
                 return Err(invalid("a word occurs twice"));
             }
@@ -92,19 +92,7 @@ impl<'a> GraphReader<'a> {
     }
 
     fn varint(&mut self) -> Result<u64, TraceError> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7f);
-            if shift == 63 && bits > 1 {
-                break;
-            }
-            value |= bits << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(invalid("a number is too long"))
+        varint_from(|| self.byte(), || invalid("a number is too long"))
     }
 
     fn narrow(&mut self) -> Result<u32, TraceError> {
@@ -112,7 +100,7 @@ impl<'a> GraphReader<'a> {
     }
 
     /// Reads a number that is stored as its difference from `last`.
-    fn near(&mut self, last: i64) -> Result<u32, TraceError> {
+    fn delta(&mut self, last: i64) -> Result<u32, TraceError> {
         let value = last.checked_add(unzigzag(self.varint()?));
         value
             .and_then(|value| u32::try_from(value).ok())
@@ -142,14 +130,14 @@ impl<'a> GraphReader<'a> {
         }
         let last = &entry.task;
         let (t, s, depth) = (last.t.into(), last.s.into(), last.depth.into());
-        let id = self.near(i64::from(last.id) + 1)?;
-        let (t, s, depth) = (self.near(t)?, self.near(s)?, self.near(depth)?);
+        let id = self.delta(i64::from(last.id) + 1)?;
+        let (t, s, depth) = (self.delta(t)?, self.delta(s)?, self.delta(depth)?);
         let name = match self.narrow()? {
             0 => NONE,
             name if (name as usize) <= self.words.list().len() => name - 1,
             _ => return Err(invalid("a task refers to a missing name")),
         };
-        let (block, offset) = self.place()?;
+        let (block, offset) = self.records_position()?;
         entry.task = Task {
             id,
             t,
@@ -187,15 +175,15 @@ impl<'a> GraphReader<'a> {
     }
 
     /// Reads the block and the position at which the task's records begin.
-    fn place(&mut self) -> Result<(u32, u32), TraceError> {
-        let further = self.narrow()?;
-        if further == 0 {
+    fn records_position(&mut self) -> Result<(u32, u32), TraceError> {
+        let block_delta_plus_1 = self.narrow()?;
+        if block_delta_plus_1 == 0 {
             return Ok((NONE, 0));
         }
         let (block, offset) = self.records;
-        let from = if further == 1 { offset } else { 0 };
+        let from = if block_delta_plus_1 == 1 { offset } else { 0 };
         let place = block
-            .checked_add(further - 1)
+            .checked_add(block_delta_plus_1 - 1)
             .zip(from.checked_add(self.narrow()?));
         let good = |&(block, offset): &(u32, u32)| {
             self.layout

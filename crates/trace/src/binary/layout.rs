@@ -95,12 +95,12 @@ impl Layout {
         }
         store.read(0, &mut header)?;
         if header[..8] != MAGIC {
-            return Err(fault("no binary trace"));
+            return Err(fault("not a binary trace"));
         }
         let version = number(&header, 8);
         if version != VERSION {
             let text = format!(
-                "version {version} of the binary form is not known here, only {VERSION}; convert it with the program that wrote it"
+                "version {version} of the binary form is not supported, only {VERSION} is; convert it with the program that wrote it"
             );
             return Err(fault(&text));
         }

@@ -39,7 +39,8 @@ impl<W: Write> BinaryWriter<W> {
 
     /// Writes the graph, the index and the footer, and returns the writer that was passed to [`new`](Self::new).
     ///
-    /// # Errors A dependency names a task that does not exist, tasks wait for each other in a cycle, or the file cannot be written.
+    /// # Errors
+    /// A dependency names a task that does not exist, tasks wait for each other in a cycle, or the file cannot be written.
     pub fn finish(mut self) -> Result<W, TraceError> {
         self.end_task()?;
         let (graph, words) = self.builder.finish()?;
@@ -80,19 +81,18 @@ impl<W: Write> Sink for BinaryWriter<W> {
     fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError> {
         self.end_task()?;
         self.builder.task(task)?;
-        put_varint(&mut self.further, task.groupings.len() as u64);
+        let names = &mut self.builder.names;
+        let mut put = |number: u32| put_varint(&mut self.further, number.into());
+        put(task.groupings.len() as u32);
         for grouping in task.groupings {
-            put_varint(
-                &mut self.further,
-                self.builder.names.index(grouping.name).into(),
-            );
-            put_varint(&mut self.further, grouping.t.into());
-            put_varint(&mut self.further, grouping.s.into());
+            put(names.index(grouping.name));
+            put(grouping.t);
+            put(grouping.s);
         }
-        put_varint(&mut self.further, task.hints.len() as u64);
+        put(task.hints.len() as u32);
         for (name, value) in task.hints {
-            put_varint(&mut self.further, self.builder.names.index(name).into());
-            put_varint(&mut self.further, self.builder.names.index(value).into());
+            put(names.index(name));
+            put(names.index(value));
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! from, and [`decode_record`] adds the same terms for all of them. Only runs, loops and the end of a task or block leave that loop.
 //! Records are decoded into a scratch buffer and reach the caller's window after they were checked.
 //!
-//! Each function here returns `None` if the block is damaged: if no encoder can have written it.
+//! Functions that return an `Option` return `None` if the block is damaged.
 
 use super::{HEAD, History, MAX_PERIOD, PADDING, RECENT, control, distance_code, size_code};
 use crate::{Kind, Record};
@@ -38,7 +38,7 @@ pub(crate) enum Step {
     Full,
     /// The task ended.
     End,
-    /// The task goes on in the next block.
+    /// The task continues in the next block.
     NextBlock,
 }
 
@@ -145,11 +145,11 @@ impl Cursor {
     fn start_loop(
         &mut self,
         period: u8,
-        count: u32,
+        count: u16,
         window: &mut Vec<Record>,
         limit: usize,
     ) -> Option<()> {
-        (self.loop_period, self.loop_left) = (period, count);
+        (self.loop_period, self.loop_left) = (period, count.into());
         if (1..=MAX_PERIOD).contains(&usize::from(period)) {
             self.continue_loop(window, limit)
         } else {
@@ -208,6 +208,7 @@ struct OpInfo {
     size_from: u8,
     /// Index in [`History::addresses`] that receives the value; 7, which is never read, for computation.
     address_to: u8,
+    /// The [`Kind`] as a number.
     kind: u8,
     /// Bytes of the distance's operand.
     distance_bytes: u8,
@@ -217,7 +218,7 @@ struct OpInfo {
     special: bool,
 }
 
-/// By operation.
+/// By operation, how it computes its record.
 static OP_INFOS: [OpInfo; 256] = {
     let mut all = [op_info(0); 256];
     let mut op = 1;
@@ -227,6 +228,15 @@ static OP_INFOS: [OpInfo; 256] = {
     }
     all
 };
+
+/// Returns a mask of the lowest `bytes` bytes of a word.
+const fn low_bytes(bytes: u8) -> u64 {
+    if bytes == 0 {
+        0
+    } else {
+        u64::MAX >> (64 - 8 * bytes)
+    }
+}
 
 /// Computes the table entry of `op`.
 const fn op_info(op: u8) -> OpInfo {
@@ -241,21 +251,13 @@ const fn op_info(op: u8) -> OpInfo {
     let run = size == size_code::RUN;
     let last_size = size == size_code::LAST || run;
     OpInfo {
-        distance_mask: if distance_bytes == 0 {
-            0
-        } else {
-            u64::MAX >> (64 - 8 * distance_bytes)
-        },
+        distance_mask: low_bytes(distance_bytes),
         least: if distance == distance_code::BEHIND && !compute {
             1
         } else {
             distance_code::least(distance, compute) as i32
         },
-        size_mask: if size_bytes == 0 || run || compute {
-            0
-        } else {
-            u32::MAX >> (32 - 8 * size_bytes)
-        },
+        size_mask: low_bytes(if run || compute { 0 } else { size_bytes }) as u32,
         size_constant: if compute || last_size {
             0
         } else {
@@ -289,7 +291,7 @@ const RUN_BATCH: usize = 8;
 const BATCH: usize = 128;
 
 /// The longest run in records: its length is one byte.
-const MAX_RUN: usize = 255;
+pub(super) const MAX_RUN: usize = 255;
 
 /// Space for one batch and one run behind it, whose last part is computed [`RUN_BATCH`] records at a time.
 pub(crate) type Scratch = [Record; BATCH + MAX_RUN + RUN_BATCH];
@@ -297,10 +299,8 @@ pub(crate) type Scratch = [Record; BATCH + MAX_RUN + RUN_BATCH];
 /// An empty [`Scratch`].
 pub(crate) const SCRATCH: Scratch = [Record::compute(0); BATCH + MAX_RUN + RUN_BATCH];
 
-/// Appends records from `block`, which has [`PADDING`] zeros behind it, to `window` until `window` has at least `limit` records or the task
-/// or the block ends. `limit` is passed by less than one batch and one run.
-///
-/// The block has [`PADDING`] zeros behind it.
+/// Appends records from `block` to `window` until `window` has at least `limit` records (at most [`BATCH`] + [`MAX_RUN`] more), or the task
+/// or the block ends. The block must have [`PADDING`] zeros behind it.
 pub(crate) fn decode(
     block: &[u8],
     cursor: &mut Cursor,
@@ -314,48 +314,50 @@ pub(crate) fn decode(
         cursor.continue_loop(window, limit)?;
     }
     while window.len() < limit {
-        let mut have = 0;
-        let op = loop {
-            let count = decode_records(
-                ops.get(cursor.op as usize..)?,
-                operands,
-                cursor,
-                &mut scratch[have..BATCH],
-            )?;
-            cursor.op += count as u32;
-            have += count;
-            if have >= BATCH {
-                break None;
-            }
-            let op = *ops.get(cursor.op as usize)?;
-            cursor.op += 1;
-            if op & control::MASK == control::BITS {
-                break Some(op);
-            }
-            have += decode_run(op, operands, cursor, &mut scratch[have..])?;
-            if have >= BATCH {
-                break None;
-            }
-        };
-        window.extend_from_slice(&scratch[..have]);
-        match op {
+        let (decoded, control_op) = decode_batch(ops, operands, cursor, scratch)?;
+        window.extend_from_slice(&scratch[..decoded]);
+        match control_op {
             None => {}
             Some(control::END) => return Some(Step::End),
             Some(control::NEXT_BLOCK) => return Some(Step::NextBlock),
             Some(control::LOOP) => {
-                let operand: &[u8; 3] = operands.get(cursor.operands as usize..)?.first_chunk()?;
+                let &[period, low, high] =
+                    operands.get(cursor.operands as usize..)?.first_chunk()?;
                 cursor.operands += 3;
-                cursor.start_loop(
-                    operand[0],
-                    u32::from(u16::from_le_bytes([operand[1], operand[2]])),
-                    window,
-                    limit,
-                )?;
+                cursor.start_loop(period, u16::from_le_bytes([low, high]), window, limit)?;
             }
             Some(_) => return None,
         }
     }
     Some(Step::Full)
+}
+
+/// Decodes records and runs into `scratch` until it has [`BATCH`] records or a control operation follows. Returns the number of records and
+/// the control operation.
+#[inline]
+fn decode_batch(
+    ops: &[u8],
+    operands: &[u8],
+    cursor: &mut Cursor,
+    scratch: &mut Scratch,
+) -> Option<(usize, Option<u8>)> {
+    let mut decoded = 0;
+    while decoded < BATCH {
+        let rest = ops.get(cursor.op as usize..)?;
+        let count = decode_records(rest, operands, cursor, &mut scratch[decoded..BATCH])?;
+        cursor.op += count as u32;
+        decoded += count;
+        if decoded == BATCH {
+            break;
+        }
+        let op = *ops.get(cursor.op as usize)?;
+        cursor.op += 1;
+        if op & control::MASK == control::BITS {
+            return Some((decoded, Some(op)));
+        }
+        decoded += decode_run(op, operands, cursor, &mut scratch[decoded..])?;
+    }
+    Some((decoded, None))
 }
 
 /// Faults of decoded records, collected without a branch and checked once a batch.
@@ -384,19 +386,20 @@ fn decode_record(
 ) -> (Record, u64, u32) {
     const KINDS: [Kind; 4] = [Kind::Compute, Kind::Fetch, Kind::Read, Kind::Write];
     let kind = usize::from(info.kind & 3);
-    let from = history.sizes_and_strides[usize::from(info.distance_from & 15)];
-    let distance = from
+    let distance_base = history.sizes_and_strides[usize::from(info.distance_from & 15)];
+    let distance = distance_base
         .wrapping_add(word(bytes, 0) & info.distance_mask)
         .wrapping_add(info.least as i64 as u64);
     let operand = word(bytes, info.distance_bytes) as u32;
-    let from = history.sizes_and_strides[usize::from(info.size_from & 15)];
-    let less_one = from + u64::from(info.size_constant) + u64::from(operand & info.size_mask);
-    let size = less_one + u64::from(kind != 0);
+    let size_base = history.sizes_and_strides[usize::from(info.size_from & 15)];
+    let size_minus_1 =
+        size_base + u64::from(info.size_constant) + u64::from(operand & info.size_mask);
+    let size = size_minus_1 + u64::from(kind != 0);
     let value = history.addresses[kind].wrapping_add(distance);
     history.addresses[usize::from(info.address_to & 7)] = value;
-    history.sizes_and_strides[kind * 4] = less_one;
+    history.sizes_and_strides[kind * 4] = size_minus_1;
     history.set_distance(kind * 4, distance);
-    faults.wrapped |= value.overflowing_add(less_one).1;
+    faults.wrapped |= value.overflowing_add(size_minus_1).1;
     faults.sizes |= size;
     (
         Record {

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use super::decode::position;
+use super::decode::{MAX_RUN, position};
 use super::{
     BLOCK, HEAD, History, MAX_PERIOD, MAX_RECORDS_PER_OP, RECENT, control, distance_code, size_code,
 };
@@ -14,10 +14,10 @@ use crate::{Kind, Record, TraceError};
 /// Records that are collected before they are encoded, so that runs and loops can be seen as a whole.
 const CHUNK: usize = 4096;
 
-/// The shortest loop that is written, in records: below it, single operations are about as short.
+/// The shortest loop that is written, in records: a shorter one would not pay.
 const MIN_LOOP: usize = 12;
 
-/// The shortest run that is written, in records.
+/// The shortest run that is written, in records: a shorter one would not pay.
 const MIN_RUN: usize = 5;
 
 /// Encodes the records of one task after another into blocks.
@@ -167,7 +167,7 @@ impl<W: Write> Encoder<W> {
         };
         self.records[self.encoded..]
             .iter()
-            .take(0xff)
+            .take(MAX_RUN)
             .take_while(alike)
             .count()
     }
@@ -296,7 +296,7 @@ impl<W: Write> Encoder<W> {
 /// No index in `Encoder::last_with_hash`.
 const ABSENT: u32 = u32::MAX;
 
-/// Returns the distance from `from` to `to`; `None` if it is no `i64`.
+/// Returns the distance from `from` to `to`; `None` if it does not fit into an `i64`.
 fn distance(from: u64, to: u64) -> Option<i64> {
     i64::try_from(i128::from(to) - i128::from(from)).ok()
 }

@@ -21,6 +21,27 @@ pub(crate) fn put_zigzag(out: &mut Vec<u8>, value: i64) {
     put_varint(out, zigzag(value));
 }
 
+/// Reads a varint byte by byte; fails with `too_long` if it has more than 64 bits.
+#[inline]
+pub(crate) fn varint_from<E>(
+    mut next: impl FnMut() -> Result<u8, E>,
+    too_long: impl FnOnce() -> E,
+) -> Result<u64, E> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = next()?;
+        let bits = u64::from(byte & 0x7f);
+        if shift == 63 && bits > 1 {
+            break;
+        }
+        value |= bits << shift;
+        if byte < 0x80 {
+            return Ok(value);
+        }
+    }
+    Err(too_long())
+}
+
 /// Reads what [`put_varint`] wrote. Returns `None` at the end and if the bytes are no number of 64 bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Varints<'a> {
@@ -33,20 +54,12 @@ impl<'a> Varints<'a> {
     }
 
     pub(crate) fn varint(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let (&byte, rest) = self.bytes.split_first()?;
+        let next = || {
+            let (&byte, rest) = self.bytes.split_first().ok_or(())?;
             self.bytes = rest;
-            let bits = u64::from(byte & 0x7f);
-            if shift == 63 && bits > 1 {
-                return None;
-            }
-            value |= bits << shift;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
+            Ok(byte)
+        };
+        varint_from(next, || ()).ok()
     }
 
     pub(crate) fn zigzag(&mut self) -> Option<i64> {

@@ -15,8 +15,9 @@ use std::io::Read;
 ///
 /// The field `marks` of `options` is ignored.
 ///
-/// # Errors `from` cannot be read; a line has none of these forms (an empty line, too), or is a copy-back or an invalidation, which a trace
-/// cannot express; or `sink` refuses an item.
+/// # Errors
+/// `from` cannot be read; a line has none of these forms (an empty line, too), or is a copy-back or an invalidation, which a trace cannot
+/// express; or `sink` refuses an item.
 pub fn dinero(
     from: impl Read,
     name: &str,
@@ -78,18 +79,22 @@ fn parse(line: &[u8]) -> Result<(What, u64, u64), &'static str> {
             false => Err(what),
         }
     };
-    let address = number("the address is no hexadecimal number of at most 64 bits")?;
+    let address = number("the address is not a hexadecimal number of at most 64 bits")?;
     let what = match label {
         b'0' | b'3' | b'r' | b'm' => What::Read,
         b'1' | b'w' => What::Write,
         b'2' | b'i' => What::Instruction,
         b'4' | b'5' | b'c' | b'v' => {
-            return Err("a trace has no word for a copy-back or an invalidation");
+            return Err("a trace cannot express a copy-back or an invalidation");
         }
         _ => return Err(FORMS),
     };
     if label.is_ascii_digit() {
         return Ok((what, address & !3, 4));
     }
-    Ok((what, address, number("the size is no hexadecimal number")?))
+    Ok((
+        what,
+        address,
+        number("the size is not a hexadecimal number")?,
+    ))
 }

@@ -140,7 +140,7 @@ impl<'a, S: Sink> Emitter<'a, S> {
         loop {
             let page = address / PAGE;
             let end = last.min(page * PAGE + (PAGE - 1));
-            let base = self.number(kind, page) * PAGE;
+            let base = self.page_number(kind, page) * PAGE;
             self.record(kind, base + address % PAGE, base + end % PAGE)?;
             if end == last {
                 return Ok(());
@@ -160,7 +160,7 @@ impl<'a, S: Sink> Emitter<'a, S> {
 
     /// Returns the number of `page`. Numbers start at 1: address 0 stays unused, as in programs.
     #[inline]
-    fn number(&mut self, kind: Kind, page: u64) -> u64 {
+    fn page_number(&mut self, kind: Kind, page: u64) -> u64 {
         let recent = &mut self.recent[usize::from(kind == Kind::Fetch)];
         match *recent {
             Some((known, number)) if known == page => number,

@@ -2,7 +2,7 @@
 
 use super::emit::{Access, Emitter, access};
 use super::lines::{self, take_decimal, take_hex};
-use super::marks::Weaver;
+use super::marks::TaskBuilder;
 use super::{Imported, Options};
 use crate::text::show;
 use crate::{NewTask, Sink, TraceError};
@@ -14,8 +14,9 @@ use std::io::Read;
 /// Valgrind's own lines (`==1==`, `--1--`, `**1**`) are skipped. With [`Options::marks`], those of them that name the running thread
 /// (`--trace-sched=yes`) and the marks of tasks are read.
 ///
-/// # Errors `from` cannot be read; a line has another form; a mark contradicts those before it; there are marks although [`Options::marks`]
-/// is not set; or `sink` refuses an item. With [`Options::marks`] and no marks, the trace is empty and [`Imported::marked`] is false.
+/// # Errors
+/// `from` cannot be read; a line has another form; a mark contradicts those before it; there are marks although [`Options::marks`] is not
+/// set; or `sink` refuses an item. With [`Options::marks`] and no marks, the trace is empty and [`Imported::marked`] is false.
 pub fn lackey(
     from: impl Read,
     name: &str,
@@ -24,7 +25,7 @@ pub fn lackey(
 ) -> Result<Imported, TraceError> {
     let mut import = Import {
         emitter: Emitter::new(sink, options),
-        weaver: Weaver::default(),
+        builder: TaskBuilder::default(),
         keep: !options.marks,
         marks: options.marks,
         line: 0,
@@ -34,7 +35,7 @@ pub fn lackey(
             import.emitter.task(&NewTask::default())?;
         }
         lines::for_each(from, |number, line| import.line(number, line))?;
-        import.weaver.finish(&mut import.emitter)?;
+        import.builder.finish(&mut import.emitter)?;
         import.emitter.end()?;
         Ok(import.emitter.imported)
     };
@@ -43,7 +44,7 @@ pub fn lackey(
 
 struct Import<'a, S> {
     emitter: Emitter<'a, S>,
-    weaver: Weaver,
+    builder: TaskBuilder,
     /// Whether the next accesses belong to a task.
     keep: bool,
     marks: bool,
@@ -108,14 +109,14 @@ impl<S: Sink> Import<'_, S> {
                     return Err(self.fault(what, line));
                 }
                 let mark = String::from_utf8_lossy(mark);
-                self.weaver.line = self.line;
+                self.builder.line = self.line;
                 self.emitter.at_line(self.line);
-                self.weaver.mark(&mark, &mut self.emitter)?;
+                self.builder.mark(&mark, &mut self.emitter)?;
             }
-            b'-' if self.marks => self.weaver.schedule(&String::from_utf8_lossy(text)),
+            b'-' if self.marks => self.builder.schedule(&String::from_utf8_lossy(text)),
             _ => return Ok(()),
         }
-        self.keep = !self.marks || self.weaver.in_task();
+        self.keep = !self.marks || self.builder.in_task();
         Ok(())
     }
 

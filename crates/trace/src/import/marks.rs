@@ -1,14 +1,14 @@
 //! Turning marks into tasks and dependencies.
 //!
-//! The native engine writes marks when it runs on Valgrind (`crates/runtime/src/marks.rs` lists them). A task of the program may wait in
+//! The native engine writes marks when it runs on Valgrind (`crates/runtime/src/marks/mod.rs` lists them). A task of the program may wait in
 //! its middle, for a graph that it runs itself; a task of a trace may not. Therefore:
 //!
-//! - A task that waits for a graph of its own is cut there into *parts*. The part after the wait depends on the part before it and on the last
-//!   tasks of that graph. All parts have the same name, groups and hints; later ones also have `h:part=2` and so on.
+//! - A task that waits for a graph of its own is cut there into *parts*. The part after the wait depends on the part before it and on the
+//!   last tasks of that graph. All parts have the same name, groups and hints; later ones also have `h:part=2` and so on.
 //! - A part that registers a task or resolves one of its dependencies comes before that task as a whole, because a trace cannot express the
 //!   middle of a part.
-//! - Graphs that one thread runs one after the other stay in that order. If several tasks of one graph come before several of the next, a task
-//!   `wait` without records is put between them, so that the number of edges is the sum and not the product. The same task orders the
+//! - Graphs that one thread runs one after the other stay in that order. If several tasks of one graph come before several of the next, a
+//!   task `wait` without records is put between them, so that the number of edges is the sum and not the product. The same task orders the
 //!   runs of one template (marks call a template's storage a *room*).
 //!
 //! Memory: a few words for each task that has not run, and 32 bytes for each task of a graph that has not ended.
@@ -94,8 +94,9 @@ struct Running {
     waits: bool,
 }
 
+/// Builds tasks and dependencies from the marks of a log, read in order.
 #[derive(Default)]
-pub(super) struct Weaver {
+pub(super) struct TaskBuilder {
     pub(super) line: u64,
     slots: Vec<Option<Task>>,
     free: Vec<u32>,
@@ -112,7 +113,7 @@ pub(super) struct Weaver {
     waits: Vec<u32>,
 }
 
-impl Weaver {
+impl TaskBuilder {
     /// Returns whether executed instructions belong to a task.
     pub(super) fn in_task(&self) -> bool {
         let thread = self.threads.get(&self.thread);
@@ -151,7 +152,7 @@ impl Weaver {
                 let version = words.word()?;
                 if version != VERSION {
                     let what = format!(
-                        "marks of version {version} are not known here, only {VERSION}; use the Tanada that the program was built with"
+                        "marks of version {version} are not supported, only {VERSION} is; use the Tanada that the program was built with"
                     );
                     return Err(self.fault(what));
                 }
@@ -222,7 +223,7 @@ impl Weaver {
     }
 
     /// Returns one part that comes after all of `before`: the only one, or a new task `wait`; `None` if `before` is empty.
-    fn joined(
+    fn join_parts(
         &mut self,
         mut before: Vec<u32>,
         to: &mut Emitter<'_, impl Sink>,
@@ -251,13 +252,13 @@ impl Weaver {
     }
 
     /// Returns the part that the running thread runs or completed last.
-    fn strand(&mut self, to: &mut Emitter<'_, impl Sink>) -> Result<Option<u32>> {
+    fn latest_part(&mut self, to: &mut Emitter<'_, impl Sink>) -> Result<Option<u32>> {
         let thread = self.here();
         if let Some(task) = thread.running.last() {
             return Ok(Some(task.part));
         }
         let before = std::mem::take(&mut thread.before);
-        let joined = self.joined(before, to)?;
+        let joined = self.join_parts(before, to)?;
         self.here().before.extend(joined);
         Ok(joined)
     }
@@ -282,7 +283,7 @@ impl Weaver {
         };
         let (room, origin) = match self.here().room {
             Some((room, of, origin)) if of == run => (Some(room), origin),
-            _ => (None, self.strand(to)?),
+            _ => (None, self.latest_part(to)?),
         };
         let task = Task {
             about: Rc::new(about),
@@ -330,7 +331,7 @@ impl Weaver {
     }
 
     fn resolved(&mut self, run: u64, token: Token, to: &mut Emitter<'_, impl Sink>) -> Result {
-        let Some(by) = self.strand(to)? else {
+        let Some(by) = self.latest_part(to)? else {
             return Ok(());
         };
         // The runtime itself reports a surplus resolve or one of another graph's task, so such a mark is ignored here.
@@ -414,7 +415,7 @@ impl Weaver {
         };
         self.open = None;
         to.end()?;
-        let task = self.forget(slot);
+        let task = self.remove_task(slot);
         for &waiter in &task.waiters {
             // A waiting task that was dropped with its graph has no slot any more.
             if let Some(waiter) = &mut self.slots[waiter as usize] {
@@ -432,7 +433,8 @@ impl Weaver {
         Ok(())
     }
 
-    fn forget(&mut self, slot: u32) -> Task {
+    /// Removes the task in `slot` and frees the slot.
+    fn remove_task(&mut self, slot: u32) -> Task {
         let task = self.slots[slot as usize].take().expect("a live task");
         self.living.remove(&task.token.0);
         self.free.push(slot);
@@ -466,7 +468,7 @@ impl Weaver {
         for state in run.tasks.into_values() {
             // Tasks that never ran, because the graph failed or was cancelled.
             if let State::Live(slot) = state {
-                self.forget(slot);
+                self.remove_task(slot);
             }
         }
         let mut last = run.last;
@@ -496,8 +498,8 @@ impl Weaver {
     fn room(&mut self, room: u64, run: u64, to: &mut Emitter<'_, impl Sink>) -> Result {
         let ended = self.runs.entry(run).or_default().rooms.remove(&room);
         let before = match ended {
-            Some(last) => self.joined(last, to)?,
-            None => self.strand(to)?,
+            Some(last) => self.join_parts(last, to)?,
+            None => self.latest_part(to)?,
         };
         self.here().room = Some((room, run, before));
         Ok(())
@@ -529,7 +531,7 @@ impl<'a> Words<'a> {
     fn number(&mut self) -> Result<u64> {
         let word = self.word()?;
         word.parse()
-            .map_err(|_| self.fault("a mark with a word that is no number"))
+            .map_err(|_| self.fault("a mark with a word that is not a number"))
     }
 
     /// Reads a number of 64 bits, or a negative one of 32.
@@ -538,7 +540,7 @@ impl<'a> Words<'a> {
         let value = word.parse::<i128>().ok();
         value
             .filter(|value| (i128::from(i32::MIN)..=i128::from(u64::MAX)).contains(value))
-            .ok_or_else(|| self.fault("a mark with a word that is no number"))
+            .ok_or_else(|| self.fault("a mark with a word that is not a number"))
     }
 
     fn short(&mut self) -> Result<u32> {

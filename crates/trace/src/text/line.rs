@@ -103,7 +103,7 @@ impl<'a, S: Sink> Parser<'a, S> {
             }
             (b"tanada-trace", Some(b"1"), Some(word)) => surplus(word),
             (b"tanada-trace", Some(version), _) => format!(
-                "version {} of the trace form is not known here, only 1",
+                "version {} of the text form is not supported, only 1 is",
                 show(version)
             ),
             (b"tanada-trace", None, _) => {
@@ -265,7 +265,7 @@ fn number(word: &[u8], what: &str) -> Result<u64, Fault> {
     let digit = |b: u8| char::from(b).to_digit(radix);
     if digits.is_empty() || digits.iter().any(|&b| digit(b).is_none()) {
         return Err(format!(
-            "{} is no {what}; write decimal or 0x-hex digits without a sign",
+            "{} is not a valid {what}; write decimal or 0x-hex digits without a sign",
             show(word)
         ));
     }

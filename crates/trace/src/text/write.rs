@@ -26,7 +26,8 @@ impl<W: Write> TextWriter<W> {
 
     /// Flushes the writer and returns it.
     ///
-    /// # Errors It cannot be written.
+    /// # Errors
+    /// It cannot be written.
     pub fn finish(mut self) -> Result<W, TraceError> {
         self.out.flush()?;
         Ok(self.out)

@@ -170,7 +170,7 @@ pub(crate) fn model() -> impl Strategy<Value = Model> {
         })
 }
 
-pub(crate) fn tell_task(task: &TaskModel, sink: &mut impl Sink) {
+pub(crate) fn write_task(task: &TaskModel, sink: &mut impl Sink) {
     let groupings: Vec<_> = task
         .groupings
         .iter()
@@ -201,7 +201,7 @@ pub(crate) fn tell_task(task: &TaskModel, sink: &mut impl Sink) {
 
 pub(crate) fn write(model: &Model, sink: &mut impl Sink) {
     for task in &model.tasks {
-        tell_task(task, sink);
+        write_task(task, sink);
     }
     for &(from, to, fork) in &model.edges {
         sink.edge(model.tasks[from].id, model.tasks[to].id, fork)

@@ -284,7 +284,7 @@ pub(in crate::recon) fn luma<const W: usize>(
     fx: usize,
     fy: usize,
 ) {
-    // The offsets of the nearest whole or half sample to the right and below.
+    // The offsets of the nearest column and row: 0 at one quarter, 1 at three quarters.
     let (right, below) = (
         samples.moved(fx / 2),
         samples.moved(fy / 2 * samples.stride),

@@ -53,6 +53,17 @@ impl std::error::Error for TooLate {}
 ///
 /// [`Pool::scope`] passes one to its body, and every task gets one for as long as it runs, to register further tasks and to resolve
 /// others. Tasks may borrow whatever outlives `'scope`.
+///
+/// A scope stays on its thread; other threads use a [`Scope::resolver`].
+///
+/// ```compile_fail,E0277
+/// # let pool = tanada_runtime::Pool::builder().workers(1).build().unwrap();
+/// pool.scope(|s| {
+///     std::thread::scope(|threads| {
+///         threads.spawn(|| s.task("elsewhere").register(|_| ()));
+///     });
+/// });
+/// ```
 pub struct Scope<'scope> {
     /// Its lifetime is not `'static`, but that of the call that the scope is passed to.
     context: Context<'static>,

@@ -87,6 +87,18 @@ struct Node<'env, A> {
 
 const MANY: u16 = u16::MAX;
 
+impl<A> Node<'_, A> {
+    /// Mints the right to run the node.
+    ///
+    /// # Safety
+    /// The node has no unresolved dependency, stays until it has run, and no other right for this run exists.
+    #[inline]
+    unsafe fn ready(&self) -> Ready {
+        // SAFETY: a pointer to the whole node; else as the caller says.
+        unsafe { Header::ready(NonNull::from(self).cast()) }
+    }
+}
+
 const _: () = assert!(std::mem::offset_of!(Node<'static, ()>, description) == DESCRIPTION_AT);
 
 impl<'env, A> Room<'env, A> {
@@ -180,10 +192,10 @@ impl<'env, A> Room<'env, A> {
 
     /// Returns the node at place `at`.
     #[inline]
-    fn node(&self, at: u32) -> NonNull<Node<'env, A>> {
+    fn node(&self, at: u32) -> &Node<'env, A> {
         debug_assert!((at as usize) < self.unresolved.len());
-        // SAFETY: places come from the template and are inside of the allocation.
-        unsafe { self.first.add(at as usize) }
+        // SAFETY: places come from the template and are inside of the allocation, which is freed with the room. Nodes are never written.
+        unsafe { self.first.add(at as usize).as_ref() }
     }
 
     /// Returns the successors of `node`.
@@ -220,10 +232,9 @@ impl<'env, A> Room<'env, A> {
         let node = self.node(at);
         // Reset for the next run, which alone resolves this node again. Relaxed: the node's release, its end and the AcqRel countdown of
         // `left` come before that.
-        // SAFETY: the node has not run, so the run is not over and the nodes are alive.
-        unresolved.store(unsafe { node.as_ref() }.header.long, Ordering::Relaxed);
+        unresolved.store(node.header.long, Ordering::Relaxed);
         // SAFETY: the last dependency was resolved by this thread, so this is the only right; the node stays until it has run.
-        Some(unsafe { Header::ready(node.cast()) })
+        Some(unsafe { node.ready() })
     }
 
     /// Releases the successors of `node`, which has ended. If all nodes have ended, begins the next run.
@@ -271,7 +282,7 @@ impl<'env, A> Room<'env, A> {
         for &root in &room.roots {
             // SAFETY: a root has no dependencies, and only this loop makes it ready. The run is not over before the last root has run, and
             // that is not before this loop has released it.
-            release(unsafe { Header::ready(room.node(root).cast()) });
+            release(unsafe { room.node(root).ready() });
         }
     }
 
@@ -301,21 +312,18 @@ impl<'env, A> Room<'env, A> {
     #[cold]
     fn report(&self, watch: &dyn GraphObserver, run_id: u64) {
         // The generation is 0: a node of a template has one task at a time, and no task can begin to wait for one that has ended.
-        let id = |node: NonNull<Node<'env, A>>| TaskId {
-            address: node.as_ptr().addr(),
+        let id = |node: &Node<'env, A>| TaskId {
+            address: std::ptr::from_ref(node).addr(),
             generation: 0,
         };
         let nodes = || (0..self.unresolved.len() as u32).map(|at| self.node(at));
         watch.begins_in_room(run_id, std::ptr::from_ref(self).addr(), &mut || {
             for node in nodes() {
-                // SAFETY: nodes are only read from when they are made until they are freed.
-                let description = unsafe { node.as_ref() }.description;
                 let task = id(node);
-                watch.registered(run_id, task, &description.view(task.address));
+                watch.registered(run_id, task, &node.description.view(task.address));
             }
             for node in nodes() {
-                // SAFETY: as above.
-                for &next in self.successors(unsafe { node.as_ref() }) {
+                for &next in self.successors(node) {
                     watch.edge(run_id, id(node), id(self.node(next)));
                 }
             }

@@ -1,4 +1,4 @@
-//! Background streams: accesses of what is no core of the program.
+//! Background streams: accesses of devices and of cores that run something else.
 
 use super::levels::Levels;
 use crate::counts::outcome::Count;
@@ -11,11 +11,11 @@ use crate::machine::contended::BackgroundTable;
 pub(crate) struct Stream {
     table: BackgroundTable,
     offset: u64,
-    /// When the next access is due.
+    /// The time of the next access.
     due: Cycle,
-    /// How many there were.
+    /// Number of accesses so far.
     pub(crate) accesses: u64,
-    /// What they met in each `[[cache]]` table.
+    /// Their lookups in each `[[cache]]` table.
     pub(crate) counts: Vec<Count>,
 }
 
@@ -30,12 +30,12 @@ impl Stream {
         }
     }
 
-    /// When its next access is due.
+    /// The time of its next access.
     pub(crate) fn due(&self) -> Cycle {
         self.due
     }
 
-    /// It accesses its next line. Gives when the one after that is due.
+    /// Accesses the next address at `now`. Returns the time of the access after that.
     pub(crate) fn access(&mut self, now: Cycle, levels: &mut Levels) -> Cycle {
         let table = &self.table;
         let address = table.address + self.offset;

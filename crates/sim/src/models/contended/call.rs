@@ -1,6 +1,6 @@
 //! A call of the dispatcher as steps that take time: an instruction source beside a task's records.
 
-use tanada_policy::{Op, WorkerId};
+use tanada_policy::{Access, Op, WorkerId};
 use tanada_trace::Record;
 
 use crate::machine::Cycle;
@@ -9,15 +9,24 @@ use crate::machine::contended::Costs;
 /// One step of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// As a record of a task.
+    /// Executes a record, as a task does.
     Do(Record),
-    /// Takes the pool's lock, or waits for it.
-    Lock,
-    /// Gives the pool's lock back.
-    Unlock,
+    /// Acquires a lock, or waits for it.
+    Lock(LockOf),
+    /// Releases a lock.
+    Unlock(LockOf),
 }
 
-/// Where the dispatcher's data and code lie.
+/// A lock of the dispatcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockOf {
+    /// The lock of the shared pool.
+    Pool,
+    /// The lock of a core's seat or mailbox.
+    Seat(WorkerId),
+}
+
+/// The addresses of the dispatcher's data and code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     base: u64,
@@ -25,13 +34,13 @@ pub(crate) struct Addresses {
     line: u64,
 }
 
-/// From one core's queue to the next.
+/// Bytes from one core's queue to the next.
 const QUEUE: u64 = 4096 + 256;
 const QUEUES: u64 = 1 << 20;
 const CODE: u64 = 1 << 29;
 
 impl Addresses {
-    /// From `base` on, in lines of `line` bytes.
+    /// Addresses from `base` on, in lines of `line` bytes.
     pub(crate) fn new(base: u64, line: u64) -> Self {
         Addresses { base, line }
     }
@@ -54,7 +63,7 @@ fn compute(steps: &mut Vec<Step>, cycles: Cycle) {
     }
 }
 
-/// The steps before the decision, of a call that resolves `resolved` dependencies.
+/// Adds the steps before the decision, of a call that resolves `resolved` dependencies.
 pub(crate) fn before(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, resolved: u64) {
     if costs.code_size > 0 {
         let size = u32::try_from(costs.code_size).expect("at most 1M");
@@ -68,14 +77,27 @@ pub(crate) fn before(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, resolv
     );
 }
 
-/// The steps of one thing that the policy charged for.
+/// Adds the steps of one operation that the policy charged for.
 pub(crate) fn charged(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, me: WorkerId, op: Op) {
     let (cycles, of) = match op {
         Op::Pool => {
-            steps.push(Step::Lock);
+            steps.push(Step::Lock(LockOf::Pool));
             at.lines(steps, at.base, costs.pool_lines);
             compute(steps, costs.pool_cycles);
-            steps.push(Step::Unlock);
+            steps.push(Step::Unlock(LockOf::Pool));
+            return;
+        }
+        Op::Seat(of, access) => {
+            let cycles = match access {
+                Access::Put if of == me => costs.own_push_cycles,
+                Access::Put => costs.mail_cycles,
+                Access::Take if of == me => costs.own_pop_cycles,
+                Access::Take => costs.steal_cycles,
+            };
+            steps.push(Step::Lock(LockOf::Seat(of)));
+            at.lines(steps, at.queue(of), costs.queue_lines);
+            compute(steps, cycles);
+            steps.push(Step::Unlock(LockOf::Seat(of)));
             return;
         }
         Op::OwnPush => (costs.own_push_cycles, me),

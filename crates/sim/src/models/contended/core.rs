@@ -1,23 +1,24 @@
-//! What one core is about.
+//! The state of one core.
 
 use tanada_policy::{Origin, Wake};
 
 use super::call::Step;
 use crate::counts::outcome::Count;
 use crate::machine::Cycle;
+use crate::observer::Run;
 use crate::parts::source::Source;
 use tanada_trace::Kind;
 
-/// What a core is doing.
+/// What a core is executing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It waits to be woken, and has no event.
+    /// Nothing: it waits for a wake-up, and has no event.
     Asleep,
-    /// It is inside a call of the dispatcher.
+    /// A call of the dispatcher.
     Calling,
-    /// It is inside a call and waits for the pool's lock, and has no event.
+    /// A call of the dispatcher that waits for a lock; it has no event.
     Waiting,
-    /// It runs a task.
+    /// A task.
     Running,
 }
 
@@ -27,9 +28,9 @@ pub(crate) struct Rest {
     pub(crate) access: Kind,
     /// The next line, as a number of lines of the first cache on the path.
     pub(crate) line: u64,
-    /// How many are left.
+    /// Number of lines left.
     pub(crate) left: u64,
-    /// The next one is known to miss the first cache, which is the core's own: others may remove lines from it, but bring none.
+    /// The next line is known to miss the first cache. This stays true, since other cores may remove lines from the cache but never fill any.
     pub(crate) misses: bool,
 }
 
@@ -41,7 +42,7 @@ impl Rest {
         misses: false,
     };
 
-    /// So many lines are done.
+    /// Marks the next `lines` lines as done.
     #[inline]
     pub(crate) fn pass(&mut self, lines: u64) {
         self.line = self.line.wrapping_add(lines);
@@ -53,41 +54,37 @@ impl Rest {
 /// A call of the dispatcher.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
-    /// The task whose end began it.
+    /// The task that has ended, if the call is a turn.
     pub(crate) ended: Option<u32>,
     pub(crate) steps: Vec<Step>,
     pub(crate) step: usize,
-    /// Whether the policy decided already.
+    /// Whether the policy has decided.
     pub(crate) decided: bool,
     pub(crate) got: Option<(u32, Origin)>,
-    /// Asked for by the policy, delivered when the call ends.
+    /// Wake-ups that the policy requested; they are delivered when the call ends.
     pub(crate) wakes: Vec<Wake>,
 }
 
 /// A core of the program.
 #[derive(Debug)]
 pub(crate) struct Core {
-    /// When its event is due.
+    /// Its clock: the time of its pending event, if there is one.
     pub(crate) time: Cycle,
     pub(crate) state: State,
     pub(crate) source: Source,
     pub(crate) rest: Rest,
     pub(crate) call: Call,
-    /// When the call began that it is in, or that gave its task.
+    /// The beginning of the current call, or of the call that returned the running task.
     pub(crate) asked: Cycle,
-    /// The task that it runs, where it came from, and when its first record began.
-    pub(crate) task: u32,
-    pub(crate) origin: Origin,
-    pub(crate) start: Cycle,
-    /// Of the core's computation, what was there when the task began.
-    pub(crate) compute_before: Cycle,
-    /// Since when it is asleep.
+    /// The task that it runs or ran last; `end` is not known yet.
+    pub(crate) run: Run,
+    /// The time at which it fell asleep.
     pub(crate) since: Cycle,
     /// Cycles asleep.
     pub(crate) idle: Cycle,
-    /// Cycles in calls that gave nothing.
+    /// Cycles in calls that returned no task.
     pub(crate) in_vain: Cycle,
-    /// Look-ups of its calls.
+    /// Lookups of its calls.
     pub(crate) of_calls: Vec<Count>,
 }
 
@@ -100,10 +97,14 @@ impl Core {
             rest: Rest::NONE,
             call: Call::default(),
             asked: 0,
-            task: 0,
-            origin: Origin::Own,
-            start: 0,
-            compute_before: 0,
+            run: Run {
+                core: 0,
+                task: 0,
+                asked: 0,
+                start: 0,
+                end: 0,
+                origin: Origin::Own,
+            },
             since: 0,
             idle: 0,
             in_vain: 0,

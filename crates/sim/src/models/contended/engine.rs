@@ -1,45 +1,22 @@
-//! The loop over events; the rules are in RULES.md, whose numbers the comments cite.
+//! The loop over events. The comments cite the rules of RULES.md by number.
 
 use super::background::Stream;
-use super::call::{self, Addresses, Step};
+use super::call::{self, Addresses, LockOf, Step};
 use super::core::{Call, Core, Rest, State};
 use super::levels::{Levels, Meter};
-use crate::counts::bound::Bound;
-use crate::counts::outcome::Count;
-use crate::counts::overflow::Foresight;
-use crate::counts::tally::{CoreTally, Tally};
+use crate::SimError;
+use crate::counts::contention::CallUse;
+use crate::counts::tally::CoreTally;
 use crate::machine::Cycle;
-use crate::machine::Machine;
 use crate::machine::contended::Costs;
-use crate::observer::{Observer, Run};
-use crate::parts::dispatching::{Dispatching, Traffic};
+use crate::models::Simulation;
+use crate::observer::Run;
 use crate::parts::events::{Events, Kind as Event};
-use crate::parts::hierarchy::Stop;
+use crate::parts::hierarchy::{Stop, path_index};
 use crate::parts::lock::PoolLock;
-use crate::parts::source::Source;
-use crate::{Options, SimError};
-use tanada_policy::{Dispatcher, Op, Wake, WorkerId};
-use tanada_trace::{Kind, Reader, Record, Trace};
-
-/// What the dispatcher says during a call.
-pub(super) struct Heard<'a> {
-    pub(super) observer: &'a mut dyn Observer,
-    ops: Vec<Op>,
-    wakes: Vec<Wake>,
-}
-
-impl Traffic for Heard<'_> {
-    fn charge(&mut self, op: Op) {
-        self.ops.push(op);
-    }
-    fn wake(&mut self, whom: Wake) {
-        self.observer.wake(whom);
-        self.wakes.push(whom);
-    }
-    fn ready(&mut self, task: u32, on: WorkerId) {
-        self.observer.ready(task, on);
-    }
-}
+use crate::parts::source;
+use tanada_policy::{Dispatcher, Wake, WorkerId};
+use tanada_trace::{Kind, Record};
 
 /// The first cache of a path, as the inner loop sees it.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +28,7 @@ struct Front {
     ahead: bool,
 }
 
-/// Charges a task's waits to its core.
+/// Counts lookups and waits of the running task.
 impl Meter for CoreTally {
     #[inline]
     fn looked_up(&mut self, table: usize, missed: bool) {
@@ -68,46 +45,30 @@ impl Meter for CoreTally {
     }
 }
 
-/// Records of so many lines take a while.
+/// Records of at least this many lines count as long.
 const LONG: u64 = 4096;
-
-/// What the scheduler did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CallUse {
-    /// Calls that gave a task.
-    pub gave: u64,
-    /// Calls that gave nothing.
-    pub in_vain: u64,
-    /// Cores that were woken.
-    pub woken: u64,
-}
 
 /// A simulation of the contended model.
 pub(super) struct Engine<'a, D: Dispatcher> {
-    machine: &'a Machine,
-    trace: &'a Trace,
-    policy: &'a str,
-    options: &'a Options<'a>,
-    foresight: Foresight,
+    pub(super) sim: Simulation<'a, D>,
     costs: &'a Costs,
     addresses: Addresses,
-    reader: Reader<'a>,
     pub(super) levels: Levels,
-    /// Of each core: for what is fetched, and for what is read and written.
+    /// Of each core: for fetches, and for data.
     fronts: Vec<[Option<Front>; 2]>,
     pub(super) cores: Vec<Core>,
     pub(super) streams: Vec<Stream>,
-    pub(super) tally: Tally,
-    pub(super) bound: Bound,
-    dispatching: Dispatching<'a, D, Heard<'a>>,
     events: Events,
+    /// The lock of the shared pool.
     pub(super) lock: PoolLock,
+    /// The lock of each core's seat or mailbox.
+    seats: Vec<PoolLock>,
     pub(super) calls: CallUse,
-    /// Tasks that did not end yet.
+    /// Tasks that have not ended.
     left: usize,
-    /// Cores with a task in hand.
+    /// Cores that have received a task and not finished it.
     holding: usize,
-    /// Calls in vain since the last one that gave a task.
+    /// Calls without a task since the last one that returned a task.
     barren: usize,
     pub(super) makespan: Cycle,
 }
@@ -116,20 +77,10 @@ fn worker(core: usize) -> WorkerId {
     WorkerId(core as u16)
 }
 
-fn is_fetch(access: Kind) -> usize {
-    usize::from(access == Kind::Fetch)
-}
-
 impl<'a, D: Dispatcher> Engine<'a, D> {
-    pub(super) fn new(
-        trace: &'a Trace,
-        machine: &'a Machine,
-        policy: &'a str,
-        seed: u64,
-        options: &'a Options<'a>,
-        observer: &'a mut dyn Observer,
-    ) -> Result<Self, SimError> {
-        let levels = Levels::new(machine, seed);
+    pub(super) fn new(sim: Simulation<'a, D>) -> Self {
+        let machine = sim.machine;
+        let levels = Levels::new(machine, sim.seed);
         let cores = usize::from(machine.cores);
         let tables = &machine.contended;
         let front = |core, access| {
@@ -140,51 +91,35 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 ahead: private && !levels.removes_from(stop.cache),
             })
         };
-        let fronts = (0..cores).map(|core| [front(core, Kind::Read), front(core, Kind::Fetch)]);
+        let fronts = (0..cores).map(|core| [front(core, Kind::Fetch), front(core, Kind::Read)]);
         let fronts: Vec<_> = fronts.collect();
-        let line = fronts[0][0].map_or(64, |front| 1 << front.stop.shift);
-        let heard = Heard {
-            observer,
-            ops: Vec::new(),
-            wakes: Vec::new(),
-        };
-        Ok(Engine {
-            costs: tables.costs(policy),
+        let line = fronts[0][1].map_or(64, |front| 1 << front.stop.shift);
+        let new_core = |_| Core::new(machine.caches.len());
+        let new_stream = |table| Stream::new(table, machine);
+        Engine {
+            costs: tables.costs(sim.policy),
             addresses: Addresses::new(tables.scheduler.address, line),
-            reader: trace.reader()?,
             fronts,
-            cores: (0..cores)
-                .map(|_| Core::new(machine.caches.len()))
-                .collect(),
-            streams: tables
-                .background
-                .iter()
-                .map(|table| Stream::new(table, machine))
-                .collect(),
-            tally: Tally::new(machine, trace),
-            bound: Bound::new(machine, trace),
-            dispatching: Dispatching::new(trace, machine, seed, heard)?,
+            cores: (0..cores).map(new_core).collect(),
+            streams: tables.background.iter().map(new_stream).collect(),
             events: Events::new(cores + tables.background.len()),
             lock: PoolLock::default(),
+            seats: (0..cores).map(|_| PoolLock::default()).collect(),
             calls: CallUse::default(),
-            left: trace.len(),
+            left: sim.trace.len(),
             holding: 0,
             barren: 0,
             makespan: 0,
             levels,
-            machine,
-            trace,
-            policy,
-            options,
-            foresight: Foresight::default(),
-        })
+            sim,
+        }
     }
 
-    /// Rule 1: the first event of all happens, until every task has ended.
+    /// Rule 1: executes the first event of all until every task has ended.
     pub(super) fn run(&mut self) -> Result<(), SimError> {
-        self.dispatching.inject();
-        self.dispatching.traffic.ops.clear();
-        self.dispatching.traffic.wakes.clear();
+        self.sim.dispatching.inject();
+        self.sim.dispatching.calls.ops.clear();
+        self.sim.dispatching.calls.wakes.clear();
         let cores = self.cores.len();
         for core in 0..cores {
             self.begin_call(core, 0, None);
@@ -204,7 +139,8 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             } else if self.cores[actor].state == State::Calling {
                 self.step_call(actor)?;
             } else if self.run_task(actor)? {
-                self.options.go_on((self.trace.len() - self.left) as u64)?;
+                let ended = self.sim.trace.len() - self.left;
+                self.sim.options.check_cancelled(ended as u64)?;
                 self.finish(actor);
             }
         }
@@ -212,7 +148,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         Ok(())
     }
 
-    /// Rule 3: records and touches, as long as no other event comes first. Whether the task has ended and may finish now.
+    /// Rule 3: executes records and touches until another event comes first. Returns whether the task has ended and may finish now.
     fn run_task(&mut self, index: usize) -> Result<bool, SimError> {
         let last = self.events.last_before_others(index, Event::Act);
         let last = last.unwrap_or(0);
@@ -222,7 +158,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         Ok(ended)
     }
 
-    /// The inner loop: until something would have to happen after `last`, or the task ends, which is said.
+    /// The inner loop: executes until the next step is due after `last`, or the task ends. Returns whether it ends, at `last` at the latest.
     fn advance(&mut self, index: usize, last: Cycle) -> Result<bool, SimError> {
         loop {
             if self.cores[index].rest.left > 0 && !self.touch_rest(index, last)? {
@@ -234,14 +170,14 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         }
     }
 
-    /// The rest of a record, line by line. Whether it is done.
+    /// Touches the rest of a record, line by line, up to the first line that is due after `last`. Returns whether the record is done.
     fn touch_rest(&mut self, index: usize, last: Cycle) -> Result<bool, SimError> {
         let core = &mut self.cores[index];
-        let tally = &mut self.tally.cores[index];
-        let hit = self.machine.hit_cycles;
+        let tally = &mut self.sim.tally.cores[index];
+        let hit = self.sim.machine.hit_cycles;
         let access = core.rest.access;
         let front =
-            self.fronts[index][is_fetch(access)].expect("only a path with a cache has lines");
+            self.fronts[index][path_index(access)].expect("only a path with a cache has lines");
         let write = access == Kind::Write;
         let simple = front.private && (front.ahead || !write);
         while core.rest.left > 0 {
@@ -264,31 +200,33 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 let address = core.rest.line << front.stop.shift;
                 let touched = self.levels.touch(index, access, address, core.time, tally);
                 let path = self.levels.path(index, access);
-                self.bound.touched(path, touched.missed, address);
+                self.sim.bound.touched(path, touched.missed, address);
                 core.rest.pass(1);
                 tally.compute = tally.compute.saturating_add(hit);
                 hit + touched.cycles
             } else {
                 return Ok(false);
             };
-            let late = || too_late(self.trace, core.task, &core.source);
-            core.time = core.time.checked_add(cycles).ok_or_else(late)?;
+            let Some(time) = core.time.checked_add(cycles) else {
+                return Err(self.overflow(index));
+            };
+            core.time = time;
         }
         Ok(true)
     }
 
-    /// Further records, as long as they compute, or touch one line that needs no more than the core's own first cache. Whether there
-    /// are any.
+    /// Executes further records, as long as they compute, or touch one line that hits the core's own first cache. Returns whether there
+    /// were any.
     fn take_records(&mut self, index: usize, last: Cycle) -> Result<bool, SimError> {
         let core = &mut self.cores[index];
         let fronts = &self.fronts[index];
-        let hit = self.machine.hit_cycles;
-        let records = core.source.records(&mut self.reader)?;
+        let hit = self.sim.machine.hit_cycles;
+        let records = core.source.records(&mut self.sim.reader)?;
         let (mut done, mut time, mut accesses) = (0, core.time, [0; 2]);
         let (mut late, mut touches) = (false, 0);
         for record in records {
             done += 1;
-            let fetch = is_fetch(record.kind);
+            let fetch = path_index(record.kind);
             let cycles = match (record.kind, &fronts[fetch]) {
                 (Kind::Compute, _) => record.value,
                 (_, None) => hit,
@@ -317,10 +255,10 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         }
         core.source.take(done);
         if late {
-            return Err(too_late(self.trace, core.task, &core.source));
+            return Err(self.overflow(index));
         }
-        let tally = &mut self.tally.cores[index];
-        // Nothing but computation and hits.
+        let tally = &mut self.sim.tally.cores[index];
+        // All of it is computation and hits.
         tally.compute = tally.compute.saturating_add(time - core.time);
         core.time = time;
         for (front, accesses) in fronts.iter().zip(accesses) {
@@ -329,37 +267,27 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             }
         }
         if touches >= LONG {
-            self.foresight
-                .lines(touches, self.trace, self.machine, self.options)?;
+            self.sim.long_record(touches)?;
         }
         Ok(done > 0)
     }
 
-    /// Rule 4: the task of a core ends; its call of the dispatcher begins.
+    /// Rule 4: ends the task of a core, and begins its call of the dispatcher.
     fn finish(&mut self, index: usize) {
         let core = &self.cores[index];
         let run = Run {
-            core: index as u16,
-            task: core.task,
-            asked: core.asked,
-            start: core.start,
             end: core.time,
-            origin: core.origin,
+            ..core.run
         };
-        let compute = self.tally.cores[index].compute - core.compute_before;
-        self.tally.ended(self.trace, &run);
-        let least = compute
-            .saturating_add(self.machine.dispatch_cycles)
-            .saturating_add(self.costs.call_cycles);
-        self.bound.ended(self.trace, run.task, least);
-        self.dispatching.traffic.observer.ended(&run);
+        let overhead = self.sim.machine.dispatch_cycles + self.costs.call_cycles;
+        self.sim.ended(&run, overhead);
         self.makespan = self.makespan.max(run.end);
         self.left -= 1;
         self.holding -= 1;
         self.begin_call(index, run.end, Some(run.task));
     }
 
-    /// Rule 4: a core calls the dispatcher at `now`, because its task `ended` or because it is idle.
+    /// Rule 4: begins a call of the dispatcher at `now`: a turn if a task has `ended`, else a `next`.
     fn begin_call(&mut self, index: usize, now: Cycle, ended: Option<u32>) {
         let core = &mut self.cores[index];
         core.state = State::Calling;
@@ -372,12 +300,12 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         call.decided = false;
         call.got = None;
         call.ended = ended;
-        let resolved = ended.map_or(0, |task| self.trace.successors(task).len() as u64);
+        let resolved = ended.map_or(0, |task| self.sim.trace.successors(task).len() as u64);
         call::before(&mut call.steps, self.costs, self.addresses, resolved);
         self.events.schedule(index, now, Event::Call);
     }
 
-    /// Rule 4: one step of a call: a touch, a computation, the decision, something with the lock, or the end.
+    /// Rule 4: executes one step of a call: a touch, a computation, the decision, an operation on the lock, or the end.
     fn step_call(&mut self, index: usize) -> Result<(), SimError> {
         let core = &mut self.cores[index];
         if core.rest.left > 0 {
@@ -386,15 +314,17 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             core.call.step += 1;
             match step {
                 Step::Do(record) => self.do_in_call(index, record)?,
-                Step::Lock if self.lock.take(index, core.time) => {}
-                Step::Lock => {
+                Step::Lock(of)
+                    if lock(&mut self.lock, &mut self.seats, of).take(index, core.time) => {}
+                Step::Lock(_) => {
                     core.state = State::Waiting;
                     self.events.cancel(index);
                     return Ok(());
                 }
-                Step::Unlock => {
+                Step::Unlock(of) => {
                     let now = core.time;
-                    if let Some(next) = self.lock.release(index, now) {
+                    let lock = lock(&mut self.lock, &mut self.seats, of);
+                    if let Some(next) = lock.release(index, now) {
                         self.cores[next].state = State::Calling;
                         self.cores[next].time = now;
                         self.events.schedule(next, now, Event::Call);
@@ -415,12 +345,12 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         let core = &mut self.cores[index];
         let cycles = match record.kind {
             Kind::Compute => record.value,
-            access => match self.fronts[index][is_fetch(access)] {
+            access => match self.fronts[index][path_index(access)] {
                 Some(front) => {
                     core.rest = lines(record, front.stop);
                     return Ok(());
                 }
-                None => self.machine.hit_cycles,
+                None => self.sim.machine.hit_cycles,
             },
         };
         self.pass_time_in_call(index, cycles)
@@ -430,13 +360,13 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         let core = &mut self.cores[index];
         let Rest { access, line, .. } = core.rest;
         let front =
-            self.fronts[index][is_fetch(access)].expect("only a path with a cache has lines");
+            self.fronts[index][path_index(access)].expect("only a path with a cache has lines");
         let address = line << front.stop.shift;
         let touched = self
             .levels
             .touch(index, access, address, core.time, &mut core.of_calls);
         core.rest.pass(1);
-        self.pass_time_in_call(index, self.machine.hit_cycles + touched.cycles)
+        self.pass_time_in_call(index, self.sim.machine.hit_cycles + touched.cycles)
     }
 
     fn pass_time_in_call(&mut self, index: usize, cycles: Cycle) -> Result<(), SimError> {
@@ -446,27 +376,27 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             .ended
             .or(core.call.got.map(|(task, _)| task))
             .unwrap_or(0);
-        let overflow = || SimError::overflow(self.trace, task, None);
-        core.time = core.time.checked_add(cycles).ok_or_else(overflow)?;
+        let time = core.time.checked_add(cycles);
+        core.time = time.ok_or_else(|| self.sim.overflow(task, None))?;
         Ok(())
     }
 
-    /// Rule 4: dependency counts fall, the policy is told and asked.
+    /// Rule 4: the decision. Lowers dependency counts, calls the policy, and turns its charges into steps.
     fn decide(&mut self, index: usize) {
         let me = worker(index);
         let got = match self.cores[index].call.ended {
-            Some(task) => self.dispatching.turn(me, task),
-            None => self.dispatching.next(me),
+            Some(task) => self.sim.dispatching.turn(me, task),
+            None => self.sim.dispatching.next(me),
         };
         let core = &mut self.cores[index];
-        let heard = &mut self.dispatching.traffic;
+        let calls = &mut self.sim.dispatching.calls;
         match got {
             Some((task, origin)) => {
-                heard.observer.given(me, task, origin, core.time);
+                calls.observer.given(me, task, origin, core.time);
                 self.holding += 1;
                 self.barren = 0;
             }
-            None => heard.observer.idle(me, core.time),
+            None => calls.observer.idle(me, core.time),
         }
         let Call {
             steps,
@@ -480,13 +410,13 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         *answer = got;
         steps.clear();
         *step = 0;
-        for op in heard.ops.drain(..) {
+        for op in calls.ops.drain(..) {
             call::charged(steps, self.costs, self.addresses, me, op);
         }
-        std::mem::swap(wakes, &mut heard.wakes);
+        std::mem::swap(wakes, &mut calls.wakes);
     }
 
-    /// Rule 4: wake-ups go out; the core begins its task, asks again or sleeps.
+    /// Rule 4: the end. Delivers wake-ups; then the core begins its task, asks again or falls asleep.
     fn end_call(&mut self, index: usize) -> Result<(), SimError> {
         let now = self.cores[index].time;
         let mut wakes = std::mem::take(&mut self.cores[index].call.wakes);
@@ -497,14 +427,18 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         core.call.wakes = wakes;
         if let Some((task, origin)) = core.call.got {
             self.calls.gave += 1;
-            self.pass_time_in_call(index, self.machine.dispatch_cycles)?;
+            self.pass_time_in_call(index, self.sim.machine.dispatch_cycles)?;
             let core = &mut self.cores[index];
             core.state = State::Running;
-            core.task = task;
-            core.origin = origin;
-            core.start = core.time;
-            core.compute_before = self.tally.cores[index].compute;
-            core.source.start(&mut self.reader, task);
+            core.run = Run {
+                core: index as u16,
+                task,
+                asked: core.asked,
+                start: core.time,
+                end: core.time,
+                origin,
+            };
+            core.source.start(&mut self.sim.reader, task);
             self.events.schedule(index, core.time, Event::Act);
             return Ok(());
         }
@@ -513,9 +447,9 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         core.in_vain += now - core.asked;
         let took_no_time = now == core.asked;
         let stuck = self.holding == 0 && self.barren > 2 * self.cores.len() + 2;
-        if self.dispatching.may_have(worker(index)) {
+        if self.sim.dispatching.may_have(worker(index)) {
             if took_no_time || stuck {
-                return Err(self.stuck());
+                return Err(self.sim.stuck());
             }
             self.begin_call(index, now, None);
             return Ok(());
@@ -525,16 +459,20 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         core.since = now;
         self.events.cancel(index);
         if self.cores.iter().all(|core| core.state == State::Asleep) {
-            return Err(self.stuck());
+            return Err(self.sim.stuck());
         }
         Ok(())
     }
 
-    fn stuck(&self) -> SimError {
-        SimError::stuck(self.policy, self.trace, &self.dispatching)
+    /// The error for the last record that a core took, which takes its clock past the end.
+    #[cold]
+    fn overflow(&self, index: usize) -> SimError {
+        let core = &self.cores[index];
+        let record = core.source.position().saturating_sub(1);
+        self.sim.overflow(core.run.task, Some(record))
     }
 
-    /// Rule 4: one wake-up that was asked for goes to a core that sleeps, if it does.
+    /// Rule 4: delivers one wake-up, if a core that it is for sleeps.
     fn deliver(&mut self, whom: Wake, now: Cycle) {
         let asleep = |core: &Core| core.state == State::Asleep;
         let sleeper = match whom {
@@ -544,14 +482,14 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         let Some(sleeper) = sleeper else {
             return;
         };
-        let then = now.saturating_add(self.machine.contended.scheduler.wake_cycles);
+        let then = now.saturating_add(self.sim.machine.contended.scheduler.wake_cycles);
         let core = &mut self.cores[sleeper];
         core.idle += then - core.since;
         self.calls.woken += 1;
         self.begin_call(sleeper, then, None);
     }
 
-    /// Rule 5: what lies behind the makespan does not count.
+    /// Rule 5: removes cycles after the makespan from the counts.
     fn close(&mut self) {
         for core in &mut self.cores {
             match core.state {
@@ -563,18 +501,14 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 State::Calling | State::Waiting => core.idle -= core.asked - self.makespan,
             }
         }
-        let add = |sum: &mut Count, more: &Count| *sum += *more;
-        for (core, tally) in self.cores.iter().zip(&mut self.tally.cores) {
-            tally
-                .before
-                .iter_mut()
-                .zip(&core.of_calls)
-                .for_each(|(sum, more)| add(sum, more));
+        for (core, tally) in self.cores.iter().zip(&mut self.sim.tally.cores) {
+            let counts = tally.before.iter_mut().zip(&core.of_calls);
+            counts.for_each(|(sum, more)| *sum += *more);
         }
     }
 }
 
-/// How many touches that hit begin within `cycles` cycles from now.
+/// Number of hits that begin within the next `cycles` cycles.
 #[inline]
 fn touches_until(cycles: Cycle, hit: Cycle) -> u64 {
     match hit {
@@ -584,17 +518,17 @@ fn touches_until(cycles: Cycle, hit: Cycle) -> u64 {
     }
 }
 
-/// The last record that was taken would bring the clock past its end.
-#[cold]
-fn too_late(trace: &Trace, task: u32, source: &Source) -> SimError {
-    SimError::overflow(trace, task, source.position().saturating_sub(1))
+fn lock<'a>(pool: &'a mut PoolLock, seats: &'a mut [PoolLock], of: LockOf) -> &'a mut PoolLock {
+    match of {
+        LockOf::Pool => pool,
+        LockOf::Seat(core) => &mut seats[core.index()],
+    }
 }
 
 /// The lines that a record touches.
 #[inline]
 fn lines(record: Record, stop: Stop) -> Rest {
-    let first = record.value >> stop.shift;
-    let last = (record.value + (u64::from(record.size) - 1)) >> stop.shift;
+    let (first, last) = source::lines(&record, u32::from(stop.shift));
     Rest {
         access: record.kind,
         line: first,

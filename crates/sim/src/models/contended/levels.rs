@@ -1,39 +1,39 @@
-//! A touch with its waits: caches, the ways into shared levels, memory.
+//! Touches: lookups in caches, and waits for shared levels and for memory.
 
 use crate::counts::outcome::Count;
 use crate::machine::Cycle;
 use crate::machine::{Coherence, Kind as Holds, Machine, Per};
-use crate::parts::cache::{Cache, Looked};
+use crate::parts::cache::{Cache, Lookup};
 use crate::parts::hierarchy::{Hierarchy, Paths, Stop};
 use crate::parts::memory::Memory;
 use crate::parts::station::Station;
 use tanada_trace::Kind;
 
-/// Who counts what a touch meets.
+/// The counters of a touch.
 pub(crate) trait Meter {
-    /// A look-up in a cache of `[[cache]]` table `table`.
+    /// Counts a lookup in a cache of `[[cache]]` table `table`.
     fn looked_up(&mut self, table: usize, missed: bool);
-    /// Cycles waited because of that table: its `miss_cycles`, or its bus, ports and banks.
+    /// Counts cycles waited because of `table`: its `miss_cycles`, or its bus, ports and banks.
     fn waited(&mut self, table: usize, cycles: Cycle);
-    /// Cycles waited for the memory: its channel, its banks, the opening of rows.
+    /// Counts cycles waited for the memory: its channel, its banks, the opening of rows.
     fn queued(&mut self, cycles: Cycle);
 }
 
-/// What came of a touch.
+/// The result of a touch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Touched {
-    /// What it costs beyond `hit_cycles`.
+    /// Its cost, without `hit_cycles`.
     pub(crate) cycles: Cycle,
-    /// How many levels missed, from the first on.
+    /// Number of levels that missed.
     pub(crate) missed: usize,
 }
 
-/// A line that is written back behind the request that evicted it.
+/// The write-back of a line, sent after the request that evicted it.
 #[derive(Clone, Copy, Debug)]
 enum Posted {
-    /// To this cache.
+    /// To this cache, with the address of the line.
     Cache(u32, u64),
-    /// To memory: no cache on the path has it.
+    /// To memory, with the address of the line, since no deeper level of the path holds it.
     Memory(u64),
 }
 
@@ -44,7 +44,7 @@ struct Other {
     shift: u8,
 }
 
-/// All that a touch meets on its way.
+/// All caches, the ways into them, and the memory.
 #[derive(Debug)]
 pub(crate) struct Levels {
     pub(crate) caches: Vec<Cache>,
@@ -58,19 +58,19 @@ pub(crate) struct Levels {
     miss_cycles: Vec<Cycle>,
     private: Vec<bool>,
     invalidate_cycles: Cycle,
-    /// Of each core, where writes invalidate.
+    /// Of each core: the caches from which its writes remove lines; empty unless writes invalidate.
     others: Vec<Vec<Other>>,
     /// The caches from which background streams remove lines.
     background_removes: Vec<u32>,
     posted: Vec<Posted>,
     /// Copies that writes removed.
     pub(crate) invalidations: u64,
-    /// Dirty lines that had to go, of all caches.
+    /// Dirty lines that were evicted, of all caches.
     pub(crate) writebacks: u64,
 }
 
 impl Levels {
-    /// Empty caches, nobody waiting.
+    /// Empty caches and idle resources.
     pub(crate) fn new(machine: &Machine, seed: u64) -> Self {
         let hierarchy = Hierarchy::new(machine, seed);
         let tables = &machine.contended;
@@ -128,7 +128,7 @@ impl Levels {
         }
     }
 
-    /// The first cache of a core's path, if there is one, and whether it is the core's own.
+    /// The first cache of a core's path, if there is one, and whether it is a cache per core.
     pub(crate) fn front(&self, core: usize, access: Kind) -> Option<(Stop, bool)> {
         let stop = *self.paths[core].of(access).first()?;
         Some((stop, self.private[usize::from(stop.table)]))
@@ -139,13 +139,13 @@ impl Levels {
         self.paths[core].of(access)
     }
 
-    /// Whether a cache loses lines to writes of others.
+    /// Whether writes of other cores or background streams remove lines from `cache`.
     pub(crate) fn removes_from(&self, cache: u32) -> bool {
         let mut others = self.others.iter().flatten();
         others.any(|other| other.cache == cache) || self.background_removes.contains(&cache)
     }
 
-    /// A core touches the line that holds `address` at `now`.
+    /// Touches the line of `address` at `now` (rule 2).
     pub(crate) fn touch(
         &mut self,
         core: usize,
@@ -166,7 +166,7 @@ impl Levels {
         touched
     }
 
-    /// As [`Levels::touch`] by a background stream that uses the shared levels of `core`.
+    /// As [`Levels::touch`], by a background stream that uses the shared levels of `core`. Returns the cost.
     pub(crate) fn background(
         &mut self,
         core: usize,
@@ -216,14 +216,14 @@ impl Levels {
             }
             let line = address >> stop.shift;
             let found = self.caches[stop.cache as usize].look_up(line, write && level == from);
-            meter.looked_up(table, found != Looked::Hit);
-            if found == Looked::Hit {
+            meter.looked_up(table, found != Lookup::Hit);
+            if found == Lookup::Hit {
                 break;
             }
             missed = level + 1;
             latency += self.miss_cycles[table];
             meter.waited(table, self.miss_cycles[table]);
-            if let Looked::MissEvicting(victim) = found {
+            if let Lookup::MissEvicting(victim) = found {
                 self.writebacks += 1;
                 let victim = victim << stop.shift;
                 self.posted
@@ -244,7 +244,7 @@ impl Levels {
         }
     }
 
-    /// Lines to be written back arrive behind the request, in the order in which they were evicted. Nobody waits for them.
+    /// Sends the write-backs of a request, in the order of their evictions. No core waits for them.
     fn send_posted(&mut self, now: Cycle) {
         for posted in self.posted.drain(..) {
             match posted {
@@ -258,8 +258,8 @@ impl Levels {
         }
     }
 
-    /// Removes the copies of a line that `core` writes from the data and unified caches that are not on its path, where writes invalidate.
-    /// Whether there were any.
+    /// If writes invalidate, removes the copies of a line that `core` writes from all data and unified caches that are not on its path.
+    /// Returns whether there were any.
     #[inline]
     pub(crate) fn remove_copies(&mut self, core: usize, address: u64) -> bool {
         let mut removed = 0;
@@ -271,7 +271,7 @@ impl Levels {
         removed > 0
     }
 
-    /// A background stream's write removes the line from the private caches of `core` too, through which it does not go.
+    /// Removes a line that a background stream writes from the private caches of `core`, which the stream does not use.
     fn remove_own_copies(&mut self, core: usize, address: u64) {
         for stop in &self.paths[core].data {
             if self.background_removes.contains(&stop.cache) {
@@ -282,7 +282,7 @@ impl Levels {
     }
 }
 
-/// Where a dirty victim goes: to the nearest deeper level that has its line, or else to memory.
+/// Marks a dirty victim's line in the nearest of `deeper` that holds it. Returns the destination of the write-back.
 fn write_back(caches: &mut [Cache], deeper: &[Stop], victim: u64) -> Posted {
     let marked = deeper
         .iter()
@@ -292,7 +292,7 @@ fn write_back(caches: &mut [Cache], deeper: &[Stop], victim: u64) -> Posted {
     })
 }
 
-/// Counts look-ups and nothing else.
+/// Counts lookups only.
 impl Meter for Vec<Count> {
     fn looked_up(&mut self, table: usize, missed: bool) {
         self[table].accesses += 1;

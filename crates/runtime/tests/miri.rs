@@ -1,0 +1,164 @@
+//! A small program with every kind of graph, for Miri: `cargo +nightly miri test -p tanada-runtime --test miri`, with
+//! `MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance"`. It runs in ordinary test runs, too.
+//!
+//! Miri needs `-Zmiri-permissive-provenance` because a [`Ready`](tanada_policy::Ready) holds an address as a number, and
+//! `-Zmiri-disable-isolation` because a pool reads the machine's topology.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use tanada_runtime::{Cancel, GraphError, Pool, SGroup, Scope, TGroup, TemplateBuilder};
+use tanada_topology::Topology;
+
+/// A stealing policy, one with a lock, and the one with groups.
+const POLICIES: [&str; 3] = ["random-steal", "fcfs", "ts"];
+
+fn for_each_pool(workers: u32, test: impl Fn(&Pool)) {
+    for policy in POLICIES {
+        // The machine's own topology is read from hundreds of files, which takes Miri a minute.
+        let pool = Pool::builder()
+            .topology(Topology::flat(0..2).expect("two hardware threads"))
+            .workers(workers)
+            .policy(policy)
+            .build()
+            .expect("a pool");
+        test(&pool);
+    }
+}
+
+#[test]
+fn dynamic_graphs() {
+    for_each_pool(2, |pool| {
+        let sum = AtomicU32::new(0);
+        let sum = &sum;
+        pool.scope(|s| {
+            let large = [1_u32; 40]; // does not fit into a node, so the closure is boxed
+            let first = s.task("first").register(move |s| {
+                sum.fetch_add(large.iter().sum(), Ordering::Relaxed);
+                s.task("child").register(|_| {
+                    sum.fetch_add(1, Ordering::Relaxed);
+                });
+            });
+            let held = s
+                .task("held")
+                .groups(TGroup(1), SGroup(1))
+                .count(1)
+                .after([first])
+                .register(|_| {
+                    sum.fetch_add(1, Ordering::Relaxed);
+                });
+            for index in 0..10 {
+                let body = |_: &Scope<'_>| {
+                    sum.fetch_add(1, Ordering::Relaxed);
+                };
+                s.task("fan").index(index).after([held]).register(body);
+            }
+            s.depend(held, first).expect("a count is left");
+            s.resolve(held).expect("a count is left");
+        })
+        .expect("a graph that ends");
+        assert_eq!(sum.load(Ordering::Relaxed), 52);
+    });
+}
+
+#[test]
+fn a_thread_resolves() {
+    for_each_pool(2, |pool| {
+        let ran = AtomicU32::new(0);
+        let ran = &ran;
+        let helper = pool.scope(|s| {
+            let task = s.task("waits").count(2).register(move |_| {
+                ran.fetch_add(1, Ordering::Relaxed);
+            });
+            s.resolve(task).expect("a count is left");
+            let resolver = s.resolver();
+            std::thread::spawn(move || resolver.clone().resolve(task).expect("a count is left"))
+        });
+        let helper = helper.expect("a graph that ends");
+        helper.join().expect("no panic");
+        assert_eq!(ran.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn nested_graphs() {
+    for_each_pool(2, |pool| {
+        let sum = AtomicU32::new(0);
+        let sum = &sum;
+        pool.scope(|s| {
+            for _ in 0..2 {
+                s.task("outer").register(move |_| {
+                    let inner = pool.scope(|s| {
+                        let count = move |_: &Scope<'_>| {
+                            sum.fetch_add(1, Ordering::Relaxed);
+                        };
+                        // Three tasks that one task releases at the same time, and one that waits for all of them.
+                        let first = s.task("first").count(1).register(count);
+                        let fan = [0, 1, 2]
+                            .map(|at| s.task("fan").index(at).after([first]).register(count));
+                        s.task("last").after(fan).register(count);
+                        s.task("side").register(count);
+                        s.resolve(first).expect("a count is left");
+                    });
+                    inner.expect("a graph that ends");
+                });
+            }
+        })
+        .expect("a graph that ends");
+        assert_eq!(sum.load(Ordering::Relaxed), 12);
+    });
+}
+
+#[test]
+fn templates() {
+    for_each_pool(2, |pool| {
+        let mut builder = TemplateBuilder::<AtomicU64>::new();
+        let owned = Box::new(1);
+        let first = builder.task("first", 0, move |sum: &AtomicU64, _| {
+            sum.fetch_add(*owned, Ordering::Relaxed);
+        });
+        // More successors than a node stores.
+        for index in 0..5 {
+            let next = builder.task("next", index, |sum, _| {
+                sum.fetch_add(1, Ordering::Relaxed);
+            });
+            builder.edge(first, next);
+        }
+        let template = builder.build().expect("no cycle");
+        // Dropped right after the last run: nothing may touch it any more.
+        for rooms in [1, 2] {
+            let sums = [const { AtomicU64::new(0) }; 4];
+            let mut instance = template.instances(rooms);
+            instance.run_each(pool, &sums).expect("runs that end");
+            drop(instance);
+            assert!(sums.into_iter().all(|sum| sum.into_inner() == 6));
+        }
+        pool.scope(|s| {
+            let template = &template;
+            s.task("runs a template").register(move |_| {
+                let sum = AtomicU64::new(0);
+                template.instance().run(pool, &sum).expect("it ends");
+                assert_eq!(sum.into_inner(), 6);
+            });
+        })
+        .expect("a graph that ends");
+    });
+}
+
+#[test]
+fn failures() {
+    for_each_pool(1, |pool| {
+        let kept = Box::new(1);
+        let left = pool.scope(|s| {
+            s.task("never").count(1).register(move |_| drop(kept));
+        });
+        assert!(matches!(left, Err(GraphError::Unresolved { .. })));
+        let cancel = Cancel::new();
+        let owned = Box::new(1);
+        let stopped = pool.scope_with_cancel(&cancel, |s| {
+            let first = s.task("stops").register(|_| cancel.cancel());
+            s.task("dropped")
+                .after([first])
+                .register(move |_| drop(owned));
+        });
+        assert_eq!(stopped, Err(GraphError::Cancelled));
+    });
+}

@@ -1,0 +1,163 @@
+//! Merging: requests to shared levels happen in the total order of (time, core).
+
+use super::Uniform;
+use crate::SimError;
+use crate::counts::bound::Bound;
+use crate::parts::cache::Lookup;
+use crate::parts::hierarchy::{Hierarchy, Prefix, Stop, path_index};
+use std::hint::select_unpredictable;
+use tanada_policy::Dispatcher;
+use tanada_trace::Kind;
+
+/// A path of exactly one shared level, behind at most one private level. Most machines have no others, and merging is faster on them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShortPath {
+    private: Option<Stop>,
+    shared: Stop,
+}
+
+impl ShortPath {
+    fn of(path: &[Stop], prefix: &Prefix) -> Option<ShortPath> {
+        match (prefix.private, path) {
+            // Nothing ever uses a path without levels.
+            (_, []) => Some(ShortPath {
+                private: None,
+                shared: Stop::default(),
+            }),
+            (0, &[shared]) => Some(ShortPath {
+                private: None,
+                shared,
+            }),
+            (1, &[private, shared]) => Some(ShortPath {
+                private: Some(private),
+                shared,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The paths of all cores, for fetches and for data; empty if one of them is longer, or if writes invalidate.
+    pub(super) fn of_all(hierarchy: &Hierarchy) -> Vec<[ShortPath; 2]> {
+        if hierarchy.invalidates() {
+            return Vec::new();
+        }
+        let cores = hierarchy.paths.iter().zip(&hierarchy.prefixes);
+        let short = cores.map(|(paths, [fetch, data])| {
+            let fetch = ShortPath::of(&paths.fetch, fetch)?;
+            Some([fetch, ShortPath::of(&paths.data, data)?])
+        });
+        short.collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// Counts a request of the private level, if there is one, for the bound.
+    pub(super) fn requested(&self, bound: &mut Bound, address: u64) {
+        if let Some(private) = self.private {
+            let line = |stop: &Stop| (usize::from(stop.table), address >> stop.shift);
+            bound.passed(line(&private), line(&self.shared));
+        }
+    }
+}
+
+impl<D: Dispatcher> Uniform<'_, D> {
+    /// Does all requests of one record, which is due.
+    #[inline(always)]
+    pub(super) fn merge(&mut self, core: usize) -> Result<(), SimError> {
+        match self.short_paths.get(core) {
+            Some(&paths) if !self.cores[core].window.has_pieces() => self.merge_short(core, &paths),
+            _ => self.merge_any(core),
+        }
+    }
+
+    /// As [`Uniform::merge_any`], on a machine with short paths only, whose requests the bound has counted already.
+    #[inline(always)]
+    fn merge_short(&mut self, core: usize, paths: &[ShortPath; 2]) -> Result<(), SimError> {
+        let this = &mut self.cores[core];
+        let counts = self.sim.tally.cores[core].task.as_mut_slice();
+        let pending = this.window.pending();
+        let record = pending.first().map_or(0, |request| request.record);
+        let (mut cost, mut overflows, mut merged) = (0_u64, false, 0);
+        for request in pending {
+            if request.record != record {
+                break;
+            }
+            merged += 1;
+            let ShortPath { private, shared } = &paths[path_index(request.kind)];
+            let (table, line) = (usize::from(shared.table), request.address >> shared.shift);
+            let cache = &mut self.hierarchy.caches[shared.cache as usize];
+            if request.writes_back {
+                cache.mark_dirty(request.victim >> shared.shift);
+            }
+            let write = private.is_none() && request.kind == Kind::Write;
+            let found = cache.look_up(line, write);
+            let missed = found != Lookup::Hit;
+            // A branch on `missed` would be mispredicted.
+            let penalty = select_unpredictable(missed, self.costs.misses[table], 0);
+            let (sum, carry) = cost.overflowing_add(penalty);
+            (cost, overflows) = (sum, overflows | carry);
+            counts[table].accesses += 1;
+            counts[table].misses += u64::from(missed);
+            self.hierarchy.writebacks += u64::from(matches!(found, Lookup::MissEvicting(_)));
+            if missed && private.is_none() {
+                self.sim.bound.missed(table, line);
+            }
+        }
+        this.window.mark_merged(merged);
+        self.advance(core, (!overflows).then_some(cost))
+    }
+
+    /// Does all requests of one record, which is due: each write-back marks its line dirty in the nearest shared level that holds it, each
+    /// lookup goes down the shared levels until it hits. The clock then advances by the penalties of the shared levels that missed.
+    #[inline]
+    fn merge_any(&mut self, core: usize) -> Result<(), SimError> {
+        let mut cost = Some(0_u64);
+        loop {
+            let this = &mut self.cores[core];
+            let pending = this.window.pending();
+            let record = pending.first().map(|request| request.record);
+            let mut merged = 0;
+            let counts = &mut self.sim.tally.cores[core].task;
+            let prefixes = self.hierarchy.prefixes[core];
+            for request in pending {
+                if Some(request.record) != record {
+                    break;
+                }
+                merged += 1;
+                let prefix = &prefixes[path_index(request.kind)];
+                let (private, levels) = (usize::from(prefix.private), usize::from(prefix.levels));
+                if request.writes_back {
+                    self.hierarchy
+                        .write_back(core, request.kind, private..levels, request.victim);
+                }
+                if request.looks_up {
+                    let (kind, address) = (request.kind, request.address);
+                    let missed = self.hierarchy.touch(core, kind, address, private, counts);
+                    if missed > 0 {
+                        let path = self.hierarchy.paths[core].of(kind);
+                        self.sim.bound.touched(path, missed, address);
+                        let penalties = self.costs.missed(&path[private..missed]);
+                        cost = cost.and_then(|sum| sum.checked_add(penalties?));
+                    }
+                }
+            }
+            this.window.mark_merged(merged);
+            if this.window.next().is_some() || !this.window.has_pieces() {
+                return self.advance(core, cost);
+            }
+            // All lines of a record are touched at its start.
+            self.next_piece(core)?;
+        }
+    }
+
+    /// Advances the clock of a core by the cycles of shared levels; `None`: more than 2^64-1.
+    #[inline(always)]
+    fn advance(&mut self, core: usize, cycles: Option<u64>) -> Result<(), SimError> {
+        let clock = &mut self.cores[core].clock;
+        match cycles.and_then(|cycles| clock.checked_add(cycles)) {
+            Some(sum) => {
+                *clock = sum;
+                Ok(())
+            }
+            None => Err(self.overflow(core)),
+        }
+    }
+}

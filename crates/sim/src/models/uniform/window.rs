@@ -1,0 +1,379 @@
+//! Windows: how far a core gets on its own.
+//!
+//! The private levels of a core depend on no other core, and no other core depends on them. So a *window* of records goes through these
+//! levels in one pass, before it is due. It leaves [`Request`]s to shared levels, which the engine merges with those of other cores in the
+//! total order of (time, core). The offset of a request is the number of cycles from the beginning of the window to the start of its
+//! record. It includes computation, hits and misses of private levels; the engine adds the misses of shared levels as it merges.
+
+use super::first_level::{AnyLevel, Done, FirstCosts, FixedLevel, PIECE, Pass, Request};
+use crate::counts::bound::Bound;
+use crate::counts::tally::CoreTally;
+use crate::machine::Machine;
+use crate::parts::cache::Lookup;
+use crate::parts::hierarchy::{Hierarchy, Prefix, Stop, path_index};
+use crate::parts::source::lines;
+use tanada_trace::{Kind, Record};
+
+/// The rest of a record that is split into pieces. It is a window of its own.
+#[derive(Clone, Copy, Debug)]
+struct LongRecord {
+    kind: Kind,
+    next_line: u64,
+    last_line: u64,
+}
+
+/// The records of a core that went through its private levels, and their requests to shared ones.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Window {
+    /// The requests that left the first levels, if there are further private ones.
+    first: Vec<Request>,
+    requests: Vec<Request>,
+    /// Number of requests that are merged.
+    merged: usize,
+    /// Cycles of the whole window without those that shared levels add.
+    cycles: u64,
+    /// Whether `cycles` would be more than 2^64-1.
+    overflows: bool,
+    long: Option<LongRecord>,
+}
+
+/// Cycles of the machine file.
+#[derive(Debug)]
+pub(super) struct Costs {
+    hit: u64,
+    /// Of each `[[cache]]` table: its `miss_cycles`.
+    pub(super) misses: Vec<u64>,
+    /// The most that a lookup can cost: a miss in every level.
+    most: u64,
+}
+
+impl Costs {
+    pub(super) fn of(machine: &Machine) -> Costs {
+        let misses = machine.caches.iter().map(|cache| cache.miss_cycles);
+        Costs {
+            hit: machine.hit_cycles,
+            most: misses.clone().fold(machine.hit_cycles, u64::saturating_add),
+            misses: misses.collect(),
+        }
+    }
+
+    /// The sum of `miss_cycles` of some levels; `None` if more than 2^64-1.
+    #[inline]
+    pub(super) fn missed(&self, levels: &[Stop]) -> Option<u64> {
+        let mut misses = levels
+            .iter()
+            .map(|level| self.misses[usize::from(level.table)]);
+        misses.try_fold(0, u64::checked_add)
+    }
+}
+
+/// The private levels of one core, and where they are counted.
+#[derive(Debug)]
+pub(super) struct PrivateLevels<'a> {
+    pub(super) core: usize,
+    pub(super) hierarchy: &'a mut Hierarchy,
+    pub(super) bound: &'a mut Bound,
+    pub(super) tally: &'a mut CoreTally,
+    pub(super) costs: &'a Costs,
+}
+
+impl Window {
+    /// The requests that are not merged yet.
+    #[inline]
+    pub(super) fn pending(&self) -> &[Request] {
+        &self.requests[self.merged..]
+    }
+
+    /// The first request that is not merged yet.
+    #[inline]
+    pub(super) fn next(&self) -> Option<&Request> {
+        self.requests.get(self.merged)
+    }
+
+    /// Marks the next `requests` requests as merged.
+    #[inline]
+    pub(super) fn mark_merged(&mut self, requests: usize) {
+        self.merged += requests;
+    }
+
+    /// Whether a long record has further pieces.
+    #[inline]
+    pub(super) fn has_pieces(&self) -> bool {
+        self.long.is_some()
+    }
+
+    /// Ends the window, all requests of which are merged. Returns its cycles without those that shared levels added.
+    pub(super) fn take_cycles(&mut self) -> u64 {
+        std::mem::take(&mut self.cycles)
+    }
+
+    /// Whether the window takes more than 2^64-1 cycles, even without those of shared levels.
+    pub(super) fn overflows(&self) -> bool {
+        self.overflows
+    }
+
+    fn clear(&mut self) {
+        debug_assert!(self.next().is_none(), "all requests are merged before");
+        self.requests.clear();
+        self.merged = 0;
+    }
+
+    /// Replaces the window by a prefix of `records`, and returns the prefix's length, which is at least 1. `left` is 2^64-1 minus the
+    /// clock: only the last record of the prefix can take the clock past its end.
+    pub(super) fn fill(
+        &mut self,
+        records: &[Record],
+        left: u64,
+        mut levels: PrivateLevels<'_>,
+    ) -> usize {
+        self.clear();
+        // Computation may take what is left if every lookup misses everywhere. If lookups alone may take too long, the window is one record.
+        let lookups = (records.len() as u64).saturating_mul(PIECE);
+        let (records, budget) = match left.checked_sub(levels.costs.most.saturating_mul(lookups)) {
+            Some(budget) => (records, budget),
+            None => (&records[..1], 0),
+        };
+        let (done, cycles) = levels.pass(records, budget, &mut self.first, &mut self.requests);
+        self.set_cycles(cycles);
+        if done > 0 {
+            return done;
+        }
+        // The first record computes for more than 2^64-1 cycles, or has many lines.
+        let record = &records[0];
+        if record.kind == Kind::Compute {
+            self.overflows = true;
+        } else {
+            let prefix = &levels.hierarchy.prefixes[levels.core][path_index(record.kind)];
+            let (next_line, last_line) = lines(record, u32::from(prefix.shift));
+            self.long = Some(LongRecord {
+                kind: record.kind,
+                next_line,
+                last_line,
+            });
+        }
+        1
+    }
+
+    /// Replaces the requests, all of which are merged, by those of the next piece of a long record.
+    pub(super) fn next_piece(&mut self, mut levels: PrivateLevels<'_>) {
+        self.clear();
+        let Some(long) = &mut self.long else {
+            return;
+        };
+        let prefix = &levels.hierarchy.prefixes[levels.core][path_index(long.kind)];
+        let shift = u32::from(prefix.shift);
+        // The size of a record has 32 bits.
+        let most = PIECE.min(1 << (31 - shift.min(31)));
+        let lines = (long.last_line - long.next_line + 1).min(most);
+        let piece = Record {
+            value: long.next_line << shift,
+            size: ((lines - 1) << shift) as u32 + 1,
+            kind: long.kind,
+        };
+        let (done, cycles) = levels.pass(&[piece], u64::MAX, &mut self.first, &mut self.requests);
+        debug_assert_eq!(done, 1, "a piece is no long record");
+        if long.next_line + (lines - 1) == long.last_line {
+            self.long = None;
+        } else {
+            long.next_line += lines;
+        }
+        self.set_cycles(cycles.and_then(|cycles| cycles.checked_add(self.cycles)));
+    }
+
+    fn set_cycles(&mut self, cycles: Option<u64>) {
+        self.overflows = cycles.is_none();
+        self.cycles = cycles.unwrap_or(0);
+    }
+}
+
+impl PrivateLevels<'_> {
+    /// Takes a prefix of `records` through all private levels and adds what leaves them to `requests`, which is empty before. `first` is
+    /// scratch memory. Returns the length of the prefix, and its cycles (`None` if more than 2^64-1) without those of shared levels.
+    fn pass(
+        &mut self,
+        records: &[Record],
+        compute_budget: u64,
+        first: &mut Vec<Request>,
+        requests: &mut Vec<Request>,
+    ) -> (usize, Option<u64>) {
+        let paths = self.hierarchy.prefixes[self.core];
+        let miss = |path: Prefix| match path.private {
+            0 => 0,
+            _ => self.costs.misses[usize::from(path.table)],
+        };
+        let costs = FirstCosts {
+            hit: self.costs.hit,
+            miss: paths.map(miss),
+        };
+        let done = self.first_levels(records, costs, compute_budget, requests);
+        let mut cycles = self.count(&done, costs);
+        if paths.iter().any(Prefix::needs_second_pass) {
+            std::mem::swap(first, requests);
+            requests.clear();
+            let further = self.further_levels(first, requests);
+            cycles = cycles.and_then(|sum| sum.checked_add(further?));
+        }
+        (done.records, cycles)
+    }
+
+    /// Takes a prefix of `records` through the first levels, in the fastest form of the loop that fits the caches.
+    fn first_levels(
+        &mut self,
+        records: &[Record],
+        costs: FirstCosts,
+        compute_budget: u64,
+        requests: &mut Vec<Request>,
+    ) -> Done {
+        let pass = Pass {
+            costs,
+            compute_budget,
+            requests,
+            done: Done::default(),
+        };
+        let paths = self.hierarchy.prefixes[self.core];
+        let shifts = paths.map(|path| u32::from(path.shift));
+        let caches = self.hierarchy.caches.as_mut_slice();
+        if paths.iter().any(|path| path.private == 0) {
+            let mut caches = Some(caches);
+            let level = |path: Prefix| match (path.levels, path.private) {
+                (0, _) => AnyLevel::NoCache,
+                (_, 0) => AnyLevel::Shared {
+                    shift: u32::from(path.shift),
+                },
+                _ => AnyLevel::Private {
+                    cache: &mut caches.take().expect("one path at most")[path.cache as usize],
+                    shift: u32::from(path.shift),
+                },
+            };
+            return pass.run(paths.map(level), records);
+        }
+        let numbers = paths.map(|path| path.cache as usize);
+        let Ok([fetch, data]) = caches.get_disjoint_mut(numbers) else {
+            let (cache, [shift, _]) = (&mut caches[numbers[0]], shifts);
+            return pass.run([AnyLevel::Private { cache, shift }], records);
+        };
+        macro_rules! run_if_of_form {
+            ($ways:literal, $lru:literal) => {
+                if let (Some(fetch), Some(data)) = (fetch.packed::<$ways, $lru>(), data.packed()) {
+                    let levels = [(fetch, shifts[0]), (data, shifts[1])];
+                    let levels = levels.map(|(cache, shift)| FixedLevel { cache, shift });
+                    return pass.run(levels, records);
+                }
+            };
+        }
+        run_if_of_form!(2, false);
+        run_if_of_form!(4, false);
+        run_if_of_form!(2, true);
+        run_if_of_form!(4, true);
+        run_if_of_form!(8, true);
+        let levels = [(fetch, shifts[0]), (data, shifts[1])];
+        let levels = levels.map(|(cache, shift)| AnyLevel::Private { cache, shift });
+        pass.run(levels, records)
+    }
+
+    /// Counts what the first levels did. Returns its cycles; `None` if more than 2^64-1.
+    fn count(&mut self, done: &Done, costs: FirstCosts) -> Option<u64> {
+        let [fetches, data] = done.touches;
+        let hits = costs.hit.checked_mul(fetches + data)?;
+        let compute = done.compute.checked_add(hits)?;
+        self.tally.compute = self.tally.compute.checked_add(compute)?;
+        self.hierarchy.writebacks += done.evictions;
+        let mut cycles = compute;
+        for (index, path) in self.hierarchy.prefixes[self.core].iter().enumerate() {
+            // Lookups of a shared first level are counted when they are merged.
+            if path.private > 0 {
+                let count = &mut self.tally.task[usize::from(path.table)];
+                count.accesses += done.touches[index];
+                count.misses += done.misses[index];
+                cycles = cycles.checked_add(costs.miss[index].checked_mul(done.misses[index])?)?;
+            }
+        }
+        Some(cycles)
+    }
+
+    /// Takes the requests of the first levels (`first`) through the further private levels. Returns the cycles that these add (`None` if
+    /// more than 2^64-1), which the offsets of later records include.
+    fn further_levels(&mut self, first: &[Request], requests: &mut Vec<Request>) -> Option<u64> {
+        // Cycles added by all requests so far, and by those of records before the current one.
+        let (mut sum, mut before, mut record) = (0_u64, 0_u64, u32::MAX);
+        for request in first {
+            if request.record != record {
+                (before, record) = (sum, request.record);
+            }
+            let path = self.hierarchy.prefixes[self.core][path_index(request.kind)];
+            let mut request = Request {
+                offset: request.offset.wrapping_add(before),
+                ..*request
+            };
+            if path.needs_second_pass() {
+                let cost = self.descend(&path, &mut request, requests)?;
+                sum = sum.checked_add(cost)?;
+            }
+            if request.looks_up || request.writes_back {
+                requests.push(request);
+            }
+        }
+        Some(sum)
+    }
+
+    /// Takes a request of the first level of `path` through its further private levels, and leaves in it what goes on to shared levels. If
+    /// two lines have to be written back there, the request of the first one is added to `requests`. Returns the cycles of the misses;
+    /// `None` if more than 2^64-1.
+    fn descend(
+        &mut self,
+        path: &Prefix,
+        request: &mut Request,
+        requests: &mut Vec<Request>,
+    ) -> Option<u64> {
+        let private = usize::from(path.private);
+        let all_private = path.private == path.levels;
+        let (kind, address) = (request.kind, request.address);
+        // The dirty line that the level above has evicted.
+        let mut evicted = request.writes_back.then_some(request.victim);
+        request.writes_back = false;
+        let (mut cost, mut level) = (0_u64, 1);
+        loop {
+            if let Some(victim) = evicted {
+                let below = level..private;
+                let held = self.hierarchy.write_back(self.core, kind, below, victim);
+                if !held && !all_private {
+                    if request.writes_back {
+                        requests.push(Request {
+                            looks_up: false,
+                            ..*request
+                        });
+                    }
+                    request.writes_back = true;
+                    request.victim = victim;
+                }
+            }
+            if level == private {
+                break;
+            }
+            let stop = self.hierarchy.paths[self.core].of(kind)[level];
+            let count = &mut self.tally.task[usize::from(stop.table)];
+            count.accesses += 1;
+            let cache = &mut self.hierarchy.caches[stop.cache as usize];
+            evicted = match cache.look_up(address >> stop.shift, false) {
+                Lookup::Hit => {
+                    request.looks_up = false;
+                    break;
+                }
+                Lookup::Miss => None,
+                Lookup::MissEvicting(line) => {
+                    self.hierarchy.writebacks += 1;
+                    Some(line << stop.shift)
+                }
+            };
+            count.misses += 1;
+            cost = cost.checked_add(self.costs.misses[usize::from(stop.table)])?;
+            level += 1;
+        }
+        request.looks_up &= !all_private;
+        if !request.looks_up {
+            let path = self.hierarchy.paths[self.core].of(kind);
+            self.bound.touched(path, level, address);
+        }
+        Some(cost)
+    }
+}
