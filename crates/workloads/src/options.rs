@@ -27,6 +27,44 @@ impl Name {
     }
 }
 
+/// Gives the variants of an enumeration the names that an option takes: `ALL`, `NAMES`, `name`, `Display` and `FromStr`.
+///
+/// `named!(Cut, "cut", Row = "row", Macroblock = "macroblock" | "mb")`: `mb` is an older spelling. Errors call a value `cut`.
+macro_rules! named {
+    ($type:ident, $what:literal, $($variant:ident = $name:literal $(| $alias:literal)*),+ $(,)?) => {
+        impl $type {
+            /// All of them.
+            pub const ALL: [$type; [$($name),+].len()] = [$($type::$variant),+];
+
+            /// Their names, in the same order.
+            pub const NAMES: [$crate::options::Name; [$($name),+].len()] =
+                [$($crate::options::Name::with_aliases($name, &[$($alias),*])),+];
+
+            /// The name that the command line knows.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($type::$variant => $name,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                $crate::options::place_of(text, $what, &$type::NAMES).map(|at| $type::ALL[at])
+            }
+        }
+    };
+}
+pub(crate) use named;
+
 /// Returns the place in `names` of the one that is spelled `text`.
 ///
 /// # Errors

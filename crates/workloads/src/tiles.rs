@@ -21,12 +21,11 @@ pub(crate) mod workload;
 
 use crate::field::{LINE, REACH};
 use crate::loops::Loops;
-use crate::options::{Name, OptionSpec, Values, place_of};
+use crate::options::{OptionSpec, Values, named};
 pub use crate::pass::{NoProbe, Probe, Stretch};
 pub use crate::workload::Done;
 use std::fmt;
 use std::ops::Range;
-use std::str::FromStr;
 use tanada_runtime::{
     Cancel, GraphError, Instance, NodeId, Pool, SGroup, TGroup, Template, TemplateBuilder,
 };
@@ -40,38 +39,12 @@ pub enum Groups {
     None,
 }
 
-impl Groups {
-    /// All of them.
-    pub const ALL: [Groups; 2] = [Groups::Default, Groups::None];
-
-    /// Their names, in the same order.
-    pub const NAMES: [Name; 2] = [
-        Name::with_aliases(Groups::Default.name(), &["own"]),
-        Name::new(Groups::None.name()),
-    ];
-
-    /// The name that `--groups` knows.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Groups::Default => "default",
-            Groups::None => "none",
-        }
-    }
-}
-
-impl fmt::Display for Groups {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Groups {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        place_of(text, "grouping", &Groups::NAMES).map(|at| Groups::ALL[at])
-    }
-}
+named!(
+    Groups,
+    "grouping",
+    Default = "default" | "own",
+    None = "none",
+);
 
 /// The caches that a worker has, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

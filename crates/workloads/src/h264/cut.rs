@@ -1,8 +1,6 @@
 //! How reconstruction is cut into tasks.
 
-use crate::options::{Name, place_of};
-use std::fmt;
-use std::str::FromStr;
+use crate::options::named;
 
 /// How the reconstruction of a picture is cut into tasks.
 ///
@@ -31,28 +29,16 @@ const SHORTEST: u32 = 8;
 /// The same, at most: 2,048 luma samples across, some 20 us.
 const LONGEST: u32 = 128;
 
+named!(
+    Cut,
+    "cut",
+    Default = "default" | "own",
+    Row = "row",
+    Macroblock = "macroblock" | "mb",
+    Paper = "paper",
+);
+
 impl Cut {
-    /// All cuts.
-    pub const ALL: [Cut; 4] = [Cut::Default, Cut::Row, Cut::Macroblock, Cut::Paper];
-
-    /// Their names, in the same order.
-    pub const NAMES: [Name; 4] = [
-        Name::with_aliases(Cut::Default.name(), &["own"]),
-        Name::new(Cut::Row.name()),
-        Name::with_aliases(Cut::Macroblock.name(), &["mb"]),
-        Name::new(Cut::Paper.name()),
-    ];
-
-    /// The name that `--cut` knows.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Cut::Paper => "paper",
-            Cut::Macroblock => "macroblock",
-            Cut::Row => "row",
-            Cut::Default => "default",
-        }
-    }
-
     /// Macroblocks of a unit, in a picture `width` macroblocks wide on `workers` workers.
     pub(super) fn unit(self, width: u32, workers: u16) -> u32 {
         match self {
@@ -83,52 +69,12 @@ pub enum Dependencies {
     Fixed,
 }
 
-impl Dependencies {
-    /// Both.
-    pub const ALL: [Dependencies; 2] = [Dependencies::Needed, Dependencies::Fixed];
-
-    /// Their names, in the same order.
-    pub const NAMES: [Name; 2] = [
-        Name::new(Dependencies::Needed.name()),
-        Name::new(Dependencies::Fixed.name()),
-    ];
-
-    /// The name that `--dependencies` knows.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Dependencies::Needed => "needed",
-            Dependencies::Fixed => "fixed",
-        }
-    }
-}
-
-impl fmt::Display for Dependencies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Dependencies {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        place_of(text, "kind of dependencies", &Dependencies::NAMES).map(|at| Dependencies::ALL[at])
-    }
-}
-
-impl fmt::Display for Cut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Cut {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        place_of(text, "cut", &Cut::NAMES).map(|at| Cut::ALL[at])
-    }
-}
+named!(
+    Dependencies,
+    "kind of dependencies",
+    Needed = "needed",
+    Fixed = "fixed",
+);
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,6 @@
 //! How reconstruction tasks are put into temporal and spatial groups.
 
-use crate::options::{Name, place_of};
-use std::fmt;
-use std::str::FromStr;
+use crate::options::named;
 use tanada_h264::Stage;
 use tanada_runtime::{SGroup, TGroup};
 
@@ -37,35 +35,18 @@ pub(crate) struct Place {
 /// Rows of a T group of pattern A.
 const ROWS: u32 = 2;
 
-impl Groups {
-    /// All patterns.
-    pub const ALL: [Groups; 4] = [
-        Groups::Default,
-        Groups::ToshibaA,
-        Groups::ToshibaB,
-        Groups::None,
-    ];
+named!(
+    Groups,
+    "grouping",
+    Default = "default" | "own",
+    ToshibaA = "toshiba-a" | "a",
+    ToshibaB = "toshiba-b" | "b",
+    None = "none",
+);
 
+impl Groups {
     /// Those that recordings carry by name.
     pub const RECORDED: [Groups; 3] = [Groups::ToshibaA, Groups::ToshibaB, Groups::Default];
-
-    /// Their names, in the order of [`Groups::ALL`].
-    pub const NAMES: [Name; 4] = [
-        Name::with_aliases(Groups::Default.name(), &["own"]),
-        Name::with_aliases(Groups::ToshibaA.name(), &["a"]),
-        Name::with_aliases(Groups::ToshibaB.name(), &["b"]),
-        Name::new(Groups::None.name()),
-    ];
-
-    /// The name that `--groups` knows.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Groups::ToshibaA => "toshiba-a",
-            Groups::ToshibaB => "toshiba-b",
-            Groups::Default => "default",
-            Groups::None => "none",
-        }
-    }
 
     /// The groups of a reconstruction task.
     pub(crate) fn of(self, place: Place) -> (TGroup, SGroup) {
@@ -108,20 +89,6 @@ const SERIAL: u32 = 1 << 31;
 /// more in the others), when the old groups are long empty.
 fn number(picture: u64, groups: u32, which: u32) -> TGroup {
     TGroup(1 + ((picture * u64::from(groups) + u64::from(which)) % u64::from(SERIAL - 1)) as u32)
-}
-
-impl fmt::Display for Groups {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Groups {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        place_of(text, "grouping", &Groups::NAMES).map(|at| Groups::ALL[at])
-    }
 }
 
 #[cfg(test)]
