@@ -36,6 +36,9 @@ const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance";
 /// Without it `rustix` makes system calls by inline assembly, which cannot be interpreted.
 const RUSTFLAGS: &str = "--cfg rustix_use_libc";
 
+/// Cases of each property test: an interpreter is a thousand times slower.
+const CASES: &str = "8";
+
 pub(super) fn step(runner: &Runner) -> Outcome {
     match parts(runner) {
         Ok(()) => Outcome::Passed,
@@ -68,7 +71,11 @@ fn parts(runner: &Runner) -> Result<(), Outcome> {
         "{FLAGS} -Zmiri-many-seeds=0..{}",
         SEEDS[usize::from(runner.full)]
     );
-    let environment = [("MIRIFLAGS", seeds.as_str()), ("RUSTFLAGS", RUSTFLAGS)];
+    let environment = [
+        ("MIRIFLAGS", seeds.as_str()),
+        ("RUSTFLAGS", RUSTFLAGS),
+        ("PROPTEST_CASES", CASES),
+    ];
     for (program, file) in PROGRAMS {
         if !runner.has_file(file) {
             return Err(Outcome::Skipped(format!("there is no {file}")));

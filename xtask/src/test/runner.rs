@@ -14,57 +14,6 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// A command line, its environment and its time limit, as data of the table of steps.
-#[derive(Clone, Copy)]
-pub(super) struct Command {
-    program: &'static [&'static str],
-    arguments: &'static [&'static str],
-    environment: [Option<(&'static str, &'static str)>; 2],
-    minutes: u64,
-    /// Start of a path; the command is run only if a file of the workspace has it.
-    pub(super) condition: Option<&'static str>,
-}
-
-impl Command {
-    pub(super) const fn new(program: &'static [&'static str]) -> Command {
-        Command {
-            program,
-            arguments: &[],
-            environment: [None; 2],
-            minutes: 5,
-            condition: None,
-        }
-    }
-
-    pub(super) const fn args(self, arguments: &'static [&'static str]) -> Command {
-        Command { arguments, ..self }
-    }
-
-    /// Sets a variable of the environment; at most two.
-    pub(super) const fn env(self, name: &'static str, value: &'static str) -> Command {
-        let environment = match self.environment {
-            [None, _] => [Some((name, value)), None],
-            [first, _] => [first, Some((name, value))],
-        };
-        Command {
-            environment,
-            ..self
-        }
-    }
-
-    /// The longest that it may run (`--full`: twelve times as long).
-    pub(super) const fn minutes(self, minutes: u64) -> Command {
-        Command { minutes, ..self }
-    }
-
-    pub(super) const fn when(self, prefix: &'static str) -> Command {
-        Command {
-            condition: Some(prefix),
-            ..self
-        }
-    }
-}
-
 /// How a command ended.
 pub(super) struct Ending {
     pub(super) success: bool,
@@ -141,23 +90,6 @@ impl Runner {
         entries
             .into_iter()
             .any(|entry| entry.file_name().to_string_lossy().starts_with(start))
-    }
-
-    /// Runs a command of the table.
-    pub(super) fn run(&self, command: &Command) -> Ending {
-        let words: Vec<&str> = command
-            .program
-            .iter()
-            .chain(command.arguments)
-            .copied()
-            .collect();
-        let environment: Vec<(&str, &str)> =
-            command.environment.iter().flatten().copied().collect();
-        self.run_words(
-            &words,
-            &environment,
-            Duration::from_secs(60 * command.minutes),
-        )
     }
 
     /// Runs a program with its arguments in the root of the workspace.

@@ -6,161 +6,63 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 
 use super::{Kind, Package, Report, Workspace};
 
-/// What a crate may depend on.
-struct Allowed {
-    package: &'static str,
-    normal: &'static [&'static str],
-    /// On top of `normal`, for its tests only.
-    dev: &'static [&'static str],
-}
-
-const fn allowed(
-    package: &'static str,
-    normal: &'static [&'static str],
-    dev: &'static [&'static str],
-) -> Allowed {
-    Allowed {
-        package,
-        normal,
-        dev,
-    }
-}
+/// A crate, what it may depend on, and what its tests may depend on besides; names without `tanada-`, separated by spaces.
+type Allowed = (&'static str, &'static str, &'static str);
 
 /// Stands for every crate of the workspace.
-const EVERYTHING: &[&str] = &["*"];
+const EVERYTHING: &str = "*";
 
 /// Helpers of tests, which depend on nothing: the tests of every crate may use them.
-const TESTING: &str = "tanada-testing";
+const TESTING: &str = "testing";
 
 /// The arrows of ARCHITECTURE.md, Code map, and those of crates that are to come; a crate that is not here is allowed nothing and has to be
 /// added.
 ///
-/// The right column is for tests: they may look further, but never from `topology`, `queues` or `policy` up to an engine.
+/// Tests may look further, but never from `topology`, `queues` or `policy` up to an engine.
 const TABLE: &[Allowed] = &[
-    allowed(TESTING, &[], &[]),
-    allowed("tanada-topology", &[], &[]),
-    allowed("tanada-trace", &[], &[]),
-    allowed("tanada-report", &[], &["tanada-topology"]),
-    allowed("tanada-h264", &[], &[]),
-    allowed("tanada-queues", &["tanada-topology"], &[]),
-    allowed(
-        "tanada-policy",
-        &["tanada-topology", "tanada-queues"],
-        &["tanada-report"],
-    ),
+    (TESTING, "", ""),
+    ("topology", "", ""),
+    ("trace", "", ""),
+    ("report", "", "topology"),
+    ("h264", "", ""),
+    ("queues", "topology", ""),
+    ("policy", "topology queues", "report"),
     // The scheduling laws that both engines pass (ARCHITECTURE.md, Code map): a crate for tests, which no other may need to run.
-    allowed(
-        "tanada-laws",
-        &["tanada-policy", "tanada-queues", "tanada-topology"],
-        &[],
-    ),
-    allowed(
-        "tanada-runtime",
-        &[
-            "tanada-policy",
-            "tanada-queues",
-            "tanada-topology",
-            "tanada-report",
-        ],
-        &["tanada-laws", "tanada-h264"],
-    ),
-    allowed(
-        "tanada-sim",
-        &[
-            "tanada-policy",
-            "tanada-topology",
-            "tanada-trace",
-            "tanada-report",
-        ],
-        &["tanada-laws", "tanada-workloads"],
-    ),
+    ("laws", "policy queues topology", ""),
+    ("runtime", "policy queues topology report", "laws h264"),
+    ("sim", "policy topology trace report", "laws workloads"),
     // What a workload needs of policies, topology and reports comes through the runtime.
-    allowed(
-        "tanada-workloads",
-        &["tanada-runtime", "tanada-trace", "tanada-h264"],
-        &["tanada-policy", "tanada-topology", "tanada-report"],
-    ),
-    // One harness for the command line, reproductions of papers and users' own comparisons.
-    allowed(
-        "tanada-harness",
-        &[
-            "tanada-policy",
-            "tanada-report",
-            "tanada-runtime",
-            "tanada-sim",
-            "tanada-topology",
-            "tanada-trace",
-            "tanada-workloads",
-        ],
-        &[],
-    ),
-    allowed(
-        "tanada-papers",
-        &[
-            "tanada-harness",
-            "tanada-policy",
-            "tanada-report",
-            "tanada-runtime",
-            "tanada-sim",
-            "tanada-trace",
-            "tanada-workloads",
-        ],
-        &[],
-    ),
+    ("workloads", "runtime trace h264", "policy topology report"),
     // Random graphs on real threads for hours, also under sanitizers: as few other crates as possible.
-    allowed(
-        "tanada-soak",
-        &["tanada-policy", "tanada-runtime", "tanada-workloads"],
-        &[],
-    ),
+    ("soak", "policy runtime workloads", ""),
     // Runs every workload on every engine and compares. It names both engines, and what they and the workloads stand on.
-    allowed(
-        "tanada-harness",
-        &[
-            "tanada-runtime",
-            "tanada-sim",
-            "tanada-workloads",
-            "tanada-report",
-            "tanada-h264",
-            "tanada-policy",
-            "tanada-topology",
-            "tanada-trace",
-        ],
-        &[],
+    (
+        "harness",
+        "runtime sim workloads report h264 policy topology trace",
+        "",
     ),
     // A reproduction of a paper stands on the harness, and may name whatever the harness names.
-    allowed(
-        "tanada-papers",
-        &[
-            "tanada-harness",
-            "tanada-runtime",
-            "tanada-sim",
-            "tanada-workloads",
-            "tanada-report",
-            "tanada-h264",
-            "tanada-policy",
-            "tanada-topology",
-            "tanada-trace",
-        ],
-        &[],
+    (
+        "papers",
+        "harness runtime sim workloads report h264 policy topology trace",
+        "",
     ),
-    allowed("tanada", EVERYTHING, EVERYTHING),
-    allowed("tanada-examples", EVERYTHING, EVERYTHING),
-    allowed("tanada-openmp", &["tanada-runtime"], &[]),
-    allowed("tanada-capi", &["tanada-runtime"], &[]),
-    allowed("tanada-python", &["tanada-runtime"], &[]),
-    allowed(
-        "peers",
-        &[
-            "tanada-harness",
-            "tanada-runtime",
-            "tanada-workloads",
-            "tanada-sim",
-        ],
-        &[],
-    ),
-    allowed("xtask", &[], &[]),
+    ("cli", EVERYTHING, EVERYTHING),
+    ("examples", EVERYTHING, EVERYTHING),
+    ("openmp", "runtime", ""),
+    ("capi", "runtime", ""),
+    ("python", "runtime", ""),
+    ("peers", "harness runtime workloads sim", ""),
+    ("xtask", "", ""),
 ];
+
+/// A crate's name in the table.
+pub(super) fn short(package: &str) -> &str {
+    match package {
+        "tanada" => "cli",
+        name => name.strip_prefix("tanada-").unwrap_or(name),
+    }
+}
 
 /// Examples stand for users' programs, which may use whatever they like.
 const EXAMPLES: &str = "examples/";
@@ -178,7 +80,8 @@ pub(super) fn dependencies(workspace: &Workspace, report: &mut Report) {
         .filter(|package| !package.folder.starts_with(EXAMPLES))
     {
         let manifest = format!("{}/Cargo.toml", package.folder);
-        let Some(allowed) = TABLE.iter().find(|allowed| allowed.package == package.name) else {
+        let row = TABLE.iter().find(|row| row.0 == short(&package.name));
+        let Some((_, normal, test)) = row else {
             report.found(
                 &manifest,
                 0,
@@ -189,12 +92,14 @@ pub(super) fn dependencies(workspace: &Workspace, report: &mut Report) {
             );
             continue;
         };
-        let permits = |list: &[&str], name: &str| list == EVERYTHING || list.contains(&name);
+        let permits = |list: &str, name: &str| {
+            list == EVERYTHING || list.split(' ').any(|allowed| allowed == short(name))
+        };
         for name in package
             .normal
             .iter()
             .filter(ours)
-            .filter(|name| !permits(allowed.normal, name))
+            .filter(|name| !permits(normal, name))
         {
             report.found(
                 &manifest,
@@ -209,9 +114,8 @@ pub(super) fn dependencies(workspace: &Workspace, report: &mut Report) {
             .dev
             .iter()
             .filter(ours)
-            .filter(|name| **name != package.name && *name != TESTING);
-        for name in dev.filter(|name| !permits(allowed.normal, name) && !permits(allowed.dev, name))
-        {
+            .filter(|name| **name != package.name && short(name) != TESTING);
+        for name in dev.filter(|name| !permits(normal, name) && !permits(test, name)) {
             report.found(
                 &manifest,
                 0,
@@ -335,18 +239,13 @@ mod tests {
 
     #[test]
     fn the_table_names_crates_once_and_knows_those_that_it_names() {
-        let names: Vec<&str> = TABLE.iter().map(|allowed| allowed.package).collect();
-        for (i, allowed) in TABLE.iter().enumerate() {
-            assert!(
-                !names[..i].contains(&allowed.package),
-                "{} stands there twice",
-                allowed.package
-            );
-            for name in allowed.normal.iter().chain(allowed.dev) {
+        let names: Vec<&str> = TABLE.iter().map(|row| row.0).collect();
+        for (i, (name, normal, test)) in TABLE.iter().enumerate() {
+            assert!(!names[..i].contains(name), "{name} stands there twice");
+            for other in normal.split(' ').chain(test.split(' ')) {
                 assert!(
-                    *name == "*" || names.contains(name),
-                    "{} may depend on {name}, which is no crate",
-                    allowed.package
+                    ["", EVERYTHING].contains(&other) || names.contains(&other),
+                    "{name} may depend on {other}, which is no crate"
                 );
             }
         }

@@ -250,6 +250,9 @@ docs/a.md:6: the link `gone.md` leads nowhere";
             ("# Changelog\n", "no release"),
             ("# Changelog\n## 0.1\n", "CHANGELOG.md:2: `0.1` is neither"),
             ("# Changelog\n## [0.1.0] - 31.1.2026\n", "is neither"),
+            ("# Changelog\n## [0.1.x] - 2026-01-31\n", "is neither"),
+            ("# Changelog\n## [0.1] - 2026-01-31\n", "is neither"),
+            ("# Changelog\n## [0.1.0] - 2026-1-31\n", "is neither"),
             (
                 "# Changelog\n## [Unreleased]\n### New\n",
                 "`New` is none of",

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::crates::short;
 use super::{Kind, Report, Workspace};
 
 /// The document that holds the tables.
@@ -123,13 +124,6 @@ fn dependencies(workspace: &Workspace, old: &str) -> String {
         let _ = writeln!(table, "| `{name}` | {} | {why} |", users.join(", "));
     }
     table
-}
-
-fn short(name: &str) -> &str {
-    match name {
-        "tanada" => "cli",
-        name => name.strip_prefix("tanada-").unwrap_or(name),
-    }
 }
 
 #[cfg(test)]
