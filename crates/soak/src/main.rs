@@ -1,7 +1,7 @@
 //! Runs random task graphs on random pools for as long as wanted, and checks every task of them.
 //!
-//! A case (its pools, workers, policies, graphs, panics, cancellations) is a function of its seed. The interleaving of its threads is not, so
-//! it may take several runs of the same seed until a finding comes again (`--repeat`).
+//! A case (its pools, workers, policies, graphs, panics, cancellations) is a function of its seed. The interleaving of its threads is not,
+//! so it may take several runs of the same seed until a finding comes again (`--repeat`).
 
 #![deny(unsafe_code)]
 

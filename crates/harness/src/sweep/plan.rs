@@ -1,4 +1,5 @@
-//! The runs of a sweep: every trace with all groups on all machines with all settings and numbers of cores under all policies with all seeds.
+//! The runs of a sweep: every trace with all groups on all machines with all settings and numbers of cores under all policies with all
+//! seeds.
 
 use std::fs::File;
 use std::io::Read as _;

@@ -20,7 +20,8 @@ pub(crate) struct Summary {
     pub(crate) board_fps_gain_a: f64,
     /// The same of B (published: 49.73).
     pub(crate) board_fps_gain_b: f64,
-    /// Share of pairs of cells in the same order, 0 to 1: pairs of one stream and policy whose published gains differ by more than 5 points.
+    /// Share of pairs of cells in the same order, 0 to 1: pairs of one stream and policy whose published gains differ by more than 5
+    /// points.
     pub(crate) rank_agreement: Option<f64>,
     /// Mean error of the gains in rows that nothing was calibrated on; null if none of their streams is there.
     pub(crate) mean_abs_error_gain: Option<f64>,

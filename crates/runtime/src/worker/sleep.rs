@@ -50,8 +50,8 @@ pub struct Sleep {
     asleep: Box<[AtomicU64]>,
     searching: AtomicUsize,
     threads: Box<[Parker]>,
-    /// Number of calls of [`Sleep::doze`] that did not sleep because `may_have` returned true. Many of them while no worker runs a task mean
-    /// that the policy has lost tasks.
+    /// Number of calls of [`Sleep::doze`] that did not sleep because `may_have` returned true. Many of them while no worker runs a task
+    /// mean that the policy has lost tasks.
     vain: AtomicU64,
     closing: AtomicBool,
 }

@@ -8,8 +8,8 @@
 //! - (sum of all least times + sum over levels of unavoidable misses x miss_cycles) / cores, rounded up; nor before
 //! - the critical path: the largest sum of least times along a chain of dependencies.
 //!
-//! The bound is the larger of the two. It is a function of trace and machine. It is computed while a policy runs, which saves a second pass:
-//! a touch can be the first of its line only if it misses the level and the next deeper ones of the same line length and kind. (Of an
+//! The bound is the larger of the two. It is a function of trace and machine. It is computed while a policy runs, which saves a second
+//! pass: a touch can be the first of its line only if it misses the level and the next deeper ones of the same line length and kind. (Of an
 //! instruction or data cache behind a unified one no miss is unavoidable: the order decides which lines the unified one already holds.)
 //!
 //! Memory: 8 bytes a task, and for each level 1 bit a line in blocks of 64 neighbours, in a table of at most [`MOST_BLOCKS`] of them. A
@@ -103,8 +103,8 @@ pub(crate) struct Bound {
     longest: u64,
     work: u128,
     met: Vec<Met>,
-    /// Of each table: whether it is an instruction or data cache behind a unified one, which may hold a line that an access of the other kind
-    /// brought.
+    /// Of each table: whether it is an instruction or data cache behind a unified one, which may hold a line that an access of the other
+    /// kind brought.
     sheltered: Vec<bool>,
 }
 

@@ -1,7 +1,7 @@
 //! Early detection of a clock overflow that no schedule avoids.
 //!
-//! A record may touch 2^32 lines, so the simulation of a trace whose clock must pass 2^64-1 could take minutes before it fails. A run that has
-//! spent a fraction of a second in long records therefore adds up the least cycles of all tasks, once. If they pass 2^64-1 along a
+//! A record may touch 2^32 lines, so the simulation of a trace whose clock must pass 2^64-1 could take minutes before it fails. A run that
+//! has spent a fraction of a second in long records therefore adds up the least cycles of all tasks, once. If they pass 2^64-1 along a
 //! chain of dependencies, or 2^64-1 times the number of cores in sum, every schedule overflows.
 
 use super::least::Least;

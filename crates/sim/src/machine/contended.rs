@@ -1,5 +1,5 @@
-//! The keys of a machine file that only the contended model has: of shared `[[cache]]` tables, `[memory]`, `[scheduler]`, `[policy.NAME]` and
-//! `[background.NAME]`. `models/contended/RULES.md` defines them.
+//! The keys of a machine file that only the contended model has: of shared `[[cache]]` tables, `[memory]`, `[scheduler]`, `[policy.NAME]`
+//! and `[background.NAME]`. `models/contended/RULES.md` defines them.
 
 use crate::machine::Cycle;
 use crate::machine::{MachineError, Section};

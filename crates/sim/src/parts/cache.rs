@@ -4,8 +4,8 @@
 //! happens to a dirty victim and which other caches hold the line is decided in `hierarchy.rs` and by models.
 //!
 //! Rules: the set of a line is its number mod the number of sets. A fill takes a free way of the set, or else the victim: FIFO the line
-//! that was filled first, LRU the line that was used least recently, random the line in a random way. Marking a line dirty does not count as
-//! a use. Removing a line frees its way. With random replacement a fill takes the free way of the lowest number.
+//! that was filled first, LRU the line that was used least recently, random the line in a random way. Marking a line dirty does not count
+//! as a use. Removing a line frees its way. With random replacement a fill takes the free way of the lowest number.
 //!
 //! Cost: linear in the number of ways. Memory: 8 bytes a line (16 with lines of less than 4 bytes, whose numbers need all 64 bits).
 

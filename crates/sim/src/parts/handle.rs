@@ -4,8 +4,8 @@ use tanada_policy::Ready;
 
 /// The word for the task of this index, whose dependency count is zero.
 ///
-/// Private to the crate and called in one place, [`Dispatching::becomes_ready`](crate::parts::dispatching::Dispatching), where a count reaches
-/// zero or began with it.
+/// Private to the crate and called in one place, [`Dispatching::becomes_ready`](crate::parts::dispatching::Dispatching), where a count
+/// reaches zero or began with it.
 pub(crate) fn ready(task: u32, digest: u16) -> Ready {
     // SAFETY: the handle is an index into a table: nothing is dereferenced through it. It names a task of this engine that is ready, and
     // only one word is made for it, since its dependency count reaches zero once. That each comes back once is the policy's duty, which

@@ -171,8 +171,8 @@ impl Hierarchy {
         }
     }
 
-    /// Looks a touch up in the levels of its path from number `from` on; those before have missed. Returns the number of levels of the whole
-    /// path that missed. `counts` has one entry for each `[[cache]]` table.
+    /// Looks a touch up in the levels of its path from number `from` on; those before have missed. Returns the number of levels of the
+    /// whole path that missed. `counts` has one entry for each `[[cache]]` table.
     #[inline]
     pub(crate) fn touch(
         &mut self,

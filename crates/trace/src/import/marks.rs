@@ -1,7 +1,7 @@
 //! Turning marks into tasks and dependencies.
 //!
-//! The native engine writes marks when it runs on Valgrind (`crates/runtime/src/marks/mod.rs` lists them). A task of the program may wait in
-//! its middle, for a graph that it runs itself; a task of a trace may not. Therefore:
+//! The native engine writes marks when it runs on Valgrind (`crates/runtime/src/marks/mod.rs` lists them). A task of the program may wait
+//! in its middle, for a graph that it runs itself; a task of a trace may not. Therefore:
 //!
 //! - A task that waits for a graph of its own is cut there into *parts*. The part after the wait depends on the part before it and on the
 //!   last tasks of that graph. All parts have the same name, groups and hints; later ones also have `h:part=2` and so on.

@@ -30,7 +30,8 @@ pub(crate) struct Rest {
     pub(crate) line: u64,
     /// Number of lines left.
     pub(crate) left: u64,
-    /// The next line is known to miss the first cache. This stays true, since other cores may remove lines from the cache but never fill any.
+    /// The next line is known to miss the first cache. This stays true, since other cores may remove lines from the cache but never fill
+    /// any.
     pub(crate) misses: bool,
 }
 

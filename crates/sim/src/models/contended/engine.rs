@@ -158,7 +158,8 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         Ok(ended)
     }
 
-    /// The inner loop: executes until the next step is due after `last`, or the task ends. Returns whether it ends, at `last` at the latest.
+    /// The inner loop: executes until the next step is due after `last`, or the task ends. Returns whether it ends, at `last` at the
+    /// latest.
     fn advance(&mut self, index: usize, last: Cycle) -> Result<bool, SimError> {
         loop {
             if self.cores[index].rest.left > 0 && !self.touch_rest(index, last)? {

@@ -127,7 +127,8 @@ impl Window {
         mut levels: PrivateLevels<'_>,
     ) -> usize {
         self.clear();
-        // Computation may take what is left if every lookup misses everywhere. If lookups alone may take too long, the window is one record.
+        // Computation may take what is left if every lookup misses everywhere. If lookups alone may take too long, the window is one
+        // record.
         let lookups = (records.len() as u64).saturating_mul(PIECE);
         let (records, budget) = match left.checked_sub(levels.costs.most.saturating_mul(lookups)) {
             Some(budget) => (records, budget),
