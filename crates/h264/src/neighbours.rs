@@ -227,9 +227,11 @@ mod tests {
                 .wrapping_add(1);
             (state >> 33) as usize % n
         };
+        // One set for all pictures, so that what `reset` leaves behind shows.
+        let mut set = Brought::default();
         for _ in 0..200 {
             let count = 1 + random(300);
-            let (mut set, mut slow) = (Brought::default(), vec![false; count]);
+            let mut slow = vec![false; count];
             set.reset(count);
             for _ in 0..5 {
                 let first = random(count);
