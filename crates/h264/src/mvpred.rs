@@ -152,6 +152,11 @@ mod tests {
             Mv { x: 5, y: -3 }
         );
         assert_eq!(median_prediction(2, a, b, c), Mv { x: 3, y: 4 });
+        // The only neighbour with the same reference picture is taken as it is.
+        let other = |n: Neighbour| Neighbour { reference: 7, ..n };
+        assert_eq!(median_prediction(0, a, other(b), other(c)), a.mv);
+        assert_eq!(median_prediction(0, other(a), b, other(c)), b.mv);
+        assert_eq!(median_prediction(0, other(a), other(b), c), c.mv);
         let gone = Neighbour::UNAVAILABLE;
         assert_eq!(median_prediction(3, a, gone, gone), a.mv);
         assert_eq!(median_prediction(0, gone, b, gone), b.mv);

@@ -309,6 +309,7 @@ impl<T> Drop for Write<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
     fn disjoint_rectangles_are_written_at_once() {
@@ -355,24 +356,64 @@ mod tests {
         assert_eq!(plane.read(4, 0, 8, 4).chunk::<6>(1, 2), &[0, 7, 7, 7, 7, 0]);
     }
 
+    /// Whether `access` panics with `message`. The plane has rows beyond the rectangle of the guard, so an access that is not refused would
+    /// stay inside of the plane.
+    fn is_refused(access: impl FnOnce(&Shared<u8>), message: &str) -> bool {
+        let plane = Shared::<u8>::new(16, 8);
+        let result = catch_unwind(AssertUnwindSafe(|| access(&plane)));
+        result.is_err_and(|panic| {
+            let literal = panic.downcast_ref::<&str>().copied();
+            let text = literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            text.is_some_and(|text| text.contains(message))
+        })
+    }
+
     #[test]
-    #[should_panic(expected = "outside of the rectangle")]
+    fn rows_outside_of_the_rectangle_are_refused() {
+        const MESSAGE: &str = "assertion failed";
+        assert!(is_refused(
+            |plane| _ = plane.read(4, 0, 8, 4).row(4),
+            MESSAGE
+        ));
+        assert!(is_refused(
+            |plane| _ = plane.write(4, 0, 8, 4).row(4),
+            MESSAGE
+        ));
+        assert!(!is_refused(|plane| _ = plane.read(4, 0, 8, 4).row(3), ""));
+        assert!(!is_refused(|plane| _ = plane.write(4, 0, 8, 4).row(3), ""));
+    }
+
+    #[test]
     fn chunks_outside_of_the_rectangle_are_refused() {
-        let plane = Shared::<u8>::new(16, 4);
-        let _ = plane.read(4, 0, 8, 4).chunk::<6>(3, 2);
+        const MESSAGE: &str = "outside of the rectangle";
+        let chunk = |x, y| move |plane: &Shared<u8>| _ = plane.read(4, 0, 8, 4).chunk::<6>(x, y);
+        assert!(!is_refused(chunk(2, 3), ""));
+        assert!(is_refused(chunk(3, 3), MESSAGE), "right of it");
+        assert!(is_refused(chunk(2, 4), MESSAGE), "below it");
+        let wide = |plane: &Shared<u8>| _ = plane.read(4, 0, 8, 4).chunk::<9>(0, 0);
+        assert!(is_refused(wide, MESSAGE), "wider than it");
     }
 
     #[test]
-    #[should_panic(expected = "assertion failed")]
     fn parts_outside_of_the_rectangle_are_refused() {
-        let plane = Shared::<u8>::new(16, 4);
-        let _ = plane.write(4, 0, 8, 4).part(3, 2, 2, 3);
+        const MESSAGE: &str = "assertion failed";
+        let part =
+            |x, y, w, h| move |plane: &Shared<u8>| _ = plane.write(4, 0, 8, 4).part(x, y, w, h);
+        assert!(!is_refused(part(6, 2, 2, 2), ""));
+        assert!(is_refused(part(7, 2, 2, 2), MESSAGE), "right of it");
+        assert!(is_refused(part(6, 3, 2, 2), MESSAGE), "below it");
+        assert!(is_refused(part(0, 0, 9, 1), MESSAGE), "wider than it");
+        assert!(is_refused(part(0, 0, 1, 5), MESSAGE), "higher than it");
     }
 
     #[test]
-    #[should_panic(expected = "outside of the rectangle")]
     fn rows_outside_of_a_part_are_refused() {
-        let plane = Shared::<u8>::new(16, 4);
-        let _ = plane.write(4, 0, 8, 4).part(3, 1, 2, 2).row::<2>(2);
+        const MESSAGE: &str = "outside of the rectangle";
+        let two =
+            |y| move |plane: &Shared<u8>| _ = plane.write(4, 0, 8, 4).part(3, 1, 2, 2).row::<2>(y);
+        assert!(!is_refused(two(1), ""));
+        assert!(is_refused(two(2), MESSAGE), "below it");
+        let three = |plane: &Shared<u8>| _ = plane.write(4, 0, 8, 4).part(3, 1, 2, 2).row::<3>(0);
+        assert!(is_refused(three, MESSAGE), "wider than it");
     }
 }

@@ -178,6 +178,13 @@ fn hybrid_by_capacity_and_by_intel_list() {
         fake.cpu_file(cpu, "cpu_capacity", if cpu < 4 { 1024 } else { 600 })
     });
     assert_eq!(by_capacity.text(), expected);
+    let partly = (0..7).fold(fake.clone(), |fake, cpu| {
+        fake.cpu_file(cpu, "cpu_capacity", if cpu < 4 { 1024 } else { 600 })
+    });
+    assert!(
+        !partly.text().contains("kind"),
+        "a core without a capacity has no known kind"
+    );
     let only_efficient = fake.file("sys/devices/cpu_atom/cpus", "0-7");
     assert!(
         !only_efficient.text().contains("kind"),

@@ -15,6 +15,7 @@ const MEANINGS: &[(&str, &str)] = &[
         "package:2 numa:1 l3:1 core:4 pu:2 l3.size=32M",
         "package:2 numa:1 l3:1(size=32M) core:4 pu:2",
     ),
+    ("l2:1 core:2 l2.size=1M", "l2:1(size=1M) core:2"),
     (
         "l2.size=1M package:1 core:2 pu:2",
         "package:1 l2:2(size=1M) core:1 pu:2",
