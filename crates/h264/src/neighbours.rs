@@ -228,14 +228,10 @@ mod tests {
             (state >> 33) as usize % n
         };
         // One set for all pictures, so that what `reset` leaves behind shows.
-        let mut set = Brought::default();
+        let mut set = MacroblockSet::default();
         for _ in 0..200 {
             let count = 1 + random(300);
-<<<<<<< HEAD
-            let (mut set, mut slow) = (MacroblockSet::default(), vec![false; count]);
-=======
             let mut slow = vec![false; count];
->>>>>>> tests
             set.reset(count);
             for _ in 0..5 {
                 let first = random(count);
