@@ -112,8 +112,10 @@ fn system(runner: &Runner) -> Vec<&'static SystemTool> {
     if !missing.is_empty() && debian && rustix::process::geteuid().is_root() {
         let limit = Duration::from_secs(600);
         let quiet = [("DEBIAN_FRONTEND", "noninteractive")];
-        runner.run_words(&["apt-get", "update"], &quiet, limit);
-        let mut words = vec!["apt-get", "install", "--yes", "--no-install-recommends"];
+        // Another program may be installing something at the moment.
+        let apt = ["apt-get", "-o", "DPkg::Lock::Timeout=300"];
+        runner.run_words(&[&apt[..], &["update"]].concat(), &quiet, limit);
+        let mut words = [&apt[..], &["install", "--yes", "--no-install-recommends"]].concat();
         words.extend(missing.iter().map(|tool| tool.package));
         runner.run_words(&words, &quiet, limit);
         missing.retain(|tool| !present(tool));
