@@ -48,8 +48,8 @@ const fn quick(name: &'static str, about: &'static str, action: Action) -> Step 
 /// which debug assertions change) and the soak. The command line has no unsafe code and relies on no memory order of its own, so the
 /// default run does not repeat its tests in `release`; `--full` does.
 ///
-/// loom and shuttle name a target: `RUSTFLAGS` then hold for neither procedural macros nor build scripts, so that those of the ordinary build
-/// are used again.
+/// loom and shuttle name a target: `RUSTFLAGS` then hold for neither procedural macros nor build scripts, so that those of the ordinary
+/// build are used again.
 pub(super) const STEPS: &[Step] = &[
     quick(
         "tools",

@@ -113,9 +113,13 @@ fn system(runner: &Runner) -> Vec<&'static SystemTool> {
         let limit = Duration::from_secs(600);
         let quiet = [("DEBIAN_FRONTEND", "noninteractive")];
         runner.run_words(&["apt-get", "update"], &quiet, limit);
-        let mut words = vec!["apt-get", "install", "--yes", "--no-install-recommends"];
+        // Another program may be installing packages.
+        let mut words = vec!["apt-get", "-o", "DPkg::Lock::Timeout=120"];
+        words.extend(["install", "--yes", "--no-install-recommends"]);
         words.extend(missing.iter().map(|tool| tool.package));
-        runner.run_words(&words, &quiet, limit);
+        let install = runner.run_words(&words, &quiet, limit);
+        let errors = install.output.lines().filter(|line| line.starts_with("E:"));
+        errors.for_each(|line| println!("apt-get: {line}"));
         missing.retain(|tool| !present(tool));
     }
     missing
