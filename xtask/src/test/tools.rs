@@ -112,12 +112,14 @@ fn system(runner: &Runner) -> Vec<&'static SystemTool> {
     if !missing.is_empty() && debian && rustix::process::geteuid().is_root() {
         let limit = Duration::from_secs(600);
         let quiet = [("DEBIAN_FRONTEND", "noninteractive")];
-        // Another program may be installing something at the moment.
-        let apt = ["apt-get", "-o", "DPkg::Lock::Timeout=300"];
-        runner.run_words(&[&apt[..], &["update"]].concat(), &quiet, limit);
-        let mut words = [&apt[..], &["install", "--yes", "--no-install-recommends"]].concat();
+        runner.run_words(&["apt-get", "update"], &quiet, limit);
+        // Another program may be installing packages.
+        let mut words = vec!["apt-get", "-o", "DPkg::Lock::Timeout=120"];
+        words.extend(["install", "--yes", "--no-install-recommends"]);
         words.extend(missing.iter().map(|tool| tool.package));
-        runner.run_words(&words, &quiet, limit);
+        let install = runner.run_words(&words, &quiet, limit);
+        let errors = install.output.lines().filter(|line| line.starts_with("E:"));
+        errors.for_each(|line| println!("apt-get: {line}"));
         missing.retain(|tool| !present(tool));
     }
     missing
