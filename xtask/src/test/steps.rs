@@ -100,6 +100,15 @@ pub(super) const STEPS: &[Step] = &[
         Command("cargo test --workspace --no-fail-fast", None, 30),
     ),
     step(
+        "parquet",
+        "sweeps with the feature that the other steps leave out",
+        Command(
+            "cargo test -p tanada-harness --features parquet --lib sweep",
+            None,
+            10,
+        ),
+    ),
+    step(
         "examples",
         "every example runs to its end",
         Function(checks::examples),
