@@ -1,7 +1,7 @@
 //! Reproductions of papers: published figures beside those that are simulated here.
 //!
 //! A paper is a folder (its data, its parameters, its claim) and one line in [`all`]. What papers share lies beside the folders:
-//! published tables ([`published`]), statistics, rows and bars of a claim ([`Item`], [`Bar`]), charts, and [`Reproduction`], which makes
+//! published tables (`published`), statistics, rows and bars of a claim ([`Item`], [`Bar`]), charts, and [`Reproduction`], which makes
 //! JSON, text and a page of them.
 //!
 //! To add a paper:
