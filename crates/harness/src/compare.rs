@@ -1,16 +1,16 @@
 //! The harness behind `tanada compare`: one workload under many policies, every result checked.
 //!
-//! [`run`] does the work for four purposes:
+//! [`run`] runs the workload in four steps:
 //!
-//! 1. once without tasks; the result is kept as the reference;
-//! 2. three times under each [`Candidate`] with a recorder, which counts and times the tasks, and once as it would be written today (loops
-//!    with barriers); every result is compared with the reference;
-//! 3. [`Options::repeat`] rounds without a recorder, in each of which the program without tasks, the one of today and all candidates take
-//!    their turn, so that other load on the machine meets all of them alike;
-//! 4. once to record a small part of the work, which is then simulated under each candidate on the chip of paper 1
-//!    ([`Options::simulate`]). A workload without a recorder has no simulated half.
+//! 1. *Reference*: once without tasks. The result is kept as the reference.
+//! 2. *Check*: once as it would be written today (loops with barriers), and three times under each [`Candidate`] in a pool with a
+//!    [`Recorder`], which counts and times the tasks. Every result is compared with the reference.
+//! 3. *Rounds*: [`Options::repeat`] rounds without a recorder. In each round the program without tasks, the one of today and all candidates
+//!    run once, so that other load on the machine slows all of them alike.
+//! 4. *Simulation* ([`Options::simulate`]): a small part of the work is recorded as a trace and simulated under each candidate on the chip
+//!    of paper 1. A workload that cannot be recorded ([`Workload::recorder`]) has no simulated half.
 //!
-//! Times come from the shortest round of 3, everything about tasks from the shortest run of 2.
+//! The time of a row is that of its shortest round. Everything about tasks is from the candidate's shortest run in the check.
 
 mod simulated;
 mod window;
@@ -56,16 +56,16 @@ impl Default for Options {
     }
 }
 
-/// A run is about to begin, or a simulation has ended.
+/// Progress of a comparison: a run is about to begin, or a simulation has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
     /// Runs and simulations that have ended.
     pub done: u32,
-    /// All of them.
+    /// Runs and simulations of the whole comparison.
     pub of: u32,
-    /// Its policy.
+    /// Policy of this run or simulation.
     pub policy: &'a str,
-    /// What it is for.
+    /// What this run or simulation is for.
     pub purpose: &'a str,
 }
 
@@ -81,7 +81,8 @@ pub struct Difference {
 /// What a comparison found.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The program without tasks first, then that of today, then a run a policy; simulated runs behind them. A timeline a policy.
+    /// The runs: first the program without tasks, then the program of today, then one run for each policy, then the simulated runs. It has
+    /// one timeline for each policy, and then those of the simulation.
     pub report: Report,
     /// Empty if all results are the same.
     pub differences: Vec<Difference>,
@@ -104,9 +105,9 @@ pub enum Error {
     /// A pool cannot be made.
     #[error("policy {policy}: {source}")]
     Build {
-        /// Its policy.
+        /// The policy of the pool.
         policy: String,
-        /// Why not.
+        /// Why the pool cannot be made.
         source: BuildError,
     },
     /// A run came to no end.
@@ -132,7 +133,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What a run of the row `policy` failed with.
+    /// Returns the error of a comparison in which the run of the row `policy` failed with `error`.
     fn of(policy: &str, error: RunError) -> Error {
         match error {
             error if error.is_cancelled() => Error::Cancelled,
@@ -147,10 +148,10 @@ impl Error {
 
 /// Compares `candidates`; see the [module](self).
 ///
-/// `values` are those of a [run](tanada_workloads::Purpose::Run).
+/// `values` must be made for [`Purpose::Run`](tanada_workloads::Purpose::Run).
 ///
 /// # Errors
-/// See [`Error`]. Results that differ are no error, but in [`Found::differences`].
+/// See [`Error`]. A result that differs from the reference is not an error; it is reported in [`Found::differences`].
 pub fn run(
     workload: &dyn Workload,
     values: &Values,
@@ -189,7 +190,8 @@ pub fn run_with_progress(
         progress,
     };
     let reference = harness.reference()?;
-    // One pool for the program of today throughout: loops with barriers read no groups, and stealing balances them best.
+    // The program of today always runs under the default policy, whatever the candidates are: its loops have no groups, and work stealing
+    // balances them best.
     let today = Candidate::registered(DEFAULT_POLICY).expect("the default is registered");
     let today = Engine::Today(harness.pool(&today, None)?);
     let difference = harness.compared(&today, TODAY, &reference, None)?.1;
@@ -272,8 +274,8 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         Ok(reference)
     }
 
-    /// Runs once and compares the result. Returns the time of the run and what is different. The recorder, if there is one, has seen the
-    /// tasks of the run alone.
+    /// Runs once and compares the result. Returns the time of the run and what is different. Afterwards `recorder`, if there is one, holds
+    /// the tasks of this run only.
     fn compared(
         &mut self,
         engine: &Engine,
@@ -288,6 +290,7 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         let failed = |error| Error::of(name, error);
         self.prepared.set_up(way, cancel).map_err(failed)?;
         if let Some(recorder) = recorder {
+            // Drops the tasks that were recorded before the run, for example in `set_up`.
             recorder.take();
         }
         let wall = timed(&mut *self.prepared, way, cancel, Some(&mut comparison));
@@ -297,7 +300,7 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         ))
     }
 
-    /// Runs a few times under a recorder and compares every result; the fastest of the runs is the one to look at.
+    /// Runs [`RECORDED`] times under a recorder and compares every result. Returns what was recorded of the fastest run.
     fn check(&mut self, candidate: &Candidate, reference: &Reference) -> Result<Checked, Error> {
         let name = candidate.name();
         let phase = self.prepared.phase();

@@ -11,7 +11,7 @@
 //! block       | count of operations (4 bytes) | operations (1 byte each) | operands |
 //!
 //! operation   |  7   6   5  |  4   3   2   |  1   0  |
-//!             |  size code  | distance code |  kind   |      111ccc00: no record but control code c (end, next block, loop)
+//!             |  size code  | distance code |  kind   |      111ccc00: control code c (end, next block, loop), not a record
 //! ```
 //!
 //! # Example
@@ -47,8 +47,8 @@ pub(crate) use encode::Encoder;
 /// The longest block in bytes before compression. A block is decompressed as a whole.
 pub(crate) const BLOCK: usize = 64 << 10;
 
-/// Zeros behind a block in memory, so that the decoder can load 8 bytes at each of the first 16 positions from an operation's operands (at
-/// most 12 bytes) without a bounds check.
+/// Zeros after a block in memory. The decoder takes an array of this many bytes at the start of each operation's operands (at most 12
+/// bytes), also near the end of the block. In this array it loads 8 bytes at any index from 0 to 15 without a bounds check.
 pub(crate) const PADDING: usize = 24;
 
 /// Bytes of the count of operations at the start of a block.
@@ -63,8 +63,8 @@ const MAX_PERIOD: usize = 32;
 /// The number of earlier records that a loop can refer to: two rounds of the longest period.
 const RECENT: usize = 2 * MAX_PERIOD;
 
-/// Operations that are no records: the kind bits are those of [`Compute`](crate::Kind::Compute) and all size bits are set, which is no
-/// size code of computation.
+/// Operations that are not records. The kind bits are those of [`Compute`](crate::Kind::Compute) and all size bits are set: computation
+/// does not use this size code.
 mod control {
     /// The kind bits and the size bits.
     pub(super) const MASK: u8 = 0b1110_0011;
@@ -86,7 +86,7 @@ mod distance_code {
     pub(super) const BEHIND: u8 = 0;
     /// The last distance.
     pub(super) const STRIDE: u8 = 1;
-    /// The last distance that differed from the current last distance.
+    /// The most recent distance that differs from the last one.
     pub(super) const OTHER_STRIDE: u8 = 2;
     /// The first code with an operand: the distance minus [`least`], in [`BYTES`] bytes.
     pub(super) const FIRST_EXPLICIT: u8 = 3;
@@ -128,9 +128,11 @@ mod size_code {
 /// Arrays instead of named fields, so that the decoder can look up each of the numbers by an index from a table.
 #[derive(Clone, Copy, Debug, Default)]
 struct History {
-    /// Four words a kind: the last size minus 1 (computation: 0), the last distance, the last distance that differed from that, and 0.
+    /// Four words a kind: the last size minus 1 (computation: 0), the last distance, the most recent distance that differs from the last
+    /// one, and 0. The first three stand in the order of the distance codes that refer to them, so that the code is the index of the word.
     sizes_and_strides: [u64; 16],
-    /// The last address by kind; computation's is always 0. The upper four are written but never read.
+    /// The last address by kind; computation's is always 0. The upper four are never read: the decoder writes the value of a computation
+    /// to the last one, so that every operation writes one address.
     addresses: [u64; 8],
 }
 
@@ -145,7 +147,7 @@ impl History {
         self.sizes_and_strides[kind as usize * 4 + distance_code::STRIDE as usize]
     }
 
-    /// Returns the last distance of `kind` that differed from [`stride`](Self::stride).
+    /// Returns the most recent distance of `kind` that differs from [`stride`](Self::stride).
     const fn other_stride(&self, kind: Kind) -> u64 {
         self.sizes_and_strides[kind as usize * 4 + distance_code::OTHER_STRIDE as usize]
     }
@@ -155,7 +157,8 @@ impl History {
         self.addresses[kind as usize]
     }
 
-    /// Stores the address and the size of `record`, but not its distance: for the last records of loops.
+    /// Stores the address and the size of `record` as the last ones of its kind. Leaves the distances as they are: a loop does not change
+    /// them, and single records and runs store theirs with [`set_distance`](Self::set_distance).
     #[inline]
     const fn set_last(&mut self, record: Record) {
         if !matches!(record.kind, Kind::Compute) {

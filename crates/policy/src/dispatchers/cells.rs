@@ -6,7 +6,8 @@ use super::groups::Table;
 
 /// The queues of tasks of one T group, one an S group. A cell is named by its index.
 ///
-/// Cost: O(1) a call (the S group's number as [`Table`] says). Memory: what the most cells that were in use at once need.
+/// Cost: O(1) a call, besides one access to a [`Table`] by the number of the S group. Memory: in proportion to the largest number of cells
+/// that were in use at the same time.
 #[derive(Debug)]
 pub(super) struct Cells<Task> {
     /// S group -> cell.
@@ -37,7 +38,7 @@ impl<Task> Cells<Task> {
         self.of_group.get(s)
     }
 
-    /// The cell of S group `s`, which was not in use.
+    /// Takes a cell for S group `s`, which must have none, and returns the cell.
     pub(super) fn add(&mut self, s: u32) -> u32 {
         let cell = self.spare.pop().unwrap_or_else(|| {
             let tasks = VecDeque::new();
@@ -49,7 +50,7 @@ impl<Task> Cells<Task> {
         cell
     }
 
-    /// `cell`, which is empty, is no longer in use.
+    /// Gives back `cell`, which must be empty.
     pub(super) fn remove(&mut self, cell: u32) {
         let this = &self.cells[cell as usize];
         debug_assert!(this.tasks.is_empty());
@@ -78,7 +79,7 @@ impl<Task> std::ops::IndexMut<u32> for Cells<Task> {
     }
 }
 
-/// The place of each cell in the [`Heap`] that it is in. Heaps of which a cell is in one at a time share one such table.
+/// For each cell its place in the [`Heap`] that holds it. Several heaps can share one table, if no cell is in two of them at the same time.
 #[derive(Debug, Default)]
 pub(super) struct Places(Vec<u32>);
 
@@ -197,7 +198,7 @@ mod tests {
         let (mut heap, mut places) = (Heap::new(), Places::default());
         let mut list: Vec<(u64, u32)> = Vec::new();
         for _ in 0..20_000 {
-            // Keys are unique, because the list says which cell is first.
+            // The range is so large that no two keys are equal: the order of cells with equal keys is not defined.
             let (cell, key) = (random(CELLS) as u32, random(1 << 40));
             match list.iter().position(|&(_, other)| other == cell) {
                 None => {

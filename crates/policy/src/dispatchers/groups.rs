@@ -107,7 +107,7 @@ impl Owners {
 
 /// The tasks of T groups from which no worker takes for now: for each group one queue of `Task`s in the order of their arrival.
 ///
-/// Cost: O(1) a task. Memory: what the most groups and tasks that ever waited at once need.
+/// Cost: O(1) a task. Memory: in proportion to the largest numbers of groups and of tasks that waited at the same time.
 #[derive(Debug)]
 pub(super) struct Waiting<Task> {
     /// T group -> index of `queues`.

@@ -1,8 +1,8 @@
 //! `ts`: the pool of cache groups (paper 1, section 3).
 //!
 //! The pool is a matrix of FIFO cells, one for each pair of a temporal group T and a spatial group S. Each S group but S0 is associated
-//! with one worker; at most one T group, T', is in the running state. An idle worker whose associated S groups are `Sown` does what the
-//! paper's pseudo-code says (numbered here as the comments below cite it):
+//! with one worker; at most one T group, T', is in the running state. An idle worker whose associated S groups are `Sown` follows the
+//! paper's pseudo-code; comments in the code cite the line numbers:
 //!
 //! ```text
 //! HEAD:
@@ -24,17 +24,19 @@
 //!
 //! Workers take from T' and T0 only, and tasks arrive in the order of age. So simple structures suffice:
 //!
-//! - No task leaves a T group that waits, so its tasks are one queue, and the groups wait in the order of their first tasks: line 4 takes
-//!   the first group of a queue. Its tasks are then sorted by S group.
-//! - In T' and in T0 (a `Row` each) the oldest head of a worker's cells is the oldest task of its S groups. So one queue a worker, a
-//!   *lane*, stands for all cells of its S groups, until an S group changes hands and its tasks must be told from the others.
-//! - From then on, and until the row is empty, each S group has a cell, and each worker a heap of its cells by age of the head.
+//! - A T group *waits* if it is neither T' nor T0. No task leaves a waiting T group, so one queue holds all tasks of the group. The waiting
+//!   groups themselves are in a queue, in the order of their first tasks. Line 4 takes the first of these groups and only then sorts the
+//!   tasks of this group by S group.
+//! - In T' and in T0 (a `Row` each) the oldest head of a worker's cells is the oldest task of the worker's S groups. So each worker has one
+//!   queue, a *lane*, for all its S groups, as long as no S group of the row goes to another worker.
+//! - When an S group goes to another worker, its tasks must be found among the others. From then on, and until the row has no task of an
+//!   S group, each S group has a cell, and each worker has a heap of its cells by age of the head.
 //!
-//! Cost: O(1) a task as long as no S group changes hands in its T group; in such a group O(log cells) a task, and O(workers) for taking
-//! over (the oldest head is sought in one heap a worker). Each task is moved at most twice, from the waiting queue into a lane and from
-//! there into a cell. T and S may be any numbers; those below 65,536 are looked up in arrays, others in a search tree. Memory: in
-//! proportion to the most tasks and cells that were there at once, at most 256 KiB for each of four arrays, and a tree node for each S
-//! group beyond 65,535 that changed hands.
+//! Cost: O(1) a task in a T group in which no S group goes to another worker. In other T groups O(log cells) a task, and O(workers) for
+//! each S group that goes to another worker, because the oldest head is searched for in the heap of every worker. Each task is moved at
+//! most twice, from the waiting queue into a lane and from there into a cell. T and S may be any numbers; those below 65,536 are looked up
+//! in arrays, others in a search tree. Memory: in proportion to the largest numbers of tasks and of cells that were in use at the same
+//! time, at most 256 KiB for each of four arrays, and a tree node for each S group beyond 65,535 that went to another worker.
 
 use std::collections::VecDeque;
 
@@ -43,7 +45,7 @@ use crate::dispatchers::central::{Arrival, Reads, Rule};
 use crate::dispatchers::groups::{Owners, Waiting};
 use crate::{Hints, Ready, Site, WorkerId};
 
-/// A task of an S group, or of S0, in a T group that is known.
+/// A task with its S group, which may be S0. The T group is not stored, because all tasks of a queue or row have the same.
 #[derive(Debug)]
 struct Task {
     age: u64,
@@ -64,7 +66,7 @@ struct Row {
     split: bool,
     /// The tasks of S groups, with their ages.
     cells: Cells<(u64, Ready)>,
-    /// Of each worker its cells, which are not empty, by the age of the head.
+    /// For each worker a heap of its cells by the age of the head. No cell in a heap is empty.
     by_head: Vec<Heap<u64>>,
     places: Places,
 }
@@ -150,7 +152,8 @@ impl Row {
         Some(task)
     }
 
-    /// Associates the S group with the oldest head with `worker`, which has no cell here: so the oldest of all is in ~Sown.
+    /// Takes the S group that has the oldest head of this row from its owner, and associates it with `worker`. `worker` has no cell in this
+    /// row, so the oldest of all heads is in ~Sown.
     #[cold]
     fn take_over(&mut self, worker: WorkerId, owners: &mut Owners) -> Option<Moved> {
         if self.spatial == 0 {
@@ -170,7 +173,7 @@ impl Row {
         Some(moved)
     }
 
-    /// An S group was associated with another worker: its tasks change sides.
+    /// Moves the cell of an S group that was associated with another worker to the heap of that worker.
     fn follow(&mut self, Moved { s, from, to }: Moved) {
         if self.spatial == 0 {
             return;
@@ -195,7 +198,7 @@ impl Row {
             for task in lane.drain(..) {
                 self.push_into_cell(task, WorkerId(owner as u16));
             }
-            self.lanes[owner] = lane; // its storage
+            self.lanes[owner] = lane; // empty; put back so that its storage is used again
         }
     }
 }
@@ -216,9 +219,9 @@ pub struct Ts {
     running_row: Row,
     /// T0.
     exception: Row,
-    /// T groups other than T' and T0 that have tasks.
+    /// The tasks of the T groups other than T' and T0.
     waiting: Waiting<Task>,
-    /// Their numbers, the one with the oldest task first.
+    /// The numbers of the T groups in `waiting`, the one with the oldest task first.
     order: VecDeque<u32>,
     /// The tasks of a group that is being selected; else empty, kept for its storage.
     selected: VecDeque<Task>,
@@ -284,7 +287,7 @@ impl Rule for Ts {
         if self.select().is_some() {
             return self.take_running(worker); // line 4; the group has a task, so HEAD finds one
         }
-        // Lines 5 to 8. T' is empty: an S group that changes hands has no task there.
+        // Lines 5 to 8. If an S group is taken over, `running_row` need not follow: it is empty.
         let (task, _) = self.exception.take(worker, &mut self.owners)?;
         Some(task)
     }

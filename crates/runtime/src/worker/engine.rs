@@ -11,9 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tanada_policy::{Dispatcher, Origin, Ready};
 
-/// Rounds that an idle worker searches before it sleeps, and pauses in each: together about ten microseconds, twice the cost of waking a
-/// thread.
+/// The rounds that an idle worker searches before it sleeps. With their pauses they take about ten microseconds, twice the cost of waking
+/// a thread.
 const SEARCH_ROUNDS: u32 = 32;
+
+/// The pauses (`spin_loop`) at the end of each round.
 const SEARCH_PAUSES: u32 = 8;
 
 /// The rounds of a worker that expects to sleep for long.
@@ -32,7 +34,7 @@ pub(crate) struct Worker<D: Dispatcher, O: Observer> {
     slept_long: Cell<bool>,
 }
 
-/// What calls of the policy on one worker change.
+/// The state of one worker that calls of the policy change.
 struct PolicyState<L> {
     local: L,
     draws: u64,
@@ -121,8 +123,9 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
         }
     }
 
-    /// Returns how many rounds the worker searches before it sleeps: few if other workers wait for its processor, or if its last sleep was
-    /// long, because then the next one probably is, too. A short sleep ends this.
+    /// Returns how many rounds the worker searches before it sleeps: few if the pool has more workers than hardware threads, or if the
+    /// worker's last sleep was long, because then the next sleep is probably long, too. After a short sleep the worker searches for all
+    /// rounds again.
     fn search_rounds(&self) -> u32 {
         if self.slept_long.get() || self.core.pool.is_oversubscribed() {
             SHORT_SEARCH_ROUNDS
@@ -167,8 +170,8 @@ impl<D: Dispatcher, O: Observer> Engine for Worker<D, O> {
     }
 }
 
-/// Clears [`CURRENT`] when the worker's thread ends. If it ends by a panic, of an observer or of the engine itself, ends the process:
-/// otherwise tasks would be left that no worker runs.
+/// Clears [`CURRENT`] when the worker's loop ends. If the loop ends by a panic (of an observer or of the engine itself), the guard ends the
+/// process: otherwise tasks would be left that no worker runs.
 struct LeaveOnDrop;
 
 impl Drop for LeaveOnDrop {

@@ -67,7 +67,7 @@ impl Wakes {
         }
     }
 
-    /// Wakes the workers, once the policy's call has returned and holds no lock.
+    /// Wakes the workers. To be called after the policy's call has returned, so that the policy holds no lock.
     #[inline]
     pub(crate) fn deliver(&mut self, pool: &PoolShared) {
         if self.asked {

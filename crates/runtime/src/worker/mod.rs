@@ -62,7 +62,8 @@ impl WorkerCore {
 
     fn engine(&self) -> &dyn Engine {
         let engine = self.engine.get().expect("set while tasks run");
-        // SAFETY: `Worker::work` sets it for as long as it runs, and only its own thread has this `WorkerCore`.
+        // SAFETY: `Worker::work` sets the pointer to the `Worker` that holds this core. Only the worker's own thread gets here, from calls
+        // inside `Worker::work`, which borrows the `Worker`.
         unsafe { engine.as_ref() }
     }
 
@@ -82,7 +83,7 @@ thread_local! {
     static CURRENT: Cell<Option<NonNull<WorkerCore>>> = const { Cell::new(None) };
 }
 
-/// Calls `work` with the worker of `pool` that this thread is, or with `None` if it is none.
+/// Calls `work` with the core of the worker that this thread is, or with `None` if this thread is not a worker of `pool`.
 pub(crate) fn with_current<R>(pool: &PoolShared, work: impl FnOnce(Option<&WorkerCore>) -> R) -> R {
     // SAFETY: `Worker::work` sets the pointer for as long as it runs, and `work` is called from within.
     let worker = CURRENT.get().map(|worker| unsafe { &*worker.as_ptr() });

@@ -12,8 +12,8 @@
 //!   search again; else park until another thread has cleared the bit.
 //! - Waking ([`Sleep::wake_anyone`]), after the task was made available: if `searching > 0`, do nothing; else claim a bit, count its worker
 //!   as searching, and unpark it.
-//! - Finding ([`Sleep::found`]): leave `searching`. The last worker to leave wakes another one, because there may be more tasks than the
-//!   one that it found, and the threads that saw `searching > 0` relied on it.
+//! - Finding ([`Sleep::found`]): leave `searching`. The last worker to leave wakes another one. There may be more tasks than the one that
+//!   was found, and the threads that published them woke nobody because they saw `searching > 0`.
 //!
 //! # Invariant
 //! *If a task is available to all workers, then some worker is searching, or no worker is asleep, or some worker is going to call
@@ -22,14 +22,16 @@
 //! Proof. All accesses below are sequentially consistent, so they have one order. Let the thread P make a task available (by a push that
 //! is a sequentially consistent store or happens under a lock, as the queues promise) and then load `searching`.
 //!
-//! 1. *P loads 0.* Every worker W that was searching before has left `searching` before P's load. If W left in `doze`, it had set its bit
-//!    before, so P sees the bit, unless another thread has claimed it; then W searches again. So P wakes a sleeper, or there is none.
+//! 1. *P loads 0.* Every worker W that was searching has left `searching` before P's load. If W left in `found`, W is busy. If W left in
+//!    `doze`, W had set its bit before, so P sees the bit, unless W or another thread has cleared it; in that case W searches again. So P
+//!    wakes a sleeper, or there is none.
 //! 2. *P loads n > 0.* Of the workers that were counted then, let W be the last one to leave `searching`.
 //!    - W leaves in `doze`: that is after P's load and so after P's push. W calls `may_have` after it has left, so the call returns true
 //!      (or another worker has taken the task), and W searches again.
-//!    - W leaves in `found`, and no other worker has joined: W is the last, and calls `wake_anyone`. The argument starts again with W in
-//!      the place of P. Each time one more worker is awake, so it ends.
-//!    - W leaves in `found`, and another worker has joined: the argument goes on with that worker in the place of W. ∎
+//!    - W leaves in `found`, and `searching` is then 0: W calls `wake_anyone`. The argument starts again with W in the place of P. In each
+//!      such round one more worker is awake, so the rounds end.
+//!    - W leaves in `found`, and `searching` is not 0, because another worker has begun to search since P's load: the argument goes on with
+//!      that worker in the place of W. ∎
 //!
 //! [`Sleep::wake_this`] serves tasks that only one worker may take. It looks at that worker's bit only. If the bit is not set, the worker
 //! is busy (and asks the dispatcher when its task ends) or searching (case 2 with that worker as W).
@@ -166,7 +168,8 @@ impl Sleep {
         self.searching.fetch_add(1, SeqCst);
         let bit = 1 << (whom % BITS);
         if self.asleep[whom / BITS].fetch_and(!bit, SeqCst) & bit == 0 {
-            // Another thread was faster. A third one may have seen this count meanwhile and relied on it: so wake a worker in its place.
+            // Another thread was faster. Until here `searching` was too high by one, and a third thread may have woken nobody because of
+            // that: so this thread wakes a worker instead.
             if self.searching.fetch_sub(1, SeqCst) == 1 {
                 self.wake_anyone();
             }
@@ -187,7 +190,8 @@ impl Sleep {
         (idle >= self.threads.len()).then(|| self.vain.load(Relaxed))
     }
 
-    /// Returns whether every worker is asleep, with the same uncertainty.
+    /// Returns whether every worker is asleep. As in [`Sleep::vain_searches_if_idle`], a worker that changes its state meanwhile may be
+    /// counted wrongly.
     pub fn all_asleep(&self) -> bool {
         self.asleep() == self.threads.len()
     }

@@ -1,7 +1,8 @@
 //! Decoding: from operations and operands to records.
 //!
 //! Decoding is branch-free per record: a table ([`OP_INFOS`]) holds for each of the 256 operations where its distance and its size come
-//! from, and [`decode_record`] adds the same terms for all of them. Only runs, loops and the end of a task or block leave that loop.
+//! from, and [`decode_record`] adds the same terms for all of them. Only runs and control operations (loops, the end of a task or block)
+//! are decoded elsewhere.
 //! Records are decoded into a scratch buffer and reach the caller's window after they were checked.
 //!
 //! Functions that return an `Option` return `None` if the block is damaged.
@@ -92,28 +93,27 @@ impl Cursor {
         let period = usize::from(self.loop_period);
         let count = (self.loop_left as usize).min(limit.saturating_sub(window.len()));
         self.loop_left -= count as u32;
-        // Records of the period of which at least one copy follows.
+        // Records of the period that are copied at least once: all of them, unless fewer records than one period follow.
         let active = period.min(count);
         let mut templates = [Record::compute(0); LOOP_BATCH];
         let (mut values, mut strides) = ([0_u64; LOOP_BATCH], [0_u64; LOOP_BATCH]);
         for i in 0..active {
             templates[i] = self.record_before(period - i, window)?;
             values[i] = templates[i].value;
-            strides[i] = loop_stride(
-                templates[i],
-                self.record_before(2 * period - i, window)?,
-                (count - i).div_ceil(period),
-            )?;
+            let before = self.record_before(2 * period - i, window)?;
+            let copies = (count - i).div_ceil(period);
+            strides[i] = loop_stride(templates[i], before, copies)?;
         }
-        // Unroll: a period of 2 or 3 records would make short inner loops, so as many rounds as fit into a batch are laid out behind each
-        // other and advanced together, each by `rounds` strides. `values` starts one batch early because the loop below adds before it
-        // stores.
+        // Unroll, because a period of 2 or 3 records would make short inner loops: a batch holds as many rounds of the period as fit. From
+        // one batch to the next, each value advances by `rounds` strides. `values` holds the values of the batch before the first one,
+        // because the loop below adds before it stores.
         let rounds = if active == period {
             LOOP_BATCH / period
         } else {
             1
         };
         let batch = rounds * active;
+        // In reverse, so that the first round, from which all others are computed, is replaced last.
         for i in (0..batch).rev() {
             let (first, behind) = (i % active, (rounds - 1 - i / active) as u64);
             templates[i] = templates[first];
@@ -158,13 +158,13 @@ impl Cursor {
     }
 }
 
-/// Returns the stride from `before` to `last`; `None` if their kinds or sizes differ, or if a record `rounds` strides behind `last` would
-/// pass either end of the address space.
+/// Returns the stride from `before` to `last`; `None` if their kinds or sizes differ, or if one of the next `copies` records, each a stride
+/// from the one before, would pass either end of the address space.
 #[inline]
-fn loop_stride(last: Record, before: Record, rounds: usize) -> Option<u64> {
+fn loop_stride(last: Record, before: Record, copies: usize) -> Option<u64> {
     let stride = last.value.wrapping_sub(before.value);
     let alike = (last.kind, last.size) == (before.kind, before.size);
-    (alike && stays_in_range(last.value, stride, rounds, last.size)).then_some(stride)
+    (alike && stays_in_range(last.value, stride, copies, last.size)).then_some(stride)
 }
 
 /// Returns whether `count` further accesses at `stride` stay within the addresses 0 to 2^64-1. Checking the last one is enough, because the
@@ -447,6 +447,7 @@ fn decode_run(op: u8, operands: &[u8], cursor: &mut Cursor, out: &mut [Record]) 
         decode_record(info, bytes, &mut cursor.history, &mut faults);
     let (first, out) = out.split_first_mut()?;
     *first = record;
+    // Computation has no address that advances: all records of the run have the same cycles.
     let step = if record.kind == Kind::Compute {
         0
     } else {

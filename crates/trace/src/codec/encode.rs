@@ -1,6 +1,7 @@
 //! Encoding: from records to operations and operands.
 //!
-//! Greedy: at each record the longest run and the best loop that begin there are found, and the longer one is written, else one record.
+//! The encoder is greedy: at each record it finds the longest run and the best loop that begin there, and writes the longer of the two. If
+//! both are too short, it writes the record alone.
 
 use std::io::Write;
 
@@ -32,7 +33,8 @@ pub(crate) struct Encoder<W> {
     records: Vec<Record>,
     /// How many of `records` are encoded.
     encoded: usize,
-    /// By [`hash`], the index in `records` of the last encoded record that had it; [`ABSENT`] if none: proposes periods of loops.
+    /// For each value of [`hash`], the index in `records` of the last encoded record with this hash; [`ABSENT`] if there is none. The
+    /// distance from there to the next record is a candidate for the period of a loop.
     last_with_hash: Box<[u32; 256]>,
     history: History,
     /// The period of the last loop: the next loop often has the same.
@@ -142,17 +144,19 @@ impl<W: Write> Encoder<W> {
         Ok(())
     }
 
-    /// Returns the number of records (at least 1, at most 255) that one run starting at the next record would hold: all have its kind and
-    /// size, which must be the last size of the kind, and each is as far from the one before as the first is from the last address.
+    /// Returns the number of records (at least 1, at most 255) of the run that starts at the next record. All records of a run have the
+    /// same kind and size, and the size is the last size of the kind. Each is at the same distance from the one before; the first, from
+    /// the last address of the kind.
     fn run_length(&self) -> usize {
         let first = self.records[self.encoded];
         if u64::from(first.size) != self.history.size(first.kind) {
             return 1;
         }
-        // A distance that does not wrap, and neither may any record: the decoder checks only the last one.
+        // Neither the distance nor the address of any record may wrap, because the decoder checks only the last record of a run.
         let Some(distance) = distance(self.history.address(first.kind), first.value) else {
             return 1;
         };
+        // All records of a run of computation have the same cycles.
         let step = if first.kind == Kind::Compute {
             0
         } else {
@@ -178,6 +182,7 @@ impl<W: Write> Encoder<W> {
         let at = self.encoded;
         let mut best = (0, 0);
         let index = self.last_with_hash[hash(self.records[at])] as usize;
+        // 0, which is no period, if the index is `ABSENT`.
         let since_similar = at.saturating_sub(index);
         for period in [self.period, since_similar, 2, 3, 4] {
             if !(2..=MAX_PERIOD).contains(&period) || 2 * period > at || period == best.0 {
@@ -301,8 +306,8 @@ fn distance(from: u64, to: u64) -> Option<i64> {
     i64::try_from(i128::from(to) - i128::from(from)).ok()
 }
 
-/// Returns equal hashes for records that could be one period of a loop apart: of data accesses only kind and size count, since their
-/// addresses advance; code and computation mostly repeat exactly.
+/// Returns a hash that is equal for records that could be one period of a loop apart. The hash of a read or write depends on kind and size
+/// only, because its address advances. Fetches and computation mostly repeat exactly, so their values count too.
 fn hash(record: Record) -> usize {
     let value = if matches!(record.kind, Kind::Compute | Kind::Fetch) {
         record.value

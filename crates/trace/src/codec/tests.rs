@@ -50,7 +50,7 @@ fn limits_of_the_codes() {
     let sizes = [1, 4, 8, 16, 1 << 8, 1 << 16].map(|limit| [limit - 1, limit, limit + 1]);
     let sizes = sizes.as_flattened().iter().chain(&[u32::MAX]);
     for &size in sizes.filter(|&&size| size > 0) {
-        // The first record has another size, so that the last size is no code for it.
+        // The first record has another size, so that the second cannot refer to the last size.
         let records = [Record::read(0, 77), Record::read(1 << 40, size)];
         assert_eq!(decode_all(&encode(&records)), records);
     }

@@ -10,7 +10,7 @@ use tanada_trace::{Kind, Record};
 /// A record of more lines than this is split into pieces of this many lines, which bounds the length of a window.
 pub(super) const PIECE: u64 = 4096;
 
-/// A pass ends after the record with which it has made this many requests.
+/// A pass ends after the record whose requests bring the number of requests to this or above it.
 pub(super) const MOST_REQUESTS: usize = 4096;
 
 /// What a level passes on to the next one: the write-back of a dirty victim, a lookup, or both. The write-back comes first.
@@ -107,7 +107,8 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Cycles so far. The caller ensures that they fit.
+    /// Cycles of the records that are counted so far: the offset of the current record, which is counted after its requests.
+    /// `Window::fill` chooses the budget so that the offset is below 2^64.
     #[inline(always)]
     fn cycles(&self, costs: &FirstCosts) -> u64 {
         let hits = costs.hit.wrapping_mul(self.touches[0] + self.touches[1]);
@@ -139,9 +140,10 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Processes a prefix of `records`, which ends early before a record of more than [`PIECE`] lines, and after one that uses up the
-    /// budget or makes request number [`MOST_REQUESTS`]. Fetches go through the first of `levels`, data through the last: one level is
-    /// a unified cache.
+    /// Processes `records` until one of them ends the pass, and returns what was done. The pass ends before a record of more than [`PIECE`]
+    /// lines or one with which computation would be more than 2^64-1 cycles. It ends after a record that brings computation above the
+    /// budget or makes request number [`MOST_REQUESTS`]. Fetches go through the first of `levels` and data through the last one; if there
+    /// is only one level, it is a unified cache.
     pub(super) fn run<L: FirstLevel, const N: usize>(
         mut self,
         mut levels: [L; N],
@@ -161,6 +163,7 @@ impl Pass<'_> {
                 Then::StopBefore => return self.done,
             }
         }
+        // In the loop, `done.records` does not count the current record yet.
         self.done.records += usize::from(!records.is_empty());
         self.done
     }
@@ -190,6 +193,7 @@ impl Pass<'_> {
         }
         let found = level.look_up(line, DATA && record.kind == Kind::Write);
         let mut then = Then::Next;
+        // `misses` and `touches` are counted after the request, whose offset is the start of the record.
         if found != Lookup::Hit {
             then = self.request(record.kind, line, shift, found);
             self.done.misses[usize::from(DATA)] += 1;
@@ -211,7 +215,7 @@ impl Pass<'_> {
             return Then::StopBefore;
         }
         let (mut then, mut misses) = (Then::Next, 0);
-        // An offset rather than the line itself, which cannot be one more than the last line there is.
+        // `last` may be the largest number of a line, so no variable may go past it.
         for offset in 0..=last - from {
             let line = from + offset;
             let found = level.look_up(line, DATA && kind == Kind::Write);
@@ -220,7 +224,7 @@ impl Pass<'_> {
                 misses += 1;
             }
         }
-        // Only now: all requests of the record are due at its start.
+        // Counted after all requests, because the offset of each of them is the start of the record.
         self.done.misses[usize::from(DATA)] += misses;
         self.done.touches[usize::from(DATA)] += last - from + 1;
         then

@@ -9,7 +9,8 @@ use std::hint::select_unpredictable;
 use tanada_policy::Dispatcher;
 use tanada_trace::Kind;
 
-/// A path of exactly one shared level, behind at most one private level. Most machines have no others, and merging is faster on them.
+/// A path of at most one private level and, after it, exactly one shared level. Most machines have only such paths, for which merging has
+/// a faster form.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShortPath {
     private: Option<Stop>,
@@ -36,7 +37,7 @@ impl ShortPath {
         }
     }
 
-    /// The paths of all cores, for fetches and for data; empty if one of them is longer, or if writes invalidate.
+    /// Returns the paths of all cores, for fetches and for data; empty if any path is not short, or if writes invalidate.
     pub(super) fn of_all(hierarchy: &Hierarchy) -> Vec<[ShortPath; 2]> {
         if hierarchy.invalidates() {
             return Vec::new();
@@ -49,8 +50,8 @@ impl ShortPath {
         short.collect::<Option<_>>().unwrap_or_default()
     }
 
-    /// Counts a request of the private level, if there is one, for the bound.
-    pub(super) fn requested(&self, bound: &mut Bound, address: u64) {
+    /// Tells the bound that the lookup of `address` missed the private level. Does nothing if there is no private level.
+    pub(super) fn count_private_miss(&self, bound: &mut Bound, address: u64) {
         if let Some(private) = self.private {
             let line = |stop: &Stop| (usize::from(stop.table), address >> stop.shift);
             bound.passed(line(&private), line(&self.shared));
@@ -59,7 +60,7 @@ impl ShortPath {
 }
 
 impl<D: Dispatcher> Uniform<'_, D> {
-    /// Does all requests of one record, which is due.
+    /// Performs all requests of the core's next record, which is due.
     #[inline(always)]
     pub(super) fn merge(&mut self, core: usize) -> Result<(), SimError> {
         match self.short_paths.get(core) {
@@ -68,7 +69,8 @@ impl<D: Dispatcher> Uniform<'_, D> {
         }
     }
 
-    /// As [`Uniform::merge_any`], on a machine with short paths only, whose requests the bound has counted already.
+    /// As [`Uniform::merge_any`], on a machine with short paths only. The bound has counted the misses of private levels, and the touches
+    /// of shared levels after them, when the window was filled.
     #[inline(always)]
     fn merge_short(&mut self, core: usize, paths: &[ShortPath; 2]) -> Result<(), SimError> {
         let this = &mut self.cores[core];
@@ -87,6 +89,7 @@ impl<D: Dispatcher> Uniform<'_, D> {
             if request.writes_back {
                 cache.mark_dirty(request.victim >> shared.shift);
             }
+            // A write marks its line dirty in the first level of its path only.
             let write = private.is_none() && request.kind == Kind::Write;
             let found = cache.look_up(line, write);
             let missed = found != Lookup::Hit;
@@ -105,8 +108,9 @@ impl<D: Dispatcher> Uniform<'_, D> {
         self.advance(core, (!overflows).then_some(cost))
     }
 
-    /// Does all requests of one record, which is due: each write-back marks its line dirty in the nearest shared level that holds it, each
-    /// lookup goes down the shared levels until it hits. The clock then advances by the penalties of the shared levels that missed.
+    /// Performs all requests of the core's next record, which is due: each write-back marks its line dirty in the nearest shared level that
+    /// holds it, each lookup goes down the shared levels until it hits. The clock then advances by the penalties of the shared levels that
+    /// missed.
     #[inline]
     fn merge_any(&mut self, core: usize) -> Result<(), SimError> {
         let mut cost = Some(0_u64);
@@ -143,7 +147,7 @@ impl<D: Dispatcher> Uniform<'_, D> {
             if this.window.next().is_some() || !this.window.has_pieces() {
                 return self.advance(core, cost);
             }
-            // All lines of a record are touched at its start.
+            // A long record has further pieces, whose requests are due at the same time.
             self.next_piece(core)?;
         }
     }

@@ -31,7 +31,7 @@ struct Core {
 struct Uniform<'a, D: Dispatcher> {
     sim: Simulation<'a, D>,
     hierarchy: Hierarchy,
-    /// Of each core, if the machine has no others.
+    /// The paths of each core, if all paths of the machine are short; else empty.
     short_paths: Vec<[ShortPath; 2]>,
     /// The pending event of a busy core: the next record with requests, or the finish of its task.
     events: Events,
@@ -86,7 +86,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         Ok(self.events.first())
     }
 
-    /// Executes the event of `core`, which is due at `now`. Returns the event that is first then.
+    /// Executes the event of `core`, which is due at `now`. Returns the first event of those that are pending afterwards.
     #[inline(always)]
     fn step(&mut self, core: usize, now: u64) -> Result<Option<(u64, usize)>, SimError> {
         if self.cores[core].finishes {
@@ -139,11 +139,13 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         let next = this.window.next();
         match next.and_then(|request| this.clock.checked_add(request.offset)) {
             Some(time) => Ok(self.events.schedule(core, time, Event::Act)),
+            // No request is pending, or the clock overflows, which `schedule_next_window` reports.
             None => self.schedule_next_window(core),
         }
     }
 
-    /// As [`Uniform::schedule`], if the window may have no pending requests: takes further windows until one has.
+    /// As [`Uniform::schedule`], but also if the window has no pending request: fills further windows until one has a request or the task
+    /// has no more records.
     #[inline(never)]
     fn schedule_next_window(&mut self, core: usize) -> Result<Option<(u64, usize)>, SimError> {
         loop {
@@ -179,10 +181,12 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
             if this.window.overflows() {
                 return Err(self.overflow(core));
             }
+            // On short paths the bound counts the misses of private levels here, and `merge_short` those of shared levels that have no
+            // private level before them.
             if let Some(paths) = self.short_paths.get(core) {
                 for request in this.window.pending() {
                     let path = &paths[path_index(request.kind)];
-                    path.requested(&mut self.sim.bound, request.address);
+                    path.count_private_miss(&mut self.sim.bound, request.address);
                 }
             }
             self.sim.check_cancelled()?;
@@ -207,7 +211,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         Ok(())
     }
 
-    /// The error for the last record of the window, the only one that can take the clock past its end.
+    /// Returns the error of a clock above 2^64-1. It names the last record of the window, because no earlier one can cause it.
     #[cold]
     fn overflow(&self, core: usize) -> SimError {
         let this = &self.cores[core];

@@ -14,7 +14,7 @@ use crate::parts::hierarchy::{Hierarchy, Prefix, Stop, path_index};
 use crate::parts::source::lines;
 use tanada_trace::{Kind, Record};
 
-/// The rest of a record that is split into pieces. It is a window of its own.
+/// The rest of a record that is split into pieces. Such a record is a window of its own.
 #[derive(Clone, Copy, Debug)]
 struct LongRecord {
     kind: Kind,
@@ -25,7 +25,7 @@ struct LongRecord {
 /// The records of a core that went through its private levels, and their requests to shared ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
-    /// The requests that left the first levels, if there are further private ones.
+    /// Scratch memory of a pass: the requests of the first levels, until they have gone through the further private levels.
     first: Vec<Request>,
     requests: Vec<Request>,
     /// Number of requests that are merged.
@@ -119,7 +119,7 @@ impl Window {
     }
 
     /// Replaces the window by a prefix of `records`, and returns the prefix's length, which is at least 1. `left` is 2^64-1 minus the
-    /// clock: only the last record of the prefix can take the clock past its end.
+    /// clock. The prefix ends so early that no record but its last one can take the clock above 2^64-1.
     pub(super) fn fill(
         &mut self,
         records: &[Record],
@@ -127,8 +127,8 @@ impl Window {
         mut levels: PrivateLevels<'_>,
     ) -> usize {
         self.clear();
-        // Computation may take what is left if every lookup misses everywhere. If lookups alone may take too long, the window is one
-        // record.
+        // The budget of computation is what remains of `left` if each record has `PIECE` lookups and each lookup misses every level. If
+        // nothing remains, the window is one record.
         let lookups = (records.len() as u64).saturating_mul(PIECE);
         let (records, budget) = match left.checked_sub(levels.costs.most.saturating_mul(lookups)) {
             Some(budget) => (records, budget),
@@ -163,7 +163,7 @@ impl Window {
         };
         let prefix = &levels.hierarchy.prefixes[levels.core][path_index(long.kind)];
         let shift = u32::from(prefix.shift);
-        // The size of a record has 32 bits.
+        // The size of a piece in bytes must fit into 32 bits, however long a line is.
         let most = PIECE.min(1 << (31 - shift.min(31)));
         let lines = (long.last_line - long.next_line + 1).min(most);
         let piece = Record {
@@ -188,8 +188,9 @@ impl Window {
 }
 
 impl PrivateLevels<'_> {
-    /// Takes a prefix of `records` through all private levels and adds what leaves them to `requests`, which is empty before. `first` is
-    /// scratch memory. Returns the length of the prefix, and its cycles (`None` if more than 2^64-1) without those of shared levels.
+    /// Takes a prefix of `records` through all private levels. Stores the requests that go on to shared levels in `requests`, which must be
+    /// empty; `first` is scratch memory. Returns the length of the prefix, and its cycles without those of shared levels (`None` if more
+    /// than 2^64-1).
     fn pass(
         &mut self,
         records: &[Record],
@@ -234,6 +235,7 @@ impl PrivateLevels<'_> {
         let paths = self.hierarchy.prefixes[self.core];
         let shifts = paths.map(|path| u32::from(path.shift));
         let caches = self.hierarchy.caches.as_mut_slice();
+        // Fetches or data have no private first level, so at most one path needs a cache here.
         if paths.iter().any(|path| path.private == 0) {
             let mut caches = Some(caches);
             let level = |path: Prefix| match (path.levels, path.private) {
@@ -249,6 +251,7 @@ impl PrivateLevels<'_> {
             return pass.run(paths.map(level), records);
         }
         let numbers = paths.map(|path| path.cache as usize);
+        // Two equal numbers are an error: both paths begin with one unified cache.
         let Ok([fetch, data]) = caches.get_disjoint_mut(numbers) else {
             let (cache, [shift, _]) = (&mut caches[numbers[0]], shifts);
             return pass.run([AnyLevel::Private { cache, shift }], records);
@@ -292,10 +295,10 @@ impl PrivateLevels<'_> {
         Some(cycles)
     }
 
-    /// Takes the requests of the first levels (`first`) through the further private levels. Returns the cycles that these add (`None` if
-    /// more than 2^64-1), which the offsets of later records include.
+    /// Takes the requests of the first levels (`first`) through the further private levels, adds the cycles of the further levels to the
+    /// offsets of later records, and returns the sum of these cycles (`None` if more than 2^64-1).
     fn further_levels(&mut self, first: &[Request], requests: &mut Vec<Request>) -> Option<u64> {
-        // Cycles added by all requests so far, and by those of records before the current one.
+        // `sum`: cycles added by all requests so far. `before`: those added by requests of records before the current one, `record`.
         let (mut sum, mut before, mut record) = (0_u64, 0_u64, u32::MAX);
         for request in first {
             if request.record != record {
@@ -317,9 +320,10 @@ impl PrivateLevels<'_> {
         Some(sum)
     }
 
-    /// Takes a request of the first level of `path` through its further private levels, and leaves in it what goes on to shared levels. If
-    /// two lines have to be written back there, the request of the first one is added to `requests`. Returns the cycles of the misses;
-    /// `None` if more than 2^64-1.
+    /// Takes a request of the first level of `path` through the further private levels. Afterwards `request` holds what goes on to shared
+    /// levels: a write-back, a lookup, both or neither. A request has room for one write-back. If two lines must be written back to shared
+    /// levels, the first write-back is added to `requests` as a request of its own. Returns the cycles of the misses; `None` if more than
+    /// 2^64-1.
     fn descend(
         &mut self,
         path: &Prefix,
@@ -371,6 +375,7 @@ impl PrivateLevels<'_> {
             level += 1;
         }
         request.looks_up &= !all_private;
+        // A lookup that ends in a private level has missed the first `level` levels. The others are counted when they are merged.
         if !request.looks_up {
             let path = self.hierarchy.paths[self.core].of(kind);
             self.bound.touched(path, level, address);
