@@ -253,7 +253,8 @@ proptest! {
     /// One call at a time, the deque is a `VecDeque`.
     #[test]
     fn like_the_obvious_deque(steps in prop::collection::vec(
-        prop_oneof![3 => Just(Step::Push), 1 => Just(Step::Pop), 1 => Just(Step::Steal), 1 => Just(Step::StealEven)], 0..if cfg!(miri) { 60 } else { 400 })) {
+        prop_oneof![3 => Just(Step::Push), 1 => Just(Step::Pop), 1 => Just(Step::Steal), 1 => Just(Step::StealEven)],
+        0..if cfg!(miri) { 60 } else { 400 })) {
         let (mut owner, stealer) = deque();
         let mut model: VecDeque<u64> = VecDeque::new();
         for (n, step) in (1..).zip(steps) {
