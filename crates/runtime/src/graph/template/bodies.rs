@@ -2,6 +2,7 @@
 
 use super::TemplateTask;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicPtr;
 
 /// What a template's task does.
 type DynBody<'env, A> = dyn Fn(&A, TemplateTask) + Send + Sync + 'env;
@@ -89,30 +90,41 @@ struct Memory {
     /// Every chunk is a vector without elements, whose capacity is the memory: moving it or the vector around it leaves pointers into the
     /// memory valid.
     chunks: Vec<Vec<Word>>,
-    /// Words of the last chunk that are taken.
-    taken: usize,
+    /// Where the free words of the last chunk begin. (An `AtomicPtr` is a pointer that may go to another thread.)
+    free: AtomicPtr<Word>,
+    /// Number of free words there.
+    left: usize,
 }
 
 impl Memory {
     /// Takes memory for a `T`, aligned for it.
+    #[inline]
     fn reserve<T>(&mut self) -> NonNull<T> {
         let padding = align_of::<T>().div_ceil(align_of::<Word>()) - 1;
         let words = size_of::<T>().div_ceil(size_of::<Word>()) + padding;
-        let last = self.chunks.last().map_or(0, Vec::capacity);
-        if words > last - self.taken {
-            self.chunks.push(Vec::with_capacity(
-                (2 * last).clamp(SMALLEST, LARGEST).max(words),
-            ));
-            self.taken = 0;
+        if words == 0 {
+            return NonNull::dangling();
         }
-        let Some(chunk) = self.chunks.last_mut() else {
-            return NonNull::dangling(); // a `T` without size, which needs no memory
-        };
-        let place = chunk.as_mut_ptr().wrapping_add(self.taken);
-        self.taken += words;
+        if words > self.left {
+            self.add_chunk(words);
+        }
+        let place = *self.free.get_mut();
+        *self.free.get_mut() = place.wrapping_add(words);
+        self.left -= words;
         let place = place.cast::<u8>();
         let place = place.wrapping_add(place.align_offset(align_of::<T>()));
-        NonNull::new(place.cast()).expect("inside of an allocation")
+        NonNull::new(place.cast()).expect("inside of a chunk")
+    }
+
+    /// Makes a chunk with room for `words` words at least.
+    #[cold]
+    fn add_chunk(&mut self, words: usize) {
+        let last = self.chunks.last().map_or(0, Vec::capacity);
+        let size = (2 * last).clamp(SMALLEST, LARGEST).max(words);
+        let mut chunk = Vec::with_capacity(size);
+        self.free = AtomicPtr::new(chunk.as_mut_ptr());
+        self.left = size;
+        self.chunks.push(chunk);
     }
 }
 
