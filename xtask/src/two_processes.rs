@@ -75,13 +75,10 @@ fn programs(options: &Options) -> [Program; 2] {
 
 /// Prints the times and ratios; whether all are as they should be.
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
-    match measure(root, options) {
-        Ok(good) => good,
-        Err(error) => {
-            eprintln!("two-processes: {error}");
-            false
-        }
-    }
+    measure(root, options).unwrap_or_else(|error| {
+        eprintln!("two-processes: {error}");
+        false
+    })
 }
 
 fn measure(root: &Path, options: &Options) -> Result<bool, String> {

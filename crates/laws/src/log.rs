@@ -210,10 +210,8 @@ pub fn check(graph: &Graph, log: &Log, promises: Promises) -> Result<(), Violati
         became_ready: 0,
         wakes_for_anyone: 0,
     };
-    let tells_ready = log
-        .events
-        .iter()
-        .any(|event| matches!(event, Event::Ready { .. }));
+    let mut events = log.events.iter();
+    let tells_ready = events.any(|event| matches!(event, Event::Ready { .. }));
     for &event in &log.events {
         checker.known(event)?;
         match event {
@@ -253,10 +251,10 @@ impl Checker<'_> {
             Event::Start { task, worker, .. } | Event::End { task, worker } => {
                 (Some(task), Some(worker))
             }
-            Event::Idle { worker } | Event::Sleep { worker } | Event::Woken { worker } => {
-                (None, Some(worker))
-            }
-            Event::Wake(Wake::This(worker)) => (None, Some(worker)),
+            Event::Idle { worker }
+            | Event::Sleep { worker }
+            | Event::Woken { worker }
+            | Event::Wake(Wake::This(worker)) => (None, Some(worker)),
             Event::Wake(Wake::Anyone) => (None, None),
         };
         let task = task.filter(|&task| task >= self.graph.len());
@@ -268,17 +266,12 @@ impl Checker<'_> {
     }
 
     fn becomes_ready(&mut self, task: usize) -> Result<(), Violation> {
+        let what = "became ready";
         if self.stages[task] != Stage::Waiting {
-            return Err(Violation::Twice {
-                task,
-                what: "became ready",
-            });
+            return Err(Violation::Twice { task, what });
         }
         if self.unresolved[task] > 0 {
-            return Err(Violation::TooEarly {
-                task,
-                what: "became ready",
-            });
+            return Err(Violation::TooEarly { task, what });
         }
         self.stages[task] = Stage::Ready;
         self.ready.push(task);
@@ -298,27 +291,22 @@ impl Checker<'_> {
             Origin::Stolen(victim) => victim == worker || victim.index() >= self.running.len(),
             Origin::Own | Origin::Pool | Origin::Mailbox => false,
         };
-        if wrong {
-            Err(Violation::WrongOrigin {
+        match wrong {
+            true => Err(Violation::WrongOrigin {
                 task,
                 worker,
                 origin,
-            })
-        } else {
-            Ok(())
+            }),
+            false => Ok(()),
         }
     }
 
     fn start(&mut self, task: usize, worker: WorkerId) -> Result<(), Violation> {
+        let what = "started";
         match self.stages[task] {
             Stage::Waiting => return Err(Violation::NotReady { task, worker }),
             Stage::Ready => {}
-            Stage::Running | Stage::Ended => {
-                return Err(Violation::Twice {
-                    task,
-                    what: "started",
-                });
-            }
+            Stage::Running | Stage::Ended => return Err(Violation::Twice { task, what }),
         }
         self.steps[worker.index()] += 1;
         let running = self.running[worker.index()].replace(task);
@@ -349,10 +337,9 @@ impl Checker<'_> {
         }
         self.stages[task] = Stage::Ended;
         self.steps[worker.index()] += 1;
-        self.graph.tasks()[task]
-            .successors
-            .iter()
-            .for_each(|&to| self.unresolved[to] -= 1);
+        for &to in &self.graph.tasks()[task].successors {
+            self.unresolved[to] -= 1;
+        }
         Ok(())
     }
 
@@ -364,12 +351,9 @@ impl Checker<'_> {
     }
 
     fn finish(&self, tells_ready: bool) -> Result<(), Violation> {
-        let left = self
-            .stages
-            .iter()
-            .filter(|&&stage| stage != Stage::Ended)
-            .count();
-        if let Some(first) = self.stages.iter().position(|&stage| stage != Stage::Ended) {
+        let mut lost = (0..self.stages.len()).filter(|&task| self.stages[task] != Stage::Ended);
+        if let Some(first) = lost.next() {
+            let left = 1 + lost.count();
             return Err(Violation::Lost { left, first });
         }
         if tells_ready && self.wakes_for_anyone > self.became_ready {

@@ -29,62 +29,52 @@ pub fn model(
         "ts-local" if workers == 1 => "ts",
         _ => name,
     };
-    let stealing = |order: VictimOrder| -> Box<dyn Model> {
-        let last = vec![0; usize::from(workers)];
-        let calls = vec![0; usize::from(workers)];
+    let zeros = vec![0; usize::from(workers)];
+    let stealing = |order| {
         Box::new(StealingModel {
             order,
             placement: placement.clone(),
             seed,
-            calls,
-            last,
+            calls: vec![0; usize::from(workers)],
+            last: vec![0; usize::from(workers)],
             queued: Vec::new(),
         })
     };
+    let sticky = StickyModel {
+        workers,
+        ..StickyModel::default()
+    };
     Some(match name {
-        "serial" => Box::new(ListModel {
-            list: Vec::new(),
-            pick: |len, worker| {
-                if worker == WorkerId(0) && len > 0 {
-                    Some(0)
-                } else {
-                    None
-                }
-            },
-        }),
-        "fcfs" => Box::new(ListModel {
-            list: Vec::new(),
-            pick: |len, _| if len > 0 { Some(0) } else { None },
-        }),
-        "lcfs" => Box::new(ListModel {
-            list: Vec::new(),
-            pick: |len, _| len.checked_sub(1),
-        }),
+        "serial" => list(|list, worker| (worker.0 == 0 && !list.is_empty()).then_some(0)),
+        "fcfs" => list(|list, _| (!list.is_empty()).then_some(0)),
+        "lcfs" => list(|list, _| list.len().checked_sub(1)),
+        "critical-path" => {
+            let ways = longest_ways(graph);
+            list(move |list, _| {
+                let way = |&task: &u64| ways[task as usize];
+                let longest = list.iter().map(way).max()?;
+                list.iter().position(|task| way(task) == longest)
+            })
+        }
         "ts" => Box::new(TsModel {
-            list: Vec::new(),
-            running: None,
-            owners: Vec::new(),
             workers,
+            ..TsModel::default()
         }),
-        "ts-sticky" => Box::new(StickyModel::new(workers)),
+        "ts-sticky" => Box::new(sticky),
         "slifo" => Box::new(SlifoModel {
             codes: Vec::new(),
             sticky: StickyModel {
                 newest_first: true,
-                ..StickyModel::new(workers)
+                ..sticky
             },
-        }),
-        "critical-path" => Box::new(CriticalPathModel {
-            list: Vec::new(),
-            ways: longest_ways(graph),
         }),
         "ts-local" => Box::new(TsLocalModel {
             list: Vec::new(),
             placement: placement.clone(),
             owners: Vec::new(),
             opened: 0,
-            running: vec![0; usize::from(workers)],
-            current: vec![0; usize::from(workers)],
+            running: zeros.clone(),
+            current: zeros,
             injected: 0,
         }),
         "random-steal" => stealing(VictimOrder::Random),
@@ -94,22 +84,53 @@ pub fn model(
     })
 }
 
-/// serial, fcfs, lcfs: which place of the list (oldest first) a worker takes from.
-struct ListModel {
-    list: Vec<u64>,
-    pick: fn(len: usize, worker: WorkerId) -> Option<usize>,
+/// The owner of S group `s`: the worker of its last entry in `moved`, or at first one worker after the other.
+fn owner(moved: &[(u32, u16)], s: u32, workers: u16) -> u16 {
+    let last = moved.iter().rev().find(|&&(group, _)| group == s);
+    last.map_or(((s - 1) % u32::from(workers)) as u16, |&(_, owner)| owner)
 }
 
-impl Model for ListModel {
+/// The workers other than `me`, nearest first; of equally near ones w+1, w+2, ... come first, then 0, 1, ...
+fn others(placement: &Placement, me: WorkerId) -> Vec<WorkerId> {
+    let workers = placement.workers();
+    let others = (1..workers).map(|i| WorkerId((me.0 + i) % workers));
+    let mut others: Vec<WorkerId> = others.collect();
+    others.sort_by_key(|&other| placement.distance(me, other));
+    others
+}
+
+/// serial, fcfs, lcfs, critical-path: which place of the list (oldest first) a worker takes from.
+struct ListModel<F> {
+    list: Vec<u64>,
+    pick: F,
+}
+
+fn list(pick: impl Fn(&[u64], WorkerId) -> Option<usize> + 'static) -> Box<dyn Model> {
+    let list = Vec::new();
+    Box::new(ListModel { list, pick })
+}
+
+impl<F: Fn(&[u64], WorkerId) -> Option<usize>> Model for ListModel<F> {
     fn ready(&mut self, _on: WorkerId, task: u64, _hints: Hints) {
         self.list.push(task);
     }
     fn next(&mut self, worker: WorkerId) -> Option<u64> {
-        (self.pick)(self.list.len(), worker).map(|place| self.list.remove(place))
+        (self.pick)(&self.list, worker).map(|place| self.list.remove(place))
     }
 }
 
+/// The longest way from each task, which critical-path goes by. Edges lead to higher numbers.
+fn longest_ways(graph: &Graph) -> Vec<u64> {
+    let mut ways = vec![0; graph.len()];
+    for (number, task) in graph.tasks().iter().enumerate().rev() {
+        let longest = task.successors.iter().map(|&to| ways[to]).max();
+        ways[number] = task.duration + longest.unwrap_or(0);
+    }
+    ways
+}
+
 /// ts: the pseudo-code of paper 1, section 3, line by line.
+#[derive(Default)]
 struct TsModel {
     /// (T, S, task), oldest first. The oldest task of several cells is the oldest of their heads, since cells are FIFO.
     list: Vec<(u32, u32, u64)>,
@@ -121,25 +142,16 @@ struct TsModel {
 }
 
 impl TsModel {
-    fn owner(&self, s: u32) -> u16 {
-        let moved = self.owners.iter().rev().find(|&&(group, _)| group == s);
-        moved.map_or(((s - 1) % u32::from(self.workers)) as u16, |&(_, owner)| {
-            owner
-        })
-    }
-
     /// Takes from (t, Sown), else from (t, S0), else from (t, ~Sown) with Sown += S'.
     fn take_in(&mut self, t: u32, worker: WorkerId) -> Option<u64> {
-        let in_t = |&(group, _, _): &(u32, u32, u64)| group == t;
-        let own = self
-            .list
-            .iter()
-            .position(|task| in_t(task) && task.1 != 0 && self.owner(task.1) == worker.0);
-        let s0 = self.list.iter().position(|task| in_t(task) && task.1 == 0);
-        let others = self
-            .list
-            .iter()
-            .position(|task| in_t(task) && task.1 != 0 && self.owner(task.1) != worker.0);
+        let find = |here: &dyn Fn(u32) -> bool| {
+            let mut list = self.list.iter();
+            list.position(|&(group, s, _)| group == t && here(s))
+        };
+        let mine = |s| owner(&self.owners, s, self.workers) == worker.0;
+        let own = find(&|s| s != 0 && mine(s));
+        let s0 = find(&|s| s == 0);
+        let others = find(&|s| s != 0 && !mine(s));
         let (_, s, task) = self.list.remove(own.or(s0).or(others)?);
         if s != 0 {
             self.owners.push((s, worker.0));
@@ -169,6 +181,7 @@ impl Model for TsModel {
 }
 
 /// ts-sticky: the rule in its module's documentation, line by line.
+#[derive(Default)]
 struct StickyModel {
     /// (T, S, task), oldest first.
     list: Vec<(u32, u32, u64)>,
@@ -183,22 +196,6 @@ struct StickyModel {
 }
 
 impl StickyModel {
-    fn new(workers: u16) -> Self {
-        StickyModel {
-            list: Vec::new(),
-            newest_first: false,
-            running: None,
-            owners: Vec::new(),
-            taken: Vec::new(),
-            workers,
-        }
-    }
-
-    fn owner(&self, s: u32) -> u16 {
-        let moved = self.owners.iter().rev().find(|&&(group, _)| group == s);
-        moved.map_or(((s - 1) % u32::from(self.workers)) as u16, |&(_, w)| w)
-    }
-
     fn has(&self, t: u32) -> bool {
         self.list.iter().any(|&(group, ..)| group == t)
     }
@@ -242,18 +239,20 @@ impl StickyModel {
         {
             return last;
         }
-        if let Some(&own) = groups.iter().find(|&&s| s != 0 && self.owner(s) == me) {
+        if let Some(&own) = groups
+            .iter()
+            .find(|&&s| s != 0 && owner(&self.owners, s, self.workers) == me)
+        {
             return own;
         }
         if groups.contains(&0) {
             return 0;
         }
-        let mut longest = groups[0];
-        for &s in &groups {
-            if self.length(t, s) > self.length(t, longest) {
-                longest = s;
-            }
-        }
+        // Of equally long ones the lowest.
+        let lengths = groups.iter().rev().map(|&s| (self.length(t, s), s));
+        let (_, longest) = lengths
+            .max_by_key(|&(length, _)| length)
+            .expect("a group has tasks");
         self.owners.push((longest, me));
         longest
     }
@@ -286,48 +285,17 @@ struct SlifoModel {
 
 impl Model for SlifoModel {
     fn ready(&mut self, on: WorkerId, task: u64, hints: Hints) {
-        if !self.codes.contains(&hints.code) {
+        let known = self.codes.iter().position(|&code| code == hints.code);
+        let rank = known.unwrap_or(self.codes.len());
+        if known.is_none() {
             self.codes.push(hints.code);
         }
-        let rank = self.codes.iter().position(|&code| code == hints.code);
-        let s = 1 + rank.expect("it is there by now") as u32;
+        let s = 1 + rank as u32;
         self.sticky.ready(on, task, Hints::groups(1, s));
     }
 
     fn next(&mut self, worker: WorkerId) -> Option<u64> {
         self.sticky.next(worker)
-    }
-}
-
-/// critical-path: the longest way of all that start at the task.
-struct CriticalPathModel {
-    /// (length of the longest way, task), oldest first.
-    list: Vec<(u64, u64)>,
-    /// The longest way from each task.
-    ways: Vec<u64>,
-}
-
-/// The longest way from each task. Edges lead to higher numbers.
-fn longest_ways(graph: &Graph) -> Vec<u64> {
-    let mut ways = vec![0; graph.len()];
-    for (number, task) in graph.tasks().iter().enumerate().rev() {
-        for &to in &task.successors {
-            ways[number] = ways[number].max(ways[to]);
-        }
-        ways[number] += task.duration;
-    }
-    ways
-}
-
-impl Model for CriticalPathModel {
-    fn ready(&mut self, _on: WorkerId, task: u64, _hints: Hints) {
-        self.list.push((self.ways[task as usize], task));
-    }
-
-    fn next(&mut self, _worker: WorkerId) -> Option<u64> {
-        let longest = self.list.iter().map(|&(way, _)| way).max()?;
-        let place = self.list.iter().position(|&(way, _)| way == longest);
-        place.map(|place| self.list.remove(place).1)
     }
 }
 
@@ -347,8 +315,8 @@ struct TsLocalModel {
     /// Oldest first.
     list: Vec<Seated>,
     placement: Placement,
-    /// (S mod 1024, worker), the last entry counts.
-    owners: Vec<(u32, WorkerId)>,
+    /// (slot of S, worker), the last entry counts.
+    owners: Vec<(u32, u16)>,
     opened: u32,
     /// T' of each worker.
     running: Vec<u32>,
@@ -357,14 +325,12 @@ struct TsLocalModel {
     injected: u32,
 }
 
-impl TsLocalModel {
-    fn owner(&self, s: u32) -> WorkerId {
-        let group = (s - 1) % 1024;
-        let at_first = WorkerId((group % u32::from(self.placement.workers())) as u16);
-        let moved = self.owners.iter().rev().find(|&&(moved, _)| moved == group);
-        moved.map_or(at_first, |&(_, owner)| owner)
-    }
+/// The number under which ts-local keeps the owner of group `s`: there are 1024.
+fn slot(s: u32) -> u32 {
+    1 + (s - 1) % 1024
+}
 
+impl TsLocalModel {
     /// What was released in the T group of the task that ended, and has its seat here.
     fn released(&self, me: WorkerId) -> Option<usize> {
         let t = self.current[me.index()];
@@ -372,40 +338,30 @@ impl TsLocalModel {
         if t == 0 && self.list.iter().filter(mine).any(|task| task.t != 0) {
             return None;
         }
-        let find = |spatial: bool| {
-            self.list.iter().position(|task| {
-                task.fresh_on == Some(me)
-                    && task.seat == me
-                    && task.t == t
-                    && (task.s != 0) == spatial
-            })
-        };
-        find(true).or_else(|| find(false))
+        self.first_of(true, |task| {
+            task.fresh_on == Some(me) && task.seat == me && task.t == t
+        })
     }
 
     fn take_in(&self, me: WorkerId, seat: WorkerId, t: u32) -> Option<usize> {
-        let find = |spatial: bool| {
-            self.list
-                .iter()
-                .position(|task| task.seat == seat && task.t == t && (task.s != 0) == spatial)
+        self.first_of(seat == me, |task| task.seat == seat && task.t == t)
+    }
+
+    /// The oldest task of those that `wanted` accepts, those with an S group first if `spatial_first`, else last.
+    fn first_of(&self, spatial_first: bool, wanted: impl Fn(&Seated) -> bool) -> Option<usize> {
+        let find = |spatial| {
+            let mut list = self.list.iter();
+            list.position(|task| wanted(task) && (task.s != 0) == spatial)
         };
-        let spatial_first = seat == me;
         find(spatial_first).or_else(|| find(!spatial_first))
     }
 
-    fn seats(&self, me: WorkerId) -> Vec<WorkerId> {
-        let workers = self.placement.workers();
-        let mut others: Vec<WorkerId> = (1..workers)
-            .map(|i| WorkerId((me.0 + i) % workers))
-            .collect();
-        others.sort_by_key(|&other| self.placement.distance(me, other));
-        std::iter::once(me).chain(others).collect()
+    fn seats(&self, me: WorkerId) -> impl Iterator<Item = WorkerId> + use<> {
+        std::iter::once(me).chain(others(&self.placement, me))
     }
 
     fn take_anywhere(&self, me: WorkerId, t: u32) -> Option<usize> {
-        self.seats(me)
-            .into_iter()
-            .find_map(|seat| self.take_in(me, seat, t))
+        self.seats(me).find_map(|seat| self.take_in(me, seat, t))
     }
 
     fn find(&mut self, me: WorkerId) -> Option<usize> {
@@ -433,7 +389,7 @@ impl TsLocalModel {
 impl Model for TsLocalModel {
     fn ready(&mut self, on: WorkerId, task: u64, Hints { t, s, .. }: Hints) {
         let seat = if s != 0 {
-            self.owner(s)
+            WorkerId(owner(&self.owners, slot(s), self.placement.workers()))
         } else if on == WorkerId::NONE {
             self.injected += 1;
             WorkerId(((self.injected - 1) % self.running.len() as u32) as u16)
@@ -451,18 +407,16 @@ impl Model for TsLocalModel {
 
     fn next(&mut self, me: WorkerId) -> Option<u64> {
         let released = self.released(me);
-        let fresh = self
-            .list
-            .iter_mut()
-            .filter(|task| task.fresh_on == Some(me));
-        fresh.for_each(|task| task.fresh_on = None);
+        for task in &mut self.list {
+            task.fresh_on = task.fresh_on.filter(|&on| on != me);
+        }
         let found = released.or_else(|| self.find(me));
         let Seated {
             seat, t, s, task, ..
         } = self.list.remove(found?);
         self.current[me.index()] = t;
         if s != 0 && seat != me {
-            self.owners.push(((s - 1) % 1024, me));
+            self.owners.push((slot(s), me.0));
         }
         Some(task)
     }
@@ -509,14 +463,10 @@ impl StealingModel {
         draw(self.seed, worker, self.calls[worker.index()] - 1)
     }
 
-    /// The others, nearest first; of equally near ones w+1, w+2, ... come first, then 0, 1, ...
-    fn others(&self, me: WorkerId) -> Vec<WorkerId> {
-        let workers = self.placement.workers();
-        let mut others: Vec<WorkerId> = (1..workers)
-            .map(|i| WorkerId((me.0 + i) % workers))
-            .collect();
-        others.sort_by_key(|&other| self.placement.distance(me, other));
-        others
+    /// The oldest task in the queue of the first of `victims` that has any.
+    fn oldest_of(&self, victims: &[WorkerId]) -> Option<usize> {
+        let mut victims = victims.iter();
+        victims.find_map(|&victim| self.oldest(Place::Own(victim)))
     }
 
     fn steal_randomly(&mut self, me: WorkerId) -> Option<usize> {
@@ -528,48 +478,32 @@ impl StealingModel {
                 return Some(found);
             }
         }
-        others
-            .into_iter()
-            .find_map(|victim| self.oldest(Place::Own(victim)))
+        self.oldest_of(&others)
     }
 
     fn steal_near(&mut self, me: WorkerId) -> Option<usize> {
-        let others = self.others(me);
-        for ring in others
-            .chunk_by(|&a, &b| self.placement.distance(me, a) == self.placement.distance(me, b))
-        {
-            if ring
-                .iter()
-                .all(|&victim| self.oldest(Place::Own(victim)).is_none())
-            {
-                continue;
-            }
-            let mut ring = ring.to_vec();
-            if ring.len() > 1 {
-                let start = self.random(me) % ring.len() as u64;
-                ring.rotate_left(start as usize);
-            }
-            return ring
-                .into_iter()
-                .find_map(|victim| self.oldest(Place::Own(victim)));
+        let mut others = others(&self.placement, me);
+        let distance = |other: &WorkerId| self.placement.distance(me, *other);
+        let mut rings = others.chunk_by_mut(|a, b| distance(a) == distance(b));
+        let ring = rings.find(|ring| self.oldest_of(ring).is_some())?;
+        if ring.len() > 1 {
+            let start = self.random(me) % ring.len() as u64;
+            ring.rotate_left(start as usize);
         }
-        None
+        self.oldest_of(ring)
     }
 
     fn steal(&mut self, me: WorkerId) -> Option<usize> {
-        self.others(me)
-            .into_iter()
-            .find_map(|victim| self.oldest(Place::Own(victim)))?;
+        let others = others(&self.placement, me);
+        self.oldest_of(&others)?;
         if self.order == VictimOrder::Random {
             return self.steal_randomly(me);
         }
         let last = self.last[me.index()];
         if self.order == VictimOrder::Locality && last != 0 {
             let liked = |place: &usize| self.queued[*place].2 == last;
-            let found = self
-                .others(me)
-                .into_iter()
-                .find_map(|v| self.oldest(Place::Own(v)).filter(liked));
+            let mut others = others.iter();
+            let found = others.find_map(|&v| self.oldest(Place::Own(v)).filter(liked));
             if found.is_some() {
                 return found;
             }
@@ -600,9 +534,8 @@ impl Model for StealingModel {
             .or_else(|| self.oldest(Place::Shared))
             .or_else(|| self.steal(me))
             .or_else(|| {
-                self.others(me)
-                    .into_iter()
-                    .find_map(|other| self.oldest(Place::Mail(other)))
+                let mut others = others(&self.placement, me).into_iter();
+                others.find_map(|other| self.oldest(Place::Mail(other)))
             });
         let (_, task, digest) = self.queued.remove(found?);
         if digest != 0 {
@@ -627,14 +560,24 @@ pub fn replay(graph: &Graph, log: &Log, model: &mut dyn Model) -> Result<(), Str
             Event::Idle { worker } => (worker, None),
             _ => continue,
         };
-        let right = model.next(worker);
-        if right != given {
-            return Err(format!(
-                "event {i}: worker {worker} was given {given:?}, the rule says {right:?}"
-            ));
-        }
+        compare(i, model, worker, given)?;
     }
     Ok(())
+}
+
+/// Asks `model` what `worker` takes in event `i`, and compares the answer with the task that it was `given`.
+fn compare(
+    i: usize,
+    model: &mut dyn Model,
+    worker: WorkerId,
+    given: Option<u64>,
+) -> Result<(), String> {
+    match model.next(worker) {
+        right if right == given => Ok(()),
+        right => Err(format!(
+            "event {i}: worker {worker} was given {given:?}, the rule says {right:?}"
+        )),
+    }
 }
 
 /// As [`replay`], of what a shared pool recorded inside its critical sections, also while many workers used it at once.
@@ -655,14 +598,7 @@ pub fn replay_pool(events: &[Logged], model: &mut dyn Model) -> Result<(), Strin
                 next_age += 1;
                 model.ready(on.unwrap_or(WorkerId::NONE), task, hints);
             }
-            Logged::Next { worker, answer } => {
-                let right = model.next(worker);
-                if right != answer {
-                    return Err(format!(
-                        "event {i}: worker {worker} was given {answer:?}, the rule says {right:?}"
-                    ));
-                }
-            }
+            Logged::Next { worker, answer } => compare(i, model, worker, answer)?,
         }
     }
     Ok(())

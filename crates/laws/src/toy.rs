@@ -43,9 +43,16 @@ pub fn run<D: Dispatcher>(
         "a dispatcher makes one local state a worker"
     );
     let toy = Toy {
-        graph,
-        placement,
-        seed,
+        dispatcher,
+        locals,
+        env: ToyEnv {
+            me: WorkerId::NONE,
+            graph,
+            placement,
+            seed,
+            draws: vec![0; workers],
+            wakes: Vec::new(),
+        },
         idleness,
         log: Log {
             workers: placement.workers(),
@@ -53,41 +60,41 @@ pub fn run<D: Dispatcher>(
         },
         unresolved: graph.dependency_counts(),
         inside: vec![false; graph.len()],
-        draws: vec![0; workers],
+        now: 0,
         busy: vec![None; workers],
         asleep: vec![false; workers],
-        wakes: Vec::new(),
     };
-    toy.run(&dispatcher, locals)
+    toy.run()
 }
 
-struct Toy<'a> {
-    graph: &'a Graph,
-    placement: &'a Placement,
-    seed: u64,
+struct Toy<'a, D: Dispatcher> {
+    dispatcher: D,
+    locals: Vec<D::Local>,
+    env: ToyEnv<'a>,
     idleness: Idleness,
     log: Log,
     /// Dependency counts.
     unresolved: Vec<usize>,
     /// Whether the task's `Ready` is with the dispatcher.
     inside: Vec<bool>,
-    /// Random numbers drawn by each worker.
-    draws: Vec<u64>,
+    /// Virtual time.
+    now: u64,
     /// What each worker runs, and when that ends.
     busy: Vec<Option<(u64, usize)>>,
     asleep: Vec<bool>,
-    /// Asked for and not yet delivered.
-    wakes: Vec<Wake>,
 }
 
-/// What a dispatcher sees of the toy during one call.
+/// What a dispatcher sees of the toy.
 struct ToyEnv<'a> {
+    /// The worker that calls the dispatcher.
     me: WorkerId,
     graph: &'a Graph,
     placement: &'a Placement,
     seed: u64,
-    draws: &'a mut [u64],
-    wakes: &'a mut Vec<Wake>,
+    /// Random numbers drawn by each worker.
+    draws: Vec<u64>,
+    /// Asked for and not yet delivered.
+    wakes: Vec<Wake>,
 }
 
 impl Env for ToyEnv<'_> {
@@ -118,83 +125,60 @@ fn number(task: &Ready) -> usize {
     task.handle() as usize - 1
 }
 
-impl<'a> Toy<'a> {
-    fn env(&mut self, me: WorkerId) -> ToyEnv<'_> {
-        let Toy {
-            graph,
-            placement,
-            seed,
-            draws,
-            wakes,
-            ..
-        } = self;
-        ToyEnv {
-            me,
-            graph,
-            placement,
-            seed: *seed,
-            draws,
-            wakes,
-        }
-    }
-
+impl<D: Dispatcher> Toy<'_, D> {
     /// Makes the word for a task whose dependency count is zero.
     fn becomes_ready(&mut self, task: usize, on: WorkerId) -> Ready {
         self.log.events.push(Event::Ready { task, on });
         self.inside[task] = true;
+        let hints = &self.env.graph.tasks()[task].hints;
         // SAFETY: the handle is an index into a table: nothing is dereferenced through it. It names a task of this engine that is ready,
-        // and only one `Ready` is made for it, since its dependency count reaches zero once. `start` checks that each comes back once.
-        unsafe { Ready::new(task as u64 + 1, self.graph.tasks()[task].hints.digest()) }
+        // and only one `Ready` is made for it, since its dependency count reaches zero once. `answer` checks that each comes back once.
+        unsafe { Ready::new(task as u64 + 1, hints.digest()) }
     }
 
-    fn run<D: Dispatcher>(
-        mut self,
-        dispatcher: &D,
-        mut locals: Vec<D::Local>,
-    ) -> Result<Log, Violation> {
-        for task in 0..self.graph.len() {
+    fn run(mut self) -> Result<Log, Violation> {
+        let (graph, placement) = (self.env.graph, self.env.placement);
+        for task in 0..graph.len() {
             if self.unresolved[task] == 0 {
                 let ready = self.becomes_ready(task, WorkerId::NONE);
-                dispatcher.inject(&mut self.env(WorkerId::NONE), ready);
+                self.dispatcher.inject(&mut self.env, ready);
             }
         }
-        self.log_wakes();
-        self.wakes.clear(); // everybody is awake
-        for worker in self.placement.ids() {
-            self.ask(dispatcher, &mut locals, worker, 0)?;
+        self.log_wakes(0);
+        self.env.wakes.clear(); // everybody is awake
+        for worker in placement.ids() {
+            self.ask(worker)?;
         }
-        self.deliver_wakes(dispatcher, &mut locals, 0)?;
+        self.deliver_wakes()?;
         let mut released = Vec::new();
         while let Some((now, worker)) = self.first_to_end() {
-            let (_, task) = self.busy[worker.index()]
-                .take()
-                .expect("it is the first to end");
+            self.now = now;
+            let me = worker.index();
+            let (_, task) = self.busy[me].take().expect("it is the first to end");
             self.log.events.push(Event::End { task, worker });
-            let graph = self.graph;
             for &to in &graph.tasks()[task].successors {
                 self.unresolved[to] -= 1;
                 if self.unresolved[to] == 0 {
                     released.push(self.becomes_ready(to, worker));
                 }
             }
-            let expects = !released.is_empty() || dispatcher.may_have(worker);
-            let got = dispatcher.turn(
-                &mut locals[worker.index()],
-                &mut self.env(worker),
-                &mut released,
-            );
+            let expects = !released.is_empty() || self.dispatcher.may_have(worker);
+            self.env.me = worker;
+            let (local, env) = (&mut self.locals[me], &mut self.env);
+            let got = self.dispatcher.turn(local, env, &mut released);
             assert!(released.is_empty(), "`turn` must drain what was released");
-            self.log_wakes();
-            self.answer(dispatcher, worker, now, got, expects)?;
+            self.log_wakes(0);
+            self.answer(worker, got, expects)?;
             match self.idleness {
-                Idleness::Poll => self.poll(dispatcher, &mut locals, worker, now)?,
-                Idleness::Sleep => self.deliver_wakes(dispatcher, &mut locals, now)?,
+                Idleness::Poll => self.poll(worker)?,
+                Idleness::Sleep => self.deliver_wakes()?,
             }
         }
         let lost = |&task: &usize| self.unresolved[task] > 0 || self.inside[task];
-        match (0..self.graph.len()).find(lost) {
-            Some(first) => Err(Violation::Lost {
-                left: (0..self.graph.len()).filter(lost).count(),
+        let lost: Vec<usize> = (0..graph.len()).filter(lost).collect();
+        match lost.first() {
+            Some(&first) => Err(Violation::Lost {
+                left: lost.len(),
                 first,
             }),
             None => Ok(self.log),
@@ -209,81 +193,60 @@ impl<'a> Toy<'a> {
     }
 
     /// Idle workers other than the one that just had its turn ask in index order.
-    fn poll<D: Dispatcher>(
-        &mut self,
-        dispatcher: &D,
-        locals: &mut [D::Local],
-        but: WorkerId,
-        now: u64,
-    ) -> Result<(), Violation> {
-        self.wakes.clear();
-        for worker in self.placement.ids() {
+    fn poll(&mut self, but: WorkerId) -> Result<(), Violation> {
+        self.env.wakes.clear();
+        for worker in self.env.placement.ids() {
             if worker != but && self.busy[worker.index()].is_none() {
-                self.ask(dispatcher, locals, worker, now)?;
-                self.wakes.clear();
+                self.ask(worker)?;
+                self.env.wakes.clear();
             }
         }
         Ok(())
     }
 
     /// Delivers the wake-ups that were asked for, and those that are asked for meanwhile.
-    fn deliver_wakes<D: Dispatcher>(
-        &mut self,
-        dispatcher: &D,
-        locals: &mut [D::Local],
-        now: u64,
-    ) -> Result<(), Violation> {
-        while !self.wakes.is_empty() {
-            let sleeper = match self.wakes.remove(0) {
-                Wake::Anyone => self
-                    .asleep
-                    .iter()
-                    .position(|&asleep| asleep)
-                    .map(|w| WorkerId(w as u16)),
-                Wake::This(worker) => self.asleep[worker.index()].then_some(worker),
+    fn deliver_wakes(&mut self) -> Result<(), Violation> {
+        while !self.env.wakes.is_empty() {
+            let sleeper = match self.env.wakes.remove(0) {
+                Wake::Anyone => self.asleep.iter().position(|&asleep| asleep),
+                Wake::This(worker) => Some(worker.index()).filter(|&index| self.asleep[index]),
             };
-            if let Some(worker) = sleeper {
-                self.asleep[worker.index()] = false;
+            if let Some(index) = sleeper {
+                let worker = WorkerId(index as u16);
+                self.asleep[index] = false;
                 self.log.events.push(Event::Woken { worker });
-                self.ask(dispatcher, locals, worker, now)?;
+                self.ask(worker)?;
             }
         }
         Ok(())
     }
 
-    fn ask<D: Dispatcher>(
-        &mut self,
-        dispatcher: &D,
-        locals: &mut [D::Local],
-        worker: WorkerId,
-        now: u64,
-    ) -> Result<(), Violation> {
-        let expects = dispatcher.may_have(worker);
-        let before = self.wakes.len();
-        let got = dispatcher.next(&mut locals[worker.index()], &mut self.env(worker));
-        let asked = self.wakes[before..].iter().map(|&whom| Event::Wake(whom));
-        self.log.events.extend(asked);
-        self.answer(dispatcher, worker, now, got, expects)
+    fn ask(&mut self, worker: WorkerId) -> Result<(), Violation> {
+        let expects = self.dispatcher.may_have(worker);
+        let before = self.env.wakes.len();
+        self.env.me = worker;
+        let local = &mut self.locals[worker.index()];
+        let got = self.dispatcher.next(local, &mut self.env);
+        self.log_wakes(before);
+        self.answer(worker, got, expects)
     }
 
-    fn log_wakes(&mut self) {
-        self.log
-            .events
-            .extend(self.wakes.iter().map(|&whom| Event::Wake(whom)));
+    /// Logs the wake-ups that were asked for after the first `before`.
+    fn log_wakes(&mut self, before: usize) {
+        let asked = self.env.wakes[before..].iter();
+        self.log.events.extend(asked.map(|&whom| Event::Wake(whom)));
     }
 
     /// What `worker` does with the answer to its question. `expects`: what `may_have` had said.
-    fn answer<D: Dispatcher>(
+    fn answer(
         &mut self,
-        dispatcher: &D,
         worker: WorkerId,
-        now: u64,
         got: Option<(Ready, Origin)>,
         expects: bool,
     ) -> Result<(), Violation> {
         let Some((ready, origin)) = got else {
             self.log.events.push(Event::Idle { worker });
-            if dispatcher.may_have(worker) {
+            if self.dispatcher.may_have(worker) {
                 return Err(Violation::Sleepless { worker });
             }
             if self.idleness == Idleness::Sleep {
@@ -304,7 +267,8 @@ impl<'a> Toy<'a> {
             worker,
             origin,
         });
-        self.busy[worker.index()] = Some((now + self.graph.tasks()[task].duration, task));
+        let end = self.now + self.env.graph.tasks()[task].duration;
+        self.busy[worker.index()] = Some((end, task));
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Peers run in processes of their own, one after the other: so that two OpenMP runtimes never meet, nobody's idle workers disturb
 //! another's turn, and the processor time of a process is that of one peer.
 
+use crate::Fallible;
 use crate::cases::{self, Job};
 use crate::peers::{self, Setting};
 use crate::samples::Sample;
@@ -56,42 +57,31 @@ impl Current {
     }
 
     /// Measures `job` in a child process.
-    pub(crate) fn measure(
-        &self,
-        case: &str,
-        job: &Job,
-        setting: &Setting,
-    ) -> Result<Vec<Sample>, Failure> {
-        let failed = |why: String| {
-            Failure::Failed(format!(
-                "{case}, {}, {} workers: {why}",
-                job.peer.name, job.workers
-            ))
-        };
-        let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
-        let mut command = Command::new(program);
-        command.args([
-            WORD,
-            case,
-            &job.peer.name,
-            &job.workers.to_string(),
-            if job.quick { "quick" } else { "full" },
-            if job.first { "first" } else { "later" },
-        ]);
+    pub(crate) fn measure(&self, job: &Job, setting: &Setting) -> Result<Vec<Sample>, Failure> {
+        let (case, peer, workers) = (&job.case, &job.peer, job.workers);
+        let samples = self.run(job, setting);
+        match self.is_stopped() {
+            true => Err(Failure::Stopped),
+            false => samples.map_err(|why| {
+                Failure::Failed(format!("{case}, {peer}, {workers} workers: {why}"))
+            }),
+        }
+    }
+
+    fn run(&self, job: &Job, setting: &Setting) -> Fallible<Vec<Sample>> {
+        let mut command = Command::new(std::env::current_exe()?);
         command
-            .arg(job.rate.to_string())
-            .args(&job.params)
-            .envs(setting.environment.iter().copied());
-        command
+            .args([WORD, &serde_json::to_string(job)?])
+            .envs(setting.environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let (mut out, mut err, turn) = {
             let mut state = self.state();
             if state.stopped {
-                return Err(Failure::Stopped);
+                return Err("stopped".into());
             }
-            let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+            let mut child = command.spawn()?;
             let pipes = (
                 child.stdout.take().expect("it is piped"),
                 child.stderr.take().expect("it is piped"),
@@ -115,18 +105,12 @@ impl Current {
             state.child.take().expect("set above").wait()
         };
         let errors = errors.join().unwrap_or_default();
-        if self.is_stopped() {
-            return Err(Failure::Stopped);
+        let status = ended?;
+        if status.success() {
+            return samples;
         }
-        match ended {
-            Ok(status) if status.success() => samples.map_err(failed),
-            Ok(status) => Err(failed(format!(
-                "{status}{}{}",
-                if errors.is_empty() { "" } else { ": " },
-                errors.trim_end()
-            ))),
-            Err(error) => Err(failed(error.to_string())),
-        }
+        let colon = if errors.is_empty() { "" } else { ": " };
+        Err(format!("{status}{colon}{}", errors.trim_end()).into())
     }
 
     /// Ends the child of this turn when its time is over.
@@ -145,30 +129,19 @@ impl Current {
     }
 }
 
-fn read(out: &mut impl Read) -> Result<Vec<Sample>, String> {
-    let mut samples = Vec::new();
-    for line in BufReader::new(out).lines() {
-        samples.push(line.map_err(|error| error.to_string())?.parse()?);
-    }
-    Ok(samples)
+fn read(out: &mut impl Read) -> Fallible<Vec<Sample>> {
+    let lines = BufReader::new(out).lines();
+    lines
+        .map(|line| Ok(serde_json::from_str(&line?)?))
+        .collect()
 }
 
-/// The program of a child process: `arguments` follow [`WORD`].
-pub(crate) fn main(arguments: &[String]) -> ExitCode {
+/// The program of a child process: `job` follows [`WORD`], as JSON.
+pub(crate) fn main(job: &str) -> ExitCode {
     // A parent that is killed takes its child along.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    match measure(arguments) {
-        Ok(samples) => {
-            let mut out = std::io::stdout().lock();
-            let written = samples
-                .iter()
-                .try_for_each(|sample| writeln!(out, "{sample}"));
-            if written.is_ok() {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
-        }
+    match measure(job) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("{why}");
             ExitCode::FAILURE
@@ -176,18 +149,13 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
     }
 }
 
-fn measure(arguments: &[String]) -> Result<Vec<Sample>, String> {
-    let [case, peer, workers, length, turn, rate, params @ ..] = arguments else {
-        return Err("this word is for the program itself".to_owned());
-    };
-    let case = cases::find(case).ok_or("no such case")?;
-    let job = Job {
-        peer: peers::find(peer).ok_or("no such peer")?,
-        workers: workers.parse().map_err(|_| "no number of workers")?,
-        quick: length == "quick",
-        first: turn == "first",
-        rate: rate.parse().map_err(|_| "no rate")?,
-        params: params.to_vec(),
-    };
-    (case.measure)(&job)
+fn measure(job: &str) -> Fallible<()> {
+    let job: Job = serde_json::from_str(job)?;
+    let case = cases::find(&job.case).ok_or("no such case")?;
+    let peer = peers::find(&job.peer).ok_or("no such peer")?;
+    let mut out = std::io::stdout().lock();
+    for sample in (case.measure)(&job, &peer)? {
+        writeln!(out, "{}", serde_json::to_string(&sample)?)?;
+    }
+    Ok(())
 }

@@ -67,12 +67,9 @@ pub(crate) fn main() -> ExitCode {
         }
     };
     for turn in &plan {
-        for peer in &turn.absent {
-            let why = peer.absent.as_deref().unwrap_or_default();
-            note(&format!(
-                "{}: {} is absent: {why}",
-                turn.case.name, peer.name
-            ));
+        for Peer { name, absent, .. } in &turn.absent {
+            let (case, why) = (turn.case.name, absent.as_deref().unwrap_or_default());
+            note(&format!("{case}: {name} is absent: {why}"));
         }
     }
     for why in plan.iter().filter_map(|turn| turn.nothing(&args)) {
@@ -90,11 +87,8 @@ pub(crate) fn main() -> ExitCode {
         }
     });
     let mut good = true;
-    for turn in plan
-        .into_iter()
-        .filter(|turn| turn.nothing(&args).is_none())
-    {
-        match measure(&turn, &args, &current) {
+    for turn in plan.iter().filter(|turn| turn.nothing(&args).is_none()) {
+        match measure(turn, &args, &current) {
             Ok(complete) => good &= complete,
             Err(()) => {
                 note("peers: stopped");
@@ -139,11 +133,8 @@ impl Turn {
 }
 
 fn unknown(what: &str, name: &str, right: impl IntoIterator<Item = String>) -> String {
-    let right: Vec<String> = right.into_iter().collect();
-    format!(
-        "unknown {what} \"{name}\"; the {what}s are {}",
-        right.join(", ")
-    )
+    let right = Vec::from_iter(right).join(", ");
+    format!("unknown {what} \"{name}\"; the {what}s are {right}")
 }
 
 /// What the arguments ask for.
@@ -187,10 +178,9 @@ fn plan(args: &Args) -> Result<Vec<Turn>, String> {
         Turn {
             case,
             params: params.collect(),
-            workers: if args.workers.is_empty() {
-                case.workers.to_vec()
-            } else {
-                args.workers.clone()
+            workers: match args.workers.is_empty() {
+                true => case.workers.to_vec(),
+                false => args.workers.clone(),
             },
             here,
             absent,
@@ -202,11 +192,8 @@ fn plan(args: &Args) -> Result<Vec<Turn>, String> {
 /// Runs a case and prints what came of it; whether everybody got through. An error: it was stopped.
 fn measure(turn: &Turn, args: &Args, current: &Current) -> Result<bool, ()> {
     let case = turn.case;
-    let rounds = args.rounds.unwrap_or(if args.quick {
-        case.quick_rounds
-    } else {
-        case.rounds
-    });
+    let rounds = [case.rounds, case.quick_rounds][usize::from(args.quick)];
+    let rounds = args.rounds.unwrap_or(rounds);
     let mut jobs = jobs(turn, args.quick, native::rate());
     let progress = progress(u64::from(rounds) * jobs.len() as u64);
     let mut found: Vec<Vec<Sample>> = vec![Vec::new(); jobs.len()];
@@ -214,10 +201,10 @@ fn measure(turn: &Turn, args: &Args, current: &Current) -> Result<bool, ()> {
     for round in 0..rounds {
         for (at, (job, setting)) in jobs.iter_mut().enumerate() {
             job.first = round == 0;
-            progress.set_message(format!("{} {} {}", case.name, job.peer.name, setting.label));
+            progress.set_message(format!("{} {} {}", case.name, job.peer, setting.label));
             // Who failed once would fail again.
             if failed[at].is_none() {
-                match current.measure(case.name, job, setting) {
+                match current.measure(job, setting) {
                     Ok(samples) => found[at].extend(samples),
                     Err(Failure::Failed(why)) => failed[at] = Some(why),
                     Err(Failure::Stopped) => return Err(()),
@@ -232,19 +219,15 @@ fn measure(turn: &Turn, args: &Args, current: &Current) -> Result<bool, ()> {
         print(&output::json(case, &results));
     } else {
         let mut text = output::table(case, &results);
-        for peer in &turn.absent {
-            text += &format!(
-                "absent: {}: {}\n",
-                peer.name,
-                peer.absent.as_deref().unwrap_or_default()
-            );
+        for Peer { name, absent, .. } in &turn.absent {
+            let why = absent.as_deref().unwrap_or_default();
+            text += &format!("absent: {name}: {why}\n");
         }
         print(&(text + "\n"));
     }
-    failed
-        .iter()
-        .flatten()
-        .for_each(|why| note(&format!("peers: {why}")));
+    for why in failed.iter().flatten() {
+        note(&format!("peers: {why}"));
+    }
     Ok(failed.iter().all(Option::is_none))
 }
 
@@ -255,7 +238,8 @@ fn jobs(turn: &Turn, quick: bool, rate: f64) -> Vec<(Job, &'static Setting)> {
         for workers in peer.workers(&turn.workers) {
             for setting in peer.settings(turn.case.name) {
                 let job = Job {
-                    peer: peer.clone(),
+                    case: turn.case.name.to_owned(),
+                    peer: peer.name.clone(),
                     workers,
                     quick,
                     first: true,
@@ -277,7 +261,7 @@ fn results(turn: &Turn, jobs: &[(Job, &'static Setting)], found: &[Vec<Sample>])
             let of_peer = jobs
                 .iter()
                 .zip(found)
-                .filter(|((job, _), _)| job.workers == workers && job.peer.name == peer.name);
+                .filter(|((job, _), _)| job.workers == workers && job.peer == peer.name);
             let samples = of_peer.flat_map(|((_, setting), samples)| {
                 samples.iter().map(|sample| (setting.label, sample.clone()))
             });
@@ -299,22 +283,16 @@ fn results(turn: &Turn, jobs: &[(Job, &'static Setting)], found: &[Vec<Sample>])
 fn list() -> String {
     let mut text = "Cases\n".to_owned();
     for case in cases::all() {
+        let params = (case.params)().join(" ");
         text += &format!(
-            "  {:<22} {}\n  {:<22} {}\n",
-            case.name,
-            case.about,
-            "",
-            (case.params)().join(" ")
+            "  {:<22} {}\n  {:<22} {params}\n",
+            case.name, case.about, ""
         );
     }
     text += "\nPeers\n";
     for peer in peers::all() {
-        text += &format!(
-            "  {:<22} {} [{}]\n",
-            peer.name,
-            peer.about,
-            peer.cases.join(" ")
-        );
+        let cases = peer.cases.join(" ");
+        text += &format!("  {:<22} {} [{cases}]\n", peer.name, peer.about);
         if let Some(why) = &peer.absent {
             text += &format!("  {:<22} absent: {why}\n", "");
         }
@@ -323,10 +301,9 @@ fn list() -> String {
 }
 
 fn progress(steps: u64) -> ProgressBar {
-    let target = if io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
+    let target = match io::stderr().is_terminal() {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
     };
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} {msg}")
         .expect("a template of known words");
@@ -370,7 +347,7 @@ mod tests {
         assert!(
             jobs(&turn, true, 1.0)
                 .iter()
-                .all(|(job, _)| job.peer.name != peer.name)
+                .all(|(job, _)| job.peer != peer.name)
         );
     }
 

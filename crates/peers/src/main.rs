@@ -14,10 +14,13 @@ mod samples;
 
 use programs::simulated::{TOIL, toil};
 
+/// A result whose error is only shown.
+type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
 fn main() -> std::process::ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.split_first() {
-        Some((word, rest)) if word == child::WORD => child::main(rest),
+        Some((word, [job])) if word == child::WORD => child::main(job),
         Some((word, [rounds])) if word == TOIL => {
             toil(rounds.parse().unwrap_or(0));
             std::process::ExitCode::SUCCESS

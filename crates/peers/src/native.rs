@@ -1,6 +1,7 @@
 //! The bodies that all peers share (`native/body.c`), and peers that are shared objects (`native/peer.h`).
 
-use crate::programs::{Decoded, Field, Program, Swept};
+use crate::Fallible;
+use crate::programs::{Counted, Field, Program, Swept};
 use libloading::{Library, Symbol};
 use md5::{Digest as _, Md5};
 use std::ffi::c_void;
@@ -55,14 +56,12 @@ pub(crate) fn rate() -> f64 {
 ///
 /// # Errors
 /// Where it is half or double: processors change their clock by a third, but not by that.
-pub(crate) fn set_body(ns: f64, rate: f64) -> Result<(), String> {
+pub(crate) fn set_body(ns: f64, rate: f64) -> Fallible<()> {
     // SAFETY: no task runs (above).
     unsafe { c::peers_length(ns, rate) };
     let took = body_ns(ns, 1);
     if ns > 0.0 && !(0.5..2.0).contains(&(took / ns)) {
-        return Err(format!(
-            "a body of {ns} ns took {took:.0} ns: is the machine busy?"
-        ));
+        return Err(format!("a body of {ns} ns took {took:.0} ns: is the machine busy?").into());
     }
     Ok(())
 }
@@ -157,10 +156,10 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Loads the shared object and starts its workers.
-    pub(crate) fn open(path: &str, workers: u16) -> Result<Shared, String> {
+    pub(crate) fn open(path: &str, workers: u16) -> Fallible<Shared> {
         // SAFETY: the object is one of ours; what runs when it is loaded are the initialisers of the runtime that it is linked with,
         // in a process that has one thread yet and will load no other.
-        let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
+        let library = unsafe { Library::new(path) }?;
         let shared = Shared {
             object: ManuallyDrop::new(library),
         };
@@ -170,9 +169,9 @@ impl Shared {
         Ok(shared)
     }
 
-    fn function<F>(&self, name: &str) -> Result<Symbol<'_, F>, String> {
+    fn function<F>(&self, name: &str) -> Fallible<Symbol<'_, F>> {
         // SAFETY: callers name a function of `native/peer.h` with its type.
-        unsafe { self.object.get(name.as_bytes()) }.map_err(|error| error.to_string())
+        Ok(unsafe { self.object.get(name.as_bytes()) }?)
     }
 
     fn call(&self, name: &str) {
@@ -205,7 +204,7 @@ impl Program for Shared {
         self.call("peer_region");
     }
 
-    fn stencil(&mut self, size: usize, sweeps: u32) -> Result<Swept, String> {
+    fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
         let run = self.function::<unsafe extern "C" fn(*mut f32, *mut f32, usize, usize, u32)>(
             "peer_stencil",
         )?;
@@ -219,7 +218,7 @@ impl Program for Shared {
         }))
     }
 
-    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Result<Decoded, String> {
+    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Fallible<Counted> {
         type Decode = unsafe extern "C" fn(*const u8, usize, Option<OnFrame>, *mut c_void) -> u64;
         let run = self.function::<Decode>("peer_decode")?;
         let on_frame = digest.is_some().then_some(add_frame as OnFrame);
@@ -228,9 +227,9 @@ impl Program for Shared {
         });
         let start = Instant::now();
         // SAFETY: the stream is so long, and the context is what `add_frame` expects.
-        let frames = unsafe { run(stream.as_ptr(), stream.len(), on_frame, context) };
-        Ok(Decoded {
-            frames,
+        let count = unsafe { run(stream.as_ptr(), stream.len(), on_frame, context) };
+        Ok(Counted {
+            count,
             seconds: start.elapsed().as_secs_f64(),
         })
     }

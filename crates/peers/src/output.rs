@@ -28,21 +28,15 @@ struct Line<'a> {
 /// All results of a case, one JSON object a line.
 pub(crate) fn json(case: &Case, results: &[Result]) -> String {
     let line = |result: &Result| {
-        let Row {
-            params,
-            metric,
-            value,
-            ..
-        } = &result.row;
-        let unit = metric_of(metric).unit;
+        let row = &result.row;
         let line = Line {
             case: case.name,
-            params,
+            params: &row.params,
             peer: &result.peer,
             workers: result.workers,
-            metric,
-            value: *value,
-            unit,
+            metric: row.metric,
+            value: row.value,
+            unit: metric_of(row.metric).unit,
         };
         serde_json::to_string(&line).expect("plain data has a JSON form") + "\n"
     };
@@ -126,10 +120,9 @@ fn reference(part: &[&Result], params: &str, better: Better) -> Option<f64> {
 fn cell(row: &Row, reference: Option<f64>) -> String {
     let mut notes: Vec<String> = Vec::new();
     // A ratio of costs that are nothing within what can be measured says nothing.
-    let least = if metric_of(row.metric).unit == "%" {
-        0.05
-    } else {
-        0.0
+    let least = match metric_of(row.metric).unit {
+        "%" => 0.05,
+        _ => 0.0,
     };
     if let Some(reference) = reference.filter(|value| *value > least && row.value > least) {
         notes.push(format!("{:.2}x", row.value / reference));
@@ -148,10 +141,9 @@ fn cell(row: &Row, reference: Option<f64>) -> String {
         _ => 4,
     };
     let value = format!("{:.decimals$}", row.value);
-    if notes.is_empty() {
-        value
-    } else {
-        format!("{value} ({})", notes.join(", "))
+    match notes.is_empty() {
+        true => value,
+        false => format!("{value} ({})", notes.join(", ")),
     }
 }
 

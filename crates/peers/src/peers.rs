@@ -1,9 +1,10 @@
 //! The one place that lists the peers: who takes part in which case, in which settings, and why somebody is absent.
 
+use crate::Fallible;
 use crate::native::Shared;
 use crate::programs::{
-    Chili, Dinero, Ffmpeg, ForkUnion, Program, Rayon, RayonCounters, Sequential, Serial, Tanada,
-    Valgrind,
+    Chili, Dinero, Ffmpeg, ForkUnion, Program, Rayon, Sequential, Serial, Tanada, Valgrind, inline,
+    spawned,
 };
 use std::path::PathBuf;
 
@@ -88,173 +89,76 @@ macro_rules! native {
 /// Where measuring everything a peer can do at its defaults is the point: what idle workers cost those who configure nothing.
 const AT_DEFAULTS: &str = "idle";
 
-/// A line of the table: name, what it is, cases, settings, most workers, how it is started.
-type Line = (
-    &'static str,
-    &'static str,
-    &'static [&'static str],
-    &'static [Setting],
-    u16,
-    Start,
-);
-
 const ANY: u16 = u16::MAX;
 
+/// A line of the table of [`OTHERS`]: how many workers at most, name, cases, settings, how it is started, and what it is.
+struct Line {
+    most_workers: u16,
+    name: &'static str,
+    cases: &'static [&'static str],
+    settings: &'static [Setting],
+    start: Start,
+    about: &'static str,
+}
+
+macro_rules! table {
+    (@settings) => { AS_IT_IS };
+    (@settings $settings:expr) => { $settings };
+    ($($most:ident $name:literal [$($case:ident)*] $(in $settings:expr)? => $start:expr; $about:literal)*) => {
+        &[$(Line {
+            most_workers: $most,
+            name: $name,
+            cases: &[$(stringify!($case)),*],
+            settings: table!(@settings $($settings)?),
+            start: $start,
+            about: $about,
+        }),*]
+    };
+}
+
+const ONE: u16 = 1;
+
 /// Everybody but Tanada's policies.
-const OTHERS: &[Line] = &[
-    (
-        "tanada/sequential",
-        "Tanada's decoder without tasks",
-        &["h264"],
-        AS_IT_IS,
-        1,
-        Start::Sequential,
-    ),
-    (
-        "serial",
-        "the plain loop",
-        &["stencil"],
-        AS_IT_IS,
-        1,
-        Start::Serial,
-    ),
-    (
-        "rayon",
-        "rayon: joins, parallel loops, tasks spawned at a count of zero",
-        &["wavefront", "stencil", "idle"],
-        AS_IT_IS,
-        ANY,
-        Start::Rayon,
-    ),
-    (
-        "floor/rayon-counters",
-        "by hand on rayon: the first released task runs at once",
-        &["wavefront"],
-        AS_IT_IS,
-        ANY,
-        Start::RayonCounters,
-    ),
-    (
-        "chili",
-        "chili: joins at a heartbeat",
-        &["stencil", "idle"],
-        AS_IT_IS,
-        ANY,
-        Start::Chili,
-    ),
-    (
-        "fork_union",
-        "fork_union: parallel loops of spinning threads",
-        &["stencil", "idle"],
-        AS_IT_IS,
-        ANY,
-        Start::ForkUnion,
-    ),
-    (
-        "onetbb",
-        "oneTBB: flow graph, parallel loops",
-        &["wavefront", "build", "stencil", "idle"],
-        AS_IT_IS,
-        ANY,
-        native!("TBB"),
-    ),
-    (
-        "floor/tbb-counters",
-        "by hand on oneTBB: the first released task runs at once",
-        &["wavefront"],
-        AS_IT_IS,
-        ANY,
-        native!("TBB_COUNTERS"),
-    ),
-    (
-        "taskflow",
-        "Taskflow: its graph",
-        &["wavefront", "build", "idle"],
-        AS_IT_IS,
-        ANY,
-        native!("TASKFLOW"),
-    ),
-    (
-        "gcc-openmp",
-        "OpenMP of gcc: tasks with `depend`, parallel loops",
-        &["wavefront", "build", "stencil", "idle"],
-        GCC_SETTINGS,
-        ANY,
-        native!("OPENMP_GCC"),
-    ),
-    (
-        "gcc-openmp/passive",
-        "the same with OMP_WAIT_POLICY=passive",
-        &["idle"],
-        &[setting("", PASSIVE)],
-        ANY,
-        native!("OPENMP_GCC"),
-    ),
-    (
-        "llvm-openmp",
-        "OpenMP of LLVM: the same source",
-        &["wavefront", "build", "stencil", "idle"],
-        LLVM_SETTINGS,
-        ANY,
-        native!("OPENMP_LLVM"),
-    ),
-    (
-        "llvm-openmp/blocktime-0",
-        "the same with KMP_BLOCKTIME=0",
-        &["idle"],
-        &[setting("", BLOCKTIME_0)],
-        ANY,
-        native!("OPENMP_LLVM"),
-    ),
-    (
-        "floor/skewed",
-        "sweeps skewed by hand, in groups of eight",
-        &["stencil"],
-        AS_IT_IS,
-        ANY,
-        native!("SKEWED"),
-    ),
-    (
-        "openh264",
-        "Cisco's decoder, the system's library with its assembly",
-        &["h264"],
-        AS_IT_IS,
-        1,
-        native!("OPENH264"),
-    ),
-    (
-        "ffmpeg",
-        "FFmpeg's decoder, the command",
-        &["h264"],
-        AS_IT_IS,
-        ANY,
-        Start::Ffmpeg,
-    ),
-    (
-        "cachegrind",
-        "Valgrind's cachegrind: one look-up a reference, while the program runs",
-        &["sim"],
-        AS_IT_IS,
-        1,
-        Start::Valgrind("cachegrind"),
-    ),
-    (
-        "lackey",
-        "Valgrind's lackey: the references as text, which recordings of programs are made of",
-        &["sim"],
-        AS_IT_IS,
-        1,
-        Start::Valgrind("lackey"),
-    ),
-    (
-        "dinero",
-        "Dinero IV: the references of the same recording as text",
-        &["sim"],
-        AS_IT_IS,
-        1,
-        Start::Dinero,
-    ),
-];
+const OTHERS: &[Line] = table! {
+    ONE "tanada/sequential" [h264] => Start::Sequential;
+        "Tanada's decoder without tasks"
+    ONE "serial" [stencil] => Start::Serial;
+        "the plain loop"
+    ANY "rayon" [wavefront stencil idle] => Start::Rayon;
+        "rayon: joins, parallel loops, tasks spawned at a count of zero"
+    ANY "floor/rayon-counters" [wavefront] => Start::RayonCounters;
+        "by hand on rayon: the first released task runs at once"
+    ANY "chili" [stencil idle] => Start::Chili;
+        "chili: joins at a heartbeat"
+    ANY "fork_union" [stencil idle] => Start::ForkUnion;
+        "fork_union: parallel loops of spinning threads"
+    ANY "onetbb" [wavefront build stencil idle] => native!("TBB");
+        "oneTBB: flow graph, parallel loops"
+    ANY "floor/tbb-counters" [wavefront] => native!("TBB_COUNTERS");
+        "by hand on oneTBB: the first released task runs at once"
+    ANY "taskflow" [wavefront build idle] => native!("TASKFLOW");
+        "Taskflow: its graph"
+    ANY "gcc-openmp" [wavefront build stencil idle] in GCC_SETTINGS => native!("OPENMP_GCC");
+        "OpenMP of gcc: tasks with `depend`, parallel loops"
+    ANY "gcc-openmp/passive" [idle] in &[setting("", PASSIVE)] => native!("OPENMP_GCC");
+        "the same with OMP_WAIT_POLICY=passive"
+    ANY "llvm-openmp" [wavefront build stencil idle] in LLVM_SETTINGS => native!("OPENMP_LLVM");
+        "OpenMP of LLVM: the same source"
+    ANY "llvm-openmp/blocktime-0" [idle] in &[setting("", BLOCKTIME_0)] => native!("OPENMP_LLVM");
+        "the same with KMP_BLOCKTIME=0"
+    ANY "floor/skewed" [stencil] => native!("SKEWED");
+        "sweeps skewed by hand, in groups of eight"
+    ONE "openh264" [h264] => native!("OPENH264");
+        "Cisco's decoder, the system's library with its assembly"
+    ANY "ffmpeg" [h264] => Start::Ffmpeg;
+        "FFmpeg's decoder, the command"
+    ONE "cachegrind" [sim] => Start::Valgrind("cachegrind");
+        "Valgrind's cachegrind: one look-up a reference, while the program runs"
+    ONE "lackey" [sim] => Start::Valgrind("lackey");
+        "Valgrind's lackey: the references as text, which recordings of programs are made of"
+    ONE "dinero" [sim] => Start::Dinero;
+        "Dinero IV: the references of the same recording as text"
+};
 
 /// Policies that the simulator is measured with: the time that a policy takes is no property of the simulator.
 const SIMULATED: &[&str] = &["fcfs", "ts"];
@@ -277,17 +181,15 @@ pub(crate) fn all() -> Vec<Peer> {
         most_workers: ANY,
         start: Start::Tanada(entry.name),
     });
-    let others = OTHERS.iter().map(
-        |&(name, about, cases, settings, most_workers, start)| Peer {
-            name: name.to_owned(),
-            about,
-            cases,
-            absent: start.absent(),
-            settings,
-            most_workers,
-            start,
-        },
-    );
+    let others = OTHERS.iter().map(|line| Peer {
+        name: line.name.to_owned(),
+        about: line.about,
+        cases: line.cases,
+        absent: line.start.absent(),
+        settings: line.settings,
+        most_workers: line.most_workers,
+        start: line.start,
+    });
     ours.chain(others).collect()
 }
 
@@ -298,20 +200,18 @@ pub(crate) fn find(name: &str) -> Option<Peer> {
 
 impl Start {
     fn absent(self) -> Option<String> {
-        match self {
-            Start::Shared(None, why) => Some(why.unwrap_or("not compiled").to_owned()),
-            Start::Ffmpeg => command("ffmpeg")
-                .is_none()
-                .then(|| "not installed (Debian: apt install ffmpeg)".to_owned()),
-            Start::Valgrind(_) => command("valgrind")
-                .is_none()
-                .then(|| "not installed (Debian: apt install valgrind)".to_owned()),
-            Start::Dinero => command("dineroIV").is_none().then(|| {
-                "not installed (no distribution has it; its authors give the source away)"
-                    .to_owned()
-            }),
-            _ => None,
-        }
+        let (program, remedy) = match self {
+            Start::Shared(None, why) => return Some(why.unwrap_or("not compiled").to_owned()),
+            Start::Ffmpeg => ("ffmpeg", "Debian: apt install ffmpeg"),
+            Start::Valgrind(_) => ("valgrind", "Debian: apt install valgrind"),
+            Start::Dinero => (
+                "dineroIV",
+                "no distribution has it; its authors give the source away",
+            ),
+            _ => return None,
+        };
+        let here = command(program).is_some();
+        (!here).then(|| format!("not installed ({remedy})"))
     }
 }
 
@@ -335,16 +235,12 @@ impl Peer {
 
     /// The numbers of workers that it can be measured with, of those that are wanted; at least one.
     pub(crate) fn workers(&self, wanted: &[u16]) -> Vec<u16> {
-        let can: Vec<u16> = wanted
-            .iter()
-            .copied()
-            .filter(|&workers| workers <= self.most_workers)
-            .collect();
+        let mut can = wanted.to_vec();
+        can.retain(|&workers| workers <= self.most_workers);
         if can.is_empty() {
-            vec![self.most_workers]
-        } else {
-            can
+            can.push(self.most_workers);
         }
+        can
     }
 
     /// Whether it has graphs that are built once and run often, and graphs that are registered while they run.
@@ -354,13 +250,13 @@ impl Peer {
     }
 
     /// Starts its workers, in the process that measures it.
-    pub(crate) fn open(&self, workers: u16) -> Result<Box<dyn Program>, String> {
+    pub(crate) fn open(&self, workers: u16) -> Fallible<Box<dyn Program>> {
         Ok(match self.start {
             Start::Tanada(policy) => Box::new(Tanada::open(policy, workers)?),
             Start::Sequential => Box::new(Sequential),
             Start::Serial => Box::new(Serial),
-            Start::Rayon => Box::new(Rayon::open(workers)?),
-            Start::RayonCounters => Box::new(RayonCounters::open(workers)?),
+            Start::Rayon => Box::new(Rayon::open(workers, spawned)?),
+            Start::RayonCounters => Box::new(Rayon::open(workers, inline)?),
             Start::Chili => Box::new(Chili::open(workers)),
             Start::ForkUnion => Box::new(ForkUnion::open(workers)?),
             Start::Ffmpeg => Box::new(Ffmpeg::open(workers)?),

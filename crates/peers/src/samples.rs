@@ -1,27 +1,14 @@
 //! What children report, and the arithmetic that turns it into rows.
 
 use crate::cases::{Better, metric_of};
-use std::fmt;
-use std::str::FromStr;
+use serde::{Deserialize, Serialize};
 
-/// What one run of one peer gave: a leading value, by which runs are compared, and what belongs to the same run.
-#[derive(Clone, Debug, PartialEq)]
+/// What one run of one peer gave: a leading value, by which runs are compared, and what belongs to the same run. A child reports each as
+/// a line of JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) params: String,
     pub(crate) values: Vec<(String, f64)>,
-}
-
-impl Sample {
-    pub(crate) fn new(params: &str, values: &[(&str, f64)]) -> Sample {
-        let values = values
-            .iter()
-            .map(|&(metric, value)| (metric.to_owned(), value))
-            .collect();
-        Sample {
-            params: params.to_owned(),
-            values,
-        }
-    }
 }
 
 /// Whether a worker that ran this share of the tasks took part: six tenths of an even share do, 30% of all tasks with two workers.
@@ -31,57 +18,21 @@ pub(crate) fn took_part(share: f64, workers: u16) -> bool {
 }
 
 impl Sample {
+    pub(crate) fn new(params: &str, values: &[(&str, f64)]) -> Sample {
+        let values = values.iter();
+        Sample {
+            params: params.to_owned(),
+            values: values
+                .map(|&(name, value)| (name.to_owned(), value))
+                .collect(),
+        }
+    }
+
     /// Whether every worker took part, as far as the sample says.
     pub(crate) fn all_took_part(&self, workers: u16) -> bool {
-        let share = self
-            .values
-            .iter()
-            .find(|(metric, _)| metric == "least_worker_share");
+        let mut values = self.values.iter();
+        let share = values.find(|(metric, _)| metric == "least_worker_share");
         share.is_none_or(|&(_, share)| took_part(share, workers))
-    }
-}
-
-/// A line of the protocol between child and parent: `sample`, params (`-`: none), then METRIC=VALUE, separated by spaces.
-impl fmt::Display for Sample {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let params = if self.params.is_empty() {
-            "-"
-        } else {
-            &self.params
-        };
-        write!(f, "sample {params}")?;
-        self.values
-            .iter()
-            .try_for_each(|(metric, value)| write!(f, " {metric}={value}"))
-    }
-}
-
-impl FromStr for Sample {
-    type Err = String;
-
-    fn from_str(line: &str) -> Result<Sample, String> {
-        let wrong = || format!("not a sample: {line:?}");
-        let mut words = line.split(' ');
-        if words.next() != Some("sample") {
-            return Err(wrong());
-        }
-        let params = words.next().ok_or_else(wrong)?;
-        let mut values = Vec::new();
-        for word in words {
-            let (metric, value) = word.split_once('=').ok_or_else(wrong)?;
-            values.push((metric.to_owned(), value.parse().map_err(|_| wrong())?));
-        }
-        if values.is_empty() {
-            return Err(wrong());
-        }
-        Ok(Sample {
-            params: if params == "-" {
-                String::new()
-            } else {
-                params.to_owned()
-            },
-            values,
-        })
     }
 }
 
@@ -129,10 +80,9 @@ impl Series {
             Better::More => -sample.values[0].1,
         };
         let alone = |sample: &Sample| !sample.all_took_part(self.workers);
-        let best = self.samples.iter().min_by(|a, b| {
-            alone(&a.1)
-                .cmp(&alone(&b.1))
-                .then(key(&a.1).total_cmp(&key(&b.1)))
+        let best = self.samples.iter().min_by(|(_, a), (_, b)| {
+            let costs = key(a).total_cmp(&key(b));
+            alone(a).cmp(&alone(b)).then(costs)
         });
         let (setting, sample) = best.expect("a series has a sample");
         (setting, sample)
@@ -146,13 +96,11 @@ impl Series {
         let mut values: Vec<f64> = of_setting.map(|s| s.1.values[0].1).collect();
         values.sort_by(f64::total_cmp);
         // Beside costs of about nothing every distance would be large.
-        let differences =
-            ["core_ns_per_task", "idle_percent_of_core"].contains(&self.leading.as_str());
-        let whole = if differences {
-            best.abs().max(1.0)
-        } else {
-            best.abs()
+        let least = match &*self.leading {
+            "core_ns_per_task" | "idle_percent_of_core" => 1.0,
+            _ => 0.0,
         };
+        let whole = best.abs().max(least);
         (values.len() > 1).then(|| (values[values.len() / 2] - best).abs() / whole)
     }
 
@@ -227,17 +175,18 @@ mod tests {
             Sample::new("", &[("metg_ns", 1e-7)]),
         ];
         for sample in samples {
-            assert_eq!(sample.to_string().parse(), Ok(sample));
+            let line = serde_json::to_string(&sample).expect("plain data");
+            assert_eq!(serde_json::from_str::<Sample>(&line).ok(), Some(sample));
         }
         for line in [
             "",
             "sample",
-            "sample -",
-            "sample a=b c",
-            "sample a=b c=d",
-            "simple - a=1",
+            "{}",
+            r#"{"params":"a"}"#,
+            r#"{"params":"a","values":[["c"]]}"#,
+            r#"{"params":"a","values":[["c","d"]]}"#,
         ] {
-            assert!(line.parse::<Sample>().is_err(), "{line:?}");
+            assert!(serde_json::from_str::<Sample>(line).is_err(), "{line:?}");
         }
     }
 

@@ -77,9 +77,7 @@ impl Case {
             .collect();
         Case {
             pools,
-            drivers: (0..[1, 1, 2, 4][rng.usize(0..4)])
-                .map(|_| rng.u64(..))
-                .collect(),
+            drivers: Vec::from_iter((0..[1, 1, 2, 4][rng.usize(0..4)]).map(|_| rng.u64(..))),
             rounds: rng.usize(1..=8),
             size: Size {
                 most_jobs: magnitude(rng, bounds.jobs),
@@ -92,28 +90,17 @@ impl Case {
 
     /// Returns the policies and numbers of workers, for messages.
     pub(crate) fn about(&self) -> String {
-        let pools = self
-            .pools
-            .iter()
-            .map(|pool| format!("{} x {}", pool.policy, pool.workers));
-        pools.collect::<Vec<_>>().join(", ")
+        let about = |pool: &PoolPlan| format!("{} x {}", pool.policy, pool.workers);
+        Vec::from_iter(self.pools.iter().map(about)).join(", ")
     }
 
     /// Runs the case. Returns all findings.
     pub(crate) fn run(&self, done: &Done) -> Vec<String> {
-        let made: Result<Vec<Pool>, _> = self
-            .pools
-            .iter()
-            .map(|plan| {
-                Pool::builder()
-                    .workers(plan.workers)
-                    .policy(plan.policy)
-                    .bind(plan.bind)
-                    .seed(plan.seed)
-                    .build()
-            })
-            .collect();
-        let pools = match made {
+        let make = |plan: &PoolPlan| {
+            let pool = Pool::builder().workers(plan.workers).policy(plan.policy);
+            pool.bind(plan.bind).seed(plan.seed).build()
+        };
+        let pools = match self.pools.iter().map(make).collect::<Result<Vec<_>, _>>() {
             Ok(pools) => pools,
             Err(error) => return vec![format!("a pool cannot be made: {error}")],
         };
@@ -128,11 +115,8 @@ impl Case {
         std::thread::scope(|threads| {
             let postman = threads.spawn(|| post.serve());
             let world = &world;
-            let drivers: Vec<_> = self
-                .drivers
-                .iter()
-                .map(|&seed| threads.spawn(move || self.drive(world, seed)))
-                .collect();
+            let drive = |&seed: &u64| threads.spawn(move || self.drive(world, seed));
+            let drivers: Vec<_> = self.drivers.iter().map(drive).collect();
             let mut join = |thread: std::thread::ScopedJoinHandle<'_, Vec<String>>| {
                 let result = thread.join();
                 findings.extend(result.unwrap_or_else(|payload| vec![text_of(&*payload)]));
@@ -184,9 +168,8 @@ impl Case {
         let result = last.scope(|s| {
             s.task("drops the pools").register(move |_| drop(pools));
         });
-        result
-            .err()
-            .map(|error| format!("dropping pools in a task: {error}"))
+        let error = result.err()?;
+        Some(format!("dropping pools in a task: {error}"))
     }
 }
 

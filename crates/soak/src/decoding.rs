@@ -34,7 +34,7 @@ pub(crate) fn decoding(world: &World<'_>, pool: usize, rng: &mut Rng) -> Option<
             frame.visit_rows(|row| md5.update(row));
         })
     }));
-    world.done.decoded.fetch_add(frames, Relaxed);
+    world.done.decoded_frames.fetch_add(frames, Relaxed);
     let what = match result {
         Err(payload) => format!("panicked: {}", text_of(&*payload)),
         Ok(Err(DecodeError::Graph(GraphError::Cancelled))) if cancelled => return None,

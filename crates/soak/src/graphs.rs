@@ -4,6 +4,7 @@ use crate::ledger::{Guest, Ledger};
 use crate::plan::{By, Job, Mishap, Nested, Plan, Work};
 use crate::post::Post;
 use fastrand::Rng;
+use serde::Serialize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tanada_policy::registry;
@@ -13,13 +14,13 @@ use tanada_runtime::{Cancel, GraphError, Pool, Scope, Template, TemplateBuilder,
 struct Planned;
 
 /// Numbers of things done.
-#[derive(Default)]
+#[derive(Default, Serialize)]
 pub(crate) struct Done {
     pub(crate) tasks: AtomicU64,
     pub(crate) graphs: AtomicU64,
-    pub(crate) nested: AtomicU64,
+    pub(crate) nested_graphs: AtomicU64,
     pub(crate) template_runs: AtomicU64,
-    pub(crate) decoded: AtomicU64,
+    pub(crate) decoded_frames: AtomicU64,
     pub(crate) panics: AtomicU64,
     pub(crate) cancelled: AtomicU64,
     pub(crate) errors: AtomicU64,
@@ -160,16 +161,12 @@ impl<'a> Run<'a> {
     fn register_cycle<'scope>(&'scope self, scope: &Scope<'scope>) {
         let [hen, egg] = [self.ledger.helper(), self.ledger.helper()];
         let first = scope.task("hen").count(1).register(move |_| drop(hen));
-        let second = scope
-            .task("egg")
-            .after([first])
-            .register(move |_| drop(egg));
+        let second = scope.task("egg").after([first]);
+        let second = second.register(move |_| drop(egg));
         if scope.depend(first, second).is_err() {
             self.ledger.found("a task with a count is ready".to_owned());
         }
-        if let Err(error) = scope.resolve(first) {
-            self.ledger.found(format!("resolving a count: {error}"));
-        }
+        self.ledger.resolved(scope.resolve(first));
     }
 
     fn register<'scope>(&'scope self, scope: &Scope<'scope>, number: usize) {
@@ -182,18 +179,16 @@ impl<'a> Run<'a> {
             .hints(job.hints)
             .count(job.counts.len() as u32)
             .after(before);
-        let token = if job.large {
-            let ballast = [number; 12];
-            builder.register(move |s| {
+        let ballast = [number; 12];
+        let token = match job.large {
+            true => builder.register(move |s| {
                 if ballast != [guest.task; 12] {
-                    guest
-                        .ledger
-                        .found(format!("the closure of task {number} is damaged"));
+                    let text = format!("the closure of task {number} is damaged");
+                    guest.ledger.found(text);
                 }
                 self.run_job(s, guest);
-            })
-        } else {
-            builder.register(move |s| self.run_job(s, guest))
+            }),
+            false => builder.register(move |s| self.run_job(s, guest)),
         };
         self.ledger.publish(number, token);
         if job.counts.is_empty() {
@@ -203,8 +198,8 @@ impl<'a> Run<'a> {
         let late = self.ledger.wait_for(number, &job.late);
         for other in late {
             if scope.depend(token, other).is_err() {
-                self.ledger
-                    .found(format!("task {number} with a count is ready"));
+                let text = format!("task {number} with a count is ready");
+                self.ledger.found(text);
             }
         }
         let kept = usize::from(self.plan.mishap == Mishap::Forgotten(number));
@@ -214,17 +209,12 @@ impl<'a> Run<'a> {
     }
 
     fn resolve<'scope>(&'scope self, scope: &Scope<'scope>, token: Token, by: By) {
-        let check = |result: Result<(), GraphError>, ledger: &Ledger| {
-            if let Err(error) = result {
-                ledger.found(format!("resolving a count: {error}"));
-            }
-        };
         match by {
-            By::Registrar => check(scope.resolve(token), self.ledger),
+            By::Registrar => self.ledger.resolved(scope.resolve(token)),
             By::Task => {
                 let (helper, ledger) = (self.ledger.helper(), self.ledger);
                 scope.task("resolves").register(move |s| {
-                    check(s.resolve(token), ledger);
+                    ledger.resolved(s.resolve(token));
                     drop(helper);
                 });
             }
@@ -258,11 +248,11 @@ impl<'a> Run<'a> {
         // Always the next pool, so that pools do not wait for each other in a circle.
         let elsewhere = nested.elsewhere && self.pool + 1 < self.world.pools.len();
         let pool = self.pool + usize::from(elsewhere);
-        self.world.done.nested.fetch_add(1, Relaxed);
+        self.world.done.nested_graphs.fetch_add(1, Relaxed);
         let findings = dynamic(self.world, &nested.plan, pool, number as u64);
         for text in findings {
-            self.ledger
-                .found(format!("in the graph inside of task {number}: {text}"));
+            let text = format!("in the graph inside of task {number}: {text}");
+            self.ledger.found(text);
         }
     }
 }
@@ -274,21 +264,19 @@ fn own_pool(job: &Job, ledger: &Ledger) {
     let pool = Pool::builder()
         .workers(1 + job.hints.depth % 3)
         .policy(policy);
-    match pool.build() {
-        Ok(pool) => {
-            let ran = AtomicU64::new(0);
-            let result = pool.scope(|s| {
-                for _ in 0..10 {
-                    s.task("own").register(|_| _ = ran.fetch_add(1, Relaxed));
-                }
-            });
-            if result.is_err() || ran.load(Relaxed) != 10 {
-                ledger.found(format!(
-                    "a pool of a task ran {ran:?} of 10 tasks: {result:?}"
-                ));
-            }
+    let pool = match pool.build() {
+        Ok(pool) => pool,
+        Err(error) => return ledger.found(format!("a pool in a task: {error}")),
+    };
+    let ran = AtomicU64::new(0);
+    let result = pool.scope(|s| {
+        for _ in 0..10 {
+            s.task("own").register(|_| _ = ran.fetch_add(1, Relaxed));
         }
-        Err(error) => ledger.found(format!("a pool in a task: {error}")),
+    });
+    if result.is_err() || ran.load(Relaxed) != 10 {
+        let text = format!("a pool of a task ran {ran:?} of 10 tasks: {result:?}");
+        ledger.found(text);
     }
 }
 
@@ -310,7 +298,22 @@ struct Frame<'a> {
     cancel: Cancel,
 }
 
-impl Frame<'_> {
+impl<'a> Frame<'a> {
+    /// The argument of a run of `plan` without a mishap.
+    fn new(plan: &'a Plan, salt: u64) -> Self {
+        let mut ledger = Ledger::new(plan.jobs.len(), salt);
+        for (number, job) in plan.jobs.iter().enumerate() {
+            ledger.waits(number, &job.after);
+        }
+        ledger.reset();
+        Frame {
+            ledger,
+            plan,
+            mishap: Mishap::Nothing,
+            cancel: Cancel::new(),
+        }
+    }
+
     fn run_job(&self, number: usize) {
         self.ledger.begin(number);
         work(self.plan.jobs[number].work);
@@ -355,15 +358,7 @@ pub(crate) fn template(
             return frame_after_frame(world, plan, &template, pool, times, rng);
         }
         let mut instance = template.instance();
-        let mut frame = Frame {
-            ledger: Ledger::new(plan.jobs.len(), seed),
-            plan,
-            mishap: Mishap::Nothing,
-            cancel: Cancel::new(),
-        };
-        for (number, job) in plan.jobs.iter().enumerate() {
-            frame.ledger.waits(number, &job.after);
-        }
+        let mut frame = Frame::new(plan, seed);
         let mut findings = Vec::new();
         for _ in 0..times {
             frame.ledger.reset();
@@ -418,24 +413,10 @@ fn frame_after_frame<'a>(
     mut rng: Rng,
 ) -> Vec<String> {
     let fails = (rng.u8(0..8) == 0).then(|| (rng.usize(0..times), rng.usize(0..plan.jobs.len())));
-    let frames: Vec<Frame<'_>> = (0..times)
-        .map(|at| {
-            let mut ledger = Ledger::new(plan.jobs.len(), rng.u64(..));
-            for (number, job) in plan.jobs.iter().enumerate() {
-                ledger.waits(number, &job.after);
-            }
-            ledger.reset();
-            Frame {
-                ledger,
-                plan,
-                mishap: match fails {
-                    Some((frame, job)) if frame == at => Mishap::Panic(job),
-                    _ => Mishap::Nothing,
-                },
-                cancel: Cancel::new(),
-            }
-        })
-        .collect();
+    let mut frames = Vec::from_iter((0..times).map(|_| Frame::new(plan, rng.u64(..))));
+    if let Some((frame, job)) = fails {
+        frames[frame].mishap = Mishap::Panic(job);
+    }
     let mut instance = template.instances(rng.usize(1..=4));
     let mut findings = Vec::new();
     // Two calls, so that the second one meets the rooms as the first left them; each with a ledger of its own, since a task must run once
@@ -445,15 +426,11 @@ fn frame_after_frame<'a>(
         let on = &world.pools[pool];
         let result = catch_unwind(AssertUnwindSafe(|| instance.run_each(on, frames)));
         let ending = Ending::of(result);
-        let failed = frames.iter().map(|frame| frame.mishap);
-        let mishap = failed.fold(Mishap::Nothing, |all, one| match one {
-            Mishap::Nothing => all,
-            _ => one,
-        });
-        world
-            .done
-            .template_runs
-            .fetch_add(frames.len() as u64, Relaxed);
+        let mut mishaps = frames.iter().map(|frame| frame.mishap);
+        let mishap = mishaps.find(|&mishap| mishap != Mishap::Nothing);
+        let mishap = mishap.unwrap_or(Mishap::Nothing);
+        let runs = frames.len() as u64;
+        world.done.template_runs.fetch_add(runs, Relaxed);
         for frame in frames {
             findings.extend(judge(mishap, &ending, &frame.ledger, world.done));
         }

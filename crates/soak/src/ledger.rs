@@ -7,7 +7,7 @@
 use parking_lot::Mutex;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use tanada_runtime::Token;
+use tanada_runtime::{GraphError, Token};
 
 /// Number of bodies that have begun in this process. The watchdog looks at it.
 pub(crate) static PROGRESS: AtomicU64 = AtomicU64::new(0);
@@ -69,6 +69,13 @@ impl Ledger {
     #[cold]
     pub(crate) fn found(&self, text: String) {
         self.findings.lock().push(text);
+    }
+
+    /// Adds a finding if a count could not be resolved.
+    pub(crate) fn resolved(&self, result: Result<(), GraphError>) {
+        if let Err(error) = result {
+            self.found(format!("resolving a count: {error}"));
+        }
     }
 
     /// Records that the closure of this task was made. The closure drops the returned guest.

@@ -19,10 +19,11 @@ use clap::{Parser, ValueEnum};
 use graphs::Done;
 use ledger::Ledger;
 use serde::Serialize;
+use std::error::Error;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tanada_runtime::Pool;
 use watch::{Memory, Watchdog};
@@ -109,11 +110,9 @@ fn minutes(text: &str) -> Result<Duration, String> {
 /// Returns this time, unless it is absurdly short or long.
 fn bounded(seconds: f64) -> Result<Duration, String> {
     const MOST: f64 = 30.0 * 24.0 * 3600.0;
-    match seconds {
-        _ if seconds.is_finite() && (0.001..=MOST).contains(&seconds) => {
-            Ok(Duration::from_secs_f64(seconds))
-        }
-        _ => Err("a soak lasts from a millisecond to 30 days".to_owned()),
+    match (0.001..=MOST).contains(&seconds) {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err("a soak lasts from a millisecond to 30 days".to_owned()),
     }
 }
 
@@ -125,14 +124,8 @@ struct Summary {
     interrupted: bool,
     seconds: f64,
     cases: u64,
-    tasks: u64,
-    graphs: u64,
-    nested_graphs: u64,
-    template_runs: u64,
-    decoded_frames: u64,
-    panics: u64,
-    cancelled: u64,
-    errors: u64,
+    #[serde(flatten)]
+    done: Done,
     /// Resident memory in KiB: the maximum in the first third of the cases, and the minimum in the last third.
     memory_kib: Option<(u64, u64)>,
     findings: Vec<Finding>,
@@ -146,9 +139,16 @@ struct Finding {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    run(&Arguments::parse()).unwrap_or_else(|error| {
+        eprintln!("tanada-soak: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(fault) = arguments.fault {
-        return commit(fault);
+        commit(fault)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
@@ -156,19 +156,15 @@ fn main() -> ExitCode {
         eprintln!("tanada-soak: Ctrl-C will end it without a summary: {error}");
     }
     let patience = Duration::from_secs(arguments.patience);
-    let summary = match Watchdog::start(patience) {
-        Ok(watchdog) => soak(&arguments, &watchdog, &stop),
-        Err(error) => {
-            eprintln!("tanada-soak: no thread for the watchdog: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
+    let watchdog = Watchdog::start(patience)
+        .map_err(|error| format!("no thread for the watchdog: {error}"))?;
+    let summary = soak(arguments, &watchdog, &stop);
     report(&summary, arguments.json);
-    match &summary {
+    Ok(match &summary {
         Summary { findings, .. } if !findings.is_empty() => ExitCode::FAILURE,
         Summary { interrupted, .. } if *interrupted => ExitCode::from(130),
         _ => ExitCode::SUCCESS,
-    }
+    })
 }
 
 /// Runs cases until the time is over, something is found or Ctrl-C stops it.
@@ -181,10 +177,8 @@ fn soak(arguments: &Arguments, watchdog: &Watchdog, stop: &AtomicBool) -> Summar
         jobs: arguments.tasks as usize,
         only: arguments.only,
     };
-    let first_seed = arguments
-        .seed
-        .or(arguments.first_seed)
-        .unwrap_or_else(|| fastrand::u64(..));
+    let first_seed = arguments.seed.or(arguments.first_seed);
+    let first_seed = first_seed.unwrap_or_else(|| fastrand::u64(..));
     eprintln!("tanada-soak: first seed {first_seed}");
     // The seed of the case after the first is drawn from the first, and so on: `--first-seed` repeats a whole run.
     let mut seeds = fastrand::Rng::with_seed(first_seed);
@@ -231,20 +225,12 @@ fn soak(arguments: &Arguments, watchdog: &Watchdog, stop: &AtomicBool) -> Summar
             text,
         });
     }
-    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Relaxed);
     Summary {
         first_seed,
         interrupted: stop.load(Relaxed),
         seconds: start.elapsed().as_secs_f64(),
         cases,
-        tasks: count(&done.tasks),
-        graphs: count(&done.graphs),
-        nested_graphs: count(&done.nested),
-        template_runs: count(&done.template_runs),
-        decoded_frames: count(&done.decoded),
-        panics: count(&done.panics),
-        cancelled: count(&done.cancelled),
-        errors: count(&done.errors),
+        done,
         memory_kib: memory.growth(),
         findings,
     }
@@ -260,10 +246,8 @@ fn replay(arguments: &Arguments, seed: u64) -> String {
 
 fn report(summary: &Summary, json: bool) {
     for finding in &summary.findings {
-        eprintln!(
-            "FOUND with seed {}: {}\n  again: {}",
-            finding.seed, finding.text, finding.replay
-        );
+        let Finding { seed, replay, text } = finding;
+        eprintln!("FOUND with seed {seed}: {text}\n  again: {replay}");
     }
     if json {
         match serde_json::to_string(summary) {
@@ -272,57 +256,51 @@ fn report(summary: &Summary, json: bool) {
         }
         return;
     }
-    let memory = summary
-        .memory_kib
-        .map_or_else(String::new, |(first, last)| {
-            format!("; memory {first} KiB, at the end {last}")
-        });
+    let memory = match summary.memory_kib {
+        Some((first, last)) => format!("; memory {first} KiB, at the end {last}"),
+        None => String::new(),
+    };
+    let done = &summary.done;
+    let things = |counter: &AtomicU64, thing| counted(counter.load(Relaxed), thing);
     println!(
-        "{} in {:.1} s: {}, {} in {} ({} of them nested) and {} of templates, {}; {}, {} cancelled, {}, all on purpose{memory}",
+        "{} in {:.1} s: {}, {} in {} ({:?} of them nested) and {} of templates, {}; {}, {:?} cancelled, {}, all on purpose{memory}",
         counted(summary.findings.len() as u64, "finding"),
         summary.seconds,
         counted(summary.cases, "case"),
-        counted(summary.tasks, "task"),
-        counted(summary.graphs, "graph"),
-        summary.nested_graphs,
-        counted(summary.template_runs, "run"),
-        counted(summary.decoded_frames, "decoded frame"),
-        counted(summary.panics, "panic"),
-        summary.cancelled,
-        counted(summary.errors, "error"),
+        things(&done.tasks, "task"),
+        things(&done.graphs, "graph"),
+        done.nested_graphs,
+        things(&done.template_runs, "run"),
+        things(&done.decoded_frames, "decoded frame"),
+        things(&done.panics, "panic"),
+        done.cancelled,
+        things(&done.errors, "error"),
     );
 }
 
 /// Returns a number of things as text.
 fn counted(number: u64, thing: &str) -> String {
-    match number {
-        1 => format!("1 {thing}"),
-        _ => format!("{number} {thing}s"),
-    }
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
 }
 
-/// Makes a fault that a sanitizer must find. Without a sanitizer it returns success.
-fn commit(fault: Fault) -> ExitCode {
+/// Makes a fault that a sanitizer must find. Without a sanitizer it returns.
+fn commit(fault: Fault) -> Result<(), Box<dyn Error>> {
     match fault {
-        Fault::Race => {
-            if let Err(error) = race() {
-                eprintln!("tanada-soak: {error}");
-                return ExitCode::FAILURE;
-            }
-        }
+        Fault::Race => race()?,
         Fault::UseAfterFree => println!("read {}", ledger::use_after_free()),
         Fault::InvalidRead => println!("read {}", ledger::invalid_read()),
     }
     println!("the fault was made, and the process goes on");
-    ExitCode::SUCCESS
+    Ok(())
 }
 
 /// Runs two tasks that write the same place at the same time.
-fn race() -> Result<(), Box<dyn std::error::Error>> {
+fn race() -> Result<(), Box<dyn Error>> {
     let pool = Pool::builder().workers(2).build()?;
     for _ in 0..20 {
         let ledger = Ledger::new(1, 0);
-        let here = [AtomicBool::new(false), AtomicBool::new(false)];
+        let here = [const { AtomicBool::new(false) }; 2];
         pool.scope(|s| {
             for me in 0..2 {
                 let (here, ledger) = (&here, &ledger);

@@ -133,32 +133,31 @@ impl Plan {
             }
             jobs.push(job);
         }
-        let mut plan = Plan {
+        let mishap = Mishap::draw(rng, &jobs);
+        Plan {
             jobs,
             roots,
-            mishap: Mishap::Nothing,
-        };
-        plan.mishap = plan.draw_mishap(rng);
-        plan
+            mishap,
+        }
     }
 
     /// Draws a graph that is built once: no job registers another, and no count is resolved.
     pub(crate) fn fixed(rng: &mut Rng, size: Size) -> Plan {
         let count = magnitude(rng, size.most_jobs);
         let chances = Chances::draw(rng);
-        let jobs: Vec<Job> = (0..count)
-            .map(|number| Job::draw(rng, number, &chances))
-            .collect();
+        let jobs = (0..count).map(|number| Job::draw(rng, number, &chances));
         Plan {
-            jobs,
+            jobs: jobs.collect(),
             roots: (0..count).collect(),
             mishap: Mishap::Nothing,
         }
     }
+}
 
-    /// Draws how the graph ends: three of four end without an error.
-    fn draw_mishap(&mut self, rng: &mut Rng) -> Mishap {
-        let job = rng.usize(0..self.jobs.len());
+impl Mishap {
+    /// Draws how a graph of these jobs ends: three of four end without an error.
+    fn draw(rng: &mut Rng, jobs: &[Job]) -> Mishap {
+        let job = rng.usize(0..jobs.len());
         match rng.u8(0..36) {
             0..2 => Mishap::Panic(job),
             2 => Mishap::BodyPanics,
@@ -166,7 +165,7 @@ impl Plan {
             4..6 => Mishap::CancelOutside,
             6 => Mishap::CancelBefore,
             7 => Mishap::Surplus,
-            8 if !self.jobs[job].counts.is_empty() => Mishap::Forgotten(job),
+            8 if !jobs[job].counts.is_empty() => Mishap::Forgotten(job),
             9 => Mishap::Cycle,
             _ => Mishap::Nothing,
         }
@@ -239,9 +238,8 @@ fn earlier(rng: &mut Rng, number: usize, mean: f32) -> Vec<usize> {
         return Vec::new();
     }
     let count = (rng.f32() * 2.0 * mean).round() as usize;
-    let mut list: Vec<usize> = (0..count)
-        .map(|_| number - magnitude(rng, number))
-        .collect();
+    let list = (0..count).map(|_| number - magnitude(rng, number));
+    let mut list: Vec<usize> = list.collect();
     list.sort_unstable();
     list.dedup();
     list

@@ -86,11 +86,8 @@ fn threads() -> String {
         let stat = read("stat");
         let state = stat.rsplit_once(") ").map_or("?", |(_, rest)| &rest[..1]);
         let number = entry.file_name().to_string_lossy().into_owned();
-        format!(
-            "  thread {number} {}: {state} {}\n",
-            read("comm"),
-            read("wchan")
-        )
+        let (name, place) = (read("comm"), read("wchan"));
+        format!("  thread {number} {name}: {state} {place}\n")
     });
     threads.collect()
 }
@@ -124,9 +121,8 @@ pub(crate) fn base_threads() -> usize {
 /// Returns the resident memory of this process in KiB; `None` if the system does not show it.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 

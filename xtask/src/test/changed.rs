@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
 
 use cargo_metadata::{Metadata, MetadataCommand, Package};
 
-use super::runner::{Ending, Runner};
+use super::runner::Runner;
 use super::{Outcome, steps};
 
 /// Files outside of every package, by the start of their path, and the package whose tests read them. `*` stands for every package.
@@ -70,11 +69,7 @@ impl Selection {
     pub(super) fn describe(&self) -> String {
         let names = |names: &BTreeSet<String>| match names.is_empty() {
             true => "nothing".to_owned(),
-            false => names
-                .iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>()
-                .join(", "),
+            false => Vec::from_iter(names.iter().map(String::as_str)).join(", "),
         };
         let (changed, dependents) = (names(&self.changed), names(&self.dependents));
         format!("changed: {changed}; depends on them: {dependents}")
@@ -82,7 +77,7 @@ impl Selection {
 
     pub(super) fn clippy(&self, runner: &Runner) -> Outcome {
         match self.changed.is_empty() {
-            true => Outcome::Passed,
+            true => Ok(()),
             false => steps::run_named("clippy", runner),
         }
     }
@@ -91,22 +86,16 @@ impl Selection {
     /// are the same from run to run and nothing else is built again.
     pub(super) fn test(&self, runner: &Runner) -> Outcome {
         if self.changed.is_empty() {
-            return Outcome::Passed;
+            return Ok(());
         }
         let mut words = vec!["cargo", "test", "--no-fail-fast", "--workspace", "--lib"];
-        if self
-            .changed
-            .iter()
-            .any(|name| !self.excluded.contains(name))
-        {
+        if !self.changed.is_subset(&self.excluded) {
             words.push("--bins");
         }
         words.extend(self.excluded.iter().flat_map(|name| ["--exclude", name]));
         words.extend(self.tests.iter().flat_map(|test| ["--test", test]));
-        match runner.run_words(&words, &[], Duration::from_secs(1800)) {
-            Ending { success: true, .. } => Outcome::Passed,
-            ending => Outcome::Failed(ending.output),
-        }
+        runner.run(&words, 1800)?;
+        Ok(())
     }
 }
 
@@ -119,28 +108,23 @@ fn workspace(root: &Path) -> Result<Metadata, String> {
 /// The revision that the work began from.
 fn base(runner: &Runner) -> String {
     let upstreams = ["@{upstream}", "origin/main", "main"];
-    let bases = upstreams.iter().filter_map(|upstream| {
+    let base = upstreams.iter().find_map(|upstream| {
         let lines = runner.list(&["git", "merge-base", "HEAD", upstream])?;
         lines.into_iter().next()
     });
-    bases.into_iter().next().unwrap_or_else(|| "HEAD".into())
+    base.unwrap_or_else(|| "HEAD".into())
 }
 
 fn select(metadata: &Metadata, files: &[String]) -> Selection {
     let packages = metadata.workspace_packages();
-    let folder = |package: &Package| {
-        let folder = package
-            .manifest_path
-            .parent()
-            .expect("a file is in a folder");
-        let folder = folder.strip_prefix(&metadata.workspace_root);
-        format!("{}/", folder.map_or("", |folder| folder.as_str()))
+    let holds = |package: &Package, file: &str| {
+        let manifest = package.manifest_path.strip_prefix(&metadata.workspace_root);
+        let folder = manifest.map_or("", |path| path.as_str().trim_end_matches("Cargo.toml"));
+        file.starts_with(folder)
     };
     let mut changed = BTreeSet::new();
     for file in files {
-        let owner = packages
-            .iter()
-            .find(|package| file.starts_with(&folder(package)));
+        let owner = packages.iter().find(|package| holds(package, file));
         let outside = OUTSIDE.iter().find(|(start, _)| file.starts_with(start));
         match (owner, outside) {
             (Some(package), _) => _ = changed.insert(package.name.to_string()),

@@ -2,29 +2,17 @@
 
 use std::time::Duration;
 
-use super::Outcome;
-use super::runner::{Ending, Runner};
-use super::tools;
+use super::runner::Runner;
+use super::{Outcome, Skipped, tools};
 
-/// Test programs that are small enough for an interpreter, and the file without which there is none.
-const PROGRAMS: &[(&[&str], &str)] = &[
+/// Packages, their test programs that are small enough for an interpreter, and the file without which there is none.
+const PROGRAMS: &[(&str, &[&str], &str)] = &[
     (
-        &[
-            "--package",
-            "tanada-queues",
-            "--test",
-            "deque",
-            "--test",
-            "fifo",
-            "--test",
-            "slot",
-        ],
+        "tanada-queues",
+        &["deque", "fifo", "slot"],
         "crates/queues/tests/slot.rs",
     ),
-    (
-        &["--package", "tanada-runtime", "--test", "miri"],
-        "crates/runtime/tests/miri.rs",
-    ),
+    ("tanada-runtime", &["miri"], "crates/runtime/tests/miri.rs"),
 ];
 
 /// Seeds of the default run, and of `--full`.
@@ -40,51 +28,30 @@ const RUSTFLAGS: &str = "--cfg rustix_use_libc";
 const CASES: &str = "8";
 
 pub(super) fn step(runner: &Runner) -> Outcome {
-    match parts(runner) {
-        Ok(()) => Outcome::Passed,
-        Err(outcome) => outcome,
-    }
-}
-
-fn parts(runner: &Runner) -> Result<(), Outcome> {
     tools::nightly(runner)?;
     let cargo = ["rustup", "run", "nightly", "cargo", "miri"];
     if !runner.works(&[&cargo[..], &["--version"]].concat()) {
-        let add = [
-            "rustup",
-            "component",
-            "add",
-            "--toolchain",
-            "nightly",
-            "miri",
-            "rust-src",
-        ];
-        let ending = runner.run_words(&add, &[], Duration::from_secs(300));
-        if !ending.success {
-            return Err(Outcome::Skipped(format!(
-                "the nightly toolchain has no Miri: {}",
-                add.join(" ")
-            )));
+        let add = ["rustup", "component", "add", "--toolchain", "nightly"];
+        let add = [&add[..], &["miri", "rust-src"]].concat();
+        if runner.run(&add, 300).is_err() {
+            let how = add.join(" ");
+            return Err(Skipped(format!("the nightly toolchain has no Miri: {how}")));
         }
     }
-    let seeds = format!(
-        "{FLAGS} -Zmiri-many-seeds=0..{}",
-        SEEDS[usize::from(runner.full)]
-    );
+    let seeds = SEEDS[usize::from(runner.full)];
+    let seeds = format!("{FLAGS} -Zmiri-many-seeds=0..{seeds}");
     let environment = [
         ("MIRIFLAGS", seeds.as_str()),
         ("RUSTFLAGS", RUSTFLAGS),
         ("PROPTEST_CASES", CASES),
     ];
-    for (program, file) in PROGRAMS {
+    for (package, tests, file) in PROGRAMS {
         if !runner.has_file(file) {
-            return Err(Outcome::Skipped(format!("there is no {file}")));
+            return Err(Skipped(format!("there is no {file}")));
         }
-        let words = [&cargo[..], &["test"], program].concat();
-        match runner.run_words(&words, &environment, Duration::from_secs(1200)) {
-            Ending { success: true, .. } => {}
-            ending => return Err(Outcome::Failed(ending.output)),
-        }
+        let mut words = [&cargo[..], &["test", "--package", package]].concat();
+        words.extend(tests.iter().flat_map(|test| ["--test", test]));
+        runner.run_words(&words, &environment, Duration::from_secs(1200))?;
     }
     Ok(())
 }

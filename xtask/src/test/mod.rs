@@ -48,12 +48,23 @@ pub(crate) struct Options {
 }
 
 /// How a step ended.
-enum Outcome {
-    Passed,
+type Outcome<T = ()> = Result<T, Trouble>;
+
+/// Why a step did not pass.
+#[derive(Debug)]
+enum Trouble {
     /// What is at fault, and the output that shows it.
     Failed(String),
     /// Why it could not be run.
     Skipped(String),
+}
+
+use Trouble::{Failed, Skipped};
+
+impl<E: std::error::Error> From<E> for Trouble {
+    fn from(error: E) -> Trouble {
+        Failed(error.to_string())
+    }
 }
 
 /// A step that has been run.
@@ -75,10 +86,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
     }
     let runner = Runner::new(root, options.full, options.verbose);
     let start = Instant::now();
-    let done = if options.changed {
-        run_changed(&runner, options.since.as_deref())
-    } else {
-        run_steps(&runner, options)
+    let done = match options.changed {
+        true => run_changed(&runner, options.since.as_deref()),
+        false => run_steps(&runner, options),
     };
     let Some(done) = done else {
         return false;
@@ -93,21 +103,15 @@ fn run_steps(runner: &Runner, options: &Options) -> Option<Vec<Done>> {
         true => step.quick || !options.quick,
         false => options.only.iter().any(|name| name == step.name),
     });
-    let mut done = Vec::new();
-    for step in chosen {
-        done.push(one(runner, step.name, &|| step.action.run(runner))?);
-    }
-    Some(done)
+    chosen
+        .map(|step| one(runner, step.name, &|| step.action.run(runner)))
+        .collect()
 }
 
 fn run_changed(runner: &Runner, since: Option<&str>) -> Option<Vec<Done>> {
-    let selection = match Selection::of(runner, since) {
-        Ok(selection) => selection,
-        Err(why) => {
-            eprintln!("error: {why}");
-            return None;
-        }
-    };
+    let selection = Selection::of(runner, since)
+        .inspect_err(|why| eprintln!("error: {why}"))
+        .ok()?;
     runner.clear_skips();
     println!("{}", selection.describe());
     let format = || steps::run_named("format", runner);
@@ -117,11 +121,8 @@ fn run_changed(runner: &Runner, since: Option<&str>) -> Option<Vec<Done>> {
         ("tidy", &|| checks::tidy(runner)),
         ("test", &|| selection.test(runner)),
     ];
-    let mut done = Vec::new();
-    for (name, part) in parts {
-        done.push(one(runner, name, part)?);
-    }
-    Some(done)
+    let parts = parts.into_iter();
+    parts.map(|(name, part)| one(runner, name, part)).collect()
 }
 
 /// Runs a step and prints its line; `None` if it was interrupted.
@@ -139,7 +140,7 @@ fn one(runner: &Runner, name: &'static str, step: &dyn Fn() -> Outcome) -> Optio
         took: begun.elapsed(),
         cpu: cpu_seconds().zip(cpu).map(|(after, before)| after - before),
     };
-    if let Outcome::Failed(why) = &done.outcome {
+    if let Err(Failed(why)) = &done.outcome {
         println!("{why}");
     }
     println!("{}", done.line());
@@ -149,12 +150,12 @@ fn one(runner: &Runner, name: &'static str, step: &dyn Fn() -> Outcome) -> Optio
 impl Done {
     fn line(&self) -> String {
         let (word, why) = match &self.outcome {
-            Outcome::Passed => ("passed ", String::new()),
-            Outcome::Failed(_) => (
+            Ok(()) => ("passed ", String::new()),
+            Err(Failed(_)) => (
                 "FAILED ",
                 format!("  again: cargo xtask test --verbose --only {}", self.name),
             ),
-            Outcome::Skipped(why) => ("SKIPPED", format!("  {why}")),
+            Err(Skipped(why)) => ("SKIPPED", format!("  {why}")),
         };
         let cpu = self
             .cpu
@@ -181,15 +182,15 @@ fn summary(runner: &Runner, done: &[Done], took: Duration, limit: Option<f64>) -
         }
     }
     let count = |wanted: fn(&Outcome) -> bool| done.iter().filter(|d| wanted(&d.outcome)).count();
-    let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
+    let failed = count(|outcome| matches!(outcome, Err(Failed(_))));
     let late = limit.filter(|limit| minutes > *limit);
     if let Some(limit) = late {
         println!("FAILED   the limit of {limit} minutes");
     }
     println!(
         "{} passed, {failed} failed, {} skipped",
-        count(|outcome| matches!(outcome, Outcome::Passed)),
-        count(|outcome| matches!(outcome, Outcome::Skipped(_))),
+        count(Result::is_ok),
+        count(|outcome| matches!(outcome, Err(Skipped(_)))),
     );
     failed == 0 && late.is_none()
 }

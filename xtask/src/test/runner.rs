@@ -7,19 +7,14 @@ use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How a command ended.
-pub(super) struct Ending {
-    pub(super) success: bool,
-    /// The command line, what it wrote, and how it ended.
-    pub(super) output: String,
-}
+use super::{Failed, Outcome};
 
 /// Runs the commands of all steps.
 pub(super) struct Runner {
@@ -83,71 +78,60 @@ impl Runner {
     /// Whether the path of some file of the workspace begins with `prefix`.
     pub(super) fn has_file(&self, prefix: &str) -> bool {
         let (folder, start) = prefix.rsplit_once('/').unwrap_or((".", prefix));
-        let entries = std::fs::read_dir(self.root.join(folder))
-            .into_iter()
-            .flatten()
-            .flatten();
-        entries
-            .into_iter()
-            .any(|entry| entry.file_name().to_string_lossy().starts_with(start))
+        let entries = std::fs::read_dir(self.root.join(folder));
+        let mut entries = entries.into_iter().flatten().flatten();
+        entries.any(|entry| entry.file_name().to_string_lossy().starts_with(start))
     }
 
-    /// Runs a program with its arguments in the root of the workspace.
+    /// Runs a program with its arguments for at most `seconds`, see [`Runner::run_words`].
+    pub(super) fn run(&self, words: &[&str], seconds: u64) -> Outcome<String> {
+        self.run_words(words, &[], Duration::from_secs(seconds))
+    }
+
+    /// Runs a program with its arguments in the root of the workspace. Returns the command line and what it wrote.
+    ///
+    /// # Errors
+    /// If it cannot be run or does not end well: failed, with the command line, what it wrote, and how it ended.
     pub(super) fn run_words(
         &self,
         words: &[&str],
         environment: &[(&str, &str)],
         limit: Duration,
-    ) -> Ending {
-        let mut shown: String = environment
-            .iter()
+    ) -> Outcome<String> {
+        let variables = environment.iter();
+        let mut shown: String = variables
             .map(|(name, value)| format!("{name}='{value}' "))
             .collect();
         shown.push_str(&words.join(" "));
         match self.try_run(words, environment, limit, &shown) {
-            Ok(ending) => ending,
-            Err(error) => Ending {
-                success: false,
-                output: format!("$ {shown}\ncannot be run: {error}"),
-            },
+            Ok((true, output)) => Ok(output),
+            Ok((false, output)) => Err(Failed(output)),
+            Err(error) => Err(Failed(format!("$ {shown}\ncannot be run: {error}"))),
         }
     }
 
     /// Whether a program runs and returns 0; its output is dropped.
     pub(super) fn works(&self, words: &[&str]) -> bool {
-        let mut command = std::process::Command::new(words[0]);
-        command
-            .args(&words[1..])
-            .current_dir(&self.root)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        self.prepare(&mut command);
+        let mut command = self.command(words);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
         command.status().is_ok_and(|status| status.success())
     }
 
     /// Returns the lines that a program writes, `None` if it fails.
     pub(super) fn list(&self, words: &[&str]) -> Option<Vec<String>> {
-        let mut command = std::process::Command::new(words[0]);
+        let output = self.command(words).stderr(Stdio::null()).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let lines = text.lines().map(|line| line.trim().to_owned());
+        output.status.success().then(|| lines.collect())
+    }
+
+    /// A program with its arguments, in the root of the workspace, without input.
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(words[0]);
         command
             .args(&words[1..])
             .current_dir(&self.root)
-            .stdin(Stdio::null())
-            .stderr(Stdio::null());
-        self.prepare(&mut command);
-        let output = command
-            .output()
-            .ok()
-            .filter(|output| output.status.success())?;
-        Some(
-            String::from_utf8_lossy(&output.stdout)
-                .lines()
-                .map(|line| line.trim().to_owned())
-                .collect(),
-        )
-    }
-
-    fn prepare(&self, command: &mut std::process::Command) {
+            .stdin(Stdio::null());
         // What the alias `cargo xtask` sets for this program must not reach the builds that it starts.
         for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
             command.env_remove(name);
@@ -159,23 +143,20 @@ impl Runner {
         command
             .env("PATH", folders)
             .env("TANADA_SKIPS", &self.skips);
+        command
     }
 
+    /// Returns whether the program ended well, and its output.
     fn try_run(
         &self,
         words: &[&str],
         environment: &[(&str, &str)],
         limit: Duration,
         shown: &str,
-    ) -> std::io::Result<Ending> {
+    ) -> std::io::Result<(bool, String)> {
         let limit = if self.full { limit * 12 } else { limit };
-        let mut command = std::process::Command::new(words[0]);
-        command
-            .args(&words[1..])
-            .current_dir(&self.root)
-            .stdin(Stdio::null())
-            .envs(environment.iter().copied());
-        self.prepare(&mut command);
+        let mut command = self.command(words);
+        command.envs(environment.iter().copied());
         if self.full {
             command.env("TANADA_FULL", "1");
         }
@@ -201,10 +182,7 @@ impl Runner {
             (_, Some(code)) => _ = writeln!(output, "exit {code}"),
             (_, None) => _ = writeln!(output, "ended by a signal"),
         }
-        Ok(Ending {
-            success: status.success() && !late,
-            output,
-        })
+        Ok((status.success() && !late, output))
     }
 
     /// Waits for the child for at most `limit` and shows what it writes to `output` meanwhile. The second value: whether it took longer and
@@ -233,11 +211,8 @@ impl Runner {
             if let Some(output) = output.as_mut() {
                 std::io::copy(*output, &mut std::io::stdout())?;
             }
-            let name = self.step.get();
-            self.live(&format!(
-                "running  {name:<12} {:5.0} s",
-                start.elapsed().as_secs_f64()
-            ));
+            let (name, seconds) = (self.step.get(), start.elapsed().as_secs_f64());
+            self.live(&format!("running  {name:<12} {seconds:5.0} s"));
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(200));
         };
@@ -296,11 +271,12 @@ mod tests {
             &[],
             Duration::from_millis(300),
         );
-        assert!(!ending.success);
+        let Err(Failed(output)) = ending else {
+            panic!("it passed")
+        };
         assert!(start.elapsed() < Duration::from_secs(20));
-        assert!(ending.output.contains("stopped after"), "{}", ending.output);
-        let child = ending
-            .output
+        assert!(output.contains("stopped after"), "{output}");
+        let child = output
             .lines()
             .find_map(|line| line.strip_prefix("child "))
             .unwrap();
@@ -322,11 +298,8 @@ mod tests {
             &[("MARK", "x y")],
             Duration::from_secs(10),
         );
-        assert!(
-            ending.success && ending.output.contains("[x y]"),
-            "{}",
-            ending.output
-        );
+        let output = ending.expect("it ends well");
+        assert!(output.contains("[x y]"), "{output}");
     }
 
     #[test]
@@ -335,11 +308,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("target")).expect("a new folder");
         let runner = Runner::new(folder.path(), false, false);
         let script = r#"printf 'a::b\twhy\na::b\twhy\na::c\twhy\n' >> "$TANADA_SKIPS""#;
-        assert!(
-            runner
-                .run_words(&["sh", "-c", script], &[], Duration::from_secs(10))
-                .success
-        );
+        assert!(runner.run(&["sh", "-c", script], 10).is_ok());
         let found: Vec<String> = runner.skipped_tests().into_iter().collect();
         assert_eq!(found, ["a::b\twhy", "a::c\twhy"]);
         runner.clear_skips();
@@ -350,22 +319,16 @@ mod tests {
     fn processor_time_of_children_is_counted() {
         let before = cpu_seconds().expect("Linux");
         let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
-        assert!(
-            runner()
-                .run_words(&["sh", "-c", script], &[], Duration::from_secs(60))
-                .success
-        );
+        assert!(runner().run(&["sh", "-c", script], 60).is_ok());
         assert!(cpu_seconds().expect("Linux") > before + 0.05);
     }
 
     #[test]
     fn a_program_that_is_not_there_is_a_failure() {
-        let ending = runner().run_words(&["no-such-program-at-all"], &[], Duration::from_secs(1));
-        assert!(
-            !ending.success && ending.output.contains("cannot be run"),
-            "{}",
-            ending.output
-        );
+        let Err(Failed(output)) = runner().run(&["no-such-program-at-all"], 1) else {
+            panic!("it passed")
+        };
+        assert!(output.contains("cannot be run"), "{output}");
         assert!(!runner().works(&["no-such-program-at-all"]));
     }
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
-use super::runner::{Ending, Runner};
-use super::{Outcome, one, tools};
+use super::runner::Runner;
+use super::{Failed, Outcome, Skipped, one, tools};
 
 /// How `cargo xtask sanitize` is called.
 #[derive(Args)]
@@ -96,17 +96,15 @@ const SKIPPED_TESTS: &[&str] = &[
 /// Runs the sanitizers that `options` choose; returns whether nothing was found.
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
     let runner = Runner::new(root, false, options.verbose);
-    let soak = Duration::from_secs_f64(60.0 * options.minutes.unwrap_or(1.0).clamp(0.0, 1e6));
-    let soak = match (options.quick, options.minutes) {
-        (true, None) => Duration::from_secs(15),
-        _ => soak,
-    };
+    let minutes = options.minutes;
+    let minutes = minutes.unwrap_or(if options.quick { 0.25 } else { 1.0 });
+    let soak = Duration::from_secs_f64(60.0 * minutes.clamp(0.0, 1e6));
     let wanted = |which| options.which == which || options.which == Which::All;
     let mut good = true;
     let mut check = |which, name, check: &dyn Fn() -> Outcome| {
         if wanted(which) && !runner.interrupted() {
             let done = one(&runner, name, check);
-            good &= done.is_some_and(|done| !matches!(done.outcome, Outcome::Failed(_)));
+            good &= done.is_some_and(|done| !matches!(done.outcome, Err(Failed(_))));
         }
     };
     check(Which::Thread, "thread", &|| {
@@ -135,14 +133,13 @@ pub(super) fn step(runner: &Runner) -> Outcome {
     ];
     for check in all {
         match check() {
-            Outcome::Passed => {}
-            Outcome::Skipped(why) => skipped.push(why),
-            failed => return failed,
+            Err(Skipped(why)) => skipped.push(why),
+            ended => ended?,
         }
     }
     match skipped.is_empty() {
-        true => Outcome::Passed,
-        false => Outcome::Skipped(skipped.join("; ")),
+        true => Ok(()),
+        false => Err(Skipped(skipped.join("; "))),
     }
 }
 
@@ -157,7 +154,8 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    fn timed(&self, words: &[&str]) -> Ending {
+    /// Must end well.
+    fn good(&self, words: &[&str]) -> Outcome<String> {
         let begun = Instant::now();
         let ending = self.runner.run_words(words, self.environment, self.limit);
         if self.tell {
@@ -167,32 +165,22 @@ impl Parts<'_> {
         ending
     }
 
-    /// Must end well.
-    fn good(&self, words: &[&str]) -> Result<(), Outcome> {
-        match self.timed(words) {
-            Ending { success: true, .. } => Ok(()),
-            ending => Err(Outcome::Failed(ending.output)),
-        }
-    }
-
     /// Tests that must pass without a report, but for one that is about the test harness.
-    fn tests(&self, words: &[&str]) -> Result<(), Outcome> {
-        let ending = self.timed(words);
-        match ending.success && reports(&ending.output).all(is_of_harness) {
-            true => Ok(()),
-            false => Err(Outcome::Failed(ending.output)),
-        }
+    fn tests(&self, words: &[&str]) -> Outcome {
+        let output = self.good(words)?;
+        let passed = reports(&output).all(is_of_harness);
+        if passed { Ok(()) } else { Err(Failed(output)) }
     }
 
     /// Must end badly, and say `what`.
-    fn fault(&self, words: &[&str], what: &str) -> Result<(), Outcome> {
+    fn fault(&self, words: &[&str], what: &str) -> Outcome {
         let ending = self.runner.run_words(words, self.environment, self.limit);
-        if !ending.success && ending.output.contains(what) {
+        let (Ok(output) | Err(Failed(output) | Skipped(output))) = &ending;
+        if ending.is_err() && output.contains(what) {
             return Ok(());
         }
-        Err(Outcome::Failed(format!(
-            "{}\nthe fault that was made on purpose was not found: there is no \"{what}\" above",
-            ending.output
+        Err(Failed(format!(
+            "{output}\nthe fault that was made on purpose was not found: there is no \"{what}\" above"
         )))
     }
 }
@@ -217,21 +205,7 @@ fn compiled(
     quick: bool,
     (soak, tell): (Duration, bool),
 ) -> Outcome {
-    if let Err(outcome) = tools::nightly(runner) {
-        return outcome;
-    }
-    match compiled_parts(runner, sanitizer, quick, (soak, tell)) {
-        Ok(()) => Outcome::Passed,
-        Err(outcome) => outcome,
-    }
-}
-
-fn compiled_parts(
-    runner: &Runner,
-    sanitizer: &Sanitizer,
-    quick: bool,
-    (soak, tell): (Duration, bool),
-) -> Result<(), Outcome> {
+    tools::nightly(runner)?;
     let name = sanitizer.name;
     let flags = format!("-Zsanitizer={name} -Cunsafe-allow-abi-mismatch=sanitizer");
     let folder = format!("target/sanitize/{name}");
@@ -241,15 +215,9 @@ fn compiled_parts(
     }
     // Tests go on after a report, and what they wrote is read; programs end badly.
     let for_tests = format!("{options}{}", sanitizer.for_tests);
-    let environment = |options| {
-        let flags = ("RUSTFLAGS", flags.as_str());
-        [
-            flags,
-            ("CARGO_TARGET_DIR", folder.as_str()),
-            (variable, options),
-        ]
-    };
-    let (environment, for_tests) = (environment(&options), environment(&for_tests));
+    let (flags, folder_is) = (("RUSTFLAGS", &*flags), ("CARGO_TARGET_DIR", &*folder));
+    let environment = [flags, folder_is, (variable, &options)];
+    let for_tests = [flags, folder_is, (variable, &for_tests)];
     let parts = Parts {
         runner,
         environment: &environment,
@@ -274,34 +242,32 @@ fn compiled_parts(
         words.extend(["--", "--test-threads", "1"]);
         words.extend(SKIPPED_TESTS.iter().flat_map(|test| ["--skip", test]));
         let environment = &for_tests;
-        Parts {
+        let parts = Parts {
             environment,
             ..parts
-        }
-        .tests(&words)?;
+        };
+        parts.tests(&words)?;
     }
     soak_parts(&parts, &[&program], soak, &[])
 }
 
 /// The soak, and the decoding of a stream.
-fn soak_parts(
-    parts: &Parts<'_>,
-    program: &[&str],
-    soak: Duration,
-    bounds: &[&str],
-) -> Result<(), Outcome> {
+fn soak_parts(parts: &Parts<'_>, program: &[&str], soak: Duration, bounds: &[&str]) -> Outcome {
     let duration = format!("{}s", soak.as_secs_f64());
     let decoding = format!("{}s", soak.as_secs_f64().min(60.0) / 5.0);
     let patience = ["--patience", "300"];
     let decode = ["--only", "decoding", "--duration", &decoding];
     parts.good(&[program, bounds, &patience, &decode].concat())?;
-    parts.good(&[program, bounds, &patience, &["--duration", &duration]].concat())
+    parts.good(&[program, bounds, &patience, &["--duration", &duration]].concat())?;
+    Ok(())
 }
 
 /// Short soak and decoding under Valgrind.
 fn memcheck(runner: &Runner, (soak, tell): (Duration, bool)) -> Outcome {
     if !runner.works(&["valgrind", "--version"]) {
-        return Outcome::Skipped("valgrind is missing: apt-get install valgrind".into());
+        return Err(Skipped(
+            "valgrind is missing: apt-get install valgrind".into(),
+        ));
     }
     let parts = Parts {
         runner,
@@ -319,22 +285,12 @@ fn memcheck(runner: &Runner, (soak, tell): (Duration, bool)) -> Outcome {
         "--fair-sched=yes",
         "target/release/tanada-soak",
     ];
-    let checks = || {
-        parts.good(&["cargo", "build", "--release", "--package", "tanada-soak"])?;
-        let fault = ["--fault", "invalid-read"];
-        parts.fault(&[&valgrind[..], &fault].concat(), "Invalid read of size 1")?;
-        // Valgrind runs one thread at a time, each some thirty times slower.
-        soak_parts(
-            &parts,
-            &valgrind,
-            soak,
-            &["--workers", "6", "--tasks", "60"],
-        )
-    };
-    match checks() {
-        Ok(()) => Outcome::Passed,
-        Err(outcome) => outcome,
-    }
+    parts.good(&["cargo", "build", "--release", "--package", "tanada-soak"])?;
+    let fault = ["--fault", "invalid-read"];
+    parts.fault(&[&valgrind[..], &fault].concat(), "Invalid read of size 1")?;
+    // Valgrind runs one thread at a time, each some thirty times slower.
+    let bounds = ["--workers", "6", "--tasks", "60"];
+    soak_parts(&parts, &valgrind, soak, &bounds)
 }
 
 #[cfg(test)]
@@ -361,7 +317,7 @@ mod tests {
                 .is_ok()
         );
         for silent in ["echo data race", "echo segmentation fault; exit 139"] {
-            let Err(Outcome::Failed(why)) = parts.fault(&shell(silent), "data race") else {
+            let Err(Failed(why)) = parts.fault(&shell(silent), "data race") else {
                 panic!("{silent} passed")
             };
             assert!(why.contains("was not found"), "{why}");

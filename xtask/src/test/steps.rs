@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::runner::{Ending, Runner};
+use super::runner::Runner;
 use super::{Outcome, checks, fuzz, miri, sanitize, tools};
 
 /// One named part of the check.
@@ -198,10 +198,8 @@ impl Action {
             .map(|word| if word == "TARGET" { &target } else { word })
             .collect();
         let limit = Duration::from_secs(60 * minutes);
-        match runner.run_words(&words, variable.as_slice(), limit) {
-            Ending { success: true, .. } => Outcome::Passed,
-            ending => Outcome::Failed(ending.output),
-        }
+        runner.run_words(&words, variable.as_slice(), limit)?;
+        Ok(())
     }
 }
 
@@ -221,17 +219,14 @@ mod tests {
     fn a_step_fails_with_its_output() {
         let runner = Runner::new(&crate::root(), false, false);
         let fails = Command("ls no-such-file", Some(("LC_ALL", "C")), 1);
-        let why = match fails.run(&runner) {
-            Outcome::Failed(why) => why,
-            _ => panic!("it passed"),
+        let Err(super::super::Failed(why)) = fails.run(&runner) else {
+            panic!("it passed")
         };
         assert!(
             why.contains("LC_ALL='C' ls") && why.contains("No such file") && why.contains("exit 2"),
             "{why}"
         );
-        assert!(matches!(
-            Command("test -d crates", None, 1).run(&runner),
-            Outcome::Passed
-        ));
+        let passes = Command("test -d crates", None, 1);
+        assert!(passes.run(&runner).is_ok());
     }
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::Outcome;
 use super::runner::Runner;
+use super::{Failed, Outcome, Skipped};
 
 /// A program of the system.
 struct SystemTool {
@@ -83,21 +83,18 @@ pub(super) fn ensure(runner: &Runner) -> Outcome {
         if runner.works(probe) {
             continue;
         }
-        let ending = runner.run_words(how, &[], Duration::from_secs(600));
-        if !ending.success || !runner.works(probe) {
-            wrong.push(format!(
-                "{}`{}` does not work: {}",
-                ending.output,
-                probe[..2].join(" "),
-                how.join(" ")
-            ));
+        let ending = runner.run(how, 600);
+        if ending.is_err() || !runner.works(probe) {
+            let (Ok(output) | Err(Failed(output) | Skipped(output))) = ending;
+            let (what, how) = (probe[..2].join(" "), how.join(" "));
+            wrong.push(format!("{output}`{what}` does not work: {how}"));
         }
     }
     absent.extend(subcommands(runner));
     match (wrong.is_empty(), absent.is_empty()) {
-        (false, _) => Outcome::Failed([wrong, absent].concat().join("\n")),
-        (true, false) => Outcome::Skipped(absent.join("; ")),
-        (true, true) => Outcome::Passed,
+        (false, _) => Err(Failed([wrong, absent].concat().join("\n"))),
+        (true, false) => Err(Skipped(absent.join("; "))),
+        (true, true) => Ok(()),
     }
 }
 
@@ -112,14 +109,15 @@ fn system(runner: &Runner) -> Vec<&'static SystemTool> {
     if !missing.is_empty() && debian && rustix::process::geteuid().is_root() {
         let limit = Duration::from_secs(600);
         let quiet = [("DEBIAN_FRONTEND", "noninteractive")];
-        runner.run_words(&["apt-get", "update"], &quiet, limit);
+        let _ = runner.run_words(&["apt-get", "update"], &quiet, limit);
         // Another program may be installing packages.
         let mut words = vec!["apt-get", "-o", "DPkg::Lock::Timeout=120"];
         words.extend(["install", "--yes", "--no-install-recommends"]);
         words.extend(missing.iter().map(|tool| tool.package));
-        let install = runner.run_words(&words, &quiet, limit);
-        let errors = install.output.lines().filter(|line| line.starts_with("E:"));
-        errors.for_each(|line| println!("apt-get: {line}"));
+        if let Err(Failed(output)) = runner.run_words(&words, &quiet, limit) {
+            let errors = output.lines().filter(|line| line.starts_with("E:"));
+            errors.for_each(|line| println!("apt-get: {line}"));
+        }
         missing.retain(|tool| !present(tool));
     }
     missing
@@ -133,7 +131,7 @@ fn subcommands(runner: &Runner) -> Vec<String> {
         let rest = ["--require-hashes", "--only-binary", ":all:"];
         let place = ["--upgrade", "--target", FOLDER, "-r", REQUIREMENTS];
         let words = [&pip[..], &rest, &place].concat();
-        runner.run_words(&words, &[], Duration::from_secs(300));
+        let _ = runner.run(&words, 300);
     }
     let absent = SUBCOMMANDS.iter().filter(missing);
     absent
@@ -144,21 +142,17 @@ fn subcommands(runner: &Runner) -> Vec<String> {
 }
 
 /// Whether the nightly toolchain works. If there is none, installs its smallest form.
-pub(super) fn nightly(runner: &Runner) -> Result<(), Outcome> {
+pub(super) fn nightly(runner: &Runner) -> Outcome {
     if !cfg!(all(target_os = "linux", target_env = "gnu")) {
-        return Err(Outcome::Skipped("runs on Linux only".into()));
+        return Err(Skipped("runs on Linux only".into()));
     }
     let probe = ["rustup", "run", "nightly", "rustc", "--version"];
     let install = ["rustup", "toolchain", "install", "nightly"];
     let words = [&install[..], &["--profile", "minimal"]].concat();
-    if runner.works(&probe) {
+    if runner.works(&probe) || runner.run(&words, 600).is_ok() && runner.works(&probe) {
         return Ok(());
     }
-    let ending = runner.run_words(&words, &[], Duration::from_secs(600));
-    if ending.success && runner.works(&probe) {
-        return Ok(());
-    }
-    Err(Outcome::Skipped(format!(
+    Err(Skipped(format!(
         "no nightly toolchain, and it cannot be installed: {}",
         words.join(" ")
     )))

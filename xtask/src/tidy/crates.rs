@@ -68,59 +68,30 @@ pub(super) fn short(package: &str) -> &str {
 const EXAMPLES: &str = "examples/";
 
 pub(super) fn dependencies(workspace: &Workspace, report: &mut Report) {
-    let ours = |name: &&String| {
-        workspace
-            .packages
-            .iter()
-            .any(|package| package.name == **name)
-    };
-    for package in workspace
-        .packages
-        .iter()
-        .filter(|package| !package.folder.starts_with(EXAMPLES))
-    {
-        let manifest = format!("{}/Cargo.toml", package.folder);
-        let row = TABLE.iter().find(|row| row.0 == short(&package.name));
-        let Some((_, normal, test)) = row else {
-            report.found(
-                &manifest,
-                0,
-                format!(
-                    "`{}` is a new crate: add it to the table in xtask/src/tidy/crates.rs",
-                    package.name
-                ),
-            );
+    for package in &workspace.packages {
+        if package.folder.starts_with(EXAMPLES) {
+            continue;
+        }
+        let (name, manifest) = (&package.name, format!("{}/Cargo.toml", package.folder));
+        let Some((_, normal, test)) = TABLE.iter().find(|row| row.0 == short(name)) else {
+            let why = "is a new crate: add it to the table in xtask/src/tidy/crates.rs";
+            report.found(&manifest, 0, format!("`{name}` {why}"));
             continue;
         };
-        let permits = |list: &str, name: &str| {
-            list == EVERYTHING || list.split(' ').any(|allowed| allowed == short(name))
+        let permits = |list: &str, other: &str| {
+            list == EVERYTHING || list.split(' ').any(|allowed| allowed == short(other))
         };
-        for name in package
-            .normal
-            .iter()
-            .filter(ours)
-            .filter(|name| !permits(normal, name))
-        {
-            report.found(
-                &manifest,
-                0,
-                format!(
-                    "`{}` must not depend on `{name}` (ARCHITECTURE.md, Code map)",
-                    package.name
-                ),
-            );
+        let code = package.needs(false).filter(|other| workspace.has(other));
+        for other in code.filter(|other| !permits(normal, other)) {
+            let why = format!("must not depend on `{other}` (ARCHITECTURE.md, Code map)");
+            report.found(&manifest, 0, format!("`{name}` {why}"));
         }
-        let dev = package
-            .dev
-            .iter()
-            .filter(ours)
-            .filter(|name| **name != package.name && short(name) != TESTING);
-        for name in dev.filter(|name| !permits(normal, name) && !permits(test, name)) {
-            report.found(
-                &manifest,
-                0,
-                format!("tests of `{}` must not depend on `{name}`", package.name),
-            );
+        let tests = package
+            .needs(true)
+            .filter(|other| workspace.has(other) && other != name && short(other) != TESTING);
+        for other in tests.filter(|other| !permits(normal, other) && !permits(test, other)) {
+            let why = format!("tests of `{name}` must not depend on `{other}`");
+            report.found(&manifest, 0, why);
         }
     }
 }
@@ -137,11 +108,8 @@ pub(super) fn map(workspace: &Workspace, report: &mut Report) {
             !next.is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_')
         });
         if !named {
-            report.found(
-                MAP,
-                0,
-                format!("the code map does not name `{}`", package.folder),
-            );
+            let why = format!("the code map does not name `{}`", package.folder);
+            report.found(MAP, 0, why);
         }
     }
 }
@@ -155,40 +123,25 @@ pub(super) fn read_packages(root: &Path) -> Result<Vec<Package>, String> {
         .exec()
         .map_err(|error| error.to_string())?;
     let packages = metadata.packages.iter().map(|package| {
-        let names = |dev: bool| {
-            let kind = |kind| (kind == DependencyKind::Development) == dev;
-            package
-                .dependencies
-                .iter()
-                .filter(|d| kind(d.kind))
-                .map(|d| d.name.clone())
-                .collect()
-        };
         let folder = package
             .manifest_path
             .parent()
             .and_then(|folder| folder.strip_prefix(&metadata.workspace_root).ok());
         let folder = folder.map_or_else(String::new, |folder| folder.as_str().replace('\\', "/"));
-        let kinds = package.dependencies.iter().map(|dependency| {
+        let dependencies = package.dependencies.iter().map(|dependency| {
             let kind = match dependency.kind {
                 DependencyKind::Development => Kind::Test,
                 DependencyKind::Build => Kind::Build,
                 _ => Kind::Normal,
             };
-            (dependency, kind)
+            (dependency.name.clone(), kind)
         });
-        // A crate of the workspace is found by its path.
-        let foreign = kinds.filter(|(dependency, _)| dependency.path.is_none());
-        let mut foreign: Vec<(String, Kind)> = foreign
-            .map(|(dependency, kind)| (dependency.name.clone(), kind))
-            .collect();
-        foreign.sort_by_key(|(name, kind)| (*kind, name.clone()));
+        let mut dependencies: Vec<(String, Kind)> = dependencies.collect();
+        dependencies.sort_by_key(|(name, kind)| (*kind, name.clone()));
         Package {
             name: package.name.to_string(),
             folder,
-            normal: names(false),
-            dev: names(true),
-            foreign,
+            dependencies,
         }
     });
     Ok(packages.collect())

@@ -14,17 +14,12 @@ pub(super) fn links(workspace: &Workspace, report: &mut Report) {
                 if outside || target.is_empty() {
                     continue;
                 }
-                match resolve(path, target) {
-                    None => report.found(
-                        path,
-                        number,
-                        format!("the link `{target}` leads out of the repository"),
-                    ),
-                    Some(file) if !exists(workspace, &file) => {
-                        report.found(path, number, format!("the link `{target}` leads nowhere"))
-                    }
-                    Some(_) => {}
-                }
+                let end = match resolve(path, target) {
+                    None => "out of the repository",
+                    Some(file) if !exists(workspace, &file) => "nowhere",
+                    Some(_) => continue,
+                };
+                report.found(path, number, format!("the link `{target}` leads {end}"));
             }
         }
     }
@@ -116,21 +111,15 @@ pub(super) fn changelog(workspace: &Workspace, report: &mut Report) {
         } else if let Some(group) = line.strip_prefix("### ") {
             in_group = true;
             if !HEADINGS.contains(&group) {
-                report.found(
-                    LOG,
-                    number,
-                    format!("`{group}` is none of {}", HEADINGS.join(", ")),
-                );
+                let why = format!("`{group}` is none of {}", HEADINGS.join(", "));
+                report.found(LOG, number, why);
             }
         } else if releases > 0
             && line.starts_with(|c: char| !c.is_whitespace() && c != '[')
             && !(in_group && line.starts_with("- "))
         {
-            report.found(
-                LOG,
-                number,
-                "expected an item `- ...` below a heading such as `### Added`",
-            );
+            let why = "expected an item `- ...` below a heading such as `### Added`";
+            report.found(LOG, number, why);
         }
     }
     if releases == 0 {
@@ -165,24 +154,16 @@ pub(super) fn policies(workspace: &Workspace, report: &mut Report) {
     };
     let names = registered(registry);
     if names.is_empty() {
-        return report.found(
-            REGISTRY,
-            0,
-            "found no name between `registry! {` and its `}`",
-        );
+        let why = "found no name between `registry! {` and its `}`";
+        return report.found(REGISTRY, 0, why);
     }
     let Some(guide) = workspace.text(GUIDE) else {
         return report.skipped(format!("there is no {GUIDE} yet"));
     };
-    for name in names
-        .iter()
-        .filter(|name| !guide.contains(&format!("`{name}`")))
-    {
-        report.found(
-            GUIDE,
-            0,
-            format!("the registered policy `{name}` is not described"),
-        );
+    let described = |name: &&&str| guide.contains(&format!("`{name}`"));
+    for name in names.iter().filter(|name| !described(name)) {
+        let why = format!("the registered policy `{name}` is not described");
+        report.found(GUIDE, 0, why);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tables of ARCHITECTURE.md that are made from the manifests: `cargo xtask tidy --write` renews them, `cargo xtask tidy` compares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::crates::short;
@@ -32,16 +32,10 @@ pub(super) fn current(workspace: &Workspace, report: &mut Report) {
         }
     }
     let renewed = renew(workspace, text);
-    let lines = (1..).zip(text.lines().zip(renewed.lines()));
-    for (number, (old, new)) in lines {
-        if old != new {
-            report.found(
-                DOCUMENT,
-                number,
-                format!("expected `{new}`: run `cargo xtask tidy --write`"),
-            );
-            break;
-        }
+    let mut lines = (1..).zip(text.lines().zip(renewed.lines()));
+    if let Some((number, (_, new))) = lines.find(|(_, (old, new))| old != new) {
+        let why = format!("expected `{new}`: run `cargo xtask tidy --write`");
+        report.found(DOCUMENT, number, why);
     }
     if text.lines().count() > renewed.lines().count() {
         let why = "a table has a row too many: run `cargo xtask tidy --write`";
@@ -59,13 +53,11 @@ pub(super) fn renew(workspace: &Workspace, text: &str) -> String {
     let mut text = text.to_owned();
     for (name, table) in TABLES {
         let begin = begin(name);
-        let Some((before, rest)) = text.split_once(&begin) else {
-            continue;
-        };
-        let Some((old, after)) = rest.split_once(END) else {
-            continue;
-        };
-        text = format!("{before}{begin}\n\n{}\n{END}{after}", table(workspace, old));
+        if let Some((before, rest)) = text.split_once(&begin)
+            && let Some((old, after)) = rest.split_once(END)
+        {
+            text = format!("{before}{begin}\n\n{}\n{END}{after}", table(workspace, old));
+        }
     }
     text
 }
@@ -73,23 +65,21 @@ pub(super) fn renew(workspace: &Workspace, text: &str) -> String {
 /// Which crate of the workspace depends on which.
 fn crates(workspace: &Workspace, _: &str) -> String {
     let mut table = "| crate | depends on | its tests also on |\n|---|---|---|\n".to_owned();
-    let ours = |name: &String| workspace.packages.iter().any(|other| other.name == *name);
     for package in &workspace.packages {
-        let list = |names: &[String], but: &[String]| {
-            let mut names: Vec<String> = names
-                .iter()
-                .filter(|name| ours(name) && !but.contains(name) && **name != package.name)
+        let list = |tests: bool| {
+            let names = package.needs(tests).filter(|name| workspace.has(name));
+            let names = names.filter(|name| *name != package.name);
+            let new = |name: &&str| !tests || package.needs(false).all(|other| other != *name);
+            let names: BTreeSet<_> = names
+                .filter(new)
                 .map(|name| format!("`{}`", short(name)))
                 .collect();
-            names.sort();
-            names.dedup();
             match names.is_empty() {
                 true => "nothing".to_owned(),
-                false => names.join(", "),
+                false => Vec::from_iter(names).join(", "),
             }
         };
-        let normal = list(&package.normal, &[]);
-        let dev = list(&package.dev, &package.normal);
+        let (normal, dev) = (list(false), list(true));
         let _ = writeln!(table, "| `{}` | {normal} | {dev} |", short(&package.name));
     }
     table
@@ -99,7 +89,8 @@ fn crates(workspace: &Workspace, _: &str) -> String {
 fn dependencies(workspace: &Workspace, old: &str) -> String {
     let mut uses: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for package in &workspace.packages {
-        for (name, kind) in &package.foreign {
+        let foreign = package.dependencies.iter();
+        for (name, kind) in foreign.filter(|(name, _)| !workspace.has(name)) {
             let user = match kind {
                 Kind::Normal => short(&package.name).to_owned(),
                 Kind::Build => format!("build of {}", short(&package.name)),
@@ -139,7 +130,8 @@ mod tests {
             ("libc", Kind::Test),
             ("cc", Kind::Build),
         ];
-        workspace.packages[0].foreign = foreign.map(|(name, kind)| (name.to_owned(), kind)).into();
+        workspace.packages[0].dependencies =
+            foreign.map(|(name, kind)| (name.to_owned(), kind)).into();
         workspace
     }
 

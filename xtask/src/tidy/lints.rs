@@ -9,15 +9,10 @@ use super::{Report, Workspace};
 pub(super) fn inherited(workspace: &Workspace, report: &mut Report) {
     for package in &workspace.packages {
         let manifest = format!("{}/Cargo.toml", package.folder);
-        let Some(text) = workspace.text(&manifest) else {
-            continue;
-        };
-        if !text.contains("[lints]\nworkspace = true\n") {
-            report.found(
-                &manifest,
-                0,
-                "`[lints]` with `workspace = true` is missing: unsafe code would be allowed",
-            );
+        let text = workspace.text(&manifest);
+        if text.is_some_and(|text| !text.contains("[lints]\nworkspace = true\n")) {
+            let why = "`[lints]` with `workspace = true` is missing: unsafe code would be allowed";
+            report.found(&manifest, 0, why);
         }
     }
 }
@@ -26,10 +21,8 @@ pub(super) fn inherited(workspace: &Workspace, report: &mut Report) {
 pub(super) fn statics(workspace: &Workspace, report: &mut Report) {
     const POLICY: &str = "crates/policy/src/";
     const REGISTRY: &str = "static ALL: &[Entry]";
-    for (path, text) in workspace.texts(".rs") {
-        if !path.starts_with(POLICY) {
-            continue;
-        }
+    let texts = workspace.texts(".rs");
+    for (path, text) in texts.filter(|(path, _)| path.starts_with(POLICY)) {
         for (number, line) in (1..).zip(text.lines()) {
             let item = line.trim_start();
             let visibility = ["pub(crate) ", "pub(super) ", "pub "];

@@ -41,11 +41,18 @@ struct Package {
     name: String,
     /// Its folder, from the root.
     folder: String,
-    /// Names of the crates that it depends on, also those outside of the workspace.
-    normal: Vec<String>,
-    dev: Vec<String>,
-    /// The crates from outside of the workspace among them, sorted, those of the code first.
-    foreign: Vec<(String, Kind)>,
+    /// Names of the crates that it depends on, also those outside of the workspace: sorted, those of the code first.
+    dependencies: Vec<(String, Kind)>,
+}
+
+impl Package {
+    /// Names of the crates that its tests (if `tests`), or its code and its build script, depend on.
+    fn needs(&self, tests: bool) -> impl Iterator<Item = &str> {
+        let dependencies = self.dependencies.iter();
+        dependencies.filter_map(move |(name, kind)| {
+            ((*kind == Kind::Test) == tests).then_some(name.as_str())
+        })
+    }
 }
 
 /// What a dependency is for.
@@ -66,10 +73,9 @@ pub(crate) struct Report {
 
 impl Report {
     fn found(&mut self, path: &str, line: usize, message: impl std::fmt::Display) {
-        let place = if line == 0 {
-            path.to_owned()
-        } else {
-            format!("{path}:{line}")
+        let place = match line {
+            0 => path.to_owned(),
+            _ => format!("{path}:{line}"),
         };
         self.findings.push(format!("{place}: {message}"));
     }
@@ -107,19 +113,18 @@ const RULES: &[(&str, Rule)] = &[
 
 /// Runs every rule and prints what they find; returns whether nothing was found.
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
-    if options.write
-        && let Err(error) = write(root)
-    {
-        eprintln!("tidy: cannot write {}: {error}", generated::DOCUMENT);
-        return false;
+    check(root, options).unwrap_or_else(|error| {
+        eprintln!("tidy: {error}");
+        false
+    })
+}
+
+fn check(root: &Path, options: &Options) -> Result<bool, String> {
+    if options.write {
+        write(root).map_err(|error| format!("cannot write {}: {error}", generated::DOCUMENT))?;
     }
-    let workspace = match Workspace::read(root) {
-        Ok(workspace) => workspace,
-        Err(error) => {
-            eprintln!("tidy: cannot read the workspace: {error}");
-            return false;
-        }
-    };
+    let workspace =
+        Workspace::read(root).map_err(|error| format!("cannot read the workspace: {error}"))?;
     let mut clean = true;
     for (name, rule) in RULES {
         let mut report = Report::default();
@@ -138,7 +143,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
         workspace.files.len(),
         if clean { "clean" } else { "violated" }
     );
-    clean
+    Ok(clean)
 }
 
 /// Renews the generated tables.
@@ -157,13 +162,11 @@ impl Workspace {
             let Ok(bytes) = std::fs::read(root.join(&path)) else {
                 continue;
             }; // deleted, but not yet from the index
-            files.insert(
-                path,
-                File {
-                    bytes: bytes.len() as u64,
-                    text: String::from_utf8(bytes).ok(),
-                },
-            );
+            let file = File {
+                bytes: bytes.len() as u64,
+                text: String::from_utf8(bytes).ok(),
+            };
+            files.insert(path, file);
         }
         Ok(Workspace {
             files,
@@ -173,11 +176,14 @@ impl Workspace {
 
     /// Every text file whose path ends with `ending`.
     fn texts<'a>(&'a self, ending: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let texts = self
-            .files
-            .iter()
-            .filter_map(|(path, file)| Some((path.as_str(), file.text.as_deref()?)));
-        texts.filter(move |(path, _)| path.ends_with(ending))
+        let files = self.files.iter();
+        let files = files.filter(move |(path, _)| path.ends_with(ending));
+        files.filter_map(|(path, file)| Some((path.as_str(), file.text.as_deref()?)))
+    }
+
+    /// Whether `name` is a crate of the workspace.
+    fn has(&self, name: &str) -> bool {
+        self.packages.iter().any(|package| package.name == name)
     }
 
     fn text(&self, path: &str) -> Option<&str> {
@@ -187,24 +193,15 @@ impl Workspace {
 
 fn list_files(root: &Path) -> Result<Vec<String>, String> {
     let git = Command::new("git")
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ])
+        .args("ls-files -z --cached --others --exclude-standard".split(' '))
         .current_dir(root)
         .output();
     if let Ok(output) = git
         && output.status.success()
     {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        return Ok(text
-            .split('\0')
-            .filter(|path| !path.is_empty())
-            .map(str::to_owned)
-            .collect());
+        let paths = text.split_terminator('\0');
+        return Ok(paths.map(str::to_owned).collect());
     }
     let mut files = Vec::new();
     walk(root, "", &mut files).map_err(|error| error.to_string())?;
@@ -215,18 +212,14 @@ fn walk(root: &Path, below: &str, files: &mut Vec<String>) -> std::io::Result<()
     for entry in std::fs::read_dir(root.join(below))? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let path = if below.is_empty() {
-            name.clone()
-        } else {
-            format!("{below}/{name}")
+        let path = match below {
+            "" => name.clone(),
+            _ => format!("{below}/{name}"),
         };
+        let ignored = [".git", "target", "corpus", "artifacts"].contains(&name.as_str());
         match entry.file_type()? {
             kind if kind.is_file() => files.push(path),
-            kind if kind.is_dir()
-                && ![".git", "target", "corpus", "artifacts"].contains(&name.as_str()) =>
-            {
-                walk(root, &path, files)?
-            }
+            kind if kind.is_dir() && !ignored => walk(root, &path, files)?,
             _ => {}
         }
     }
@@ -256,14 +249,12 @@ mod tests {
 
         /// With a crate in `crates/NAME`, called `tanada-NAME`.
         pub(super) fn package(mut self, name: &str, normal: &[&str], dev: &[&str]) -> Workspace {
-            let names = |list: &[&str]| list.iter().map(|name| name.to_string()).collect();
-            let folder = format!("crates/{name}");
+            let normal = normal.iter().map(|name| (name.to_string(), Kind::Normal));
+            let dev = dev.iter().map(|name| (name.to_string(), Kind::Test));
             self.packages.push(Package {
                 name: format!("tanada-{name}"),
-                folder,
-                normal: names(normal),
-                dev: names(dev),
-                foreign: Vec::new(),
+                folder: format!("crates/{name}"),
+                dependencies: normal.chain(dev).collect(),
             });
             self
         }

@@ -8,18 +8,13 @@ const MOST_BYTES: u64 = 1 << 20;
 /// Lines that fit a window.
 pub(super) fn columns(workspace: &Workspace, report: &mut Report) {
     for ending in [".rs", ".toml", ".sh", ".py", ".js", ".css"] {
-        for (path, text) in workspace
-            .texts(ending)
-            .filter(|(path, _)| !third_party(path))
-        {
+        let texts = workspace.texts(ending);
+        for (path, text) in texts.filter(|(path, _)| !third_party(path)) {
             for (number, line) in (1..).zip(text.lines()) {
                 let columns = line.chars().count();
                 if columns > MOST_COLUMNS {
-                    report.found(
-                        path,
-                        number,
-                        format!("{columns} columns, more than {MOST_COLUMNS}"),
-                    );
+                    let why = format!("{columns} columns, more than {MOST_COLUMNS}");
+                    report.found(path, number, why);
                 }
             }
         }
@@ -52,10 +47,8 @@ const MARKS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn marks(workspace: &Workspace, report: &mut Report) {
-    for (path, text) in workspace
-        .texts("")
-        .filter(|(path, _)| !path.ends_with(".lock") && !third_party(path))
-    {
+    let texts = workspace.texts("");
+    for (path, text) in texts.filter(|(path, _)| !path.ends_with(".lock") && !third_party(path)) {
         for (number, line) in (1..).zip(text.lines()) {
             for (mark, why) in MARKS.iter().filter(|(mark, _)| stands_alone(line, mark)) {
                 report.found(path, number, format!("`{mark}`: {why}"));
@@ -80,19 +73,11 @@ fn stands_alone(line: &str, mark: &str) -> bool {
 }
 
 pub(super) fn large_files(workspace: &Workspace, report: &mut Report) {
-    for (path, file) in workspace
-        .files
-        .iter()
-        .filter(|(_, file)| file.bytes > MOST_BYTES)
-    {
-        report.found(
-            path,
-            0,
-            format!(
-                "{} bytes, more than {MOST_BYTES}: make it, or fetch it, when it is needed",
-                file.bytes
-            ),
-        );
+    let files = workspace.files.iter();
+    for (path, file) in files.filter(|(_, file)| file.bytes > MOST_BYTES) {
+        let size = format!("{} bytes, more than {MOST_BYTES}", file.bytes);
+        let why = format!("{size}: make it, or fetch it, when it is needed");
+        report.found(path, 0, why);
     }
 }
 

@@ -5,7 +5,9 @@
 //! from the first registration to the end of the last task, since with some peers a registration runs earlier tasks.
 
 use super::{Case, Job, nothing_more};
+use crate::Fallible;
 use crate::native;
+use crate::peers::Peer;
 use crate::programs::{COLUMNS, ROWS, TASKS};
 use crate::samples::Sample;
 use std::time::Instant;
@@ -26,17 +28,16 @@ pub(crate) const DYNAMIC: &str = "graph=dynamic";
 
 const RERUNS: u32 = 5;
 
-fn measure(job: &Job) -> Result<Vec<Sample>, String> {
-    let wanted = |name: &str| job.params.iter().any(|wanted| wanted == name);
-    let (templates, dynamic) = job.peer.graphs();
+fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
+    let (templates, dynamic) = peer.graphs();
     let repetitions = if job.quick { 5 } else { 10 };
     let a_node = |start: Instant| start.elapsed().as_nanos() as f64 / f64::from(TASKS);
     native::grid(COLUMNS, ROWS);
     native::set_body(0.0, job.rate)?;
-    let mut program = job.peer.open(job.workers)?;
+    let mut program = peer.open(job.workers)?;
     let mut samples = Vec::new();
     for _ in 0..repetitions {
-        if templates && wanted(TEMPLATE) {
+        if templates && job.wants(TEMPLATE) {
             let start = Instant::now();
             program.build();
             samples.push(Sample::new(TEMPLATE, &[("ns_per_build", a_node(start))]));
@@ -48,7 +49,7 @@ fn measure(job: &Job) -> Result<Vec<Sample>, String> {
             }
             program.discard();
         }
-        if dynamic && wanted(DYNAMIC) {
+        if dynamic && job.wants(DYNAMIC) {
             program.prepare_dynamic();
             let start = Instant::now();
             program.dynamic();

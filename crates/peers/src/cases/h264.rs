@@ -3,6 +3,8 @@
 //! The streams are those beside the workspace (`../shared/streams`, or below `TANADA_SHARED`); without them, the demo stream.
 
 use super::{Case, Job, nothing_more};
+use crate::Fallible;
+use crate::peers::Peer;
 use crate::samples::Sample;
 use md5::{Digest as _, Md5};
 use std::path::{Path, PathBuf};
@@ -11,12 +13,7 @@ pub(crate) const CASE: Case = Case {
     name: "h264",
     about: "H.264 decoding: frames a second",
     workers: &[1, 2],
-    params: || {
-        streams()
-            .iter()
-            .map(|stream| format!("stream={}", stream.name))
-            .collect()
-    },
+    params: || Vec::from_iter(streams().iter().map(Stream::params)),
     rounds: 10,
     quick_rounds: 3,
     measure,
@@ -31,24 +28,23 @@ const REPETITIONS: u32 = 3;
 
 struct Stream {
     name: String,
-    source: Source,
+    /// `None`: the demo stream.
+    file: Option<PathBuf>,
     /// Of all frames as I420, in output order.
     md5: String,
 }
 
-enum Source {
-    File(PathBuf),
-    Embedded(&'static [u8]),
-}
-
 impl Stream {
-    fn bytes(&self) -> Result<Vec<u8>, String> {
-        match &self.source {
-            Source::File(path) => {
-                std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
-            }
-            Source::Embedded(bytes) => Ok(bytes.to_vec()),
-        }
+    fn params(&self) -> String {
+        format!("stream={}", self.name)
+    }
+
+    fn bytes(&self) -> Fallible<Vec<u8>> {
+        let Some(file) = &self.file else {
+            return Ok(include_bytes!("../../../../demo/terraces_wvga.264").to_vec());
+        };
+        let bytes = std::fs::read(file);
+        Ok(bytes.map_err(|error| format!("{}: {error}", file.display()))?)
     }
 }
 
@@ -58,15 +54,11 @@ fn streams() -> Vec<Stream> {
         .map_or_else(beside, PathBuf::from)
         .join("streams");
     let list = std::fs::read_to_string(folder.join("streams.csv")).unwrap_or_default();
-    let found: Vec<Stream> = list
-        .lines()
-        .filter_map(|line| listed(&folder, line))
-        .collect();
+    let mut found = Vec::from_iter(list.lines().filter_map(|line| listed(&folder, line)));
     if found.is_empty() {
-        vec![demo()]
-    } else {
-        found
+        found.push(demo());
     }
+    found
 }
 
 /// A line of the list: path, frames, width, height, MD5.
@@ -79,7 +71,7 @@ fn listed(folder: &Path, line: &str) -> Option<Stream> {
     let file = folder.join(path);
     (NAMES.contains(&name) && file.is_file()).then(|| Stream {
         name: name.to_owned(),
-        source: Source::File(file),
+        file: Some(file),
         md5: md5.trim().to_owned(),
     })
 }
@@ -88,29 +80,22 @@ fn demo() -> Stream {
     let md5 = include_str!("../../../../demo/terraces_wvga.md5");
     Stream {
         name: "terraces_wvga".to_owned(),
-        source: Source::Embedded(include_bytes!("../../../../demo/terraces_wvga.264")),
-        md5: md5
-            .split_whitespace()
-            .next()
-            .expect("it holds an MD5")
-            .to_owned(),
+        file: None,
+        md5: Vec::from_iter(md5.split_whitespace())[0].to_owned(),
     }
 }
 
 fn hex(digest: Md5) -> String {
-    digest
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let bytes = digest.finalize();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn measure(job: &Job) -> Result<Vec<Sample>, String> {
-    let mut program = job.peer.open(job.workers)?;
+fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
+    let mut program = peer.open(job.workers)?;
     let mut samples = Vec::new();
     for stream in streams() {
-        let params = format!("stream={}", stream.name);
-        if !job.params.contains(&params) {
+        let params = stream.params();
+        if !job.wants(&params) {
             continue;
         }
         let bytes = stream.bytes()?;
@@ -119,19 +104,15 @@ fn measure(job: &Job) -> Result<Vec<Sample>, String> {
             program.decode(&bytes, Some(&mut digest))?;
             let digest = hex(digest);
             if digest != stream.md5 {
-                return Err(format!(
-                    "{params}: the frames have the MD5 {digest} instead of {}",
-                    stream.md5
-                ));
+                let right = stream.md5;
+                let why = format!("{params}: the frames have the MD5 {digest} instead of {right}");
+                return Err(why.into());
             }
         }
         for repetition in 0..=REPETITIONS {
             let decoded = program.decode(&bytes, None)?;
             if repetition > 0 {
-                samples.push(Sample::new(
-                    &params,
-                    &[("fps", decoded.frames as f64 / decoded.seconds)],
-                ));
+                samples.push(Sample::new(&params, &[("fps", decoded.per_second())]));
             }
         }
     }
@@ -159,7 +140,7 @@ mod tests {
                 .decode(&bytes, Some(&mut digest))
                 .expect("it decodes");
             assert_eq!(
-                (decoded.frames, hex(digest)),
+                (decoded.count, hex(digest)),
                 (128, stream.md5.clone()),
                 "{name}"
             );

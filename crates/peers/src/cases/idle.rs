@@ -9,7 +9,9 @@
 //! time of all regions of that run: who saves processor time by waking late loses there.
 
 use super::{Case, Job, nothing_more};
+use crate::Fallible;
 use crate::native;
+use crate::peers::Peer;
 use crate::samples::Sample;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
@@ -18,12 +20,7 @@ pub(crate) const CASE: Case = Case {
     name: "idle",
     about: "processor time of idle workers beside serial sections: one of 2 s, 100 of 10 ms, 10,000 of 100 us",
     workers: &[2],
-    params: || {
-        SECTIONS
-            .iter()
-            .map(|section| section.0.to_owned())
-            .collect()
-    },
+    params: || Vec::from_iter(SECTIONS.iter().map(|section| section.0.to_owned())),
     rounds: 3,
     quick_rounds: 1,
     measure,
@@ -80,15 +77,12 @@ impl Sections {
     }
 }
 
-fn measure(job: &Job) -> Result<Vec<Sample>, String> {
-    let mut program = job.peer.open(job.workers)?;
+fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
+    let mut program = peer.open(job.workers)?;
     native::set_body(BODY_NS, job.rate)?;
     (0..10).for_each(|_| program.region());
     let mut samples = Vec::new();
-    for &(name, sections, length) in SECTIONS
-        .iter()
-        .filter(|section| job.params.iter().any(|wanted| wanted == section.0))
-    {
+    for &(name, sections, length) in SECTIONS.iter().filter(|section| job.wants(section.0)) {
         // Whoever still looks for work after the last region has time to give up.
         Sections::default().add(Duration::from_millis(50));
         std::thread::sleep(Duration::from_millis(250));
@@ -105,14 +99,12 @@ fn measure(job: &Job) -> Result<Vec<Sample>, String> {
         let all = processor_ns(ClockId::ProcessCPUTime) - before;
         let bodies = f64::from(sections) * f64::from(job.workers) * body;
         let beside = (100.0 * (all - serial.own - serial.others - bodies) / serial.wall).max(0.0);
-        samples.push(Sample::new(
-            name,
-            &[
-                ("idle_percent_of_core", serial.percent()),
-                ("region_percent_of_core", beside),
-                ("seconds", regions),
-            ],
-        ));
+        let values = [
+            ("idle_percent_of_core", serial.percent()),
+            ("region_percent_of_core", beside),
+            ("seconds", regions),
+        ];
+        samples.push(Sample::new(name, &values));
     }
     Ok(samples)
 }

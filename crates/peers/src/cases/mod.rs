@@ -7,8 +7,10 @@ mod sim;
 mod stencil;
 mod wavefront;
 
+use crate::Fallible;
 use crate::peers::Peer;
 use crate::samples::{Row, Sample, Series};
+use serde::{Deserialize, Serialize};
 
 /// Whether more of a metric is better, and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +55,10 @@ pub(crate) fn metric_of(name: &str) -> Metric {
 }
 
 /// What a child process is asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
-    pub(crate) peer: Peer,
+    pub(crate) case: String,
+    pub(crate) peer: String,
     pub(crate) workers: u16,
     pub(crate) quick: bool,
     /// Whether it is the peer's first turn: what needs to be checked once is checked now.
@@ -64,6 +67,12 @@ pub(crate) struct Job {
     pub(crate) rate: f64,
     /// Those of [`Case::params`] that are wanted.
     pub(crate) params: Vec<String>,
+}
+
+impl Job {
+    pub(crate) fn wants(&self, params: &str) -> bool {
+        self.params.iter().any(|wanted| wanted == params)
+    }
 }
 
 /// Something to measure.
@@ -79,7 +88,7 @@ pub(crate) struct Case {
     pub(crate) rounds: u32,
     pub(crate) quick_rounds: u32,
     /// Measures one peer once, in a process of its own.
-    pub(crate) measure: fn(&Job) -> Result<Vec<Sample>, String>,
+    pub(crate) measure: fn(&Job, &Peer) -> Fallible<Vec<Sample>>,
     /// Rows that follow from all samples of one peer at one number of workers, beside those of its samples.
     pub(crate) derive: fn(&[Series]) -> Vec<Row>,
 }

@@ -6,6 +6,8 @@
 //! nor time, so they stand beside the uniform model only.
 
 use super::{Case, Job, nothing_more};
+use crate::Fallible;
+use crate::peers::Peer;
 use crate::programs::simulated;
 use crate::samples::Sample;
 
@@ -23,9 +25,9 @@ pub(crate) const CASE: Case = Case {
 /// How often a process simulates, after once to warm up.
 const REPETITIONS: u32 = 3;
 
-fn measure(job: &Job) -> Result<Vec<Sample>, String> {
-    let mut program = job.peer.open(job.workers)?;
-    let others = !job.peer.name.starts_with("tanada/");
+fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
+    let mut program = peer.open(job.workers)?;
+    let others = !peer.name.starts_with("tanada/");
     let mut samples = Vec::new();
     for params in &job.params {
         if others && params != simulated::UNIFORM {
@@ -39,7 +41,7 @@ fn measure(job: &Job) -> Result<Vec<Sample>, String> {
             }
             let simulated = program.simulate(params)?;
             if repetition > 0 {
-                let rate = simulated.touches as f64 / simulated.seconds;
+                let rate = simulated.per_second();
                 samples.push(Sample::new(params, &[("touches_per_second", rate)]));
             }
         }

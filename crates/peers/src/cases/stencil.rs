@@ -4,6 +4,8 @@
 //! process its result on a small field is compared with the plain loop's, bit by bit.
 
 use super::{Case, Job, nothing_more};
+use crate::Fallible;
+use crate::peers::Peer;
 use crate::programs::{Program as _, Serial};
 use crate::samples::Sample;
 
@@ -25,14 +27,14 @@ const SWEEPS: u32 = 32;
 /// Odd, so that no cut of the rows is even.
 const SMALL: (usize, u32) = (203, 11);
 
-fn measure(job: &Job) -> Result<Vec<Sample>, String> {
+fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
     if job.params.is_empty() {
         return Ok(Vec::new());
     }
-    let mut program = job.peer.open(job.workers)?;
+    let mut program = peer.open(job.workers)?;
     let right = Serial.stencil(SMALL.0, SMALL.1)?.checksum;
     if program.stencil(SMALL.0, SMALL.1)?.checksum != right {
-        return Err("the field differs from that of the plain loop".to_owned());
+        return Err("the field differs from that of the plain loop".into());
     }
     let swept = program.stencil(SIZE, SWEEPS)?;
     Ok(vec![Sample::new(PARAMS, &[("seconds", swept.seconds)])])

@@ -7,7 +7,9 @@
 //! belongs to no single body. `least_worker_share` is the least part of the tasks that one worker ran, in the same run.
 
 use super::{Case, Job};
+use crate::Fallible;
 use crate::native;
+use crate::peers::Peer;
 use crate::programs::{COLUMNS, Program, ROWS, TASKS};
 use crate::samples::{Row, Sample, Series, metg, took_part};
 use std::time::{Duration, Instant};
@@ -42,26 +44,21 @@ fn params() -> Vec<String> {
     BODIES.iter().map(|(name, _)| (*name).to_owned()).collect()
 }
 
-fn measure(job: &Job) -> Result<Vec<Sample>, String> {
+fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
     native::grid(COLUMNS, ROWS);
-    let mut program = job.peer.open(job.workers)?;
+    let mut program = peer.open(job.workers)?;
     program.build();
     native::set_body(50.0, job.rate)?;
     let wrong = native::checked(3, |frames| program.run(frames));
     if wrong > 0 {
-        return Err(format!("{wrong} tasks ran too early, twice or not at all"));
+        return Err(format!("{wrong} tasks ran too early, twice or not at all").into());
     }
     let mut samples = Vec::new();
-    for &(name, ns) in BODIES
-        .iter()
-        .filter(|(name, _)| job.params.iter().any(|wanted| wanted == name))
-    {
+    for &(name, ns) in BODIES.iter().filter(|(name, _)| job.wants(name)) {
         native::set_body(ns, job.rate)?;
         let (cost, share) = measure_body(job, program.as_mut(), ns);
-        samples.push(Sample::new(
-            name,
-            &[("core_ns_per_task", cost), ("least_worker_share", share)],
-        ));
+        let values = [("core_ns_per_task", cost), ("least_worker_share", share)];
+        samples.push(Sample::new(name, &values));
     }
     program.discard();
     Ok(samples)

@@ -1,7 +1,7 @@
 //! chili: fork-join in which a worker gives work away only when a heartbeat asks for it.
 
 use super::{Field, Program, Swept, sweep_rows};
-use crate::native;
+use crate::{Fallible, native};
 use chili::{Config, Scope, ThreadPool};
 use std::num::NonZero;
 
@@ -65,7 +65,7 @@ impl Program for Chili {
         tasks(&mut self.scope, 0, self.workers);
     }
 
-    fn stencil(&mut self, size: usize, sweeps: u32) -> Result<Swept, String> {
+    fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
         Ok(Field::new(size).swept(sweeps, |field, sweeps| {
             let shape = (field.size, field.stride);
             field.each_sweep(sweeps, |from, to| rows(&mut self.scope, shape, from, 0, to));

@@ -1,7 +1,8 @@
 //! FFmpeg's decoder by its command. The time is the one that `-benchmark` says: from the first packet to the end, start of the program left
 //! out; the stream is repeated so that what remains besides decoding counts little.
 
-use super::{Decoded, Program};
+use super::{Counted, Program};
+use crate::Fallible;
 use crate::peers::command;
 use md5::{Digest as _, Md5};
 use std::io::{Read as _, Write as _};
@@ -18,7 +19,7 @@ pub(crate) struct Ffmpeg {
 }
 
 impl Ffmpeg {
-    pub(crate) fn open(workers: u16) -> Result<Ffmpeg, String> {
+    pub(crate) fn open(workers: u16) -> Fallible<Ffmpeg> {
         let program = command("ffmpeg").ok_or("no ffmpeg on the search path")?;
         Ok(Ffmpeg {
             program,
@@ -28,85 +29,68 @@ impl Ffmpeg {
 
     fn command(&self, input: &Path) -> Command {
         let mut command = Command::new(&self.program);
-        command.args([
-            "-nostdin",
-            "-hide_banner",
-            "-benchmark",
-            "-threads",
-            &self.threads.to_string(),
-            "-f",
-            "h264",
-            "-i",
-        ]);
         command
+            .args("-nostdin -hide_banner -benchmark -f h264".split(' '))
+            .args(["-threads", &self.threads.to_string(), "-i"])
             .arg(input)
             .args(["-an", "-vsync", "passthrough"])
             .stdin(Stdio::null());
         command
     }
 
-    fn digest(&self, input: &Path, digest: &mut Md5) -> Result<(), String> {
+    fn digest(&self, input: &Path, digest: &mut Md5) -> Fallible<()> {
         let mut command = self.command(input);
         command
             .args(["-f", "rawvideo", "-pix_fmt", "yuv420p", "-"])
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let mut child = command.spawn()?;
         let mut out = child.stdout.take().expect("it is piped");
         let mut part = vec![0; 1 << 20];
         loop {
-            match out.read(&mut part).map_err(|error| error.to_string())? {
+            match out.read(&mut part)? {
                 0 => break,
                 n => digest.update(&part[..n]),
             }
         }
-        let status = child.wait().map_err(|error| error.to_string())?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(format!("ffmpeg: {status}"))
+        let status = child.wait()?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!("ffmpeg: {status}").into()),
         }
     }
 }
 
 /// What `-benchmark` printed: frames and seconds.
-fn parse(log: &str) -> Option<Decoded> {
+fn parse(log: &str) -> Option<Counted> {
     let number = |text: &str| -> Option<f64> {
         let text = text.trim_start();
-        let end = text
-            .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-            .unwrap_or(text.len());
-        text[..end].parse().ok()
+        let mut words = text.split(|c: char| !(c.is_ascii_digit() || c == '.'));
+        words.next()?.parse().ok()
     };
     // Progress is written over itself: the last counts.
     let frames = number(log.rsplit("frame=").next()?)?;
     let seconds = number(log.split("rtime=").nth(1)?)?;
-    (seconds > 0.0).then_some(Decoded {
-        frames: frames as u64,
+    (seconds > 0.0).then_some(Counted {
+        count: frames as u64,
         seconds,
     })
 }
 
 impl Program for Ffmpeg {
-    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Result<Decoded, String> {
+    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Fallible<Counted> {
         let copies = if digest.is_some() { 1 } else { COPIES };
-        let mut input = tempfile::Builder::new()
-            .suffix(".264")
-            .tempfile()
-            .map_err(|error| error.to_string())?;
-        (0..copies)
-            .try_for_each(|_| input.write_all(stream))
-            .map_err(|error| error.to_string())?;
+        let mut input = tempfile::Builder::new().suffix(".264").tempfile()?;
+        (0..copies).try_for_each(|_| input.write_all(stream))?;
         if let Some(digest) = digest {
             self.digest(input.path(), digest)?;
         }
         let output = self
             .command(input.path())
             .args(["-f", "null", "-"])
-            .output()
-            .map_err(|error| error.to_string())?;
+            .output()?;
         let log = String::from_utf8_lossy(&output.stderr);
-        parse(&log).ok_or_else(|| format!("ffmpeg says nothing that is understood: {log}"))
+        parse(&log).ok_or_else(|| format!("ffmpeg says nothing that is understood: {log}").into())
     }
 }
 
@@ -120,8 +104,8 @@ mod tests {
                    bench: utime=0.109s stime=0.000s rtime=0.125s\nbench: maxrss=58364kB\n";
         assert_eq!(
             parse(log),
-            Some(Decoded {
-                frames: 128,
+            Some(Counted {
+                count: 128,
                 seconds: 0.125
             })
         );

@@ -1,7 +1,7 @@
 //! fork_union: threads that spin between parallel loops.
 
 use super::{Field, Program, Swept, sweep_rows};
-use crate::native;
+use crate::{Fallible, native};
 use fork_union::ThreadPool;
 use std::sync::Mutex;
 
@@ -9,10 +9,9 @@ use std::sync::Mutex;
 pub(crate) struct ForkUnion(ThreadPool);
 
 impl ForkUnion {
-    pub(crate) fn open(workers: u16) -> Result<ForkUnion, String> {
-        ThreadPool::try_spawn(usize::from(workers))
-            .map(ForkUnion)
-            .map_err(|error| format!("{error:?}"))
+    pub(crate) fn open(workers: u16) -> Fallible<ForkUnion> {
+        let pool = ThreadPool::try_spawn(usize::from(workers));
+        Ok(ForkUnion(pool.map_err(|error| format!("{error:?}"))?))
     }
 }
 
@@ -21,7 +20,7 @@ impl Program for ForkUnion {
         drop(self.0.for_threads(|thread, _| native::task(thread as u32)));
     }
 
-    fn stencil(&mut self, size: usize, sweeps: u32) -> Result<Swept, String> {
+    fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
         Ok(Field::new(size).swept(sweeps, |field, sweeps| {
             let (size, stride) = (field.size, field.stride);
             let band = size.div_ceil(self.0.threads());

@@ -14,10 +14,11 @@ pub(crate) use ffmpeg::Ffmpeg;
 pub(crate) use field::{Checksum, Field, sweep_rows};
 pub(crate) use fork_union::ForkUnion;
 pub(crate) use plain::{Sequential, Serial};
-pub(crate) use rayon::{Counters as RayonCounters, Rayon};
+pub(crate) use rayon::{Rayon, inline, spawned};
 pub(crate) use simulated::{Dinero, Valgrind};
 pub(crate) use tanada::Tanada;
 
+use crate::Fallible;
 use md5::Md5;
 
 /// Macroblocks of the wavefront in a row.
@@ -53,17 +54,17 @@ pub(crate) trait Program {
         no_part();
     }
     /// So many sweeps over a square of `size` points a side.
-    fn stencil(&mut self, size: usize, sweeps: u32) -> Result<Swept, String> {
+    fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
         let _ = (size, sweeps);
         no_part();
     }
-    /// Decodes a stream; the bytes of all frames go into `digest`, if there is one.
-    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Result<Decoded, String> {
+    /// Decodes a stream and counts its frames; the bytes of all frames go into `digest`, if there is one.
+    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Fallible<Counted> {
         let _ = (stream, digest);
         no_part();
     }
-    /// Simulates recorded pictures, on each worker.
-    fn simulate(&mut self, params: &str) -> Result<Touches, String> {
+    /// Simulates recorded pictures, on each worker, and counts the cache lines, or references, that were looked up.
+    fn simulate(&mut self, params: &str) -> Fallible<Counted> {
         let _ = params;
         no_part();
     }
@@ -78,19 +79,17 @@ pub(crate) struct Swept {
     pub(crate) checksum: u64,
 }
 
-/// What came of a stream.
+/// So many frames, cache lines or references, and the time that they took.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Decoded {
-    pub(crate) frames: u64,
+pub(crate) struct Counted {
+    pub(crate) count: u64,
     pub(crate) seconds: f64,
 }
 
-/// What came of a simulation.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Touches {
-    /// Cache lines, or references, that were looked up.
-    pub(crate) touches: u64,
-    pub(crate) seconds: f64,
+impl Counted {
+    pub(crate) fn per_second(self) -> f64 {
+        self.count as f64 / self.seconds
+    }
 }
 
 fn no_part() -> ! {

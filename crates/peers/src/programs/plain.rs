@@ -1,6 +1,7 @@
 //! Programs without tasks.
 
-use super::{Decoded, Field, Program, Swept, sweep_rows};
+use super::{Counted, Field, Program, Swept, sweep_rows};
+use crate::Fallible;
 use md5::{Digest as _, Md5};
 use std::time::Instant;
 use tanada_workloads::h264::{Limits, decode_sequentially};
@@ -9,7 +10,7 @@ use tanada_workloads::h264::{Limits, decode_sequentially};
 pub(crate) struct Sequential;
 
 impl Program for Sequential {
-    fn decode(&mut self, stream: &[u8], mut digest: Option<&mut Md5>) -> Result<Decoded, String> {
+    fn decode(&mut self, stream: &[u8], mut digest: Option<&mut Md5>) -> Fallible<Counted> {
         let start = Instant::now();
         let summary = decode_sequentially(stream, Limits::default(), |frame| {
             if let Some(digest) = &mut digest {
@@ -17,8 +18,8 @@ impl Program for Sequential {
             }
         });
         let seconds = start.elapsed().as_secs_f64();
-        Ok(Decoded {
-            frames: summary.map_err(|error| error.to_string())?.frames,
+        Ok(Counted {
+            count: summary?.frames,
             seconds,
         })
     }
@@ -28,7 +29,7 @@ impl Program for Sequential {
 pub(crate) struct Serial;
 
 impl Program for Serial {
-    fn stencil(&mut self, size: usize, sweeps: u32) -> Result<Swept, String> {
+    fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
         Ok(Field::new(size).swept(sweeps, |field, sweeps| {
             let (size, stride) = (field.size, field.stride);
             field.each_sweep(sweeps, |from, to| sweep_rows(size, stride, from, 0, to));

@@ -1,17 +1,10 @@
 //! rayon, with a dependency count a task.
 
 use super::{Field, Program, Swept, TASKS, predecessors, successors, sweep_rows};
-use crate::native;
+use crate::{Fallible, native};
 use rayon::prelude::*;
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
 use std::sync::atomic::{AtomicU32, Ordering};
-
-fn pool(workers: u16) -> Result<ThreadPool, String> {
-    let built = ThreadPoolBuilder::new()
-        .num_threads(usize::from(workers))
-        .build();
-    built.map_err(|error| error.to_string())
-}
 
 fn counts() -> Box<[AtomicU32]> {
     (0..TASKS)
@@ -23,22 +16,29 @@ fn rearm(counts: &[AtomicU32], at: u32) {
     counts[at as usize].store(predecessors(at).count() as u32, Ordering::Relaxed);
 }
 
-/// rayon as a program would use it: whoever brings a count to zero spawns that task.
+/// What a worker does with task `at`, whose count is zero, and with what it releases.
+pub(crate) type RunTask = for<'scope> fn(&Scope<'scope>, &'scope [AtomicU32], at: u32);
+
+/// A pool, and how it runs a graph: [`spawned`] or [`inline`].
 pub(crate) struct Rayon {
     pool: ThreadPool,
     counts: Box<[AtomicU32]>,
+    run_task: RunTask,
 }
 
 impl Rayon {
-    pub(crate) fn open(workers: u16) -> Result<Rayon, String> {
+    pub(crate) fn open(workers: u16, run_task: RunTask) -> Fallible<Rayon> {
+        let pool = ThreadPoolBuilder::new().num_threads(usize::from(workers));
         Ok(Rayon {
-            pool: pool(workers)?,
+            pool: pool.build()?,
             counts: Box::default(),
+            run_task,
         })
     }
 }
 
-fn spawned<'scope>(scope: &Scope<'scope>, counts: &'scope [AtomicU32], at: u32) {
+/// rayon as a program would use it: whoever brings a count to zero spawns that task.
+pub(crate) fn spawned<'scope>(scope: &Scope<'scope>, counts: &'scope [AtomicU32], at: u32) {
     rearm(counts, at);
     native::task(at);
     for next in successors(at) {
@@ -54,10 +54,10 @@ impl Program for Rayon {
     }
 
     fn run(&mut self, frames: u32) {
-        let counts = &self.counts;
+        let (counts, run_task) = (&self.counts, self.run_task);
         self.pool.install(|| {
             for _ in 0..frames {
-                rayon::scope(|scope| spawned(scope, counts, 0));
+                rayon::scope(|scope| run_task(scope, counts, 0));
             }
         });
     }
@@ -76,7 +76,7 @@ impl Program for Rayon {
         });
     }
 
-    fn stencil(&mut self, size: usize, sweeps: u32) -> Result<Swept, String> {
+    fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
         Ok(Field::new(size).swept(sweeps, |field, sweeps| {
             let (size, stride) = (field.size, field.stride);
             self.pool.install(|| {
@@ -89,21 +89,13 @@ impl Program for Rayon {
     }
 }
 
-/// A lower limit made by hand: of the released tasks the first runs at once, the others are spawned; a count that reads 1 needs no
-/// atomic operation.
-pub(crate) struct Counters(Rayon);
-
-impl Counters {
-    pub(crate) fn open(workers: u16) -> Result<Counters, String> {
-        Rayon::open(workers).map(Counters)
-    }
-}
-
 fn release(count: &AtomicU32) -> bool {
     count.load(Ordering::Acquire) == 1 || count.fetch_sub(1, Ordering::AcqRel) == 1
 }
 
-fn inline<'scope>(scope: &Scope<'scope>, counts: &'scope [AtomicU32], mut at: u32) {
+/// A lower limit made by hand: of the released tasks the first runs at once, the others are spawned; a count that reads 1 needs no
+/// atomic operation.
+pub(crate) fn inline<'scope>(scope: &Scope<'scope>, counts: &'scope [AtomicU32], mut at: u32) {
     loop {
         rearm(counts, at);
         native::task(at);
@@ -118,24 +110,5 @@ fn inline<'scope>(scope: &Scope<'scope>, counts: &'scope [AtomicU32], mut at: u3
             Some(next) => at = next,
             None => return,
         }
-    }
-}
-
-impl Program for Counters {
-    fn build(&mut self) {
-        self.0.build();
-    }
-
-    fn run(&mut self, frames: u32) {
-        let counts = &self.0.counts;
-        self.0.pool.install(|| {
-            for _ in 0..frames {
-                rayon::scope(|scope| inline(scope, counts, 0));
-            }
-        });
-    }
-
-    fn discard(&mut self) {
-        self.0.discard();
     }
 }

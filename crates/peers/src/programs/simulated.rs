@@ -1,6 +1,7 @@
 //! The simulator, and what else looks at memory references: cachegrind, lackey, Dinero IV.
 
-use super::{Program, Touches};
+use super::{Counted, Program};
+use crate::Fallible;
 use crate::peers::command;
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -28,10 +29,8 @@ pub(crate) const UNIFORM: &str = MACHINES[0].0;
 
 /// All values of `params`.
 pub(crate) fn params() -> Vec<String> {
-    MACHINES
-        .iter()
-        .map(|(params, _)| (*params).to_owned())
-        .collect()
+    let params = MACHINES.iter().map(|(params, _)| params.to_string());
+    params.collect()
 }
 
 /// A folder with the recording that is simulated: eight pictures of the demo stream in the paper's tasks, as a binary trace: ten million
@@ -42,8 +41,8 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    pub(crate) fn new() -> Result<Recording, String> {
-        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    pub(crate) fn new() -> Fallible<Recording> {
+        let folder = tempfile::tempdir()?;
         let path = folder.path().join("pictures.tnb");
         let options = H264Options {
             pictures: Pictures::Every {
@@ -54,38 +53,25 @@ impl Recording {
             ..H264Options::default()
         };
         let stream = include_bytes!("../../../../demo/terraces_wvga.264");
-        let mut sink = FileSink::create(&path).map_err(|error| error.to_string())?;
+        let mut sink = FileSink::create(&path)?;
         record::h264(
             stream,
             &options,
             &mut sink,
             |_, _| ControlFlow::Continue(()),
-        )
-        .map_err(|error| error.to_string())?;
-        sink.finish().map_err(|error| error.to_string())?;
-        let trace = Trace::open(&path, &Groups::Named("toshiba-a".to_owned()));
-        Ok(Recording {
-            folder,
-            trace: trace.map_err(|error| error.to_string())?,
-        })
+        )?;
+        sink.finish()?;
+        let trace = Trace::open(&path, &Groups::Named("toshiba-a".to_owned()))?;
+        Ok(Recording { folder, trace })
     }
 
     /// Simulates it [`RUNS`] times on each of so many threads.
-    pub(crate) fn simulate(
-        &self,
-        params: &str,
-        policy: &str,
-        threads: u16,
-    ) -> Result<Touches, String> {
+    pub(crate) fn simulate(&self, params: &str, policy: &str, threads: u16) -> Fallible<Counted> {
         let machine = MACHINES.iter().find(|(name, _)| *name == params);
         let (_, machine) = machine.ok_or("no such model")?;
-        let machine = machines::find(machine).map_err(|error| error.to_string())?;
-        let machine = machine
-            .with_cores(CORES)
-            .map_err(|error| error.to_string())?;
+        let machine = machines::find(machine)?.with_cores(CORES)?;
         let one = || {
-            let outcome = simulate(&self.trace, &machine, policy, &Options::default(), &mut ());
-            let outcome = outcome.map_err(|error| error.to_string())?;
+            let outcome = simulate(&self.trace, &machine, policy, &Options::default(), &mut ())?;
             let first = outcome.caches.iter().filter(|cache| cache.level == 1);
             let all = first.map(|cache| cache.count.accesses).sum::<u64>();
             // The dispatcher's own are no part of the recording.
@@ -97,49 +83,40 @@ impl Recording {
         };
         let runs = || (0..RUNS).map(|_| one()).sum();
         let start = Instant::now();
-        let touches: Result<Vec<u64>, String> = std::thread::scope(|s| {
+        let touches: Fallible<Vec<u64>> = std::thread::scope(|s| {
             let threads: Vec<_> = (0..threads).map(|_| s.spawn(runs)).collect();
             let join =
                 |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().expect("no panic");
             threads.into_iter().map(join).collect()
         });
-        Ok(Touches {
-            touches: touches?.iter().sum(),
+        Ok(Counted {
+            count: touches?.iter().sum(),
             seconds: start.elapsed().as_secs_f64(),
         })
     }
 
     /// The same references as a file in Dinero's extended form.
-    fn write_din(&self) -> Result<PathBuf, String> {
+    fn write_din(&self) -> Fallible<PathBuf> {
         let path = self.folder.path().join("pictures.xdin");
-        let text = |error: &dyn std::fmt::Display| error.to_string();
-        let file = std::fs::File::create(&path).map_err(|error| text(&error))?;
+        let file = std::fs::File::create(&path)?;
         let mut file = std::io::BufWriter::new(file);
-        let mut reader = self.trace.reader().map_err(|error| text(&error))?;
+        let mut reader = self.trace.reader()?;
         let mut window = Vec::new();
         for task in 0..self.trace.len() as u32 {
             let mut cursor = reader.start(task);
             loop {
-                reader
-                    .fill(&mut cursor, &mut window)
-                    .map_err(|error| text(&error))?;
+                reader.fill(&mut cursor, &mut window)?;
                 if window.is_empty() {
                     break;
                 }
                 for record in window.iter().filter(|record| record.kind != Kind::Compute) {
                     // Its words are Dinero's.
-                    writeln!(
-                        file,
-                        "{} {:x} {:x}",
-                        record.kind.word(),
-                        record.value,
-                        record.size
-                    )
-                    .map_err(|error| text(&error))?;
+                    let (word, value) = (record.kind.word(), record.value);
+                    writeln!(file, "{word} {value:x} {:x}", record.size)?;
                 }
             }
         }
-        file.into_inner().map_err(|error| text(&error))?;
+        file.into_inner()?;
         Ok(path)
     }
 }
@@ -174,25 +151,21 @@ impl Valgrind {
     }
 
     /// References and seconds of so many rounds.
-    fn once(&self, rounds: u64) -> Result<(u64, f64), String> {
-        let counts = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
-        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    fn once(&self, rounds: u64) -> Fallible<(u64, f64)> {
+        let counts = tempfile::NamedTempFile::new()?;
+        let program = std::env::current_exe()?;
         let mut command = Command::new("valgrind");
         command.args(["--command-line-only=yes", &format!("--tool={}", self.tool)]);
         match self.tool {
-            "lackey" => command.args(["--basic-counts=no", "--trace-mem=yes", "--log-fd=1"]),
+            "lackey" => command.args(["--basic-counts=no", "--trace-mem=yes"]),
             _ => command
-                .args([
-                    "--cache-sim=yes",
-                    "--I1=8192,2,64",
-                    "--D1=8192,2,64",
-                    "--LL=131072,4,64",
-                    "--log-fd=1",
-                ])
+                .args("--cache-sim=yes --I1=8192,2,64 --D1=8192,2,64 --LL=131072,4,64".split(' '))
                 .arg(format!("--cachegrind-out-file={}", counts.path().display())),
         };
-        command.arg(program).args([TOIL, &rounds.to_string()]);
         command
+            .arg("--log-fd=1")
+            .arg(program)
+            .args([TOIL, &rounds.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
@@ -202,10 +175,10 @@ impl Valgrind {
             .map_err(|error| format!("valgrind: {error}"))?;
         let mut child = Killed(child);
         let lines = accesses(child.0.stdout.take().expect("it is piped"))?;
-        let status = child.0.wait().map_err(|error| error.to_string())?;
+        let status = child.0.wait()?;
         let seconds = start.elapsed().as_secs_f64();
         if !status.success() {
-            return Err(format!("valgrind --tool={}: {status}", self.tool));
+            return Err(format!("valgrind --tool={}: {status}", self.tool).into());
         }
         let references = match self.tool {
             "lackey" => lines,
@@ -227,11 +200,11 @@ impl Drop for Killed {
 }
 
 /// How many lines of a log are accesses.
-fn accesses(mut log: impl std::io::Read) -> Result<u64, String> {
+fn accesses(mut log: impl std::io::Read) -> Fallible<u64> {
     let mut part = vec![0; 1 << 16];
     let (mut lines, mut begins) = (0, true);
     loop {
-        let count = log.read(&mut part).map_err(|error| error.to_string())?;
+        let count = log.read(&mut part)?;
         if count == 0 {
             return Ok(lines);
         }
@@ -243,8 +216,8 @@ fn accesses(mut log: impl std::io::Read) -> Result<u64, String> {
 }
 
 /// Instructions, reads and writes that cachegrind counted.
-fn summary(path: &Path) -> Result<u64, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+fn summary(path: &Path) -> Fallible<u64> {
+    let text = std::fs::read_to_string(path)?;
     let line = |word| text.lines().find_map(|line| line.strip_prefix(word));
     let named = line("events: ")
         .zip(line("summary: "))
@@ -252,17 +225,15 @@ fn summary(path: &Path) -> Result<u64, String> {
     let counts = named.0.split_whitespace().zip(named.1.split_whitespace());
     let references = counts.filter(|(name, _)| ["Ir", "Dr", "Dw"].contains(name));
     let numbers = references.map(|(_, count)| count.parse::<u64>());
-    numbers
-        .sum::<Result<u64, _>>()
-        .map_err(|error| error.to_string())
+    Ok(numbers.sum::<Result<u64, _>>()?)
 }
 
 impl Program for Valgrind {
-    fn simulate(&mut self, _params: &str) -> Result<Touches, String> {
+    fn simulate(&mut self, _params: &str) -> Fallible<Counted> {
         let (none, start) = self.once(0)?;
         let (all, seconds) = self.once(self.rounds)?;
-        Ok(Touches {
-            touches: all - none,
+        Ok(Counted {
+            count: all - none,
             seconds: (seconds - start).max(f64::MIN_POSITIVE),
         })
     }
@@ -275,7 +246,7 @@ pub(crate) struct Dinero {
 }
 
 impl Dinero {
-    pub(crate) fn open() -> Result<Dinero, String> {
+    pub(crate) fn open() -> Fallible<Dinero> {
         Ok(Dinero {
             recording: Recording::new()?,
             input: None,
@@ -284,12 +255,12 @@ impl Dinero {
 }
 
 impl Program for Dinero {
-    fn simulate(&mut self, _params: &str) -> Result<Touches, String> {
-        let input = match &self.input {
-            Some(input) => input.clone(),
+    fn simulate(&mut self, _params: &str) -> Fallible<Counted> {
+        let input = match self.input.take() {
+            Some(input) => input,
             None => self.recording.write_din()?,
         };
-        self.input = Some(input.clone());
+        let input = self.input.insert(input);
         let program = command("dineroIV").ok_or("no dineroIV on the search path")?;
         let mut command = Command::new(program);
         for (name, size, block, ways, replacement) in [
@@ -297,22 +268,14 @@ impl Program for Dinero {
             ("l1-d", "8K", "64", "2", "f"),
             ("l2-u", "128K", "256", "4", "l"),
         ] {
-            let options = [
-                ("size", size),
-                ("bsize", block),
-                ("assoc", ways),
-                ("repl", replacement),
-            ];
-            command.args(
-                options
-                    .iter()
-                    .flat_map(|(option, value)| [format!("-{name}{option}"), (*value).to_owned()]),
-            );
+            let size = format!("-{name}size {size} -{name}bsize {block}");
+            let rest = format!("-{name}assoc {ways} -{name}repl {replacement}");
+            command.args(size.split(' ')).args(rest.split(' '));
         }
-        let file = std::fs::File::open(&input).map_err(|error| error.to_string())?;
+        let file = std::fs::File::open(input)?;
         command.args(["-informat", "D"]).stdin(file);
         let start = Instant::now();
-        let output = command.output().map_err(|error| error.to_string())?;
+        let output = command.output()?;
         let seconds = start.elapsed().as_secs_f64();
         let text = String::from_utf8_lossy(&output.stdout);
         let fetches = text
@@ -322,10 +285,10 @@ impl Program for Dinero {
         let fetches = fetches
             .take(2)
             .filter_map(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-        let touches = fetches.sum();
-        match output.status.success() && touches > 0 {
-            true => Ok(Touches { touches, seconds }),
-            false => Err(format!("dineroIV: {}", output.status)),
+        let count = fetches.sum();
+        match output.status.success() && count > 0 {
+            true => Ok(Counted { count, seconds }),
+            false => Err(format!("dineroIV: {}", output.status).into()),
         }
     }
 }
@@ -337,7 +300,7 @@ mod tests {
     #[test]
     fn accesses_are_lines_of_lackey() {
         let log = "==1== I am\nI  10,4\n L 10,4\n\nI  14,2\n--1-- S 1,1\n M 1,1";
-        assert_eq!(accesses(log.as_bytes()), Ok(4));
+        assert_eq!(accesses(log.as_bytes()).ok(), Some(4));
     }
 
     #[test]
@@ -347,7 +310,7 @@ mod tests {
             recording
                 .simulate(params, "fcfs", 1)
                 .expect("it runs")
-                .touches
+                .count
         };
         let touches: Vec<u64> = params().iter().map(of).collect();
         assert!(touches[0] > 1_000_000, "{touches:?}");

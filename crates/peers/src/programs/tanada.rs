@@ -1,8 +1,8 @@
 //! Tanada, under any registered policy.
 
 use super::simulated::Recording;
-use super::{Checksum, Decoded, Program, Swept, TASKS, Touches, predecessors};
-use crate::native;
+use super::{Checksum, Counted, Program, Swept, TASKS, predecessors};
+use crate::{Fallible, native};
 use md5::{Digest as _, Md5};
 use std::time::Instant;
 use tanada_runtime::{Cancel, Instance, Pool, SGroup, TGroup, TemplateBuilder, Token};
@@ -16,9 +16,8 @@ struct SumOfRows(Checksum);
 
 impl Output for SumOfRows {
     fn write(&mut self, row: &[u8]) {
-        let points = row.chunks_exact(4);
-        let points =
-            points.map(|point| f32::from_le_bytes([point[0], point[1], point[2], point[3]]));
+        let (points, _) = row.as_chunks();
+        let points = points.iter().map(|&point| f32::from_le_bytes(point));
         self.0.add(&points.collect::<Vec<f32>>());
     }
 }
@@ -39,11 +38,8 @@ fn groups(at: u32) -> (TGroup, SGroup) {
 }
 
 impl Tanada {
-    pub(crate) fn open(policy: &str, workers: u16) -> Result<Tanada, String> {
-        let pool = Pool::builder()
-            .workers(u32::from(workers))
-            .policy(policy)
-            .build();
+    pub(crate) fn open(policy: &str, workers: u16) -> Fallible<Tanada> {
+        let pool = Pool::builder().workers(u32::from(workers)).policy(policy);
         let mut region = TemplateBuilder::new();
         for at in 0..u32::from(workers) {
             let id = region.task("part", u64::from(at), move |(), _| native::task(at));
@@ -51,7 +47,7 @@ impl Tanada {
         }
         let region = region.build().expect("tasks that wait for nothing");
         Ok(Tanada {
-            pool: pool.map_err(|error| error.to_string())?,
+            pool: pool.build()?,
             graph: None,
             region: region.instance(),
             recording: None,
@@ -110,24 +106,19 @@ impl Program for Tanada {
         self.region.run(&self.pool, &()).expect("a run that ends");
     }
 
-    fn stencil(&mut self, size: usize, sweeps: u32) -> Result<Swept, String> {
-        let stencil = tanada_workloads::find("stencil").map_err(|error| error.to_string())?;
+    fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
+        let stencil = tanada_workloads::find("stencil")?;
         let values = values_of(stencil, Purpose::Run)
             .with(&[("size", &size.to_string()), ("sweeps", &sweeps.to_string())])?;
         let placement = self.pool.placement();
         let mut site = Site::new(self.pool.workers());
         site.own_cache = placement.own_cache_bytes();
         site.l1d = placement.l1d_bytes();
-        let prepared = stencil.prepare(&values, &site);
-        let mut prepared = prepared.map_err(|error| error.to_string())?;
+        let mut prepared = stencil.prepare(&values, &site)?;
         let (way, cancel) = (Way::Tasks(&self.pool), Cancel::new());
-        prepared
-            .set_up(way, &cancel)
-            .map_err(|error| error.to_string())?;
+        prepared.set_up(way, &cancel)?;
         let start = Instant::now();
-        prepared
-            .run(way, &cancel, None)
-            .map_err(|error| error.to_string())?;
+        prepared.run(way, &cancel, None)?;
         let seconds = start.elapsed().as_secs_f64();
         let mut sum = SumOfRows::default();
         prepared.result(&mut sum);
@@ -137,7 +128,7 @@ impl Program for Tanada {
         })
     }
 
-    fn simulate(&mut self, params: &str) -> Result<Touches, String> {
+    fn simulate(&mut self, params: &str) -> Fallible<Counted> {
         let recording = match self.recording.take() {
             Some(recording) => recording,
             None => Recording::new()?,
@@ -146,22 +137,17 @@ impl Program for Tanada {
         recording.simulate(params, self.pool.policy(), self.pool.workers())
     }
 
-    fn decode(&mut self, stream: &[u8], mut digest: Option<&mut Md5>) -> Result<Decoded, String> {
+    fn decode(&mut self, stream: &[u8], mut digest: Option<&mut Md5>) -> Fallible<Counted> {
         let start = Instant::now();
-        let summary = decode(
-            &self.pool,
-            stream,
-            &h264::Options::default(),
-            &Cancel::new(),
-            |frame| {
-                if let Some(digest) = &mut digest {
-                    frame.visit_rows(|row| digest.update(row));
-                }
-            },
-        );
+        let (options, cancel) = (h264::Options::default(), Cancel::new());
+        let summary = decode(&self.pool, stream, &options, &cancel, |frame| {
+            if let Some(digest) = &mut digest {
+                frame.visit_rows(|row| digest.update(row));
+            }
+        });
         let seconds = start.elapsed().as_secs_f64();
-        Ok(Decoded {
-            frames: summary.map_err(|error| error.to_string())?.frames,
+        Ok(Counted {
+            count: summary?.frames,
             seconds,
         })
     }
