@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::charts::distinct;
 use crate::headline::{comparable_sets, workers_of};
 use crate::schema::{Engine, Report, RunResult};
 
@@ -190,12 +191,8 @@ pub(crate) fn columns(runs: &[&RunResult]) -> Vec<Column> {
 
 /// Returns the misses of each level and kind of cache.
 fn cache_columns(runs: &[&RunResult]) -> Vec<Column> {
-    let mut names: Vec<&str> = Vec::new();
-    for cache in runs.iter().flat_map(|run| &run.caches) {
-        if !names.contains(&cache.cache.as_str()) {
-            names.push(&cache.cache);
-        }
-    }
+    let caches = runs.iter().flat_map(|run| &run.caches);
+    let names = distinct(caches.map(|cache| cache.cache.as_str()));
     let misses = |run: &RunResult, name: &str| {
         let cache = run.caches.iter().find(|cache| cache.cache == name)?;
         count(Some(cache.misses))

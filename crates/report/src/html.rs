@@ -17,6 +17,7 @@ use crate::colours::hex;
 use crate::columns::{Column, columns, shared_settings, tables, thousands};
 use crate::headline::headlines;
 use crate::schema::{Engine, Report, RunResult, Timeline};
+use crate::svg;
 
 const ECHARTS: &str = include_str!(concat!(env!("OUT_DIR"), "/echarts.min.js"));
 /// One script in four files, for the reader's sake: all share one scope.
@@ -74,17 +75,7 @@ pub fn to_html(report: &Report) -> Result<String, ReportError> {
 
 /// Escapes text for HTML and for attributes in double quotes.
 fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out
+    svg::escape(text).replace('"', "&quot;")
 }
 
 /// Returns JSON that cannot end the script element around it, whatever names and titles it has.
@@ -129,11 +120,7 @@ fn write_runs(page: &mut String, runs: &[&RunResult]) {
     }
     page.push_str("<div class=\"scroll\"><table class=\"runs\">\n<thead><tr>");
     for column in &columns {
-        let class = if column.is_numeric() {
-            " class=\"number\""
-        } else {
-            ""
-        };
+        let class = number_class(column);
         let meaning = escape(column.meaning);
         let heading = escape(&column.heading);
         let _ = write!(
@@ -157,23 +144,20 @@ fn write_runs(page: &mut String, runs: &[&RunResult]) {
     page.push_str("</tbody>\n</table></div>\n");
 }
 
-fn write_cell(page: &mut String, column: &Column, row: usize) {
-    let class = if column.is_numeric() {
+fn number_class(column: &Column) -> &'static str {
+    if column.is_numeric() {
         " class=\"number\""
     } else {
         ""
-    };
-    match &column.cells[row] {
-        Some(cell) => {
-            let sort = cell
-                .number
-                .map_or(String::new(), |number| format!(" data-sort=\"{number}\""));
-            let _ = write!(page, "<td{class}{sort}>{}</td>", escape(&cell.text));
-        }
-        None => {
-            let _ = write!(page, "<td{class}>\u{2013}</td>");
-        }
     }
+}
+
+fn write_cell(page: &mut String, column: &Column, row: usize) {
+    let cell = column.cells[row].as_ref();
+    let number = cell.and_then(|cell| cell.number);
+    let sort = number.map_or(String::new(), |number| format!(" data-sort=\"{number}\""));
+    let text = cell.map_or("\u{2013}".to_owned(), |cell| escape(&cell.text));
+    let _ = write!(page, "<td{}{sort}>{text}</td>", number_class(column));
 }
 
 /// Writes the charts of [`sections`], each with its legend and its numbers as a table for readers who cannot see the chart.
@@ -404,23 +388,14 @@ fn write_footer(page: &mut String, report: &Report) {
 /// Returns everything that the page's script draws.
 fn data(report: &Report, sections: &[Section]) -> Value {
     let timelines: Vec<&Timeline> = report.timelines.iter().collect();
-    let modes: Vec<Classes> = ColourBy::ALL
-        .into_iter()
-        .map(|by| Classes::of(by, &timelines))
-        .collect();
-    let modes_json: Vec<Value> = ColourBy::ALL
-        .into_iter()
-        .zip(&modes)
-        .map(|(by, classes)| {
-            let list = classes
-                .list
-                .iter()
-                .map(|class| json!({"label": class.label, "colour": hex(class.colour)}));
-            json!({"label": by.label(), "classes": list.collect::<Vec<_>>()})
-        })
-        .collect();
+    let modes = ColourBy::ALL.map(|by| Classes::of(by, &timelines));
+    let mode = |classes: &Classes| {
+        let list = classes.list.iter();
+        let list = list.map(|class| json!({"label": class.label, "colour": hex(class.colour)}));
+        json!({"label": classes.by.label(), "classes": list.collect::<Vec<_>>()})
+    };
     json!({
-        "modes": modes_json,
+        "modes": modes.each_ref().map(mode),
         "timelines": timelines.iter().map(|timeline| timeline_data(timeline, &modes)).collect::<Vec<_>>(),
         "plots": sections.iter().flat_map(|section| &section.charts).collect::<Vec<_>>(),
     })
@@ -443,15 +418,11 @@ fn timeline_data(timeline: &Timeline, modes: &[Classes]) -> Value {
         starts.push(event.start - previous.1);
         previous.1 = event.start;
     }
-    let classes: Vec<Vec<usize>> = modes
-        .iter()
-        .map(|mode| {
-            events
-                .iter()
-                .map(|event| mode.index(timeline, event))
-                .collect()
-        })
-        .collect();
+    let of = |mode: &Classes| -> Vec<usize> {
+        let classes = events.iter().map(|event| mode.index(timeline, event));
+        classes.collect()
+    };
+    let classes: Vec<_> = modes.iter().map(of).collect();
     json!({
         "label": timeline.label,
         "unit": timeline.unit.as_str(),
