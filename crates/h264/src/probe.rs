@@ -6,28 +6,19 @@ use crate::job::Stage;
 ///
 /// Each stage function is generic over its probe, so that [`NoProbe`] costs nothing. Addresses are those of a fixed virtual layout (see
 /// [`locate`]), not of this process: a stream has the same addresses in every run.
+#[expect(unused_variables, reason = "the names of the parameters document them")]
 pub trait Probe {
     /// Called when the code of `stage` starts for macroblock `mb`.
-    fn code(&mut self, stage: Stage, mb: u32) {
-        let _ = (stage, mb);
-    }
+    fn code(&mut self, stage: Stage, mb: u32) {}
     /// Called when `stage` has nothing to do for macroblock `mb` (see [`Job::needs`](crate::Job::needs)).
-    fn skipped(&mut self, stage: Stage, mb: u32) {
-        let _ = (stage, mb);
-    }
+    fn skipped(&mut self, stage: Stage, mb: u32) {}
     /// Called when the running stage executes an operation on `units` units ([`Operation`] defines the unit). Each call is one entry into
     /// the operation's code.
-    fn operation(&mut self, operation: Operation, units: u32) {
-        let _ = (operation, units);
-    }
+    fn operation(&mut self, operation: Operation, units: u32) {}
     /// Called when `size` bytes are read at `address`.
-    fn read(&mut self, address: u64, size: u32) {
-        let _ = (address, size);
-    }
+    fn read(&mut self, address: u64, size: u32) {}
     /// Called when `size` bytes are written at `address`.
-    fn write(&mut self, address: u64, size: u32) {
-        let _ = (address, size);
-    }
+    fn write(&mut self, address: u64, size: u32) {}
 }
 
 /// The probe that observes nothing and costs nothing.

@@ -134,9 +134,9 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Runs a stage for which [`Job::needs`] is true.
+/// Runs a stage if [`Job::needs`] is true.
 pub(crate) fn run<P: Probe>(job: &Job, stage: Stage, mb: u32, probe: &mut P) {
-    run_at(&Place::new(job, mb as usize), stage, probe);
+    run_needed(&Place::new(job, mb as usize), stage, probe);
 }
 
 /// Runs the needed stages before deblocking of the macroblocks `xs` of row `y`.
