@@ -148,6 +148,11 @@ impl Word<'_> {
         }
     }
 
+    /// Returns the value of a setting.
+    fn value(&self) -> &str {
+        self.setting().map_or("", |(_, value)| value)
+    }
+
     /// Returns `name` and `value` of `name=value`; `None` for a level whose attributes contain a `=`.
     fn setting(&self) -> Option<(&str, &str)> {
         self.text
@@ -320,7 +325,7 @@ impl<'a> Parser<'a> {
                     name_of(kind)
                 )));
             }
-            let value = word.setting().map_or("", |(_, value)| value);
+            let value = word.value();
             let mut result = Ok(());
             root.visit_mut(&mut |o| {
                 if o.kind == kind && !has_attribute(o, attribute) {
@@ -339,7 +344,7 @@ impl<'a> Parser<'a> {
         let Some(&word) = self.settings.get(name) else {
             return Ok(None);
         };
-        let value = word.setting().map_or("", |(_, value)| value);
+        let value = word.value();
         let list = parse_list(value, Topology::MAX_HARDWARE_THREADS)
             .map_err(|message| word.wrong(message))?;
         if list.iter().collect::<BTreeSet<_>>().len() < list.len() {
@@ -390,7 +395,7 @@ impl<'a> Parser<'a> {
         let Some(word) = self.settings.get("quota") else {
             return Ok(None);
         };
-        let value = word.setting().map_or("", |(_, value)| value);
+        let value = word.value();
         match value.parse::<f64>() {
             Ok(quota) if quota.is_finite() && quota > 0.0 => Ok(Some(quota)),
             _ => Err(word.wrong(format!(
