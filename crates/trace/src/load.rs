@@ -68,7 +68,7 @@ fn graph(store: &Store, layout: &Layout, groups: &Groups) -> Result<Trace, Trace
     let wanted = match groups {
         Groups::Named(wanted) => reader
             .words
-            .list()
+            .list
             .iter()
             .position(|word| word == wanted)
             .map(|word| word as u32),
@@ -119,7 +119,7 @@ fn graph(store: &Store, layout: &Layout, groups: &Groups) -> Result<Trace, Trace
     trace.names = names.list(&reader.words);
     trace.groupings = groupings.list(&reader.words);
     if !trace.hints.is_empty() {
-        trace.hint_words = reader.words.into_list();
+        trace.hint_words = reader.words.list;
     }
     Ok(trace)
 }
@@ -134,7 +134,7 @@ struct Subset {
 impl Subset {
     fn new(words: &Words) -> Self {
         Self {
-            index: vec![NONE; words.list().len()],
+            index: vec![NONE; words.list.len()],
             words: Vec::new(),
         }
     }
@@ -151,7 +151,7 @@ impl Subset {
     fn list(&self, words: &Words) -> Vec<String> {
         self.words
             .iter()
-            .map(|&word| words.list()[word as usize].clone())
+            .map(|&word| words.list[word as usize].clone())
             .collect()
     }
 }
