@@ -365,14 +365,13 @@ impl Job {
     /// [`reconstruct`](Self::reconstruct) with a probe.
     pub fn reconstruct_with<P: Probe>(&self, probe: &mut P) {
         let row = 0..self.mb_width;
-        for y in 0..self.mb_height {
-            recon::run_front(self, y, row.clone(), probe);
+        for y in 0..=self.mb_height {
+            if y < self.mb_height {
+                recon::run_front(self, y, row.clone(), probe);
+            }
             if y > 0 {
                 recon::run_rear(self, y - 1, row.clone(), probe);
             }
-        }
-        if self.mb_height > 0 {
-            recon::run_rear(self, self.mb_height - 1, row, probe);
         }
     }
 

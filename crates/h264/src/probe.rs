@@ -146,34 +146,26 @@ pub(crate) fn job_base(buffer: u32) -> u64 {
     JOBS + u64::from(buffer) * ROOM
 }
 
-/// The constant tables of reconstruction.
+/// The constant tables of reconstruction, as their offsets in the virtual layout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Table {
     /// Scaling factors by quantiser: 52 x 32 bytes.
-    Scale,
+    Scale = 0,
     /// Scaling factors of blocks whose DC coefficient is coded separately, by quantiser: 52 x 32 bytes.
-    ScaleApart,
+    ScaleApart = 0x680,
     /// Raster positions of luma blocks: 16 bytes.
-    Raster,
+    Raster = 0xd00,
     /// Alpha by index: 52 bytes.
-    Alpha,
+    Alpha = 0xd40,
     /// Beta by index: 52 bytes.
-    Beta,
+    Beta = 0xd80,
     /// tC0 by index: 35 x 3 bytes.
-    Tc0,
+    Tc0 = 0xdc0,
 }
 
 impl Table {
     /// Returns the virtual address of byte `offset` of the table. Each table begins a line of 64 bytes.
     pub(crate) fn address(self, offset: usize) -> u64 {
-        let base = match self {
-            Table::Scale => 0,
-            Table::ScaleApart => 0x680,
-            Table::Raster => 0xd00,
-            Table::Alpha => 0xd40,
-            Table::Beta => 0xd80,
-            Table::Tc0 => 0xdc0,
-        };
-        TABLES + base + offset as u64
+        TABLES + self as u64 + offset as u64
     }
 }

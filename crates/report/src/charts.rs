@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::colours::{self, Rgb, hex};
-use crate::columns::{engine, thousands};
+use crate::columns::{CHOICES, differs, engine, thousands};
 use crate::headline::{comparable_sets, workers_of};
 use crate::parts::{Accesses, CacheUse, Reuse, Stalls};
 use crate::schema::{Engine, Report, RunResult, SEQUENTIAL, TODAY};
@@ -214,23 +214,11 @@ fn stages(report: &Report) -> Vec<&str> {
 
 /// Returns the name of a row: the policy, and the groups and the cut if rows of the set differ in them.
 fn row_label(run: &RunResult, set: &[&RunResult]) -> String {
-    let mut label = run.policy.clone();
-    for of in [
-        |run: &RunResult| run.groups.clone(),
-        |run: &RunResult| run.tasks_mode.clone(),
-    ] {
-        let mut known = set
-            .iter()
-            .map(|run| of(run))
-            .filter(|text| !text.is_empty());
-        let differ = known
-            .next()
-            .is_some_and(|first| known.any(|other| other != first));
-        if differ && !of(run).is_empty() {
-            label = format!("{label}, {}", of(run));
-        }
-    }
-    label
+    let differing = CHOICES.into_iter().filter(|&read| differs(set, read));
+    let choices = differing.filter_map(|read| read(run));
+    choices.fold(run.policy.clone(), |label, choice| {
+        format!("{label}, {}", choice.text)
+    })
 }
 
 fn speed(set: &[&RunResult], label: &str) -> Option<Chart> {

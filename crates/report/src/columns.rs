@@ -46,7 +46,7 @@ impl Column {
     }
 }
 
-type Read = fn(&RunResult) -> Option<Cell>;
+pub(crate) type Read = fn(&RunResult) -> Option<Cell>;
 
 fn text(text: &str) -> Option<Cell> {
     (!text.is_empty()).then(|| Cell {
@@ -118,6 +118,9 @@ const MEASURED: [(&str, &str, Read); 15] = [
     ),
 ];
 
+/// The groups and the cut of a run, which belong to the choice of the policy.
+pub(crate) const CHOICES: [Read; 2] = [|run| text(&run.groups), |run| text(&run.tasks_mode)];
+
 /// Properties that describe a run instead of measuring it: a column if runs differ in them, else a word above the table.
 const SETTINGS: [(&str, Read); 7] = [
     ("engine", |run| text(engine(run.engine))),
@@ -125,8 +128,8 @@ const SETTINGS: [(&str, Read); 7] = [
     ("workload", |run| text(&run.workload)),
     ("input", |run| text(&run.input)),
     ("workers", |run| count(Some(u64::from(run.workers)))),
-    ("groups", |run| text(&run.groups)),
-    ("tasks as", |run| text(&run.tasks_mode)),
+    ("groups", CHOICES[0]),
+    ("tasks as", CHOICES[1]),
 ];
 
 pub(crate) fn engine(engine: Engine) -> &'static str {
@@ -137,7 +140,7 @@ pub(crate) fn engine(engine: Engine) -> &'static str {
 }
 
 /// Returns whether the runs that have this setting differ in it.
-fn differs(runs: &[&RunResult], read: Read) -> bool {
+pub(crate) fn differs(runs: &[&RunResult], read: Read) -> bool {
     let mut values = runs.iter().filter_map(|run| Some(read(run)?.text));
     values
         .next()

@@ -287,27 +287,21 @@ fn write_timelines(page: &mut String, report: &Report) {
          <button id=\"trace\" title=\"opens in ui.perfetto.dev and chrome://tracing\">Download as Chrome trace</button></div>\n\
          <noscript><p>The charts need scripts; the table above does not.</p></noscript>\n",
     );
-    let order = side_by_side(&report.timelines);
-    let class = match order.paired {
+    let (order, paired) = side_by_side(&report.timelines);
+    let class = match paired {
         true => "gantts paired",
         false => "gantts",
     };
     let _ = writeln!(page, "<div class=\"{class}\">");
-    for index in order.indices {
+    for index in order {
         write_gantt(page, index, &report.timelines[index]);
     }
     page.push_str("</div>\n</section>\n");
 }
 
-/// The order of the Gantt charts on the page.
-struct Order {
-    indices: Vec<usize>,
-    /// Whether each native chart is to the left of the simulated chart of its policy.
-    paired: bool,
-}
-
 /// Returns the order of the timelines: if both engines have some, those of one policy side by side, native first; else their own order.
-fn side_by_side(timelines: &[Timeline]) -> Order {
+/// Also returns whether each native chart is to the left of the simulated chart of its policy.
+fn side_by_side(timelines: &[Timeline]) -> (Vec<usize>, bool) {
     let policy = |timeline: &Timeline| {
         let same = timelines
             .iter()
@@ -334,10 +328,7 @@ fn side_by_side(timelines: &[Timeline]) -> Order {
         }
         _ => false,
     });
-    Order {
-        indices,
-        paired: both && pairs,
-    }
+    (indices, both && pairs)
 }
 
 fn write_gantt(page: &mut String, index: usize, timeline: &Timeline) {
