@@ -143,10 +143,8 @@ fn expected_count(offsets: &[i32], frame_num_offset: i32, header: &SliceHeader) 
     if number == 0 {
         return 0;
     }
-    let (cycles, last) = (
-        (number - 1) / offsets.len() as i32,
-        (number - 1) as usize % offsets.len(),
-    );
+    let cycles = (number - 1) / offsets.len() as i32;
+    let last = (number - 1) as usize % offsets.len();
     let add = |sum: i32, &offset: &i32| sum.wrapping_add(offset);
     let cycle = offsets.iter().fold(0, add);
     offsets[..=last]

@@ -246,13 +246,12 @@ fn speed(set: &[&RunResult], label: &str) -> Option<Chart> {
             })
         })
         .collect();
-    let better = |a: &&mut Row, b: &&mut Row| {
-        let order = a.values[0]
-            .unwrap_or(0.0)
-            .total_cmp(&b.values[0].unwrap_or(0.0));
-        if longer { order } else { order.reverse() }
-    };
-    rows.iter_mut().max_by(better)?.best = true;
+    let sign = if longer { 1.0 } else { -1.0 };
+    let goodness = |row: &Row| sign * row.values[0].unwrap_or(0.0);
+    let best = rows
+        .iter_mut()
+        .max_by(|a, b| goodness(a).total_cmp(&goodness(b)));
+    best?.best = true;
     (rows.len() > 1).then(|| Chart {
         title: format!("{label}: {axis}"),
         axis,

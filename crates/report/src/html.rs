@@ -85,15 +85,11 @@ fn script_safe(json: &str) -> String {
 
 fn write_summary(page: &mut String, report: &Report) {
     for headline in headlines(report) {
-        let class = if headline.alarm {
-            "headline alarm"
-        } else {
-            "headline"
-        };
+        let alarm = if headline.alarm { " alarm" } else { "" };
         // One line for each sentence about groups, below the line about speed.
         let mut lines = headline.text.lines().map(escape);
         let first = lines.next().unwrap_or_default();
-        let _ = writeln!(page, "<p class=\"{class}\">{first}</p>");
+        let _ = writeln!(page, "<p class=\"headline{alarm}\">{first}</p>");
         let items: String = lines.map(|line| format!("<li>{line}</li>\n")).collect();
         if !items.is_empty() {
             let _ = writeln!(page, "<ul class=\"verdicts\">\n{items}</ul>");
@@ -288,11 +284,8 @@ fn write_timelines(page: &mut String, report: &Report) {
          <noscript><p>The charts need scripts; the table above does not.</p></noscript>\n",
     );
     let (order, paired) = side_by_side(&report.timelines);
-    let class = match paired {
-        true => "gantts paired",
-        false => "gantts",
-    };
-    let _ = writeln!(page, "<div class=\"{class}\">");
+    let paired = if paired { " paired" } else { "" };
+    let _ = writeln!(page, "<div class=\"gantts{paired}\">");
     for index in order {
         write_gantt(page, index, &report.timelines[index]);
     }
@@ -355,18 +348,12 @@ fn gantt_height(workers: u16) -> u32 {
 fn write_footer(page: &mut String, report: &Report) {
     page.push_str("<footer>\n");
     if !report.machine.is_empty() {
-        let _ = writeln!(
-            page,
-            "<h2>Machine</h2>\n<pre>{}</pre>",
-            escape(&report.machine)
-        );
+        let machine = escape(&report.machine);
+        let _ = writeln!(page, "<h2>Machine</h2>\n<pre>{machine}</pre>");
     }
     if !report.command.is_empty() {
-        let _ = writeln!(
-            page,
-            "<p>Made by <code>{}</code></p>",
-            escape(&report.command)
-        );
+        let command = escape(&report.command);
+        let _ = writeln!(page, "<p>Made by <code>{command}</code></p>");
     }
     let _ = write!(
         page,

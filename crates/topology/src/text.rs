@@ -71,13 +71,11 @@ impl Topology {
             return Err(word.wrong(format!("`{}` stands after the end of its row", word.text)));
         }
         if children.is_empty() {
-            let start = Word {
-                text: "",
+            return Err(Error::Text {
                 line: 1,
                 column: 1,
-            };
-            return Err(start
-                .wrong("no level: expected `package`, `numa`, `l4`, `l3`, `l2` or `core`".into()));
+                message: "no level: expected `package`, `numa`, `l4`, `l3`, `l2` or `core`".into(),
+            });
         }
         let mut root = Object::new(Kind::Machine, children);
         parser.apply(&mut root)?;
@@ -328,7 +326,7 @@ impl<'a> Parser<'a> {
             let value = word.value();
             let mut result = Ok(());
             root.visit_mut(&mut |o| {
-                if o.kind == kind && !has_attribute(o, attribute) {
+                if o.kind == kind && size_of(o, attribute).is_none() {
                     result = set_attribute(o, attribute, value);
                 }
             });
@@ -460,11 +458,12 @@ fn parse_level(word: Word<'_>) -> Result<(Object, usize), Error> {
     Ok((object, count))
 }
 
-fn has_attribute(object: &Object, name: &str) -> bool {
+/// Returns the place of an attribute that is a size.
+fn size_of<'a>(object: &'a mut Object, name: &str) -> &'a mut Option<u64> {
     match name {
-        "l1d" => object.l1d_bytes.is_some(),
-        "l1i" => object.l1i_bytes.is_some(),
-        _ => object.bytes.is_some(),
+        "l1d" => &mut object.l1d_bytes,
+        "l1i" => &mut object.l1i_bytes,
+        _ => &mut object.bytes,
     }
 }
 
@@ -478,11 +477,7 @@ fn set_attribute(object: &mut Object, name: &str, value: &str) -> Result<(), Str
     }
     let bytes =
         parse_size(value).ok_or_else(|| format!("`{value}` is not a size such as 512K or 2M"))?;
-    match name {
-        "l1d" => object.l1d_bytes = Some(bytes),
-        "l1i" => object.l1i_bytes = Some(bytes),
-        _ => object.bytes = Some(bytes),
-    }
+    *size_of(object, name) = Some(bytes);
     Ok(())
 }
 
@@ -503,17 +498,13 @@ fn write_row(siblings: &[Object], words: &mut Vec<String>) {
 
 fn write_level(object: &Object, count: usize, words: &mut Vec<String>) {
     let size = |name, bytes: Option<u64>| bytes.map(|b| format!("{name}={}", format_size(b)));
-    let own = size(
-        if object.kind == Kind::Numa {
-            "memory"
-        } else {
-            "size"
-        },
-        object.bytes,
-    );
+    let own = match object.kind {
+        Kind::Numa => "memory",
+        _ => "size",
+    };
     let kind = (object.core_kind != 0).then(|| format!("kind={}", object.core_kind));
     let attributes: Vec<String> = [
-        own,
+        size(own, object.bytes),
         size("l1d", object.l1d_bytes),
         size("l1i", object.l1i_bytes),
         kind,

@@ -153,13 +153,8 @@ pub(super) fn predict_luma<P: Probe>(place: &Place<'_>, probe: &mut P) {
     }
     let mut target = place.write(0);
     if place.mb.shape == Shape::Whole {
-        luma_part(
-            place,
-            &mut target,
-            weights,
-            &Partition::whole(place.mb),
-            probe,
-        );
+        let whole = Partition::whole(place.mb);
+        luma_part(place, &mut target, weights, &whole, probe);
     } else {
         partitions(place.mb, &job.mvs[place.index], |part| {
             luma_part(place, &mut target, weights, &part, probe);
@@ -196,13 +191,8 @@ pub(super) fn predict_chroma<P: Probe>(place: &Place<'_>, probe: &mut P) {
     }
     let mut targets = (place.write(1), place.write(2));
     if place.mb.shape == Shape::Whole {
-        chroma_part(
-            place,
-            &mut targets,
-            weights,
-            &Partition::whole(place.mb),
-            probe,
-        );
+        let whole = Partition::whole(place.mb);
+        chroma_part(place, &mut targets, weights, &whole, probe);
     } else {
         partitions(place.mb, &job.mvs[place.index], |part| {
             chroma_part(place, &mut targets, weights, &part, probe);
@@ -450,11 +440,8 @@ fn weight_part(mut to: Part<'_, u8>, w: usize, weights: &Weights, plane: usize, 
 }
 
 fn weight<const W: usize>(row: &mut [u8; W], (log2_denominator, weight, offset): (u8, i16, i16)) {
-    let (shift, weight, offset) = (
-        u32::from(log2_denominator),
-        i32::from(weight),
-        i32::from(offset),
-    );
+    let shift = u32::from(log2_denominator);
+    let (weight, offset) = (i32::from(weight), i32::from(offset));
     let rounding = if shift > 0 { 1 << (shift - 1) } else { 0 };
     for sample in row {
         *sample =

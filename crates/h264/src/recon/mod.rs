@@ -223,10 +223,8 @@ fn copy_samples<P: Probe>(place: &Place<'_>, plane: usize, first: usize, probe: 
             *to = from as u8;
         }
     }
-    probe.read(
-        place.job.coefficient_address(start),
-        (size * size * 2) as u32,
-    );
+    let address = place.job.coefficient_address(start);
+    probe.read(address, (size * size * 2) as u32);
     probe.operation(Operation::Pcm, (size * size) as u32);
     place.probe_write(probe, plane, [x, y, size, size]);
 }
