@@ -72,18 +72,17 @@ fn write_events(out: &mut String, pid: usize, timeline: &Timeline) {
         let name = names.get(event.name as usize);
         let name = name.map_or("\"?\"", String::as_str);
         let origin = event.origin.kind();
-        let (start, length) = (
-            time(event.start),
-            time(event.end.saturating_sub(event.start)),
-        );
+        let length = time(event.end.saturating_sub(event.start));
+        let times = format!(r#""ts":{},"dur":{length}"#, time(event.start));
         let victim = match event.origin {
             Origin::Stolen(victim) => format!(r#","victim":{victim}"#),
             _ => String::new(),
         };
+        let arguments = format!(r#""task":{task},"T":{t},"S":{s},"origin":"{origin}"{victim}"#);
         add(
             out,
             format_args!(
-                r#"{{"ph":"X","pid":{pid},"tid":{worker},"name":{name},"cat":"{origin}","ts":{start},"dur":{length},"args":{{"task":{task},"T":{t},"S":{s},"origin":"{origin}"{victim}}}}}"#
+                r#"{{"ph":"X","pid":{pid},"tid":{worker},"name":{name},"cat":"{origin}",{times},"args":{{{arguments}}}}}"#
             ),
         );
     }
