@@ -81,11 +81,7 @@ impl<'a> BitReader<'a> {
     /// Fails if more bits were read than the payload has.
     #[inline(always)]
     pub(crate) fn check(&self) -> Result<(), Fault> {
-        if self.overrun() {
-            Err(Fault::Syntax("data ends too early"))
-        } else {
-            Ok(())
-        }
+        Fault::Syntax("data ends too early").when(self.overrun())
     }
 
     /// Returns the index of the payload byte that is read next.
@@ -179,11 +175,8 @@ impl<'a> BitReader<'a> {
     /// Reads ue(v). Fails with `what` if the value is above `max`.
     pub(crate) fn ue_max(&mut self, max: u32, what: &'static str) -> Result<u32, Fault> {
         let value = self.ue();
-        if value > max {
-            Err(Fault::Syntax(what))
-        } else {
-            Ok(value)
-        }
+        Fault::Syntax(what).when(value > max)?;
+        Ok(value)
     }
 
     /// Reads se(v). Fails with `what` if the value is outside `range`.
@@ -193,11 +186,8 @@ impl<'a> BitReader<'a> {
         what: &'static str,
     ) -> Result<i32, Fault> {
         let value = self.se();
-        if range.contains(&value) {
-            Ok(value)
-        } else {
-            Err(Fault::Syntax(what))
-        }
+        Fault::Syntax(what).when(!range.contains(&value))?;
+        Ok(value)
     }
 
     /// Moves to the next whole byte.

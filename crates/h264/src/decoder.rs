@@ -284,9 +284,7 @@ impl Decoder {
             return Ok(());
         };
         let header = SliceHeader::parse(reader, start, unit.header, &sps, &pps)?;
-        if header.redundant_pic_cnt > 0 {
-            return Err(Fault::Unsupported(Feature::RedundantSlices));
-        }
+        Fault::Unsupported(Feature::RedundantSlices).when(header.redundant_pic_cnt > 0)?;
         match &self.current {
             Some(picture) if header.begins_new_picture(&picture.header) => {
                 self.finish_picture(offset);
@@ -326,9 +324,7 @@ impl Decoder {
             return Ok(());
         };
         // The last number is reserved for concealed macroblocks.
-        if job.slices.len() >= usize::from(u16::MAX) {
-            return Err(Fault::Limit("number of slices"));
-        }
+        Fault::Limit("number of slices").when(job.slices.len() >= usize::from(u16::MAX))?;
         let mut list = SmallVec::<[u8; 32]>::new();
         let mut complete = Ok(());
         if header.predicted {

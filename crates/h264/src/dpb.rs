@@ -62,7 +62,7 @@ impl References {
     ) -> (List<'_>, Result<(), Fault>) {
         // Short-term pictures by falling picture number, then long-term pictures by rising index.
         let order = |reference: &Reference| match reference.usage {
-            Usage::Short => (0, -self.picture_number(reference, sps, header.frame_num)),
+            Usage::Short => (0, -wrap(reference.frame_num, sps, header.frame_num)),
             Usage::Long(index) => (1, i64::from(index)),
         };
         let mut list: List<'_> = self.list.iter().map(Some).collect();
@@ -80,15 +80,10 @@ impl References {
         (list, result.and(if complete { Ok(()) } else { missing }))
     }
 
-    /// Returns PicNum of a short-term picture (8.2.4.1), which is FrameNumWrap for frames.
-    fn picture_number(&self, reference: &Reference, sps: &Sps, frame_num: u32) -> i64 {
-        wrap(reference.frame_num.into(), sps, frame_num)
-    }
-
     fn find_short(&self, sps: &Sps, frame_num: u32, number: i64) -> Option<usize> {
-        self.list.iter().position(|r| {
-            r.usage == Usage::Short && self.picture_number(r, sps, frame_num) == number
-        })
+        self.list
+            .iter()
+            .position(|r| r.usage == Usage::Short && wrap(r.frame_num, sps, frame_num) == number)
     }
 
     fn find_long(&self, index: u32) -> Option<usize> {
@@ -145,7 +140,7 @@ impl References {
         while self.list.len() >= sps.num_ref_frames.max(1) as usize {
             let oldest = (0..self.list.len())
                 .filter(|&at| self.list[at].usage == Usage::Short)
-                .min_by_key(|&at| self.picture_number(&self.list[at], sps, frame_num));
+                .min_by_key(|&at| wrap(self.list[at].frame_num, sps, frame_num));
             // A full buffer without short-term pictures breaks the standard; the first long-term one makes room.
             self.list.remove(oldest.unwrap_or(0));
         }
@@ -190,9 +185,7 @@ impl References {
                     result = result.and(outcome);
                     match *operation {
                         Mmco::ForgetAll => frame_num = 0,
-                        Mmco::CurrentLong {
-                            long_term_frame_idx,
-                        } if outcome.is_ok() => {
+                        Mmco::CurrentLong(long_term_frame_idx) if outcome.is_ok() => {
                             usage = Usage::Long(long_term_frame_idx);
                         }
                         _ => {}
@@ -221,20 +214,17 @@ impl References {
         let number =
             |difference_minus1: u32| i64::from(header.frame_num) - i64::from(difference_minus1) - 1;
         match *operation {
-            Mmco::ForgetShort { difference_minus1 } => {
+            Mmco::ForgetShort(difference_minus1) => {
                 let at = self
                     .find_short(sps, header.frame_num, number(difference_minus1))
                     .ok_or(ABSENT)?;
                 self.list.remove(at);
             }
-            Mmco::ForgetLong { long_term_pic_num } => {
+            Mmco::ForgetLong(long_term_pic_num) => {
                 let at = self.find_long(long_term_pic_num).ok_or(ABSENT)?;
                 self.list.remove(at);
             }
-            Mmco::MakeLong {
-                difference_minus1,
-                long_term_frame_idx,
-            } => {
+            Mmco::MakeLong(difference_minus1, long_term_frame_idx) => {
                 check_long(long_term_frame_idx)?;
                 let at = self
                     .find_short(sps, header.frame_num, number(difference_minus1))
@@ -246,14 +236,12 @@ impl References {
                     self.list.remove(old);
                 }
             }
-            Mmco::LimitLong { max_plus1 } => {
+            Mmco::LimitLong(max_plus1) => {
                 self.list
                     .retain(|r| !matches!(r.usage, Usage::Long(index) if index >= max_plus1));
             }
             Mmco::ForgetAll => self.clear(),
-            Mmco::CurrentLong {
-                long_term_frame_idx,
-            } => {
+            Mmco::CurrentLong(long_term_frame_idx) => {
                 check_long(long_term_frame_idx)?;
                 self.list
                     .retain(|r| r.usage != Usage::Long(long_term_frame_idx));
@@ -263,8 +251,10 @@ impl References {
     }
 }
 
-/// Returns `number` minus MaxFrameNum if it is above `frame_num`, else unchanged (8-27, 8-36).
-fn wrap(number: i64, sps: &Sps, frame_num: u32) -> i64 {
+/// Returns `number` minus MaxFrameNum if it is above `frame_num`, else unchanged (8-27, 8-36). Of the frame_num of a short-term picture,
+/// that is its PicNum (8.2.4.1).
+fn wrap(number: impl Into<i64>, sps: &Sps, frame_num: u32) -> i64 {
+    let number = number.into();
     if number > i64::from(frame_num) {
         number - i64::from(sps.max_frame_num())
     } else {
@@ -275,11 +265,7 @@ fn wrap(number: i64, sps: &Sps, frame_num: u32) -> i64 {
 /// Checks LongTermFrameIdx. MaxLongTermFrameIdx is not enforced: some encoders forget to raise it, and the limit on all frames holds
 /// anyway.
 fn check_long(index: u32) -> Result<(), Fault> {
-    if index < 16 {
-        Ok(())
-    } else {
-        Err(Fault::Syntax("long_term_frame_idx is too large"))
-    }
+    Fault::Syntax("long_term_frame_idx is too large").when(index >= 16)
 }
 
 #[cfg(test)]
@@ -355,13 +341,7 @@ mod tests {
         let sps = sps(3);
         let mut references = decoded(&sps, &[0, 1]);
         let mut slice = header(2);
-        slice.marking = Marking::Adaptive(smallvec![
-            Mmco::LimitLong { max_plus1: 1 },
-            Mmco::MakeLong {
-                difference_minus1: 1,
-                long_term_frame_idx: 0,
-            },
-        ]);
+        slice.marking = Marking::Adaptive(smallvec![Mmco::LimitLong(1), Mmco::MakeLong(1, 0)]);
         references.mark(&sps, &slice, &frame(2)).unwrap();
         for number in 3..6 {
             references
@@ -378,9 +358,7 @@ mod tests {
             numbers(&references.build_list(&sps, &slice).0),
             [Some(0), Some(5), Some(4)]
         );
-        slice.marking = Marking::Adaptive(smallvec![Mmco::ForgetLong {
-            long_term_pic_num: 0,
-        }]);
+        slice.marking = Marking::Adaptive(smallvec![Mmco::ForgetLong(0)]);
         references.mark(&sps, &slice, &frame(6)).unwrap();
         assert_eq!(
             numbers(&references.build_list(&sps, &header(7)).0),
@@ -393,24 +371,17 @@ mod tests {
         let sps = sps(3);
         let mut references = decoded(&sps, &[0, 1]);
         let mut slice = header(2);
-        slice.marking = Marking::Adaptive(smallvec![
-            Mmco::ForgetAll,
-            Mmco::CurrentLong {
-                long_term_frame_idx: 1,
-            },
-        ]);
+        slice.marking = Marking::Adaptive(smallvec![Mmco::ForgetAll, Mmco::CurrentLong(1)]);
         references.mark(&sps, &slice, &frame(2)).unwrap();
         assert_eq!(references.len(), 1);
-        slice.marking = Marking::Adaptive(smallvec![Mmco::ForgetShort {
-            difference_minus1: 0,
-        }]);
+        slice.marking = Marking::Adaptive(smallvec![Mmco::ForgetShort(0)]);
         assert!(references.mark(&sps, &slice, &frame(3)).is_err());
         assert_eq!(
             numbers(&references.build_list(&sps, &header(3)).0)[..2],
             [Some(3), Some(2)]
         );
         references
-            .operate(&Mmco::LimitLong { max_plus1: 1 }, &sps, &slice)
+            .operate(&Mmco::LimitLong(1), &sps, &slice)
             .unwrap();
         assert_eq!(references.len(), 1);
     }

@@ -1,52 +1,45 @@
 //! The errors that a stream can cause.
 
 /// A feature of H.264 outside what this decoder supports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Feature {
     /// Context-adaptive binary arithmetic coding (`entropy_coding_mode_flag` = 1).
+    #[error("CABAC entropy coding")]
     Cabac,
     /// Fields or macroblock-adaptive frame/field coding (`frame_mbs_only_flag` = 0).
+    #[error("interlaced coding (frame_mbs_only_flag = 0)")]
     Interlace,
     /// B slices.
+    #[error("B slices")]
     BSlices,
     /// SP or SI slices.
+    #[error("SP and SI slices")]
     SwitchingSlices,
     /// Flexible macroblock ordering (`num_slice_groups_minus1` > 0).
+    #[error("flexible macroblock ordering (slice groups)")]
     SliceGroups,
     /// Redundant slices (`redundant_pic_cnt` > 0); the primary slices are decoded nevertheless.
+    #[error("redundant slices")]
     RedundantSlices,
     /// Data partitioning (NAL unit types 2 to 4).
+    #[error("data partitioning")]
     DataPartitioning,
     /// The 8x8 transform (`transform_8x8_mode_flag` = 1).
+    #[error("the 8x8 transform")]
     Transform8x8,
     /// Scaling matrices in a sequence or picture parameter set.
+    #[error("scaling matrices")]
     ScalingMatrices,
     /// A chroma format other than 4:2:0.
+    #[error("a chroma format other than 4:2:0")]
     ChromaFormat,
     /// A bit depth other than 8.
+    #[error("a bit depth other than 8")]
     BitDepth,
     /// Lossless coding (`qpprime_y_zero_transform_bypass_flag` = 1).
+    #[error("lossless coding")]
     Lossless,
-}
-
-impl std::fmt::Display for Feature {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Feature::Cabac => "CABAC entropy coding",
-            Feature::Interlace => "interlaced coding (frame_mbs_only_flag = 0)",
-            Feature::BSlices => "B slices",
-            Feature::SwitchingSlices => "SP and SI slices",
-            Feature::SliceGroups => "flexible macroblock ordering (slice groups)",
-            Feature::RedundantSlices => "redundant slices",
-            Feature::DataPartitioning => "data partitioning",
-            Feature::Transform8x8 => "the 8x8 transform",
-            Feature::ScalingMatrices => "scaling matrices",
-            Feature::ChromaFormat => "a chroma format other than 4:2:0",
-            Feature::BitDepth => "a bit depth other than 8",
-            Feature::Lossless => "lossless coding",
-        })
-    }
 }
 
 /// An error in a stream, with the byte offset at which it was found.
@@ -115,6 +108,12 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// Fails with this fault if `wrong`.
+    #[inline(always)]
+    pub(crate) fn when(self, wrong: bool) -> Result<(), Fault> {
+        if wrong { Err(self) } else { Ok(()) }
+    }
+
     /// Returns the error at byte `offset` of the stream.
     pub(crate) fn at(self, offset: u64) -> Error {
         match self {

@@ -44,14 +44,6 @@ impl Stage {
         Stage::CbDeblocking,
         Stage::CrDeblocking,
     ];
-    /// The stages before deblocking, in an order in which they may run for one macroblock.
-    pub const FRONT: [Stage; 5] = [
-        Stage::LumaResidual,
-        Stage::LumaPrediction,
-        Stage::LumaReconstruction,
-        Stage::ChromaPrediction,
-        Stage::ChromaReconstruction,
-    ];
     /// The deblocking stages as bits of `Mb::stages`.
     pub(crate) const DEBLOCKING: u8 = 1 << Stage::LumaDeblocking as u8
         | 1 << Stage::CbDeblocking as u8
@@ -85,19 +77,9 @@ pub(crate) enum Kind {
     Inter,
 }
 
-/// Partitions of an inter macroblock (Table 7-13).
+/// Partitions of an inter macroblock (Table 7-13), and of an 8x8 quarter (Table 7-17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Shape {
-    #[default]
-    Whole,
-    Rows,
-    Columns,
-    Quarters,
-}
-
-/// Partitions of an 8x8 quarter (Table 7-17).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum SubShape {
     #[default]
     Whole,
     Rows,
@@ -121,7 +103,7 @@ pub(crate) const NO_SLOT: u8 = u8::MAX;
 pub(crate) struct Mb {
     pub(crate) kind: Kind,
     pub(crate) shape: Shape,
-    pub(crate) sub: [SubShape; 4],
+    pub(crate) sub: [Shape; 4],
     /// By quarter, the index into the slice's reference list; -1 in intra macroblocks.
     pub(crate) ref_idx: [i8; 4],
     /// By quarter, the index into `Job::references`.
@@ -360,12 +342,7 @@ impl Job {
     /// # Panics
     /// As [`run_stage`](Self::run_stage).
     pub fn run_stage_with<P: Probe>(&self, stage: Stage, mb: u32, probe: &mut P) {
-        probe.read(self.mb_address(mb as usize), size_of::<Mb>() as u32);
-        if self.needs(mb, stage) {
-            recon::run(self, stage, mb, probe);
-        } else {
-            probe.skipped(stage, mb);
-        }
+        recon::run(self, stage, mb, probe);
     }
 
     /// Reports to `probe` what `stage` would read and write of macroblock `mb`, which does not need it, in a decoder that processes every
@@ -388,14 +365,13 @@ impl Job {
     /// [`reconstruct`](Self::reconstruct) with a probe.
     pub fn reconstruct_with<P: Probe>(&self, probe: &mut P) {
         let row = 0..self.mb_width;
-        for y in 0..self.mb_height {
-            recon::run_front(self, y, row.clone(), probe);
+        for y in 0..=self.mb_height {
+            if y < self.mb_height {
+                recon::run_front(self, y, row.clone(), probe);
+            }
             if y > 0 {
                 recon::run_rear(self, y - 1, row.clone(), probe);
             }
-        }
-        if self.mb_height > 0 {
-            recon::run_rear(self, self.mb_height - 1, row, probe);
         }
     }
 

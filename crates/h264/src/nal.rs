@@ -37,20 +37,20 @@ impl<'a> NalStream<'a> {
             };
             self.next = next;
             // trailing_zero_8bits and the zero_byte of the next start code are not part of the unit.
-            let zeros = self.data[start..end]
-                .iter()
-                .rev()
-                .take_while(|&&byte| byte == 0)
-                .count();
-            if start < end - zeros {
-                return Some(NalUnit {
-                    offset: start,
-                    bytes: &self.data[start..end - zeros],
-                });
+            let bytes = without_zeros(&self.data[start..end]);
+            if !bytes.is_empty() {
+                let offset = start;
+                return Some(NalUnit { offset, bytes });
             }
         }
         None
     }
+}
+
+/// Returns `bytes` without the zeros at their end.
+fn without_zeros(bytes: &[u8]) -> &[u8] {
+    let last = bytes.iter().rposition(|&byte| byte != 0);
+    &bytes[..last.map_or(0, |last| last + 1)]
 }
 
 /// Returns the position of the first start code (00 00 01) at or behind `from`.
@@ -100,13 +100,7 @@ impl Rbsp {
         }
         self.bytes.extend_from_slice(&payload[copied..]);
         // cabac_zero_words and a final 03 leave zeros behind the payload.
-        let zeros = self
-            .bytes
-            .iter()
-            .rev()
-            .take_while(|&&byte| byte == 0)
-            .count();
-        self.length = self.bytes.len() - zeros;
+        self.length = without_zeros(&self.bytes).len();
         self.bytes.truncate(self.length);
         self.bytes.resize(self.length + PADDING, 0);
     }

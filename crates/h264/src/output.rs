@@ -31,13 +31,8 @@ impl Output {
     /// Outputs the waiting picture that is first in output order. Returns false if none waits.
     pub(crate) fn bump(&mut self) -> bool {
         let first = (0..self.waiting.len()).min_by_key(|&at| self.waiting[at].poc);
-        match first {
-            Some(at) => {
-                self.ready.push_back(self.waiting.remove(at));
-                true
-            }
-            None => false,
-        }
+        self.ready.extend(first.map(|at| self.waiting.remove(at)));
+        first.is_some()
     }
 
     /// Adds a decoded picture, then outputs until at most `reorder` pictures wait.

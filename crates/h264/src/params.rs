@@ -156,16 +156,14 @@ impl Sps {
         let gaps_allowed = r.flag();
         let mb_width = r.ue().saturating_add(1);
         let mb_height = r.ue().saturating_add(1);
-        if !r.flag() {
-            return Err(Fault::Unsupported(Feature::Interlace));
-        }
+        Fault::Unsupported(Feature::Interlace).when(!r.flag())?;
         r.check()?;
         let macroblocks = u64::from(mb_width) * u64::from(mb_height);
         // Table A-1 limits width and height by sqrt(8 * MaxFS), too.
         let square = u64::from(mb_width.max(mb_height)).pow(2);
-        if macroblocks > u64::from(max_macroblocks) || square > 8 * u64::from(max_macroblocks) {
-            return Err(Fault::Limit("picture size"));
-        }
+        Fault::Limit("picture size").when(
+            macroblocks > u64::from(max_macroblocks) || square > 8 * u64::from(max_macroblocks),
+        )?;
         if macroblocks * u64::from(num_ref_frames) > 5 * u64::from(max_macroblocks)
             && num_ref_frames > 1
         {
@@ -193,18 +191,10 @@ impl Sps {
 }
 
 fn parse_high_profile(r: &mut BitReader<'_>) -> Result<(), Fault> {
-    if r.ue() != 1 {
-        return Err(Fault::Unsupported(Feature::ChromaFormat));
-    }
-    if r.ue() != 0 || r.ue() != 0 {
-        return Err(Fault::Unsupported(Feature::BitDepth));
-    }
-    if r.flag() {
-        return Err(Fault::Unsupported(Feature::Lossless));
-    }
-    if r.flag() {
-        return Err(Fault::Unsupported(Feature::ScalingMatrices));
-    }
+    Fault::Unsupported(Feature::ChromaFormat).when(r.ue() != 1)?;
+    Fault::Unsupported(Feature::BitDepth).when(r.ue() != 0 || r.ue() != 0)?;
+    Fault::Unsupported(Feature::Lossless).when(r.flag())?;
+    Fault::Unsupported(Feature::ScalingMatrices).when(r.flag())?;
     Ok(())
 }
 
@@ -241,9 +231,8 @@ fn parse_crop(r: &mut BitReader<'_>, width: u32, height: u32) -> Result<Crop, Fa
     }
     // In 4:2:0, the unit of cropping is two luma samples.
     let [left, right, top, bottom] = [(); 4].map(|()| u64::from(r.ue()) * 2);
-    if left + right >= u64::from(width) || top + bottom >= u64::from(height) {
-        return Err(Fault::Syntax("the cropping rectangle is empty"));
-    }
+    Fault::Syntax("the cropping rectangle is empty")
+        .when(left + right >= u64::from(width) || top + bottom >= u64::from(height))?;
     Ok(Crop {
         x: left as u32,
         y: top as u32,
@@ -331,13 +320,9 @@ impl Pps {
 
     fn parse_rest(r: &mut BitReader<'_>, id: u8) -> Result<Self, Fault> {
         let sps_id = r.ue_max(31, "seq_parameter_set_id")? as u8;
-        if r.flag() {
-            return Err(Fault::Unsupported(Feature::Cabac));
-        }
+        Fault::Unsupported(Feature::Cabac).when(r.flag())?;
         let pic_order_present = r.flag();
-        if r.ue() != 0 {
-            return Err(Fault::Unsupported(Feature::SliceGroups));
-        }
+        Fault::Unsupported(Feature::SliceGroups).when(r.ue() != 0)?;
         let num_ref_idx_active = 1 + r.ue_max(31, "num_ref_idx_l0_default_active_minus1")?;
         r.ue_max(31, "num_ref_idx_l1_default_active_minus1")?;
         let weighted_pred = r.flag();
@@ -351,12 +336,8 @@ impl Pps {
         let redundant_pic_cnt_present = r.flag();
         r.check()?;
         if r.more_data() {
-            if r.flag() {
-                return Err(Fault::Unsupported(Feature::Transform8x8));
-            }
-            if r.flag() {
-                return Err(Fault::Unsupported(Feature::ScalingMatrices));
-            }
+            Fault::Unsupported(Feature::Transform8x8).when(r.flag())?;
+            Fault::Unsupported(Feature::ScalingMatrices).when(r.flag())?;
             chroma_qp_offset[1] = r.se_in(-12..=12, "second_chroma_qp_index_offset")?;
             r.check()?;
         }

@@ -10,8 +10,7 @@
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
-#[cfg(debug_assertions)]
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A rectangle of elements: columns `x..x + w` of rows `y..y + h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +22,6 @@ pub(crate) struct Rect {
 }
 
 impl Rect {
-    #[cfg(debug_assertions)]
     fn overlaps(&self, other: &Rect) -> bool {
         self.x < other.x + other.w
             && other.x < self.x + self.w
@@ -32,20 +30,21 @@ impl Rect {
     }
 }
 
-/// The rectangles that are currently held; only debug builds keep the list.
+/// The rectangles that are currently held and whether for writing; only debug builds use the list.
 #[derive(Default)]
-struct Held {
-    #[cfg(debug_assertions)]
-    list: Mutex<Vec<(Rect, bool)>>,
-}
+struct Held(Mutex<Vec<(Rect, bool)>>);
 
 impl Held {
-    #[cfg(debug_assertions)]
+    fn list(&self) -> MutexGuard<'_, Vec<(Rect, bool)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline(always)]
     fn acquire(&self, rect: Rect, mutable: bool) {
-        let mut list = self
-            .list
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let mut list = self.list();
         let clash = list
             .iter()
             .find(|(other, other_mutable)| (mutable || *other_mutable) && other.overlaps(&rect))
@@ -57,24 +56,15 @@ impl Held {
         list.push((rect, mutable));
     }
 
-    #[cfg(debug_assertions)]
+    #[inline(always)]
     fn release(&self, rect: Rect, mutable: bool) {
-        let mut list = self
-            .list
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(index) = list.iter().position(|held| *held == (rect, mutable)) {
-            list.swap_remove(index);
+        if cfg!(debug_assertions) {
+            let mut list = self.list();
+            if let Some(index) = list.iter().position(|held| *held == (rect, mutable)) {
+                list.swap_remove(index);
+            }
         }
     }
-
-    #[cfg(not(debug_assertions))]
-    #[inline(always)]
-    fn acquire(&self, _: Rect, _: bool) {}
-
-    #[cfg(not(debug_assertions))]
-    #[inline(always)]
-    fn release(&self, _: Rect, _: bool) {}
 }
 
 /// Elements in rows of `stride`, shared by threads that read and write disjoint rectangles.
@@ -146,14 +136,7 @@ impl<T: Copy + Default> Shared<T> {
     /// If it is not inside of the plane; in debug builds also if it overlaps a rectangle held for writing.
     #[inline]
     pub(crate) fn read(&self, x: usize, y: usize, w: usize, h: usize) -> Read<'_, T> {
-        let rect = Rect { x, y, w, h };
-        let start = self.check(rect);
-        self.held.acquire(rect, false);
-        Read {
-            owner: self,
-            start,
-            rect,
-        }
+        self.hold(Rect { x, y, w, h })
     }
 
     /// Holds a rectangle for writing.
@@ -162,10 +145,14 @@ impl<T: Copy + Default> Shared<T> {
     /// If it is not inside of the plane; in debug builds also if it overlaps another held rectangle.
     #[inline]
     pub(crate) fn write(&self, x: usize, y: usize, w: usize, h: usize) -> Write<'_, T> {
-        let rect = Rect { x, y, w, h };
+        self.hold(Rect { x, y, w, h })
+    }
+
+    #[inline(always)]
+    fn hold<const MUTABLE: bool>(&self, rect: Rect) -> Guard<'_, T, MUTABLE> {
         let start = self.check(rect);
-        self.held.acquire(rect, true);
-        Write {
+        self.held.acquire(rect, MUTABLE);
+        Guard {
             owner: self,
             start,
             rect,
@@ -174,12 +161,19 @@ impl<T: Copy + Default> Shared<T> {
     }
 }
 
-/// A rectangle held for reading.
-pub(crate) struct Read<'a, T> {
+/// A rectangle held for reading, or if `MUTABLE` for writing.
+pub(crate) struct Guard<'a, T, const MUTABLE: bool> {
     owner: &'a Shared<T>,
     start: *mut T,
     rect: Rect,
+    exclusive: PhantomData<&'a mut T>,
 }
+
+/// A rectangle held for reading.
+pub(crate) type Read<'a, T> = Guard<'a, T, false>;
+
+/// A rectangle held for writing.
+pub(crate) type Write<'a, T> = Guard<'a, T, true>;
 
 impl<T> Read<'_, T> {
     /// Returns row `y` of the rectangle.
@@ -211,19 +205,11 @@ impl<T> Read<'_, T> {
     }
 }
 
-impl<T> Drop for Read<'_, T> {
+impl<T, const MUTABLE: bool> Drop for Guard<'_, T, MUTABLE> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.owner.held.release(self.rect, false);
+        self.owner.held.release(self.rect, MUTABLE);
     }
-}
-
-/// A rectangle held for writing.
-pub(crate) struct Write<'a, T> {
-    owner: &'a Shared<T>,
-    start: *mut T,
-    rect: Rect,
-    exclusive: PhantomData<&'a mut T>,
 }
 
 impl<T> Write<'_, T> {
@@ -297,13 +283,6 @@ impl<T> Part<'_, T> {
 #[inline(never)]
 fn outside() -> ! {
     panic!("outside of the rectangle");
-}
-
-impl<T> Drop for Write<'_, T> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.owner.held.release(self.rect, true);
-    }
 }
 
 #[cfg(test)]

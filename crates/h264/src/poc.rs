@@ -15,7 +15,7 @@ pub(crate) struct PocState {
 }
 
 /// The picture order counts of one frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Poc {
     top: i32,
     bottom: i32,
@@ -54,25 +54,19 @@ impl PocState {
                 Poc {
                     top,
                     bottom,
-                    msb: 0,
-                    lsb: 0,
                     frame_num_offset,
+                    ..Poc::default()
                 }
             }
             PocType::DecodingOrder => {
                 let frame_num_offset = self.frame_num_offset(sps, header);
                 let twice = 2 * (frame_num_offset + header.frame_num as i32);
-                let top = if header.nal_ref_idc == 0 {
-                    twice - 1
-                } else {
-                    twice
-                };
+                let top = twice - i32::from(header.nal_ref_idc == 0);
                 Poc {
                     top,
                     bottom: top,
-                    msb: 0,
-                    lsb: 0,
                     frame_num_offset,
+                    ..Poc::default()
                 }
             }
         }
@@ -98,7 +92,7 @@ impl PocState {
             bottom: top.wrapping_add(header.delta_poc_bottom),
             msb,
             lsb,
-            frame_num_offset: 0,
+            ..Poc::default()
         }
     }
 
@@ -149,10 +143,8 @@ fn expected_count(offsets: &[i32], frame_num_offset: i32, header: &SliceHeader) 
     if number == 0 {
         return 0;
     }
-    let (cycles, last) = (
-        (number - 1) / offsets.len() as i32,
-        (number - 1) as usize % offsets.len(),
-    );
+    let cycles = (number - 1) / offsets.len() as i32;
+    let last = (number - 1) as usize % offsets.len();
     let add = |sum: i32, &offset: &i32| sum.wrapping_add(offset);
     let cycle = offsets.iter().fold(0, add);
     offsets[..=last]

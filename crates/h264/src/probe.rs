@@ -6,28 +6,19 @@ use crate::job::Stage;
 ///
 /// Each stage function is generic over its probe, so that [`NoProbe`] costs nothing. Addresses are those of a fixed virtual layout (see
 /// [`locate`]), not of this process: a stream has the same addresses in every run.
+#[expect(unused_variables, reason = "the names of the parameters document them")]
 pub trait Probe {
     /// Called when the code of `stage` starts for macroblock `mb`.
-    fn code(&mut self, stage: Stage, mb: u32) {
-        let _ = (stage, mb);
-    }
+    fn code(&mut self, stage: Stage, mb: u32) {}
     /// Called when `stage` has nothing to do for macroblock `mb` (see [`Job::needs`](crate::Job::needs)).
-    fn skipped(&mut self, stage: Stage, mb: u32) {
-        let _ = (stage, mb);
-    }
+    fn skipped(&mut self, stage: Stage, mb: u32) {}
     /// Called when the running stage executes an operation on `units` units ([`Operation`] defines the unit). Each call is one entry into
     /// the operation's code.
-    fn operation(&mut self, operation: Operation, units: u32) {
-        let _ = (operation, units);
-    }
+    fn operation(&mut self, operation: Operation, units: u32) {}
     /// Called when `size` bytes are read at `address`.
-    fn read(&mut self, address: u64, size: u32) {
-        let _ = (address, size);
-    }
+    fn read(&mut self, address: u64, size: u32) {}
     /// Called when `size` bytes are written at `address`.
-    fn write(&mut self, address: u64, size: u32) {
-        let _ = (address, size);
-    }
+    fn write(&mut self, address: u64, size: u32) {}
 }
 
 /// The probe that observes nothing and costs nothing.
@@ -155,34 +146,26 @@ pub(crate) fn job_base(buffer: u32) -> u64 {
     JOBS + u64::from(buffer) * ROOM
 }
 
-/// The constant tables of reconstruction.
+/// The constant tables of reconstruction, as their offsets in the virtual layout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Table {
     /// Scaling factors by quantiser: 52 x 32 bytes.
-    Scale,
+    Scale = 0,
     /// Scaling factors of blocks whose DC coefficient is coded separately, by quantiser: 52 x 32 bytes.
-    ScaleApart,
+    ScaleApart = 0x680,
     /// Raster positions of luma blocks: 16 bytes.
-    Raster,
+    Raster = 0xd00,
     /// Alpha by index: 52 bytes.
-    Alpha,
+    Alpha = 0xd40,
     /// Beta by index: 52 bytes.
-    Beta,
+    Beta = 0xd80,
     /// tC0 by index: 35 x 3 bytes.
-    Tc0,
+    Tc0 = 0xdc0,
 }
 
 impl Table {
     /// Returns the virtual address of byte `offset` of the table. Each table begins a line of 64 bytes.
     pub(crate) fn address(self, offset: usize) -> u64 {
-        let base = match self {
-            Table::Scale => 0,
-            Table::ScaleApart => 0x680,
-            Table::Raster => 0xd00,
-            Table::Alpha => 0xd40,
-            Table::Beta => 0xd80,
-            Table::Tc0 => 0xdc0,
-        };
-        TABLES + base + offset as u64
+        TABLES + self as u64 + offset as u64
     }
 }

@@ -28,20 +28,17 @@ pub(crate) enum Modification {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mmco {
     /// 1: the short-term picture with this `difference_of_pic_nums_minus1` becomes unused.
-    ForgetShort { difference_minus1: u32 },
-    /// 2: the long-term picture becomes unused.
-    ForgetLong { long_term_pic_num: u32 },
-    /// 3: the short-term picture becomes a long-term one.
-    MakeLong {
-        difference_minus1: u32,
-        long_term_frame_idx: u32,
-    },
-    /// 4: long-term indices from this number on become unused.
-    LimitLong { max_plus1: u32 },
+    ForgetShort(u32),
+    /// 2: the long-term picture with this `long_term_pic_num` becomes unused.
+    ForgetLong(u32),
+    /// 3: the short-term picture with this `difference_of_pic_nums_minus1` becomes a long-term one with this `long_term_frame_idx`.
+    MakeLong(u32, u32),
+    /// 4: long-term indices from this number on (`max_long_term_frame_idx_plus1`) become unused.
+    LimitLong(u32),
     /// 5: all pictures become unused.
     ForgetAll,
-    /// 6: the current picture becomes a long-term one.
-    CurrentLong { long_term_frame_idx: u32 },
+    /// 6: the current picture becomes a long-term one with this `long_term_frame_idx`.
+    CurrentLong(u32),
 }
 
 /// `dec_ref_pic_marking`.
@@ -122,16 +119,11 @@ impl SliceHeader {
             2 => false,
             _ => return Err(Fault::Unsupported(Feature::SwitchingSlices)),
         };
-        if predicted && idr {
-            return Err(Fault::Syntax("a P slice in an IDR picture"));
-        }
-        if start.first_mb >= sps.mb_width * sps.mb_height {
-            return Err(Fault::Syntax("first_mb_in_slice is outside the picture"));
-        }
+        Fault::Syntax("a P slice in an IDR picture").when(predicted && idr)?;
+        Fault::Syntax("first_mb_in_slice is outside the picture")
+            .when(start.first_mb >= sps.mb_width * sps.mb_height)?;
         let frame_num = r.bits(sps.log2_max_frame_num);
-        if idr && frame_num != 0 {
-            return Err(Fault::Syntax("frame_num of an IDR picture is not 0"));
-        }
+        Fault::Syntax("frame_num of an IDR picture is not 0").when(idr && frame_num != 0)?;
         let idr_pic_id = if idr {
             r.ue_max(65_535, "idr_pic_id")?
         } else {
@@ -154,9 +146,8 @@ impl SliceHeader {
             Marking::SlidingWindow
         };
         let qp = pps.init_qp + r.se_in(-51..=51, "slice_qp_delta")?;
-        if !(0..=51).contains(&qp) {
-            return Err(Fault::Syntax("the quantiser of the slice is out of range"));
-        }
+        Fault::Syntax("the quantiser of the slice is out of range")
+            .when(!(0..=51).contains(&qp))?;
         let (deblocking, alpha_offset, beta_offset) = parse_deblocking(r, pps)?;
         r.check()?;
         Ok(SliceHeader {
@@ -221,9 +212,7 @@ fn parse_references(
         pps.num_ref_idx_active
     };
     // 7.4.3 allows 32 for fields only.
-    if count > 16 {
-        return Err(Fault::Syntax("num_ref_idx_l0_active_minus1 is too large"));
-    }
+    Fault::Syntax("num_ref_idx_l0_active_minus1 is too large").when(count > 16)?;
     let modifications = if r.flag() {
         parse_modifications(r)?
     } else {
@@ -278,9 +267,7 @@ fn push<A: smallvec::Array>(
     too_many: &'static str,
 ) -> Result<(), Fault> {
     r.check()?;
-    if list.len() == list.inline_size() {
-        return Err(Fault::Syntax(too_many));
-    }
+    Fault::Syntax(too_many).when(list.len() == list.inline_size())?;
     list.push(element);
     Ok(())
 }
@@ -330,21 +317,12 @@ fn parse_marking(r: &mut BitReader<'_>, idr: bool) -> Result<Marking, Fault> {
     loop {
         let operation = match r.ue_max(6, "memory_management_control_operation")? {
             0 => return Ok(Marking::Adaptive(list)),
-            1 => Mmco::ForgetShort {
-                difference_minus1: r.ue(),
-            },
-            2 => Mmco::ForgetLong {
-                long_term_pic_num: r.ue(),
-            },
-            3 => Mmco::MakeLong {
-                difference_minus1: r.ue(),
-                long_term_frame_idx: r.ue(),
-            },
-            4 => Mmco::LimitLong { max_plus1: r.ue() },
+            1 => Mmco::ForgetShort(r.ue()),
+            2 => Mmco::ForgetLong(r.ue()),
+            3 => Mmco::MakeLong(r.ue(), r.ue()),
+            4 => Mmco::LimitLong(r.ue()),
             5 => Mmco::ForgetAll,
-            _ => Mmco::CurrentLong {
-                long_term_frame_idx: r.ue(),
-            },
+            _ => Mmco::CurrentLong(r.ue()),
         };
         push(
             r,
@@ -414,14 +392,9 @@ pub(crate) mod tests {
             [Modification::Subtract(2), Modification::LongTerm(0)]
         );
         let operations = smallvec![
-            Mmco::ForgetShort {
-                difference_minus1: 0,
-            },
-            Mmco::LimitLong { max_plus1: 2 },
-            Mmco::MakeLong {
-                difference_minus1: 1,
-                long_term_frame_idx: 0,
-            },
+            Mmco::ForgetShort(0),
+            Mmco::LimitLong(2),
+            Mmco::MakeLong(1, 0),
         ];
         assert_eq!(header.marking, Marking::Adaptive(operations));
         assert_eq!(

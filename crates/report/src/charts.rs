@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::colours::{self, hex};
-use crate::columns::{engine, thousands};
+use crate::colours::{self, Rgb, hex};
+use crate::columns::{CHOICES, differs, engine, thousands};
 use crate::headline::{comparable_sets, workers_of};
 use crate::parts::{Accesses, CacheUse, Reuse, Stalls};
 use crate::schema::{Engine, Report, RunResult, SEQUENTIAL, TODAY};
@@ -102,15 +102,8 @@ pub(crate) struct Series {
 }
 
 /// The colours of [`Stalls::NAMES`]: warm for waiting for memory, and the warmer, the farther the memory.
-const STALL_COLOURS: [[u8; 3]; 8] = [
-    [0x00, 0x72, 0xb2],
-    [0xf0, 0xe4, 0x42],
-    [0xe6, 0x9f, 0x00],
-    [0xd5, 0x5e, 0x00],
-    [0x88, 0x22, 0x55],
-    [0xcc, 0x79, 0xa7],
-    [0x00, 0x9e, 0x73],
-    [0xb4, 0xba, 0xc2],
+const STALL_COLOURS: [Rgb; 8] = [
+    0x0072b2, 0xf0e442, 0xe69f00, 0xd55e00, 0x882255, 0xcc79a7, 0x009e73, 0xb4bac2,
 ];
 
 /// A colour that the page defines, once for light and once for dark.
@@ -119,13 +112,13 @@ const BAR: &str = "bar";
 /// Returns all sections for which the report has data.
 pub(crate) fn sections(report: &Report) -> Vec<Section> {
     let sets = comparable_sets(report);
-    let label = Labels::of(&sets);
+    let label = labels(&sets);
     let charts = |of: &dyn Fn(&[&RunResult], &str) -> Vec<Chart>| -> Vec<Chart> {
         let each = sets.iter().enumerate();
-        each.flat_map(|(index, set)| of(set, &label.0[index]))
+        each.flat_map(|(index, set)| of(set, &label[index]))
             .collect()
     };
-    let stages = Stages::of(report);
+    let stages = stages(report);
     let all = [
         Section {
             title: "Speed",
@@ -177,76 +170,55 @@ pub(crate) fn sections(report: &Report) -> Vec<Section> {
         .collect()
 }
 
-/// What distinguishes the sets of comparable runs from each other.
-struct Labels(Vec<String>);
-
-impl Labels {
-    fn of(sets: &[Vec<&RunResult>]) -> Labels {
-        let what = |set: &[&RunResult]| (set[0].workload.clone(), set[0].input.clone());
-        let several = sets.iter().any(|set| {
-            let same_engine = sets.iter().filter(|other| other[0].engine == set[0].engine);
-            same_engine
-                .into_iter()
-                .any(|other| what(other) != what(set))
-        });
-        let label = |set: &Vec<&RunResult>| {
-            let run = set
-                .iter()
-                .find(|run| run.policy != SEQUENTIAL)
-                .unwrap_or(&set[0]);
-            let mut words = vec![engine(run.engine).to_owned()];
-            let input = format!("{} {}", run.workload, run.input);
-            let further = [run.machine.as_str(), if several { &input } else { "" }];
-            words.extend(
-                further
-                    .into_iter()
-                    .filter(|word| !word.is_empty())
-                    .map(str::to_owned),
-            );
-            words.push(workers_of(run));
-            words.join(", ")
+/// Returns what distinguishes each set of comparable runs from the others.
+fn labels(sets: &[Vec<&RunResult>]) -> Vec<String> {
+    let what = |set: &[&RunResult]| (set[0].workload.clone(), set[0].input.clone());
+    let several = sets.iter().any(|set| {
+        let mut same_engine = sets.iter().filter(|other| other[0].engine == set[0].engine);
+        same_engine.any(|other| what(other) != what(set))
+    });
+    let label = |set: &Vec<&RunResult>| {
+        let parallel = set.iter().find(|run| run.policy != SEQUENTIAL);
+        let run = parallel.unwrap_or(&set[0]);
+        let input = match several {
+            true => format!("{} {}", run.workload, run.input),
+            false => String::new(),
         };
-        Labels(sets.iter().map(label).collect())
-    }
+        let mut words = vec![engine(run.engine), &run.machine, &input];
+        let workers = workers_of(run);
+        words.push(&workers);
+        words.retain(|word| !word.is_empty());
+        words.join(", ")
+    };
+    sets.iter().map(label).collect()
 }
 
-/// Stages in the order in which the Gantt charts assign colours to them.
-struct Stages<'a>(Vec<&'a str>);
-
-impl<'a> Stages<'a> {
-    fn of(report: &'a Report) -> Stages<'a> {
-        let mut names: Vec<&str> = Vec::new();
-        let drawn = report.timelines.iter().flat_map(|timeline| &timeline.names);
-        let caches = report.runs.iter().flat_map(|run| &run.caches);
-        let counted = caches.flat_map(|cache| cache.by_name.iter().map(|part| &part.name));
-        for name in drawn.chain(counted) {
-            if !names.contains(&name.as_str()) {
-                names.push(name);
-            }
+/// Returns the different ones of `items` in order of appearance.
+pub(crate) fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut all = Vec::new();
+    for item in items {
+        if !all.contains(&item) {
+            all.push(item);
         }
-        Stages(names)
     }
+    all
+}
+
+/// Returns the stages in the order in which the Gantt charts assign colours to them.
+fn stages(report: &Report) -> Vec<&str> {
+    let drawn = report.timelines.iter().flat_map(|timeline| &timeline.names);
+    let caches = report.runs.iter().flat_map(|run| &run.caches);
+    let counted = caches.flat_map(|cache| cache.by_name.iter().map(|part| &part.name));
+    distinct(drawn.chain(counted).map(String::as_str))
 }
 
 /// Returns the name of a row: the policy, and the groups and the cut if rows of the set differ in them.
 fn row_label(run: &RunResult, set: &[&RunResult]) -> String {
-    let mut label = run.policy.clone();
-    for of in [
-        |run: &RunResult| run.groups.clone(),
-        |run: &RunResult| run.tasks_mode.clone(),
-    ] {
-        let mut known = set
-            .iter()
-            .map(|run| of(run))
-            .filter(|text| !text.is_empty());
-        let differ = known
-            .next()
-            .is_some_and(|first| known.any(|other| other != first));
-        if differ && !of(run).is_empty() {
-            label = format!("{label}, {}", of(run));
-        }
-    }
-    label
+    let differing = CHOICES.into_iter().filter(|&read| differs(set, read));
+    let choices = differing.filter_map(|read| read(run));
+    choices.fold(run.policy.clone(), |label, choice| {
+        format!("{label}, {}", choice.text)
+    })
 }
 
 fn speed(set: &[&RunResult], label: &str) -> Option<Chart> {
@@ -274,13 +246,12 @@ fn speed(set: &[&RunResult], label: &str) -> Option<Chart> {
             })
         })
         .collect();
-    let better = |a: &&mut Row, b: &&mut Row| {
-        let order = a.values[0]
-            .unwrap_or(0.0)
-            .total_cmp(&b.values[0].unwrap_or(0.0));
-        if longer { order } else { order.reverse() }
-    };
-    rows.iter_mut().max_by(better)?.best = true;
+    let sign = if longer { 1.0 } else { -1.0 };
+    let goodness = |row: &Row| sign * row.values[0].unwrap_or(0.0);
+    let best = rows
+        .iter_mut()
+        .max_by(|a, b| goodness(a).total_cmp(&goodness(b)));
+    best?.best = true;
     (rows.len() > 1).then(|| Chart {
         title: format!("{label}: {axis}"),
         axis,
@@ -302,24 +273,22 @@ fn part(label: &str, colour: String) -> Part {
 }
 
 /// Returns the ratios to fcfs of several machines side by side; `None` unless there are native and simulated runs.
-fn beside(sets: &[Vec<&RunResult>], labels: &Labels) -> Option<Chart> {
+fn beside(sets: &[Vec<&RunResult>], labels: &[String]) -> Option<Chart> {
     let rated: Vec<(&Vec<&RunResult>, &String)> = sets
         .iter()
-        .zip(&labels.0)
+        .zip(labels)
         .filter(|(set, _)| set.iter().filter(|run| run.ratio_to_fcfs.is_some()).count() > 1)
         .collect();
     let has = |engine| rated.iter().any(|(set, _)| set[0].engine == engine);
     if !has(Engine::Native) || !has(Engine::Simulated) {
         return None;
     }
-    let mut policies: Vec<&str> = Vec::new();
-    for run in rated.iter().flat_map(|(set, _)| set.iter()) {
-        let policy = run.policy.as_str();
-        if !matches!(policy, SEQUENTIAL | TODAY) && !policies.contains(&policy) {
-            policies.push(policy);
-        }
-    }
-    let rows = policies.iter().map(|&policy| Row {
+    let runs = rated.iter().flat_map(|(set, _)| set.iter());
+    let policies = distinct(runs.map(|run| run.policy.as_str()));
+    let compared = policies
+        .into_iter()
+        .filter(|policy| !matches!(*policy, SEQUENTIAL | TODAY));
+    let rows = compared.map(|policy| Row {
         label: policy.to_owned(),
         values: rated
             .iter()
@@ -496,46 +465,36 @@ fn size(bytes: u64) -> String {
 }
 
 /// Returns one chart for each level and kind of cache.
-fn misses(set: &[&RunResult], label: &str, stages: &Stages<'_>) -> Vec<Chart> {
+fn misses(set: &[&RunResult], label: &str, stages: &[&str]) -> Vec<Chart> {
     let mut caches: Vec<&CacheUse> = Vec::new();
     for cache in set.iter().flat_map(|run| &run.caches) {
         if !caches.iter().any(|known| known.cache == cache.cache) {
             caches.push(cache);
         }
     }
-    let charts = caches
-        .into_iter()
-        .map(|cache| misses_of(set, label, stages, cache));
-    charts.collect()
+    let chart = |cache| misses_of(set, label, stages, cache);
+    caches.into_iter().map(chart).collect()
 }
 
-fn misses_of(set: &[&RunResult], label: &str, stages: &Stages<'_>, shown: &CacheUse) -> Chart {
-    let of = |run: &'_ RunResult| -> Option<CacheUse> {
-        let cache = run.caches.iter().find(|cache| cache.cache == shown.cache);
-        cache.cloned()
+fn misses_of<'a>(set: &[&'a RunResult], label: &str, stages: &[&str], shown: &CacheUse) -> Chart {
+    let of = |run: &&'a RunResult| {
+        let cache = run.caches.iter().find(|cache| cache.cache == shown.cache)?;
+        Some((*run, cache))
     };
-    let known: Vec<(&RunResult, CacheUse)> = set
-        .iter()
-        .filter_map(|run| Some((*run, of(run)?)))
-        .collect();
-    let by_name = |cache: &CacheUse, name: &str| {
-        let parts = cache.by_name.iter();
-        parts
-            .filter(|part| part.name == name)
-            .map(|part| part.misses)
-            .sum::<u64>()
+    let known: Vec<(&RunResult, &CacheUse)> = set.iter().filter_map(of).collect();
+    let by_name = |cache: &CacheUse, name: &str| -> u64 {
+        let parts = cache.by_name.iter().filter(|part| part.name == name);
+        parts.map(|part| part.misses).sum()
     };
     let used: Vec<(usize, &str)> = stages
-        .0
         .iter()
         .copied()
         .enumerate()
         .filter(|(_, name)| known.iter().any(|(_, cache)| by_name(cache, name) > 0))
         .collect();
-    let split = known
-        .iter()
-        .all(|(_, cache)| !cache.by_name.is_empty() || cache.misses == 0);
-    let parts = match split && !used.is_empty() {
+    let counted = |(_, cache): &(_, &CacheUse)| !cache.by_name.is_empty() || cache.misses == 0;
+    let split = !used.is_empty() && known.iter().all(counted);
+    let parts = match split {
         true => used
             .iter()
             .map(|&(index, name)| part(name, hex(colours::kind(index))))
@@ -544,7 +503,7 @@ fn misses_of(set: &[&RunResult], label: &str, stages: &Stages<'_>, shown: &Cache
     };
     let rows = known.iter().map(|(run, cache)| Row {
         label: row_label(run, set),
-        values: match split && !used.is_empty() {
+        values: match split {
             true => used
                 .iter()
                 .map(|(_, name)| Some(by_name(cache, name) as f64))
@@ -576,15 +535,9 @@ fn misses_of(set: &[&RunResult], label: &str, stages: &Stages<'_>, shown: &Cache
 
 /// Returns `part` as a percentage of `whole`, with enough digits that small parts are not 0.
 fn share(part: u64, whole: u64) -> String {
-    match whole {
-        0 => String::new(),
-        whole => {
-            let percent = 100.0 * part as f64 / whole as f64;
-            match percent < 1.0 {
-                true => format!("{percent:.2}%"),
-                false => format!("{percent:.1}%"),
-            }
-        }
+    match 100.0 * part as f64 / whole as f64 {
+        percent if percent < 1.0 => format!("{percent:.2}%"),
+        percent => format!("{percent:.1}%"),
     }
 }
 
@@ -623,13 +576,14 @@ fn reuse_of(set: &[&RunResult], label: &str, accesses: Accesses) -> Option<Chart
             values: shares(reuse, buckets),
             more: beyond(reuse, buckets, line),
         });
-    let (letter, what) = match accesses {
-        Accesses::Instruction => ('i', "instruction fetches"),
-        Accesses::Data => ('d', "reads and writes"),
+    // The letter of the other kind of first-level cache.
+    let (other, what) = match accesses {
+        Accesses::Instruction => ('d', "instruction fetches"),
+        Accesses::Data => ('i', "reads and writes"),
     };
     // Marks are sizes of the core's own caches; the content of a shared one depends on other cores, too.
     let marks = run.caches.iter().filter_map(|cache| {
-        let own = cache.cache.starts_with("l1") && !cache.cache.ends_with(other(letter));
+        let own = cache.cache.starts_with("l1") && !cache.cache.ends_with(other);
         let bytes = cache.bytes.filter(|_| own)?;
         let bucket = (0..buckets).rfind(|&bucket| reach(line, bucket) <= bytes)?;
         Some((bucket, cache_name(cache)))
@@ -649,11 +603,6 @@ fn reuse_of(set: &[&RunResult], label: &str, accesses: Accesses) -> Option<Chart
             marks: marks.collect(),
         }),
     })
-}
-
-/// Returns the letter of the other kind of first-level cache.
-fn other(letter: char) -> char {
-    if letter == 'i' { 'd' } else { 'i' }
 }
 
 /// Returns the size in bytes of the smallest cache (a power of two of lines) in which a touch of this bucket hits.

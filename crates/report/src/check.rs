@@ -4,7 +4,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::parts::{CacheUse, NameUse, Reuse};
-use crate::schema::{Events, Report, RunResult, SCHEMA, Timeline};
+use crate::schema::{Event, Events, OriginCounts, Report, RunResult, SCHEMA, Seconds, Timeline};
 
 /// The greatest time in a timeline: the greatest integer that a page's script can hold exactly.
 const TIME_MAX: u64 = 1 << 53;
@@ -100,13 +100,23 @@ pub fn validate(report: &Report) -> Result<(), ReportError> {
     Ok(())
 }
 
+/// Fails with `what` if `wrong`.
+fn refuse(wrong: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if wrong { Err(what()) } else { Ok(()) }
+}
+
+fn check_number(key: &str, value: f64) -> Result<(), String> {
+    let good = value.is_finite() && value >= 0.0;
+    refuse(!good, || {
+        format!("`{key}` is {value}, not a number of 0 or more")
+    })
+}
+
 fn check_run(run: &RunResult) -> Result<(), String> {
-    if run.policy.is_empty() {
-        return Err("the policy has no name".to_owned());
-    }
-    if run.workers == 0 {
-        return Err("`workers` is 0".to_owned());
-    }
+    refuse(run.policy.is_empty(), || {
+        "the policy has no name".to_owned()
+    })?;
+    refuse(run.workers == 0, || "`workers` is 0".to_owned())?;
     let numbers = [
         ("seconds.min", run.seconds.map(|seconds| seconds.min)),
         ("seconds.median", run.seconds.map(|seconds| seconds.median)),
@@ -121,27 +131,22 @@ fn check_run(run: &RunResult) -> Result<(), String> {
         ("bound_ratio", run.bound_ratio),
     ];
     for (key, value) in numbers {
-        if let Some(value) = value
-            && !(value.is_finite() && value >= 0.0)
-        {
-            return Err(format!("`{key}` is {value}, not a number of 0 or more"));
-        }
+        check_number(key, value.unwrap_or(0.0))?;
     }
-    if let Some(seconds) = run.seconds
-        && (seconds.min > seconds.median || seconds.repeats == 0)
+    if let Some(Seconds {
+        min,
+        median,
+        repeats,
+    }) = run.seconds
     {
-        return Err(format!(
-            "`seconds` has minimum {}, median {} and {} repeats",
-            seconds.min, seconds.median, seconds.repeats
-        ));
+        refuse(min > median || repeats == 0, || {
+            format!("`seconds` has minimum {min}, median {median} and {repeats} repeats")
+        })?;
     }
-    if let (Some(steals), Some(origins)) = (run.steals, run.origins)
-        && steals != origins.stolen
-    {
-        return Err(format!(
-            "`steals` is {steals}, but `origins.stolen` is {}",
-            origins.stolen
-        ));
+    if let (Some(steals), Some(OriginCounts { stolen, .. })) = (run.steals, run.origins) {
+        refuse(steals != stolen, || {
+            format!("`steals` is {steals}, but `origins.stolen` is {stolen}")
+        })?;
     }
     check_limits(run)?;
     check_stalls(run)?;
@@ -158,122 +163,105 @@ fn check_limits(run: &RunResult) -> Result<(), String> {
         ("limits.critical_path", limits.critical_path),
         ("limits.channels", limits.channels.unwrap_or(0.0)),
     ] {
-        if !(value.is_finite() && value >= 0.0) {
-            return Err(format!("`{key}` is {value}, not a number of 0 or more"));
-        }
+        check_number(key, value)?;
         // The simulator rounds a bound to whole cycles.
-        if run.bound.is_none_or(|bound| bound + 1.0 < value) {
-            return Err(format!("`{key}` is {value}, above `bound`"));
-        }
+        let above = run.bound.is_none_or(|bound| bound + 1.0 < value);
+        refuse(above, || format!("`{key}` is {value}, above `bound`"))?;
     }
     Ok(())
 }
 
 fn check_stalls(run: &RunResult) -> Result<(), String> {
-    if !run.stalls.is_empty() && run.stalls.len() != usize::from(run.workers) {
-        return Err(format!(
-            "`stalls` is of {} workers, `workers` is {}",
-            run.stalls.len(),
-            run.workers
-        ));
-    }
+    let (known, workers) = (run.stalls.len(), run.workers);
+    refuse(known > 0 && known != usize::from(workers), || {
+        format!("`stalls` is of {known} workers, `workers` is {workers}")
+    })?;
     for (worker, stalls) in run.stalls.iter().enumerate() {
         let total = stalls.total();
-        if total.is_none() || run.cycles.is_some() && total != run.cycles {
+        let wrong = total.is_none() || run.cycles.is_some() && total != run.cycles;
+        refuse(wrong, || {
             let total = total.map_or("too large a sum".to_owned(), |total| total.to_string());
-            return Err(format!(
-                "the parts of `stalls` of worker {worker} make {total} and not the makespan"
-            ));
-        }
+            format!("the parts of `stalls` of worker {worker} make {total} and not the makespan")
+        })?;
     }
     Ok(())
 }
 
 fn check_cache(cache: &CacheUse) -> Result<(), String> {
-    let name = &cache.cache;
-    if cache.misses > cache.accesses || cache.unavoidable.is_some_and(|some| some > cache.misses) {
-        return Err(format!(
-            "cache `{name}` has {} accesses, {} misses and {} unavoidable ones",
-            cache.accesses,
-            cache.misses,
-            cache.unavoidable.unwrap_or(0)
-        ));
-    }
-    if cache.by_name.is_empty() {
-        return Ok(());
-    }
+    let CacheUse {
+        cache: name,
+        accesses,
+        misses,
+        ..
+    } = cache;
+    let unavoidable = cache.unavoidable.unwrap_or(0);
+    refuse(misses > accesses || unavoidable > *misses, || {
+        format!(
+            "cache `{name}` has {accesses} accesses, {misses} misses and {unavoidable} unavoidable ones"
+        )
+    })?;
     let sum = |of: fn(&NameUse) -> u64| {
         let mut counts = cache.by_name.iter().map(of);
         counts.try_fold(0_u64, |sum, one| sum.checked_add(one))
     };
-    if sum(|part| part.accesses) != Some(cache.accesses)
-        || sum(|part| part.misses) != Some(cache.misses)
-    {
-        return Err(format!(
-            "the names of cache `{name}` do not sum to its accesses and misses"
-        ));
-    }
-    Ok(())
+    let sums = [sum(|part| part.accesses), sum(|part| part.misses)];
+    let wrong = !cache.by_name.is_empty() && sums != [Some(*accesses), Some(*misses)];
+    refuse(wrong, || {
+        format!("the names of cache `{name}` do not sum to its accesses and misses")
+    })
 }
 
 fn check_reuse(reuse: &Reuse) -> Result<(), String> {
     let mut counts = reuse.buckets.iter().chain([&reuse.first]);
     let sum = counts.try_fold(0_u64, |sum, one| sum.checked_add(*one));
-    if reuse.buckets.len() > 65 || sum != Some(reuse.touches) {
-        return Err(format!(
-            "the {} buckets and the first touches of `reuse` do not sum to its {} touches",
-            reuse.buckets.len(),
-            reuse.touches
-        ));
-    }
-    let share = reuse.sampled > 0.0 && reuse.sampled <= 1.0;
-    if !(reuse.line.is_power_of_two() && share) {
-        return Err(format!(
-            "`reuse` has lines of {} bytes, sampled at {}",
-            reuse.line, reuse.sampled
-        ));
-    }
-    Ok(())
+    let Reuse {
+        line,
+        touches,
+        sampled,
+        ..
+    } = reuse;
+    let buckets = reuse.buckets.len();
+    refuse(buckets > 65 || sum != Some(*touches), || {
+        format!(
+            "the {buckets} buckets and the first touches of `reuse` do not sum to its {touches} touches"
+        )
+    })?;
+    let share = *sampled > 0.0 && *sampled <= 1.0;
+    refuse(!(line.is_power_of_two() && share), || {
+        format!("`reuse` has lines of {line} bytes, sampled at {sampled}")
+    })
 }
 
 fn check_timeline(timeline: &Timeline) -> Result<(), String> {
     check_columns(&timeline.events)?;
-    if timeline.workers == 0 {
-        return Err("`workers` is 0".to_owned());
-    }
+    let (workers, names) = (timeline.workers, timeline.names.len());
+    refuse(workers == 0, || "`workers` is 0".to_owned())?;
     for (index, event) in timeline.events.iter().enumerate() {
-        if event.worker >= timeline.workers {
-            return Err(format!(
-                "event {index} ran on worker {} of {}",
-                event.worker, timeline.workers
-            ));
-        }
-        if event.start > event.end {
-            return Err(format!(
-                "event {index} starts at {} and ends at {}",
-                event.start, event.end
-            ));
-        }
-        if event.end > TIME_MAX {
-            return Err(format!(
-                "event {index} ends at {}, later than 2^53; count time from the timeline's beginning",
-                event.end
-            ));
-        }
-        if event.name as usize >= timeline.names.len() {
-            return Err(format!(
-                "event {index} has name {} of {}",
-                event.name,
-                timeline.names.len()
-            ));
-        }
-        if let crate::Origin::Stolen(victim) = event.origin
-            && victim >= timeline.workers
-        {
-            return Err(format!(
-                "event {index} was stolen from worker {victim} of {}",
-                timeline.workers
-            ));
+        let Event {
+            worker,
+            name,
+            start,
+            end,
+            ..
+        } = event;
+        refuse(worker >= workers, || {
+            format!("event {index} ran on worker {worker} of {workers}")
+        })?;
+        refuse(start > end, || {
+            format!("event {index} starts at {start} and ends at {end}")
+        })?;
+        refuse(end > TIME_MAX, || {
+            format!(
+                "event {index} ends at {end}, later than 2^53; count time from the timeline's beginning"
+            )
+        })?;
+        refuse(name as usize >= names, || {
+            format!("event {index} has name {name} of {names}")
+        })?;
+        if let crate::Origin::Stolen(victim) = event.origin {
+            refuse(victim >= workers, || {
+                format!("event {index} was stolen from worker {victim} of {workers}")
+            })?;
         }
     }
     Ok(())
@@ -283,11 +271,9 @@ fn check_columns(events: &Events) -> Result<(), String> {
     let columns = events.column_lengths();
     let (first, length) = columns[0];
     for (name, other) in columns {
-        if other != length {
-            return Err(format!(
-                "column `{first}` has {length} events, column `{name}` has {other}"
-            ));
-        }
+        refuse(other != length, || {
+            format!("column `{first}` has {length} events, column `{name}` has {other}")
+        })?;
     }
     Ok(())
 }

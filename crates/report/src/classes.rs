@@ -47,7 +47,7 @@ pub(crate) struct Class {
 
 /// The classes of several timelines in one mode, by number or by first occurrence.
 pub(crate) struct Classes {
-    by: ColourBy,
+    pub(crate) by: ColourBy,
     pub(crate) list: Vec<Class>,
     /// By group number or origin code, the index in `list`.
     numbers: HashMap<u32, usize>,

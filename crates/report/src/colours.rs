@@ -5,41 +5,29 @@
 //! steps (the anchors of viridis), with every second group lightened so that neighbours differ. Group 0, the exception group, is grey. All
 //! colours are visible on white and on near-black.
 
-/// A colour: red, green, blue.
-pub(crate) type Rgb = [u8; 3];
+/// A colour: 0xrrggbb.
+pub(crate) type Rgb = u32;
 
 /// The exception group, and everything without a class.
-pub(crate) const GREY: Rgb = [0x8c, 0x8c, 0x8c];
+pub(crate) const GREY: Rgb = 0x8c8c8c;
 
 /// The palette of Okabe and Ito without black, and the wine of Tol's palette, so that eight stages have eight colours.
 const KINDS: [Rgb; 8] = [
-    [0x00, 0x72, 0xb2],
-    [0xe6, 0x9f, 0x00],
-    [0x00, 0x9e, 0x73],
-    [0xcc, 0x79, 0xa7],
-    [0x56, 0xb4, 0xe9],
-    [0xd5, 0x5e, 0x00],
-    [0xf0, 0xe4, 0x42],
-    [0x88, 0x22, 0x55],
+    0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xf0e442, 0x882255,
 ];
 
 /// The anchors of viridis without its darkest tenth, which would be invisible on a dark page.
 const SCALE: [Rgb; 7] = [
-    [0x48, 0x28, 0x78],
-    [0x3e, 0x49, 0x89],
-    [0x31, 0x68, 0x8e],
-    [0x26, 0x82, 0x8e],
-    [0x1f, 0x9e, 0x89],
-    [0x6d, 0xcd, 0x59],
-    [0xfd, 0xe7, 0x25],
+    0x482878, 0x3e4989, 0x31688e, 0x26828e, 0x1f9e89, 0x6dcd59, 0xfde725,
 ];
 
 fn mix(a: Rgb, b: Rgb, share_of_b: f64) -> Rgb {
-    std::array::from_fn(|i| {
+    let (a, b) = (a.to_be_bytes(), b.to_be_bytes());
+    Rgb::from_be_bytes(std::array::from_fn(|i| {
         let value = f64::from(a[i]) * (1.0 - share_of_b) + f64::from(b[i]) * share_of_b;
         // The value is between two u8s.
         value.round() as u8
-    })
+    }))
 }
 
 /// Returns the colour of the category with this index: the palette, then the palette lightened, then darkened, then from the start.
@@ -47,8 +35,8 @@ pub(crate) fn kind(index: usize) -> Rgb {
     let base = KINDS[index % KINDS.len()];
     match (index / KINDS.len()) % 3 {
         0 => base,
-        1 => mix(base, [0xff; 3], 0.45),
-        _ => mix(base, [0; 3], 0.35),
+        1 => mix(base, 0xffffff, 0.45),
+        _ => mix(base, 0, 0.35),
     }
 }
 
@@ -70,7 +58,7 @@ pub(crate) fn t_group(t: u32, t_max: u32) -> Rgb {
         (position - below as f64).min(1.0),
     );
     if t.is_multiple_of(2) {
-        mix(colour, [0xff; 3], 0.3)
+        mix(colour, 0xffffff, 0.3)
     } else {
         colour
     }
@@ -88,8 +76,8 @@ pub(crate) fn origin(code: u32) -> Rgb {
 }
 
 /// Returns a colour as `#rrggbb`.
-pub(crate) fn hex([r, g, b]: Rgb) -> String {
-    format!("#{r:02x}{g:02x}{b:02x}")
+pub(crate) fn hex(colour: Rgb) -> String {
+    format!("#{colour:06x}")
 }
 
 #[cfg(test)]
@@ -97,7 +85,8 @@ mod tests {
     use super::*;
 
     fn distance(a: Rgb, b: Rgb) -> u32 {
-        (0..3).map(|i| u32::from(a[i].abs_diff(b[i])).pow(2)).sum()
+        let (a, b) = (a.to_be_bytes(), b.to_be_bytes());
+        (0..4).map(|i| u32::from(a[i].abs_diff(b[i])).pow(2)).sum()
     }
 
     #[test]

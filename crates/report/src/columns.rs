@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::charts::distinct;
 use crate::headline::{comparable_sets, workers_of};
 use crate::schema::{Engine, Report, RunResult};
 
@@ -45,7 +46,7 @@ impl Column {
     }
 }
 
-type Read = fn(&RunResult) -> Option<Cell>;
+pub(crate) type Read = fn(&RunResult) -> Option<Cell>;
 
 fn text(text: &str) -> Option<Cell> {
     (!text.is_empty()).then(|| Cell {
@@ -117,6 +118,9 @@ const MEASURED: [(&str, &str, Read); 15] = [
     ),
 ];
 
+/// The groups and the cut of a run, which belong to the choice of the policy.
+pub(crate) const CHOICES: [Read; 2] = [|run| text(&run.groups), |run| text(&run.tasks_mode)];
+
 /// Properties that describe a run instead of measuring it: a column if runs differ in them, else a word above the table.
 const SETTINGS: [(&str, Read); 7] = [
     ("engine", |run| text(engine(run.engine))),
@@ -124,8 +128,8 @@ const SETTINGS: [(&str, Read); 7] = [
     ("workload", |run| text(&run.workload)),
     ("input", |run| text(&run.input)),
     ("workers", |run| count(Some(u64::from(run.workers)))),
-    ("groups", |run| text(&run.groups)),
-    ("tasks as", |run| text(&run.tasks_mode)),
+    ("groups", CHOICES[0]),
+    ("tasks as", CHOICES[1]),
 ];
 
 pub(crate) fn engine(engine: Engine) -> &'static str {
@@ -136,7 +140,7 @@ pub(crate) fn engine(engine: Engine) -> &'static str {
 }
 
 /// Returns whether the runs that have this setting differ in it.
-fn differs(runs: &[&RunResult], read: Read) -> bool {
+pub(crate) fn differs(runs: &[&RunResult], read: Read) -> bool {
     let mut values = runs.iter().filter_map(|run| Some(read(run)?.text));
     values
         .next()
@@ -190,12 +194,8 @@ pub(crate) fn columns(runs: &[&RunResult]) -> Vec<Column> {
 
 /// Returns the misses of each level and kind of cache.
 fn cache_columns(runs: &[&RunResult]) -> Vec<Column> {
-    let mut names: Vec<&str> = Vec::new();
-    for cache in runs.iter().flat_map(|run| &run.caches) {
-        if !names.contains(&cache.cache.as_str()) {
-            names.push(&cache.cache);
-        }
-    }
+    let caches = runs.iter().flat_map(|run| &run.caches);
+    let names = distinct(caches.map(|cache| cache.cache.as_str()));
     let misses = |run: &RunResult, name: &str| {
         let cache = run.caches.iter().find(|cache| cache.cache == name)?;
         count(Some(cache.misses))

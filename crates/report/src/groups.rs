@@ -29,50 +29,38 @@ const TOO_SHORT: f64 = 0.05;
 pub(crate) fn verdicts(set: &[&RunResult]) -> Vec<String> {
     let grouped =
         |run: &&&RunResult| run.honours_groups && !matches!(run.groups.as_str(), "" | "none");
-    let pairs = set
-        .iter()
-        .filter(grouped)
-        .filter_map(|run| Some((*run, Reference::of(run, set)?)));
+    let compared = set.iter().filter(grouped).filter_map(|run| {
+        let (baseline, several) = reference(run, set)?;
+        Some((*run, baseline, several))
+    });
     let (once, several): (Vec<_>, Vec<_>) =
-        pairs.partition(|(run, reference)| timed_once(run) || timed_once(reference.run));
+        compared.partition(|(run, baseline, _)| timed_once(run) || timed_once(baseline));
     let said = several
         .iter()
-        .filter_map(|(run, reference)| verdict(run, reference));
+        .filter_map(|(run, baseline, several)| verdict(run, baseline, *several));
     let unsaid = (!once.is_empty())
         .then(|| "One repeat says nothing about groups: use --repeat 5.".to_owned());
     said.chain(unsaid).collect()
 }
 
-/// The run with which a run with groups is compared.
-struct Reference<'a> {
-    run: &'a RunResult,
-    /// Whether there were several candidates.
-    fastest: bool,
+/// Returns the run with which `run` is compared: the fastest of the same engine and cut under a dispatcher that does not look at groups.
+/// Also returns whether there were several candidates.
+fn reference<'a>(run: &RunResult, set: &[&'a RunResult]) -> Option<(&'a RunResult, bool)> {
+    let bare = set.iter().filter(|other| {
+        !other.honours_groups
+            && !matches!(other.policy.as_str(), SEQUENTIAL | TODAY)
+            && other.engine == run.engine
+            && other.tasks_mode == run.tasks_mode
+    });
+    let mut bare: Vec<(f64, &RunResult)> = bare
+        .filter_map(|other| Some((speed(other)?, *other)))
+        .collect();
+    bare.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (_, fastest) = *bare.first()?;
+    Some((fastest, bare.len() > 1))
 }
 
-impl<'a> Reference<'a> {
-    /// Returns the fastest run of the same engine and cut under a dispatcher that does not look at groups.
-    fn of(run: &RunResult, set: &[&'a RunResult]) -> Option<Reference<'a>> {
-        let bare = set.iter().filter(|other| {
-            !other.honours_groups
-                && !matches!(other.policy.as_str(), SEQUENTIAL | TODAY)
-                && other.engine == run.engine
-                && other.tasks_mode == run.tasks_mode
-        });
-        let mut bare: Vec<(f64, &RunResult)> = bare
-            .filter_map(|other| Some((speed(other)?, *other)))
-            .collect();
-        bare.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let (_, run) = *bare.first()?;
-        Some(Reference {
-            run,
-            fastest: bare.len() > 1,
-        })
-    }
-}
-
-fn verdict(run: &RunResult, reference: &Reference<'_>) -> Option<String> {
-    let baseline = reference.run;
+fn verdict(run: &RunResult, baseline: &RunResult, several: bool) -> Option<String> {
     let ratio = speed(run)? / speed(baseline)?;
     let noise = noise(run).max(noise(baseline));
     let outcome = match ratio {
@@ -81,7 +69,7 @@ fn verdict(run: &RunResult, reference: &Reference<'_>) -> Option<String> {
         _ if run.seconds.is_some() => "Groups made no more difference than repeats do",
         _ => "Groups made no difference",
     };
-    let which = match reference.fastest {
+    let which = match several {
         true => "the fastest policy here that ignores groups",
         false => "the only policy here that ignores groups",
     };
@@ -166,10 +154,8 @@ fn room(memory: &Memory, workers: u16, saved: bool) -> String {
 
 /// Describes the change of the scheduling cost.
 fn scheduling(run: &RunResult, baseline: &RunResult) -> Option<String> {
-    let (cost, before) = (
-        run.scheduling_ns_per_task?,
-        baseline.scheduling_ns_per_task?,
-    );
+    let cost = run.scheduling_ns_per_task?;
+    let before = baseline.scheduling_ns_per_task?;
     let share = cost / (cost + run.mean_task_ns?);
     let short = match share > TOO_SHORT {
         true => "; tasks are short for this dispatcher",

@@ -17,6 +17,7 @@ use crate::colours::hex;
 use crate::columns::{Column, columns, shared_settings, tables, thousands};
 use crate::headline::headlines;
 use crate::schema::{Engine, Report, RunResult, Timeline};
+use crate::svg;
 
 const ECHARTS: &str = include_str!(concat!(env!("OUT_DIR"), "/echarts.min.js"));
 /// One script in four files, for the reader's sake: all share one scope.
@@ -74,17 +75,7 @@ pub fn to_html(report: &Report) -> Result<String, ReportError> {
 
 /// Escapes text for HTML and for attributes in double quotes.
 fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out
+    svg::escape(text).replace('"', "&quot;")
 }
 
 /// Returns JSON that cannot end the script element around it, whatever names and titles it has.
@@ -94,15 +85,11 @@ fn script_safe(json: &str) -> String {
 
 fn write_summary(page: &mut String, report: &Report) {
     for headline in headlines(report) {
-        let class = if headline.alarm {
-            "headline alarm"
-        } else {
-            "headline"
-        };
+        let alarm = if headline.alarm { " alarm" } else { "" };
         // One line for each sentence about groups, below the line about speed.
         let mut lines = headline.text.lines().map(escape);
         let first = lines.next().unwrap_or_default();
-        let _ = writeln!(page, "<p class=\"{class}\">{first}</p>");
+        let _ = writeln!(page, "<p class=\"headline{alarm}\">{first}</p>");
         let items: String = lines.map(|line| format!("<li>{line}</li>\n")).collect();
         if !items.is_empty() {
             let _ = writeln!(page, "<ul class=\"verdicts\">\n{items}</ul>");
@@ -129,11 +116,7 @@ fn write_runs(page: &mut String, runs: &[&RunResult]) {
     }
     page.push_str("<div class=\"scroll\"><table class=\"runs\">\n<thead><tr>");
     for column in &columns {
-        let class = if column.is_numeric() {
-            " class=\"number\""
-        } else {
-            ""
-        };
+        let class = number_class(column);
         let meaning = escape(column.meaning);
         let heading = escape(&column.heading);
         let _ = write!(
@@ -157,23 +140,20 @@ fn write_runs(page: &mut String, runs: &[&RunResult]) {
     page.push_str("</tbody>\n</table></div>\n");
 }
 
-fn write_cell(page: &mut String, column: &Column, row: usize) {
-    let class = if column.is_numeric() {
+fn number_class(column: &Column) -> &'static str {
+    if column.is_numeric() {
         " class=\"number\""
     } else {
         ""
-    };
-    match &column.cells[row] {
-        Some(cell) => {
-            let sort = cell
-                .number
-                .map_or(String::new(), |number| format!(" data-sort=\"{number}\""));
-            let _ = write!(page, "<td{class}{sort}>{}</td>", escape(&cell.text));
-        }
-        None => {
-            let _ = write!(page, "<td{class}>\u{2013}</td>");
-        }
     }
+}
+
+fn write_cell(page: &mut String, column: &Column, row: usize) {
+    let cell = column.cells[row].as_ref();
+    let number = cell.and_then(|cell| cell.number);
+    let sort = number.map_or(String::new(), |number| format!(" data-sort=\"{number}\""));
+    let text = cell.map_or("\u{2013}".to_owned(), |cell| escape(&cell.text));
+    let _ = write!(page, "<td{}{sort}>{text}</td>", number_class(column));
 }
 
 /// Writes the charts of [`sections`], each with its legend and its numbers as a table for readers who cannot see the chart.
@@ -303,27 +283,18 @@ fn write_timelines(page: &mut String, report: &Report) {
          <button id=\"trace\" title=\"opens in ui.perfetto.dev and chrome://tracing\">Download as Chrome trace</button></div>\n\
          <noscript><p>The charts need scripts; the table above does not.</p></noscript>\n",
     );
-    let order = side_by_side(&report.timelines);
-    let class = match order.paired {
-        true => "gantts paired",
-        false => "gantts",
-    };
-    let _ = writeln!(page, "<div class=\"{class}\">");
-    for index in order.indices {
+    let (order, paired) = side_by_side(&report.timelines);
+    let paired = if paired { " paired" } else { "" };
+    let _ = writeln!(page, "<div class=\"gantts{paired}\">");
+    for index in order {
         write_gantt(page, index, &report.timelines[index]);
     }
     page.push_str("</div>\n</section>\n");
 }
 
-/// The order of the Gantt charts on the page.
-struct Order {
-    indices: Vec<usize>,
-    /// Whether each native chart is to the left of the simulated chart of its policy.
-    paired: bool,
-}
-
 /// Returns the order of the timelines: if both engines have some, those of one policy side by side, native first; else their own order.
-fn side_by_side(timelines: &[Timeline]) -> Order {
+/// Also returns whether each native chart is to the left of the simulated chart of its policy.
+fn side_by_side(timelines: &[Timeline]) -> (Vec<usize>, bool) {
     let policy = |timeline: &Timeline| {
         let same = timelines
             .iter()
@@ -350,10 +321,7 @@ fn side_by_side(timelines: &[Timeline]) -> Order {
         }
         _ => false,
     });
-    Order {
-        indices,
-        paired: both && pairs,
-    }
+    (indices, both && pairs)
 }
 
 fn write_gantt(page: &mut String, index: usize, timeline: &Timeline) {
@@ -380,18 +348,12 @@ fn gantt_height(workers: u16) -> u32 {
 fn write_footer(page: &mut String, report: &Report) {
     page.push_str("<footer>\n");
     if !report.machine.is_empty() {
-        let _ = writeln!(
-            page,
-            "<h2>Machine</h2>\n<pre>{}</pre>",
-            escape(&report.machine)
-        );
+        let machine = escape(&report.machine);
+        let _ = writeln!(page, "<h2>Machine</h2>\n<pre>{machine}</pre>");
     }
     if !report.command.is_empty() {
-        let _ = writeln!(
-            page,
-            "<p>Made by <code>{}</code></p>",
-            escape(&report.command)
-        );
+        let command = escape(&report.command);
+        let _ = writeln!(page, "<p>Made by <code>{command}</code></p>");
     }
     let _ = write!(
         page,
@@ -404,23 +366,14 @@ fn write_footer(page: &mut String, report: &Report) {
 /// Returns everything that the page's script draws.
 fn data(report: &Report, sections: &[Section]) -> Value {
     let timelines: Vec<&Timeline> = report.timelines.iter().collect();
-    let modes: Vec<Classes> = ColourBy::ALL
-        .into_iter()
-        .map(|by| Classes::of(by, &timelines))
-        .collect();
-    let modes_json: Vec<Value> = ColourBy::ALL
-        .into_iter()
-        .zip(&modes)
-        .map(|(by, classes)| {
-            let list = classes
-                .list
-                .iter()
-                .map(|class| json!({"label": class.label, "colour": hex(class.colour)}));
-            json!({"label": by.label(), "classes": list.collect::<Vec<_>>()})
-        })
-        .collect();
+    let modes = ColourBy::ALL.map(|by| Classes::of(by, &timelines));
+    let mode = |classes: &Classes| {
+        let list = classes.list.iter();
+        let list = list.map(|class| json!({"label": class.label, "colour": hex(class.colour)}));
+        json!({"label": classes.by.label(), "classes": list.collect::<Vec<_>>()})
+    };
     json!({
-        "modes": modes_json,
+        "modes": modes.each_ref().map(mode),
         "timelines": timelines.iter().map(|timeline| timeline_data(timeline, &modes)).collect::<Vec<_>>(),
         "plots": sections.iter().flat_map(|section| &section.charts).collect::<Vec<_>>(),
     })
@@ -443,15 +396,11 @@ fn timeline_data(timeline: &Timeline, modes: &[Classes]) -> Value {
         starts.push(event.start - previous.1);
         previous.1 = event.start;
     }
-    let classes: Vec<Vec<usize>> = modes
-        .iter()
-        .map(|mode| {
-            events
-                .iter()
-                .map(|event| mode.index(timeline, event))
-                .collect()
-        })
-        .collect();
+    let of = |mode: &Classes| -> Vec<usize> {
+        let classes = events.iter().map(|event| mode.index(timeline, event));
+        classes.collect()
+    };
+    let classes: Vec<_> = modes.iter().map(of).collect();
     json!({
         "label": timeline.label,
         "unit": timeline.unit.as_str(),

@@ -63,7 +63,8 @@ impl Unit {
 /// The place from which a worker got a task (`From` of the seam between policies and engines).
 ///
 /// In JSON an origin is one number: 0 handed, 1 own, 2 pool, 3 mailbox, 4 + victim for a stolen task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "u32", try_from = "u32")]
 pub enum Origin {
     /// Passed directly by the task that released it, without a queue.
     Handed,
@@ -89,17 +90,6 @@ impl Origin {
         }
     }
 
-    /// Returns the origin with the number `code`; `None` if its victim would not be a worker number.
-    pub fn from_code(code: u32) -> Option<Origin> {
-        Some(match code {
-            0 => Origin::Handed,
-            1 => Origin::Own,
-            2 => Origin::Pool,
-            3 => Origin::Mailbox,
-            _ => Origin::Stolen(u16::try_from(code - 4).ok()?),
-        })
-    }
-
     /// Returns the kind as a word: `handed`, `own`, `pool`, `mailbox` or `stolen`.
     pub fn kind(self) -> &'static str {
         match self {
@@ -112,84 +102,85 @@ impl Origin {
     }
 }
 
-impl Serialize for Origin {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u32(self.code())
+impl From<Origin> for u32 {
+    fn from(origin: Origin) -> u32 {
+        origin.code()
     }
 }
 
-impl<'de> Deserialize<'de> for Origin {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Origin, D::Error> {
-        let code = u32::deserialize(deserializer)?;
-        Origin::from_code(code).ok_or_else(|| {
-            serde::de::Error::custom(format!("origin {code} is not 0 to 3 or 4 + a worker"))
+impl TryFrom<u32> for Origin {
+    type Error = String;
+
+    fn try_from(code: u32) -> Result<Origin, String> {
+        Ok(match code {
+            0 => Origin::Handed,
+            1 => Origin::Own,
+            2 => Origin::Pool,
+            3 => Origin::Mailbox,
+            _ => Origin::Stolen(
+                u16::try_from(code - 4)
+                    .map_err(|_| format!("origin {code} is not 0 to 3 or 4 + a worker"))?,
+            ),
         })
     }
 }
 
-/// One executed task: the worker, the time, and the place from which the worker got the task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Event {
-    /// Worker that ran the task, counted from 0.
-    pub worker: u16,
-    /// Number of the task in its graph.
-    pub task: u64,
-    /// The task's name (for instance its stage) as an index into [`Timeline::names`].
-    pub name: u32,
-    /// T group; 0 is the exception group.
-    pub t: u32,
-    /// S group; 0 is the exception group.
-    pub s: u32,
-    /// The start in the timeline's unit, from the timeline's beginning.
-    pub start: u64,
-    /// The end; not before `start`.
-    pub end: u64,
-    /// The place from which the worker got the task.
-    pub origin: Origin,
+/// Defines [`Event`] by its members, and [`Events`] with a column for each of them.
+macro_rules! events {
+    ($($(#[$doc:meta])* $column:ident: $type:ty,)*) => {
+        /// One executed task: the worker, the time, and the place from which the worker got the task.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct Event {
+            $($(#[$doc])* pub $column: $type,)*
+        }
+
+        /// The events of a timeline, stored by column: each field is one array, so that a hundred thousand events are a few megabytes of
+        /// JSON and no key is repeated. All columns have the same length.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Events {
+            $(pub(crate) $column: Vec<$type>,)*
+        }
+
+        impl Events {
+            /// Appends one event. Events may come in any order.
+            pub fn push(&mut self, event: Event) {
+                $(self.$column.push(event.$column);)*
+            }
+
+            /// Returns the event at `index`, in order of [`Events::push`]; `None` behind the last one.
+            pub fn get(&self, index: usize) -> Option<Event> {
+                Some(Event { $($column: *self.$column.get(index)?,)* })
+            }
+
+            /// Returns the names and lengths of the columns, which the check compares.
+            pub(crate) fn column_lengths(&self) -> [(&'static str, usize); 8] {
+                [$((stringify!($column), self.$column.len()),)*]
+            }
+        }
+    };
 }
 
-/// The events of a timeline, stored by column: each field is one array, so that a hundred thousand events are a few megabytes of JSON and
-/// no key is repeated. All columns have the same length.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Events {
-    pub(crate) worker: Vec<u16>,
-    pub(crate) task: Vec<u64>,
-    pub(crate) name: Vec<u32>,
-    pub(crate) t: Vec<u32>,
-    pub(crate) s: Vec<u32>,
-    pub(crate) start: Vec<u64>,
-    pub(crate) end: Vec<u64>,
-    pub(crate) origin: Vec<Origin>,
+events! {
+    /// Worker that ran the task, counted from 0.
+    worker: u16,
+    /// Number of the task in its graph.
+    task: u64,
+    /// The task's name (for instance its stage) as an index into [`Timeline::names`].
+    name: u32,
+    /// T group; 0 is the exception group.
+    t: u32,
+    /// S group; 0 is the exception group.
+    s: u32,
+    /// The start in the timeline's unit, from the timeline's beginning.
+    start: u64,
+    /// The end; not before `start`.
+    end: u64,
+    /// The place from which the worker got the task.
+    origin: Origin,
 }
 
 impl Events {
-    /// Returns a list without events, with room for `capacity` of them.
-    pub fn with_capacity(capacity: usize) -> Events {
-        Events {
-            worker: Vec::with_capacity(capacity),
-            task: Vec::with_capacity(capacity),
-            name: Vec::with_capacity(capacity),
-            t: Vec::with_capacity(capacity),
-            s: Vec::with_capacity(capacity),
-            start: Vec::with_capacity(capacity),
-            end: Vec::with_capacity(capacity),
-            origin: Vec::with_capacity(capacity),
-        }
-    }
-
-    /// Appends one event. Events may come in any order.
-    pub fn push(&mut self, event: Event) {
-        self.worker.push(event.worker);
-        self.task.push(event.task);
-        self.name.push(event.name);
-        self.t.push(event.t);
-        self.s.push(event.s);
-        self.start.push(event.start);
-        self.end.push(event.end);
-        self.origin.push(event.origin);
-    }
-
     /// Returns the number of events.
     pub fn len(&self) -> usize {
         self.worker.len()
@@ -200,45 +191,15 @@ impl Events {
         self.worker.is_empty()
     }
 
-    /// Returns the event at `index`, in order of [`Events::push`]; `None` behind the last one.
-    pub fn get(&self, index: usize) -> Option<Event> {
-        Some(Event {
-            worker: *self.worker.get(index)?,
-            task: *self.task.get(index)?,
-            name: *self.name.get(index)?,
-            t: *self.t.get(index)?,
-            s: *self.s.get(index)?,
-            start: *self.start.get(index)?,
-            end: *self.end.get(index)?,
-            origin: *self.origin.get(index)?,
-        })
-    }
-
     /// Returns all events in order of [`Events::push`].
     pub fn iter(&self) -> impl Iterator<Item = Event> + '_ {
         (0..self.len()).filter_map(|index| self.get(index))
-    }
-
-    /// Returns the names and lengths of the columns, which the check compares.
-    pub(crate) fn column_lengths(&self) -> [(&'static str, usize); 8] {
-        [
-            ("worker", self.worker.len()),
-            ("task", self.task.len()),
-            ("name", self.name.len()),
-            ("t", self.t.len()),
-            ("s", self.s.len()),
-            ("start", self.start.len()),
-            ("end", self.end.len()),
-            ("origin", self.origin.len()),
-        ]
     }
 }
 
 impl Extend<Event> for Events {
     fn extend<I: IntoIterator<Item = Event>>(&mut self, events: I) {
-        for event in events {
-            self.push(event);
-        }
+        events.into_iter().for_each(|event| self.push(event));
     }
 }
 

@@ -56,7 +56,8 @@ pub fn to_svg_gantts(timelines: &[&Timeline], colour_by: ColourBy) -> String {
     )
 }
 
-fn escape(text: &str) -> String {
+/// Escapes text for XML and HTML.
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -40,11 +40,10 @@ fn terminal_width() -> Option<u16> {
 fn empty(lines: bool) -> Table {
     let mut table = Table::new();
     table.set_content_arrangement(ContentArrangement::Disabled);
-    if lines {
-        table.load_style(presets::UTF8_FULL_CONDENSED);
-    } else {
-        table.load_style(presets::NOTHING);
-    }
+    table.load_style(match lines {
+        true => presets::UTF8_FULL_CONDENSED,
+        false => presets::NOTHING,
+    });
     table
 }
 

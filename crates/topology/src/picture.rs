@@ -40,15 +40,10 @@ impl Topology {
         if usable < threads {
             title += &format!(", {usable} usable");
         }
-        if let Some(quota) = self.quota {
-            title += &format!(
-                ", quota {}",
-                if quota == 1.0 {
-                    "1 core".into()
-                } else {
-                    format!("{quota:.2} cores")
-                }
-            );
+        match self.quota {
+            Some(1.0) => title += ", quota 1 core",
+            Some(quota) => title += &format!(", quota {quota:.2} cores"),
+            None => {}
         }
         title
     }
@@ -141,15 +136,10 @@ fn name(group: &[&Object], holders: usize) -> String {
         1 => format!("{kind} {}", object.id),
         n => format!("{n} × {kind}"),
     };
-    if let Some(bytes) = object.bytes {
-        name += &format!(
-            " {}",
-            if object.kind == Kind::Numa {
-                rounded(bytes)
-            } else {
-                format_size(bytes)
-            }
-        );
+    match object.bytes {
+        Some(bytes) if object.kind == Kind::Numa => name += &format!(" {}", rounded(bytes)),
+        Some(bytes) => name += &format!(" {}", format_size(bytes)),
+        None => {}
     }
     if object.core_kind > 0 {
         name += &format!(" (kind {})", object.core_kind);

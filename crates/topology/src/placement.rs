@@ -20,21 +20,14 @@ const SAME_PACKAGE: usize = 5;
 const LARGE_L2: u64 = 1 << 20;
 
 /// One hardware thread with the objects around it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Spot {
     cpu: u32,
     usable: bool,
-    core_kind: u8,
     /// Position among the usable hardware threads of its core.
     sibling: usize,
     shared: [u32; 6],
-    /// Index into `Inner::domains`.
-    domain: usize,
-    /// The objects around it, outermost first, by their numbers in the order of the walk.
-    path: Vec<u32>,
-    l1d: Option<u64>,
-    l2: Option<u64>,
-    last: Option<u64>,
+    around: Around,
 }
 
 /// The hardware thread of each worker, and the distances between workers. A cheap handle: clones share one table.
@@ -80,14 +73,8 @@ impl Placement {
         let spot = |cpu| Spot {
             cpu,
             usable: true,
-            core_kind: 0,
-            sibling: 0,
             shared: [cpu, cpu, cpu, 0, 0, 0],
-            domain: 0,
-            path: Vec::new(),
-            l1d: None,
-            l2: None,
-            last: None,
+            ..Spot::default()
         };
         Placement::from_spots(
             (0..workers).map(spot).collect(),
@@ -132,7 +119,7 @@ impl Placement {
     /// If there is no such worker.
     #[inline]
     pub fn domain(&self, worker: WorkerId) -> &[u32] {
-        &self.0.domains[self.0.spots[worker.index()].domain]
+        &self.0.domains[self.0.spots[worker.index()].around.domain_index]
     }
 
     /// Returns the distance of two workers: 0 same hardware thread (or the same worker), 1 same core, 2 same level-2 cache, 3 same cache
@@ -171,13 +158,13 @@ impl Placement {
 
     /// Returns the bytes of the smallest last-level cache of these workers (the outermost of levels 4, 3 and 2); `None` if unknown.
     pub fn last_level_cache_bytes(&self) -> Option<u64> {
-        self.0.spots.iter().filter_map(|s| s.last).min()
+        self.0.spots.iter().filter_map(|s| s.around.last).min()
     }
 
     /// Returns the bytes of the smallest level-2 cache of these workers; `None` if unknown. A cache counts in full even if several cores
     /// share it.
     pub fn l2_bytes(&self) -> Option<u64> {
-        self.0.spots.iter().filter_map(|s| s.l2).min()
+        self.0.spots.iter().filter_map(|s| s.around.l2).min()
     }
 
     /// Returns the bytes of cache that each of these workers has for itself, into which a working set should fit; `None` if unknown.
@@ -194,8 +181,8 @@ impl Placement {
                 let same = |other: &&Spot| of.iter().any(|&at| other.shared[at] == me.shared[at]);
                 bytes.map(|bytes| bytes / self.0.spots.iter().filter(same).count() as u64)
             };
-            let l2 = share(me.l2, &[SAME_CORE, SAME_L2]);
-            let last = || share(me.last, &[SAME_CORE, SAME_L2, SAME_CACHE]);
+            let l2 = share(me.around.l2, &[SAME_CORE, SAME_L2]);
+            let last = || share(me.around.last, &[SAME_CORE, SAME_L2, SAME_CACHE]);
             l2.filter(|&bytes| bytes >= LARGE_L2)
                 .or_else(|| l2.max(last()))
         };
@@ -204,16 +191,17 @@ impl Placement {
 
     /// Returns the bytes of the smallest level-1 data cache of these workers; `None` if unknown.
     pub fn l1d_bytes(&self) -> Option<u64> {
-        self.0.spots.iter().filter_map(|s| s.l1d).min()
+        self.0.spots.iter().filter_map(|s| s.around.l1d).min()
     }
 }
 
 /// Steps 1 to 3 of [`Topology::place`]: returns at most `workers` spots, in tree order.
 fn choose(spots: &[Spot], workers: usize) -> Vec<&Spot> {
     let mut order: Vec<usize> = (0..spots.len()).filter(|&i| spots[i].usable).collect();
-    order.sort_by_key(|&i| (spots[i].sibling, spots[i].core_kind)); // stable: keeps tree order
-    let fastest =
-        |i: &usize| spots[*i].sibling == 0 && spots[*i].core_kind == spots[order[0]].core_kind;
+    order.sort_by_key(|&i| (spots[i].sibling, spots[i].around.core_kind)); // stable: keeps tree order
+    let fastest = |i: &usize| {
+        spots[*i].sibling == 0 && spots[*i].around.core_kind == spots[order[0]].around.core_kind
+    };
     let cores: Vec<usize> = order.iter().copied().take_while(fastest).collect();
     let mut chosen = if workers < cores.len() {
         together(spots, &cores, workers)
@@ -229,7 +217,7 @@ fn choose(spots: &[Spot], workers: usize) -> Vec<&Spot> {
 fn together(spots: &[Spot], cores: &[usize], wanted: usize) -> Vec<usize> {
     let mut held = std::collections::BTreeMap::<u32, usize>::new();
     for &core in cores {
-        for &object in &spots[core].path {
+        for &object in &spots[core].around.path {
             *held.entry(object).or_default() += 1;
         }
     }
@@ -242,7 +230,7 @@ fn together(spots: &[Spot], cores: &[usize], wanted: usize) -> Vec<usize> {
     cores
         .iter()
         .copied()
-        .filter(|&core| spots[core].path.contains(&best))
+        .filter(|&core| spots[core].around.path.contains(&best))
         .collect()
 }
 
@@ -254,8 +242,9 @@ struct Walk {
 }
 
 /// The objects on the path from the root.
-#[derive(Clone)]
-struct Down {
+#[derive(Clone, Debug, Default)]
+struct Around {
+    /// Outermost first, by their numbers in the order of the walk.
     path: Vec<u32>,
     package: u32,
     numa: u32,
@@ -280,54 +269,40 @@ impl Walk {
             domains: vec![Vec::new()],
             visited: 0,
         };
-        let down = Down {
-            path: Vec::new(),
-            package: 0,
-            numa: 0,
-            domain: None,
-            domain_index: 0,
-            below_shared_cache: false,
-            shared_l2: None,
-            core: 0,
-            core_kind: 0,
-            l1d: None,
-            l2: None,
-            last: None,
-        };
-        walk.enter(root, down);
+        walk.enter(root, Around::default());
         (walk.spots, walk.domains)
     }
 
-    fn enter(&mut self, object: &Object, mut down: Down) {
+    fn enter(&mut self, object: &Object, mut around: Around) {
         let me = self.visited;
         self.visited += 1;
-        down.path.push(me);
+        around.path.push(me);
         match object.kind {
             Kind::Machine => {}
             Kind::Package => {
                 // If no NUMA node is known, the package replaces it: two packages are not as near as two cores of one package.
-                if down.numa == down.package {
-                    down.numa = me;
+                if around.numa == around.package {
+                    around.numa = me;
                 }
-                down.package = me;
+                around.package = me;
             }
             Kind::Numa => {
-                down.numa = me;
-                down.domain = down.below_shared_cache.then_some(me);
-                down.domain_index = self.new_domain();
+                around.numa = me;
+                around.domain = around.below_shared_cache.then_some(me);
+                around.domain_index = self.new_domain();
             }
-            Kind::L4 | Kind::L3 | Kind::L2 => self.enter_cache(object, me, &mut down),
+            Kind::L4 | Kind::L3 | Kind::L2 => self.enter_cache(object, me, &mut around),
             Kind::Core => {
-                down.core = me;
-                down.core_kind = object.core_kind;
-                down.l1d = object.l1d_bytes;
+                around.core = me;
+                around.core_kind = object.core_kind;
+                around.l1d = object.l1d_bytes;
             }
-            Kind::HardwareThread => return self.spot(object, me, down),
+            Kind::HardwareThread => return self.spot(object, me, around),
         }
         let mut sibling = 0;
         for child in &object.children {
             let first = self.spots.len();
-            self.enter(child, down.clone());
+            self.enter(child, around.clone());
             if object.kind == Kind::Core && child.usable {
                 self.spots[first].sibling = sibling;
                 sibling += 1;
@@ -335,18 +310,18 @@ impl Walk {
         }
     }
 
-    fn enter_cache(&mut self, cache: &Object, me: u32, down: &mut Down) {
+    fn enter_cache(&mut self, cache: &Object, me: u32, around: &mut Around) {
         let shared = cache.count(Kind::Core) > 1;
         if cache.kind == Kind::L2 {
-            down.l2 = cache.bytes;
-            down.shared_l2 = shared.then_some(me);
+            around.l2 = cache.bytes;
+            around.shared_l2 = shared.then_some(me);
         }
-        down.last = down.last.or(cache.bytes); // the outermost whose size is known
+        around.last = around.last.or(cache.bytes); // the outermost whose size is known
         if shared {
-            down.below_shared_cache = true;
-            if down.domain.is_none() {
-                down.domain = Some(me);
-                down.domain_index = self.new_domain();
+            around.below_shared_cache = true;
+            if around.domain.is_none() {
+                around.domain = Some(me);
+                around.domain_index = self.new_domain();
             }
         }
     }
@@ -356,27 +331,22 @@ impl Walk {
         self.domains.len() - 1
     }
 
-    fn spot(&mut self, thread: &Object, me: u32, down: Down) {
+    fn spot(&mut self, thread: &Object, me: u32, around: Around) {
         let mut shared = [me; 6]; // `me` belongs to this hardware thread alone
-        shared[SAME_CORE] = down.core;
-        shared[SAME_L2] = down.shared_l2.unwrap_or(me);
-        shared[SAME_CACHE] = down.domain.unwrap_or(me);
-        shared[SAME_NUMA] = down.numa;
-        shared[SAME_PACKAGE] = down.package;
+        shared[SAME_CORE] = around.core;
+        shared[SAME_L2] = around.shared_l2.unwrap_or(me);
+        shared[SAME_CACHE] = around.domain.unwrap_or(me);
+        shared[SAME_NUMA] = around.numa;
+        shared[SAME_PACKAGE] = around.package;
         if thread.usable {
-            self.domains[down.domain_index].push(thread.id);
+            self.domains[around.domain_index].push(thread.id);
         }
         self.spots.push(Spot {
             cpu: thread.id,
             usable: thread.usable,
-            core_kind: down.core_kind,
             sibling: 0,
             shared,
-            domain: down.domain_index,
-            path: down.path,
-            l1d: down.l1d,
-            l2: down.l2,
-            last: down.last,
+            around,
         });
     }
 }

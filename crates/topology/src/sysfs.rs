@@ -66,18 +66,17 @@ fn mask_from_proc(root: &Path) -> Option<Vec<u32>> {
     let list = status
         .lines()
         .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    parse_list(list, Topology::MAX_HARDWARE_THREADS)
-        .ok()
-        .filter(|list| !list.is_empty())
+    some_list(list)
 }
 
 fn read_list(path: &Path) -> Option<Vec<u32>> {
-    parse_list(
-        &fs::read_to_string(path).ok()?,
-        Topology::MAX_HARDWARE_THREADS,
-    )
-    .ok()
-    .filter(|list| !list.is_empty())
+    some_list(&fs::read_to_string(path).ok()?)
+}
+
+/// Returns the numbers of a list; `None` if it is invalid or empty.
+fn some_list(text: &str) -> Option<Vec<u32>> {
+    let list = parse_list(text, Topology::MAX_HARDWARE_THREADS).ok();
+    list.filter(|list| !list.is_empty())
 }
 
 fn read_number<T: std::str::FromStr>(path: &Path) -> Option<T> {
@@ -104,10 +103,27 @@ fn numbered(folder: &Path, prefix: &str) -> Vec<u32> {
     numbers
 }
 
-/// The hardware threads of a package, NUMA node, cache or core.
+fn online_of(mut list: Vec<u32>, online: &Cpus) -> Cpus {
+    list.retain(|cpu| online.contains(cpu));
+    list.into_iter().collect()
+}
+
+/// The hardware threads of a package, NUMA node, cache or core, and the sets inside of it.
 struct Set {
     object: Object,
     cpus: Cpus,
+    inside: Vec<Set>,
+}
+
+impl Set {
+    fn new(object: Object, cpus: Cpus) -> Set {
+        let inside = Vec::new();
+        Set {
+            object,
+            cpus,
+            inside,
+        }
+    }
 }
 
 struct Sys {
@@ -137,10 +153,7 @@ impl Sys {
         let list = files
             .iter()
             .find_map(|file| read_list(&self.of(cpu, file)))?;
-        let list: Cpus = list
-            .into_iter()
-            .filter(|cpu| online.contains(cpu))
-            .collect();
+        let list = online_of(list, online);
         list.contains(&cpu).then_some(list)
     }
 
@@ -174,7 +187,7 @@ impl Sys {
             object.l1d_bytes = level1("Data").or_else(|| level1("Unified"));
             object.l1i_bytes = level1("Instruction");
             object.core_kind = kinds.get(&cpu).copied().unwrap_or(0);
-            cores.push(Set { object, cpus });
+            cores.push(Set::new(object, cpus));
         }
         cores
     }
@@ -197,17 +210,10 @@ impl Sys {
         if capacities.len() < online.len() || classes.len() > usize::from(u8::MAX) {
             return BTreeMap::new();
         }
-        let class = |(cpu, capacity)| {
-            (
-                cpu,
-                classes
-                    .iter()
-                    .rev()
-                    .position(|&c| c == capacity)
-                    .unwrap_or(0) as u8,
-            )
-        };
-        capacities.into_iter().map(class).collect()
+        // The number of greater capacities.
+        let class = |capacity| classes.iter().filter(|&&class| class > capacity).count() as u8;
+        let of_cpu = |(cpu, capacity)| (cpu, class(capacity));
+        capacities.into_iter().map(of_cpu).collect()
     }
 
     /// Returns packages, NUMA nodes and caches from level 2.
@@ -232,16 +238,12 @@ impl Sys {
                 }
             }
         }
-        sets.extend(self.packages(online).into_iter().map(|cpus| Set {
-            object: Object::new(Kind::Package, Vec::new()),
-            cpus,
-        }));
-        sets.extend(shared.into_iter().map(|(kind, cpus, bytes)| Set {
-            object: Object {
-                bytes,
-                ..Object::new(kind, Vec::new())
-            },
-            cpus,
+        let package = |cpus| Set::new(Object::new(Kind::Package, Vec::new()), cpus);
+        sets.extend(self.packages(online).into_iter().map(package));
+        sets.extend(shared.into_iter().map(|(kind, cpus, bytes)| {
+            let mut object = Object::new(kind, Vec::new());
+            object.bytes = bytes;
+            Set::new(object, cpus)
         }));
         sets.extend(self.nodes(online));
         sets
@@ -262,16 +264,11 @@ impl Sys {
         let folder = self.devices.join("system/node");
         let node = |id| {
             let own = folder.join(format!("node{id}"));
-            let cpus: Cpus = read_list(&own.join("cpulist"))?
-                .into_iter()
-                .filter(|cpu| online.contains(cpu))
-                .collect();
-            let mut object = Object {
-                id,
-                ..Object::new(Kind::Numa, Vec::new())
-            };
+            let cpus = online_of(read_list(&own.join("cpulist"))?, online);
+            let mut object = Object::new(Kind::Numa, Vec::new());
+            object.id = id;
             object.bytes = memory_bytes(&own.join("meminfo"));
-            (!cpus.is_empty()).then_some(Set { object, cpus })
+            (!cpus.is_empty()).then_some(Set::new(object, cpus))
         };
         numbered(&folder, "node")
             .into_iter()
@@ -315,12 +312,6 @@ fn memory_bytes(meminfo: &Path) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// A set with the sets inside of it.
-struct Nest {
-    set: Set,
-    inside: Vec<Nest>,
-}
-
 /// Nests the sets by inclusion, widest first. Of equal sets, a package holds a NUMA node and a NUMA node its caches.
 fn build(online: &Cpus, cores: Vec<Set>, mut sets: Vec<Set>, mask: &Cpus) -> Object {
     let core_of: BTreeMap<u32, &Cpus> = cores
@@ -336,14 +327,7 @@ fn build(online: &Cpus, cores: Vec<Set>, mut sets: Vec<Set>, mask: &Cpus) -> Obj
         )
     });
     sets.extend(cores);
-    let machine = Set {
-        object: Object::new(Kind::Machine, Vec::new()),
-        cpus: online.clone(),
-    };
-    let mut root = Nest {
-        set: machine,
-        inside: Vec::new(),
-    };
+    let mut root = Set::new(Object::new(Kind::Machine, Vec::new()), online.clone());
     for set in sets {
         put(&mut root, set, &mut vec![]);
     }
@@ -351,46 +335,30 @@ fn build(online: &Cpus, cores: Vec<Set>, mut sets: Vec<Set>, mask: &Cpus) -> Obj
 }
 
 /// Inserts a set into the innermost one that contains it. Leaves it out if it overlaps others in part, or cannot be inside of them.
-fn put(nest: &mut Nest, set: Set, path: &mut Vec<Kind>) {
-    path.push(nest.set.object.kind);
-    let first = set.cpus.first().copied();
-    match nest
-        .inside
-        .iter_mut()
-        .find(|inner| !inner.set.cpus.is_disjoint(&set.cpus))
-    {
-        Some(inner) if set.cpus.is_subset(&inner.set.cpus) => put(inner, set, path),
-        Some(_) => {}
+fn put(outer: &mut Set, set: Set, path: &mut Vec<Kind>) {
+    path.push(outer.object.kind);
+    let overlapping = |inner: &&mut Set| !inner.cpus.is_disjoint(&set.cpus);
+    match outer.inside.iter_mut().find(overlapping) {
+        Some(inner) if set.cpus.is_subset(&inner.cpus) => put(inner, set, path),
         None if crate::tree::may_lie_in(set.object.kind, path) => {
-            let place = nest
-                .inside
-                .partition_point(|inner| inner.set.cpus.first().copied() < first);
-            nest.inside.insert(
-                place,
-                Nest {
-                    set,
-                    inside: Vec::new(),
-                },
-            );
+            let before = |inner: &Set| inner.cpus.first() < set.cpus.first();
+            let place = outer.inside.partition_point(before);
+            outer.inside.insert(place, set);
         }
-        None => {}
+        _ => {}
     }
 }
 
-fn finish(nest: Nest, mask: &Cpus) -> Object {
-    let mut object = nest.set.object;
-    object.children = nest
-        .inside
-        .into_iter()
-        .map(|inner| finish(inner, mask))
-        .collect();
-    if object.kind == Kind::Core {
-        object.children = nest
-            .set
-            .cpus
-            .iter()
-            .map(|&cpu| Object::hardware_thread(cpu, mask.contains(&cpu)))
-            .collect();
-    }
+fn finish(set: Set, mask: &Cpus) -> Object {
+    let mut object = set.object;
+    let thread = |cpu| Object::hardware_thread(cpu, mask.contains(&cpu));
+    object.children = match object.kind {
+        Kind::Core => set.cpus.into_iter().map(thread).collect(),
+        _ => set
+            .inside
+            .into_iter()
+            .map(|inner| finish(inner, mask))
+            .collect(),
+    };
     object
 }

@@ -71,13 +71,11 @@ impl Topology {
             return Err(word.wrong(format!("`{}` stands after the end of its row", word.text)));
         }
         if children.is_empty() {
-            let start = Word {
-                text: "",
+            return Err(Error::Text {
                 line: 1,
                 column: 1,
-            };
-            return Err(start
-                .wrong("no level: expected `package`, `numa`, `l4`, `l3`, `l2` or `core`".into()));
+                message: "no level: expected `package`, `numa`, `l4`, `l3`, `l2` or `core`".into(),
+            });
         }
         let mut root = Object::new(Kind::Machine, children);
         parser.apply(&mut root)?;
@@ -146,6 +144,11 @@ impl Word<'_> {
             column: self.column,
             message,
         }
+    }
+
+    /// Returns the value of a setting.
+    fn value(&self) -> &str {
+        self.setting().map_or("", |(_, value)| value)
     }
 
     /// Returns `name` and `value` of `name=value`; `None` for a level whose attributes contain a `=`.
@@ -320,10 +323,10 @@ impl<'a> Parser<'a> {
                     name_of(kind)
                 )));
             }
-            let value = word.setting().map_or("", |(_, value)| value);
+            let value = word.value();
             let mut result = Ok(());
             root.visit_mut(&mut |o| {
-                if o.kind == kind && !has_attribute(o, attribute) {
+                if o.kind == kind && size_of(o, attribute).is_none() {
                     result = set_attribute(o, attribute, value);
                 }
             });
@@ -339,7 +342,7 @@ impl<'a> Parser<'a> {
         let Some(&word) = self.settings.get(name) else {
             return Ok(None);
         };
-        let value = word.setting().map_or("", |(_, value)| value);
+        let value = word.value();
         let list = parse_list(value, Topology::MAX_HARDWARE_THREADS)
             .map_err(|message| word.wrong(message))?;
         if list.iter().collect::<BTreeSet<_>>().len() < list.len() {
@@ -390,7 +393,7 @@ impl<'a> Parser<'a> {
         let Some(word) = self.settings.get("quota") else {
             return Ok(None);
         };
-        let value = word.setting().map_or("", |(_, value)| value);
+        let value = word.value();
         match value.parse::<f64>() {
             Ok(quota) if quota.is_finite() && quota > 0.0 => Ok(Some(quota)),
             _ => Err(word.wrong(format!(
@@ -455,11 +458,12 @@ fn parse_level(word: Word<'_>) -> Result<(Object, usize), Error> {
     Ok((object, count))
 }
 
-fn has_attribute(object: &Object, name: &str) -> bool {
+/// Returns the place of an attribute that is a size.
+fn size_of<'a>(object: &'a mut Object, name: &str) -> &'a mut Option<u64> {
     match name {
-        "l1d" => object.l1d_bytes.is_some(),
-        "l1i" => object.l1i_bytes.is_some(),
-        _ => object.bytes.is_some(),
+        "l1d" => &mut object.l1d_bytes,
+        "l1i" => &mut object.l1i_bytes,
+        _ => &mut object.bytes,
     }
 }
 
@@ -473,11 +477,7 @@ fn set_attribute(object: &mut Object, name: &str, value: &str) -> Result<(), Str
     }
     let bytes =
         parse_size(value).ok_or_else(|| format!("`{value}` is not a size such as 512K or 2M"))?;
-    match name {
-        "l1d" => object.l1d_bytes = Some(bytes),
-        "l1i" => object.l1i_bytes = Some(bytes),
-        _ => object.bytes = Some(bytes),
-    }
+    *size_of(object, name) = Some(bytes);
     Ok(())
 }
 
@@ -498,17 +498,13 @@ fn write_row(siblings: &[Object], words: &mut Vec<String>) {
 
 fn write_level(object: &Object, count: usize, words: &mut Vec<String>) {
     let size = |name, bytes: Option<u64>| bytes.map(|b| format!("{name}={}", format_size(b)));
-    let own = size(
-        if object.kind == Kind::Numa {
-            "memory"
-        } else {
-            "size"
-        },
-        object.bytes,
-    );
+    let own = match object.kind {
+        Kind::Numa => "memory",
+        _ => "size",
+    };
     let kind = (object.core_kind != 0).then(|| format!("kind={}", object.core_kind));
     let attributes: Vec<String> = [
-        own,
+        size(own, object.bytes),
         size("l1d", object.l1d_bytes),
         size("l1i", object.l1i_bytes),
         kind,

@@ -55,22 +55,13 @@ pub struct Object {
     #[cfg_attr(feature = "serde", serde(default))]
     pub id: u32,
     /// Bytes of a cache, or of a NUMA node's memory; `None` if unknown.
-    #[cfg_attr(
-        feature = "serde",
-        serde(default, skip_serializing_if = "Option::is_none")
-    )]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub bytes: Option<u64>,
     /// Bytes of a core's level-1 data cache; `None` if unknown.
-    #[cfg_attr(
-        feature = "serde",
-        serde(default, skip_serializing_if = "Option::is_none")
-    )]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub l1d_bytes: Option<u64>,
     /// Bytes of a core's level-1 instruction cache; `None` if unknown.
-    #[cfg_attr(
-        feature = "serde",
-        serde(default, skip_serializing_if = "Option::is_none")
-    )]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub l1i_bytes: Option<u64>,
     /// Speed class of a core: 0 is the fastest kind of the machine, larger is slower.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_zero"))]
@@ -78,7 +69,7 @@ pub struct Object {
     /// Whether the affinity mask lets this process use the hardware thread. True for every other kind of object.
     #[cfg_attr(
         feature = "serde",
-        serde(default = "yes", skip_serializing_if = "is_yes")
+        serde(default = "yes", skip_serializing_if = "bool::clone")
     )]
     pub usable: bool,
     /// The objects inside, in tree order.
@@ -97,11 +88,6 @@ fn is_zero(n: &u8) -> bool {
 fn yes() -> bool {
     true
 }
-#[cfg(feature = "serde")]
-fn is_yes(b: &bool) -> bool {
-    *b
-}
-
 impl Object {
     /// Returns an object of which only kind and content are known.
     pub fn new(kind: Kind, children: Vec<Object>) -> Object {
@@ -174,7 +160,6 @@ pub struct Topology {
 #[serde(deny_unknown_fields)]
 struct Unchecked {
     root: Object,
-    #[serde(default)]
     quota: Option<f64>,
 }
 
@@ -257,22 +242,6 @@ impl Topology {
             .quota
             .map_or(threads, |q| (q.ceil() as usize).min(threads));
         u16::try_from(granted.max(1)).unwrap_or(u16::MAX)
-    }
-
-    /// Returns the bytes of the smallest last-level cache (the outermost of levels 4, 3 and 2) of a usable hardware thread; `None` if
-    /// unknown.
-    pub fn last_level_cache_bytes(&self) -> Option<u64> {
-        self.place(self.default_workers()).last_level_cache_bytes()
-    }
-
-    /// Returns the bytes of the smallest level-2 cache of a usable hardware thread; `None` if unknown.
-    pub fn l2_bytes(&self) -> Option<u64> {
-        self.place(self.default_workers()).l2_bytes()
-    }
-
-    /// Returns the bytes of the smallest level-1 data cache of a usable hardware thread; `None` if unknown.
-    pub fn l1d_bytes(&self) -> Option<u64> {
-        self.place(self.default_workers()).l1d_bytes()
     }
 }
 

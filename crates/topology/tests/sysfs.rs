@@ -103,11 +103,12 @@ fn smt_laptop() {
     assert_eq!(laptop().text(), LAPTOP);
     let machine = laptop().read(None).unwrap();
     assert_eq!(machine.default_workers(), 8);
+    let placement = machine.place(8);
     assert_eq!(
         (
-            machine.last_level_cache_bytes(),
-            machine.l2_bytes(),
-            machine.l1d_bytes()
+            placement.last_level_cache_bytes(),
+            placement.l2_bytes(),
+            placement.l1d_bytes()
         ),
         (Some(12 << 20), Some(2 << 20), Some(48 << 10))
     );

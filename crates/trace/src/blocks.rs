@@ -143,5 +143,5 @@ pub(crate) fn bad(block: Block, why: &str) -> TraceError {
         "damaged: the block of {} bytes at byte {}: {why}; make or copy the file again",
         block.stored, block.offset
     );
-    TraceError::content("", text)
+    TraceError::at(0, text)
 }

@@ -78,14 +78,6 @@ impl TraceError {
         }
     }
 
-    /// Returns an error of the content of `file`.
-    pub(crate) fn content(file: &str, what: impl Into<String>) -> Self {
-        Self::Content {
-            file: file.to_owned(),
-            what: what.into(),
-        }
-    }
-
     /// Returns a system error with `path`.
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
         Self::Io {

@@ -1,11 +1,11 @@
 //! Reading and writing trace files of either form.
 
 use std::fs::{self, File, Permissions};
-use std::io::{BufWriter, Chain, Cursor, Read, Write};
+use std::io::{BufWriter, Chain, Cursor, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use tempfile::TempPath;
 
 use crate::binary::{Entry, GraphReader, Layout, MAGIC};
 use crate::blocks::Store;
@@ -42,7 +42,7 @@ impl Input {
         let about = file.metadata().map_err(with_path)?;
         if !about.is_file() {
             let text = "a binary trace is read from its end, so it must be a file and no pipe";
-            return Err(TraceError::content(&path.display().to_string(), text));
+            return Err(TraceError::at(0, text).of_file(&path.display().to_string()));
         }
         Ok(Self::Binary(Store::File(file), about.len()))
     }
@@ -75,7 +75,7 @@ fn copy_to(trace: &Trace, layout: &Layout, sink: &mut impl Sink) -> Result<(), T
     let mut window: Vec<Record> = Vec::new();
     let mut index = 0;
     while graph.next(&mut entry)? {
-        let word = |index: u32| &*graph.words.list()[index as usize];
+        let word = |index: u32| &*graph.words.list[index as usize];
         let task = &entry.task;
         let groupings: Vec<_> = entry
             .groupings
@@ -142,35 +142,14 @@ pub fn convert(from: &Path, to: &Path) -> Result<(), TraceError> {
 pub struct FileSink {
     form: Form,
     path: PathBuf,
+    /// The name until the end; `None` for an existing device or pipe, which is written in place.
+    temporary: Option<TempPath>,
 }
 
 #[derive(Debug)]
 enum Form {
-    Text(TextWriter<BufWriter<Output>>),
-    Binary(Box<BinaryWriter<BufWriter<Output>>>),
-}
-
-/// A temporary file that is renamed at the end, or an existing device or pipe, which is written in place.
-#[derive(Debug)]
-enum Output {
-    New(NamedTempFile),
-    There(File),
-}
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self {
-            Self::New(file) => file.write(bytes),
-            Self::There(file) => file.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        match self {
-            Self::New(file) => file.flush(),
-            Self::There(file) => file.flush(),
-        }
-    }
+    Text(TextWriter<BufWriter<File>>),
+    Binary(Box<BinaryWriter<BufWriter<File>>>),
 }
 
 impl FileSink {
@@ -180,8 +159,9 @@ impl FileSink {
     /// The file cannot be created.
     pub fn create(path: &Path) -> Result<Self, TraceError> {
         let with_path = |error| TraceError::io(path, error);
-        let output = if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
-            Output::There(File::options().write(true).open(path).map_err(with_path)?)
+        let (file, temporary) = if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+            let device = File::options().write(true).open(path);
+            (device.map_err(with_path)?, None)
         } else {
             let folder = path
                 .parent()
@@ -191,9 +171,10 @@ impl FileSink {
                 .prefix(".tanada-")
                 .permissions(Permissions::from_mode(0o666))
                 .tempfile_in(folder);
-            Output::New(file.map_err(with_path)?)
+            let (file, temporary) = file.map_err(with_path)?.into_parts();
+            (file, Some(temporary))
         };
-        let out = BufWriter::with_capacity(BUFFER, output);
+        let out = BufWriter::with_capacity(BUFFER, file);
         let form = if path.extension().is_some_and(|end| end == "tnt") {
             Form::Text(TextWriter::new(out)?)
         } else {
@@ -202,6 +183,7 @@ impl FileSink {
         Ok(Self {
             form,
             path: path.to_owned(),
+            temporary,
         })
     }
 
@@ -223,15 +205,14 @@ impl FileSink {
             Form::Text(writer) => writer.finish(),
             Form::Binary(writer) => writer.finish(),
         };
-        let output = out
-            .map_err(own)?
-            .into_inner()
-            .map_err(|error| own(error.into_error().into()))?;
-        if let Output::New(file) = output {
-            file.persist(&self.path)
-                .map_err(|error| TraceError::io(&self.path, error.error))?;
+        let flushed = out.map_err(own)?.into_inner();
+        flushed.map_err(|error| own(error.into_error().into()))?;
+        match self.temporary {
+            Some(temporary) => temporary
+                .persist(&self.path)
+                .map_err(|error| TraceError::io(&self.path, error.error)),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -65,13 +65,9 @@ fn graph(store: &Store, layout: &Layout, groups: &Groups) -> Result<Trace, Trace
     let mut trace = Trace::default();
     let mut ids = IdMap::default();
     let (mut names, mut groupings) = (Subset::new(&reader.words), Subset::new(&reader.words));
+    let index = |wanted: &String| reader.words.list.iter().position(|word| word == wanted);
     let wanted = match groups {
-        Groups::Named(wanted) => reader
-            .words
-            .list()
-            .iter()
-            .position(|word| word == wanted)
-            .map(|word| word as u32),
+        Groups::Named(wanted) => index(wanted).map(|index| index as u32),
         _ => None,
     };
     while reader.next(&mut entry)? {
@@ -89,10 +85,8 @@ fn graph(store: &Store, layout: &Layout, groups: &Groups) -> Result<Trace, Trace
             Groups::Plain => {}
             Groups::None => (task.t, task.s) = (0, 0),
             Groups::Named(_) => {
-                let found = entry
-                    .groupings
-                    .iter()
-                    .find(|grouping| Some(grouping.0) == wanted);
+                let is_wanted = |grouping: &&(u32, _, _)| Some(grouping.0) == wanted;
+                let found = entry.groupings.iter().find(is_wanted);
                 (task.t, task.s) = found.map_or((0, 0), |&(_, t, s)| (t, s));
             }
         }
@@ -119,7 +113,7 @@ fn graph(store: &Store, layout: &Layout, groups: &Groups) -> Result<Trace, Trace
     trace.names = names.list(&reader.words);
     trace.groupings = groupings.list(&reader.words);
     if !trace.hints.is_empty() {
-        trace.hint_words = reader.words.into_list();
+        trace.hint_words = reader.words.list;
     }
     Ok(trace)
 }
@@ -134,7 +128,7 @@ struct Subset {
 impl Subset {
     fn new(words: &Words) -> Self {
         Self {
-            index: vec![NONE; words.list().len()],
+            index: vec![NONE; words.list.len()],
             words: Vec::new(),
         }
     }
@@ -151,7 +145,7 @@ impl Subset {
     fn list(&self, words: &Words) -> Vec<String> {
         self.words
             .iter()
-            .map(|&word| words.list()[word as usize].clone())
+            .map(|&word| words.list[word as usize].clone())
             .collect()
     }
 }

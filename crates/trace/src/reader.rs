@@ -155,7 +155,7 @@ fn wrong_count(records: u64, expected: u64) -> TraceError {
     let text = format!(
         "damaged: its footer counts {expected} records, but its tasks have {relation} {records}; make or copy the file again"
     );
-    TraceError::content("", text)
+    TraceError::at(0, text)
 }
 
 /// The decompressed blocks that were used last.

@@ -57,9 +57,8 @@ pub trait Sink {
     fn edge(&mut self, from: u32, to: u32, fork: bool) -> Result<(), TraceError>;
 
     /// Sets the line of a text from which the next items come, for error messages.
-    fn at_line(&mut self, line: u64) {
-        let _ = line;
-    }
+    #[expect(unused_variables, reason = "the name of the parameter documents it")]
+    fn at_line(&mut self, line: u64) {}
 }
 
 /// Returns whether `word` can stand in a line of text: as a value, or as a name (`equals` false: without `=`).

@@ -13,7 +13,7 @@ pub use write::TextWriter;
 pub(crate) use write::check_record;
 
 /// Bytes read at once.
-const CHUNK: usize = 256 << 10;
+pub(crate) const CHUNK: usize = 256 << 10;
 
 /// The longest line in bytes without its comment.
 pub(crate) const LONGEST_LINE: usize = 64 << 10;
@@ -24,9 +24,12 @@ pub(crate) const LONGEST_LINE: usize = 64 << 10;
 ///
 /// # Errors
 /// `from` cannot be read, a line is invalid, or `sink` refuses an item. The error names the line.
-pub fn read_text(mut from: impl Read, name: &str, sink: &mut impl Sink) -> Result<(), TraceError> {
+pub fn read_text(from: impl Read, name: &str, sink: &mut impl Sink) -> Result<(), TraceError> {
     let mut parser = Parser::new(sink);
-    feed(&mut from, &mut parser).map_err(|error| error.of_file(name))
+    // Of a line longer than the buffer, only a comment is skipped: the parser refuses all else.
+    for_each_line(from, |line| parser.line(line))
+        .and_then(|()| parser.end())
+        .map_err(|error| error.of_file(name))
 }
 
 /// Returns `line` without the carriage return that precedes the line feed in files of some systems.
@@ -47,10 +50,15 @@ pub(crate) fn show(text: &[u8]) -> String {
     }
 }
 
-fn feed(from: &mut impl Read, parser: &mut Parser<'_, impl Sink>) -> Result<(), TraceError> {
+/// Calls `each` with each line, without its line feed. Of a line of [`CHUNK`] bytes or more, `each` gets the first [`CHUNK`] bytes, and the
+/// rest is skipped.
+pub(crate) fn for_each_line(
+    mut from: impl Read,
+    mut each: impl FnMut(&[u8]) -> Result<(), TraceError>,
+) -> Result<(), TraceError> {
     let mut buffer = vec![0; CHUNK];
-    // The length of an incomplete line at the start of the buffer, and whether that line is a comment longer than the buffer.
-    let (mut have, mut comment) = (0, false);
+    // The length of an incomplete line at the start of the buffer, and whether that is the rest of a line that is skipped.
+    let (mut have, mut skipping) = (0, false);
     loop {
         let count = match from.read(&mut buffer[have..]) {
             Ok(count) => count,
@@ -58,30 +66,26 @@ fn feed(from: &mut impl Read, parser: &mut Parser<'_, impl Sink>) -> Result<(), 
             Err(error) => return Err(error.into()),
         };
         let end = have + count;
-        let mut begin = 0;
         // The bytes before `have` were searched already and have no line end.
-        let mut search = have;
+        let (mut begin, mut search) = (0, have);
         while let Some(length) = memchr(b'\n', &buffer[search..end]) {
-            if !std::mem::take(&mut comment) {
-                parser.line(&buffer[begin..search + length])?;
+            if !std::mem::take(&mut skipping) {
+                each(&buffer[begin..search + length])?;
             }
             begin = search + length + 1;
             search = begin;
         }
         if count == 0 {
-            if !comment && end > begin {
-                parser.line(&buffer[begin..end])?;
-            }
-            return parser.end();
+            return match !skipping && end > begin {
+                true => each(&buffer[begin..end]),
+                false => Ok(()),
+            };
         }
         buffer.copy_within(begin..end, 0);
-        have = end - begin;
-        if comment {
-            have = 0;
-        } else if have == buffer.len() {
-            // No line end in a full buffer: the line is too long and is refused, or it is a comment whose rest is skipped.
-            parser.line(&buffer)?;
-            (have, comment) = (0, true);
+        have = if skipping { 0 } else { end - begin };
+        if have == buffer.len() {
+            each(&buffer)?;
+            (have, skipping) = (0, true);
         }
     }
 }

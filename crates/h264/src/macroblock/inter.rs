@@ -2,7 +2,7 @@
 
 use super::SliceParser;
 use crate::error::Fault;
-use crate::job::{Mb, Mv, Shape, SubShape};
+use crate::job::{Mb, Mv, Shape};
 use crate::mvpred::{MotionGrid, Neighbour, median_prediction};
 use crate::neighbours::{Edge, Packed};
 use crate::strength;
@@ -20,11 +20,8 @@ impl SliceParser<'_, '_> {
             return Ok(0);
         }
         let index = self.reader.te(count - 1);
-        if index >= count {
-            Err(Fault::Syntax("ref_idx_l0 is too large"))
-        } else {
-            Ok(index as i8)
-        }
+        Fault::Syntax("ref_idx_l0 is too large").when(index >= count)?;
+        Ok(index as i8)
     }
 
     #[inline(always)]
@@ -149,10 +146,10 @@ impl SliceParser<'_, '_> {
         mb.shape = Shape::Quarters;
         for sub in &mut mb.sub {
             *sub = match self.reader.ue_max(3, "sub_mb_type")? {
-                0 => SubShape::Whole,
-                1 => SubShape::Rows,
-                2 => SubShape::Columns,
-                _ => SubShape::Quarters,
+                0 => Shape::Whole,
+                1 => Shape::Rows,
+                2 => Shape::Columns,
+                _ => Shape::Quarters,
             };
         }
         for index in &mut mb.ref_idx {
@@ -166,10 +163,10 @@ impl SliceParser<'_, '_> {
         for quarter in 0..4 {
             let (x, y, reference) = (quarter % 2 * 2, quarter / 2 * 2, mb.ref_idx[quarter]);
             let parts: &[[usize; 4]] = match mb.sub[quarter] {
-                SubShape::Whole => &[[0, 0, 2, 2]],
-                SubShape::Rows => &[[0, 0, 2, 1], [0, 1, 2, 1]],
-                SubShape::Columns => &[[0, 0, 1, 2], [1, 0, 1, 2]],
-                SubShape::Quarters => &[[0, 0, 1, 1], [1, 0, 1, 1], [0, 1, 1, 1], [1, 1, 1, 1]],
+                Shape::Whole => &[[0, 0, 2, 2]],
+                Shape::Rows => &[[0, 0, 2, 1], [0, 1, 2, 1]],
+                Shape::Columns => &[[0, 0, 1, 2], [1, 0, 1, 2]],
+                Shape::Quarters => &[[0, 0, 1, 1], [1, 0, 1, 1], [0, 1, 1, 1], [1, 1, 1, 1]],
             };
             for &[dx, dy, w, h] in parts {
                 let [a, b, c] = grid.neighbours(x + dx, y + dy, w);

@@ -36,11 +36,7 @@ const READ_BY_CHROMA: [u8; 4] = [0, AVAILABLE_LEFT, AVAILABLE_TOP, ALL_AROUND];
 /// Fails with `what` unless all neighbours in `read` are `available`.
 #[inline(always)]
 fn check_available(read: u8, available: u8, what: &'static str) -> Result<(), Fault> {
-    if read & !available == 0 {
-        Ok(())
-    } else {
-        Err(Fault::Syntax(what))
-    }
+    Fault::Syntax(what).when(read & !available != 0)
 }
 
 impl SliceParser<'_, '_> {

@@ -134,21 +134,17 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         loop {
             if self.predicted {
                 let run = self.reader.ue() as usize;
-                if run > self.mbs.len() - self.address {
-                    return Err(Fault::Syntax("mb_skip_run leads outside the picture"));
-                }
+                Fault::Syntax("mb_skip_run leads outside the picture")
+                    .when(run > self.mbs.len() - self.address)?;
                 self.reader.check()?;
                 self.skip_run(run)?;
                 if !self.reader.more_data() {
                     return Ok(());
                 }
             }
-            if self.address >= self.mbs.len() {
-                return Err(Fault::Syntax("the slice leads outside the picture"));
-            }
-            if self.address >= self.limit {
-                return Err(TWICE);
-            }
+            Fault::Syntax("the slice leads outside the picture")
+                .when(self.address >= self.mbs.len())?;
+            TWICE.when(self.address >= self.limit)?;
             self.macroblock()?;
             if !self.reader.more_data() {
                 return Ok(());
@@ -198,9 +194,7 @@ impl<'a, 'r> SliceParser<'a, 'r> {
         while run > 0 {
             let in_row = self.below.len() - 2 - self.x;
             let n = run.min(in_row).min(self.limit - self.address);
-            if n == 0 {
-                return Err(TWICE);
-            }
+            TWICE.when(n == 0)?;
             self.skip_in_row(n);
             run -= n;
         }

@@ -20,43 +20,20 @@ const BETA: [u8; 52] = [
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 6, 6, 7, 7, 8, 8,
     9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15, 16, 16, 17, 17, 18, 18,
 ];
-/// Table 8-17: tC0 for bS of 1, 2 and 3, by indexA from 17 on; below, it is 0.
-const TC0: [[u8; 3]; 35] = [
-    [0, 0, 1],
-    [0, 0, 1],
-    [0, 0, 1],
-    [0, 0, 1],
-    [0, 1, 1],
-    [0, 1, 1],
-    [1, 1, 1],
-    [1, 1, 1],
-    [1, 1, 1],
-    [1, 1, 1],
-    [1, 1, 2],
-    [1, 1, 2],
-    [1, 1, 2],
-    [1, 1, 2],
-    [1, 2, 3],
-    [1, 2, 3],
-    [2, 2, 3],
-    [2, 2, 4],
-    [2, 3, 4],
-    [2, 3, 4],
-    [3, 3, 5],
-    [3, 4, 6],
-    [3, 4, 6],
-    [4, 5, 7],
-    [4, 5, 8],
-    [4, 6, 9],
-    [5, 7, 10],
-    [6, 8, 11],
-    [6, 8, 13],
-    [7, 10, 14],
-    [8, 11, 16],
-    [9, 12, 18],
-    [10, 13, 20],
-    [11, 15, 23],
-    [13, 17, 25],
+/// Table 8-17: tC0 for bS of 1, 2 and 3, by indexA.
+const TC0: [[u8; 52]; 3] = [
+    [
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1,
+        1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 6, 6, 7, 8, 9, 10, 11, 13,
+    ],
+    [
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+        1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 5, 5, 6, 7, 8, 8, 10, 11, 12, 13, 15, 17,
+    ],
+    [
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2,
+        2, 3, 3, 3, 4, 4, 4, 5, 6, 6, 7, 8, 9, 10, 11, 13, 14, 16, 18, 20, 23, 25,
+    ],
 ];
 
 // ---- filtering (8.7.2.2 to 8.7.2.4) ----
@@ -92,11 +69,6 @@ impl Thresholds {
         let qp = (i32::from(place.mb.qp[plane]) + i32::from(other.qp[plane]) + 1) >> 1;
         let index_a = (qp + i32::from(slice.alpha_offset)).clamp(0, 51) as usize;
         let index_b = (qp + i32::from(slice.beta_offset)).clamp(0, 51) as usize;
-        let [one, two, three] = if index_a < 17 {
-            [0; 3]
-        } else {
-            TC0[index_a - 17]
-        };
         probe.read(place.job.slice_address(place.mb.slice), 4);
         probe.read(Table::Alpha.address(index_a), 1);
         probe.read(Table::Beta.address(index_b), 1);
@@ -104,7 +76,7 @@ impl Thresholds {
             probe.read(Table::Tc0.address(3 * (index_a - 17)), 3);
         }
         probe.operation(Operation::Thresholds, 1);
-        let tc0 = [0, one, two, three];
+        let tc0 = [0, TC0[0][index_a], TC0[1][index_a], TC0[2][index_a]];
         let (alpha, beta) = (i16::from(ALPHA[index_a]), i16::from(BETA[index_b]));
         // With beta 0, no sample is filtered either.
         let alpha = if beta == 0 { 0 } else { alpha };
@@ -160,18 +132,9 @@ fn luma_normal(lines: &mut LumaLines, tc0: &[i16; 16], thresholds: &Thresholds) 
 fn luma_strong(lines: &mut LumaLines, thresholds: &Thresholds) {
     let (alpha, beta) = (thresholds.alpha, thresholds.beta);
     for i in 0..16 {
-        let (p3, p2, p1, p0) = (
-            wide(lines[0][i]),
-            wide(lines[1][i]),
-            wide(lines[2][i]),
-            wide(lines[3][i]),
-        );
-        let (q0, q1, q2, q3) = (
-            wide(lines[4][i]),
-            wide(lines[5][i]),
-            wide(lines[6][i]),
-            wide(lines[7][i]),
-        );
+        let line = |k: usize| wide(lines[k][i]);
+        let (p3, p2, p1, p0) = (line(0), line(1), line(2), line(3));
+        let (q0, q1, q2, q3) = (line(4), line(5), line(6), line(7));
         let on = near(p1, p0, q0, q1, alpha, beta);
         let close = (p0 - q0).abs() < (alpha >> 2) + 2;
         let ap = on & close & ((p2 - p0).abs() < beta);
@@ -217,12 +180,8 @@ pub(super) fn chroma_edge(lines: &mut ChromaLines, bs: u16, thresholds: &Thresho
     let strong = bs == STRONG;
     let tc0: [i16; 8] = thresholds.tc0_along(bs);
     for i in 0..8 {
-        let (p1, p0, q0, q1) = (
-            wide(lines[0][i]),
-            wide(lines[1][i]),
-            wide(lines[2][i]),
-            wide(lines[3][i]),
-        );
+        let line = |k: usize| wide(lines[k][i]);
+        let (p1, p0, q0, q1) = (line(0), line(1), line(2), line(3));
         let on = near(p1, p0, q0, q1, alpha, beta) & (tc0[i] >= 0);
         let tc = tc0[i] + 1;
         let delta = (((q0 - p0) * 4 + (p1 - q1) + 4) >> 3).clamp(-tc, tc);

@@ -12,7 +12,7 @@
 use super::Place;
 use super::kernels::Kernels;
 use crate::frame::Frame;
-use crate::job::{Mb, Mv, Shape, SubShape, Weights};
+use crate::job::{Mb, Mv, Shape, Weights};
 use crate::plane::{Part, Shared, Write};
 use crate::probe::{Operation, Probe};
 
@@ -69,10 +69,10 @@ fn partitions(mb: &Mb, mvs: &[Mv; 16], mut f: impl FnMut(Partition)) {
             for (quarter, sub) in mb.sub.iter().enumerate() {
                 let (x, y) = (quarter % 2 * 8, quarter / 2 * 8);
                 match sub {
-                    SubShape::Whole => part(x, y, 8, 8),
-                    SubShape::Rows => [0, 4].into_iter().for_each(|dy| part(x, y + dy, 8, 4)),
-                    SubShape::Columns => [0, 4].into_iter().for_each(|dx| part(x + dx, y, 4, 8)),
-                    SubShape::Quarters => {
+                    Shape::Whole => part(x, y, 8, 8),
+                    Shape::Rows => [0, 4].into_iter().for_each(|dy| part(x, y + dy, 8, 4)),
+                    Shape::Columns => [0, 4].into_iter().for_each(|dx| part(x + dx, y, 4, 8)),
+                    Shape::Quarters => {
                         [[0, 0], [4, 0], [0, 4], [4, 4]]
                             .into_iter()
                             .for_each(|[dx, dy]| part(x + dx, y + dy, 4, 4));
@@ -153,13 +153,8 @@ pub(super) fn predict_luma<P: Probe>(place: &Place<'_>, probe: &mut P) {
     }
     let mut target = place.write(0);
     if place.mb.shape == Shape::Whole {
-        luma_part(
-            place,
-            &mut target,
-            weights,
-            &Partition::whole(place.mb),
-            probe,
-        );
+        let whole = Partition::whole(place.mb);
+        luma_part(place, &mut target, weights, &whole, probe);
     } else {
         partitions(place.mb, &job.mvs[place.index], |part| {
             luma_part(place, &mut target, weights, &part, probe);
@@ -196,13 +191,8 @@ pub(super) fn predict_chroma<P: Probe>(place: &Place<'_>, probe: &mut P) {
     }
     let mut targets = (place.write(1), place.write(2));
     if place.mb.shape == Shape::Whole {
-        chroma_part(
-            place,
-            &mut targets,
-            weights,
-            &Partition::whole(place.mb),
-            probe,
-        );
+        let whole = Partition::whole(place.mb);
+        chroma_part(place, &mut targets, weights, &whole, probe);
     } else {
         partitions(place.mb, &job.mvs[place.index], |part| {
             chroma_part(place, &mut targets, weights, &part, probe);
@@ -450,11 +440,8 @@ fn weight_part(mut to: Part<'_, u8>, w: usize, weights: &Weights, plane: usize, 
 }
 
 fn weight<const W: usize>(row: &mut [u8; W], (log2_denominator, weight, offset): (u8, i16, i16)) {
-    let (shift, weight, offset) = (
-        u32::from(log2_denominator),
-        i32::from(weight),
-        i32::from(offset),
-    );
+    let shift = u32::from(log2_denominator);
+    let (weight, offset) = (i32::from(weight), i32::from(offset));
     let rounding = if shift > 0 { 1 << (shift - 1) } else { 0 };
     for sample in row {
         *sample =
@@ -467,8 +454,8 @@ fn weight<const W: usize>(row: &mut [u8; W], (log2_denominator, weight, offset):
 
 /// The six-tap filter without rounding (8-241 and following).
 #[inline(always)]
-fn tap6(a: i16, b: i16, c: i16, d: i16, e: i16, f: i16) -> i16 {
-    (a + f) + 5 * (4 * (c + d) - (b + e))
+fn tap6(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) -> i16 {
+    (wide(a) + wide(f)) + 5 * (4 * (wide(c) + wide(d)) - (wide(b) + wide(e)))
 }
 
 #[inline(always)]
@@ -482,14 +469,7 @@ fn filter_row<const W: usize>(from: &[u8], at: usize) -> [i16; W] {
     let s = &from[at - 2..at + W + 3];
     let mut out = [0; W];
     for i in 0..W {
-        out[i] = tap6(
-            wide(s[i]),
-            wide(s[i + 1]),
-            wide(s[i + 2]),
-            wide(s[i + 3]),
-            wide(s[i + 4]),
-            wide(s[i + 5]),
-        );
+        out[i] = tap6(s[i], s[i + 1], s[i + 2], s[i + 3], s[i + 4], s[i + 5]);
     }
     out
 }
@@ -512,14 +492,7 @@ fn half_vertical<const W: usize>(from: &[u8], stride: usize, at: usize) -> [u8; 
     let (a, b, c, d, e, f) = (row(0), row(1), row(2), row(3), row(4), row(5));
     let mut out = [0; W];
     for i in 0..W {
-        let sum = tap6(
-            wide(a[i]),
-            wide(b[i]),
-            wide(c[i]),
-            wide(d[i]),
-            wide(e[i]),
-            wide(f[i]),
-        );
+        let sum = tap6(a[i], b[i], c[i], d[i], e[i], f[i]);
         out[i] = ((sum + 16) >> 5).clamp(0, 255) as u8;
     }
     out
@@ -810,12 +783,7 @@ mod tests {
 
     #[test]
     fn partitions_cover_the_macroblock_once() {
-        let subs = [
-            SubShape::Whole,
-            SubShape::Rows,
-            SubShape::Columns,
-            SubShape::Quarters,
-        ];
+        let subs = [Shape::Whole, Shape::Rows, Shape::Columns, Shape::Quarters];
         for shape in [Shape::Whole, Shape::Rows, Shape::Columns, Shape::Quarters] {
             let mb = Mb {
                 shape,

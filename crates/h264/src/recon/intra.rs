@@ -116,18 +116,11 @@ fn load_window<P: Probe>(place: &Place<'_>, window: &mut Window, probe: &mut P) 
             place.probe_read(probe, &place.job.frame, 0, [sx, sy, w, h]);
         }
     };
-    load(AVAILABLE_TOP, LEFT, [x, y.wrapping_sub(1), 16, 1]);
-    load(
-        AVAILABLE_TOP_RIGHT,
-        LEFT + 16,
-        [x + 16, y.wrapping_sub(1), 4, 1],
-    );
-    load(
-        AVAILABLE_TOP_LEFT,
-        LEFT - 1,
-        [x.wrapping_sub(1), y.wrapping_sub(1), 1, 1],
-    );
-    load(AVAILABLE_LEFT, LEFT - 1, [x.wrapping_sub(1), y, 1, 16]);
+    let (left, above) = (x.wrapping_sub(1), y.wrapping_sub(1));
+    load(AVAILABLE_TOP, LEFT, [x, above, 16, 1]);
+    load(AVAILABLE_TOP_RIGHT, LEFT + 16, [x + 16, above, 4, 1]);
+    load(AVAILABLE_TOP_LEFT, LEFT - 1, [left, above, 1, 1]);
+    load(AVAILABLE_LEFT, LEFT - 1, [left, y, 1, 16]);
 }
 
 /// Stage 1 of Intra4x4: predicts and reconstructs one block after the other, in `window`, then writes the macroblock.
@@ -137,12 +130,8 @@ pub(super) fn reconstruct_4x4<P: Probe>(place: &Place<'_>, probe: &mut P) {
     load_window(place, &mut window, probe);
     let coded = mb.coded & 0xffff;
     let start = mb.coefficients as usize;
-    let guard = (coded != 0).then(|| {
-        place
-            .job
-            .coefficients
-            .read(0, start, 1, 16 * coded.count_ones() as usize)
-    });
+    let (coefficients, count) = (&place.job.coefficients, 16 * coded.count_ones() as usize);
+    let guard = (coded != 0).then(|| coefficients.read(0, start, 1, count));
     let residuals = guard
         .as_ref()
         .map_or(&[][..], |guard| guard.contiguous().as_chunks::<16>().0);
@@ -181,10 +170,8 @@ pub(super) fn reconstruct_4x4<P: Probe>(place: &Place<'_>, probe: &mut P) {
             for (row, residual) in out.iter_mut().zip(residual.chunks_exact(4)) {
                 add_row(row, residual);
             }
-            probe.read(
-                place.job.coefficient_address(mb.block_offset(index as u32)),
-                32,
-            );
+            let offset = mb.block_offset(index as u32);
+            probe.read(place.job.coefficient_address(offset), 32);
             probe.operation(Operation::Add, 1);
         }
         for (row, out) in out.iter().enumerate() {

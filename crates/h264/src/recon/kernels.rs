@@ -77,148 +77,52 @@ impl Kernels {
         CHOSEN.store(code, Ordering::Relaxed);
         chosen
     }
+}
 
+/// Defines methods of [`Kernels`], each of which calls the function of its name in the module of the chosen form.
+macro_rules! kernels {
+    ($($(#[$doc:meta])* $module:ident $name:ident $([$width:ident])? ($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        impl Kernels {
+            $(
+                $(#[$doc])*
+                #[inline(always)]
+                pub(crate) fn $name $(<const $width: usize>)? (self, $($argument: $type),*) -> $result {
+                    match self {
+                        Kernels::Portable => $module::$name $(::<$width>)? ($($argument),*),
+                        // SAFETY: a `HasAvx2` is created only if the processor has AVX2.
+                        #[cfg(target_arch = "x86_64")]
+                        Kernels::Avx2(_) => unsafe { avx2::$module::$name $(::<$width>)? ($($argument),*) },
+                    }
+                }
+            )*
+        }
+    };
+}
+
+kernels! {
     /// Interpolates luma samples (8.4.2.2.1) of a block of `W` columns. If `W` is below 16 and `fx` is not 0, 16 samples of each row must
     /// be readable from two columns left of the block on.
-    #[inline(always)]
-    pub(crate) fn luma<const W: usize>(
-        self,
-        to: &mut Part<'_, u8>,
-        from: Samples<'_>,
-        fx: usize,
-        fy: usize,
-    ) {
-        match self {
-            Kernels::Portable => inter::luma::<W>(to, from, fx, fy),
-            // SAFETY: a `HasAvx2` is created only if the processor has AVX2.
-            #[cfg(target_arch = "x86_64")]
-            Kernels::Avx2(_) => unsafe { avx2::inter::luma::<W>(to, from, fx, fy) },
-        }
-    }
-
+    inter luma[W](to: &mut Part<'_, u8>, from: Samples<'_>, fx: usize, fy: usize) -> ();
     /// Interpolates chroma samples (8.4.2.2.2) of blocks of `W` columns of both planes, at the same position.
-    #[inline(always)]
-    pub(crate) fn chroma<const W: usize>(
-        self,
-        cb: &mut Part<'_, u8>,
-        cr: &mut Part<'_, u8>,
-        from_cb: Samples<'_>,
-        from_cr: Samples<'_>,
-        fx: usize,
-        fy: usize,
-    ) {
-        match self {
-            Kernels::Portable => inter::chroma::<W>(cb, cr, from_cb, from_cr, fx, fy),
-            // SAFETY: as in `luma`.
-            #[cfg(target_arch = "x86_64")]
-            Kernels::Avx2(_) => unsafe {
-                avx2::inter::chroma::<W>(cb, cr, from_cb, from_cr, fx, fy)
-            },
-        }
-    }
-
+    inter chroma[W](
+        cb: &mut Part<'_, u8>, cr: &mut Part<'_, u8>, from_cb: Samples<'_>, from_cr: Samples<'_>, fx: usize, fy: usize
+    ) -> ();
     /// Filters one luma edge with strengths `bs`. Returns whether a sample may have changed.
-    #[inline(always)]
-    pub(crate) fn luma_edge(self, lines: &mut LumaLines, bs: u16, thresholds: &Thresholds) -> bool {
-        match self {
-            Kernels::Portable => deblock::luma_edge(lines, bs, thresholds),
-            // SAFETY: as in `luma`.
-            #[cfg(target_arch = "x86_64")]
-            Kernels::Avx2(_) => unsafe { avx2::deblock::luma_edge(lines, bs, thresholds) },
-        }
-    }
-
+    deblock luma_edge(lines: &mut LumaLines, bs: u16, thresholds: &Thresholds) -> bool;
     /// Filters one chroma edge with strengths `bs` of the luma edge at the same position. Returns whether a sample may have changed.
-    #[inline(always)]
-    pub(crate) fn chroma_edge(
-        self,
-        lines: &mut ChromaLines,
-        bs: u16,
-        thresholds: &Thresholds,
-    ) -> bool {
-        match self {
-            Kernels::Portable => deblock::chroma_edge(lines, bs, thresholds),
-            // SAFETY: as in `luma`.
-            #[cfg(target_arch = "x86_64")]
-            Kernels::Avx2(_) => unsafe { avx2::deblock::chroma_edge(lines, bs, thresholds) },
-        }
-    }
-
+    deblock chroma_edge(lines: &mut ChromaLines, bs: u16, thresholds: &Thresholds) -> bool;
     /// Loads columns 0 to 7 of 16 rows as lines.
-    #[inline(always)]
-    pub(crate) fn luma_columns(self, part: &mut Part<'_, u8>, lines: &mut LumaLines) {
-        match self {
-            Kernels::Portable => deblock::luma_columns(part, lines),
-            // SAFETY: as in `luma`.
-            #[cfg(target_arch = "x86_64")]
-            Kernels::Avx2(_) => unsafe { avx2::deblock::luma_columns(part, lines) },
-        }
-    }
-
+    deblock luma_columns(part: &mut Part<'_, u8>, lines: &mut LumaLines) -> ();
     /// Stores what [`luma_columns`](Self::luma_columns) loads.
-    #[inline(always)]
-    pub(crate) fn set_luma_columns(self, part: &mut Part<'_, u8>, lines: &LumaLines) {
-        match self {
-            Kernels::Portable => deblock::set_luma_columns(part, lines),
-            // SAFETY: as in `luma`.
-            #[cfg(target_arch = "x86_64")]
-            Kernels::Avx2(_) => unsafe { avx2::deblock::set_luma_columns(part, lines) },
-        }
-    }
-
+    deblock set_luma_columns(part: &mut Part<'_, u8>, lines: &LumaLines) -> ();
     /// Filters the edge in the middle of eight columns of luma.
-    #[inline(always)]
-    pub(crate) fn luma_column_edge(
-        self,
-        part: &mut Part<'_, u8>,
-        bs: u16,
-        thresholds: &Thresholds,
-    ) {
-        match self {
-            Kernels::Portable => deblock::luma_column_edge(part, bs, thresholds),
-            // SAFETY: as in `luma`.
-            #[cfg(target_arch = "x86_64")]
-            Kernels::Avx2(_) => unsafe { avx2::deblock::luma_column_edge(part, bs, thresholds) },
-        }
-    }
-
+    deblock luma_column_edge(part: &mut Part<'_, u8>, bs: u16, thresholds: &Thresholds) -> ();
     /// Filters the edge in the middle of four columns of chroma.
-    #[inline(always)]
-    pub(crate) fn chroma_column_edge(
-        self,
-        part: &mut Part<'_, u8>,
-        bs: u16,
-        thresholds: &Thresholds,
-    ) {
-        match self {
-            Kernels::Portable => deblock::chroma_column_edge(part, bs, thresholds),
-            // SAFETY: as in `luma`.
-            #[cfg(target_arch = "x86_64")]
-            Kernels::Avx2(_) => unsafe { avx2::deblock::chroma_column_edge(part, bs, thresholds) },
-        }
-    }
-
+    deblock chroma_column_edge(part: &mut Part<'_, u8>, bs: u16, thresholds: &Thresholds) -> ();
     /// Computes residuals from levels, in place, with the factors `scale`. Blocks whose bit in `ac` is 0 have only a DC coefficient.
-    #[inline(always)]
-    pub(crate) fn residuals(self, blocks: &mut [[i16; 16]], scale: &[i16; 16], ac: u32) {
-        match self {
-            Kernels::Portable => transform::residuals(blocks, scale, ac),
-            // SAFETY: as in `luma`.
-            #[cfg(target_arch = "x86_64")]
-            Kernels::Avx2(_) => unsafe { avx2::transform::residuals(blocks, scale, ac) },
-        }
-    }
-
+    transform residuals(blocks: &mut [[i16; 16]], scale: &[i16; 16], ac: u32) -> ();
     /// Adds the residual of a block to a part of four by four samples.
-    #[inline(always)]
-    pub(crate) fn add_block(self, part: &mut Part<'_, u8>, residual: &[i16; 16]) {
-        match self {
-            Kernels::Portable => transform::add_block(part, residual),
-            // SAFETY: as in `luma`.
-            #[cfg(target_arch = "x86_64")]
-            Kernels::Avx2(_) => unsafe { avx2::transform::add_block(part, residual) },
-        }
-    }
+    transform add_block(part: &mut Part<'_, u8>, residual: &[i16; 16]) -> ();
 }
 
 #[cfg(test)]

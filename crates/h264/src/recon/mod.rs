@@ -134,9 +134,9 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Runs a stage for which [`Job::needs`] is true.
+/// Runs a stage if [`Job::needs`] is true.
 pub(crate) fn run<P: Probe>(job: &Job, stage: Stage, mb: u32, probe: &mut P) {
-    run_at(&Place::new(job, mb as usize), stage, probe);
+    run_needed(&Place::new(job, mb as usize), stage, probe);
 }
 
 /// Runs the needed stages before deblocking of the macroblocks `xs` of row `y`.
@@ -223,10 +223,8 @@ fn copy_samples<P: Probe>(place: &Place<'_>, plane: usize, first: usize, probe: 
             *to = from as u8;
         }
     }
-    probe.read(
-        place.job.coefficient_address(start),
-        (size * size * 2) as u32,
-    );
+    let address = place.job.coefficient_address(start);
+    probe.read(address, (size * size * 2) as u32);
     probe.operation(Operation::Pcm, (size * size) as u32);
     place.probe_write(probe, plane, [x, y, size, size]);
 }

@@ -199,14 +199,8 @@ pub(super) fn luma_residual<P: Probe>(place: &Place<'_>, probe: &mut P) {
             *dc = scaled[usize::from(block)];
         }
     };
-    residual(
-        place,
-        [0, 16],
-        qp,
-        dc,
-        place.mb.kind == Kind::Intra16x16,
-        probe,
-    );
+    let dc_apart = place.mb.kind == Kind::Intra16x16;
+    residual(place, [0, 16], qp, dc, dc_apart, probe);
 }
 
 /// The residual part of stage 4, for plane 1 or 2.

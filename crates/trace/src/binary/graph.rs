@@ -109,7 +109,7 @@ impl<'a> GraphReader<'a> {
 
     fn word(&mut self) -> Result<u32, TraceError> {
         let word = self.narrow()?;
-        if (word as usize) < self.words.list().len() {
+        if (word as usize) < self.words.list.len() {
             Ok(word)
         } else {
             Err(invalid("it refers to a missing word"))
@@ -134,7 +134,7 @@ impl<'a> GraphReader<'a> {
         let (t, s, depth) = (self.delta(t)?, self.delta(s)?, self.delta(depth)?);
         let name = match self.narrow()? {
             0 => NONE,
-            name if (name as usize) <= self.words.list().len() => name - 1,
+            name if (name as usize) <= self.words.list.len() => name - 1,
             _ => return Err(invalid("a task refers to a missing name")),
         };
         let (block, offset) = self.records_position()?;
@@ -200,8 +200,8 @@ impl<'a> GraphReader<'a> {
 
 #[cold]
 pub(crate) fn invalid(why: &str) -> TraceError {
-    TraceError::content(
-        "",
+    TraceError::at(
+        0,
         format!("damaged: its task graph is invalid: {why}; make or copy the file again"),
     )
 }

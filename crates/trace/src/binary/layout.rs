@@ -83,43 +83,30 @@ impl Layout {
     /// # Errors
     /// The file cannot be read, is incomplete or damaged, or has another version.
     pub(crate) fn read(store: &Store, length: u64) -> Result<Self, TraceError> {
-        let fault = |what: &str| TraceError::content("", what);
-        let cut = || {
-            fault(
-                "not complete: it ends before its footer; copy it again, or record it again if its recording was stopped",
-            )
+        const CUT: &str = "not complete: it ends before its footer; copy it again, or record it again if its recording was stopped";
+        let refuse = |what: &str, wrong: bool| match wrong {
+            true => Err(TraceError::at(0, what)),
+            false => Ok(()),
         };
         let mut header = [0; HEADER as usize];
-        if length < HEADER {
-            return Err(cut());
-        }
+        refuse(CUT, length < HEADER)?;
         store.read(0, &mut header)?;
-        if header[..8] != MAGIC {
-            return Err(fault("not a binary trace"));
-        }
+        refuse("not a binary trace", header[..8] != MAGIC)?;
         let version = number(&header, 8);
-        if version != VERSION {
-            let text = format!(
-                "version {version} of the binary form is not supported, only {VERSION} is; convert it with the program that wrote it"
-            );
-            return Err(fault(&text));
-        }
-        if number(&header, 12) != 0 {
-            return Err(fault("damaged: its header"));
-        }
-        let Some(footer_at) = length.checked_sub(FOOTER as u64).filter(|&at| at >= HEADER) else {
-            return Err(cut());
-        };
+        let other_version = format!(
+            "version {version} of the binary form is not supported, only {VERSION} is; convert it with the program that wrote it"
+        );
+        refuse(&other_version, version != VERSION)?;
+        refuse("damaged: its header", number(&header, 12) != 0)?;
+        refuse(CUT, length < HEADER + FOOTER as u64)?;
+        let footer_at = length - FOOTER as u64;
         let mut footer = [0; FOOTER];
         store.read(footer_at, &mut footer)?;
-        if footer[48..] != END_MAGIC {
-            return Err(cut());
-        }
-        if crc32fast::hash(&footer[..44]) != number(&footer, 44) {
-            return Err(fault(
-                "damaged: the checksum of its footer is wrong; make or copy the file again",
-            ));
-        }
+        refuse(CUT, footer[48..] != END_MAGIC)?;
+        refuse(
+            "damaged: the checksum of its footer is wrong; make or copy the file again",
+            crc32fast::hash(&footer[..44]) != number(&footer, 44),
+        )?;
         let count = |i: usize| wide(&footer, i * 8);
         let (records, graph) = (count(0), count(1));
         let counts = Counts {
@@ -127,14 +114,10 @@ impl Layout {
             edges: count(3),
             records: count(4),
         };
-        if counts.tasks > MOST_TASKS as u64
-            || counts.edges > u64::from(NONE)
-            || records > u64::from(NONE)
-        {
-            return Err(fault(
-                "damaged: its footer counts more than a trace may have",
-            ));
-        }
+        refuse(
+            "damaged: its footer counts more than a trace may have",
+            counts.tasks > MOST_TASKS as u64 || counts.edges.max(records) > u64::from(NONE),
+        )?;
         let bytes = records
             .checked_add(graph)
             .and_then(|blocks| blocks.checked_mul(INDEX_ENTRY as u64));
@@ -142,17 +125,15 @@ impl Layout {
             .and_then(|bytes| footer_at.checked_sub(bytes))
             .filter(|&begin| begin >= HEADER);
         let Some(begin) = begin else {
-            return Err(fault(
-                "damaged: its footer names more blocks than the file has bytes",
-            ));
+            let what = "damaged: its footer names more blocks than the file has bytes";
+            return Err(TraceError::at(0, what));
         };
         let mut index = vec![0; (footer_at - begin) as usize];
         store.read(begin, &mut index)?;
-        if crc32fast::hash(&index) != number(&footer, 40) {
-            return Err(fault(
-                "damaged: the checksum of its index is wrong; make or copy the file again",
-            ));
-        }
+        refuse(
+            "damaged: the checksum of its index is wrong; make or copy the file again",
+            crc32fast::hash(&index) != number(&footer, 40),
+        )?;
         let mut offset = HEADER;
         let mut blocks = Vec::with_capacity(index.len() / INDEX_ENTRY);
         for entry in index.chunks_exact(INDEX_ENTRY) {
@@ -162,38 +143,31 @@ impl Layout {
                 length: number(entry, 4),
                 crc: number(entry, 8),
             };
-            if block.stored > block.length
-                || block.length as usize > BLOCK
-                || u64::from(block.length) > u64::from(block.stored) * MOST_PER_BYTE
-            {
-                return Err(fault(
-                    "damaged: a block of its index is longer than blocks are",
-                ));
-            }
+            refuse(
+                "damaged: a block of its index is longer than blocks are",
+                block.stored > block.length
+                    || block.length as usize > BLOCK
+                    || u64::from(block.length) > u64::from(block.stored) * MOST_PER_BYTE,
+            )?;
             offset += u64::from(block.stored);
             blocks.push(block);
         }
-        if offset != begin {
-            return Err(fault(
-                "damaged: its blocks are not as long as its index says",
-            ));
-        }
+        refuse(
+            "damaged: its blocks are not as long as its index says",
+            offset != begin,
+        )?;
         let graph = blocks.split_off(records as usize);
-        let bytes = |blocks: &[Block]| {
-            blocks
-                .iter()
-                .map(|block| u64::from(block.length))
-                .sum::<u64>()
+        let bytes = |blocks: &[Block]| -> u64 {
+            let lengths = blocks.iter().map(|block| u64::from(block.length));
+            lengths.sum()
         };
         // Exact counts are only known once all blocks were read. Counts that the blocks cannot hold are refused here, before memory is
         // allocated for them.
-        if counts.tasks * LEAST_TASK + counts.edges > bytes(&graph)
-            || counts.records > bytes(&blocks) * MAX_RECORDS_PER_OP as u64
-        {
-            return Err(fault(
-                "damaged: its footer counts more than its blocks can hold",
-            ));
-        }
+        refuse(
+            "damaged: its footer counts more than its blocks can hold",
+            counts.tasks * LEAST_TASK + counts.edges > bytes(&graph)
+                || counts.records > bytes(&blocks) * MAX_RECORDS_PER_OP as u64,
+        )?;
         Ok(Self {
             counts,
             records: blocks,

@@ -50,7 +50,7 @@ impl<W: Write> BinaryWriter<W> {
             blocks,
             block: Vec::with_capacity(2 * BLOCK),
         };
-        let list = words.into_list();
+        let list = words.list;
         put_varint(&mut out.block, list.len() as u64);
         for word in &list {
             put_varint(&mut out.block, word.len() as u64);

@@ -7,7 +7,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 /// Distinct words by index, in the order in which they were added.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
-    list: Vec<String>,
+    pub(crate) list: Vec<String>,
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
@@ -28,13 +28,5 @@ impl Words {
             self.hasher.hash_one(&*self.list[index as usize])
         });
         index
-    }
-
-    pub(crate) fn list(&self) -> &[String] {
-        &self.list
-    }
-
-    pub(crate) fn into_list(self) -> Vec<String> {
-        self.list
     }
 }

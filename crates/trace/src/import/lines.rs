@@ -1,48 +1,23 @@
 //! Lines of a foreign text.
 
 use crate::TraceError;
-use crate::text::without_return;
-use memchr::memchr;
-use std::io::{ErrorKind, Read};
-
-/// Bytes read at once, and the longest line.
-const CHUNK: usize = 256 << 10;
+use crate::text::{CHUNK, for_each_line, without_return};
+use std::io::Read;
 
 /// Calls `each` with the number and the text of each line, without its line feed or carriage return and line feed.
 pub(super) fn for_each(
-    mut from: impl Read,
+    from: impl Read,
     mut each: impl FnMut(u64, &[u8]) -> Result<(), TraceError>,
 ) -> Result<(), TraceError> {
-    let mut buffer = vec![0; CHUNK];
-    let (mut have, mut number) = (0, 0);
-    loop {
-        let count = match from.read(&mut buffer[have..]) {
-            Ok(count) => count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error.into()),
-        };
-        let end = have + count;
-        // The bytes before `have` were searched already and have no line end.
-        let (mut begin, mut search) = (0, have);
-        while let Some(length) = memchr(b'\n', &buffer[search..end]) {
-            number += 1;
-            each(number, without_return(&buffer[begin..search + length]))?;
-            begin = search + length + 1;
-            search = begin;
-        }
-        if count == 0 {
-            return match end > begin {
-                true => each(number + 1, without_return(&buffer[begin..end])),
-                false => Ok(()),
-            };
-        }
-        buffer.copy_within(begin..end, 0);
-        have = end - begin;
-        if have == buffer.len() {
+    let mut number = 0;
+    for_each_line(from, |line| {
+        number += 1;
+        if line.len() == CHUNK {
             let what = format!("a line of more than {CHUNK} bytes; is this a memory trace?");
-            return Err(TraceError::at(number + 1, what));
+            return Err(TraceError::at(number, what));
         }
-    }
+        each(number, without_return(line))
+    })
 }
 
 /// Parses a hexadecimal number at the start of `text` and removes it; `None` if there is none or it passes 2^64-1.

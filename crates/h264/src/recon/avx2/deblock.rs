@@ -295,10 +295,8 @@ pub(in crate::recon) fn chroma_column_edge(
     thresholds: &Thresholds,
 ) {
     let mut two_rows = |i: usize| {
-        let (upper, lower) = (
-            load_array::<4>(part.row(i)),
-            load_array::<4>(part.row(i + 1)),
-        );
+        let upper = load_array::<4>(part.row(i));
+        let lower = load_array::<4>(part.row(i + 1));
         _mm_unpacklo_epi32(upper, lower)
     };
     let mut four_rows = |i: usize| _mm_unpacklo_epi64(two_rows(i), two_rows(i + 2));

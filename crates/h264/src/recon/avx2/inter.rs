@@ -124,10 +124,8 @@ fn put_two<const W: usize, const WITH: u8>(
     rows: __m256i,
     beside: &Samples<'_>,
 ) {
-    let (mut upper, mut lower) = (
-        _mm256_castsi256_si128(rows),
-        _mm256_extracti128_si256::<1>(rows),
-    );
+    let mut upper = _mm256_castsi256_si128(rows);
+    let mut lower = _mm256_extracti128_si256::<1>(rows);
     if WITH == WITH_SAMPLES {
         upper = _mm_avg_epu8(upper, beside.row::<W>(row, 0));
         lower = _mm_avg_epu8(lower, beside.row::<W>(row + 1, 0));
@@ -285,10 +283,8 @@ pub(in crate::recon) fn luma<const W: usize>(
     fy: usize,
 ) {
     // The offsets of the nearest column and row: 0 at one quarter, 1 at three quarters.
-    let (right, below) = (
-        samples.moved(fx / 2),
-        samples.moved(fy / 2 * samples.stride),
-    );
+    let right = samples.moved(fx / 2);
+    let below = samples.moved(fy / 2 * samples.stride);
     match (fx, fy) {
         (0, 0) => copy::<W>(to, samples),
         (2, 0) => horizontal::<W, ALONE>(to, samples, samples),

@@ -122,10 +122,8 @@ pub(in crate::recon) fn add_block(part: &mut Part<'_, u8>, residual: &[i16; 16])
 #[inline]
 #[target_feature(enable = "avx2")]
 fn two_rows(part: &mut Part<'_, u8>, row: usize, residual: __m128i) -> __m128i {
-    let (upper, lower) = (
-        load_array::<4>(part.row(row)),
-        load_array::<4>(part.row(row + 1)),
-    );
+    let upper = load_array::<4>(part.row(row));
+    let lower = load_array::<4>(part.row(row + 1));
     let samples = _mm_cvtepu8_epi16(_mm_unpacklo_epi32(upper, lower));
     _mm_adds_epi16(samples, residual)
 }
