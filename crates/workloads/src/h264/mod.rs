@@ -78,12 +78,7 @@ pub enum DecodeError {
     Stream(#[from] StreamError),
 }
 
-/// The picture that a recorded task belongs to, in decoding order from 0, given the task's index.
-pub fn picture_of(index: u64) -> u64 {
-    index >> 32
-}
-
-/// The index of task number `number` of picture `picture`.
+/// The index of task number `number` of picture `picture`, which is its [phase](crate::workload::phase_of).
 fn index(picture: u64, number: u32) -> u64 {
     (picture << 32) | u64::from(number)
 }
