@@ -153,24 +153,16 @@ impl Costs {
 
     /// Costs of a stage's control, its code from address 0 on.
     fn stage(&self, stage: Stage) -> StageCosts {
-        let PerStage {
-            cycles,
-            code,
-            skipped,
-            skipped_code,
-            passes,
-            left,
-            above,
-            above_right,
-        } = self.file.stage[stage_name(stage)];
+        let figures = &self.file.stage[stage_name(stage)];
+        let after = [figures.left, figures.above, figures.above_right];
         StageCosts {
-            millis: self.millis(cycles),
-            skipped_millis: self.millis(skipped),
-            control: Code(0, self.code_len(code)),
-            skipped: Code(0, self.code_len(skipped_code.min(code))),
+            millis: self.millis(figures.cycles),
+            skipped_millis: self.millis(figures.skipped),
+            control: Code(0, self.code_len(figures.code)),
+            skipped: Code(0, self.code_len(figures.skipped_code.min(figures.code))),
             operations: [OperationCosts::default(); Operation::ALL.len()],
-            passes: passes != 0,
-            after: [left, above, above_right].map(|flag| flag != 0),
+            passes: figures.passes != 0,
+            after: after.map(|flag| flag != 0),
         }
     }
 
