@@ -1,7 +1,7 @@
 //! What all verbs share: how they fail, write, show progress and stop.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -158,6 +158,50 @@ impl Progress {
     /// What is being done.
     pub(crate) fn says(&mut self, message: impl Into<std::borrow::Cow<'static, str>>) {
         self.bar.set_message(message);
+    }
+}
+
+/// An input that is read to its end or until Ctrl-C, and whose progress is shown.
+pub(crate) struct Watched<'a, R> {
+    input: R,
+    cancel: &'a Cancel,
+    progress: Progress,
+    /// Bytes that were read.
+    pub(crate) bytes: u64,
+    /// Whether the end was reached.
+    pub(crate) ended: bool,
+}
+
+impl<'a, R> Watched<'a, R> {
+    /// `megabytes` are to be read, if that is known; `what` says what they are.
+    pub(crate) fn new(
+        input: R,
+        cancel: &'a Cancel,
+        megabytes: Option<u64>,
+        what: &'static str,
+    ) -> Self {
+        let mut progress = Progress::new(megabytes);
+        progress.says(what);
+        Watched {
+            input,
+            cancel,
+            progress,
+            bytes: 0,
+            ended: false,
+        }
+    }
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.cancel.is_cancelled() {
+            return Err(io::Error::other("stopped"));
+        }
+        let count = self.input.read(buffer)?;
+        self.bytes += count as u64;
+        self.ended |= count == 0;
+        self.progress.at(self.bytes >> 20);
+        Ok(count)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Programs under Valgrind's lackey, whose memory trace is read while they run.
 
-use crate::ui::{Failure, Outcome, Progress, at_fault};
+use crate::ui::{Failure, Outcome, Watched, at_fault};
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader, Read};
@@ -14,14 +14,6 @@ pub(crate) struct Traced {
     child: Child,
     log: PipeReader,
     name: String,
-}
-
-/// How a program under lackey ended.
-pub(crate) enum Ended {
-    /// Well.
-    Well,
-    /// Otherwise, in words.
-    Badly(String),
 }
 
 impl Traced {
@@ -59,21 +51,13 @@ impl Traced {
 
     /// Gives the log to `read`, which is told when to stop by an error; then waits for the program.
     ///
-    /// The third part is whether the log was read to its end.
+    /// The second part is how the program ended, if it failed and its log was read to the end.
     pub(crate) fn read<R>(
         mut self,
         cancel: &Cancel,
         read: impl FnOnce(&mut dyn Read) -> R,
-    ) -> Outcome<(R, Ended)> {
-        let mut progress = Progress::new(None);
-        progress.says("MB of Valgrind's log");
-        let mut log = Watched {
-            log: &self.log,
-            cancel,
-            progress,
-            bytes: 0,
-            ended: false,
-        };
+    ) -> Outcome<(R, Option<ExitStatus>)> {
+        let mut log = Watched::new(&self.log, cancel, None, "MB of Valgrind's log");
         let read = read(&mut log);
         let Watched { bytes, ended, .. } = log;
         if !ended {
@@ -91,17 +75,8 @@ impl Traced {
                 self.name
             )));
         }
-        let ended = match ended && !status.success() {
-            true => Ended::Badly(words(status)),
-            false => Ended::Well,
-        };
-        Ok((read, ended))
+        Ok((read, Some(status).filter(|_| ended && !status.success())))
     }
-}
-
-/// How a process ended.
-fn words(status: ExitStatus) -> String {
-    status.to_string()
 }
 
 fn missing() -> Failure {
@@ -149,26 +124,4 @@ fn find(program: &OsStr) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let mut found = std::env::split_paths(&path).map(|folder| folder.join(program));
     found.find(|path| executable(path))
-}
-
-/// The log of a program that runs.
-struct Watched<'a> {
-    log: &'a PipeReader,
-    cancel: &'a Cancel,
-    progress: Progress,
-    bytes: u64,
-    ended: bool,
-}
-
-impl Read for Watched<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.cancel.is_cancelled() {
-            return Err(io::Error::other("stopped"));
-        }
-        let count = self.log.read(buffer)?;
-        self.bytes += count as u64;
-        self.ended |= count == 0;
-        self.progress.at(self.bytes >> 20);
-        Ok(count)
-    }
 }

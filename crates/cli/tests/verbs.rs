@@ -56,9 +56,9 @@ fn every_verb_explains_itself() {
             .iter()
             .filter(|spec| spec.is_for(purpose))
         {
-            let shown = match spec.is_positional() {
-                true => spec.placeholder().to_owned(),
-                false => format!("--{}", spec.flag()),
+            let shown = match spec.positional {
+                true => spec.placeholder.to_owned(),
+                false => format!("--{}", spec.flag),
             };
             assert!(help.contains(&shown), "{verb} {name}: no {shown} in {help}");
         }

@@ -49,6 +49,38 @@ pub fn run<R: Send, W: FnMut(usize) -> R>(
     });
 }
 
+/// Does pieces 0 to `count` - 1 as [`run`] does, and returns their results in order; `None` stands for a piece that did not begin. `each`
+/// is called as in [`run`].
+///
+/// # Panics
+/// If a piece panics.
+pub fn collect<R: Send>(
+    count: usize,
+    threads: usize,
+    piece: impl Fn(usize) -> R + Sync,
+    mut each: impl FnMut(Option<(usize, &R)>) -> ControlFlow<()>,
+) -> Vec<Option<R>> {
+    let mut results: Vec<Option<R>> = (0..count).map(|_| None).collect();
+    run(
+        count,
+        threads,
+        || &piece,
+        |ended| {
+            let flow = each(ended.as_ref().map(|(number, result)| (*number, result)));
+            if let Some((number, result)) = ended {
+                results[number] = Some(result);
+            }
+            flow
+        },
+    );
+    results
+}
+
+/// Threads that this host runs at once.
+pub fn host_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,7 +18,7 @@ mod window;
 pub use crate::candidate::Candidate;
 use crate::check::Reference;
 use crate::host;
-use crate::rounds::{self, Engine, Pools, Row, once, timed};
+use crate::rounds::{self, Engine, Lane, Pools, once, timed};
 use std::time::Duration;
 use tanada_report::{Report, SEQUENTIAL, TODAY, Timeline};
 use tanada_runtime::{BuildError, Cancel, DEFAULT_POLICY, Pool, Recorded, Recorder, Totals};
@@ -194,7 +194,7 @@ pub fn run_with_progress(
     // balances them best.
     let today = Candidate::registered(DEFAULT_POLICY).expect("the default is registered");
     let today = Engine::Today(harness.pool(&today, None)?);
-    let difference = harness.compared(&today, TODAY, &reference, None)?.1;
+    let difference = harness.compared(&today, &reference, None)?.1;
     let checked: Vec<Checked> = candidates
         .iter()
         .map(|candidate| harness.check(candidate, &reference))
@@ -223,13 +223,6 @@ struct Checked {
     wall: Duration,
     facts: Facts,
     difference: Option<String>,
-}
-
-/// One row of the native half, with the seconds of its rounds.
-struct Lane {
-    engine: Engine,
-    name: String,
-    times: Vec<f64>,
 }
 
 struct Harness<'a, P> {
@@ -279,11 +272,11 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
     fn compared(
         &mut self,
         engine: &Engine,
-        name: &str,
         reference: &Reference,
         recorder: Option<&Recorder>,
     ) -> Result<(Duration, Option<String>), Error> {
         let part = self.prepared.part();
+        let name = engine.name();
         self.step(name, &format!("compares every {part}"));
         let mut comparison = reference.comparison();
         let (way, cancel) = (engine.way(), &self.options.cancel);
@@ -321,7 +314,7 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         let mut best: Option<(Duration, Recorded)> = None;
         let mut difference = None;
         for _ in 0..RECORDED {
-            let (wall, what) = self.compared(&engine, name, reference, Some(&recorder))?;
+            let (wall, what) = self.compared(&engine, reference, Some(&recorder))?;
             let recorded = recorder.take();
             difference = difference.or(what);
             if best.as_ref().is_none_or(|(shortest, _)| wall < *shortest) {
@@ -344,28 +337,17 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
 
     /// Runs the rounds: the program without tasks, that of today, and all candidates in turn.
     fn rounds(&mut self, today: Engine, candidates: &[Candidate]) -> Result<Vec<Lane>, Error> {
-        let mut engines = vec![
-            (Engine::Sequential, SEQUENTIAL.to_owned()),
-            (today, TODAY.to_owned()),
-        ];
+        let mut lanes = vec![Lane::new(Engine::Sequential), Lane::new(today)];
         for candidate in candidates {
             let pool = self.pool(candidate, None)?;
-            engines.push((Engine::Tasks(pool), candidate.name().to_owned()));
+            lanes.push(Lane::new(Engine::Tasks(pool)));
         }
-        let lanes = engines.into_iter().map(|(engine, name)| Lane {
-            engine,
-            name,
-            times: Vec::new(),
-        });
-        let mut lanes: Vec<Lane> = lanes.collect();
         for round in 1..=self.options.repeat {
             let purpose = format!("round {round}");
             for lane in &mut lanes {
-                self.step(&lane.name, &purpose);
-                let cancel = &self.options.cancel;
-                let wall = once(&mut *self.prepared, lane.engine.way(), cancel, None)
-                    .map_err(|error| Error::of(&lane.name, error))?;
-                lane.times.push(wall.as_secs_f64());
+                self.step(lane.engine.name(), &purpose);
+                lane.round(&mut *self.prepared, &self.options.cancel, None)
+                    .map_err(|error| Error::of(lane.engine.name(), error))?;
             }
         }
         Ok(lanes)
@@ -404,22 +386,11 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         let mut report = Report::new(&format!("{title} as tasks: {input}"));
         report.machine = host::summary(&self.topology);
         let facts = self.prepared.facts();
-        let row = |lane: &'_ Lane| {
-            Row {
-                workload: self.workload.name(),
-                input,
-                policy: &lane.name,
-                workers: lane.engine.workers(),
-                times: &lane.times,
-                facts: &facts,
-                tasks: false,
-                recorded: None,
-            }
-            .to_result()
-        };
+        let workload = self.workload.name();
         let [sequential, of_today, lanes @ ..] = lanes else {
             unreachable!("`rounds` begins with these two");
         };
+        let row = |lane: &Lane| lane.to_result(workload, input, &facts, None);
         report.runs.push(row(sequential));
         let mut run = row(of_today);
         run.identical = Some(today.is_none());
@@ -433,17 +404,8 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
             .map(|what| difference(TODAY, what))
             .collect();
         for ((candidate, checked), lane) in candidates.iter().zip(checked).zip(lanes) {
-            let mut run = Row {
-                workload: self.workload.name(),
-                input,
-                policy: candidate.name(),
-                workers: lane.engine.workers(),
-                times: &lane.times,
-                facts: &checked.facts,
-                tasks: true,
-                recorded: Some((&checked.totals, checked.wall)),
-            }
-            .to_result();
+            let recorded = Some((&checked.totals, checked.wall));
+            let mut run = lane.to_result(workload, input, &checked.facts, recorded);
             run.honours_groups = candidate.reads_groups();
             run.identical = Some(checked.difference.is_none());
             report.runs.push(run);

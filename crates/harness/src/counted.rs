@@ -6,29 +6,19 @@ use tanada_runtime::Totals;
 
 /// Writes into `run` what was counted while `workers` workers ran for `wall`. A mean of nothing stays absent.
 pub(crate) fn describe(run: &mut RunResult, totals: &Totals, wall: Duration, workers: u16) {
-    let Totals {
-        tasks,
-        busy_ns,
-        scheduling_ns,
-        turns,
-        handed,
-        own,
-        pool,
-        mailbox,
-        stolen,
-    } = *totals;
     let ratio = |a: u64, b: f64| (b > 0.0).then(|| a as f64 / b);
-    run.tasks = Some(tasks);
-    run.mean_task_ns = ratio(busy_ns, tasks as f64);
-    run.scheduling_ns_per_task = ratio(scheduling_ns, turns as f64);
-    run.utilisation = ratio(busy_ns, wall.as_nanos() as f64 * f64::from(workers));
-    run.steals = Some(stolen);
+    run.tasks = Some(totals.tasks);
+    run.mean_task_ns = ratio(totals.busy_ns, totals.tasks as f64);
+    run.scheduling_ns_per_task = ratio(totals.scheduling_ns, totals.turns as f64);
+    let available = wall.as_nanos() as f64 * f64::from(workers);
+    run.utilisation = ratio(totals.busy_ns, available);
+    run.steals = Some(totals.stolen);
     run.origins = Some(OriginCounts {
-        handed,
-        own,
-        pool,
-        mailbox,
-        stolen,
+        handed: totals.handed,
+        own: totals.own,
+        pool: totals.pool,
+        mailbox: totals.mailbox,
+        stolen: totals.stolen,
     });
 }
 

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use tempfile::TempPath;
 
 /// An output file that cannot be made or written. The text begins with the path.
 #[derive(Debug, thiserror::Error)]
@@ -19,16 +19,9 @@ pub struct OutputError {
 /// [`OutputFile::open`] finds out whether the file can be written, before hours of work. Devices and pipes are written directly.
 #[derive(Debug)]
 pub struct OutputFile {
-    target: Target,
-}
-
-#[derive(Debug)]
-enum Target {
-    Direct(File),
-    Whole {
-        content: NamedTempFile,
-        path: PathBuf,
-    },
+    file: File,
+    /// The name that a whole file has meanwhile, and the one that it gets.
+    whole: Option<(TempPath, PathBuf)>,
 }
 
 impl OutputFile {
@@ -37,11 +30,10 @@ impl OutputFile {
     /// # Errors
     /// If the file cannot be written; the error says what helps.
     pub fn open(path: &Path) -> Result<OutputFile, OutputError> {
-        let target = Target::open(path).map_err(|error| OutputError {
+        OutputFile::create(path).map_err(|error| OutputError {
             path: path.display().to_string(),
             why: advice(path, &error),
-        })?;
-        Ok(OutputFile { target })
+        })
     }
 
     /// Writes `content` as the whole file.
@@ -49,10 +41,8 @@ impl OutputFile {
     /// # Errors
     /// If the file cannot be written.
     pub fn finish(mut self, content: &[u8]) -> Result<(), OutputError> {
-        let path = match &self.target {
-            Target::Direct(_) => "the output".to_owned(),
-            Target::Whole { path, .. } => path.display().to_string(),
-        };
+        let whole = self.whole.as_ref();
+        let path = whole.map_or("the output".into(), |(_, path)| path.display().to_string());
         let written = self.write_all(content).and_then(|()| self.keep());
         written.map_err(|error| OutputError {
             path,
@@ -64,13 +54,41 @@ impl OutputFile {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn keep(self) -> io::Result<()> {
-        match self.target {
-            Target::Direct(mut file) => file.flush(),
-            Target::Whole { content, path } => {
-                content.persist(path).map(drop).map_err(io::Error::from)
-            }
+    pub fn keep(mut self) -> io::Result<()> {
+        self.file.flush()?;
+        match self.whole {
+            None => Ok(()),
+            Some((content, path)) => content.persist(path).map_err(io::Error::from),
         }
+    }
+
+    fn create(path: &Path) -> io::Result<OutputFile> {
+        let there = std::fs::metadata(path).ok();
+        if there.as_ref().is_some_and(|data| !data.is_file()) {
+            let file = OpenOptions::new().write(true).open(path)?;
+            return Ok(OutputFile { file, whole: None });
+        }
+        // Through a link to the file itself, which is to be replaced, and not the link.
+        let path = match there {
+            Some(_) => path.canonicalize()?,
+            None => path.to_owned(),
+        };
+        let permissions = match &there {
+            Some(data) => {
+                OpenOptions::new().write(true).open(&path)?;
+                data.permissions()
+            }
+            None => Permissions::from_mode(0o666),
+        };
+        let content = tempfile::Builder::new()
+            .prefix(".tanada-")
+            .permissions(permissions)
+            .tempfile_in(folder_of(&path))?;
+        let (file, content) = content.into_parts();
+        Ok(OutputFile {
+            file,
+            whole: Some((content, path)),
+        })
     }
 }
 
@@ -96,45 +114,13 @@ fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-impl Target {
-    fn open(path: &Path) -> io::Result<Target> {
-        let there = std::fs::metadata(path).ok();
-        if there.as_ref().is_some_and(|data| !data.is_file()) {
-            return Ok(Target::Direct(OpenOptions::new().write(true).open(path)?));
-        }
-        // Through a link to the file itself, which is to be replaced, and not the link.
-        let path = match there {
-            Some(_) => path.canonicalize()?,
-            None => path.to_owned(),
-        };
-        let permissions = match &there {
-            Some(data) => {
-                OpenOptions::new().write(true).open(&path)?;
-                data.permissions()
-            }
-            None => Permissions::from_mode(0o666),
-        };
-        let content = tempfile::Builder::new()
-            .prefix(".tanada-")
-            .permissions(permissions)
-            .tempfile_in(folder_of(&path))?;
-        Ok(Target::Whole { content, path })
-    }
-}
-
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.target {
-            Target::Direct(file) => file.write(bytes),
-            Target::Whole { content, .. } => content.write(bytes),
-        }
+        self.file.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.target {
-            Target::Direct(file) => file.flush(),
-            Target::Whole { content, .. } => content.flush(),
-        }
+        self.file.flush()
     }
 }
 

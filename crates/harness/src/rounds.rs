@@ -119,42 +119,52 @@ pub(crate) fn timed(
     Ok(wall)
 }
 
-/// What is known of the runs of one row of a report.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Row<'a> {
-    pub(crate) workload: &'a str,
-    pub(crate) input: &'a str,
-    pub(crate) policy: &'a str,
-    pub(crate) workers: u16,
-    /// Seconds of each round.
-    pub(crate) times: &'a [f64],
-    pub(crate) facts: &'a Facts,
-    /// Whether the work was done as tasks, which have groups and a cut.
-    pub(crate) tasks: bool,
-    /// What a recorder counted in a run of this length.
-    pub(crate) recorded: Option<(&'a Totals, Duration)>,
+/// One row of a report: what does the work, and the seconds of its rounds.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) engine: Engine,
+    times: Vec<f64>,
 }
 
-impl Row<'_> {
-    pub(crate) fn to_result(self) -> RunResult {
-        let Row {
-            workload,
-            input,
-            policy,
-            workers,
-            times,
-            facts,
-            ..
-        } = self;
-        let mut run = RunResult::new(workload, input, policy, workers);
+impl Lane {
+    pub(crate) fn new(engine: Engine) -> Lane {
+        Lane {
+            engine,
+            times: Vec::new(),
+        }
+    }
+
+    /// Runs the workload [`once`], as the next round.
+    pub(crate) fn round(
+        &mut self,
+        prepared: &mut dyn Prepared,
+        cancel: &Cancel,
+        output: Option<&mut (dyn Output + '_)>,
+    ) -> Result<(), RunError> {
+        let wall = once(prepared, self.engine.way(), cancel, output)?;
+        self.times.push(wall.as_secs_f64());
+        Ok(())
+    }
+
+    /// The row of the report; `recorded` is what a recorder counted in a run of this length.
+    pub(crate) fn to_result(
+        &self,
+        workload: &str,
+        input: &str,
+        facts: &Facts,
+        recorded: Option<(&Totals, Duration)>,
+    ) -> RunResult {
+        let workers = self.engine.workers();
+        let mut run = RunResult::new(workload, input, self.engine.name(), workers);
         run.machine = host::processor();
-        run.seconds = Seconds::of(times);
+        run.seconds = Seconds::of(&self.times);
         run.frames = facts.frames;
         run.fps = fps(&run);
-        if let Some((totals, wall)) = self.recorded {
+        if let Some((totals, wall)) = recorded {
             counted::describe(&mut run, totals, wall, workers);
         }
-        if self.tasks {
+        // Tasks alone have groups and a cut.
+        if matches!(self.engine, Engine::Tasks(_)) {
             run.groups = facts.groups.to_owned();
             run.tasks_mode = facts.cut.to_owned();
             run.memory = facts.memory.map(|memory| Memory {

@@ -1,7 +1,7 @@
 //! The harness behind `tanada run`: rounds of one workload under some policies, timed, and recorded if there is more than one.
 
 use crate::host;
-use crate::rounds::{Engine, Pools, Row, once, rate, timed};
+use crate::rounds::{Engine, Lane, Pools, rate, timed};
 use std::time::Duration;
 use tanada_policy::registry;
 use tanada_report::Report;
@@ -38,23 +38,6 @@ pub enum Error {
     Topology(#[from] tanada_topology::Error),
 }
 
-/// What one engine has measured.
-struct Lane {
-    engine: Engine,
-    times: Vec<f64>,
-    recorded: Option<(Duration, Recorded)>,
-}
-
-impl Lane {
-    fn new(engine: Engine) -> Lane {
-        Lane {
-            engine,
-            times: Vec::new(),
-            recorded: None,
-        }
-    }
-}
-
 /// Runs `prepared`, which reports call `workload`, in rounds: in each of them every policy takes its turn. The result of the first run goes
 /// to `output`; if that is [broken](Output::is_broken), no further round begins.
 ///
@@ -80,21 +63,21 @@ pub fn run(
                 true => output.as_deref_mut(),
                 false => None,
             };
-            let wall = once(prepared, lane.engine.way(), cancel, first)?;
-            lane.times.push(wall.as_secs_f64());
+            lane.round(prepared, cancel, first)?;
             broken = output.as_deref().is_some_and(Output::is_broken);
             if broken {
                 break 'rounds;
             }
         }
     }
+    let mut recorded = Vec::new();
     if records && !broken {
-        for lane in &mut lanes {
+        for lane in &lanes {
             let builder = builder(options, &topology, lane.engine.name());
-            lane.recorded = Some(record(builder, prepared, options.events, cancel)?);
+            recorded.push(record(builder, prepared, options.events, cancel)?);
         }
     }
-    Ok(report(workload, prepared, lanes, &topology))
+    Ok(report(workload, prepared, &lanes, &recorded, &topology))
 }
 
 fn builder(options: &Options, topology: &Topology, policy: &str) -> PoolBuilder {
@@ -136,27 +119,19 @@ fn record(
 fn report(
     workload: &str,
     prepared: &dyn Prepared,
-    lanes: Vec<Lane>,
+    lanes: &[Lane],
+    recorded: &[(Duration, Recorded)],
     topology: &Topology,
 ) -> Report {
     let input = prepared.input();
     let mut report = Report::new(&format!("{}: {input}", prepared.title()));
     report.machine = host::summary(topology);
     let facts = prepared.facts();
-    for lane in lanes {
+    for (number, lane) in lanes.iter().enumerate() {
         let engine = &lane.engine;
-        let recorded = lane.recorded.as_ref();
-        let mut run = Row {
-            workload,
-            input: &input,
-            policy: engine.name(),
-            workers: engine.workers(),
-            times: &lane.times,
-            facts: &facts,
-            tasks: matches!(engine, Engine::Tasks(_)),
-            recorded: recorded.map(|(wall, recorded)| (&recorded.totals, *wall)),
-        }
-        .to_result();
+        let recorded = recorded.get(number);
+        let counted = recorded.map(|(wall, recorded)| (&recorded.totals, *wall));
+        let mut run = lane.to_result(workload, &input, &facts, counted);
         run.honours_groups = registry::find(engine.name()).is_ok_and(|entry| entry.groups);
         report.runs.push(run);
         if let Some((_, recorded)) = recorded.filter(|(_, recorded)| !recorded.tasks.is_empty()) {

@@ -8,7 +8,8 @@
 
 use tanada_report::{ColourBy, Event, Timeline, to_svg_gantts};
 use tanada_runtime::{Cancel, Pool, Recorder};
-use tanada_workloads::h264::{Cut, Groups, Options, decode, picture_of};
+use tanada_workloads::h264::{Cut, Groups, Options, decode};
+use tanada_workloads::workload::phase_of;
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/terraces_wvga.264");
 const POLICIES: [&str; 2] = ["fcfs", "ts"];
@@ -62,7 +63,7 @@ fn shortest(policy: &str, stream: &[u8], repeats: u32) -> Result<Timeline> {
 }
 
 fn chart(policy: &str, stream: &[u8]) -> Result<Timeline> {
-    let recorder = Recorder::keep(|task| picture_of(task.index) == PICTURE);
+    let recorder = Recorder::keep(|task| phase_of(task.index) == PICTURE);
     let pool = Pool::builder()
         .workers(WORKERS)
         .policy(policy)

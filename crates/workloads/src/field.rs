@@ -45,6 +45,12 @@ pub(crate) struct Field {
 // contract of this module, checked in debug builds); so no element is written while another thread uses it.
 unsafe impl Sync for Field {}
 
+impl std::fmt::Debug for Field {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Field({} x {})", self.rows, self.columns)
+    }
+}
+
 impl Field {
     /// A field of zeros. Rectangles count from the corner of its border.
     pub(crate) fn new(rows: usize, columns: usize) -> Self {
@@ -102,13 +108,7 @@ impl Field {
     /// The rectangle is not inside the field; in debug builds also: a part of it is held for writing.
     #[inline]
     pub(crate) fn read(&self, rect: Rect) -> Read<'_> {
-        let start = self.check(rect);
-        self.acquire(rect, false);
-        Read {
-            field: self,
-            start,
-            rect,
-        }
+        self.hold(rect)
     }
 
     /// Holds a rectangle for writing.
@@ -117,9 +117,14 @@ impl Field {
     /// The rectangle is not inside the field; in debug builds also: a part of it is held.
     #[inline]
     pub(crate) fn write(&self, rect: Rect) -> Write<'_> {
+        self.hold(rect)
+    }
+
+    #[inline]
+    fn hold<const WRITES: bool>(&self, rect: Rect) -> Guard<'_, WRITES> {
         let start = self.check(rect);
-        self.acquire(rect, true);
-        Write {
+        self.acquire(rect, WRITES);
+        Guard {
             field: self,
             start,
             rect,
@@ -173,12 +178,18 @@ impl Field {
     }
 }
 
-/// A rectangle that is held for reading.
-pub(crate) struct Read<'a> {
+/// A rectangle that is held for reading, or for writing.
+pub(crate) struct Guard<'a, const WRITES: bool> {
     field: &'a Field,
     start: *mut f32,
     rect: Rect,
 }
+
+/// A rectangle that is held for reading.
+pub(crate) type Read<'a> = Guard<'a, false>;
+
+/// A rectangle that is held for writing.
+pub(crate) type Write<'a> = Guard<'a, true>;
 
 impl Read<'_> {
     /// Row `y` of the rectangle.
@@ -189,20 +200,6 @@ impl Read<'_> {
         // SAFETY: `check` showed that all rows of the rectangle are inside; no thread writes them while the guard lives.
         unsafe { std::slice::from_raw_parts(start, self.rect.w) }
     }
-}
-
-impl Drop for Read<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.field.release(self.rect, false);
-    }
-}
-
-/// A rectangle that is held for writing.
-pub(crate) struct Write<'a> {
-    field: &'a Field,
-    start: *mut f32,
-    rect: Rect,
 }
 
 impl Write<'_> {
@@ -217,10 +214,10 @@ impl Write<'_> {
     }
 }
 
-impl Drop for Write<'_> {
+impl<const WRITES: bool> Drop for Guard<'_, WRITES> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.field.release(self.rect, true);
+        self.field.release(self.rect, WRITES);
     }
 }
 

@@ -110,17 +110,24 @@ pub enum Purpose {
 /// One option of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionSpec {
-    flag: &'static str,
-    aliases: &'static [&'static str],
-    placeholder: &'static str,
-    help: &'static str,
-    kind: Kind,
+    /// The flag without its dashes: the key of [`Values`].
+    pub flag: &'static str,
+    /// Older spellings of the flag.
+    pub aliases: &'static [&'static str],
+    /// What stands for the value in help.
+    pub placeholder: &'static str,
+    /// One line of help.
+    pub help: &'static str,
+    /// What the option takes.
+    pub kind: Kind,
     /// The default in runs, or `None`: runs do not have this option. `Some("")`: there is no default.
     run: Option<&'static str>,
     /// The same in recordings.
     record: Option<&'static str>,
-    of_tasks: bool,
-    positional: bool,
+    /// Whether the option is refused for a run without tasks.
+    pub of_tasks: bool,
+    /// Whether the value stands without a flag.
+    pub positional: bool,
 }
 
 impl OptionSpec {
@@ -232,41 +239,6 @@ impl OptionSpec {
     pub const fn aliases(mut self, aliases: &'static [&'static str]) -> OptionSpec {
         self.aliases = aliases;
         self
-    }
-
-    /// The flag without its dashes: the key of [`Values`].
-    pub fn flag(&self) -> &'static str {
-        self.flag
-    }
-
-    /// Older spellings of the flag.
-    pub fn older_flags(&self) -> &'static [&'static str] {
-        self.aliases
-    }
-
-    /// What stands for the value in help.
-    pub fn placeholder(&self) -> &'static str {
-        self.placeholder
-    }
-
-    /// One line of help.
-    pub fn help(&self) -> &'static str {
-        self.help
-    }
-
-    /// What the option takes.
-    pub fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    /// Whether the option is refused for a run without tasks.
-    pub fn is_of_tasks(&self) -> bool {
-        self.of_tasks
-    }
-
-    /// Whether the value stands without a flag.
-    pub fn is_positional(&self) -> bool {
-        self.positional
     }
 
     /// Whether the option exists for `purpose`.

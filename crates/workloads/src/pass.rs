@@ -51,21 +51,15 @@ pub struct NoProbe;
 
 impl Probe for NoProbe {}
 
-/// Which of its [`Lines`] a formula reads.
-#[derive(Clone, Copy)]
-pub(crate) struct Reads {
-    /// Rows above, and as many below.
-    pub(crate) rows: usize,
-    /// Columns left, and as many right, in the row itself.
-    pub(crate) columns: usize,
-    pub(crate) other: bool,
-}
-
 /// What a pass computes. `row` must be `#[inline(always)]`, or it is not vectorised for the processor that it runs on.
 pub(crate) trait Formula: Copy {
-    /// What `row` reads: for recordings.
-    const READS: Reads;
-    /// Additions, products, divisions and comparisons that `row` takes for a point: for recordings.
+    /// Rows above, and as many below, that `row` reads: for recordings, as all of these.
+    const ROWS: usize = 0;
+    /// Columns left, and as many right, that it reads in the row itself.
+    const COLUMNS: usize = 0;
+    /// Whether it reads [`Lines::other`].
+    const OTHER: bool = false;
+    /// Additions, products, divisions and comparisons that `row` takes for a point.
     const OPERATIONS: u32;
 
     /// Sets `out`, as long as the slices of `lines`.
@@ -112,19 +106,14 @@ impl Passes {
         let Rect {
             x: left, y: top, ..
         } = rect(tile);
-        let Reads {
-            rows,
-            columns,
-            other: reads_other,
-        } = F::READS;
         for start in (0..tile.w).step_by(self.block) {
             let (x, n) = (left + start, self.block.min(tile.w - start));
             for y in top..top + tile.h {
-                for row in (y - rows..y).chain(y + 1..=y + rows) {
+                for row in (y - F::ROWS..y).chain(y + 1..=y + F::ROWS) {
                     probe.read(from.stretch(x, row, n));
                 }
-                probe.read(from.stretch(x - columns, y, n + 2 * columns));
-                if reads_other {
+                probe.read(from.stretch(x - F::COLUMNS, y, n + 2 * F::COLUMNS));
+                if F::OTHER {
                     probe.read(other.stretch(x, y, n));
                 }
                 probe.compute(F::OPERATIONS, n);

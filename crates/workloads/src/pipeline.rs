@@ -12,50 +12,21 @@
 //! [`tiles`](crate::tiles).
 
 use crate::field::Field;
-use crate::options::{OptionSpec, Values};
-use crate::pass::{Formula, Lines, Passes, Probe, Reads, rect};
-use crate::tiles::{Caches, Groups, Program, Shape, Tile, workload};
-
-/// What is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Rows and columns of the image; at least 1.
-    pub size: usize,
-    /// Rounds of five passes.
-    pub rounds: u32,
-    /// How tasks are put into groups.
-    pub groups: Groups,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            size: 4096,
-            rounds: 4,
-            groups: Groups::Default,
-        }
-    }
-}
+use crate::options::OptionSpec;
+use crate::pass::{Formula, Lines, Passes, Probe, rect};
+use crate::tiles::{Caches, Options, Program, Tile, workload};
 
 /// Passes of a round.
 const PASSES: u32 = 5;
 
 /// The three planes.
+#[derive(Debug)]
 pub struct Pipeline {
     image: Field,
     first: Field,
     second: Field,
     options: Options,
     passes: Passes,
-}
-
-impl std::fmt::Debug for Pipeline {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("Pipeline");
-        shown
-            .field("options", &self.options)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Pipeline {
@@ -92,11 +63,7 @@ fn binomial(a: f32, b: f32, c: f32, d: f32, e: f32) -> f32 {
 }
 
 impl Formula for Across {
-    const READS: Reads = Reads {
-        rows: 0,
-        columns: 2,
-        other: false,
-    };
+    const COLUMNS: usize = 2;
     const OPERATIONS: u32 = 7;
 
     #[inline(always)]
@@ -111,11 +78,7 @@ impl Formula for Across {
 }
 
 impl Formula for Down {
-    const READS: Reads = Reads {
-        rows: 2,
-        columns: 0,
-        other: false,
-    };
+    const ROWS: usize = 2;
     const OPERATIONS: u32 = 7;
 
     #[inline(always)]
@@ -130,11 +93,7 @@ impl Formula for Down {
 }
 
 impl Formula for Sharpen {
-    const READS: Reads = Reads {
-        rows: 0,
-        columns: 0,
-        other: true,
-    };
+    const OTHER: bool = true;
     const OPERATIONS: u32 = 4;
 
     #[inline(always)]
@@ -148,11 +107,8 @@ impl Formula for Sharpen {
 }
 
 impl Formula for Gradient {
-    const READS: Reads = Reads {
-        rows: 1,
-        columns: 1,
-        other: false,
-    };
+    const ROWS: usize = 1;
+    const COLUMNS: usize = 1;
     const OPERATIONS: u32 = 5;
 
     #[inline(always)]
@@ -169,11 +125,9 @@ impl Formula for Gradient {
 }
 
 impl Formula for Smooth {
-    const READS: Reads = Reads {
-        rows: 1,
-        columns: 1,
-        other: true,
-    };
+    const ROWS: usize = 1;
+    const COLUMNS: usize = 1;
+    const OTHER: bool = true;
     const OPERATIONS: u32 = 10;
 
     #[inline(always)]
@@ -191,11 +145,6 @@ impl Formula for Smooth {
 }
 
 impl Formula for Tone {
-    const READS: Reads = Reads {
-        rows: 0,
-        columns: 0,
-        other: false,
-    };
     const OPERATIONS: u32 = 3;
 
     #[inline(always)]
@@ -210,8 +159,6 @@ impl Formula for Tone {
 }
 
 impl Program for Pipeline {
-    type Options = Options;
-
     const NAME: &'static str = "pipeline";
     const ABOUT: &'static str =
         "Passes over a large image: blur, sharpen, gradient, smooth, tone curve";
@@ -224,27 +171,11 @@ impl Program for Pipeline {
     ];
     const TEST_OPTIONS: &'static [(&'static str, &'static str)] =
         &[("size", "200"), ("rounds", "1")];
+    const TIMES: &'static str = "rounds";
+    const FIELDS: usize = 3;
 
-    fn options(values: &Values) -> Options {
-        Options {
-            size: values.count("size") as usize,
-            rounds: values.count("rounds") as u32,
-            groups: values.name("groups").parse().expect("a name of the table"),
-        }
-    }
-
-    fn input(options: Options) -> String {
-        format!("size={},rounds={}", options.size, options.rounds)
-    }
-
-    fn shape(options: Options) -> (Shape, Groups) {
-        let shape = Shape {
-            rows: options.size,
-            columns: options.size,
-            sweeps: options.rounds * PASSES + 1,
-            bytes_per_point: 3 * size_of::<f32>(),
-        };
-        (shape, options.groups)
+    fn sweeps(rounds: u32) -> u32 {
+        rounds * PASSES + 1
     }
 
     fn new(options: Options, caches: Caches) -> Self {
@@ -277,7 +208,7 @@ impl Program for Pipeline {
         }
     }
 
-    fn sweep_with<P: Probe>(&self, tile: Tile, sweep: u32, probe: &mut P) {
+    fn sweep<P: Probe>(&self, tile: Tile, sweep: u32, probe: &mut P) {
         let Pipeline {
             image,
             first,
@@ -285,7 +216,7 @@ impl Program for Pipeline {
             passes,
             ..
         } = self;
-        if sweep == self.options.rounds * PASSES {
+        if sweep == self.options.times * PASSES {
             return passes.run(Tone, (image, image), first, tile, probe);
         }
         match sweep % PASSES {

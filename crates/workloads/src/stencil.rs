@@ -4,45 +4,16 @@
 //! places. Points outside the field are 0. The tasks, and why groups pay, are those of [`tiles`](crate::tiles).
 
 use crate::field::Field;
-use crate::options::{OptionSpec, Values};
-use crate::pass::{Formula, Lines, Passes, Probe, Reads, rect};
-use crate::tiles::{Caches, Groups, Program, Shape, Tile, workload};
-
-/// What is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Rows and columns of the field; at least 1.
-    pub size: usize,
-    /// Sweeps.
-    pub sweeps: u32,
-    /// How tasks are put into groups.
-    pub groups: Groups,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            size: 8192,
-            sweeps: 32,
-            groups: Groups::Default,
-        }
-    }
-}
+use crate::options::OptionSpec;
+use crate::pass::{Formula, Lines, Passes, Probe, rect};
+use crate::tiles::{Caches, Options, Program, Tile, workload};
 
 /// The two fields.
+#[derive(Debug)]
 pub struct Stencil {
     fields: [Field; 2],
     options: Options,
     passes: Passes,
-}
-
-impl std::fmt::Debug for Stencil {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("Stencil");
-        shown
-            .field("options", &self.options)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Stencil {
@@ -56,11 +27,8 @@ impl Stencil {
 struct Jacobi;
 
 impl Formula for Jacobi {
-    const READS: Reads = Reads {
-        rows: 1,
-        columns: 1,
-        other: false,
-    };
+    const ROWS: usize = 1;
+    const COLUMNS: usize = 1;
     const OPERATIONS: u32 = 6;
 
     #[inline(always)]
@@ -76,8 +44,6 @@ impl Formula for Jacobi {
 }
 
 impl Program for Stencil {
-    type Options = Options;
-
     const NAME: &'static str = "stencil";
     const ABOUT: &'static str =
         "Jacobi's method in two dimensions: sweeps over a field that is larger than the caches";
@@ -90,28 +56,8 @@ impl Program for Stencil {
     ];
     const TEST_OPTIONS: &'static [(&'static str, &'static str)] =
         &[("size", "200"), ("sweeps", "3")];
-
-    fn options(values: &Values) -> Options {
-        Options {
-            size: values.count("size") as usize,
-            sweeps: values.count("sweeps") as u32,
-            groups: values.name("groups").parse().expect("a name of the table"),
-        }
-    }
-
-    fn input(options: Options) -> String {
-        format!("size={},sweeps={}", options.size, options.sweeps)
-    }
-
-    fn shape(options: Options) -> (Shape, Groups) {
-        let shape = Shape {
-            rows: options.size,
-            columns: options.size,
-            sweeps: options.sweeps,
-            bytes_per_point: 2 * size_of::<f32>(),
-        };
-        (shape, options.groups)
-    }
+    const TIMES: &'static str = "sweeps";
+    const FIELDS: usize = 2;
 
     fn new(options: Options, caches: Caches) -> Self {
         Stencil {
@@ -135,14 +81,14 @@ impl Program for Stencil {
         }
     }
 
-    fn sweep_with<P: Probe>(&self, tile: Tile, sweep: u32, probe: &mut P) {
+    fn sweep<P: Probe>(&self, tile: Tile, sweep: u32, probe: &mut P) {
         let from = (sweep % 2) as usize;
         let (from, to) = (&self.fields[from], &self.fields[1 - from]);
         self.passes.run(Jacobi, (from, from), to, tile, probe);
     }
 
     fn visit(&self, row: &mut dyn FnMut(&[f32])) {
-        let last = &self.fields[(self.options.sweeps % 2) as usize];
+        let last = &self.fields[(self.options.times % 2) as usize];
         last.visit(row);
     }
 }

@@ -24,7 +24,6 @@ use crate::loops::Loops;
 use crate::options::{OptionSpec, Values, named};
 pub use crate::pass::{NoProbe, Probe, Stretch};
 pub use crate::workload::Done;
-use std::fmt;
 use std::ops::Range;
 use tanada_runtime::{
     Cancel, GraphError, Instance, NodeId, Pool, SGroup, TGroup, Template, TemplateBuilder,
@@ -82,6 +81,43 @@ pub struct Shape {
     pub sweeps: u32,
     /// Bytes of a point in all fields together.
     pub bytes_per_point: usize,
+}
+
+/// What a [`Program`] computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Rows and columns of the field; at least 1.
+    pub size: usize,
+    /// The number of times that the program goes over the field, in units of [`Program::TIMES`].
+    pub times: u32,
+    /// How tasks are put into groups.
+    pub groups: Groups,
+}
+
+impl Options {
+    /// The options as values of [`Program::OPTIONS`] say.
+    fn of<P: Program>(values: &Values) -> Options {
+        Options {
+            size: values.count("size") as usize,
+            times: values.count(P::TIMES) as u32,
+            groups: values.name("groups").parse().expect("a name of the table"),
+        }
+    }
+
+    /// The options that decide the result, for reports: `size=1024,sweeps=16`.
+    fn input<P: Program>(self) -> String {
+        format!("size={},{}={}", self.size, P::TIMES, self.times)
+    }
+
+    /// What the program goes over.
+    fn shape<P: Program>(self) -> Shape {
+        Shape {
+            rows: self.size,
+            columns: self.size,
+            sweeps: P::sweeps(self.times),
+            bytes_per_point: P::FIELDS * size_of::<f32>(),
+        }
+    }
 }
 
 /// A tile: a rectangle of points.
@@ -176,11 +212,6 @@ impl Plan {
         self.shape
     }
 
-    /// The workers that it is cut for.
-    pub fn workers(&self) -> u16 {
-        self.workers
-    }
-
     /// The caches that it is cut for.
     pub fn caches(&self) -> Caches {
         self.caches
@@ -227,12 +258,12 @@ impl Plan {
     }
 
     /// Bytes of one tile in all fields.
-    pub fn tile_bytes(&self) -> u64 {
+    fn tile_bytes(&self) -> u64 {
         self.field_bytes() / (self.bands * self.strips) as u64
     }
 
     /// Bytes of the graph, roughly.
-    pub fn graph_bytes(&self) -> u64 {
+    fn graph_bytes(&self) -> u64 {
         self.tasks() * 256
     }
 
@@ -366,9 +397,6 @@ impl Plan {
 
 /// What is done to the tiles of a field.
 pub trait Program: Send + Sync + Sized + 'static {
-    /// What is computed.
-    type Options: Copy;
-
     /// The name that every command knows.
     const NAME: &'static str;
 
@@ -378,26 +406,28 @@ pub trait Program: Send + Sync + Sized + 'static {
     /// A paragraph for `--help`.
     const DETAILS: &'static str;
 
-    /// The options; `size` and `groups` among them.
+    /// The options: `size`, [`Self::TIMES`] and `groups`.
     const OPTIONS: &'static [OptionSpec];
 
     /// Options for tests.
     const TEST_OPTIONS: &'static [(&'static str, &'static str)];
 
-    /// The options as values of [`Self::OPTIONS`] say.
-    fn options(values: &Values) -> Self::Options;
+    /// The option that says how many times the program goes over the field.
+    const TIMES: &'static str;
 
-    /// The options that decide the result, for reports: `size=1024,sweeps=16`.
-    fn input(options: Self::Options) -> String;
+    /// Fields of single-precision numbers, each of the size that the options say.
+    const FIELDS: usize;
 
-    /// The fields that these options ask for, and how their tasks are grouped.
-    fn shape(options: Self::Options) -> (Shape, Groups);
+    /// Sweeps of `times` times.
+    fn sweeps(times: u32) -> u32 {
+        times
+    }
 
     /// Makes the fields; their memory is mapped when they are filled.
     ///
     /// # Panics
     /// A field is larger than an address space.
-    fn new(options: Self::Options, caches: Caches) -> Self;
+    fn new(options: Options, caches: Caches) -> Self;
 
     /// The name of the tasks of sweep number `sweep`.
     fn name(sweep: u32, sweeps: u32) -> &'static str;
@@ -405,13 +435,8 @@ pub trait Program: Send + Sync + Sized + 'static {
     /// Sets all points of a tile, in all fields, to their initial values.
     fn fill(&self, tile: Tile);
 
-    /// Goes over a tile. Outside of the tile it reads at most two points above, below, left and right.
-    fn sweep(&self, tile: Tile, sweep: u32) {
-        self.sweep_with(tile, sweep, &mut NoProbe);
-    }
-
-    /// As [`sweep`](Self::sweep), and reports all accesses to `probe`.
-    fn sweep_with<P: Probe>(&self, tile: Tile, sweep: u32, probe: &mut P);
+    /// Goes over a tile, and reports all accesses to `probe`. Outside of the tile it reads at most two points above, below, left and right.
+    fn sweep<P: Probe>(&self, tile: Tile, sweep: u32, probe: &mut P);
 
     /// Calls `row` for each row of the result.
     fn visit(&self, row: &mut dyn FnMut(&[f32]));
@@ -425,7 +450,7 @@ struct Work<P> {
 
 impl<P: Program> Work<P> {
     fn sweep(&self, tile: Tile, sweep: u32) {
-        self.program.sweep(tile, sweep);
+        self.program.sweep(tile, sweep, &mut NoProbe);
         if tile.strip == 0 {
             self.done.add();
         }
@@ -441,21 +466,13 @@ pub struct Tiled<P> {
     today: Option<Instance<'static, Work<P>>>,
 }
 
-impl<P> fmt::Debug for Tiled<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Tiled");
-        shown.field("plan", &self.plan).finish_non_exhaustive()
-    }
-}
-
 impl<P: Program> Tiled<P> {
     /// Cuts the work for `workers` workers with these caches.
     ///
     /// # Panics
     /// There are no points.
-    pub fn plan_for(options: P::Options, workers: u16, caches: Caches) -> Plan {
-        let (shape, groups) = P::shape(options);
-        Plan::new(shape, workers, caches, groups)
+    pub fn plan_for(options: Options, workers: u16, caches: Caches) -> Plan {
+        Plan::new(options.shape::<P>(), workers, caches, options.groups)
     }
 
     /// Builds the graph of `plan`: some 250 bytes a task. The memory of the fields is mapped when they are filled.
@@ -465,12 +482,9 @@ impl<P: Program> Tiled<P> {
     ///
     /// # Panics
     /// The fields are larger than an address space, or the plan is one of another shape.
-    pub fn new(options: P::Options, plan: Plan) -> Result<Self, GraphError> {
-        assert_eq!(
-            plan.shape(),
-            P::shape(options).0,
-            "a plan for these options"
-        );
+    pub fn new(options: Options, plan: Plan) -> Result<Self, GraphError> {
+        let shape = options.shape::<P>();
+        assert_eq!(plan.shape(), shape, "a plan for these options");
         Ok(Tiled {
             work: Work {
                 program: P::new(options, plan.caches()),
@@ -535,7 +549,7 @@ impl<P: Program> Tiled<P> {
                         w: columns,
                         h: block.len(),
                     };
-                    work.program.sweep(tile, sweep);
+                    work.program.sweep(tile, sweep, &mut NoProbe);
                 };
                 loops.parallel(P::name(sweep, sweeps), rows, block);
             }

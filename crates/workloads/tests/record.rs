@@ -7,14 +7,16 @@ use tanada_runtime::{Cancel, Pool, Recorder};
 use tanada_trace::{
     Groups as Selected, Kind, NewTask, Record, Sink, TextWriter, Trace, TraceError,
 };
-use tanada_workloads::h264::{Cut, Dependencies, Groups, Options, decode, picture_of};
-use tanada_workloads::pipeline::{self, Pipeline};
+use tanada_workloads::h264::{Cut, Dependencies, Groups, Options, decode};
+use tanada_workloads::pipeline::Pipeline;
 use tanada_workloads::record::{
-    Costs, H264Error, H264Options, H264Recording, Pictures, Region, TilesError, TilesRecording,
-    h264, tiles,
+    Costs, H264Error, H264Options, H264Recording, Pictures, Recorded, Region, h264, tiles,
 };
-use tanada_workloads::stencil::{self, Stencil};
-use tanada_workloads::tiles::{Caches, Groups as TileGroups, Program};
+use tanada_workloads::stencil::Stencil;
+use tanada_workloads::tiles::{
+    Caches, Groups as TileGroups, Options as TileOptions, Plan, Program, Tiled,
+};
+use tanada_workloads::workload::{RecordError, phase_of};
 
 /// A small stream of the decoder's own tests: 24 pictures of 5 x 4 macroblocks, with everything that the profile has.
 const PATTERN: &[u8] = include_bytes!("../../h264/tests/data/pattern.264");
@@ -443,7 +445,7 @@ fn the_tasks_are_those_that_run_natively_and_run_in_the_recorded_order() {
                     a.end <= b.start,
                     "{} of picture {} began too early",
                     name(&b),
-                    picture_of(b.task)
+                    phase_of(b.task)
                 );
                 held += 1;
             }
@@ -649,7 +651,7 @@ fn what_cannot_be_recorded_is_told() {
 }
 
 /// A program over tiles that is cut into several bands and strips.
-fn tiles_told<P: Program>(options: P::Options) -> (Told, TilesRecording) {
+fn tiles_told<P: Program>(options: TileOptions) -> (Told, Recorded, Plan) {
     let caches = Caches {
         own: 64 << 10,
         l1d: 8 << 10,
@@ -658,19 +660,20 @@ fn tiles_told<P: Program>(options: P::Options) -> (Told, TilesRecording) {
     let on = |_| ControlFlow::Continue(());
     let recording =
         tiles::<P, _>(options, 4, caches, &mut told, on).expect("memory can be written to");
-    (told, recording)
+    let plan = Tiled::<P>::plan_for(options, 4, caches);
+    (told, recording.recorded, plan)
 }
 
 #[test]
 fn passes_over_tiles_are_recorded_as_they_run() {
-    let stencil = stencil::Options {
+    let stencil = TileOptions {
         size: 384,
-        sweeps: 5,
+        times: 5,
         groups: TileGroups::None,
     };
-    let pipeline = pipeline::Options {
+    let pipeline = TileOptions {
         size: 384,
-        rounds: 1,
+        times: 1,
         groups: TileGroups::Default,
     };
     let cases = [
@@ -685,27 +688,22 @@ fn passes_over_tiles_are_recorded_as_they_run() {
             384 * 384 * 4 * 6,
         ),
     ];
-    for ((told, recording), (again, _), result) in cases {
+    for ((told, recorded, plan), (again, ..), result) in cases {
         let tasks = told.tasks.len() as u64;
-        assert!(
-            recording.plan.bands() > 2 && tasks == recording.plan.tasks(),
-            "{:?}",
-            recording.plan
-        );
-        let races_found = races(&told, &recording.recorded.regions, &told.edges);
+        assert!(plan.bands() > 2 && tasks == plan.tasks(), "{plan:?}");
+        let races_found = races(&told, &recorded.regions, &told.edges);
         assert!(
             races_found.is_empty(),
             "{}",
-            shown(&told, &recording.recorded.regions, &races_found)
+            shown(&told, &recorded.regions, &races_found)
         );
         // Without what leads to the first task of the second sweep, there are some.
-        let first = recording.plan.bands() * recording.plan.strips();
+        let first = plan.bands() * plan.strips();
         let mut edges = told.edges.clone();
         edges.retain(|edge| edge.1 as usize != first);
-        assert!(!races(&told, &recording.recorded.regions, &edges).is_empty());
+        assert!(!races(&told, &recorded.regions, &edges).is_empty());
 
-        let fields: Vec<&Region> = recording
-            .recorded
+        let fields: Vec<&Region> = recorded
             .regions
             .iter()
             .filter(|r| r.name.starts_with("field"))
@@ -731,9 +729,9 @@ fn passes_over_tiles_are_recorded_as_they_run() {
 
 #[test]
 fn a_recording_of_tiles_can_be_stopped() {
-    let options = stencil::Options {
+    let options = TileOptions {
         size: 128,
-        sweeps: 4,
+        times: 4,
         groups: TileGroups::Default,
     };
     let caches = Caches {
@@ -748,5 +746,5 @@ fn a_recording_of_tiles_can_be_stopped() {
         }
     };
     let stopped = tiles::<Stencil, _>(options, 2, caches, &mut Told::default(), stop);
-    assert!(matches!(stopped, Err(TilesError::Stopped)));
+    assert!(matches!(stopped, Err(RecordError::Stopped)));
 }

@@ -75,21 +75,21 @@ fn names_and_options_make_sense() {
         }
         let mut flags: Vec<&str> = Vec::new();
         for spec in workload.options() {
-            let all = spec.older_flags().iter().copied().chain([spec.flag()]);
+            let all = spec.aliases.iter().copied().chain([spec.flag]);
             for flag in all {
                 assert!(!flags.contains(&flag), "{name}: --{flag} is there twice");
                 flags.push(flag);
             }
             assert!(
-                !spec.help().is_empty() && !spec.help().ends_with('.'),
+                !spec.help.is_empty() && !spec.help.ends_with('.'),
                 "{name}: --{}",
-                spec.flag()
+                spec.flag
             );
             assert_eq!(
-                spec.placeholder().is_empty(),
-                spec.kind() == Kind::Switch,
+                spec.placeholder.is_empty(),
+                spec.kind == Kind::Switch,
                 "{name}: --{}",
-                spec.flag()
+                spec.flag
             );
         }
     }

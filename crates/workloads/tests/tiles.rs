@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use tanada_policy::registry;
 use tanada_runtime::{Cancel, GraphError, Pool};
-use tanada_workloads::pipeline::{self, Pipeline};
-use tanada_workloads::stencil::{self, Stencil};
-use tanada_workloads::tiles::{Caches, Groups, Plan, Program, Shape, Tile, Tiled};
+use tanada_workloads::pipeline::Pipeline;
+use tanada_workloads::stencil::Stencil;
+use tanada_workloads::tiles::{Caches, Groups, Options, Plan, Program, Shape, Tile, Tiled};
 
 /// Caches so small that small fields are cut into many tiles and T groups.
 const SMALL: Caches = Caches {
@@ -97,18 +97,18 @@ fn obvious_pipeline(size: usize, rounds: u32) -> Vec<u32> {
 }
 
 fn stencil(size: usize, sweeps: u32, groups: Groups, workers: u16) -> Tiled<Stencil> {
-    let options = stencil::Options {
+    let options = Options {
         size,
-        sweeps,
+        times: sweeps,
         groups,
     };
     Tiled::new(options, Tiled::<Stencil>::plan_for(options, workers, SMALL)).expect("a sound graph")
 }
 
 fn pipeline(size: usize, rounds: u32, groups: Groups, workers: u16) -> Tiled<Pipeline> {
-    let options = pipeline::Options {
+    let options = Options {
         size,
-        rounds,
+        times: rounds,
         groups,
     };
     Tiled::new(

@@ -77,7 +77,7 @@ pub(crate) fn arguments<C: clap::Args>(workload: &dyn Workload, purpose: Purpose
     let specs = specs.filter(|spec| spec.is_for(purpose));
     let argument = |spec: &OptionSpec| {
         let argument = argument(spec, purpose);
-        match sequential && spec.is_of_tasks() {
+        match sequential && spec.of_tasks {
             true => argument.conflicts_with("sequential"),
             false => argument,
         }
@@ -87,11 +87,11 @@ pub(crate) fn arguments<C: clap::Args>(workload: &dyn Workload, purpose: Purpose
 
 /// The argument of an option.
 pub(crate) fn argument(spec: &OptionSpec, purpose: Purpose) -> Arg {
-    let parser: ValueParser = match spec.kind() {
+    let parser: ValueParser = match spec.kind {
         Kind::Switch => {
-            return Arg::new(spec.flag())
-                .long(spec.flag())
-                .help(spec.help())
+            return Arg::new(spec.flag)
+                .long(spec.flag)
+                .help(spec.help)
                 .action(ArgAction::SetTrue);
         }
         Kind::Count { min, max } => value_parser!(u64).range(min..=max).into(),
@@ -103,18 +103,18 @@ pub(crate) fn argument(spec: &OptionSpec, purpose: Purpose) -> Arg {
         Kind::Path => value_parser!(PathBuf),
         _ => value_parser!(String),
     };
-    let mut argument = Arg::new(spec.flag())
-        .value_name(spec.placeholder())
-        .help(spec.help())
+    let mut argument = Arg::new(spec.flag)
+        .value_name(spec.placeholder)
+        .help(spec.help)
         .value_parser(parser);
-    if spec.kind() == Kind::Path {
+    if spec.kind == Kind::Path {
         argument = argument.value_hint(ValueHint::FilePath);
     }
-    if spec.kind() == Kind::Texts {
+    if spec.kind == Kind::Texts {
         argument = argument.action(ArgAction::Append);
     }
-    if !spec.is_positional() {
-        argument = argument.long(spec.flag()).aliases(spec.older_flags());
+    if !spec.positional {
+        argument = argument.long(spec.flag).aliases(spec.aliases);
     }
     match spec.default_for(purpose) {
         Some(value) => argument.default_value(value),
@@ -131,12 +131,12 @@ fn values(workload: &dyn Workload, matches: &ArgMatches, purpose: Purpose) -> Va
 pub(crate) fn with_given(mut values: Values, specs: &[OptionSpec], matches: &ArgMatches) -> Values {
     let purpose = values.purpose();
     for spec in specs.iter().filter(|spec| spec.is_for(purpose)) {
-        let flag = spec.flag();
+        let flag = spec.flag;
         if matches.value_source(flag) != Some(ValueSource::CommandLine) {
             continue;
         }
         let mut set = |text: &str| values.set(flag, text).expect("the parser has checked it");
-        match spec.kind() {
+        match spec.kind {
             Kind::Switch => set("true"),
             Kind::Count { .. } => {
                 let count = matches.get_one::<u64>(flag);

@@ -1,11 +1,10 @@
 //! `tanada import`.
 
-use crate::ui::{self, Failure, Outcome, Progress, at_fault};
+use crate::ui::{self, Failure, Outcome, Watched, at_fault};
 use crate::verbs::charging::{self, Charging};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use tanada_runtime::Cancel;
 use tanada_trace::{FileSink, TraceError, import};
 
 /// Turn a memory trace of another tool into a trace
@@ -79,7 +78,9 @@ pub(crate) fn run(args: Args) -> Outcome {
     let failed = |error: TraceError| Failure::Input(error.to_string());
     let mut file = FileSink::create(&args.output).map_err(failed)?;
     let cancel = ui::interruptible();
-    let mut input = Watched::new(input, &args.input, &cancel);
+    let data = std::fs::metadata(&args.input).ok();
+    let data = data.filter(|data| data.is_file());
+    let mut input = Watched::new(input, &cancel, data.map(|data| data.len() >> 20), "MB");
     let options = args.charging.options(args.renumber, args.marks);
     let imported = match form {
         Form::Lackey => import::lackey(&mut input, &name, options, &mut file),
@@ -98,41 +99,4 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
     file.finish().map_err(failed)?;
     charging::tell(&name, &args.output, &imported, args.json)
-}
-
-/// An input that is read to its end, or until Ctrl-C.
-struct Watched<'a> {
-    input: Box<dyn Read>,
-    cancel: &'a Cancel,
-    progress: Progress,
-    bytes: u64,
-}
-
-impl<'a> Watched<'a> {
-    fn new(input: Box<dyn Read>, path: &Path, cancel: &'a Cancel) -> Self {
-        let data = std::fs::metadata(path).ok();
-        let size = data
-            .filter(|data| data.is_file())
-            .map(|data| data.len() >> 20);
-        let mut progress = Progress::new(size);
-        progress.says("MB");
-        Watched {
-            input,
-            cancel,
-            progress,
-            bytes: 0,
-        }
-    }
-}
-
-impl Read for Watched<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.cancel.is_cancelled() {
-            return Err(io::Error::other("stopped"));
-        }
-        let count = self.input.read(buffer)?;
-        self.bytes += count as u64;
-        self.progress.at(self.bytes >> 20);
-        Ok(count)
-    }
 }

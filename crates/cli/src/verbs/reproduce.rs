@@ -4,6 +4,7 @@ use super::chosen::{argument, with_given};
 use crate::ui::{self, Failure, Outcome, OutputFile};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::path::PathBuf;
+use tanada_harness::batch;
 use tanada_papers::{Error, Found, Paper, Progress, Request};
 use tanada_workloads::options::{Purpose, Values};
 
@@ -83,13 +84,12 @@ impl clap::FromArgMatches for Args {
         let paper = papers.find(|paper| paper.name() == name);
         let paper = *paper.expect("the parser refuses other papers");
         let threads = given.get_one::<u16>("threads").copied();
-        let host = || std::thread::available_parallelism().map_or(1, usize::from);
         let values = Values::new(paper.options(), Purpose::Run);
         Ok(Args {
             paper,
             request: Request {
                 quick: given.get_flag("quick"),
-                threads: threads.map_or_else(host, usize::from),
+                threads: threads.map_or_else(batch::host_threads, usize::from),
                 values: with_given(values, paper.options(), given),
             },
             html: given.get_one::<PathBuf>("html").cloned(),

@@ -3,15 +3,15 @@
 use crate::ui::{self, Failure, OutputFile, Progress, at_fault};
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tanada_harness::batch;
 use tanada_harness::simulated::{self, Work};
 use tanada_policy::registry;
 use tanada_report::{Report, to_html, to_json, to_list};
 use tanada_sim::machines::{self, NotFound};
-use tanada_sim::{Machine, MachineError, Options, Outcome, Run, SimError, simulate};
+use tanada_sim::{Machine, MachineError, Observer, Options, Outcome, Run, SimError, simulate};
 use tanada_trace::{Groups, Trace};
 use tanada_workloads::other_spelling;
 
@@ -169,8 +169,6 @@ fn of_sim(args: &Args, error: SimError) -> Failure {
     }
 }
 
-type Done = (usize, Result<(Outcome, Vec<Run>), SimError>);
-
 /// Runs all policies, on as many threads as there are; outcomes in the order of the policies, with their runs where those are asked for.
 fn all(
     args: &Args,
@@ -178,81 +176,38 @@ fn all(
     machine: &Machine,
     policies: &[&'static str],
 ) -> ui::Outcome<Vec<(Outcome, Vec<Run>)>> {
-    const LOOK: Duration = Duration::from_millis(50);
     let cancel = ui::interruptible();
     let whole = trace.len() as u64 * policies.len() as u64;
     let mut progress = Progress::new(Some(whole));
     progress.says("tasks");
     let ended: Vec<AtomicU64> = policies.iter().map(|_| AtomicU64::new(0)).collect();
-    let next = AtomicUsize::new(0);
-    let threads = args.threads.map_or_else(
-        || std::thread::available_parallelism().map_or(1, usize::from),
-        usize::from,
-    );
-    let mut results: Vec<Option<Done>> = policies.iter().map(|_| None).collect();
-    std::thread::scope(|scope| {
-        let (send, receive) = mpsc::channel::<Done>();
-        for _ in 0..threads.min(policies.len()) {
-            let send = send.clone();
-            let (ended, next, cancel) = (&ended, &next, &cancel);
-            scope.spawn(move || {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(policy) = policies.get(number) else {
-                        return;
-                    };
-                    let watch = |tasks| {
-                        ended[number].store(tasks, Ordering::Relaxed);
-                        !cancel.is_cancelled()
-                    };
-                    let options = Options {
-                        seed: args.seed,
-                        watch: Some(&watch),
-                        ..Options::default()
-                    };
-                    let result = one(args, trace, machine, policy, &options);
-                    if send.send((number, result)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(send);
-        loop {
-            match receive.recv_timeout(LOOK) {
-                Ok(done) => {
-                    let number = done.0;
-                    results[number] = Some(done);
-                }
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    let sum = ended.iter().map(|one| one.load(Ordering::Relaxed));
-                    progress.at(sum.sum());
-                }
-                Err(mpsc::RecvTimeoutError::Disconnected) => break,
-            }
-        }
+    let threads = args.threads.map_or_else(batch::host_threads, usize::from);
+    let kept = args.events.is_some() || args.report.is_some();
+    let one = |number: usize| {
+        let watch = |tasks| {
+            ended[number].store(tasks, Ordering::Relaxed);
+            !cancel.is_cancelled()
+        };
+        let options = Options {
+            seed: args.seed,
+            watch: Some(&watch),
+            ..Options::default()
+        };
+        let mut runs: Vec<Run> = Vec::new();
+        let observer: &mut dyn Observer = if kept { &mut runs } else { &mut () };
+        let outcome = simulate(trace, machine, policies[number], &options, observer)?;
+        Ok((outcome, runs))
+    };
+    let results = batch::collect(policies.len(), threads, one, |_| {
+        let sum = ended.iter().map(|one| one.load(Ordering::Relaxed));
+        progress.at(sum.sum());
+        ControlFlow::Continue(())
     });
     drop(progress);
     let results = results.into_iter().flatten();
     results
-        .map(|(_, result)| result.map_err(|error| of_sim(args, error)))
+        .map(|result| result.map_err(|error| of_sim(args, error)))
         .collect()
-}
-
-fn one(
-    args: &Args,
-    trace: &Trace,
-    machine: &Machine,
-    policy: &str,
-    options: &Options<'_>,
-) -> Result<(Outcome, Vec<Run>), SimError> {
-    let mut runs: Vec<Run> = Vec::new();
-    let outcome = if args.events.is_some() || args.report.is_some() {
-        simulate(trace, machine, policy, options, &mut runs)?
-    } else {
-        simulate(trace, machine, policy, options, &mut ())?
-    };
-    Ok((outcome, runs))
 }
 
 fn write_events(file: OutputFile, trace: &Trace, runs: &[Run]) -> ui::Outcome {

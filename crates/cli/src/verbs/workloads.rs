@@ -33,9 +33,9 @@ struct Choice {
 
 fn choices(workload: &dyn Workload) -> Vec<Choice> {
     let specs = workload.options().iter();
-    let choices = specs.filter_map(|spec| match spec.kind() {
+    let choices = specs.filter_map(|spec| match spec.kind {
         Kind::Named(names) => Some(Choice {
-            flag: format!("--{}", spec.flag()),
+            flag: format!("--{}", spec.flag),
             values: names.iter().map(|name| name.name).collect(),
         }),
         _ => None,

@@ -5,11 +5,10 @@
 //! dispatcher takes time.
 
 use super::{Candidate, Error, Options, window};
+use crate::batch;
 use crate::candidate::Simulate;
 use crate::simulated::{self as shared, Work};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
 use tanada_report::{RunResult, Timeline};
 use tanada_sim::{Machine, Outcome, Run, SimError, machines};
 use tanada_trace::{BinaryWriter, Groups, Trace};
@@ -114,12 +113,10 @@ pub(super) fn simulate(
         input: &input,
         groups: made.groups,
     };
-    let simulations: Vec<&Simulate> = candidates
-        .iter()
-        .map(|candidate| &*candidate.simulate)
-        .collect();
-    let count = machines.len() * candidates.len();
-    let policies = simulations.len();
+    let policies = candidates.len();
+    let count = machines.len() * policies;
+    // A candidate also makes pools, which are not shared by threads.
+    let simulations: Vec<&Simulate> = candidates.iter().map(|one| &*one.simulate).collect();
     let one = |number: usize| -> Result<(RunResult, Option<Timeline>), SimError> {
         let (machine, policy) = (number / policies, number % policies);
         let charted = machine + 1 == machines.len();
@@ -139,28 +136,12 @@ pub(super) fn simulate(
         let timeline = charted.then(|| chart(recording, &outcome, &runs, task.phase));
         Ok((result, timeline))
     };
-    let next = AtomicUsize::new(0);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut results: Vec<Option<_>> = (0..count).map(|_| None).collect();
-    std::thread::scope(|scope| {
-        let (send, receive) = mpsc::channel();
-        for _ in 0..threads.min(count) {
-            let (send, next, one) = (send.clone(), &next, &one);
-            scope.spawn(move || {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count || send.send((number, one(number))).is_err() {
-                        return;
-                    }
-                }
-            });
+    let results = batch::collect(count, batch::host_threads(), one, |result| {
+        if let Some((number, _)) = result {
+            let (machine, candidate) = (number / policies, number % policies);
+            ended(candidates[candidate].name(), &machines[machine].name);
         }
-        drop(send);
-        for (number, result) in receive {
-            let candidate = &candidates[number % candidates.len()];
-            ended(candidate.name(), &machines[number / candidates.len()].name);
-            results[number] = Some(result);
-        }
+        ControlFlow::Continue(())
     });
     let mut half = Half::default();
     for (number, result) in results.into_iter().flatten().enumerate() {

@@ -46,14 +46,8 @@ pub(super) fn middle(recorded: &Timeline) -> Timeline {
 /// Several phases are on their way at once. Tasks of the others keep their groups, which mean the same in every phase, and share one name.
 /// Tasks are numbered within their phases.
 pub(super) fn of_phase(recorded: &Timeline, phase: &Phase) -> Timeline {
-    let Timeline {
-        label,
-        policy,
-        unit,
-        workers,
-        ..
-    } = recorded;
-    let mut shown = Timeline::new(label, policy, *unit, *workers);
+    let Timeline { label, policy, .. } = recorded;
+    let mut shown = Timeline::new(label, policy, recorded.unit, recorded.workers);
     shown.engine = recorded.engine;
     shown.picture = Some(phase.number);
     let name = |event: &Event| recorded.names[event.name as usize].as_str();

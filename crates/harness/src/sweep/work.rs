@@ -35,8 +35,7 @@ pub(super) fn all(
         stop: AtomicBool::new(false),
         loaded: Mutex::default(),
     };
-    let host = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-    let threads = threads.unwrap_or(host).get();
+    let threads = threads.map_or_else(batch::host_threads, NonZero::get);
     let begin = Instant::now();
     let tasks = left
         .iter()

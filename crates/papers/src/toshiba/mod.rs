@@ -87,8 +87,7 @@ impl Paper for Toshiba {
         } = request;
         let search = values.count_if_any("calibrate");
         check(values, search.is_some(), *quick)?;
-        let set =
-            Set::with(values.texts("set")).map_err(|error| Error::Usage(error.to_string()))?;
+        let set = Set::with(values.texts("set")).map_err(Error::Usage)?;
         let sources = found_sources(values.path("streams"))?;
         let usual = match (quick, search) {
             (_, Some(_)) => 2,

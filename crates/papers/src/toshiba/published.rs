@@ -19,11 +19,7 @@ pub(crate) const PICTURES: u64 = 128;
 pub(crate) const CLOCK: f64 = 333e6;
 
 /// The cell that the paper's text speaks of: 128 KB, 4 cores, of [`Stream::Wvga`].
-pub(crate) const HEADLINE: Cell = Cell {
-    stream: Stream::Wvga,
-    l2_kb: 128,
-    cores: 4,
-};
+pub(crate) const HEADLINE: Cell = cell(Stream::Wvga, 128, 4);
 
 /// An input of Table 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,6 +101,14 @@ pub(crate) struct Cell {
     pub(crate) cores: u16,
 }
 
+const fn cell(stream: Stream, l2_kb: u32, cores: u16) -> Cell {
+    Cell {
+        stream,
+        l2_kb,
+        cores,
+    }
+}
+
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}K {}", self.stream.name(), self.l2_kb, self.cores)
@@ -159,20 +163,9 @@ pub(crate) struct Misprint {
     pub(crate) printed: u64,
 }
 
-const fn misprint(
-    stream: Stream,
-    l2_kb: u32,
-    cores: u16,
-    scheduler: Scheduler,
-    level: u8,
-    printed: u64,
-) -> Misprint {
+const fn misprint(cell: Cell, scheduler: Scheduler, level: u8, printed: u64) -> Misprint {
     Misprint {
-        cell: Cell {
-            stream,
-            l2_kb,
-            cores,
-        },
+        cell,
         scheduler,
         level,
         printed,
@@ -181,9 +174,9 @@ const fn misprint(
 
 /// The figures of Table 2 that cannot be what was measured. They are left out; no gain depends on them.
 pub(crate) const MISPRINTS: [Misprint; 3] = [
-    misprint(Stream::Wvga, 64, 1, Scheduler::B, 1, 18_706_905),
-    misprint(Stream::Vga, 128, 3, Scheduler::Fcfs, 1, 14_040_469),
-    misprint(Stream::Hd, 128, 2, Scheduler::A, 2, 177_496_915),
+    misprint(cell(Stream::Wvga, 64, 1), Scheduler::B, 1, 18_706_905),
+    misprint(cell(Stream::Vga, 128, 3), Scheduler::Fcfs, 1, 14_040_469),
+    misprint(cell(Stream::Hd, 128, 2), Scheduler::A, 2, 177_496_915),
 ];
 
 impl fmt::Display for Misprint {
@@ -203,11 +196,8 @@ impl fmt::Display for Misprint {
 pub(crate) fn table2() -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for line in lines(TABLE2) {
-        let cell = Cell {
-            stream: named(&Stream::ALL, line.text("stream"), Stream::name),
-            l2_kb: line.number("l2_kb"),
-            cores: line.number("cores"),
-        };
+        let stream = named(&Stream::ALL, line.text("stream"), Stream::name);
+        let cell = cell(stream, line.number("l2_kb"), line.number("cores"));
         let policy = line.text("policy").replace('_', ":");
         let scheduler = named(&Scheduler::ALL, &policy, Scheduler::name);
         let misses = |level: u8, column: &str| {

@@ -3,8 +3,8 @@
 use super::published::{Cell, Scheduler, table3};
 use super::recording::Recording;
 use super::simulating::Job;
-use tanada_sim::{Machine, MachineError, machines};
-use tanada_workloads::record::{Costs, CostsError};
+use tanada_sim::{Machine, machines};
+use tanada_workloads::record::Costs;
 
 /// Differences between the paper's program and ours, as the search for the parameters found them (docs/reproduce-toshiba.md): the stages
 /// that pass over macroblocks which our decoder skips, and the order within stages, which figure 9 does not show any more.
@@ -30,37 +30,37 @@ pub(crate) struct Set {
     board: Machine,
 }
 
-/// Why a set cannot be made.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SetError {
-    #[error(transparent)]
-    Machine(#[from] MachineError),
-    #[error(transparent)]
-    Costs(#[from] CostsError),
-    #[error(
-        "--set {0}: begin with mpe. (the table of costs), uniform. or board. (the machines toshiba and toshiba-board), as \
-         mpe.scale.cycles=1.1 or board.l2.miss_cycles=120"
-    )]
-    Unknown(String),
-}
-
 impl Set {
     /// The set that is shipped, with some values replaced: `mpe.scale.cycles=1.1`, `board.memory.fill_cycles=100`.
-    pub(crate) fn with<T: AsRef<str>>(changes: &[T]) -> Result<Set, SetError> {
+    ///
+    /// # Errors
+    /// A message that says which of `changes` is wrong.
+    pub(crate) fn with<T: AsRef<str>>(changes: &[T]) -> Result<Set, String> {
         let (mut costs, mut uniform, mut board) = (PROGRAM.to_vec(), Vec::new(), Vec::new());
         for change in changes.iter().map(AsRef::as_ref) {
             match change.split_once('.') {
                 Some(("mpe", rest)) => costs.push(rest),
                 Some(("uniform", rest)) => uniform.push(rest),
                 Some(("board", rest)) => board.push(rest),
-                _ => return Err(SetError::Unknown(change.to_owned())),
+                _ => {
+                    return Err(format!(
+                        "--set {change}: begin with mpe. (the table of costs), uniform. or board. (the machines toshiba and \
+                         toshiba-board), as mpe.scale.cycles=1.1 or board.l2.miss_cycles=120"
+                    ));
+                }
             }
         }
-        let shipped = |name| machines::find(name).expect("the machine is part of the program");
+        let machine = |name, changes: &[&str]| {
+            let shipped = machines::find(name).expect("the machine is part of the program");
+            shipped
+                .overridden(changes)
+                .map_err(|error| error.to_string())
+        };
+        let costs = Costs::parse_with(Costs::default_text(), "mpe.toml", &costs);
         Ok(Set {
-            costs: Costs::parse_with(Costs::default_text(), "mpe.toml", &costs)?,
-            uniform: shipped("toshiba").overridden(&uniform)?,
-            board: shipped("toshiba-board").overridden(&board)?,
+            costs: costs.map_err(|error| error.to_string())?,
+            uniform: machine("toshiba", &uniform)?,
+            board: machine("toshiba-board", &board)?,
         })
     }
 
@@ -148,7 +148,7 @@ mod tests {
         );
         assert_eq!(set.uniform(Scheduler::A).dispatch_cycles, 1816);
 
-        let message = |change: &str| Set::with(&[change]).expect_err("it is wrong").to_string();
+        let message = |change: &str| Set::with(&[change]).expect_err("it is wrong");
         assert!(message("l2.miss_cycles=77").contains("board."));
         assert!(message("mpe.scale.speed=1").contains("mpe.toml"));
         assert!(message("board.l3.size=1M").contains("l3"));

@@ -150,20 +150,15 @@ pub(crate) fn all(
     cancel: &Cancel,
     ended: &mut dyn FnMut(usize),
 ) -> Result<Vec<Ran>, SimError> {
-    let mut results: Vec<Option<Result<Ran, SimError>>> = jobs.iter().map(|_| None).collect();
     let mut count = 0;
-    let worker = || |number: usize| jobs[number].run(cancel);
-    batch::run(jobs.len(), threads, worker, |result| {
-        let mut go_on = ControlFlow::Continue(());
-        if let Some((number, result)) = result {
-            count += 1;
-            if result.is_err() {
-                go_on = ControlFlow::Break(());
-            }
-            results[number] = Some(result);
-        }
+    let piece = |number: usize| jobs[number].run(cancel);
+    let results = batch::collect(jobs.len(), threads, piece, |result| {
+        count += usize::from(result.is_some());
         ended(count);
-        go_on
+        match result {
+            Some((_, Err(_))) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
     });
     // Behind a job that failed, jobs may not have begun.
     let results = results.into_iter();

@@ -272,28 +272,20 @@ impl<K: Copy> Builder<K> {
     }
 
     fn begin(&mut self, job: &Job, grid: &Grid) {
-        let Tokens {
-            residuals,
-            luma,
-            chroma,
-            deblocking,
-            intra,
-            chained,
-            ..
-        } = &mut self.tokens;
-        residuals.clear();
-        luma.clear();
-        chroma.clear();
-        deblocking.iter_mut().for_each(Vec::clear);
-        intra.clear();
+        let tokens = &mut self.tokens;
+        tokens.residuals.clear();
+        tokens.luma.clear();
+        tokens.chroma.clear();
+        tokens.deblocking.iter_mut().for_each(Vec::clear);
+        tokens.intra.clear();
         for row in 0..grid.rows {
-            intra.extend(
-                (0..grid.units).map(|unit| grid.macroblocks(unit, row).any(|mb| job.is_intra(mb))),
-            );
+            let units = 0..grid.units;
+            let intra = units.map(|unit| grid.macroblocks(unit, row).any(|mb| job.is_intra(mb)));
+            tokens.intra.extend(intra);
         }
-        chained.clone_from(intra);
+        tokens.chained.clone_from(&tokens.intra);
         if self.dependencies == Dependencies::Fixed {
-            chained.fill(true);
+            tokens.chained.fill(true);
         }
     }
 
@@ -353,21 +345,20 @@ impl<K: Copy> Builder<K> {
                 false => one(stage),
             };
             let before = || grid.near(unit.unit, row, BEFORE).filter(|_| chained);
-            let Tokens {
-                references,
-                residuals,
-                luma,
-                chroma,
-                ..
-            } = &self.tokens;
-            let references = || references.iter().map(|&(at, row)| &self.rows[at].1[row]);
+            let tokens = &self.tokens;
+            let references = || {
+                tokens
+                    .references
+                    .iter()
+                    .map(|&(at, row)| &self.rows[at].1[row])
+            };
 
             let stage = Stage::LumaResidual;
             let fixed = self.dependencies == Dependencies::Fixed;
             let before_it = grid.near(unit.unit, row, BEFORE).filter(|_| fixed);
             let residual = graph.register(
                 declare(stage, one(stage)),
-                before_it.map(|at| residuals[at]),
+                before_it.map(|at| tokens.residuals[at]),
             );
             let prediction = graph.register(
                 declare(
@@ -377,7 +368,7 @@ impl<K: Copy> Builder<K> {
                 references()
                     .map(|end| end[0].token)
                     .chain(chained.then_some(residual))
-                    .chain(before().map(|at| luma[at].token)),
+                    .chain(before().map(|at| tokens.luma[at].token)),
             );
             let stage = Stage::LumaReconstruction;
             let luma_end = graph.register(declare(stage, add(stage)), [residual, prediction]);
@@ -389,7 +380,7 @@ impl<K: Copy> Builder<K> {
                 ),
                 references()
                     .flat_map(|end| [end[1].token, end[2].token])
-                    .chain(before().map(|at| chroma[at].token)),
+                    .chain(before().map(|at| tokens.chroma[at].token)),
             );
             let stage = Stage::ChromaReconstruction;
             let chroma_end = graph.register(declare(stage, add(stage)), [prediction]);
@@ -438,45 +429,45 @@ impl<K: Copy> Builder<K> {
     /// One task for all front stages of a row, and behind them all rear stages of the row above. (After the last row, of that as well.)
     fn whole_row(&mut self, graph: &mut impl Graph<Token = K>, grid: &Grid, row: u32) {
         let like = self.like(grid, 0, row, Stage::LumaResidual);
-        let Tokens {
-            luma,
-            references,
-            waits,
-            ..
-        } = &mut self.tokens;
+        let tokens = &mut self.tokens;
         // The row above, for intra prediction and because deblocking goes from row to row. (Its end has been copied to the ends of rows
         // before: this claim is not counted there.)
-        waits.extend(luma.last_mut().map(|above| above.claim(graph, like)));
-        for &(picture, row) in &*references {
-            waits.push(self.rows[picture].1[row][0].claim(graph, like));
+        let above = tokens.luma.last_mut();
+        tokens
+            .waits
+            .extend(above.map(|above| above.claim(graph, like)));
+        for &(picture, row) in &tokens.references {
+            tokens
+                .waits
+                .push(self.rows[picture].1[row][0].claim(graph, like));
         }
         let work = Work::Row {
             width: grid.mb_width,
             front: row,
             rear: row.saturating_sub(1)..row + u32::from(row + 1 == grid.rows),
         };
-        let token = graph.register(like.declare("row", work), waits.drain(..));
-        luma.push(End::new(token));
+        let token = graph.register(like.declare("row", work), tokens.waits.drain(..));
+        tokens.luma.push(End::new(token));
     }
 
     /// One task a unit for all front stages.
     fn whole_fronts(&mut self, graph: &mut impl Graph<Token = K>, grid: &Grid, row: u32) {
         for Unit { unit, at, mbs } in grid.units_of(row) {
             let like = self.like(grid, unit, row, Stage::LumaResidual);
-            let Tokens {
-                luma,
-                chained,
-                references,
-                waits,
-                ..
-            } = &mut self.tokens;
-            let near = grid.near(unit, row, BEFORE).filter(|_| chained[at]);
-            waits.extend(near.map(|at| luma[at].claim(graph, like)));
-            for &(picture, row) in &*references {
-                waits.push(self.rows[picture].1[row][0].claim(graph, like));
+            let tokens = &mut self.tokens;
+            let near = grid.near(unit, row, BEFORE).filter(|_| tokens.chained[at]);
+            let near = near.map(|at| tokens.luma[at].claim(graph, like));
+            tokens.waits.extend(near);
+            for &(picture, row) in &tokens.references {
+                tokens
+                    .waits
+                    .push(self.rows[picture].1[row][0].claim(graph, like));
             }
-            let token = graph.register(like.declare("front", Work::Front(mbs)), waits.drain(..));
-            luma.push(End::new(token));
+            let token = graph.register(
+                like.declare("front", Work::Front(mbs)),
+                tokens.waits.drain(..),
+            );
+            tokens.luma.push(End::new(token));
         }
     }
 
@@ -489,22 +480,21 @@ impl<K: Copy> Builder<K> {
         above: Option<&mut RowEnd<K>>,
     ) -> RowEnd<K> {
         let like = self.like(grid, 0, row, Stage::LumaDeblocking);
-        let Tokens {
-            luma,
-            chained,
-            waits,
-            ..
-        } = &mut self.tokens;
+        let tokens = &mut self.tokens;
         let readers = (row + 1 < grid.rows).then(|| grid.units_of(row + 1));
         let readers = readers.into_iter().flatten().map(|unit| unit.at);
         let own = grid.units_of(row).map(|unit| unit.at);
-        waits.extend(
-            own.chain(readers.filter(|&at| chained[at]))
-                .map(|at| luma[at].claim(graph, like)),
-        );
-        waits.extend(above.map(|end| end[0].claim(graph, like)));
+        let fronts = own.chain(readers.filter(|&at| tokens.chained[at]));
+        let fronts = fronts.map(|at| tokens.luma[at].claim(graph, like));
+        tokens.waits.extend(fronts);
+        tokens
+            .waits
+            .extend(above.map(|end| end[0].claim(graph, like)));
         let mbs = row * grid.mb_width..(row + 1) * grid.mb_width;
-        let token = graph.register(like.declare("rear", Work::Rear(mbs)), waits.drain(..));
+        let token = graph.register(
+            like.declare("rear", Work::Rear(mbs)),
+            tokens.waits.drain(..),
+        );
         [End::new(token); 3]
     }
 }

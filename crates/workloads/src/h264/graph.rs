@@ -10,7 +10,7 @@ use tanada_runtime::{Scope, Token};
 pub(crate) struct Declared {
     /// What it is called: tasks of one stage alike.
     pub(crate) name: &'static str,
-    /// See [`picture_of`](super::picture_of).
+    /// See [`phase_of`](crate::workload::phase_of).
     pub(crate) index: u64,
     /// What its groups depend on.
     pub(crate) place: Place,

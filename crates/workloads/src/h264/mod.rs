@@ -78,12 +78,7 @@ pub enum DecodeError {
     Stream(#[from] StreamError),
 }
 
-/// The picture that a recorded task belongs to, in decoding order from 0, given the task's index.
-pub fn picture_of(index: u64) -> u64 {
-    index >> 32
-}
-
-/// The index of task number `number` of picture `picture`.
+/// The index of task number `number` of picture `picture`, which is its [phase](crate::workload::phase_of).
 fn index(picture: u64, number: u32) -> u64 {
     (picture << 32) | u64::from(number)
 }
@@ -198,29 +193,22 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
     }
 
     fn entropy<'scope>(&'scope self, s: &Scope<'scope>, picture: u64) {
-        let mut parser = self.parser.lock();
-        let Parser {
-            decoder,
-            stream,
-            summary,
-            built,
-            outputs,
-        } = &mut *parser;
+        let parser = &mut *self.parser.lock();
         let job = loop {
-            match decoder.next_picture(stream) {
+            match parser.decoder.next_picture(&mut parser.stream) {
                 Some(Ok(job)) => break Some(job),
-                Some(Err(error)) => summary.note(error),
+                Some(Err(error)) => parser.summary.note(error),
                 None => break None,
             }
         };
         let mut frames = 0;
-        let shown = std::iter::from_fn(|| decoder.next_output()).inspect(|_| frames += 1);
+        let shown = std::iter::from_fn(|| parser.decoder.next_output()).inspect(|_| frames += 1);
         let (t, group) = self.groups.serial(picture);
-        let before = outputs.back().copied();
+        let before = parser.outputs.back().copied();
         let last = job.is_none();
-        summary.concealed += job.as_ref().map_or(0, |job| u64::from(job.concealed()));
+        parser.summary.concealed += job.as_ref().map_or(0, |job| u64::from(job.concealed()));
         self.slot(picture).set(job, shown);
-        summary.frames += frames;
+        parser.summary.frames += frames;
         let output = s
             .task("output")
             .index(index(picture, 0))
@@ -235,16 +223,16 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
         if last {
             return;
         }
-        summary.pictures += 1;
+        parser.summary.pictures += 1;
         let build = s
             .task("build")
             .index(index(picture, 0))
             .groups(t, group)
-            .after(*built);
-        *built = Some(build.register(move |s| self.build(s, picture, output)));
-        outputs.push_back(output);
-        let room = (outputs.len() == self.ahead as usize)
-            .then(|| outputs.pop_front())
+            .after(parser.built);
+        parser.built = Some(build.register(move |s| self.build(s, picture, output)));
+        parser.outputs.push_back(output);
+        let room = (parser.outputs.len() == self.ahead as usize)
+            .then(|| parser.outputs.pop_front())
             .flatten();
         self.register_entropy(s, picture + 1, room);
     }

@@ -312,16 +312,11 @@ impl Prepared for Decoding {
     }
 
     fn facts(&self) -> Facts {
-        let Summary {
-            frames,
-            error_count,
-            concealed,
-            ..
-        } = self.summary;
+        let summary = &self.summary;
         // Tasks come back to the picture that is decoded and the one that it refers to, each worker to its band of both.
         let data = 2 * self.frame_bytes;
         let mut facts = Facts {
-            frames: Some(frames),
+            frames: Some(summary.frames),
             groups: self.options.groups.name(),
             cut: self.options.cut.name(),
             memory: self.site.own_cache.map(|own_cache| Memory {
@@ -331,8 +326,11 @@ impl Prepared for Decoding {
             }),
             ..Facts::default()
         };
-        if error_count > 0 {
-            facts.extra = vec![("errors", error_count), ("concealed", concealed)];
+        if summary.error_count > 0 {
+            facts.extra = vec![
+                ("errors", summary.error_count),
+                ("concealed", summary.concealed),
+            ];
         }
         facts
     }

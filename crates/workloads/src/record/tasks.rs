@@ -46,90 +46,46 @@ pub struct RecordedTask<'a> {
     pub named: &'a [(&'static str, TaskGroups)],
 }
 
-/// Writes tasks to a [`Sink`], one after the other, and charges them by `data/fields.toml`.
-///
-/// Every task pays the same entry (cycles, code, stack, descriptor) and fetches the same code; what it reads, writes and computes goes to
-/// [`Accesses`]. Arrays get addresses in the order of first use, so equal programs give equal traces in any process.
-pub struct TaskRecorder<'a, S: ?Sized> {
+/// Writes tasks to a [`Sink`], one after the other: what every kind of recording has.
+pub(crate) struct Tasks<'a, S: ?Sized> {
     tape: Tape<'a, S>,
-    layout: Layout,
+    pub(crate) layout: Layout,
     entry: Entry,
-    pass: Code,
-    costs: PassCosts,
-    name: String,
-    workers: u16,
-    next: u32,
+    pub(crate) workers: u16,
+    /// The number of the next task.
+    pub(crate) next: u32,
     recorded: Recorded,
 }
 
-impl<S: ?Sized> std::fmt::Debug for TaskRecorder<'_, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("TaskRecorder");
-        shown.field("tasks", &self.next).finish_non_exhaustive()
-    }
-}
-
-impl<'a, S: Sink + ?Sized> TaskRecorder<'a, S> {
-    /// A recorder for a program on `workers` workers, each of which has a stack.
-    ///
-    /// # Panics
-    /// The table of costs is broken; a test reads it.
-    pub fn new(sink: &'a mut S, workers: u16) -> Self {
-        let costs: Costs = toml::from_str(FIELDS).expect("the table of this crate is right");
-        let Costs { name, task, pass } = costs;
-        let middle = CODE + task.code.next_multiple_of(LINE);
-        let end = middle + pass.code.next_multiple_of(LINE);
+impl<'a, S: Sink + ?Sized> Tasks<'a, S> {
+    /// No tasks yet, of a program with this code, each of whose tasks begins with `entry`.
+    pub(crate) fn new(sink: &'a mut S, code: Code, entry: Entry, workers: u16) -> Self {
         let workers = workers.max(1);
-        TaskRecorder {
+        Tasks {
             tape: Tape::new(sink),
-            layout: Layout::new(Code(CODE, end), workers),
-            entry: Entry {
-                millis: (task.cycles * 1000.0) as u64,
-                code: Code(CODE, middle),
-                stack: task.stack,
-                descriptor: task.descriptor,
-            },
-            pass: Code(middle, end),
-            costs: pass,
-            name,
+            layout: Layout::new(code, workers),
+            entry,
             workers,
             next: 0,
             recorded: Recorded::default(),
         }
     }
 
-    /// What the table of costs calls itself.
-    pub fn costs(&self) -> &str {
-        &self.name
-    }
-
-    /// Tasks so far.
-    pub fn tasks(&self) -> u32 {
-        self.next
-    }
-
-    /// Records a task that waits for the tasks `waits`: calls `work`, which does the task's work and says what it accesses. Returns the
-    /// number of the task; numbers count from 0.
-    ///
-    /// # Errors
-    /// The sink's; the trace is then not whole.
-    pub fn task(
+    /// As [`TaskRecorder::task`].
+    pub(crate) fn task(
         &mut self,
         task: &RecordedTask<'_>,
         waits: impl IntoIterator<Item = u32>,
-        work: impl FnOnce(&mut Accesses<'_, 'a, S>),
+        work: impl FnOnce(&mut Tape<'a, S>, &mut Layout),
     ) -> Result<u32, TraceError> {
         let id = self.next;
         self.next += 1;
-        let groupings: Vec<Grouping<'_>> = task
-            .named
-            .iter()
-            .map(|&(name, (t, s))| Grouping {
-                name,
-                t: t.0,
-                s: s.0,
-            })
-            .collect();
+        let grouping = |&(name, (t, s)): &(_, TaskGroups)| Grouping {
+            name,
+            t: t.0,
+            s: s.0,
+        };
+        let groupings: Vec<Grouping<'_>> = task.named.iter().map(grouping).collect();
         let word = task.name.replace(' ', "-");
         let (t, s) = task.plain;
         self.tape.sink.task(&NewTask {
@@ -143,12 +99,7 @@ impl<'a, S: Sink + ?Sized> TaskRecorder<'a, S> {
         let stack = self.layout.stack(id, self.workers);
         let descriptor = self.layout.descriptor(id);
         self.tape.enter(&self.entry, descriptor, stack);
-        self.tape.fetch(self.pass, self.pass.len());
-        work(&mut Accesses {
-            tape: &mut self.tape,
-            layout: &mut self.layout,
-            costs: self.costs,
-        });
+        work(&mut self.tape, &mut self.layout);
         let counts = self.tape.leave(&self.entry, stack)?;
         self.recorded.add(task.name, &counts);
         for earlier in waits {
@@ -159,11 +110,92 @@ impl<'a, S: Sink + ?Sized> TaskRecorder<'a, S> {
     }
 
     /// Returns what was recorded.
-    pub fn finish(self) -> Recorded {
+    pub(crate) fn finish(self) -> Recorded {
         Recorded {
             regions: self.layout.regions(),
             ..self.recorded
         }
+    }
+}
+
+/// Writes tasks to a [`Sink`], one after the other, and charges them by `data/fields.toml`.
+///
+/// Every task pays the same entry (cycles, code, stack, descriptor) and fetches the same code; what it reads, writes and computes goes to
+/// [`Accesses`]. Arrays get addresses in the order of first use, so equal programs give equal traces in any process.
+pub struct TaskRecorder<'a, S: ?Sized> {
+    tasks: Tasks<'a, S>,
+    pass: Code,
+    costs: PassCosts,
+    name: String,
+}
+
+impl<S: ?Sized> std::fmt::Debug for TaskRecorder<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("TaskRecorder");
+        let shown = shown.field("tasks", &self.tasks.next);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl<'a, S: Sink + ?Sized> TaskRecorder<'a, S> {
+    /// A recorder for a program on `workers` workers, each of which has a stack.
+    ///
+    /// # Panics
+    /// The table of costs is broken; a test reads it.
+    pub fn new(sink: &'a mut S, workers: u16) -> Self {
+        let costs: Costs = toml::from_str(FIELDS).expect("the table of this crate is right");
+        let Costs { name, task, pass } = costs;
+        let middle = CODE + task.code.next_multiple_of(LINE);
+        let end = middle + pass.code.next_multiple_of(LINE);
+        let entry = Entry {
+            millis: (task.cycles * 1000.0) as u64,
+            code: Code(CODE, middle),
+            stack: task.stack,
+            descriptor: task.descriptor,
+        };
+        TaskRecorder {
+            tasks: Tasks::new(sink, Code(CODE, end), entry, workers),
+            pass: Code(middle, end),
+            costs: pass,
+            name,
+        }
+    }
+
+    /// What the table of costs calls itself.
+    pub fn costs(&self) -> &str {
+        &self.name
+    }
+
+    /// Tasks so far.
+    pub fn tasks(&self) -> u32 {
+        self.tasks.next
+    }
+
+    /// Records a task that waits for the tasks `waits`: calls `work`, which does the task's work and says what it accesses. Returns the
+    /// number of the task; numbers count from 0.
+    ///
+    /// # Errors
+    /// The sink's; the trace is then not whole.
+    pub fn task(
+        &mut self,
+        task: &RecordedTask<'_>,
+        waits: impl IntoIterator<Item = u32>,
+        work: impl FnOnce(&mut Accesses<'_, 'a, S>),
+    ) -> Result<u32, TraceError> {
+        let (pass, costs) = (self.pass, self.costs);
+        self.tasks.task(task, waits, |tape, layout| {
+            tape.fetch(pass, pass.len());
+            work(&mut Accesses {
+                tape,
+                layout,
+                costs,
+            });
+        })
+    }
+
+    /// Returns what was recorded.
+    pub fn finish(self) -> Recorded {
+        self.tasks.finish()
     }
 }
 

@@ -1,33 +1,10 @@
 //! Recording of programs that go over tiles of fields.
 
-use super::{Caches, Groups, Plan, Program, Tile};
-use crate::record::{Recorded, RecordedTask, TaskRecorder};
+use super::{Caches, Groups, Options, Plan, Program, Tile, Tiled};
+use crate::record::{RecordedTask, TaskRecorder};
+use crate::workload::{RecordError, Recording};
 use std::ops::ControlFlow;
-use tanada_trace::{Sink, TraceError};
-
-/// What a recording holds.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct TilesRecording {
-    /// How the field is cut.
-    pub plan: Plan,
-    /// What the table of costs calls itself.
-    pub costs: String,
-    /// Tasks, dependencies and addresses.
-    pub recorded: Recorded,
-}
-
-/// Why nothing was recorded.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TilesError {
-    /// The trace cannot be written.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The caller stopped it.
-    #[error("stopped")]
-    Stopped,
-}
+use tanada_trace::Sink;
 
 /// Records all sweeps of a program over tiles, cut and grouped for `workers` workers with such caches, into `sink`.
 ///
@@ -35,20 +12,19 @@ pub enum TilesError {
 /// ask for as plain ones. `seen` is called after each task with the number of tasks so far, and stops the recording by `Break`.
 ///
 /// # Errors
-/// See [`TilesError`]; what `sink` has by then is no whole trace.
+/// [`RecordError::Trace`] and [`RecordError::Stopped`]; what `sink` has by then is no whole trace.
 ///
 /// # Panics
 /// The field has no points, or is larger than an address space.
 pub fn tiles<P: Program, S: Sink + ?Sized>(
-    options: P::Options,
+    options: Options,
     workers: u16,
     caches: Caches,
     sink: &mut S,
     mut seen: impl FnMut(u64) -> ControlFlow<()>,
-) -> Result<TilesRecording, TilesError> {
-    let (shape, groups) = P::shape(options);
-    let plan = Plan::new(shape, workers, caches, groups);
-    let default = Plan::new(shape, workers, caches, Groups::Default);
+) -> Result<Recording, RecordError> {
+    let plan = Tiled::<P>::plan_for(options, workers, caches);
+    let default = Plan::new(plan.shape(), workers, caches, Groups::Default);
     let program = P::new(options, plan.caches());
     plan.tiles().for_each(|tile| program.fill(tile));
     let mut recorder = TaskRecorder::new(sink, workers);
@@ -60,21 +36,23 @@ pub fn tiles<P: Program, S: Sink + ?Sized>(
             return id;
         }
         let task = RecordedTask {
-            name: P::name(sweep, shape.sweeps),
+            name: P::name(sweep, plan.shape().sweeps),
             plain: plan.groups_of(&tile, sweep),
             named: &[(Groups::Default.name(), default.groups_of(&tile, sweep))],
         };
-        let recorded = recorder.task(&task, waits, |seer| program.sweep_with(tile, sweep, seer));
-        outcome = recorded.map(drop).map_err(TilesError::from);
+        let recorded = recorder.task(&task, waits, |seer| program.sweep(tile, sweep, seer));
+        outcome = recorded.map(drop).map_err(RecordError::from);
         if outcome.is_ok() && seen(u64::from(id) + 1).is_break() {
-            outcome = Err(TilesError::Stopped);
+            outcome = Err(RecordError::Stopped);
         }
         id
     });
     outcome?;
-    Ok(TilesRecording {
-        plan,
+    Ok(Recording {
+        extent: options.input::<P>(),
+        groups: options.groups.name(),
         costs,
         recorded: recorder.finish(),
+        ..Recording::default()
     })
 }

@@ -1,8 +1,7 @@
 //! A [`Program`] over tiles as a [`Workload`].
 
-use super::{Caches, Groups, Program, Tiled, record};
+use super::{Caches, Groups, Options, Program, Tiled, record};
 use crate::options::{OptionSpec, Values};
-use crate::record::TilesError;
 use crate::workload::{
     Done, Facts, Memory, Output, PrepareError, Prepared, RecordError, Recorder, Recording,
     RunError, Site, Way, Workload,
@@ -75,7 +74,7 @@ impl<P: Program> Workload for OverTiles<P> {
     }
 
     fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, PrepareError> {
-        let options = P::options(values);
+        let options = Options::of::<P>(values);
         let caches = Caches::new(site.own_cache, site.l1d);
         let plan = Tiled::<P>::plan_for(options, site.workers, caches);
         let bytes = plan.field_bytes() + plan.graph_bytes();
@@ -83,7 +82,7 @@ impl<P: Program> Workload for OverTiles<P> {
         let tiled = Tiled::<P>::new(options, plan)
             .map_err(|error| PrepareError::Input(error.to_string()))?;
         Ok(Box::new(Field {
-            input: P::input(options),
+            input: options.input::<P>(),
             tiled,
         }))
     }
@@ -101,20 +100,9 @@ impl<P: Program> Recorder for OverTiles<P> {
         sink: &mut dyn Sink,
         seen: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<Recording, RecordError> {
-        let options = P::options(values);
+        let options = Options::of::<P>(values);
         let caches = Caches::new(site.own_cache, site.l1d);
-        let made = record::tiles::<P, _>(options, site.workers, caches, sink, seen);
-        let made = made.map_err(|error| match error {
-            TilesError::Trace(error) => RecordError::Trace(error),
-            TilesError::Stopped => RecordError::Stopped,
-        })?;
-        Ok(Recording {
-            extent: P::input(options),
-            groups: made.plan.groups().name(),
-            costs: made.costs,
-            recorded: made.recorded,
-            ..Recording::default()
-        })
+        record::tiles::<P, _>(options, site.workers, caches, sink, seen)
     }
 }
 

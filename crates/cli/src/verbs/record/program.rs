@@ -1,7 +1,7 @@
 //! `tanada record -- PROGRAM ARGS`.
 
 use crate::ui::{self, Failure, Outcome, at_fault, note};
-use crate::valgrind::{Ended, Traced};
+use crate::valgrind::Traced;
 use crate::verbs::charging::{self, Charging};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Program) -> Outcome {
     let (imported, ended) = traced.read(&cancel, |log| {
         import::lackey(log, &name, options, &mut file)
     })?;
-    if let Ended::Badly(how) = ended {
+    if let Some(how) = ended {
         let why = format!("it ended with {how}; no trace was written");
         return Err(at_fault(program, why));
     }

@@ -30,6 +30,8 @@ pub(super) struct Summary<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
     by_name: Vec<Line<'a>>,
+    #[serde(skip)]
+    all: Line<'a>,
 }
 
 /// Writes counts as the members of an object, in their order.
@@ -121,6 +123,7 @@ impl<'a> Summary<'a> {
             write_touches: total.written,
             bytes: file.filter(|file| file.is_file()).map(|file| file.len()),
             by_name: lines.collect(),
+            all: Line::new("all", total),
         }
     }
 
@@ -129,16 +132,7 @@ impl<'a> Summary<'a> {
         if json {
             return ui::print(&ui::json(self));
         }
-        let all = Line {
-            name: "all",
-            tasks: self.tasks,
-            records: self.records,
-            cycles: self.cycles,
-            instruction_touches: self.instruction_touches,
-            read_touches: self.read_touches,
-            write_touches: self.write_touches,
-        };
-        let rows = self.by_name.iter().chain([&all]).map(Line::cells);
+        let rows = self.by_name.iter().chain([&self.all]).map(Line::cells);
         ui::print(&to_list(&HEADS, rows))?;
         let counts = self.counts.iter();
         let counts: String = counts

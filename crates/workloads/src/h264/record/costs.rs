@@ -83,7 +83,7 @@ pub struct CostsError {
 const LARGEST: f64 = 1e6;
 
 /// No piece of code is larger than this, in bytes.
-const LONGEST: u32 = 1 << 20;
+const LONGEST: f64 = (1 << 20) as f64;
 
 impl Default for Costs {
     /// The table of paper 1's core.
@@ -115,19 +115,15 @@ impl Costs {
             name: name.to_owned(),
             what,
         };
+        let broken = |error: toml::de::Error| fault(error.to_string().trim_end().to_owned());
         // First as it is, so that messages name lines.
-        let mut file: File =
-            toml::from_str(text).map_err(|error| fault(error.to_string().trim_end().to_owned()))?;
-        if !set.is_empty() {
-            let mut table: toml::Table =
-                toml::from_str(text).map_err(|error| fault(error.to_string()))?;
-            for assignment in set {
-                replace(&mut table, assignment).map_err(&fault)?;
-            }
-            file = table
-                .try_into()
-                .map_err(|error: toml::de::Error| fault(error.to_string().trim_end().to_owned()))?;
+        toml::from_str::<File>(text).map_err(broken)?;
+        let mut table: toml::Table = toml::from_str(text).map_err(broken)?;
+        for assignment in set {
+            replace(&mut table, assignment).map_err(fault)?;
         }
+        let file: File = table.clone().try_into().map_err(broken)?;
+        in_range(&table, "").map_err(fault)?;
         file.check().map_err(fault)?;
         Ok(Costs { file })
     }
@@ -157,24 +153,16 @@ impl Costs {
 
     /// Costs of a stage's control, its code from address 0 on.
     fn stage(&self, stage: Stage) -> StageCosts {
-        let PerStage {
-            cycles,
-            code,
-            skipped,
-            skipped_code,
-            passes,
-            left,
-            above,
-            above_right,
-        } = self.file.stage[stage_name(stage)];
+        let figures = &self.file.stage[stage_name(stage)];
+        let after = [figures.left, figures.above, figures.above_right];
         StageCosts {
-            millis: self.millis(cycles),
-            skipped_millis: self.millis(skipped),
-            control: Code(0, self.code_len(code)),
-            skipped: Code(0, self.code_len(skipped_code.min(code))),
+            millis: self.millis(figures.cycles),
+            skipped_millis: self.millis(figures.skipped),
+            control: Code(0, self.code_len(figures.code)),
+            skipped: Code(0, self.code_len(figures.skipped_code.min(figures.code))),
             operations: [OperationCosts::default(); Operation::ALL.len()],
-            passes: passes != 0,
-            after: [left, above, above_right].map(|flag| flag != 0),
+            passes: figures.passes != 0,
+            after: after.map(|flag| flag != 0),
         }
     }
 
@@ -254,83 +242,50 @@ impl File {
         let operations: Vec<&str> = Operation::ALL.iter().map(|one| one.name()).collect();
         complete("stage", &stages, self.stage.keys())?;
         complete("operation", &operations, self.operation.keys())?;
-        let Scale { cycles, code } = self.scale;
-        let task = self.task;
-        let figures = [("scale.cycles", cycles), ("scale.code", code)]
-            .map(|(name, value)| (name.to_owned(), value));
-        let figures = figures
-            .into_iter()
-            .chain([("task.cycles".to_owned(), task.cycles)])
-            .chain(self.stage.iter().flat_map(|(name, stage)| {
-                let PerStage {
-                    cycles, skipped, ..
-                } = *stage;
-                [
-                    (format!("stage.{name}.cycles"), cycles),
-                    (format!("stage.{name}.skipped"), skipped),
-                ]
-            }))
-            .chain(self.operation.iter().flat_map(|(name, operation)| {
-                let PerOperation { cycles, entry, .. } = *operation;
-                [
-                    (format!("operation.{name}.cycles"), cycles),
-                    (format!("operation.{name}.entry"), entry),
-                ]
-            }));
-        for (name, value) in figures {
-            if !(0.0..=LARGEST).contains(&value) {
-                return Err(format!(
-                    "{name} is {value}, which is not between 0 and {LARGEST}"
-                ));
-            }
-        }
-        let code = [("task.code", task.code), ("task.stack", task.stack)]
-            .map(|(name, bytes)| (name.to_owned(), bytes));
-        let code = code
-            .into_iter()
-            .chain(self.stage.iter().flat_map(|(name, stage)| {
-                [
-                    (format!("stage.{name}.code"), stage.code),
-                    (format!("stage.{name}.skipped_code"), stage.skipped_code),
-                ]
-            }))
-            .chain(
-                self.operation
-                    .iter()
-                    .map(|(name, operation)| (format!("operation.{name}.code"), operation.code)),
-            );
-        for (name, bytes) in code {
-            if bytes > LONGEST {
-                return Err(format!("{name} is {bytes} bytes; {LONGEST} are allowed"));
-            }
-        }
         if self.task.stack > STACK_ROOM || self.task.descriptor > LINE as u32 {
             return Err(format!(
                 "task.stack is at most {STACK_ROOM}, task.descriptor at most {LINE}"
             ));
-        }
-        for (name, stage) in &self.stage {
-            let PerStage {
-                passes,
-                left,
-                above,
-                above_right,
-                ..
-            } = *stage;
-            if [passes, left, above, above_right]
-                .iter()
-                .any(|&flag| flag > 1)
-            {
-                return Err(format!(
-                    "passes, left, above and above_right of stage.{name} are 0 or 1"
-                ));
-            }
         }
         if self.scale.code > 64.0 || self.fetch.record == 0 {
             return Err("scale.code is at most 64, and fetch.record at least 1".to_owned());
         }
         Ok(())
     }
+}
+
+/// Refuses figures that are out of range, in a table whose name and a full stop are `before`.
+fn in_range(table: &toml::Table, before: &str) -> Result<(), String> {
+    for (key, value) in table {
+        let name = format!("{before}{key}");
+        if let Some(inner) = value.as_table() {
+            in_range(inner, &format!("{name}."))?;
+        }
+        let whole = value.as_integer().map(|whole| whole as f64);
+        let Some(value) = value.as_float().or(whole) else {
+            continue;
+        };
+        match (before, key.as_str()) {
+            ("scale.", _) | (_, "cycles" | "skipped" | "entry") => {
+                if !(0.0..=LARGEST).contains(&value) {
+                    return Err(format!(
+                        "{name} is {value}, which is not between 0 and {LARGEST}"
+                    ));
+                }
+            }
+            (_, "code" | "skipped_code" | "stack") if value > LONGEST => {
+                return Err(format!("{name} is {value} bytes; {LONGEST} are allowed"));
+            }
+            (_, "passes" | "left" | "above" | "above_right") if value > 1.0 => {
+                let stage = before.trim_end_matches('.');
+                return Err(format!(
+                    "passes, left, above and above_right of {stage} are 0 or 1"
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a list of names that is not the right one.

@@ -10,14 +10,14 @@ use crate::h264::graph::{Declared, Graph, Work};
 use crate::h264::{Cut, Dependencies, Groups, Limits, StreamError, Summary};
 use crate::record::layout::{CODE, Layout};
 use crate::record::tape::{Recorded, Tape};
+use crate::record::tasks::{RecordedTask, TaskGroups, Tasks};
 use costs::{Laid, StageCosts, stage_name};
 use rows::Rows;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tanada_h264::{Decoder, Job, NalStream, Operation, Probe, Stage};
-use tanada_runtime::{SGroup, TGroup};
-use tanada_trace::{Grouping, NewTask, Sink, TraceError};
+use tanada_trace::{Sink, TraceError};
 
 /// Which pictures are recorded, in decoding order from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,51 +47,24 @@ impl Default for Pictures {
 }
 
 impl Pictures {
-    /// The first one.
-    fn first(&self) -> u64 {
-        match self {
-            Pictures::Every { first, .. } => *first,
-            Pictures::These(numbers) => numbers.first().copied().unwrap_or(0),
-        }
-    }
-
-    /// Which of the recorded pictures picture `number` is, if it is one.
-    fn place(&self, number: u64) -> Option<u64> {
+    /// The numbers of the pictures, in ascending order.
+    fn numbers(&self) -> Box<dyn Iterator<Item = u64> + '_> {
         match *self {
             Pictures::Every {
                 first,
                 count,
                 every,
             } => {
-                let since = number.checked_sub(first)?;
-                let every = every.max(1);
-                (since.is_multiple_of(every) && since / every < count).then_some(since / every)
+                let [count, every] = [count, every.max(1)].map(|number| number as usize);
+                Box::new((first..=u64::MAX).step_by(every).take(count))
             }
-            Pictures::These(ref numbers) => {
-                let place = numbers.binary_search(&number).ok()?;
-                Some(place as u64)
-            }
-        }
-    }
-
-    /// Whether one is recorded from `number` on.
-    fn goes_on(&self, number: u64) -> bool {
-        match *self {
-            Pictures::Every {
-                first,
-                count,
-                every,
-            } => number <= first || (number - first).div_ceil(every.max(1)) < count,
-            Pictures::These(ref numbers) => numbers.last().is_some_and(|&last| number <= last),
+            Pictures::These(ref numbers) => Box::new(numbers.iter().copied()),
         }
     }
 
     /// Whether pictures may be left out between two.
     fn leaves_out(&self) -> bool {
-        match *self {
-            Pictures::Every { every, .. } => every > 1,
-            Pictures::These(_) => true,
-        }
+        !matches!(self, Pictures::Every { every: ..=1, .. })
     }
 }
 
@@ -200,10 +173,12 @@ pub fn h264<S: Sink + ?Sized>(
     let mut builder = Builder::new(
         options.cut,
         options.dependencies,
-        recorder.workers,
+        recorder.tasks.workers,
         recorder.ahead as u32,
     );
-    while options.pictures.goes_on(summary.pictures) {
+    let mut wanted = options.pictures.numbers().peekable();
+    let first = wanted.peek().copied().unwrap_or(0);
+    while wanted.peek().is_some() {
         let job = match decoder.next_picture(&mut units) {
             Some(Ok(job)) => job,
             Some(Err(error)) => {
@@ -214,21 +189,21 @@ pub fn h264<S: Sink + ?Sized>(
         };
         // Frames that are shown go back to the decoder at once.
         summary.frames += std::iter::from_fn(|| decoder.next_output()).count() as u64;
-        match options.pictures.place(summary.pictures) {
-            Some(number) => recorder.picture(&mut builder, number, job.clone())?,
+        match wanted.next_if_eq(&summary.pictures) {
+            Some(_) => recorder.picture(&mut builder, job.clone())?,
             None => job.reconstruct(),
         }
         summary.pictures += 1;
         summary.concealed += u64::from(job.concealed());
-        if seen(summary.pictures, recorder.pictures).is_break() {
+        if seen(summary.pictures, recorder.begins.len() as u64).is_break() {
             return Err(H264Error::Stopped);
         }
     }
     let summary = summary.into_result(stream.len())?;
-    if recorder.pictures == 0 {
+    if recorder.begins.is_empty() {
         return Err(H264Error::TooShort {
             there: summary.pictures,
-            first: options.pictures.first(),
+            first,
         });
     }
     Ok(recorder.finish(summary))
@@ -236,11 +211,9 @@ pub fn h264<S: Sink + ?Sized>(
 
 /// Carries out tasks as they are declared, and writes what they do.
 struct Recorder<'a, S: ?Sized> {
-    tape: Tape<'a, S>,
-    layout: Layout,
+    tasks: Tasks<'a, S>,
     laid: Laid,
     groups: Groups,
-    workers: u16,
     /// Pictures on their way at once; with a barrier 1.
     ahead: usize,
     job: Option<Arc<Job>>,
@@ -254,28 +227,22 @@ struct Recorder<'a, S: ?Sized> {
     gate: Vec<u32>,
     /// The first task of the current picture.
     first: u32,
-    next: u32,
     waits: Vec<u32>,
     cut: Cut,
     rows: Rows,
     error: Option<TraceError>,
-    pictures: u64,
     macroblocks: u64,
     begins: Vec<u32>,
-    recorded: Recorded,
 }
 
 impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
     fn new(options: &H264Options, sink: &'a mut S) -> Self {
         let laid = options.costs.lay_out(CODE);
-        let workers = options.workers.max(1);
         let barrier = options.barrier || options.pictures.leaves_out();
         Recorder {
-            tape: Tape::new(sink),
-            layout: Layout::new(laid.all, workers),
+            tasks: Tasks::new(sink, laid.all, laid.entry, options.workers),
             laid,
             groups: options.groups,
-            workers,
             ahead: if barrier {
                 1
             } else {
@@ -287,30 +254,23 @@ impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
             output: None,
             gate: Vec::new(),
             first: 0,
-            next: 0,
             waits: Vec::new(),
             cut: options.cut,
             rows: Rows::default(),
             error: None,
-            pictures: 0,
             macroblocks: 0,
             begins: Vec::new(),
-            recorded: Recorded::default(),
         }
     }
 
-    /// Records a picture, recorded picture number `number`.
-    fn picture(
-        &mut self,
-        builder: &mut Builder<u32>,
-        number: u64,
-        job: Arc<Job>,
-    ) -> Result<(), TraceError> {
-        self.begins.push(self.next);
+    /// Records a picture.
+    fn picture(&mut self, builder: &mut Builder<u32>, job: Arc<Job>) -> Result<(), TraceError> {
+        let number = self.begins.len() as u64;
+        self.begins.push(self.tasks.next);
         let frames = job.references().iter().chain([job.frame()]);
         let buffers = frames.map(|frame| frame.buffer()).chain([job.buffer()]);
         for (buffer, bytes) in buffers {
-            self.layout.reserve(buffer, bytes);
+            self.tasks.layout.reserve(buffer, bytes);
         }
         if let Some(ends) = self.ended.take() {
             self.gate = match self.ahead {
@@ -327,13 +287,12 @@ impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
             };
         }
         self.macroblocks += u64::from(job.mb_count());
-        self.first = self.next;
+        self.first = self.tasks.next;
         self.job = Some(Arc::clone(&job));
         let ends = builder.build(self, number, &job).collect();
         if let Some(error) = self.error.take() {
             return Err(error);
         }
-        self.pictures += 1;
         self.before.push_back((job, ends));
         // The next picture begins when the oldest has ended, and may use its buffers.
         if self.before.len() == self.ahead {
@@ -345,13 +304,10 @@ impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
     fn finish(self, stream: Summary) -> H264Recording {
         H264Recording {
             stream,
-            pictures: self.pictures,
+            pictures: self.begins.len() as u64,
             macroblocks: self.macroblocks,
             begins: self.begins,
-            recorded: Recorded {
-                regions: self.layout.regions(),
-                ..self.recorded
-            },
+            recorded: self.tasks.finish(),
         }
     }
 }
@@ -361,51 +317,35 @@ impl<S: Sink + ?Sized> Recorder<'_, S> {
     fn declare(
         &mut self,
         name: &'static str,
-        groups: impl Fn(Groups) -> (TGroup, SGroup),
+        groups: impl Fn(Groups) -> TaskGroups,
         work: &Work,
         waits: impl Iterator<Item = u32>,
     ) -> u32 {
-        let id = self.next;
-        self.next += 1;
-        if let Err(error) = self.try_declare(id, name, groups, work, waits) {
-            self.error.get_or_insert(error);
-        }
-        id
-    }
-
-    fn try_declare(
-        &mut self,
-        id: u32,
-        name: &'static str,
-        groups: impl Fn(Groups) -> (TGroup, SGroup),
-        work: &Work,
-        waits: impl Iterator<Item = u32>,
-    ) -> Result<(), TraceError> {
-        let (t, s) = groups(self.groups);
-        let named = Groups::RECORDED.map(|pattern| {
-            let (t, s) = groups(pattern);
-            Grouping {
-                name: pattern.name(),
-                t: t.0,
-                s: s.0,
+        let id = self.tasks.next;
+        self.waits.clear();
+        for task in waits {
+            if !self.waits.contains(&task) {
+                self.waits.push(task);
             }
-        });
-        self.tape.sink.task(&NewTask {
-            id,
-            t: t.0,
-            s: s.0,
-            name: Some(name),
-            groupings: &named,
-            ..NewTask::default()
-        })?;
-        let stack = self.layout.stack(id, self.workers);
-        let descriptor = self.layout.descriptor(id);
-        self.tape.enter(&self.laid.entry, descriptor, stack);
-        if let Some(job) = &self.job {
+        }
+        // What waits for a task of its picture waits for what that one waits for, and so on.
+        if self.waits.iter().all(|&task| task < self.first) {
+            let further = self.gate.iter().filter(|task| !self.waits.contains(task));
+            let further: Vec<u32> = further.copied().collect();
+            self.waits.extend(further);
+        }
+        let task = RecordedTask {
+            name,
+            plain: groups(self.groups),
+            named: &Groups::RECORDED.map(|pattern| (pattern.name(), groups(pattern))),
+        };
+        let waits = self.waits.iter().copied();
+        let recorded = self.tasks.task(&task, waits, |tape, layout| {
+            let Some(job) = &self.job else { return };
             let mut seer = Seer {
                 stage: &self.laid.stages[0],
-                tape: &mut self.tape,
-                layout: &mut self.layout,
+                tape,
+                layout,
                 laid: &self.laid,
             };
             match work {
@@ -421,25 +361,11 @@ impl<S: Sink + ?Sized> Recorder<'_, S> {
                 }
                 work => work.run_with(job, &mut seer),
             }
+        });
+        if let Err(error) = recorded {
+            self.error.get_or_insert(error);
         }
-        let counts = self.tape.leave(&self.laid.entry, stack)?;
-        self.recorded.add(name, &counts);
-        self.waits.clear();
-        for task in waits {
-            if !self.waits.contains(&task) {
-                self.waits.push(task);
-            }
-        }
-        // What waits for a task of its picture waits for what that one waits for, and so on.
-        if self.waits.iter().all(|&task| task < self.first) {
-            let further = self.gate.iter().filter(|task| !self.waits.contains(task));
-            let further: Vec<u32> = further.copied().collect();
-            self.waits.extend(further);
-        }
-        self.recorded.dependencies += self.waits.len() as u64;
-        self.waits
-            .iter()
-            .try_for_each(|&task| self.tape.sink.edge(task, id, false))
+        id
     }
 }
 
