@@ -170,11 +170,22 @@ fn wrong_usage_ends_with_2() {
     let stream = short_stream(folder.path());
     let stream = text(&stream);
     let before = std::fs::read(&stream).expect("it is there");
+    let twice = "same.json";
+    for arguments in [
+        &["run", "h264", &stream, "-o", &stream][..],
+        &["record", "h264", &stream, "-o", &stream],
+        &["compare", &stream, "-o", &stream],
+        &["import", &stream, "-o", &stream],
+        &["sim", &stream, "--machine", "toshiba", "--report", &stream],
+        &["report", &stream, "-o", &stream],
+    ] {
+        bad(folder.path(), arguments, 2, &["is the input"]);
+    }
     bad(
         folder.path(),
-        &["run", "h264", &stream, "-o", &stream],
+        &["compare", &stream, "-o", twice, "--trace-events", twice],
         2,
-        &["is the input"],
+        &["is another output"],
     );
     assert_eq!(
         std::fs::read(&stream).expect("it is there"),

@@ -96,7 +96,7 @@ impl FromArgMatches for Args {
 
 pub(crate) fn run(Args(chosen): Args) -> Outcome {
     let common = &chosen.common;
-    let outputs = common.outputs.open()?;
+    let outputs = common.outputs.open(chosen.values.paths())?;
     let found = compare(&chosen)?;
     outputs.write(&found.report)?;
     if common.open == "yes" {

@@ -1,5 +1,6 @@
 //! `tanada import`.
 
+use super::outputs::distinct;
 use crate::ui::{self, Failure, Outcome, Watched, at_fault};
 use crate::verbs::charging::{self, Charging};
 use std::fs::File;
@@ -67,6 +68,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         let what = "--marks: a trace of Dinero's has none; leave it out, or say --from lackey";
         return Err(Failure::Usage(what.to_owned()));
     }
+    distinct([&*args.input].into_iter(), [Some(&*args.output)])?;
     let (name, input): (String, Box<dyn Read>) = match args.input.as_os_str() == "-" {
         true => ("standard input".to_owned(), Box::new(io::stdin().lock())),
         false => {

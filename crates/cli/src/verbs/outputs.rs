@@ -1,6 +1,6 @@
 //! What the verbs share that end in a report: where it goes.
 
-use crate::ui::{self, Outcome, OutputFile, at_fault};
+use crate::ui::{self, Failure, Outcome, OutputFile, at_fault};
 use std::path::{Path, PathBuf};
 use tanada_report::{Report, to_html, to_json, to_perfetto, to_table};
 
@@ -32,8 +32,12 @@ pub(crate) struct Open<'a> {
 }
 
 impl Outputs {
-    /// Opens the files: before the work, so that it is not in vain where one cannot be written.
-    pub(crate) fn open(&self) -> Outcome<Open<'_>> {
+    /// Opens the files before the work, so that a file that cannot be written is reported at once.
+    ///
+    /// # Errors
+    /// A file cannot be written, is one of `inputs`, or is named twice.
+    pub(crate) fn open<'a>(&self, inputs: impl Iterator<Item = &'a Path>) -> Outcome<Open<'_>> {
+        distinct(inputs, [Some(&*self.html), self.trace_events.as_deref()])?;
         let page = OutputFile::open(&self.html)?;
         let events = self.trace_events.as_deref().map(OutputFile::open);
         Ok(Open {
@@ -67,4 +71,32 @@ impl Open<'_> {
 fn shown(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     format!("file://{}", path.display())
+}
+
+/// Refuses an output that is one of `inputs` or another output: its content would be lost. Devices and pipes may be named twice.
+///
+/// # Errors
+/// [`Failure::Usage`] with the name of the file.
+pub(crate) fn distinct<'a, 'b>(
+    inputs: impl Iterator<Item = &'a Path>,
+    outputs: impl IntoIterator<Item = Option<&'b Path>>,
+) -> Outcome {
+    let file = |path: &Path| {
+        let found = path.canonicalize().or_else(|_| std::path::absolute(path));
+        let special = path == Path::new("-") || path.metadata().is_ok_and(|file| !file.is_file());
+        found.ok().filter(|_| !special)
+    };
+    let mut taken: Vec<(PathBuf, &str)> = Vec::new();
+    taken.extend(inputs.filter_map(file).map(|input| (input, "the input")));
+    for path in outputs.into_iter().flatten() {
+        let Some(output) = file(path) else { continue };
+        if let Some((_, what)) = taken.iter().find(|(other, _)| *other == output) {
+            return Err(Failure::Usage(format!(
+                "{} is {what}; name another output",
+                path.display()
+            )));
+        }
+        taken.push((output, "another output"));
+    }
+    Ok(())
 }

@@ -4,6 +4,7 @@ mod program;
 mod summary;
 
 use super::chosen::{self, Chosen};
+use super::outputs::distinct;
 use crate::ui::{self, Failure, Outcome, Progress};
 use clap::{ArgMatches, Command, FromArgMatches};
 use std::ops::ControlFlow;
@@ -113,6 +114,7 @@ fn workload(chosen: &Chosen<Common>) -> Outcome {
     let mut site = Site::new(common.workers);
     site.own_cache = Some(common.cache);
     site.l1d = Some(common.l1d);
+    distinct(values.paths(), [Some(&*common.output)])?;
     let unwritable = |error: TraceError| Failure::Input(error.to_string());
     let mut file = FileSink::create(&common.output).map_err(unwritable)?;
     let cancel = ui::interruptible();

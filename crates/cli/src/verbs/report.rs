@@ -28,12 +28,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let reports = args
-        .results
-        .iter()
-        .map(|path| read(path))
-        .collect::<Outcome<Vec<_>>>()?;
-    let outputs = args.outputs.open()?;
+    let inputs = || args.results.iter().map(PathBuf::as_path);
+    let outputs = args.outputs.open(inputs())?;
+    let reports = inputs().map(read).collect::<Outcome<Vec<_>>>()?;
     outputs.write(&merged(reports))
 }
 

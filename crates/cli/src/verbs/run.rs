@@ -1,6 +1,7 @@
 //! `tanada run`.
 
 use super::chosen::{self, Chosen};
+use super::outputs::distinct;
 use super::pooling::{self, Pooling};
 use crate::ui::{self, Failure, Outcome, OutputFile, Progress, at_fault};
 use clap::{ArgMatches, Command, FromArgMatches};
@@ -122,7 +123,11 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
         values,
         common,
     } = &chosen;
-    let mut output = Bytes::open(common, values.paths())?;
+    distinct(
+        values.paths(),
+        [common.output.as_deref(), common.trace_events.as_deref()],
+    )?;
+    let mut output = Bytes::open(common)?;
     let events = common.trace_events.as_deref().map(OutputFile::open);
     let events = events.transpose()?;
     let topology = Topology::detect().map_err(|error| at_fault("this machine", error))?;
@@ -234,19 +239,12 @@ struct Bytes {
 }
 
 impl Bytes {
-    /// Opens the output, which must be none of `inputs`.
-    fn open<'a>(common: &Common, mut inputs: impl Iterator<Item = &'a Path>) -> Outcome<Bytes> {
+    /// Opens the output.
+    fn open(common: &Common) -> Outcome<Bytes> {
         let target = match common.output.as_deref() {
             None => Target::Nowhere,
             Some(path) if path == Path::new("-") => Target::Stdout(BufWriter::new(io::stdout())),
             Some(path) => {
-                let same = |input: &Path| input.canonicalize().ok() == path.canonicalize().ok();
-                if path.exists() && inputs.any(same) {
-                    return Err(Failure::Usage(format!(
-                        "{} is the input; name another output",
-                        path.display()
-                    )));
-                }
                 let file = BufWriter::with_capacity(1 << 20, OutputFile::open(path)?);
                 Target::File(path.to_owned(), file)
             }

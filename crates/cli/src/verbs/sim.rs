@@ -1,5 +1,6 @@
 //! `tanada sim`.
 
+use super::outputs::distinct;
 use crate::ui::{self, Failure, OutputFile, Progress, at_fault};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -78,6 +79,8 @@ pub(crate) fn run(args: Args) -> ui::Outcome {
             "--events writes the events of one policy; name one with --policy".to_owned(),
         ));
     }
+    let outputs = [args.events.as_deref(), args.report.as_deref()];
+    distinct([&*args.trace].into_iter(), outputs)?;
     let machine = machine(&args)?;
     let trace = open(&args)?;
     let events = args.events.as_deref().map(OutputFile::open).transpose()?;
@@ -95,9 +98,9 @@ pub(crate) fn run(args: Args) -> ui::Outcome {
         return ui::print(&lines.collect::<String>());
     }
     if let Some(names) = groups_left(&args, &trace) {
-        eprintln!(
+        ui::note(&format!(
             "no task of this trace has a plain T or S group, but there are named ones: --groups {names}"
-        );
+        ));
     }
     ui::print(&table(&args, &machine, &outcomes))
 }
