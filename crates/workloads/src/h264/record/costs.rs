@@ -266,12 +266,12 @@ fn in_range(table: &toml::Table, before: &str) -> Result<(), String> {
             continue;
         };
         match (before, key.as_str()) {
-            ("scale.", _) | (_, "cycles" | "skipped" | "entry") => {
-                if !(0.0..=LARGEST).contains(&value) {
-                    return Err(format!(
-                        "{name} is {value}, which is not between 0 and {LARGEST}"
-                    ));
-                }
+            ("scale.", _) | (_, "cycles" | "skipped" | "entry")
+                if !(0.0..=LARGEST).contains(&value) =>
+            {
+                return Err(format!(
+                    "{name} is {value}, which is not between 0 and {LARGEST}"
+                ));
             }
             (_, "code" | "skipped_code" | "stack") if value > LONGEST => {
                 return Err(format!("{name} is {value} bytes; {LONGEST} are allowed"));
