@@ -111,6 +111,20 @@ fn compare(chosen: &Chosen<Common>) -> Outcome<Found> {
         values,
         common,
     } = chosen;
+    if let Some(path) = values.paths().next()
+        && path.extension().is_none()
+        && !path.exists()
+    {
+        let names: Vec<&str> = tanada_workloads::all()
+            .iter()
+            .map(|one| one.name())
+            .collect();
+        return Err(Failure::Input(format!(
+            "{0}: there is no such file, and no workload of this name; the workloads are {1}",
+            path.display(),
+            names.join(", ")
+        )));
+    }
     let mut candidates: Vec<Candidate> = Vec::new();
     for name in &common.policy {
         if candidates.iter().all(|candidate| candidate.name() != name) {

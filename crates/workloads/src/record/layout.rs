@@ -21,8 +21,10 @@ pub struct Region {
 pub(crate) const CODE: u64 = 0x10_0000;
 /// Bytes from one stack to the next: no power of two, because a real process does not align its stacks to cache sets either.
 const STACK_DISTANCE: u64 = STACK_ROOM as u64 + 5 * LINE;
-/// Descriptors of tasks begin so far behind the data's begin; data that is allocated begins behind their room.
+/// Address of the first task's descriptor.
 const DESCRIPTORS: u64 = 0x4000_0000;
+/// Data that does not fit below [`DESCRIPTORS`] begins here, after the room for the descriptors of 2^32 tasks.
+const LARGE_DATA: u64 = 1 << 40;
 /// Bytes of all tables of the decoder, rounded up.
 const TABLE_BYTES: u64 = 0x1000;
 /// What buffers are aligned to.
@@ -65,6 +67,9 @@ impl Layout {
 
     /// Allocates.
     fn take(&mut self, name: String, bytes: u64, private: bool) -> u64 {
+        if self.next < DESCRIPTORS && bytes > DESCRIPTORS - self.next {
+            self.next = LARGE_DATA;
+        }
         let start = self.next;
         self.next = (start + bytes).next_multiple_of(if private { LINE } else { ALIGNMENT });
         self.regions.push(Region {
@@ -152,5 +157,24 @@ impl Layout {
             });
         }
         self.regions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_data_does_not_overlap_descriptors() {
+        let mut layout = Layout::new(Code(CODE, CODE + 64), 2);
+        layout.descriptor(u32::MAX);
+        for (field, bytes) in [(0, 1 << 29), (1, 1 << 30), (2, 1 << 33), (3, 8)] {
+            layout.field(field, bytes);
+        }
+        let mut regions = layout.regions();
+        regions.sort_by_key(|region| region.start);
+        for pair in regions.windows(2) {
+            assert!(pair[0].end <= pair[1].start, "{pair:?}");
+        }
     }
 }
