@@ -8,7 +8,7 @@
 //! ```
 //! use tanada_harness::compare::{self, Candidate, Options};
 //! use tanada_workloads::{Purpose, find, values_of};
-//! # use tanada_policy::{central::Central, fcfs::Fcfs};
+//! # use tanada_policy::{central::Central, dispatchers::fcfs::Fcfs};
 //! # type MyPolicy = Central<Fcfs>;
 //! # fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let candidates = [Candidate::registered("fcfs")?, Candidate::of::<MyPolicy>("mine")];
