@@ -34,7 +34,7 @@ pub(crate) struct Worker<D: Dispatcher, O: Observer> {
     slept_long: Cell<bool>,
 }
 
-/// The state of one worker that calls of the policy change.
+/// What each call of the policy may change in its worker.
 struct PolicyState<L> {
     local: L,
     draws: u64,
@@ -183,7 +183,7 @@ impl Drop for LeaveOnDrop {
     }
 }
 
-/// Ends the process if a policy panics during a call. The panic may not be caught, neither by the task in which the call was made nor by
+/// Ends the process if a policy panics during a call. The panic must not be caught, neither by the task in which the call was made nor by
 /// a thread that waits for a graph: the tasks in the policy's hands are lost, and may borrow from that thread's stack.
 pub(crate) struct EndOnPanic(());
 

@@ -28,7 +28,7 @@ pub(crate) struct WorkerCore {
     pool: Arc<PoolShared>,
     /// Tasks that the task which just ended made ready. The worker's next turn hands them to the policy.
     pub(crate) released: RefCell<Vec<Ready>>,
-    /// The part of the graph layer.
+    /// What the graph layer keeps in each worker.
     pub(crate) graph: GraphLocal,
     /// The [`Worker`] around this core, while its thread runs tasks.
     engine: Cell<Option<NonNull<dyn Engine>>>,
@@ -85,7 +85,8 @@ thread_local! {
 
 /// Calls `work` with the core of the worker that this thread is, or with `None` if this thread is not a worker of `pool`.
 pub(crate) fn with_current<R>(pool: &PoolShared, work: impl FnOnce(Option<&WorkerCore>) -> R) -> R {
-    // SAFETY: `Worker::work` sets the pointer for as long as it runs, and `work` is called from within.
+    // SAFETY: the pointer is set by `Worker::work`, on this thread, and cleared before that function returns. So this call is made from
+    // inside `Worker::work`, which keeps the core alive until the closure has returned.
     let worker = CURRENT.get().map(|worker| unsafe { &*worker.as_ptr() });
     work(worker.filter(|worker| std::ptr::eq(worker.pool(), pool)))
 }

@@ -33,6 +33,9 @@
 //!    - W leaves in `found`, and `searching` is not 0, because another worker has begun to search since P's load: the argument goes on with
 //!      that worker in the place of W. ∎
 //!
+//! A thread that tries to claim a bit and comes too late (`claim`) counts in `searching` for a moment, although it does not search. It
+//! leaves as in `found`, so the proof holds with it in the place of W.
+//!
 //! [`Sleep::wake_this`] serves tasks that only one worker may take. It looks at that worker's bit only. If the bit is not set, the worker
 //! is busy (and asks the dispatcher when its task ends) or searching (case 2 with that worker as W).
 //!

@@ -105,8 +105,8 @@ impl Cursor {
             strides[i] = loop_stride(templates[i], before, copies)?;
         }
         // Unroll, because a period of 2 or 3 records would make short inner loops: a batch holds as many rounds of the period as fit. From
-        // one batch to the next, each value advances by `rounds` strides. `values` holds the values of the batch before the first one,
-        // because the loop below adds before it stores.
+        // one batch to the next, each value advances by `rounds` strides. The loop below adds before it stores, so `values` begins with the
+        // batch before the first one: its last round is the period that was decoded last, and each round before has values one stride less.
         let rounds = if active == period {
             LOOP_BATCH / period
         } else {
@@ -135,6 +135,7 @@ impl Cursor {
             }));
             left = left.saturating_sub(batch);
         }
+        // The last period holds the last record of each kind in the loop.
         for record in &window[window.len() - active..] {
             self.history.set_last(*record);
         }
@@ -200,7 +201,7 @@ struct OpInfo {
     least: i32,
     /// Which bits of the four bytes behind the distance's belong to the size.
     size_mask: u32,
-    /// The constant size minus 1.
+    /// The constant part of the size: the size itself or, with an operand, the least size; minus 1. 0 for computation and the last size.
     size_constant: u8,
     /// Index in [`History::sizes_and_strides`] of the term that is added to the distance.
     distance_from: u8,
@@ -299,8 +300,9 @@ pub(crate) type Scratch = [Record; BATCH + MAX_RUN + RUN_BATCH];
 /// An empty [`Scratch`].
 pub(crate) const SCRATCH: Scratch = [Record::compute(0); BATCH + MAX_RUN + RUN_BATCH];
 
-/// Appends records from `block` to `window` until `window` has at least `limit` records (at most [`BATCH`] + [`MAX_RUN`] more), or the task
-/// or the block ends. The block must have [`PADDING`] zeros behind it.
+/// Appends records from `block` to `window` until `window` has at least `limit` records, or the task or the block ends. Batches and runs
+/// are appended as a whole, so `window` may pass `limit`, by less than [`BATCH`] + [`MAX_RUN`] records. The block must have [`PADDING`]
+/// zeros behind it.
 pub(crate) fn decode(
     block: &[u8],
     cursor: &mut Cursor,
@@ -453,7 +455,7 @@ fn decode_run(op: u8, operands: &[u8], cursor: &mut Cursor, out: &mut [Record]) 
     } else {
         distance
     };
-    // Without the first record, which is decoded already. A run of 0 records is refused.
+    // The number of records after the first, which is decoded already. A run of 0 records is refused.
     let more = usize::from(operand as u8).checked_sub(1)?;
     if !faults.none() || !stays_in_range(record.value, step, more, record.size) {
         return None;

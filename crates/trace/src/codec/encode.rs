@@ -215,6 +215,7 @@ impl<W: Write> Encoder<W> {
         self.operands.push(period as u8);
         self.operands.extend((count as u16).to_le_bytes());
         let end = self.encoded + count;
+        // The last period is enough: it holds the last record of each kind in the loop, and hashes only propose candidates.
         for at in end - period.min(count)..end {
             let record = self.records[at];
             self.history.set_last(record);
@@ -244,6 +245,7 @@ impl<W: Write> Encoder<W> {
         let (count, operand) = if size_code == size_code::RUN {
             (run, run as u64)
         } else {
+            // Wraps for computation, whose size is 0 and whose size code has no operand.
             (1, u64::from(record.size.wrapping_sub(1)))
         };
         self.put_operand(operand, size_code::BYTES[usize::from(size_code)]);

@@ -1,7 +1,6 @@
 //! The innermost loop of the model: records of one core go through its first-level caches.
 //!
-//! A lookup that hits costs `hit_cycles` and nothing more has to be known of it. A lookup that misses becomes a [`Request`] to the
-//! next level.
+//! Of lookups that hit, only the number is kept: each costs `hit_cycles`. A lookup that misses becomes a [`Request`] to the next level.
 
 use crate::parts::cache::{Cache, Lookup, Packed};
 use crate::parts::source::lines;

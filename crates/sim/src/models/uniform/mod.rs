@@ -181,8 +181,8 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
             if this.window.overflows() {
                 return Err(self.overflow(core));
             }
-            // On short paths the bound counts the misses of private levels here, and `merge_short` those of shared levels that have no
-            // private level before them.
+            // On short paths a lookup that missed the private level is reported to the bound here, together with the touch of the shared
+            // level that follows it. What is left for `merge_short` are misses of shared levels that have no private level before them.
             if let Some(paths) = self.short_paths.get(core) {
                 for request in this.window.pending() {
                     let path = &paths[path_index(request.kind)];

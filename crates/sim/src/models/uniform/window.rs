@@ -235,7 +235,7 @@ impl PrivateLevels<'_> {
         let paths = self.hierarchy.prefixes[self.core];
         let shifts = paths.map(|path| u32::from(path.shift));
         let caches = self.hierarchy.caches.as_mut_slice();
-        // Fetches or data have no private first level, so at most one path needs a cache here.
+        // If fetches or data have no private first level, at most one of the two paths needs its cache here.
         if paths.iter().any(|path| path.private == 0) {
             let mut caches = Some(caches);
             let level = |path: Prefix| match (path.levels, path.private) {
@@ -251,7 +251,7 @@ impl PrivateLevels<'_> {
             return pass.run(paths.map(level), records);
         }
         let numbers = paths.map(|path| path.cache as usize);
-        // Two equal numbers are an error: both paths begin with one unified cache.
+        // `get_disjoint_mut` fails if the numbers are equal, that is, if both paths begin with the same unified cache.
         let Ok([fetch, data]) = caches.get_disjoint_mut(numbers) else {
             let (cache, [shift, _]) = (&mut caches[numbers[0]], shifts);
             return pass.run([AnyLevel::Private { cache, shift }], records);
@@ -375,7 +375,8 @@ impl PrivateLevels<'_> {
             level += 1;
         }
         request.looks_up &= !all_private;
-        // A lookup that ends in a private level has missed the first `level` levels. The others are counted when they are merged.
+        // A lookup that does not go on to shared levels has missed the first `level` levels of its path. One that goes on is reported to
+        // the bound when it is merged.
         if !request.looks_up {
             let path = self.hierarchy.paths[self.core].of(kind);
             self.bound.touched(path, level, address);
