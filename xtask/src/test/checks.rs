@@ -1,6 +1,6 @@
 //! Steps that are more than a row of commands.
 
-use cargo_metadata::{MetadataCommand, Package, TargetKind};
+use cargo_metadata::MetadataCommand;
 
 use super::runner::Runner;
 use super::{Failed, Outcome, Skipped};
@@ -49,41 +49,43 @@ pub(super) fn advisories(runner: &Runner) -> Outcome {
     }
 }
 
-/// Builds all examples at once, then runs each: the examples of every crate, and the crates below `examples/`. The build is that of the
-/// tests: an example shows that it runs to its end, which needs no optimisation.
+/// Runs the examples of every crate, and the crates below `examples/`, as the step `test` built them: an example shows that it runs to its
+/// end, which needs no optimisation.
 pub(super) fn examples(runner: &Runner) -> Outcome {
     let mut command = MetadataCommand::new();
     let metadata = command.current_dir(&runner.root).no_deps().exec()?;
     let folder = metadata.workspace_root.join("examples");
-    let mut runs: Vec<Vec<String>> = Vec::new();
+    let built = metadata.target_directory.join("debug");
+    let mut programs = Vec::new();
     for package in metadata.workspace_packages() {
-        let targets = package.targets.iter().filter(|target| target.is_example());
-        runs.extend(targets.map(|target| words(package, &["--example", &target.name])));
+        let targets = package.targets.iter();
+        let examples = targets.clone().filter(|target| target.is_example());
+        programs.extend(examples.map(|target| built.join("examples").join(&target.name)));
         if package.manifest_path.starts_with(&folder) {
-            let programs = package.targets.iter();
-            let programs = programs.filter(|target| target.kind.contains(&TargetKind::Bin));
-            runs.extend(programs.map(|target| words(package, &["--bin", &target.name])));
+            let bins = targets.filter(|target| target.is_bin());
+            programs.extend(bins.map(|target| built.join(&target.name)));
         }
     }
-    if runs.is_empty() {
+    if programs.is_empty() {
         return Err(Skipped("there are no examples".into()));
     }
-    runner.run(&["cargo", "build", "--workspace", "--examples"], 1800)?;
-    let mut wrong = String::new();
-    for run in &runs {
-        let words: Vec<&str> = run.iter().map(String::as_str).collect();
-        if let Err(Failed(output)) = runner.run(&words, 1200) {
-            wrong += &output;
-        }
-    }
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(Failed(wrong)),
-    }
+    // The words of the step `test`. `cargo run` would build each again, with the features that its package alone asks for.
+    let build = ["cargo", "build", "--workspace", "--features"];
+    let build = [&build[..], &["tanada/parquet", "--bins", "--examples"]].concat();
+    runner.run(&build, 1800)?;
+    let runs = programs.iter();
+    let runs = runs.map(|program| runner.run(&[program.as_str()], 1200));
+    all(runs)
 }
 
-fn words(package: &Package, target: &[&str]) -> Vec<String> {
-    let start = ["cargo", "run", "--quiet", "--package", &package.name];
-    let words = start.iter().chain(target);
-    words.map(|word| word.to_string()).collect()
+/// Fails with the outputs of all that failed.
+pub(super) fn all(endings: impl Iterator<Item = Outcome<String>>) -> Outcome {
+    let failed = endings.filter_map(|ending| match ending {
+        Err(Failed(output)) => Some(output),
+        _ => None,
+    });
+    match failed.collect::<String>() {
+        wrong if wrong.is_empty() => Ok(()),
+        wrong => Err(Failed(wrong)),
+    }
 }
