@@ -178,6 +178,30 @@ proptest! {
 }
 
 #[test]
+fn the_last_piece_of_a_long_record_counts_for_the_bound() {
+    // All but the last of the second record's 4,097 lines hit, so its last piece alone has a request.
+    let machine = "name = \"m\"\nmodel = \"uniform\"\ncores = 2\nhit_cycles = 1\ndispatch_cycles = 0\ncoherence = \"none\"\n\
+        [[cache]]\nlevel = 1\nkind = \"data\"\nper = \"core\"\nsize = \"512K\"\n\
+        ways = 4\nline = 64\nreplacement = \"lru\"\nmiss_cycles = 3\n\
+        [[cache]]\nlevel = 2\nkind = \"data\"\nper = \"machine\"\nsize = \"1M\"\n\
+        ways = 4\nline = 64\nreplacement = \"lru\"\nmiss_cycles = 5\n";
+    let machine = Machine::parse(machine, "m.toml").expect("sound");
+    let text = b"tanada-trace 1\ntask 1\nr 0 262144\nr 0 262208\n";
+    let trace = Trace::parse(text, "t", &Groups::Plain).expect("sound");
+    let run = |merge_everything| {
+        let options = Options {
+            merge_everything,
+            ..Options::default()
+        };
+        simulate(&trace, &machine, "fcfs", &options, &mut ()).expect("it ends")
+    };
+    let outcome = run(false);
+    assert_eq!(outcome, run(true));
+    let unavoidable: Vec<u64> = outcome.caches.iter().map(|one| one.unavoidable).collect();
+    assert_eq!(unavoidable, [4097, 4097]);
+}
+
+#[test]
 fn a_record_of_many_lines_takes_no_room() {
     // 2^32 - 1 bytes in lines of 64: 2^26 touches, all of which miss.
     let machine = "name = \"m\"\nmodel = \"uniform\"\ncores = 2\nhit_cycles = 1\ndispatch_cycles = 0\ncoherence = \"none\"\n\

@@ -48,7 +48,7 @@ impl<W: Write> BlockWriter<W> {
     ///
     /// # Errors
     /// The number does not fit: there are 2^32-1 blocks.
-    pub(crate) fn next(&self) -> Result<u32, TraceError> {
+    pub(crate) fn next_number(&self) -> Result<u32, TraceError> {
         u32::try_from(self.index.len())
             .ok()
             .filter(|&next| next != NONE)

@@ -130,6 +130,8 @@ mod size_code {
 struct History {
     /// Four words a kind: the last size minus 1 (computation: 0), the last distance, the most recent distance that differs from the last
     /// one, and 0. The first three stand in the order of the distance codes that refer to them, so that the code is the index of the word.
+    /// The fourth is never written. The decoder adds one of the four words to every operand, and this one if an operation refers to no
+    /// earlier size or distance.
     sizes_and_strides: [u64; 16],
     /// The last address by kind; computation's is always 0. The upper four are never read: the decoder writes the value of a computation
     /// to the last one, so that every operation writes one address.

@@ -69,10 +69,10 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
         let engine = unsafe {
             std::mem::transmute::<NonNull<dyn Engine + '_>, NonNull<dyn Engine + 'static>>(engine)
         };
+        self.core.pool.sleep.enter(self.core.id.index());
+        let _leave = LeaveOnDrop(&self.core);
         self.core.engine.set(Some(engine));
         CURRENT.set(Some(NonNull::from(&self.core)));
-        self.core.pool.sleep.enter(self.core.id.index());
-        let _leave = LeaveOnDrop;
         while let Some((mut task, mut origin)) = self.search() {
             loop {
                 self.execute_observed(task, origin);
@@ -90,6 +90,7 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
     fn turn(&self) -> Option<(Ready, Origin)> {
         self.ask(|dispatcher, local, env| {
             let mut released = self.core.released.borrow_mut();
+            // Of several tasks that became ready at once, such a policy takes the last one first, and the first declared should run first.
             if D::NEWEST_FIRST && released.len() > 1 {
                 released.reverse();
             }
@@ -170,13 +171,14 @@ impl<D: Dispatcher, O: Observer> Engine for Worker<D, O> {
     }
 }
 
-/// Clears [`CURRENT`] when the worker's loop ends. If the loop ends by a panic (of an observer or of the engine itself), the guard ends the
-/// process: otherwise tasks would be left that no worker runs.
-struct LeaveOnDrop;
+/// Clears [`CURRENT`] and the core's pointer to its worker when the worker's loop ends. If the loop ends by a panic (of an observer or of
+/// the engine itself), the guard ends the process: otherwise tasks would be left that no worker runs.
+struct LeaveOnDrop<'a>(&'a WorkerCore);
 
-impl Drop for LeaveOnDrop {
+impl Drop for LeaveOnDrop<'_> {
     fn drop(&mut self) {
         CURRENT.set(None);
+        self.0.engine.set(None);
         if std::thread::panicking() {
             end_the_process();
         }

@@ -26,7 +26,7 @@ pub(crate) struct WorkerCore {
     /// Whether the pool has no other worker, so that dependency counts need no atomic subtraction.
     pub(crate) alone: bool,
     pool: Arc<PoolShared>,
-    /// Tasks that the task which just ended made ready. The worker's next turn hands them to the policy.
+    /// Tasks that became ready because a task ended on this worker. The worker's next turn hands them to the policy.
     pub(crate) released: RefCell<Vec<Ready>>,
     /// What the graph layer keeps in each worker.
     pub(crate) graph: GraphLocal,
@@ -67,7 +67,8 @@ impl WorkerCore {
         unsafe { engine.as_ref() }
     }
 
-    /// Hands a task that became ready on this worker to the policy.
+    /// Hands a task that became ready on this worker to the policy at once. This is for tasks that become ready while the body of another
+    /// one runs (it registers or resolves them), since the worker's next turn may be far away.
     pub(crate) fn dispatch(&self, task: Ready) {
         self.engine().policy_ready(task);
     }
@@ -85,8 +86,8 @@ thread_local! {
 
 /// Calls `work` with the core of the worker that this thread is, or with `None` if this thread is not a worker of `pool`.
 pub(crate) fn with_current<R>(pool: &PoolShared, work: impl FnOnce(Option<&WorkerCore>) -> R) -> R {
-    // SAFETY: the pointer is set by `Worker::work`, on this thread, and cleared before that function returns. So this call is made from
-    // inside `Worker::work`, which keeps the core alive until the closure has returned.
+    // SAFETY: the pointer is set by `Worker::work`, on this thread, and cleared before that function returns or unwinds. So this call is
+    // made from inside `Worker::work`, which keeps the core alive until the closure has returned.
     let worker = CURRENT.get().map(|worker| unsafe { &*worker.as_ptr() });
     work(worker.filter(|worker| std::ptr::eq(worker.pool(), pool)))
 }

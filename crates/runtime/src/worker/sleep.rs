@@ -16,15 +16,16 @@
 //!   was found, and the threads that published them woke nobody because they saw `searching > 0`.
 //!
 //! # Invariant
-//! *If a task is available to all workers, then some worker is searching, or no worker is asleep, or some worker is going to call
+//! *If a task is available to all workers, then some worker is searching, or no worker is asleep, or some thread is going to call
 //! [`Sleep::found`], [`Sleep::doze`] or [`Sleep::wake_anyone`].*
 //!
 //! Proof. All accesses below are sequentially consistent, so they have one order. Let the thread P make a task available (by a push that
 //! is a sequentially consistent store or happens under a lock, as the queues promise) and then load `searching`.
 //!
 //! 1. *P loads 0.* Every worker W that was searching has left `searching` before P's load. If W left in `found`, W is busy. If W left in
-//!    `doze`, W had set its bit before, so P sees the bit, unless W or another thread has cleared it; in that case W searches again. So P
-//!    wakes a sleeper, or there is none.
+//!    `doze`, W had set its bit before, so P sees the bit, unless W or another thread has cleared it. In that case W is counted as
+//!    searching again, but only after P's load of 0 and so after P's push: W's next search finds the task, or another worker has it. So P
+//!    wakes a sleeper, or none is needed.
 //! 2. *P loads n > 0.* Of the workers that were counted then, let W be the last one to leave `searching`.
 //!    - W leaves in `doze`: that is after P's load and so after P's push. W calls `may_have` after it has left, so the call returns true
 //!      (or another worker has taken the task), and W searches again.
@@ -37,7 +38,8 @@
 //! leaves as in `found`, so the proof holds with it in the place of W.
 //!
 //! [`Sleep::wake_this`] serves tasks that only one worker may take. It looks at that worker's bit only. If the bit is not set, the worker
-//! is busy (and asks the dispatcher when its task ends) or searching (case 2 with that worker as W).
+//! is busy or searching. Whatever it runs or finds, it asks the dispatcher again afterwards; and if it goes to sleep, it sets its bit after
+//! P has looked, so its call of `may_have` comes after P's push and returns true.
 //!
 //! The test `tests/model_sleep.rs` runs this file under shuttle, whose memory is sequentially consistent, as the proof assumes.
 
@@ -55,8 +57,8 @@ pub struct Sleep {
     asleep: Box<[AtomicU64]>,
     searching: AtomicUsize,
     threads: Box<[Parker]>,
-    /// Number of calls of [`Sleep::doze`] that did not sleep because `may_have` returned true. Many of them while no worker runs a task
-    /// mean that the policy has lost tasks.
+    /// Number of calls of [`Sleep::doze`] that did not sleep, because `may_have` returned true or the pool closes. Many of them while no
+    /// worker runs a task mean that the policy has lost tasks.
     vain: AtomicU64,
     closing: AtomicBool,
 }
@@ -186,8 +188,8 @@ impl Sleep {
         true
     }
 
-    /// Returns `None` if a worker runs a task; else the number of searches so far that found nothing although the policy said that there
-    /// may be a task. The loads are not one atomic step, so a worker that changes its state meanwhile may be counted wrongly.
+    /// Returns `None` if a worker runs a task or has not begun to search; else the number of searches so far that found nothing although
+    /// the policy said that there may be a task. The loads are not one atomic step, so a worker that changes its state meanwhile may be counted wrongly.
     pub fn vain_searches_if_idle(&self) -> Option<u64> {
         let idle = self.asleep() + self.searching.load(SeqCst);
         (idle >= self.threads.len()).then(|| self.vain.load(Relaxed))

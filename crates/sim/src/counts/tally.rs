@@ -96,8 +96,8 @@ impl Tally {
         core.compute - before
     }
 
-    /// Computes the stalls of a model in which each miss costs `penalties[table]` and nothing else takes time.
-    pub(crate) fn stalls_are_penalties(&mut self, penalties: &[u64]) {
+    /// Sets the stalls of a model in which no request waits: each miss in a cache of table `t` stalls its core for `penalties[t]` cycles.
+    pub(crate) fn set_stalls(&mut self, penalties: &[u64]) {
         for core in &mut self.cores {
             let tables = core.caches.iter_mut().zip(&core.before).zip(penalties);
             tables.for_each(|((stall, count), penalty)| {

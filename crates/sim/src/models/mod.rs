@@ -60,12 +60,13 @@ impl<'a, D: Dispatcher> Simulation<'a, D> {
         self.options.check_cancelled(self.dispatching.ended())
     }
 
-    /// Announces that a record is about to touch `lines` more lines.
+    /// Announces that a long record is about to touch `lines` more lines.
     ///
     /// # Errors
-    /// If a clock must overflow on every schedule, which is checked once, after a few million lines.
+    /// If a clock must overflow on every schedule. That is checked once, after a few million lines, so that the error does not come only
+    /// after hours of simulation.
     #[inline]
-    pub(crate) fn long_record(&mut self, lines: u64) -> Result<(), SimError> {
+    pub(crate) fn announce_lines(&mut self, lines: u64) -> Result<(), SimError> {
         self.foresight
             .add(lines, self.trace, self.machine, self.options)
     }

@@ -55,11 +55,11 @@ impl Paths {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Prefix {
     /// The first level: its cache.
-    pub(crate) cache: u32,
+    pub(crate) first_cache: u32,
     /// The first level: its table.
-    pub(crate) table: u16,
+    pub(crate) first_table: u16,
     /// The first level: log2 of its line's length.
-    pub(crate) shift: u8,
+    pub(crate) first_shift: u8,
     /// Number of private levels.
     pub(crate) private: u8,
     /// Number of all levels.
@@ -67,9 +67,10 @@ pub(crate) struct Prefix {
 }
 
 impl Prefix {
-    /// Whether anything is left to do in private levels after a lookup that missed the first one: there are further ones, or no shared one.
+    /// Whether a window goes on after its pass through the first level: there are further private levels, or the first one is private and
+    /// no shared one follows it.
     #[inline]
-    pub(crate) fn needs_second_pass(&self) -> bool {
+    pub(crate) fn goes_on_after_first(&self) -> bool {
         self.private > 1 || (self.private == 1 && self.levels == 1)
     }
 }
@@ -150,9 +151,9 @@ impl Hierarchy {
         };
         let prefix = |path: &[Stop]| {
             path.first().map_or_else(Prefix::default, |first| Prefix {
-                cache: first.cache,
-                table: first.table,
-                shift: first.shift,
+                first_cache: first.cache,
+                first_table: first.table,
+                first_shift: first.shift,
                 private: path.iter().take_while(alone).count() as u8,
                 levels: path.len() as u8,
             })

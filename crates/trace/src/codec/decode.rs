@@ -2,8 +2,8 @@
 //!
 //! Decoding is branch-free per record: a table ([`OP_INFOS`]) holds for each of the 256 operations where its distance and its size come
 //! from, and [`decode_record`] adds the same terms for all of them. Only runs and control operations (loops, the end of a task or block)
-//! are decoded elsewhere.
-//! Records are decoded into a scratch buffer and reach the caller's window after they were checked.
+//! are decoded elsewhere. Records and runs are decoded into a scratch buffer, from which they go to the caller's window once they are
+//! checked. Loops are checked first, and then written to the window.
 //!
 //! Functions that return an `Option` return `None` if the block is damaged.
 
@@ -104,21 +104,24 @@ impl Cursor {
             let copies = (count - i).div_ceil(period);
             strides[i] = loop_stride(templates[i], before, copies)?;
         }
-        // Unroll, because a period of 2 or 3 records would make short inner loops: a batch holds as many rounds of the period as fit. From
-        // one batch to the next, each value advances by `rounds` strides. The loop below adds before it stores, so `values` begins with the
-        // batch before the first one: its last round is the period that was decoded last, and each round before has values one stride less.
+        // A period of 2 or 3 records would make short inner loops. So records are computed in batches of as many rounds of the period as
+        // fit into the arrays, and from one batch to the next each value advances by `rounds` strides. The arrays begin one batch early.
+        //
+        // Example: the period's last records are `r 8`, `x 2`, their strides 8 and 1, and a batch is 3 rounds. Then `values` begins with
+        // -8, 0, 0, 1, 8, 2, and `strides` becomes 24, 3, 24, 3, 24, 3. Their sum is the first batch: 16, 3, 24, 4, 32, 5.
         let rounds = if active == period {
             LOOP_BATCH / period
         } else {
             1
         };
         let batch = rounds * active;
-        // In reverse, so that the first round, from which all others are computed, is replaced last.
+        // Entry `i` is computed from entry `i % active`, so the loop runs in reverse and overwrites the first `active` entries last.
         for i in (0..batch).rev() {
-            let (first, behind) = (i % active, (rounds - 1 - i / active) as u64);
-            templates[i] = templates[first];
-            values[i] = values[first].wrapping_sub(strides[first].wrapping_mul(behind));
-            strides[i] = strides[first].wrapping_mul(rounds as u64);
+            let (place, round) = (i % active, i / active);
+            let rounds_early = (rounds - 1 - round) as u64;
+            templates[i] = templates[place];
+            values[i] = values[place].wrapping_sub(strides[place].wrapping_mul(rounds_early));
+            strides[i] = strides[place].wrapping_mul(rounds as u64);
         }
         let (templates, strides) = (templates.get(..batch)?, strides.get(..batch)?);
         let mut left = count;
@@ -294,15 +297,16 @@ const BATCH: usize = 128;
 /// The longest run in records: its length is one byte.
 pub(super) const MAX_RUN: usize = 255;
 
-/// Space for one batch and one run behind it, whose last part is computed [`RUN_BATCH`] records at a time.
+/// Space for one batch, one run after it, and what is written past the end of the run, because a run is computed [`RUN_BATCH`] records at
+/// a time.
 pub(crate) type Scratch = [Record; BATCH + MAX_RUN + RUN_BATCH];
 
 /// An empty [`Scratch`].
 pub(crate) const SCRATCH: Scratch = [Record::compute(0); BATCH + MAX_RUN + RUN_BATCH];
 
 /// Appends records from `block` to `window` until `window` has at least `limit` records, or the task or the block ends. Batches and runs
-/// are appended as a whole, so `window` may pass `limit`, by less than [`BATCH`] + [`MAX_RUN`] records. The block must have [`PADDING`]
-/// zeros behind it.
+/// are appended as a whole, so `window` may pass `limit`, by less than [`BATCH`] + [`MAX_RUN`] records. `block` must end with [`PADDING`]
+/// zeros, after the bytes of the block itself.
 pub(crate) fn decode(
     block: &[u8],
     cursor: &mut Cursor,

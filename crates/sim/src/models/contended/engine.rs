@@ -268,7 +268,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             }
         }
         if touches >= LONG {
-            self.sim.long_record(touches)?;
+            self.sim.announce_lines(touches)?;
         }
         Ok(done > 0)
     }

@@ -50,8 +50,8 @@ impl ShortPath {
         short.collect::<Option<_>>().unwrap_or_default()
     }
 
-    /// Tells the bound that the lookup of `address` missed the private level. Does nothing if there is no private level.
-    pub(super) fn count_private_miss(&self, bound: &mut Bound, address: u64) {
+    /// Adds a lookup of `address` that missed the private level to the bound. Does nothing if there is no private level.
+    pub(super) fn add_private_miss_to_bound(&self, bound: &mut Bound, address: u64) {
         if let Some(private) = self.private {
             let line = |stop: &Stop| (usize::from(stop.table), address >> stop.shift);
             bound.passed(line(&private), line(&self.shared));
@@ -64,13 +64,14 @@ impl<D: Dispatcher> Uniform<'_, D> {
     #[inline(always)]
     pub(super) fn merge(&mut self, core: usize) -> Result<(), SimError> {
         match self.short_paths.get(core) {
+            // If a long record has further pieces, they are due now, too, and only `merge_any` goes on with them.
             Some(&paths) if !self.cores[core].window.has_pieces() => self.merge_short(core, &paths),
             _ => self.merge_any(core),
         }
     }
 
-    /// As [`Uniform::merge_any`], on a machine with short paths only. The bound has counted the misses of private levels, and the touches
-    /// of shared levels after them, when the window was filled.
+    /// As [`Uniform::merge_any`], but only for a machine with short paths and a record without further pieces. Requests that come from a
+    /// private level were added to the bound when the window was filled.
     #[inline(always)]
     fn merge_short(&mut self, core: usize, paths: &[ShortPath; 2]) -> Result<(), SimError> {
         let this = &mut self.cores[core];
@@ -134,6 +135,7 @@ impl<D: Dispatcher> Uniform<'_, D> {
                 }
                 if request.looks_up {
                     let (kind, address) = (request.kind, request.address);
+                    // Number of the levels of the whole path that missed. The private ones did so before the merge.
                     let missed = self.hierarchy.touch(core, kind, address, private, counts);
                     if missed > 0 {
                         let path = self.hierarchy.paths[core].of(kind);

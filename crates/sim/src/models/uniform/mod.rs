@@ -73,7 +73,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         if self.sim.dispatching.left() > 0 {
             return Err(self.sim.stuck());
         }
-        self.sim.tally.stalls_are_penalties(&self.costs.misses);
+        self.sim.tally.set_stalls(&self.costs.misses);
         Ok(self.sim.outcome(self.hierarchy.writebacks))
     }
 
@@ -86,7 +86,8 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         Ok(self.events.first())
     }
 
-    /// Executes the event of `core`, which is due at `now`. Returns the first event of those that are pending afterwards.
+    /// Executes the pending event of `core`, which is due at `now`, and replaces it by the core's next event or cancels it. Returns the
+    /// first event of all cores.
     #[inline(always)]
     fn step(&mut self, core: usize, now: u64) -> Result<Option<(u64, usize)>, SimError> {
         if self.cores[core].finishes {
@@ -110,6 +111,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         let observer = &mut *self.sim.dispatching.calls.observer;
         let Some((task, origin)) = got else {
             observer.idle(worker, now);
+            // An idle core has no next event that would replace the one that was just executed.
             self.events.cancel(core);
             return Ok(());
         };
@@ -181,22 +183,27 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
             if this.window.overflows() {
                 return Err(self.overflow(core));
             }
-            // On short paths a lookup that missed the private level is reported to the bound here, together with the touch of the shared
-            // level that follows it. What is left for `merge_short` are misses of shared levels that have no private level before them.
-            if let Some(paths) = self.short_paths.get(core) {
-                for request in this.window.pending() {
-                    let path = &paths[path_index(request.kind)];
-                    path.count_private_miss(&mut self.sim.bound, request.address);
-                }
-            }
+            self.add_private_misses_to_bound(core);
             self.sim.check_cancelled()?;
+        }
+    }
+
+    /// Adds the pending requests of `core` to the lower bound of the makespan (`counts/bound.rs`), if the machine has short paths only. A
+    /// request that comes from a private level missed it, and touches the shared level for certain. So both levels can be added before the
+    /// merge, whose loop is the hotter one. A request that comes from no private level is added by `merge_short`, if it misses.
+    fn add_private_misses_to_bound(&mut self, core: usize) {
+        if let Some(paths) = self.short_paths.get(core) {
+            for request in self.cores[core].window.pending() {
+                let path = &paths[path_index(request.kind)];
+                path.add_private_miss_to_bound(&mut self.sim.bound, request.address);
+            }
         }
     }
 
     /// Takes the next piece of a long record through the private levels.
     fn next_piece(&mut self, core: usize) -> Result<(), SimError> {
         self.sim.check_cancelled()?;
-        self.sim.long_record(PIECE)?;
+        self.sim.announce_lines(PIECE)?;
         let window = &mut self.cores[core].window;
         window.next_piece(PrivateLevels {
             core,
@@ -208,10 +215,12 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         if window.overflows() {
             return Err(self.overflow(core));
         }
+        self.add_private_misses_to_bound(core);
         Ok(())
     }
 
-    /// Returns the error of a clock above 2^64-1. It names the last record of the window, because no earlier one can cause it.
+    /// Returns the error of a clock above 2^64-1. It names the last record of the window: `Window::fill` ends a window so early that no
+    /// other record of it can cause the error.
     #[cold]
     fn overflow(&self, core: usize) -> SimError {
         let this = &self.cores[core];

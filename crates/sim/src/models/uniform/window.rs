@@ -139,19 +139,16 @@ impl Window {
         if done > 0 {
             return done;
         }
-        // The first record computes for more than 2^64-1 cycles, or has many lines.
+        // The pass has done nothing, so the first record is a long one: the computation of a single record always fits into 64 bits.
         let record = &records[0];
-        if record.kind == Kind::Compute {
-            self.overflows = true;
-        } else {
-            let prefix = &levels.hierarchy.prefixes[levels.core][path_index(record.kind)];
-            let (next_line, last_line) = lines(record, u32::from(prefix.shift));
-            self.long = Some(LongRecord {
-                kind: record.kind,
-                next_line,
-                last_line,
-            });
-        }
+        debug_assert_ne!(record.kind, Kind::Compute);
+        let prefix = &levels.hierarchy.prefixes[levels.core][path_index(record.kind)];
+        let (next_line, last_line) = lines(record, u32::from(prefix.first_shift));
+        self.long = Some(LongRecord {
+            kind: record.kind,
+            next_line,
+            last_line,
+        });
         1
     }
 
@@ -162,7 +159,7 @@ impl Window {
             return;
         };
         let prefix = &levels.hierarchy.prefixes[levels.core][path_index(long.kind)];
-        let shift = u32::from(prefix.shift);
+        let shift = u32::from(prefix.first_shift);
         // The size of a piece in bytes must fit into 32 bits, however long a line is.
         let most = PIECE.min(1 << (31 - shift.min(31)));
         let lines = (long.last_line - long.next_line + 1).min(most);
@@ -198,18 +195,18 @@ impl PrivateLevels<'_> {
         first: &mut Vec<Request>,
         requests: &mut Vec<Request>,
     ) -> (usize, Option<u64>) {
-        let paths = self.hierarchy.prefixes[self.core];
-        let miss = |path: Prefix| match path.private {
+        let prefixes = self.hierarchy.prefixes[self.core];
+        let miss = |prefix: Prefix| match prefix.private {
             0 => 0,
-            _ => self.costs.misses[usize::from(path.table)],
+            _ => self.costs.misses[usize::from(prefix.first_table)],
         };
         let costs = FirstCosts {
             hit: self.costs.hit,
-            miss: paths.map(miss),
+            miss: prefixes.map(miss),
         };
         let done = self.first_levels(records, costs, compute_budget, requests);
         let mut cycles = self.count(&done, costs);
-        if paths.iter().any(Prefix::needs_second_pass) {
+        if prefixes.iter().any(Prefix::goes_on_after_first) {
             std::mem::swap(first, requests);
             requests.clear();
             let further = self.further_levels(first, requests);
@@ -232,25 +229,27 @@ impl PrivateLevels<'_> {
             requests,
             done: Done::default(),
         };
-        let paths = self.hierarchy.prefixes[self.core];
-        let shifts = paths.map(|path| u32::from(path.shift));
+        let prefixes = self.hierarchy.prefixes[self.core];
+        let shifts = prefixes.map(|prefix| u32::from(prefix.first_shift));
         let caches = self.hierarchy.caches.as_mut_slice();
         // If fetches or data have no private first level, at most one of the two paths needs its cache here.
-        if paths.iter().any(|path| path.private == 0) {
+        if prefixes.iter().any(|prefix| prefix.private == 0) {
             let mut caches = Some(caches);
-            let level = |path: Prefix| match (path.levels, path.private) {
-                (0, _) => AnyLevel::NoCache,
-                (_, 0) => AnyLevel::Shared {
-                    shift: u32::from(path.shift),
-                },
-                _ => AnyLevel::Private {
-                    cache: &mut caches.take().expect("one path at most")[path.cache as usize],
-                    shift: u32::from(path.shift),
-                },
+            let level = |prefix: Prefix| {
+                let shift = u32::from(prefix.first_shift);
+                match (prefix.levels, prefix.private) {
+                    (0, _) => AnyLevel::NoCache,
+                    (_, 0) => AnyLevel::Shared { shift },
+                    _ => {
+                        let caches = caches.take().expect("one path at most");
+                        let cache = &mut caches[prefix.first_cache as usize];
+                        AnyLevel::Private { cache, shift }
+                    }
+                }
             };
-            return pass.run(paths.map(level), records);
+            return pass.run(prefixes.map(level), records);
         }
-        let numbers = paths.map(|path| path.cache as usize);
+        let numbers = prefixes.map(|prefix| prefix.first_cache as usize);
         // `get_disjoint_mut` fails if the numbers are equal, that is, if both paths begin with the same unified cache.
         let Ok([fetch, data]) = caches.get_disjoint_mut(numbers) else {
             let (cache, [shift, _]) = (&mut caches[numbers[0]], shifts);
@@ -283,10 +282,10 @@ impl PrivateLevels<'_> {
         self.tally.compute = self.tally.compute.checked_add(compute)?;
         self.hierarchy.writebacks += done.evictions;
         let mut cycles = compute;
-        for (index, path) in self.hierarchy.prefixes[self.core].iter().enumerate() {
+        for (index, prefix) in self.hierarchy.prefixes[self.core].iter().enumerate() {
             // Lookups of a shared first level are counted when they are merged.
-            if path.private > 0 {
-                let count = &mut self.tally.task[usize::from(path.table)];
+            if prefix.private > 0 {
+                let count = &mut self.tally.task[usize::from(prefix.first_table)];
                 count.accesses += done.touches[index];
                 count.misses += done.misses[index];
                 cycles = cycles.checked_add(costs.miss[index].checked_mul(done.misses[index])?)?;
@@ -304,13 +303,13 @@ impl PrivateLevels<'_> {
             if request.record != record {
                 (before, record) = (sum, request.record);
             }
-            let path = self.hierarchy.prefixes[self.core][path_index(request.kind)];
+            let prefix = self.hierarchy.prefixes[self.core][path_index(request.kind)];
             let mut request = Request {
                 offset: request.offset.wrapping_add(before),
                 ..*request
             };
-            if path.needs_second_pass() {
-                let cost = self.descend(&path, &mut request, requests)?;
+            if prefix.goes_on_after_first() {
+                let cost = self.descend(&prefix, &mut request, requests)?;
                 sum = sum.checked_add(cost)?;
             }
             if request.looks_up || request.writes_back {
@@ -320,18 +319,18 @@ impl PrivateLevels<'_> {
         Some(sum)
     }
 
-    /// Takes a request of the first level of `path` through the further private levels. Afterwards `request` holds what goes on to shared
+    /// Takes a request of the first level of a path through the further private levels of `prefix`. Afterwards `request` holds what goes on to shared
     /// levels: a write-back, a lookup, both or neither. A request has room for one write-back. If two lines must be written back to shared
     /// levels, the first write-back is added to `requests` as a request of its own. Returns the cycles of the misses; `None` if more than
     /// 2^64-1.
     fn descend(
         &mut self,
-        path: &Prefix,
+        prefix: &Prefix,
         request: &mut Request,
         requests: &mut Vec<Request>,
     ) -> Option<u64> {
-        let private = usize::from(path.private);
-        let all_private = path.private == path.levels;
+        let private = usize::from(prefix.private);
+        let all_private = prefix.private == prefix.levels;
         let (kind, address) = (request.kind, request.address);
         // The dirty line that the level above has evicted.
         let mut evicted = request.writes_back.then_some(request.victim);
