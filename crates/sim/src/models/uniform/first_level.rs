@@ -7,10 +7,10 @@ use crate::parts::source::lines;
 use tanada_trace::{Kind, Record};
 
 /// A record of more lines than this is split into pieces of this many lines, which bounds the length of a window.
-pub(super) const PIECE: u64 = 4096;
+pub(super) const PIECE_LINES: u64 = 4096;
 
-/// A pass ends after the record whose requests bring the number of requests to this or above it.
-pub(super) const MOST_REQUESTS: usize = 4096;
+/// A pass ends after the record with which it has at least this many requests.
+pub(super) const ENOUGH_REQUESTS: usize = 4096;
 
 /// What a level passes on to the next one: the write-back of a dirty victim, a lookup, or both. The write-back comes first.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ impl<const WAYS: usize, const LRU: bool> FirstLevel for FixedLevel<'_, WAYS, LRU
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstCosts {
     pub(super) hit: u64,
-    /// 0 for a shared level, whose misses are found out and charged when the request is merged.
+    /// 0 for a shared level: whether it misses is not known before the request is merged.
     pub(super) miss: [u64; 2],
 }
 
@@ -102,12 +102,12 @@ pub(super) struct Done {
     /// Lookups that became requests.
     pub(super) misses: [u64; 2],
     /// Dirty lines that were evicted.
-    pub(super) evictions: u64,
+    pub(super) writebacks: u64,
 }
 
 impl Done {
-    /// Cycles of the records that are counted so far: the offset of the current record, which is counted after its requests.
-    /// `Window::fill` chooses the budget so that the offset is below 2^64.
+    /// Cycles of the records that are counted so far: the offset of the current record, which is counted after its requests. Nothing
+    /// wraps: `Window::fill` chooses the budget so that the offset is below 2^64.
     #[inline(always)]
     fn cycles(&self, costs: &FirstCosts) -> u64 {
         let hits = costs.hit.wrapping_mul(self.touches[0] + self.touches[1]);
@@ -117,12 +117,12 @@ impl Done {
     }
 }
 
-/// What comes after a record.
+/// Whether a pass goes on after a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
-    /// The next record.
+    /// With the next record.
     Next,
-    /// The pass ends with this record.
+    /// The pass ends after this record.
     Stop,
     /// The pass ends before this record, of which nothing was done.
     StopBefore,
@@ -131,7 +131,7 @@ enum Then {
 /// One pass of the loop.
 pub(super) struct Pass<'a> {
     pub(super) costs: FirstCosts,
-    /// The pass ends with the record that brings computation above this many cycles.
+    /// The pass ends after the record that brings computation above this many cycles.
     pub(super) compute_budget: u64,
     /// The requests are added here.
     pub(super) requests: &'a mut Vec<Request>,
@@ -139,10 +139,10 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Processes `records` until one of them ends the pass, and returns what was done. The pass ends before a record of more than [`PIECE`]
-    /// lines or one with which computation would be more than 2^64-1 cycles. It ends after a record that brings computation above the
-    /// budget or makes request number [`MOST_REQUESTS`]. Fetches go through the first of `levels` and data through the last one; if there
-    /// is only one level, it is a unified cache.
+    /// Processes `records` until one of them ends the pass, and returns what was done. The pass ends before a record of more than
+    /// [`PIECE_LINES`] lines or one with which computation would be more than 2^64-1 cycles. It ends after a record that brings computation
+    /// above the budget or the number of requests to [`ENOUGH_REQUESTS`]. Fetches go through the first of `levels` and data through the
+    /// last one; if there is only one level, it is a unified cache.
     pub(super) fn run<L: FirstLevel, const N: usize>(
         mut self,
         mut levels: [L; N],
@@ -186,15 +186,15 @@ impl Pass<'_> {
             self.done.touches[usize::from(DATA)] += 1;
             return Then::Next;
         };
-        let (line, last) = lines(record, shift);
-        if line != last {
-            return self.touch_several::<L, DATA>(level, record.kind, line, last, shift);
+        let (line, last_line) = lines(record, shift);
+        if line != last_line {
+            return self.touch_several::<L, DATA>(level, record.kind, line, last_line, shift);
         }
         let found = level.look_up(line, DATA && record.kind == Kind::Write);
         let mut then = Then::Next;
         // `misses` and `touches` are counted after the request, whose offset is the start of the record.
         if found != Lookup::Hit {
-            then = self.request(record.kind, line, shift, found);
+            then = self.push_request(record.kind, line, shift, found);
             self.done.misses[usize::from(DATA)] += 1;
         }
         self.done.touches[usize::from(DATA)] += 1;
@@ -206,37 +206,36 @@ impl Pass<'_> {
         &mut self,
         level: &mut L,
         kind: Kind,
-        from: u64,
-        last: u64,
+        first_line: u64,
+        last_line: u64,
         shift: u32,
     ) -> Then {
-        if last - from >= PIECE {
+        let more_lines = last_line - first_line;
+        if more_lines >= PIECE_LINES {
             return Then::StopBefore;
         }
         let (mut then, mut misses) = (Then::Next, 0);
-        // `last` may be the largest number of a line, so no variable may go past it.
-        for offset in 0..=last - from {
-            let line = from + offset;
+        for line in first_line..=last_line {
             let found = level.look_up(line, DATA && kind == Kind::Write);
             if found != Lookup::Hit {
-                then = self.request(kind, line, shift, found);
+                then = self.push_request(kind, line, shift, found);
                 misses += 1;
             }
         }
         // Counted after all requests, because the offset of each of them is the start of the record.
         self.done.misses[usize::from(DATA)] += misses;
-        self.done.touches[usize::from(DATA)] += last - from + 1;
+        self.done.touches[usize::from(DATA)] += more_lines + 1;
         then
     }
 
-    /// Adds the request of a lookup that missed.
+    /// Adds the request of a lookup that missed. Returns whether the pass goes on after the record.
     #[inline(always)]
-    fn request(&mut self, kind: Kind, line: u64, shift: u32, found: Lookup) -> Then {
+    fn push_request(&mut self, kind: Kind, line: u64, shift: u32, found: Lookup) -> Then {
         let (victim, writes_back) = match found {
             Lookup::MissEvicting(victim) => (victim, true),
             _ => (0, false),
         };
-        self.done.evictions += u64::from(writes_back);
+        self.done.writebacks += u64::from(writes_back);
         self.requests.push(Request {
             offset: self.done.cycles(&self.costs),
             address: line << shift,
@@ -246,7 +245,7 @@ impl Pass<'_> {
             writes_back,
             looks_up: true,
         });
-        if self.requests.len() < MOST_REQUESTS {
+        if self.requests.len() < ENOUGH_REQUESTS {
             Then::Next
         } else {
             Then::Stop

@@ -37,7 +37,8 @@ impl ShortPath {
         }
     }
 
-    /// Returns the paths of all cores, for fetches and for data; empty if any path is not short, or if writes invalidate.
+    /// Returns the paths of all cores, for fetches and for data; empty if any path is not short, or if writes invalidate, which
+    /// `merge_short` leaves out.
     pub(super) fn of_all(hierarchy: &Hierarchy) -> Vec<[ShortPath; 2]> {
         if hierarchy.invalidates() {
             return Vec::new();
@@ -50,7 +51,8 @@ impl ShortPath {
         short.collect::<Option<_>>().unwrap_or_default()
     }
 
-    /// Adds a lookup of `address` that missed the private level to the bound. Does nothing if there is no private level.
+    /// Adds a lookup of `address` that missed the private level, and so touches the shared one, to the bound. Does nothing if there is no
+    /// private level.
     pub(super) fn add_private_miss_to_bound(&self, bound: &mut Bound, address: u64) {
         if let Some(private) = self.private {
             let line = |stop: &Stop| (usize::from(stop.table), address >> stop.shift);
@@ -70,8 +72,9 @@ impl<D: Dispatcher> Uniform<'_, D> {
         }
     }
 
-    /// As [`Uniform::merge_any`], but only for a machine with short paths and a record without further pieces. Requests that come from a
-    /// private level were added to the bound when the window was filled.
+    /// As [`Uniform::merge_any`], but only for a machine with short paths and a record without further pieces. Each request has a lookup,
+    /// because a write-back alone comes only from a second private level. Requests that come from a private level were added to the bound
+    /// when the window was filled (`add_private_misses_to_bound`).
     #[inline(always)]
     fn merge_short(&mut self, core: usize, paths: &[ShortPath; 2]) -> Result<(), SimError> {
         let this = &mut self.cores[core];
@@ -95,7 +98,7 @@ impl<D: Dispatcher> Uniform<'_, D> {
             let found = cache.look_up(line, write);
             let missed = found != Lookup::Hit;
             // A branch on `missed` would be mispredicted.
-            let penalty = select_unpredictable(missed, self.costs.misses[table], 0);
+            let penalty = select_unpredictable(missed, self.costs.miss_cycles[table], 0);
             let (sum, carry) = cost.overflowing_add(penalty);
             (cost, overflows) = (sum, overflows | carry);
             counts[table].accesses += 1;
@@ -140,17 +143,17 @@ impl<D: Dispatcher> Uniform<'_, D> {
                     if missed > 0 {
                         let path = self.hierarchy.paths[core].of(kind);
                         self.sim.bound.touched(path, missed, address);
-                        let penalties = self.costs.missed(&path[private..missed]);
+                        let penalties = self.costs.penalty_of(&path[private..missed]);
                         cost = cost.and_then(|sum| sum.checked_add(penalties?));
                     }
                 }
             }
             this.window.mark_merged(merged);
-            if this.window.next().is_some() || !this.window.has_pieces() {
+            if this.window.first_pending().is_some() || !this.window.has_pieces() {
                 return self.advance(core, cost);
             }
             // A long record has further pieces, whose requests are due at the same time.
-            self.next_piece(core)?;
+            self.fill_next_piece(core)?;
         }
     }
 

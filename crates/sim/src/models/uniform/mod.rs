@@ -10,7 +10,7 @@ use crate::parts::events::{Events, Kind as Event};
 use crate::parts::hierarchy::{Hierarchy, path_index};
 use crate::parts::source::Source;
 use crate::{Outcome, SimError};
-use first_level::PIECE;
+use first_level::PIECE_LINES;
 use merge::ShortPath;
 use tanada_policy::{Dispatcher, Origin, WorkerId};
 use window::{Costs, PrivateLevels, Window};
@@ -18,14 +18,14 @@ use window::{Costs, PrivateLevels, Window};
 /// One core.
 #[derive(Debug, Default)]
 struct Core {
-    /// The task that it runs; `end` is not known yet.
+    /// The task that it runs. [`Run::end`] is not known yet.
     running: Option<Run>,
     source: Source,
     window: Window,
     /// The time at which the window began, plus the cycles that shared levels added since.
     clock: u64,
-    /// All records are done: its pending event is the finish of the task.
-    finishes: bool,
+    /// Whether the pending event is the finish of the task: all its records are done.
+    finish_is_next: bool,
 }
 
 struct Uniform<'a, D: Dispatcher> {
@@ -73,7 +73,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         if self.sim.dispatching.left() > 0 {
             return Err(self.sim.stuck());
         }
-        self.sim.tally.set_stalls(&self.costs.misses);
+        self.sim.tally.set_stalls(&self.costs.miss_cycles);
         Ok(self.sim.outcome(self.hierarchy.writebacks))
     }
 
@@ -81,7 +81,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
     fn start(&mut self) -> Result<Option<(u64, usize)>, SimError> {
         self.sim.dispatching.inject();
         for core in 0..self.cores.len() {
-            self.ask(core, 0)?;
+            self.call_next(core, 0)?;
         }
         Ok(self.events.first())
     }
@@ -90,7 +90,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
     /// first event of all cores.
     #[inline(always)]
     fn step(&mut self, core: usize, now: u64) -> Result<Option<(u64, usize)>, SimError> {
-        if self.cores[core].finishes {
+        if self.cores[core].finish_is_next {
             self.sim.check_cancelled()?;
             self.finish(core, now)?;
             return Ok(self.events.first());
@@ -99,13 +99,13 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         self.schedule(core)
     }
 
-    /// An idle core calls `next`.
-    fn ask(&mut self, core: usize, now: u64) -> Result<(), SimError> {
+    /// Calls the dispatcher's `next` for an idle core.
+    fn call_next(&mut self, core: usize, now: u64) -> Result<(), SimError> {
         let got = self.sim.dispatching.next(WorkerId(core as u16));
         self.begin(core, now, got)
     }
 
-    /// Begins the task that the dispatcher returned at `now`, if there is one.
+    /// Begins the task that the dispatcher returned at `now`, or leaves the core idle if it returned none.
     fn begin(&mut self, core: usize, now: u64, got: Option<(u32, Origin)>) -> Result<(), SimError> {
         let worker = WorkerId(core as u16);
         let observer = &mut *self.sim.dispatching.calls.observer;
@@ -128,7 +128,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
             origin,
         });
         this.clock = start;
-        this.finishes = false;
+        this.finish_is_next = false;
         this.source.start(&mut self.sim.reader, task);
         self.schedule_next_window(core)?;
         Ok(())
@@ -138,7 +138,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
     #[inline(always)]
     fn schedule(&mut self, core: usize) -> Result<Option<(u64, usize)>, SimError> {
         let this = &self.cores[core];
-        let next = this.window.next();
+        let next = this.window.first_pending();
         match next.and_then(|request| this.clock.checked_add(request.offset)) {
             Some(time) => Ok(self.events.schedule(core, time, Event::Act)),
             // No request is pending, or the clock overflows, which `schedule_next_window` reports.
@@ -152,13 +152,13 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
     fn schedule_next_window(&mut self, core: usize) -> Result<Option<(u64, usize)>, SimError> {
         loop {
             let this = &mut self.cores[core];
-            if let Some(request) = this.window.next() {
+            if let Some(request) = this.window.first_pending() {
                 let time = this.clock.checked_add(request.offset);
                 let time = time.ok_or_else(|| self.overflow(core))?;
                 return Ok(self.events.schedule(core, time, Event::Act));
             }
             if this.window.has_pieces() {
-                self.next_piece(core)?;
+                self.fill_next_piece(core)?;
                 continue;
             }
             let clock = this.clock.checked_add(this.window.take_cycles());
@@ -168,7 +168,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
             this.clock = clock;
             let records = this.source.records(&mut self.sim.reader)?;
             if records.is_empty() {
-                this.finishes = true;
+                this.finish_is_next = true;
                 return Ok(self.events.schedule(core, clock, Event::Act));
             }
             let levels = PrivateLevels {
@@ -188,9 +188,10 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         }
     }
 
-    /// Adds the pending requests of `core` to the lower bound of the makespan (`counts/bound.rs`), if the machine has short paths only. A
-    /// request that comes from a private level missed it, and touches the shared level for certain. So both levels can be added before the
-    /// merge, whose loop is the hotter one. A request that comes from no private level is added by `merge_short`, if it misses.
+    /// Adds the pending requests of `core` to the lower bound of the makespan (`counts/bound.rs`), if the machine has short paths only. The
+    /// bound counts distinct lines, because the first touch of a line misses for certain. A request that comes from a private level missed
+    /// it and touches the shared level, so both can be added before the merge, whose loop is hotter. A request that comes from no private
+    /// level is added by `merge_short`, if it misses.
     fn add_private_misses_to_bound(&mut self, core: usize) {
         if let Some(paths) = self.short_paths.get(core) {
             for request in self.cores[core].window.pending() {
@@ -200,12 +201,12 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         }
     }
 
-    /// Takes the next piece of a long record through the private levels.
-    fn next_piece(&mut self, core: usize) -> Result<(), SimError> {
+    /// Replaces the requests of the window by those of the next piece of its long record.
+    fn fill_next_piece(&mut self, core: usize) -> Result<(), SimError> {
         self.sim.check_cancelled()?;
-        self.sim.announce_lines(PIECE)?;
+        self.sim.announce_lines(PIECE_LINES)?;
         let window = &mut self.cores[core].window;
-        window.next_piece(PrivateLevels {
+        window.fill_next_piece(PrivateLevels {
             core,
             hierarchy: &mut self.hierarchy,
             bound: &mut self.sim.bound,
@@ -219,8 +220,8 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         Ok(())
     }
 
-    /// Returns the error of a clock above 2^64-1. It names the last record of the window: `Window::fill` ends a window so early that no
-    /// other record of it can cause the error.
+    /// Returns the error of a clock above 2^64-1. It names the last record that was taken from the source, which is the last one of the
+    /// window: `Window::fill` ends a window so early that no other record of it can cause the error.
     #[cold]
     fn overflow(&self, core: usize) -> SimError {
         let this = &self.cores[core];
@@ -229,7 +230,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         self.sim.overflow(task, Some(record))
     }
 
-    /// Rule 4: the task of `core` ends at `now`. The core, then all other idle ones, ask for the next.
+    /// Rule 4: the task of `core` ends at `now`. The core, then all other idle ones, ask for their next task.
     fn finish(&mut self, core: usize, now: u64) -> Result<(), SimError> {
         let running = self.cores[core].running.take();
         let run = Run {
@@ -241,7 +242,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         self.begin(core, now, got)?;
         for other in 0..self.cores.len() {
             if other != core && self.cores[other].running.is_none() {
-                self.ask(other, now)?;
+                self.call_next(other, now)?;
             }
         }
         Ok(())
@@ -292,15 +293,15 @@ mod tests {
             (0..2).for_each(|core| describe(&uniform, core));
             while let Some((now, core)) = first {
                 let this = &uniform.cores[core];
-                let finishes = this.finishes;
-                let event = match this.window.next() {
+                let finish_is_next = this.finish_is_next;
+                let event = match this.window.first_pending() {
                     Some(request) => format!("request of line {}", request.address / 64),
                     None => format!("finish of task {}", this.running.expect("it is busy").task),
                 };
                 first = uniform.step(core, now).expect("no clock overflows");
                 let clock = uniform.cores[core].clock;
                 writeln!(events, "| {now} | {core} | {event} | {clock} |").unwrap();
-                if finishes {
+                if finish_is_next {
                     describe(&uniform, core);
                 }
             }

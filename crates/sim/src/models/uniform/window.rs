@@ -5,7 +5,7 @@
 //! total order of (time, core). The offset of a request is the number of cycles from the beginning of the window to the start of its
 //! record. It includes computation, hits and misses of private levels; the engine adds the misses of shared levels as it merges.
 
-use super::first_level::{AnyLevel, Done, FirstCosts, FixedLevel, PIECE, Pass, Request};
+use super::first_level::{AnyLevel, Done, FirstCosts, FixedLevel, PIECE_LINES, Pass, Request};
 use crate::counts::bound::Bound;
 use crate::counts::tally::CoreTally;
 use crate::machine::Machine;
@@ -26,7 +26,7 @@ struct LongRecord {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
     /// Scratch memory of a pass: the requests of the first levels, until they have gone through the further private levels.
-    first: Vec<Request>,
+    scratch: Vec<Request>,
     requests: Vec<Request>,
     /// Number of requests that are merged.
     merged: usize,
@@ -40,34 +40,34 @@ pub(super) struct Window {
 /// Cycles of the machine file.
 #[derive(Debug)]
 pub(super) struct Costs {
-    hit: u64,
-    /// Of each `[[cache]]` table: its `miss_cycles`.
-    pub(super) misses: Vec<u64>,
+    hit_cycles: u64,
+    /// Of each `[[cache]]` table.
+    pub(super) miss_cycles: Vec<u64>,
     /// The most that a lookup can cost: a miss in every level.
-    most: u64,
+    worst: u64,
 }
 
 impl Costs {
     pub(super) fn of(machine: &Machine) -> Costs {
         let misses = machine.caches.iter().map(|cache| cache.miss_cycles);
         Costs {
-            hit: machine.hit_cycles,
-            most: misses.clone().fold(machine.hit_cycles, u64::saturating_add),
-            misses: misses.collect(),
+            hit_cycles: machine.hit_cycles,
+            worst: misses.clone().fold(machine.hit_cycles, u64::saturating_add),
+            miss_cycles: misses.collect(),
         }
     }
 
     /// The sum of `miss_cycles` of some levels; `None` if more than 2^64-1.
     #[inline]
-    pub(super) fn missed(&self, levels: &[Stop]) -> Option<u64> {
+    pub(super) fn penalty_of(&self, levels: &[Stop]) -> Option<u64> {
         let mut misses = levels
             .iter()
-            .map(|level| self.misses[usize::from(level.table)]);
+            .map(|level| self.miss_cycles[usize::from(level.table)]);
         misses.try_fold(0, u64::checked_add)
     }
 }
 
-/// The private levels of one core, and where they are counted.
+/// The private levels of one core, and the counters of their lookups.
 #[derive(Debug)]
 pub(super) struct PrivateLevels<'a> {
     pub(super) core: usize,
@@ -86,7 +86,7 @@ impl Window {
 
     /// The first request that is not merged yet.
     #[inline]
-    pub(super) fn next(&self) -> Option<&Request> {
+    pub(super) fn first_pending(&self) -> Option<&Request> {
         self.requests.get(self.merged)
     }
 
@@ -113,7 +113,7 @@ impl Window {
     }
 
     fn clear(&mut self) {
-        debug_assert!(self.next().is_none(), "all requests are merged before");
+        debug_assert!(self.first_pending().is_none(), "a request is left");
         self.requests.clear();
         self.merged = 0;
     }
@@ -127,19 +127,19 @@ impl Window {
         mut levels: PrivateLevels<'_>,
     ) -> usize {
         self.clear();
-        // The budget of computation is what remains of `left` if each record has `PIECE` lookups and each lookup misses every level. If
-        // nothing remains, the window is one record.
-        let lookups = (records.len() as u64).saturating_mul(PIECE);
-        let (records, budget) = match left.checked_sub(levels.costs.most.saturating_mul(lookups)) {
+        // The budget of computation is what remains of `left` if each record has `PIECE_LINES` lookups and each lookup misses every level.
+        // If nothing remains, the window is one record.
+        let lookups = (records.len() as u64).saturating_mul(PIECE_LINES);
+        let (records, budget) = match left.checked_sub(levels.costs.worst.saturating_mul(lookups)) {
             Some(budget) => (records, budget),
             None => (&records[..1], 0),
         };
-        let (done, cycles) = levels.pass(records, budget, &mut self.first, &mut self.requests);
+        let (len, cycles) = levels.pass(records, budget, &mut self.scratch, &mut self.requests);
         self.set_cycles(cycles);
-        if done > 0 {
-            return done;
+        if len > 0 {
+            return len;
         }
-        // The pass has done nothing, so the first record is a long one: the computation of a single record always fits into 64 bits.
+        // The pass has taken nothing, so the first record is a long one: the computation of a single record always fits into 64 bits.
         let record = &records[0];
         debug_assert_ne!(record.kind, Kind::Compute);
         let prefix = &levels.hierarchy.prefixes[levels.core][path_index(record.kind)];
@@ -153,27 +153,28 @@ impl Window {
     }
 
     /// Replaces the requests, all of which are merged, by those of the next piece of a long record.
-    pub(super) fn next_piece(&mut self, mut levels: PrivateLevels<'_>) {
+    pub(super) fn fill_next_piece(&mut self, mut levels: PrivateLevels<'_>) {
         self.clear();
         let Some(long) = &mut self.long else {
             return;
         };
         let prefix = &levels.hierarchy.prefixes[levels.core][path_index(long.kind)];
         let shift = u32::from(prefix.first_shift);
-        // The size of a piece in bytes must fit into 32 bits, however long a line is.
-        let most = PIECE.min(1 << (31 - shift.min(31)));
-        let lines = (long.last_line - long.next_line + 1).min(most);
+        let left = long.last_line - long.next_line + 1;
+        // A record's size has 32 bits. With lines of 1 MiB, for example, a piece has 2^(31-20) lines at most.
+        let count = left.min(PIECE_LINES).min(1 << (31 - shift.min(31)));
+        // The piece ends with the first byte of its last line.
         let piece = Record {
             value: long.next_line << shift,
-            size: ((lines - 1) << shift) as u32 + 1,
+            size: ((count - 1) << shift) as u32 + 1,
             kind: long.kind,
         };
-        let (done, cycles) = levels.pass(&[piece], u64::MAX, &mut self.first, &mut self.requests);
-        debug_assert_eq!(done, 1, "a piece is no long record");
-        if long.next_line + (lines - 1) == long.last_line {
+        let (len, cycles) = levels.pass(&[piece], u64::MAX, &mut self.scratch, &mut self.requests);
+        debug_assert_eq!(len, 1, "a piece is no long record");
+        if count == left {
             self.long = None;
         } else {
-            long.next_line += lines;
+            long.next_line += count;
         }
         self.set_cycles(cycles.and_then(|cycles| cycles.checked_add(self.cycles)));
     }
@@ -186,30 +187,29 @@ impl Window {
 
 impl PrivateLevels<'_> {
     /// Takes a prefix of `records` through all private levels. Stores the requests that go on to shared levels in `requests`, which must be
-    /// empty; `first` is scratch memory. Returns the length of the prefix, and its cycles without those of shared levels (`None` if more
-    /// than 2^64-1).
+    /// empty. Returns the length of the prefix, and its cycles without those of shared levels (`None` if more than 2^64-1).
     fn pass(
         &mut self,
         records: &[Record],
         compute_budget: u64,
-        first: &mut Vec<Request>,
+        scratch: &mut Vec<Request>,
         requests: &mut Vec<Request>,
     ) -> (usize, Option<u64>) {
         let prefixes = self.hierarchy.prefixes[self.core];
         let miss = |prefix: Prefix| match prefix.private {
             0 => 0,
-            _ => self.costs.misses[usize::from(prefix.first_table)],
+            _ => self.costs.miss_cycles[usize::from(prefix.first_table)],
         };
         let costs = FirstCosts {
-            hit: self.costs.hit,
+            hit: self.costs.hit_cycles,
             miss: prefixes.map(miss),
         };
         let done = self.first_levels(records, costs, compute_budget, requests);
-        let mut cycles = self.count(&done, costs);
+        let mut cycles = self.count_first_levels(&done, costs);
         if prefixes.iter().any(Prefix::goes_on_after_first) {
-            std::mem::swap(first, requests);
+            std::mem::swap(scratch, requests);
             requests.clear();
-            let further = self.further_levels(first, requests);
+            let further = self.further_levels(scratch, requests);
             cycles = cycles.and_then(|sum| sum.checked_add(further?));
         }
         (done.records, cycles)
@@ -255,6 +255,7 @@ impl PrivateLevels<'_> {
             let (cache, [shift, _]) = (&mut caches[numbers[0]], shifts);
             return pass.run([AnyLevel::Private { cache, shift }], records);
         };
+        // Returns from this function if both caches have the form. The forms are those of most real first levels.
         macro_rules! run_if_of_form {
             ($ways:literal, $lru:literal) => {
                 if let (Some(fetch), Some(data)) = (fetch.packed::<$ways, $lru>(), data.packed()) {
@@ -274,13 +275,13 @@ impl PrivateLevels<'_> {
         pass.run(levels, records)
     }
 
-    /// Counts what the first levels did. Returns its cycles; `None` if more than 2^64-1.
-    fn count(&mut self, done: &Done, costs: FirstCosts) -> Option<u64> {
+    /// Counts what the first levels did. Returns the cycles of the records without those of shared levels; `None` if more than 2^64-1.
+    fn count_first_levels(&mut self, done: &Done, costs: FirstCosts) -> Option<u64> {
         let [fetches, data] = done.touches;
         let hits = costs.hit.checked_mul(fetches + data)?;
         let compute = done.compute.checked_add(hits)?;
         self.tally.compute = self.tally.compute.checked_add(compute)?;
-        self.hierarchy.writebacks += done.evictions;
+        self.hierarchy.writebacks += done.writebacks;
         let mut cycles = compute;
         for (index, prefix) in self.hierarchy.prefixes[self.core].iter().enumerate() {
             // Lookups of a shared first level are counted when they are merged.
@@ -319,10 +320,10 @@ impl PrivateLevels<'_> {
         Some(sum)
     }
 
-    /// Takes a request of the first level of a path through the further private levels of `prefix`. Afterwards `request` holds what goes on to shared
-    /// levels: a write-back, a lookup, both or neither. A request has room for one write-back. If two lines must be written back to shared
-    /// levels, the first write-back is added to `requests` as a request of its own. Returns the cycles of the misses; `None` if more than
-    /// 2^64-1.
+    /// Takes a request of the first level of a path through the further private levels of `prefix`. Afterwards `request` holds what goes on
+    /// to shared levels: a write-back, a lookup, both or neither. A request has room for one write-back. If several lines must be written
+    /// back to shared levels, all but the last are added to `requests` as requests of their own. Returns the cycles of the misses; `None`
+    /// if more than 2^64-1.
     fn descend(
         &mut self,
         prefix: &Prefix,
@@ -335,11 +336,12 @@ impl PrivateLevels<'_> {
         // The dirty line that the level above has evicted.
         let mut evicted = request.writes_back.then_some(request.victim);
         request.writes_back = false;
+        // `level`: number of levels that missed, and index of the next one.
         let (mut cost, mut level) = (0_u64, 1);
         loop {
             if let Some(victim) = evicted {
-                let below = level..private;
-                let held = self.hierarchy.write_back(self.core, kind, below, victim);
+                let deeper = level..private;
+                let held = self.hierarchy.write_back(self.core, kind, deeper, victim);
                 if !held && !all_private {
                     if request.writes_back {
                         requests.push(Request {
@@ -370,12 +372,11 @@ impl PrivateLevels<'_> {
                 }
             };
             count.misses += 1;
-            cost = cost.checked_add(self.costs.misses[usize::from(stop.table)])?;
+            cost = cost.checked_add(self.costs.miss_cycles[usize::from(stop.table)])?;
             level += 1;
         }
         request.looks_up &= !all_private;
-        // A lookup that does not go on to shared levels has missed the first `level` levels of its path. One that goes on is reported to
-        // the bound when it is merged.
+        // A lookup that goes on to shared levels is added to the bound when it is merged (`merge_any`).
         if !request.looks_up {
             let path = self.hierarchy.paths[self.core].of(kind);
             self.bound.touched(path, level, address);
