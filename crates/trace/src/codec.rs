@@ -28,7 +28,7 @@
 //! ... (12 records)         e8 = loop                              02 0c 00  period 2, 12 records
 //! x 5                      0c = last  | 1 byte   | computation    05
 //! r 0x1040 8, r 0x1048 8,
-//! ... (10 records)         86 = run   | stride   | read           0a        10 records, each 8 bytes (the last distance) on
+//! ... (10 records)         86 = run   | last     | read           0a        10 records, each 8 bytes (the last distance) on
 //! (end of the task)        e0 = end                               -
 //! ```
 
@@ -41,7 +41,7 @@ mod encode;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use decode::{Cursor, SCRATCH, Scratch, Step, decode};
+pub(crate) use decode::{Cursor, SCRATCH, Scratch, Stop, decode};
 pub(crate) use encode::Encoder;
 
 /// The longest block in bytes before compression. A block is decompressed as a whole.
@@ -82,12 +82,12 @@ mod control {
 /// The distance code (bits 2 to 4): how far the record's address is from the last address of the same kind. For computation, whose last
 /// address is always 0, the distance is the number of cycles.
 mod distance_code {
-    /// The last size: the record begins behind the last record of its kind.
+    /// The last size: the record begins right behind the last record of its kind.
     pub(super) const BEHIND: u8 = 0;
     /// The last distance.
-    pub(super) const STRIDE: u8 = 1;
+    pub(super) const LAST: u8 = 1;
     /// The most recent distance that differs from the last one.
-    pub(super) const OTHER_STRIDE: u8 = 2;
+    pub(super) const OTHER: u8 = 2;
     /// The first code with an operand: the distance minus [`least`], in [`BYTES`] bytes.
     pub(super) const FIRST_EXPLICIT: u8 = 3;
     /// The code with an operand of 8 bytes, into which each distance fits.
@@ -128,11 +128,11 @@ mod size_code {
 /// Arrays instead of named fields, so that the decoder can look up each of the numbers by an index from a table.
 #[derive(Clone, Copy, Debug, Default)]
 struct History {
-    /// Four words a kind: the last size minus 1 (computation: 0), the last distance, the most recent distance that differs from the last
-    /// one, and 0. The first three stand in the order of the distance codes that refer to them, so that the code is the index of the word.
-    /// The fourth is never written. The decoder adds one of the four words to every operand, and this one if an operation refers to no
-    /// earlier size or distance.
-    sizes_and_strides: [u64; 16],
+    /// Four words a kind (those of kind `k` begin at `4 * k`): the last size minus 1 (computation: 0), the last distance, the most recent
+    /// distance that differs from the last one, and 0. The index of each of the first three among them is the distance code that refers to
+    /// it. The decoder adds one word to every operand; if an operation refers to no earlier size or distance, that is the fourth, which is
+    /// never written.
+    sizes_and_distances: [u64; 16],
     /// The last address by kind; computation's is always 0. The upper four are never read: the decoder writes the value of a computation
     /// to the last one, so that every operation writes one address.
     addresses: [u64; 8],
@@ -140,18 +140,18 @@ struct History {
 
 impl History {
     /// Returns the last size of `kind`; 0 for computation.
-    const fn size(&self, kind: Kind) -> u64 {
-        self.sizes_and_strides[kind as usize * 4] + !matches!(kind, Kind::Compute) as u64
+    const fn last_size(&self, kind: Kind) -> u64 {
+        self.sizes_and_distances[kind as usize * 4] + !matches!(kind, Kind::Compute) as u64
     }
 
     /// Returns the last distance of `kind`.
-    const fn stride(&self, kind: Kind) -> u64 {
-        self.sizes_and_strides[kind as usize * 4 + distance_code::STRIDE as usize]
+    const fn last_distance(&self, kind: Kind) -> u64 {
+        self.sizes_and_distances[kind as usize * 4 + distance_code::LAST as usize]
     }
 
-    /// Returns the most recent distance of `kind` that differs from [`stride`](Self::stride).
-    const fn other_stride(&self, kind: Kind) -> u64 {
-        self.sizes_and_strides[kind as usize * 4 + distance_code::OTHER_STRIDE as usize]
+    /// Returns the most recent distance of `kind` that differs from [`last_distance`](Self::last_distance).
+    const fn other_distance(&self, kind: Kind) -> u64 {
+        self.sizes_and_distances[kind as usize * 4 + distance_code::OTHER as usize]
     }
 
     /// Returns the last address of `kind`, from which its next distance is counted.
@@ -164,18 +164,18 @@ impl History {
     #[inline]
     const fn set_last(&mut self, record: Record) {
         if !matches!(record.kind, Kind::Compute) {
-            self.sizes_and_strides[record.kind as usize * 4] = record.size as u64 - 1;
+            self.sizes_and_distances[record.kind as usize * 4] = record.size as u64 - 1;
             self.addresses[record.kind as usize] = record.value;
         }
     }
 
-    /// Stores `distance` as the last one of the kind whose words in `sizes_and_strides` begin at `first`.
+    /// Stores `distance` as the last one of the kind whose words in `sizes_and_distances` begin at `first`.
     #[inline]
     fn set_distance(&mut self, first: usize, distance: u64) {
-        let stride = self.sizes_and_strides[first + 1];
-        let other = self.sizes_and_strides[first + 2];
-        self.sizes_and_strides[first + 1] = distance;
+        let last = self.sizes_and_distances[first + 1];
+        let other = self.sizes_and_distances[first + 2];
+        self.sizes_and_distances[first + 1] = distance;
         // A conditional move, because a branch here would often be mispredicted.
-        self.sizes_and_strides[first + 2] = select_unpredictable(distance == stride, other, stride);
+        self.sizes_and_distances[first + 2] = select_unpredictable(distance == last, other, last);
     }
 }

@@ -1,7 +1,7 @@
 //! Decoding a task's records while it runs.
 
 use crate::blocks::{Store, bad};
-use crate::codec::{self, PADDING, SCRATCH, Scratch, Step};
+use crate::codec::{self, PADDING, SCRATCH, Scratch, Stop};
 use crate::graph::NONE;
 use crate::{Record, Trace, TraceError};
 
@@ -91,15 +91,15 @@ impl<'a> Reader<'a> {
         while place.block != NONE {
             let bytes = self.cache.block(place.block, self.trace)?;
             match codec::decode(bytes, place, window, WINDOW, &mut self.scratch) {
-                Some(Step::Full) => {
+                Some(Stop::Full) => {
                     place.keep_recent(window);
                     return Ok(());
                 }
-                Some(Step::End) => place.block = NONE,
-                Some(Step::NextBlock) if place.block as usize + 1 < self.trace.blocks.len() => {
+                Some(Stop::End) => place.block = NONE,
+                Some(Stop::NextBlock) if place.block as usize + 1 < self.trace.blocks.len() => {
                     place.next_block();
                 }
-                Some(Step::NextBlock) | None => {
+                Some(Stop::NextBlock) | None => {
                     let block = self.trace.blocks[place.block as usize];
                     place.block = NONE;
                     return Err(bad(block, "its records are invalid"));

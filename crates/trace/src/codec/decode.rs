@@ -16,11 +16,11 @@ pub(crate) struct Cursor {
     /// Number of the current block; [`NONE`](crate::graph::NONE) at the end of the task.
     pub(crate) block: u32,
     /// Index of the next operation in the block.
-    op: u32,
+    op_at: u32,
     /// Index of the next operand byte in the block.
-    operands: u32,
+    operand_at: u32,
     history: History,
-    /// Records still to come of a loop that did not fit into the window.
+    /// Records of the current loop that are still to come, because they did not fit into the window.
     loop_left: u32,
     loop_period: u8,
     /// The last records (at most [`RECENT`]) of earlier windows: what a loop at the start of the next window continues.
@@ -28,13 +28,13 @@ pub(crate) struct Cursor {
 }
 
 /// Packs an index of an operation and one of an operand byte, both less than 2^16, into the position that the graph stores for a task.
-pub(super) const fn position(op: usize, operands: usize) -> u32 {
-    (op | operands << 16) as u32
+pub(super) const fn position(op: usize, operand: usize) -> u32 {
+    (op | operand << 16) as u32
 }
 
 /// Why decoding stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum Stop {
     /// The window is full.
     Full,
     /// The task ended.
@@ -48,8 +48,8 @@ impl Cursor {
     pub(crate) fn at(block: u32, position: u32) -> Self {
         Self {
             block,
-            op: position & 0xffff,
-            operands: position >> 16,
+            op_at: position & 0xffff,
+            operand_at: position >> 16,
             ..Self::default()
         }
     }
@@ -57,7 +57,7 @@ impl Cursor {
     /// Moves to the start of the next block.
     pub(crate) fn next_block(&mut self) {
         self.block += 1;
-        (self.op, self.operands) = (0, 0);
+        (self.op_at, self.operand_at) = (0, 0);
     }
 
     /// Stores the last records of `window`, which the caller is about to clear, in `recent`.
@@ -67,14 +67,14 @@ impl Cursor {
             self.recent
                 .extend_from_slice(&window[window.len() - RECENT..]);
         } else {
-            let gone = (self.recent.len() + window.len()).saturating_sub(RECENT);
-            self.recent.drain(..gone);
+            let too_many = (self.recent.len() + window.len()).saturating_sub(RECENT);
+            self.recent.drain(..too_many);
             self.recent.extend_from_slice(window);
         }
     }
 
-    /// Returns the record at distance `back` from the end of everything decoded so far: 1 is the last record of `window`. Records before
-    /// the window are found in `recent`.
+    /// Returns the record that is `back` records before the next one: 1 is the last record that was decoded. Records before the window are
+    /// found in `recent`.
     fn record_before(&self, back: usize, window: &[Record]) -> Option<Record> {
         match window.len().checked_sub(back) {
             Some(at) => Some(window[at]),
@@ -93,7 +93,7 @@ impl Cursor {
         let period = usize::from(self.loop_period);
         let count = (self.loop_left as usize).min(limit.saturating_sub(window.len()));
         self.loop_left -= count as u32;
-        // Records of the period that are copied at least once: all of them, unless fewer records than one period follow.
+        // Records of the period that are continued at least once: all of them, unless fewer records than one period follow.
         let active = period.min(count);
         let mut templates = [Record::compute(0); LOOP_BATCH];
         let (mut values, mut strides) = ([0_u64; LOOP_BATCH], [0_u64; LOOP_BATCH]);
@@ -101,8 +101,8 @@ impl Cursor {
             templates[i] = self.record_before(period - i, window)?;
             values[i] = templates[i].value;
             let before = self.record_before(2 * period - i, window)?;
-            let copies = (count - i).div_ceil(period);
-            strides[i] = loop_stride(templates[i], before, copies)?;
+            let rounds_left = (count - i).div_ceil(period);
+            strides[i] = loop_stride(templates[i], before, rounds_left)?;
         }
         // A period of 2 or 3 records would make short inner loops. So records are computed in batches of as many rounds of the period as
         // fit into the arrays, and from one batch to the next each value advances by `rounds` strides. The arrays begin one batch early.
@@ -162,17 +162,17 @@ impl Cursor {
     }
 }
 
-/// Returns the stride from `before` to `last`; `None` if their kinds or sizes differ, or if one of the next `copies` records, each a stride
-/// from the one before, would pass either end of the address space.
+/// Returns the stride from `before` to `last`; `None` if their kinds or sizes differ, or if one of the records that continue them in the
+/// next `rounds` rounds would pass either end of the address space.
 #[inline]
-fn loop_stride(last: Record, before: Record, copies: usize) -> Option<u64> {
+fn loop_stride(last: Record, before: Record, rounds: usize) -> Option<u64> {
     let stride = last.value.wrapping_sub(before.value);
     let alike = (last.kind, last.size) == (before.kind, before.size);
-    (alike && stays_in_range(last.value, stride, copies, last.size)).then_some(stride)
+    (alike && stays_in_range(last.value, stride, rounds, last.size)).then_some(stride)
 }
 
-/// Returns whether `count` further accesses at `stride` stay within the addresses 0 to 2^64-1. Checking the last one is enough, because the
-/// addresses change in one direction only.
+/// Returns whether `count` further accesses, each `stride` from the one before, stay within the addresses 0 to 2^64-1. Checking the last
+/// one is enough, because the addresses change in one direction only.
 #[inline]
 fn stays_in_range(value: u64, stride: u64, count: usize, size: u32) -> bool {
     let end = i128::from(value) + i128::from(stride as i64) * count as i128;
@@ -189,8 +189,8 @@ const fn advance(record: &mut Record, stride: u64) -> Record {
 /// How one operation computes its record:
 ///
 /// ```text
-/// distance = sizes_and_strides[distance_from] + (first operand & distance_mask) + least
-/// size - 1 = sizes_and_strides[size_from] + size_constant + (second operand & size_mask)
+/// distance = sizes_and_distances[distance_from] + (first operand & distance_mask) + least
+/// size - 1 = sizes_and_distances[size_from] + size_constant + (second operand & size_mask)
 /// value    = addresses[kind] + distance
 /// ```
 ///
@@ -206,9 +206,9 @@ struct OpInfo {
     size_mask: u32,
     /// The constant part of the size: the size itself or, with an operand, the least size; minus 1. 0 for computation and the last size.
     size_constant: u8,
-    /// Index in [`History::sizes_and_strides`] of the term that is added to the distance.
+    /// Index in [`History::sizes_and_distances`] of the term that is added to the distance.
     distance_from: u8,
-    /// Index in [`History::sizes_and_strides`] of the term that is added to the size.
+    /// Index in [`History::sizes_and_distances`] of the term that is added to the size.
     size_from: u8,
     /// Index in [`History::addresses`] that receives the value; 7, which is never read, for computation.
     address_to: u8,
@@ -218,7 +218,7 @@ struct OpInfo {
     distance_bytes: u8,
     /// Bytes of all operands.
     operand_bytes: u8,
-    /// Whether the operation is a run or a control operation, which the branch-free loop leaves to its caller.
+    /// Whether the operation is a run or a control operation, which the branch-free loop ([`decode_until_special`]) leaves to its caller.
     special: bool,
 }
 
@@ -313,7 +313,7 @@ pub(crate) fn decode(
     window: &mut Vec<Record>,
     limit: usize,
     scratch: &mut Scratch,
-) -> Option<Step> {
+) -> Option<Stop> {
     let (head, rest) = block.split_first_chunk::<HEAD>()?;
     let (ops, operands) = rest.split_at_checked(u32::from_le_bytes(*head) as usize)?;
     if cursor.loop_left > 0 {
@@ -324,18 +324,18 @@ pub(crate) fn decode(
         window.extend_from_slice(&scratch[..decoded]);
         match control_op {
             None => {}
-            Some(control::END) => return Some(Step::End),
-            Some(control::NEXT_BLOCK) => return Some(Step::NextBlock),
+            Some(control::END) => return Some(Stop::End),
+            Some(control::NEXT_BLOCK) => return Some(Stop::NextBlock),
             Some(control::LOOP) => {
                 let &[period, low, high] =
-                    operands.get(cursor.operands as usize..)?.first_chunk()?;
-                cursor.operands += 3;
+                    operands.get(cursor.operand_at as usize..)?.first_chunk()?;
+                cursor.operand_at += 3;
                 cursor.start_loop(period, u16::from_le_bytes([low, high]), window, limit)?;
             }
             Some(_) => return None,
         }
     }
-    Some(Step::Full)
+    Some(Stop::Full)
 }
 
 /// Decodes records and runs into `scratch` until it has [`BATCH`] records or a control operation follows. Returns the number of records and
@@ -349,15 +349,16 @@ fn decode_batch(
 ) -> Option<(usize, Option<u8>)> {
     let mut decoded = 0;
     while decoded < BATCH {
-        let rest = ops.get(cursor.op as usize..)?;
-        let count = decode_records(rest, operands, cursor, &mut scratch[decoded..BATCH])?;
-        cursor.op += count as u32;
+        let rest = ops.get(cursor.op_at as usize..)?;
+        let count = decode_until_special(rest, operands, cursor, &mut scratch[decoded..BATCH])?;
+        cursor.op_at += count as u32;
         decoded += count;
         if decoded == BATCH {
             break;
         }
-        let op = *ops.get(cursor.op as usize)?;
-        cursor.op += 1;
+        // A special operation follows. (A block that ends here, without a control operation, is damaged.)
+        let op = *ops.get(cursor.op_at as usize)?;
+        cursor.op_at += 1;
         if op & control::MASK == control::BITS {
             return Some((decoded, Some(op)));
         }
@@ -376,7 +377,7 @@ struct Faults {
 }
 
 impl Faults {
-    const fn none(&self) -> bool {
+    const fn are_none(&self) -> bool {
         !self.wrapped && self.sizes >> 32 == 0
     }
 }
@@ -391,19 +392,20 @@ fn decode_record(
     faults: &mut Faults,
 ) -> (Record, u64, u32) {
     const KINDS: [Kind; 4] = [Kind::Compute, Kind::Fetch, Kind::Read, Kind::Write];
+    // The masks of indices here and below change no index; with them the compiler leaves out bounds checks.
     let kind = usize::from(info.kind & 3);
-    let distance_base = history.sizes_and_strides[usize::from(info.distance_from & 15)];
+    let distance_base = history.sizes_and_distances[usize::from(info.distance_from & 15)];
     let distance = distance_base
         .wrapping_add(word(bytes, 0) & info.distance_mask)
         .wrapping_add(info.least as i64 as u64);
     let operand = word(bytes, info.distance_bytes) as u32;
-    let size_base = history.sizes_and_strides[usize::from(info.size_from & 15)];
+    let size_base = history.sizes_and_distances[usize::from(info.size_from & 15)];
     let size_minus_1 =
         size_base + u64::from(info.size_constant) + u64::from(operand & info.size_mask);
     let size = size_minus_1 + u64::from(kind != 0);
     let value = history.addresses[kind].wrapping_add(distance);
     history.addresses[usize::from(info.address_to & 7)] = value;
-    history.sizes_and_strides[kind * 4] = size_minus_1;
+    history.sizes_and_distances[kind * 4] = size_minus_1;
     history.set_distance(kind * 4, distance);
     faults.wrapped |= value.overflowing_add(size_minus_1).1;
     faults.sizes |= size;
@@ -418,59 +420,61 @@ fn decode_record(
     )
 }
 
-/// Decodes records into `out` until `out` is full or a run or control operation follows. Returns the number of records.
+/// Decodes records into `out` until `out` is full or a special operation or the end of `ops` follows. Returns the number of records.
 #[inline(never)]
-fn decode_records(
+fn decode_until_special(
     ops: &[u8],
     operands: &[u8],
     cursor: &mut Cursor,
     out: &mut [Record],
 ) -> Option<usize> {
-    let mut at = cursor.operands as usize;
+    let mut at = cursor.operand_at as usize;
     let mut faults = Faults::default();
     let mut count = 0;
-    for (out, &op) in out.iter_mut().zip(ops) {
+    for (record, &op) in out.iter_mut().zip(ops) {
         let info = &OP_INFOS[usize::from(op)];
         if info.special {
             break;
         }
         let bytes = operands.get(at..)?.first_chunk()?;
         at += usize::from(info.operand_bytes);
-        *out = decode_record(info, bytes, &mut cursor.history, &mut faults).0;
+        *record = decode_record(info, bytes, &mut cursor.history, &mut faults).0;
         count += 1;
     }
-    cursor.operands = at as u32;
-    faults.none().then_some(count)
+    cursor.operand_at = at as u32;
+    faults.are_none().then_some(count)
 }
 
 /// Decodes the run `op` into `out` and returns the number of its records.
 fn decode_run(op: u8, operands: &[u8], cursor: &mut Cursor, out: &mut [Record]) -> Option<usize> {
     let info = &OP_INFOS[usize::from(op)];
-    let bytes = operands.get(cursor.operands as usize..)?.first_chunk()?;
-    cursor.operands += u32::from(info.operand_bytes);
+    let bytes = operands.get(cursor.operand_at as usize..)?.first_chunk()?;
+    cursor.operand_at += u32::from(info.operand_bytes);
     let mut faults = Faults::default();
     let (mut record, distance, operand) =
         decode_record(info, bytes, &mut cursor.history, &mut faults);
     let (first, out) = out.split_first_mut()?;
     *first = record;
     // Computation has no address that advances: all records of the run have the same cycles.
-    let step = if record.kind == Kind::Compute {
+    let stride = if record.kind == Kind::Compute {
         0
     } else {
         distance
     };
-    // The number of records after the first, which is decoded already. A run of 0 records is refused.
+    // The number of records after the first, which is decoded already. Only the lowest byte of `operand` is the run's; a run of 0 records
+    // is refused.
     let more = usize::from(operand as u8).checked_sub(1)?;
-    if !faults.none() || !stays_in_range(record.value, step, more, record.size) {
+    if !faults.are_none() || !stays_in_range(record.value, stride, more, record.size) {
         return None;
     }
     cursor.history.addresses[usize::from(info.address_to & 7)] =
-        record.value.wrapping_add(step.wrapping_mul(more as u64));
-    // Always whole batches: most runs fit into one, and the exit of a loop with an exact count would be mispredicted.
+        record.value.wrapping_add(stride.wrapping_mul(more as u64));
+    // Always whole batches, for which `Scratch` has space: most runs fit into one, and the exit of a loop with an exact count would be
+    // mispredicted.
     for from in (0..more).step_by(RUN_BATCH) {
         let out: &mut [Record; RUN_BATCH] = out[from..].first_chunk_mut()?;
-        for out in out {
-            *out = advance(&mut record, step);
+        for next in out {
+            *next = advance(&mut record, stride);
         }
     }
     Some(more + 1)

@@ -35,12 +35,12 @@ pub(crate) struct Encoder<W> {
     /// How many of `records` are encoded.
     encoded: usize,
     /// For each value of [`hash`], the index in `records` of the last encoded record with this hash; [`ABSENT`] if there is none. The
-    /// distance from there to the next record is a candidate for the period of a loop.
+    /// number of records since then is a candidate for the period of a loop.
     last_with_hash: Box<[u32; 256]>,
     history: History,
     /// The period of the last loop: the next loop often has the same.
     period: usize,
-    /// Block and [`position`] at which the current task's records begin, once the first of them is encoded.
+    /// Block and [`position`] at which the current task's records begin; `None` before its first operation.
     start: Option<(u32, u32)>,
 }
 
@@ -95,6 +95,7 @@ impl<W: Write> Encoder<W> {
     /// Writes the collected operations and operands as one block.
     fn put_block(&mut self) -> Result<(), TraceError> {
         let count = self.ops.len() as u32;
+        // The whole block is put together in `ops`: the count before the operations, the operands after them.
         self.ops.splice(..0, count.to_le_bytes());
         self.ops.append(&mut self.operands);
         self.blocks.put(&self.ops)?;
@@ -109,24 +110,25 @@ impl<W: Write> Encoder<W> {
             let run = self.run_length();
             match self.best_loop() {
                 Some((period, count)) if count > run => self.put_loop(period, count),
-                _ => self.put_records(run),
+                _ => self.put_run_or_record(run),
             }
         }
         if self.encoded > RECENT {
-            let gone = self.encoded - RECENT;
-            self.records.drain(..gone);
+            let dropped = self.encoded - RECENT;
+            self.records.drain(..dropped);
             self.encoded = RECENT;
             for index in self.last_with_hash.iter_mut() {
                 *index = match *index {
                     ABSENT => ABSENT,
-                    index => index.checked_sub(gone as u32).unwrap_or(ABSENT),
+                    index => index.checked_sub(dropped as u32).unwrap_or(ABSENT),
                 };
             }
         }
         Ok(())
     }
 
-    /// Starts another block if the longest operation and the end of the task might not fit into this one.
+    /// Starts another block if the longest operation and the end of the task might not fit into this one. Then notes where the current task
+    /// begins, unless that is known already.
     fn make_room(&mut self) -> Result<(), TraceError> {
         /// An operation of one byte with 12 bytes of operands.
         const LONGEST: usize = 13;
@@ -145,12 +147,12 @@ impl<W: Write> Encoder<W> {
         Ok(())
     }
 
-    /// Returns the number of records (at least 1, at most 255) of the run that starts at the next record. All records of a run have the
-    /// same kind and size, and the size is the last size of the kind. Each is at the same distance from the one before; the first, from
-    /// the last address of the kind.
+    /// Returns the number of records (1 to [`MAX_RUN`]) of the run that starts at the next record. All records of a run have the same kind
+    /// and size, and the size is the last size of the kind. Each is at the same distance from the one before; the first, from the last
+    /// address of the kind.
     fn run_length(&self) -> usize {
         let first = self.records[self.encoded];
-        if u64::from(first.size) != self.history.size(first.kind) {
+        if u64::from(first.size) != self.history.last_size(first.kind) {
             return 1;
         }
         // Neither the distance nor the address of any record may wrap, because the decoder checks only the last record of a run.
@@ -158,7 +160,7 @@ impl<W: Write> Encoder<W> {
             return 1;
         };
         // All records of a run of computation have the same cycles.
-        let step = if first.kind == Kind::Compute {
+        let stride = if first.kind == Kind::Compute {
             0
         } else {
             distance
@@ -167,7 +169,7 @@ impl<W: Write> Encoder<W> {
         let alike = |record: &&Record| {
             let good = (record.kind, record.size) == (first.kind, first.size)
                 && next == Some(record.value);
-            next = record.value.checked_add_signed(step);
+            next = record.value.checked_add_signed(stride);
             good
         };
         self.records[self.encoded..]
@@ -226,15 +228,15 @@ impl<W: Write> Encoder<W> {
         self.period = period;
     }
 
-    /// Writes one operation: a run of the next `run` records if that is long enough, else the next record alone.
-    fn put_records(&mut self, run: usize) {
+    /// Writes one operation: a run of the next `run` records if that is at least [`MIN_RUN`], else the next record alone.
+    fn put_run_or_record(&mut self, run: usize) {
         let record = self.records[self.encoded];
         let distance = record.value.wrapping_sub(self.history.address(record.kind));
-        let distance_code = self.distance_code(record.kind, distance);
+        let distance_code = self.shortest_distance_code(record.kind, distance);
         let size_code = if run >= MIN_RUN {
             size_code::RUN
         } else {
-            self.size_code(record)
+            self.shortest_size_code(record)
         };
         self.ops
             .push(record.kind as u8 | distance_code << 2 | size_code << 5);
@@ -259,15 +261,15 @@ impl<W: Write> Encoder<W> {
     }
 
     /// Returns the shortest code that expresses `distance`.
-    fn distance_code(&self, kind: Kind, distance: u64) -> u8 {
-        if distance == self.history.stride(kind) {
-            return distance_code::STRIDE;
+    fn shortest_distance_code(&self, kind: Kind, distance: u64) -> u8 {
+        if distance == self.history.last_distance(kind) {
+            return distance_code::LAST;
         }
-        if distance == self.history.size(kind) {
+        if distance == self.history.last_size(kind) {
             return distance_code::BEHIND;
         }
-        if distance == self.history.other_stride(kind) {
-            return distance_code::OTHER_STRIDE;
+        if distance == self.history.other_distance(kind) {
+            return distance_code::OTHER;
         }
         let fits = |&code: &u8| {
             let least = distance_code::least(code, kind == Kind::Compute);
@@ -280,8 +282,8 @@ impl<W: Write> Encoder<W> {
     }
 
     /// Returns the shortest code that expresses the size of the single record `record`.
-    fn size_code(&self, record: Record) -> u8 {
-        if u64::from(record.size) == self.history.size(record.kind) {
+    fn shortest_size_code(&self, record: Record) -> u8 {
+        if u64::from(record.size) == self.history.last_size(record.kind) {
             return size_code::LAST;
         }
         let constants = &size_code::CONSTANTS[1..usize::from(size_code::RUN)];
@@ -301,7 +303,7 @@ impl<W: Write> Encoder<W> {
     }
 }
 
-/// No index in `Encoder::last_with_hash`.
+/// In `Encoder::last_with_hash`: no record has the hash.
 const ABSENT: u32 = u32::MAX;
 
 /// Returns the distance from `from` to `to`; `None` if it does not fit into an `i64`.

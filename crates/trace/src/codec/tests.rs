@@ -1,6 +1,6 @@
 //! The worked example of the module's documentation, and the limits of each code.
 
-use super::{Cursor, Encoder, PADDING, SCRATCH, Step, decode};
+use super::{Cursor, Encoder, PADDING, SCRATCH, Stop, decode};
 use crate::Record;
 use crate::blocks::BlockWriter;
 
@@ -20,8 +20,8 @@ fn encode(records: &[Record]) -> Vec<u8> {
 fn decode_all(block: &[u8]) -> Vec<Record> {
     let padded = [block, &[0; PADDING]].concat();
     let (mut cursor, mut window) = (Cursor::at(0, 0), Vec::new());
-    let step = decode(&padded, &mut cursor, &mut window, 512, &mut SCRATCH.clone());
-    assert_eq!(step, Some(Step::End));
+    let stop = decode(&padded, &mut cursor, &mut window, 512, &mut SCRATCH.clone());
+    assert_eq!(stop, Some(Stop::End));
     window
 }
 
