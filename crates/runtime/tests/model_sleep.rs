@@ -32,10 +32,10 @@ impl Pool {
 
     fn worker(&self, me: usize, forks: bool) {
         self.sleep.enter(me);
-        self.sleep.search();
+        self.sleep.begin_search();
         'search: loop {
             if self.take() {
-                self.sleep.found();
+                self.sleep.end_search();
                 let mut mine = true;
                 while mine {
                     // The first task makes the others, as a task that releases successors does.
@@ -47,7 +47,7 @@ impl Pool {
                     }
                     mine = self.take();
                 }
-                self.sleep.search();
+                self.sleep.begin_search();
                 continue 'search;
             }
             if self.sleep.doze(me, || self.tasks.load(SeqCst) > 0) == Woke::Close {
@@ -92,15 +92,15 @@ fn meeting(workers: usize) {
             let (pool, barrier) = (Arc::clone(&pool), Arc::clone(&barrier));
             thread::spawn(move || {
                 pool.sleep.enter(me);
-                pool.sleep.search();
+                pool.sleep.begin_search();
                 loop {
                     if pool.take() {
-                        pool.sleep.found();
+                        pool.sleep.end_search();
                         barrier.wait();
                         if pool.ran.fetch_add(1, SeqCst) + 1 == pool.total {
                             pool.sleep.close();
                         }
-                        pool.sleep.search();
+                        pool.sleep.begin_search();
                     } else if pool.sleep.doze(me, || pool.tasks.load(SeqCst) > 0) == Woke::Close {
                         return;
                     }

@@ -90,7 +90,7 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
     fn turn(&self) -> Option<(Ready, Origin)> {
         self.ask(|dispatcher, local, env| {
             let mut released = self.core.released.borrow_mut();
-            // Of several tasks that became ready at once, such a policy takes the last one first, and the first declared should run first.
+            // Such a policy runs the last of these tasks first. After the reversal, that is the first declared one.
             if D::NEWEST_FIRST && released.len() > 1 {
                 released.reverse();
             }
@@ -101,14 +101,15 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
     /// Returns the next task for this idle worker, which may sleep meanwhile; `None` once the pool closes.
     fn search(&self) -> Option<(Ready, Origin)> {
         let sleep = &self.core.pool.sleep;
-        sleep.search();
+        sleep.begin_search();
         loop {
             for round in 0..self.search_rounds() {
                 if let Some(found) = self.ask(|dispatcher, local, env| dispatcher.next(local, env))
                 {
-                    sleep.found();
+                    sleep.end_search();
                     return Some(found);
                 }
+                // Once in eight rounds, another thread may run on this hardware thread: it may have the task that is searched for.
                 if round % 8 == 7 {
                     std::thread::yield_now();
                 }
@@ -152,7 +153,7 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
 }
 
 impl<D: Dispatcher, O: Observer> Engine for Worker<D, O> {
-    fn policy_ready(&self, task: Ready) {
+    fn hand_to_policy(&self, task: Ready) {
         self.ask(|dispatcher, local, env| dispatcher.ready(local, env, task));
     }
 

@@ -52,7 +52,7 @@ impl Env for NativeEnv<'_> {
 /// The wake-ups that a policy has asked for during one call.
 #[derive(Default)]
 pub(crate) struct Wakes {
-    /// Whether there are any.
+    /// Whether there are any, so that [`Wakes::deliver`] has one thing to check.
     asked: bool,
     anyone: bool,
     these: SmallVec<[WorkerId; 8]>,

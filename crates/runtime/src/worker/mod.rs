@@ -34,12 +34,12 @@ pub(crate) struct WorkerCore {
     engine: Cell<Option<NonNull<dyn Engine>>>,
 }
 
-/// What layers ask of the worker's policy and observer, whose types they do not know.
+/// What a [`WorkerCore`] needs of its [`Worker`], whose policy and observer have types that the core does not know.
 trait Engine {
-    /// Tells the policy that a task became ready on this worker.
-    fn policy_ready(&self, task: Ready);
+    /// Hands a task that became ready on this worker to the policy.
+    fn hand_to_policy(&self, task: Ready);
 
-    /// Runs a task under the eyes of the observer, and releases what waits for it.
+    /// Runs a task, reports its start and end to the observer, and releases what waits for it.
     fn execute_observed(&self, task: Ready, origin: Origin);
 }
 
@@ -70,7 +70,7 @@ impl WorkerCore {
     /// Hands a task that became ready on this worker to the policy at once. This is for tasks that become ready while the body of another
     /// one runs (it registers or resolves them), since the worker's next turn may be far away.
     pub(crate) fn dispatch(&self, task: Ready) {
-        self.engine().policy_ready(task);
+        self.engine().hand_to_policy(task);
     }
 
     /// Runs a task, now and on this worker, and releases what waits for it.

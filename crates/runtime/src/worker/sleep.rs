@@ -12,30 +12,30 @@
 //!   search again; else park until another thread has cleared the bit.
 //! - Waking ([`Sleep::wake_anyone`]), after the task was made available: if `searching > 0`, do nothing; else claim a bit, count its worker
 //!   as searching, and unpark it.
-//! - Finding ([`Sleep::found`]): leave `searching`. The last worker to leave wakes another one. There may be more tasks than the one that
-//!   was found, and the threads that published them woke nobody because they saw `searching > 0`.
+//! - Finding a task ([`Sleep::end_search`]): leave `searching`. The last worker to leave wakes another one. There may be more tasks than
+//!   the one that was found, and the threads that published them woke nobody because they saw `searching > 0`.
 //!
 //! # Invariant
 //! *If a task is available to all workers, then some worker is searching, or no worker is asleep, or some thread is going to call
-//! [`Sleep::found`], [`Sleep::doze`] or [`Sleep::wake_anyone`].*
+//! [`Sleep::end_search`], [`Sleep::doze`] or [`Sleep::wake_anyone`].*
 //!
 //! Proof. All accesses below are sequentially consistent, so they have one order. Let the thread P make a task available (by a push that
 //! is a sequentially consistent store or happens under a lock, as the queues promise) and then load `searching`.
 //!
-//! 1. *P loads 0.* Every worker W that was searching has left `searching` before P's load. If W left in `found`, W is busy. If W left in
-//!    `doze`, W had set its bit before, so P sees the bit, unless W or another thread has cleared it. In that case W is counted as
+//! 1. *P loads 0.* Every worker W that was searching has left `searching` before P's load. If W left in `end_search`, W is busy. If W left
+//!    in `doze`, W had set its bit before, so P sees the bit, unless W or another thread has cleared it. In that case W is counted as
 //!    searching again, but only after P's load of 0 and so after P's push: W's next search finds the task, or another worker has it. So P
 //!    wakes a sleeper, or none is needed.
 //! 2. *P loads n > 0.* Of the workers that were counted then, let W be the last one to leave `searching`.
 //!    - W leaves in `doze`: that is after P's load and so after P's push. W calls `may_have` after it has left, so the call returns true
 //!      (or another worker has taken the task), and W searches again.
-//!    - W leaves in `found`, and `searching` is then 0: W calls `wake_anyone`. The argument starts again with W in the place of P. In each
-//!      such round one more worker is awake, so the rounds end.
-//!    - W leaves in `found`, and `searching` is not 0, because another worker has begun to search since P's load: the argument goes on with
-//!      that worker in the place of W. ∎
+//!    - W leaves in `end_search`, and `searching` is then 0: W calls `wake_anyone`. The argument starts again with W in the place of P. In
+//!      each such round one more worker is awake, so the rounds end.
+//!    - W leaves in `end_search`, and `searching` is not 0, because another worker has begun to search since P's load: the argument goes
+//!      on with that worker in the place of W. ∎
 //!
-//! A thread that tries to claim a bit and comes too late (`claim`) counts in `searching` for a moment, although it does not search. It
-//! leaves as in `found`, so the proof holds with it in the place of W.
+//! A thread that tries to claim a bit and comes too late (`claim_and_wake`) counts in `searching` for a moment, although it does not
+//! search. It leaves as in `end_search`, so the proof holds with it in the place of W.
 //!
 //! [`Sleep::wake_this`] serves tasks that only one worker may take. It looks at that worker's bit only. If the bit is not set, the worker
 //! is busy or searching. Whatever it runs or finds, it asks the dispatcher again afterwards; and if it goes to sleep, it sets its bit after
@@ -49,21 +49,24 @@ use tanada_queues::sync::atomic::{
 };
 use tanada_queues::sync::thread;
 
+/// Workers in one word of `Sleep::asleep`.
 const BITS: usize = u64::BITS as usize;
 
 /// Which workers of a pool sleep and how many search.
 #[derive(Debug)]
 pub struct Sleep {
+    /// One bit a worker; see the module's documentation.
     asleep: Box<[AtomicU64]>,
+    /// Number of searching workers.
     searching: AtomicUsize,
-    threads: Box<[Parker]>,
+    parkers: Box<[Parker]>,
     /// Number of calls of [`Sleep::doze`] that did not sleep, because `may_have` returned true or the pool closes. Many of them while no
     /// worker runs a task mean that the policy has lost tasks.
     vain: AtomicU64,
     closing: AtomicBool,
 }
 
-/// The handle that unparks one worker's thread.
+/// The handle that unparks one worker's thread, once the worker has entered.
 #[derive(Debug, Default)]
 struct Parker(std::sync::OnceLock<thread::Thread>);
 
@@ -84,7 +87,7 @@ impl Sleep {
                 .map(|_| AtomicU64::new(0))
                 .collect(),
             searching: AtomicUsize::new(0),
-            threads: (0..workers).map(|_| Parker::default()).collect(),
+            parkers: (0..workers).map(|_| Parker::default()).collect(),
             closing: AtomicBool::new(false),
             vain: AtomicU64::new(0),
         }
@@ -95,26 +98,26 @@ impl Sleep {
     /// # Panics
     /// If it was called for `me` before.
     pub fn enter(&self, me: usize) {
-        let first = self.threads[me].0.set(thread::current()).is_ok();
+        let first = self.parkers[me].0.set(thread::current()).is_ok();
         assert!(first, "worker {me} entered twice");
     }
 
     /// Counts this worker as searching.
     #[inline]
-    pub fn search(&self) {
+    pub fn begin_search(&self) {
         self.searching.fetch_add(1, SeqCst);
     }
 
     /// Counts this searching worker as busy: it found a task.
     #[inline]
-    pub fn found(&self) {
+    pub fn end_search(&self) {
         if self.searching.fetch_sub(1, SeqCst) == 1 {
             self.wake_anyone();
         }
     }
 
-    /// Puts this searching worker to sleep, unless `may_have` returns true: then there may be a task after all. Returns when there may be
-    /// one, or when the pool closes.
+    /// Puts this searching worker to sleep, unless `may_have` ([`Dispatcher::may_have`](tanada_policy::Dispatcher::may_have)) returns true.
+    /// Returns when there may be a task, or when the pool closes.
     pub fn doze(&self, me: usize, may_have: impl Fn() -> bool) -> Woke {
         let (word, bit) = (&self.asleep[me / BITS], 1 << (me % BITS));
         word.fetch_or(bit, SeqCst);
@@ -141,17 +144,17 @@ impl Sleep {
     #[inline]
     pub fn wake_anyone(&self) {
         if self.searching.load(SeqCst) == 0 {
-            self.claim_one();
+            self.wake_a_sleeper();
         }
     }
 
     /// Wakes some sleeper, if there is one.
-    fn claim_one(&self) {
+    fn wake_a_sleeper(&self) {
         for (index, word) in self.asleep.iter().enumerate() {
             let mut seen = word.load(SeqCst);
             while seen != 0 {
                 let bit = seen.trailing_zeros() as usize;
-                if self.claim(index * BITS + bit) {
+                if self.claim_and_wake(index * BITS + bit) {
                     return;
                 }
                 seen = word.load(SeqCst);
@@ -163,13 +166,13 @@ impl Sleep {
     #[inline]
     pub fn wake_this(&self, whom: usize) {
         if self.asleep[whom / BITS].load(SeqCst) & (1 << (whom % BITS)) != 0 {
-            self.claim(whom);
+            self.claim_and_wake(whom);
         }
     }
 
-    /// Wakes worker `whom`. Returns false if it did not sleep any more.
-    fn claim(&self, whom: usize) -> bool {
-        // Before the bit is cleared: otherwise the sleeper could wake up by itself, search, find, and leave a count of -1.
+    /// Wakes worker `whom`. Returns false if another thread has done so already, or the worker itself has taken its bit back.
+    fn claim_and_wake(&self, whom: usize) -> bool {
+        // Before the bit is cleared: otherwise the sleeper could wake up by itself, call `end_search`, and leave a count of -1.
         self.searching.fetch_add(1, SeqCst);
         let bit = 1 << (whom % BITS);
         if self.asleep[whom / BITS].fetch_and(!bit, SeqCst) & bit == 0 {
@@ -180,7 +183,7 @@ impl Sleep {
             }
             return false;
         }
-        self.threads[whom]
+        self.parkers[whom]
             .0
             .get()
             .expect("only a worker that entered sleeps")
@@ -188,20 +191,20 @@ impl Sleep {
         true
     }
 
-    /// Returns `None` if a worker runs a task or has not begun to search; else the number of searches so far that found nothing although
-    /// the policy said that there may be a task. The loads are not one atomic step, so a worker that changes its state meanwhile may be counted wrongly.
+    /// Returns `None` if a worker runs a task or has not begun to search; else the number of calls of [`Sleep::doze`] that did not
+    /// sleep so far. The loads are not one atomic step, so a worker that changes its state meanwhile may be counted wrongly.
     pub fn vain_searches_if_idle(&self) -> Option<u64> {
-        let idle = self.asleep() + self.searching.load(SeqCst);
-        (idle >= self.threads.len()).then(|| self.vain.load(Relaxed))
+        let idle = self.count_asleep() + self.searching.load(SeqCst);
+        (idle >= self.parkers.len()).then(|| self.vain.load(Relaxed))
     }
 
     /// Returns whether every worker is asleep. As in [`Sleep::vain_searches_if_idle`], a worker that changes its state meanwhile may be
     /// counted wrongly.
     pub fn all_asleep(&self) -> bool {
-        self.asleep() == self.threads.len()
+        self.count_asleep() == self.parkers.len()
     }
 
-    fn asleep(&self) -> usize {
+    fn count_asleep(&self) -> usize {
         let words = self.asleep.iter();
         words
             .map(|word| word.load(SeqCst).count_ones() as usize)
@@ -211,7 +214,7 @@ impl Sleep {
     /// Wakes all workers for good: from now on every [`Sleep::doze`] returns [`Woke::Close`].
     pub fn close(&self) {
         self.closing.store(true, SeqCst);
-        for whom in 0..self.threads.len() {
+        for whom in 0..self.parkers.len() {
             self.wake_this(whom);
         }
     }
