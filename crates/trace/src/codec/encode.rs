@@ -39,9 +39,9 @@ pub(crate) struct Encoder<W> {
     last_with_hash: Box<[u32; 256]>,
     history: History,
     /// The period of the last loop: the next loop often has the same.
-    period: usize,
+    last_period: usize,
     /// Block and [`position`] at which the current task's records begin; `None` before its first operation.
-    start: Option<(u32, u32)>,
+    task_start: Option<(u32, u32)>,
 }
 
 impl<W: Write> Encoder<W> {
@@ -54,8 +54,8 @@ impl<W: Write> Encoder<W> {
             encoded: 0,
             last_with_hash: Box::new([ABSENT; 256]),
             history: History::default(),
-            period: 1,
-            start: None,
+            last_period: 1,
+            task_start: None,
         }
     }
 
@@ -80,8 +80,8 @@ impl<W: Write> Encoder<W> {
         self.encoded = 0;
         self.last_with_hash.fill(ABSENT);
         self.history = History::default();
-        self.period = 1;
-        Ok(self.start.take())
+        self.last_period = 1;
+        Ok(self.task_start.take())
     }
 
     /// Writes the last block and returns the writer.
@@ -133,13 +133,13 @@ impl<W: Write> Encoder<W> {
         /// An operation of one byte with 12 bytes of operands.
         const LONGEST: usize = 13;
         if HEAD + self.ops.len() + self.operands.len() + LONGEST + 1 > BLOCK {
-            if self.start.is_some() {
+            if self.task_start.is_some() {
                 self.ops.push(control::NEXT_BLOCK);
             }
             self.put_block()?;
         }
-        if self.start.is_none() {
-            self.start = Some((
+        if self.task_start.is_none() {
+            self.task_start = Some((
                 self.blocks.next_number()?,
                 position(self.ops.len(), self.operands.len()),
             ));
@@ -187,7 +187,7 @@ impl<W: Write> Encoder<W> {
         let index = self.last_with_hash[hash(self.records[at])] as usize;
         // 0, which is no period, if the index is `ABSENT`.
         let since_similar = at.saturating_sub(index);
-        for period in [self.period, since_similar, 2, 3, 4] {
+        for period in [self.last_period, since_similar, 2, 3, 4] {
             if !(2..=MAX_PERIOD).contains(&period) || 2 * period > at || period == best.0 {
                 continue;
             }
@@ -225,7 +225,7 @@ impl<W: Write> Encoder<W> {
             self.last_with_hash[hash(record)] = at as u32;
         }
         self.encoded = end;
-        self.period = period;
+        self.last_period = period;
     }
 
     /// Writes one operation: a run of the next `run` records if that is at least [`MIN_RUN`], else the next record alone.

@@ -65,7 +65,7 @@ impl FirstLevel for AnyLevel<'_> {
     }
 }
 
-/// A private first level whose form is known to the compiler.
+/// A private first level whose ways and replacement (LRU or FIFO) are known to the compiler.
 pub(super) struct FixedLevel<'a, const WAYS: usize, const LRU: bool> {
     pub(super) cache: Packed<'a, WAYS, LRU>,
     pub(super) shift: u32,

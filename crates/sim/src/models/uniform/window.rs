@@ -255,7 +255,7 @@ impl PrivateLevels<'_> {
             let (cache, [shift, _]) = (&mut caches[numbers[0]], shifts);
             return pass.run([AnyLevel::Private { cache, shift }], records);
         };
-        // Returns from this function if both caches have the form. The forms are those of most real first levels.
+        // Returns from this function if both caches have the form: this number of ways, and LRU (`true`) or FIFO.
         macro_rules! run_if_of_form {
             ($ways:literal, $lru:literal) => {
                 if let (Some(fetch), Some(data)) = (fetch.packed::<$ways, $lru>(), data.packed()) {
@@ -298,7 +298,8 @@ impl PrivateLevels<'_> {
     /// Takes the requests of the first levels (`first`) through the further private levels, adds the cycles of the further levels to the
     /// offsets of later records, and returns the sum of these cycles (`None` if more than 2^64-1).
     fn further_levels(&mut self, first: &[Request], requests: &mut Vec<Request>) -> Option<u64> {
-        // `sum`: cycles added by all requests so far. `before`: those added by requests of records before the current one, `record`.
+        // `sum`: cycles added by all requests so far. `before`: those added by requests of records before the current one, `record`; its
+        // own requests are all due at its start.
         let (mut sum, mut before, mut record) = (0_u64, 0_u64, u32::MAX);
         for request in first {
             if request.record != record {
