@@ -188,8 +188,9 @@ impl Sleep {
         true
     }
 
-    /// Returns `None` if a worker runs a task or has not begun to search; else the number of searches so far that found nothing although
-    /// the policy said that there may be a task. The loads are not one atomic step, so a worker that changes its state meanwhile may be counted wrongly.
+    /// Returns `None` if a worker runs a task or has not begun to search; else the number of searches so far that found nothing
+    /// although the policy said that there may be a task. The loads are not one atomic step, so a worker that changes its state
+    /// meanwhile may be counted wrongly.
     pub fn vain_searches_if_idle(&self) -> Option<u64> {
         let idle = self.asleep() + self.searching.load(SeqCst);
         (idle >= self.threads.len()).then(|| self.vain.load(Relaxed))

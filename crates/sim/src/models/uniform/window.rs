@@ -319,10 +319,10 @@ impl PrivateLevels<'_> {
         Some(sum)
     }
 
-    /// Takes a request of the first level of a path through the further private levels of `prefix`. Afterwards `request` holds what goes on to shared
-    /// levels: a write-back, a lookup, both or neither. A request has room for one write-back. If two lines must be written back to shared
-    /// levels, the first write-back is added to `requests` as a request of its own. Returns the cycles of the misses; `None` if more than
-    /// 2^64-1.
+    /// Takes a request of the first level of a path through the further private levels of `prefix`. Afterwards `request` holds what goes on
+    /// to shared levels: a write-back, a lookup, both or neither. A request has room for one write-back. If two lines must be written back
+    /// to shared levels, the first write-back is added to `requests` as a request of its own. Returns the cycles of the misses; `None` if
+    /// more than 2^64-1.
     fn descend(
         &mut self,
         prefix: &Prefix,
