@@ -149,7 +149,10 @@ pub(super) const STEPS: &[Step] = &[
 ];
 
 const RELEASE: Action = Command(
-    "cargo test --release --no-fail-fast -p tanada-h264 -p tanada-workloads -p tanada-soak --test conformance --test no_allocation --test soak",
+    concat!(
+        "cargo test --release --no-fail-fast -p tanada-h264 -p tanada-workloads -p tanada-soak ",
+        "--test conformance --test no_allocation --test soak"
+    ),
     None,
     30,
 );
