@@ -128,17 +128,8 @@ pub(super) const STEPS: &[Step] = &[
     ),
     step(
         "release",
-        "decoding in every way, and its allocations, in a release build; --full: every test",
+        "decoding in every way, its allocations, and random graphs, in a release build; --full: every test",
         Function(release),
-    ),
-    step(
-        "soak",
-        "10 s of random graphs, every task of them checked",
-        Command(
-            "cargo run --release --quiet --package tanada-soak -- --duration 10s",
-            None,
-            20,
-        ),
     ),
     step(
         "miri",
@@ -158,7 +149,10 @@ pub(super) const STEPS: &[Step] = &[
 ];
 
 const RELEASE: Action = Command(
-    "cargo test --release --no-fail-fast -p tanada-h264 -p tanada-workloads --test conformance --test no_allocation",
+    concat!(
+        "cargo test --release --no-fail-fast -p tanada-h264 -p tanada-workloads -p tanada-soak ",
+        "--test conformance --test no_allocation --test soak"
+    ),
     None,
     30,
 );
