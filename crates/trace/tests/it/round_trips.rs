@@ -1,6 +1,6 @@
 //! Reading returns what was written: text to binary to text, with any content.
 
-mod common;
+use crate::common;
 
 use common::{Model, from_text, model, to_binary, to_text};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! Binary traces that are cut, changed or made up lead to a clear error: never to a panic, never to other content.
 
-mod common;
+use crate::common;
 
 use std::time::{Duration, Instant};
 

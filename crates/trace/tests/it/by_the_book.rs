@@ -1,12 +1,12 @@
 //! A reader of the binary form written from docs/traces.md alone: if it and the crate agree, the page is exact.
 
-mod common;
+use crate::common;
 
 use lz4_flex::block::decompress;
 use proptest::prelude::*;
 use tanada_trace::{Groups, Kind, Record, Trace};
 
-const BOOK: &str = include_str!("../../../docs/traces.md");
+const BOOK: &str = include_str!("../../../../docs/traces.md");
 
 /// Reads a little-endian number.
 fn fixed(bytes: &[u8]) -> u64 {

@@ -7,7 +7,7 @@ use std::io::Cursor;
 use tanada_sim::{Machine, Options, Run, machine, simulate};
 use tanada_trace::{BinaryWriter, Trace, read_text};
 
-mod reference;
+use crate::reference;
 
 use reference::{Case, Groups, NEED_EQUAL_DISTANCES, POLICIES};
 

@@ -1,6 +1,6 @@
 //! The contended model against the uniform one, and laws of its own.
 
-mod common;
+use crate::common;
 
 use common::oracle::{Answer, Extra, Oracle};
 use common::{any_extra, any_shape, contended_text, machine_text, run, split, trace};

@@ -8,7 +8,7 @@
 //!
 //! Where `DINERO_IV` names Dinero's program, it is run on the same traces and must say the same.
 
-mod tools;
+use crate::tools;
 
 use proptest::prelude::*;
 use std::process::{Command, Stdio};

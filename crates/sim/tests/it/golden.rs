@@ -3,7 +3,7 @@
 use tanada_sim::{Machine, Options, Run, simulate};
 use tanada_trace::Trace;
 
-mod reference;
+use crate::reference;
 
 use reference::Groups;
 

@@ -1,6 +1,6 @@
 //! Simulated runs as a report has them: whatever runs, the report is sound.
 
-mod common;
+use crate::common;
 
 use common::{any_shape, machine_text, trace};
 use proptest::prelude::*;

@@ -13,7 +13,7 @@
 //! own, which differ in these four points only. By the former it must give cachegrind's nine counts exactly, which shows that the imported
 //! trace holds what cachegrind saw; by the latter the simulator's counts exactly.
 
-mod tools;
+use crate::tools;
 
 use std::path::Path;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! Every registered policy under the contended model keeps the scheduling laws, and decides as its own model does.
 
-mod common;
+use crate::common;
 
 use common::{any_extra, any_shape, contended_text, trace};
 use proptest::prelude::*;

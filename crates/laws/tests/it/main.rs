@@ -1,0 +1,5 @@
+//! Quick laws, in one program because that builds faster than several.
+
+mod arrivals;
+mod bad_policies;
+mod handing;

@@ -1,0 +1,12 @@
+//! Quick tests of the simulator, in one program because that builds faster than several.
+
+mod ahead;
+#[path = "../common/mod.rs"]
+mod common;
+mod contended;
+mod golden;
+mod machine_files;
+#[path = "../reference/mod.rs"]
+mod reference;
+mod report;
+mod rules;
