@@ -185,8 +185,9 @@ impl<'a, D: Dispatcher> Dispatching<'a, D> {
         handle::ready(task, self.env.groups(task).digest())
     }
 
-    /// Calls `inject` for each task without dependencies, in declaration order. Called before any core asks.
+    /// Calls `inject` for each task without dependencies, in declaration order.
     pub(crate) fn inject(&mut self) {
+        self.env.me = WorkerId::NONE;
         for task in 0..self.unresolved.len() as u32 {
             if self.unresolved[task as usize] == 0 {
                 let ready = self.becomes_ready(task, WorkerId::NONE);
