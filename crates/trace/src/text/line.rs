@@ -250,15 +250,19 @@ fn number(word: &[u8], what: &str) -> Result<u64, Fault> {
         Some(digits) => (digits, 16),
         None => (word, 10),
     };
-    let digit = |b: &u8| char::from(*b).is_digit(radix);
-    let text = str::from_utf8(digits).unwrap_or_default();
-    if text.is_empty() || !digits.iter().all(digit) {
+    let digit = |b: u8| char::from(b).to_digit(radix);
+    if digits.is_empty() || digits.iter().any(|&b| digit(b).is_none()) {
         let word = show(word);
         return Err(format!(
             "{word} is not a valid {what}; write decimal or 0x-hex digits without a sign"
         ));
     }
-    u64::from_str_radix(text, radix).map_err(|_| format!("the {what} {} passes 2^64-1", show(word)))
+    let append = |value: u64, &b: &u8| {
+        let value = value.checked_mul(u64::from(radix))?;
+        value.checked_add(u64::from(digit(b)?))
+    };
+    let value = digits.iter().try_fold(0, append);
+    value.ok_or_else(|| format!("the {what} {} passes 2^64-1", show(word)))
 }
 
 fn narrow(word: &[u8], what: &str) -> Result<u32, Fault> {
