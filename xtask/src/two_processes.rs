@@ -39,37 +39,29 @@ const ALONE: Duration = Duration::from_millis(800);
 /// A program without its binding, which takes about a second once it is told how much to do.
 struct Program {
     name: &'static str,
+    /// The program and its arguments.
     words: Vec<String>,
     /// The option that says how much it does.
     amount: &'static str,
 }
 
 fn programs(options: &Options) -> [Program; 2] {
-    let stream = options
-        .stream
-        .as_deref()
-        .unwrap_or("demo/terraces_wvga.264");
-    let workers = options.workers.to_string();
-    let words = |list: &[&str]| list.iter().map(|word| word.to_string()).collect();
-    let wavefront = "target/release/tanada-wavefront";
+    let stream = options.stream.as_deref();
+    let stream = stream.unwrap_or("demo/terraces_wvga.264");
+    let program = |name, amount, words: &[&str]| {
+        let workers = ["--workers", &options.workers.to_string()].map(str::to_owned);
+        let words = words.iter().map(|word| (*word).to_owned());
+        Program {
+            name,
+            words: words.chain(workers).collect(),
+            amount,
+        }
+    };
+    let h264 = ["target/release/tanada", "run", "h264", stream];
+    let wavefront = ["target/release/tanada-wavefront"];
     [
-        Program {
-            name: "h264",
-            words: words(&[
-                "target/release/tanada",
-                "run",
-                "h264",
-                stream,
-                "--workers",
-                &workers,
-            ]),
-            amount: "--repeat",
-        },
-        Program {
-            name: "wavefront",
-            words: words(&[wavefront, "--workers", &workers]),
-            amount: "--frames",
-        },
+        program("h264", "--repeat", &h264),
+        program("wavefront", "--frames", &wavefront),
     ]
 }
 
@@ -84,10 +76,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
 fn measure(root: &Path, options: &Options) -> Result<bool, String> {
     if !options.no_build {
         let arguments = ["build", "--release", "-p", "tanada", "-p", "tanada-soak"];
-        let status = Command::new("cargo")
-            .args(arguments)
-            .current_dir(root)
-            .status();
+        let mut cargo = Command::new("cargo");
+        let status = cargo.args(arguments).current_dir(root).status();
         if !status.is_ok_and(|status| status.success()) {
             return Err("the programs cannot be built".to_owned());
         }
@@ -154,19 +144,16 @@ impl Program {
         bind: &str,
         copies: usize,
     ) -> Result<Duration, String> {
+        let mut command = Command::new(&self.words[0]);
+        command
+            .args(&self.words[1..])
+            .args([self.amount, &amount.to_string(), "--bind", bind])
+            .current_dir(root)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let start = Instant::now();
-        let children: Result<Vec<_>, _> = (0..copies)
-            .map(|_| {
-                Command::new(&self.words[0])
-                    .args(&self.words[1..])
-                    .args([self.amount, &amount.to_string(), "--bind", bind])
-                    .current_dir(root)
-                    .stdin(Stdio::null())
-                    .stdout(Stdio::null())
-                    .stderr(Stdio::null())
-                    .spawn()
-            })
-            .collect();
+        let children: Result<Vec<_>, _> = (0..copies).map(|_| command.spawn()).collect();
         let children = children.map_err(|error| format!("{}: {error}", self.words[0]))?;
         for mut child in children {
             let status = child.wait().map_err(|error| error.to_string())?;

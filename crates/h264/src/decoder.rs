@@ -166,9 +166,7 @@ impl Decoder {
         let header = unit.bytes[0];
         let offset = unit.offset as u64;
         if header & 0x80 != 0 {
-            self.errors
-                .push_back(Fault::Syntax("forbidden_zero_bit is 1").at(offset));
-            return;
+            return self.fail(Fault::Syntax("forbidden_zero_bit is 1"), offset);
         }
         let kind = header & 31;
         if !matches!(kind, 1..=5 | 7 | 8) {
@@ -180,10 +178,13 @@ impl Decoder {
             1 | 5 => self.slice(loaded),
             7 => self.sequence_parameter_set(offset),
             8 => self.picture_parameter_set(offset),
-            _ => self
-                .errors
-                .push_back(Fault::Unsupported(Feature::DataPartitioning).at(offset)),
+            _ => self.fail(Fault::Unsupported(Feature::DataPartitioning), offset),
         }
+    }
+
+    /// Reports a fault at `position` of the stream.
+    fn fail(&mut self, fault: Fault, position: u64) {
+        self.errors.push_back(fault.at(position));
     }
 
     /// Returns the position of `reader` in the stream; `offset` is that of the unit that it reads.
@@ -264,8 +265,7 @@ impl Decoder {
         let mut reader = BitReader::new(&rbsp);
         let result = self.parse_slice(&mut reader, unit);
         if let Err(fault) = result {
-            self.errors
-                .push_back(fault.at(Self::place(&rbsp, &reader, unit.offset)));
+            self.fail(fault, Self::place(&rbsp, &reader, unit.offset));
         }
         self.rbsp = rbsp;
     }
@@ -273,13 +273,12 @@ impl Decoder {
     fn parse_slice(&mut self, reader: &mut BitReader<'_>, unit: Loaded) -> Result<(), Fault> {
         let start = SliceStart::parse(reader)?;
         let offset = unit.offset;
-        let no_pps =
-            Fault::Syntax("the slice refers to a missing picture parameter set").at(offset);
+        let missing = |what| Fault::Syntax(what).at(offset);
+        let no_pps = missing("the slice refers to a missing picture parameter set");
         let Some(pps) = Self::find(&mut self.pps, start.pps_id, &mut self.errors, no_pps) else {
             return Ok(());
         };
-        let no_sps =
-            Fault::Syntax("the slice refers to a missing sequence parameter set").at(offset);
+        let no_sps = missing("the slice refers to a missing sequence parameter set");
         let Some(sps) = Self::find(&mut self.sps, pps.sps_id, &mut self.errors, no_sps) else {
             return Ok(());
         };
@@ -301,11 +300,8 @@ impl Decoder {
         }
         let result = self.slice_data(reader, &header, &pps);
         // Drop a picture without a single readable macroblock.
-        if self
-            .current
-            .as_ref()
-            .is_some_and(|picture| picture.job.slices.is_empty())
-        {
+        let is_empty = |picture: &Picture| picture.job.slices.is_empty();
+        if self.current.as_ref().is_some_and(is_empty) {
             self.current = None;
         }
         result
@@ -332,10 +328,8 @@ impl Decoder {
             complete = result;
             let fallback = self.references.latest().or(self.previous.as_ref());
             for reference in references {
-                let frame = reference
-                    .map(|reference| &reference.frame)
-                    .or(fallback)
-                    .ok_or(Fault::Syntax("there is no reference picture"))?;
+                let frame = reference.map(|reference| &reference.frame).or(fallback);
+                let frame = frame.ok_or(Fault::Syntax("there is no reference picture"))?;
                 list.push(slot(job, frame));
             }
         }
@@ -392,8 +386,8 @@ impl Decoder {
         if let Some(job) = Arc::get_mut(&mut job) {
             job.reset(frame);
         }
-        self.context
-            .begin_picture((sps.mb_width * sps.mb_height) as usize);
+        let count = (sps.mb_width * sps.mb_height) as usize;
+        self.context.begin_picture(count);
         self.current = Some(Picture {
             job,
             sps: Arc::clone(sps),
@@ -502,10 +496,8 @@ impl Decoder {
         let mut reorder = sps.reorder_frames();
         loop {
             let waiting = self.output.waiting();
-            let only_waiting = waiting
-                .iter()
-                .filter(|waiting| !self.references.holds(waiting))
-                .count();
+            let unheld = |waiting: &&Arc<Frame>| !self.references.holds(waiting);
+            let only_waiting = waiting.iter().filter(unheld).count();
             if references + only_waiting < capacity {
                 break;
             }
@@ -542,10 +534,8 @@ impl Decoder {
 
     /// Returns a frame to which no other reference exists, prepared for the next picture.
     fn idle_frame(&mut self, sps: &Sps, poc: i32) -> Arc<Frame> {
-        let idle = self
-            .frames
-            .iter_mut()
-            .position(|frame| Arc::get_mut(frame).is_some());
+        let mut frames = self.frames.iter_mut();
+        let idle = frames.position(|frame| Arc::get_mut(frame).is_some());
         let at = idle.unwrap_or_else(|| {
             let buffer = self.frames.len() as u32;
             self.frames

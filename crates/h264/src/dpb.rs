@@ -215,24 +215,21 @@ impl References {
             |difference_minus1: u32| i64::from(header.frame_num) - i64::from(difference_minus1) - 1;
         match *operation {
             Mmco::ForgetShort(difference_minus1) => {
-                let at = self
-                    .find_short(sps, header.frame_num, number(difference_minus1))
-                    .ok_or(ABSENT)?;
-                self.list.remove(at);
+                let at = self.find_short(sps, header.frame_num, number(difference_minus1));
+                self.list.remove(at.ok_or(ABSENT)?);
             }
             Mmco::ForgetLong(long_term_pic_num) => {
-                let at = self.find_long(long_term_pic_num).ok_or(ABSENT)?;
-                self.list.remove(at);
+                let at = self.find_long(long_term_pic_num);
+                self.list.remove(at.ok_or(ABSENT)?);
             }
             Mmco::MakeLong(difference_minus1, long_term_frame_idx) => {
                 check_long(long_term_frame_idx)?;
-                let at = self
-                    .find_short(sps, header.frame_num, number(difference_minus1))
-                    .ok_or(ABSENT)?;
-                self.list[at].usage = Usage::Long(long_term_frame_idx);
-                if let Some(old) = (0..self.list.len()).find(|&other| {
-                    other != at && self.list[other].usage == Usage::Long(long_term_frame_idx)
-                }) {
+                let at = self.find_short(sps, header.frame_num, number(difference_minus1));
+                let at = at.ok_or(ABSENT)?;
+                let usage = Usage::Long(long_term_frame_idx);
+                self.list[at].usage = usage;
+                let same = |&other: &usize| other != at && self.list[other].usage == usage;
+                if let Some(old) = (0..self.list.len()).find(same) {
                     self.list.remove(old);
                 }
             }

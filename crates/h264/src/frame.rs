@@ -19,6 +19,15 @@ pub struct Crop {
 }
 
 impl Crop {
+    /// Returns the rectangle of a picture that is shown as a whole.
+    pub(crate) fn whole(width: u32, height: u32) -> Crop {
+        Crop {
+            width,
+            height,
+            ..Crop::default()
+        }
+    }
+
     /// Returns this rectangle with its left side moved outwards to a multiple of 64 samples.
     ///
     /// FFmpeg shows that rectangle unless it runs with `-flags unaligned`, to keep rows aligned in memory; checksums that FFmpeg made cover
@@ -62,20 +71,12 @@ impl Frame {
     /// Returns a frame of zeros. `buffer` is its number in the virtual layout.
     pub(crate) fn new(mb_width: u32, mb_height: u32, buffer: u32) -> Self {
         let (w, h) = (mb_width as usize, mb_height as usize);
+        let plane = |size: usize| Shared::new(w * size, h * size);
         Frame {
-            planes: [
-                Shared::new(w * 16, h * 16),
-                Shared::new(w * 8, h * 8),
-                Shared::new(w * 8, h * 8),
-            ],
+            planes: [16, 8, 8].map(plane),
             mb_width,
             mb_height,
-            crop: Crop {
-                x: 0,
-                y: 0,
-                width: mb_width * 16,
-                height: mb_height * 16,
-            },
+            crop: Crop::whole(mb_width * 16, mb_height * 16),
             buffer,
             number: 0,
             poc: 0,

@@ -11,16 +11,13 @@ use crate::slice::{SliceHeader, SliceStart};
 pub fn parse_headers(data: &[u8]) {
     let mut rbsp = Rbsp::default();
     let (mut sps, mut pps) = (None, None);
+    let most = Limits::default().max_macroblocks;
     let mut stream = NalStream::new(data);
     while let Some(unit) = stream.next_unit() {
         rbsp.load(&unit.bytes[1..]);
         let mut reader = BitReader::new(&rbsp);
         match (unit.bytes[0] & 31, &sps, &pps) {
-            (7, ..) => {
-                sps = Sps::parse(&mut reader, Limits::default().max_macroblocks)
-                    .ok()
-                    .or(sps)
-            }
+            (7, ..) => sps = Sps::parse(&mut reader, most).ok().or(sps),
             (8, ..) => pps = Pps::parse(&mut reader).ok().or(pps),
             (_, Some(sps), Some(pps)) => {
                 if let Ok(start) = SliceStart::parse(&mut reader) {

@@ -467,9 +467,7 @@ impl Job {
         const SLICE: u64 = 64;
         const COEFFICIENTS: u64 = 2 * 384;
         let macroblock = size_of::<Mb>() as u64 + 64 + SLICE + COEFFICIENTS;
-        (
-            Region::Job(self.buffer),
-            u64::from(self.mb_count()) * macroblock,
-        )
+        let bytes = u64::from(self.mb_count()) * macroblock;
+        (Region::Job(self.buffer), bytes)
     }
 }

@@ -102,17 +102,11 @@ impl Sps {
 
     /// Returns whether one coded video sequence may continue from a set to the other: all elements that matter between pictures are equal.
     pub(crate) fn continues(&self, other: &Sps) -> bool {
-        let key = |sps: &Sps| {
-            (
-                sps.mb_width,
-                sps.mb_height,
-                sps.log2_max_frame_num,
-                sps.num_ref_frames,
-                sps.gaps_allowed,
-                sps.crop,
-            )
-        };
-        key(self) == key(other) && self.poc_type == other.poc_type
+        let size = |sps: &Sps| (sps.mb_width, sps.mb_height, sps.crop);
+        let numbers = |sps: &Sps| (sps.log2_max_frame_num, sps.num_ref_frames, sps.gaps_allowed);
+        size(self) == size(other)
+            && numbers(self) == numbers(other)
+            && self.poc_type == other.poc_type
     }
 
     /// Returns the greatest number of frames that may precede a frame in decoding order and follow it in output order.
@@ -131,10 +125,9 @@ impl Sps {
         max_macroblocks: u32,
     ) -> Result<Self, (Option<u8>, Fault)> {
         let [profile, constraints, level] = [(); 3].map(|()| r.bits(8) as u8);
-        let id = r
-            .ue_max(31, "seq_parameter_set_id")
-            .map_err(|fault| (None, fault))? as u8;
-        r.check().map_err(|fault| (None, fault))?;
+        let id = r.ue_max(31, "seq_parameter_set_id");
+        let id = id.and_then(|id| r.check().map(|()| id as u8));
+        let id = id.map_err(|fault| (None, fault))?;
         Self::parse_rest(r, max_macroblocks, [profile, constraints, level, id])
             .map_err(|fault| (Some(id), fault))
     }
@@ -164,11 +157,9 @@ impl Sps {
         Fault::Limit("picture size").when(
             macroblocks > u64::from(max_macroblocks) || square > 8 * u64::from(max_macroblocks),
         )?;
-        if macroblocks * u64::from(num_ref_frames) > 5 * u64::from(max_macroblocks)
-            && num_ref_frames > 1
-        {
-            return Err(Fault::Limit("size of all reference frames"));
-        }
+        let of_references = macroblocks * u64::from(num_ref_frames);
+        Fault::Limit("size of all reference frames")
+            .when(of_references > 5 * u64::from(max_macroblocks) && num_ref_frames > 1)?;
         let _direct_8x8_inference = r.flag();
         let crop = parse_crop(r, mb_width * 16, mb_height * 16)?;
         let restriction = if r.flag() { parse_vui(r)? } else { None };
@@ -222,12 +213,7 @@ fn parse_poc_type(r: &mut BitReader<'_>) -> Result<PocType, Fault> {
 
 fn parse_crop(r: &mut BitReader<'_>, width: u32, height: u32) -> Result<Crop, Fault> {
     if !r.flag() {
-        return Ok(Crop {
-            x: 0,
-            y: 0,
-            width,
-            height,
-        });
+        return Ok(Crop::whole(width, height));
     }
     // In 4:2:0, the unit of cropping is two luma samples.
     let [left, right, top, bottom] = [(); 4].map(|()| u64::from(r.ue()) * 2);
@@ -312,9 +298,8 @@ fn skip_hrd(r: &mut BitReader<'_>) -> Result<(), Fault> {
 impl Pps {
     /// Parses 7.3.2.2. A fault comes with the id as in [`Sps::parse`].
     pub(crate) fn parse(r: &mut BitReader<'_>) -> Result<Self, (Option<u8>, Fault)> {
-        let id = r
-            .ue_max(255, "pic_parameter_set_id")
-            .map_err(|fault| (None, fault))? as u8;
+        let id = r.ue_max(255, "pic_parameter_set_id");
+        let id = id.map_err(|fault| (None, fault))? as u8;
         Self::parse_rest(r, id).map_err(|fault| (Some(id), fault))
     }
 

@@ -45,11 +45,10 @@ impl Held {
             return;
         }
         let mut list = self.list();
-        let clash = list
-            .iter()
-            .find(|(other, other_mutable)| (mutable || *other_mutable) && other.overlaps(&rect))
-            .copied();
-        if let Some(other) = clash {
+        let clash = |(other, other_mutable): &(Rect, bool)| {
+            (mutable || *other_mutable) && other.overlaps(&rect)
+        };
+        if let Some(other) = list.iter().copied().find(clash) {
             drop(list);
             panic!("{rect:?} (mutable: {mutable}) overlaps {other:?}, which is held");
         }

@@ -34,49 +34,43 @@ impl Poc {
 impl PocState {
     /// Derives the picture order counts of the picture with this header.
     pub(crate) fn derive(&self, sps: &Sps, header: &SliceHeader) -> Poc {
-        match &sps.poc_type {
-            PocType::Lsb { log2_max } => self.derive_lsb(1 << log2_max, header),
+        if let PocType::Lsb { log2_max } = sps.poc_type {
+            return self.derive_lsb(1 << log2_max, header);
+        }
+        let frame_num_offset = self.frame_num_offset(sps, header);
+        let (top, bottom) = match &sps.poc_type {
             PocType::Cycle {
                 offset_for_non_ref_pic,
                 offset_for_top_to_bottom_field,
                 offsets,
                 ..
             } => {
-                let frame_num_offset = self.frame_num_offset(sps, header);
                 let mut expected = expected_count(offsets, frame_num_offset, header);
                 if header.nal_ref_idc == 0 {
                     expected = expected.wrapping_add(*offset_for_non_ref_pic);
                 }
                 let top = expected.wrapping_add(header.delta_poc[0]);
-                let bottom = top
-                    .wrapping_add(*offset_for_top_to_bottom_field)
-                    .wrapping_add(header.delta_poc[1]);
-                Poc {
-                    top,
-                    bottom,
-                    frame_num_offset,
-                    ..Poc::default()
-                }
+                let bottom = top.wrapping_add(*offset_for_top_to_bottom_field);
+                (top, bottom.wrapping_add(header.delta_poc[1]))
             }
-            PocType::DecodingOrder => {
-                let frame_num_offset = self.frame_num_offset(sps, header);
+            _ => {
                 let twice = 2 * (frame_num_offset + header.frame_num as i32);
                 let top = twice - i32::from(header.nal_ref_idc == 0);
-                Poc {
-                    top,
-                    bottom: top,
-                    frame_num_offset,
-                    ..Poc::default()
-                }
+                (top, top)
             }
+        };
+        Poc {
+            top,
+            bottom,
+            frame_num_offset,
+            ..Poc::default()
         }
     }
 
     fn derive_lsb(&self, max_lsb: i32, header: &SliceHeader) -> Poc {
-        let (previous_msb, previous_lsb) = if header.idr {
-            (0, 0)
-        } else {
-            (self.previous_msb, self.previous_lsb)
+        let (previous_msb, previous_lsb) = match header.idr {
+            true => (0, 0),
+            false => (self.previous_msb, self.previous_lsb),
         };
         let lsb = header.poc_lsb as i32;
         let msb = if lsb < previous_lsb && previous_lsb - lsb >= max_lsb / 2 {
@@ -132,10 +126,9 @@ impl PocState {
 
 /// Returns the picture order count that the cycle of type 1 has for a reference picture (8.2.1.2).
 fn expected_count(offsets: &[i32], frame_num_offset: i32, header: &SliceHeader) -> i32 {
-    let mut number = if offsets.is_empty() {
-        0
-    } else {
-        frame_num_offset + header.frame_num as i32
+    let mut number = match offsets {
+        [] => 0,
+        _ => frame_num_offset + header.frame_num as i32,
     };
     if header.nal_ref_idc == 0 && number > 0 {
         number -= 1;
@@ -147,9 +140,8 @@ fn expected_count(offsets: &[i32], frame_num_offset: i32, header: &SliceHeader) 
     let last = (number - 1) as usize % offsets.len();
     let add = |sum: i32, &offset: &i32| sum.wrapping_add(offset);
     let cycle = offsets.iter().fold(0, add);
-    offsets[..=last]
-        .iter()
-        .fold(cycles.wrapping_mul(cycle), add)
+    let whole = cycles.wrapping_mul(cycle);
+    offsets[..=last].iter().fold(whole, add)
 }
 
 #[cfg(test)]

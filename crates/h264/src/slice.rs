@@ -124,26 +124,22 @@ impl SliceHeader {
             .when(start.first_mb >= sps.mb_width * sps.mb_height)?;
         let frame_num = r.bits(sps.log2_max_frame_num);
         Fault::Syntax("frame_num of an IDR picture is not 0").when(idr && frame_num != 0)?;
-        let idr_pic_id = if idr {
-            r.ue_max(65_535, "idr_pic_id")?
-        } else {
-            0
+        let idr_pic_id = match idr {
+            true => r.ue_max(65_535, "idr_pic_id")?,
+            false => 0,
         };
         let (poc_lsb, delta_poc_bottom, delta_poc) = parse_order_count(r, sps, pps);
-        let redundant_pic_cnt = if pps.redundant_pic_cnt_present {
-            r.ue_max(127, "redundant_pic_cnt")?
-        } else {
-            0
+        let redundant_pic_cnt = match pps.redundant_pic_cnt_present {
+            true => r.ue_max(127, "redundant_pic_cnt")?,
+            false => 0,
         };
-        let (num_ref_idx_active, modifications, weights) = if predicted {
-            parse_references(r, pps)?
-        } else {
-            Default::default()
+        let (num_ref_idx_active, modifications, weights) = match predicted {
+            true => parse_references(r, pps)?,
+            false => Default::default(),
         };
-        let marking = if nal_ref_idc != 0 {
-            parse_marking(r, idr)?
-        } else {
-            Marking::SlidingWindow
+        let marking = match nal_ref_idc {
+            0 => Marking::SlidingWindow,
+            _ => parse_marking(r, idr)?,
         };
         let qp = pps.init_qp + r.se_in(-51..=51, "slice_qp_delta")?;
         Fault::Syntax("the quantiser of the slice is out of range")
@@ -206,22 +202,19 @@ fn parse_references(
     r: &mut BitReader<'_>,
     pps: &Pps,
 ) -> Result<(u32, Modifications, Option<Weights>), Fault> {
-    let count = if r.flag() {
-        r.ue().saturating_add(1)
-    } else {
-        pps.num_ref_idx_active
+    let count = match r.flag() {
+        true => r.ue().saturating_add(1),
+        false => pps.num_ref_idx_active,
     };
     // 7.4.3 allows 32 for fields only.
     Fault::Syntax("num_ref_idx_l0_active_minus1 is too large").when(count > 16)?;
-    let modifications = if r.flag() {
-        parse_modifications(r)?
-    } else {
-        Modifications::new()
+    let modifications = match r.flag() {
+        true => parse_modifications(r)?,
+        false => Modifications::new(),
     };
-    let weights = if pps.weighted_pred {
-        Some(parse_weights(r, count)?)
-    } else {
-        None
+    let weights = match pps.weighted_pred {
+        true => Some(parse_weights(r, count)?),
+        false => None,
     };
     Ok((count, modifications, weights))
 }
@@ -250,12 +243,8 @@ fn parse_modifications(r: &mut BitReader<'_>) -> Result<Modifications, Fault> {
             2 => Modification::LongTerm(r.ue()),
             _ => return Ok(list),
         };
-        push(
-            r,
-            &mut list,
-            modification,
-            "too many reference list modifications",
-        )?;
+        const TOO_MANY: &str = "too many reference list modifications";
+        push(r, &mut list, modification, TOO_MANY)?;
     }
 }
 
@@ -324,12 +313,8 @@ fn parse_marking(r: &mut BitReader<'_>, idr: bool) -> Result<Marking, Fault> {
             5 => Mmco::ForgetAll,
             _ => Mmco::CurrentLong(r.ue()),
         };
-        push(
-            r,
-            &mut list,
-            operation,
-            "too many memory management control operations",
-        )?;
+        const TOO_MANY: &str = "too many memory management control operations";
+        push(r, &mut list, operation, TOO_MANY)?;
     }
 }
 

@@ -31,10 +31,9 @@ pub fn conforms<D: Dispatcher>(entry: &Entry, case: Case<'_>) -> Result<(), Stri
         idleness,
     } = case;
     let blame = |what: String| {
-        let workers = placement.workers();
+        let (name, workers) = (entry.name, placement.workers());
         format!(
-            "{}, {workers} workers, seed {seed}, idle workers {idleness:?}: {what}\n{graph:#?}",
-            entry.name
+            "{name}, {workers} workers, seed {seed}, idle workers {idleness:?}: {what}\n{graph:#?}"
         )
     };
     let log = toy::run::<D>(graph, placement, seed, idleness)
@@ -44,8 +43,7 @@ pub fn conforms<D: Dispatcher>(entry: &Entry, case: Case<'_>) -> Result<(), Stri
         greedy: entry.greedy,
     };
     check(graph, &log, promises).map_err(|violation| explain(violation.to_string()))?;
-    let mut model = model(entry.name, graph, placement, seed).ok_or_else(|| {
-        blame("no model; every registered policy has one in the laws crate".to_owned())
-    })?;
+    let none = || blame("no model; every registered policy has one in the laws crate".to_owned());
+    let mut model = model(entry.name, graph, placement, seed).ok_or_else(none)?;
     replay(graph, &log, model.as_mut()).map_err(explain)
 }

@@ -239,10 +239,8 @@ impl StickyModel {
         {
             return last;
         }
-        if let Some(&own) = groups
-            .iter()
-            .find(|&&s| s != 0 && owner(&self.owners, s, self.workers) == me)
-        {
+        let mine = |&&s: &&u32| s != 0 && owner(&self.owners, s, self.workers) == me;
+        if let Some(&own) = groups.iter().find(mine) {
             return own;
         }
         if groups.contains(&0) {
@@ -250,9 +248,8 @@ impl StickyModel {
         }
         // Of equally long ones the lowest.
         let lengths = groups.iter().rev().map(|&s| (self.length(t, s), s));
-        let (_, longest) = lengths
-            .max_by_key(|&(length, _)| length)
-            .expect("a group has tasks");
+        let longest = lengths.max_by_key(|&(length, _)| length);
+        let (_, longest) = longest.expect("a group has tasks");
         self.owners.push((longest, me));
         longest
     }
@@ -268,10 +265,9 @@ impl Model for StickyModel {
         let s = self.choose(t, worker.0);
         self.taken.push((worker.0, s));
         let here = |task: &(u32, u32, u64)| (task.0, task.1) == (t, s);
-        let place = if self.newest_first {
-            self.list.iter().rposition(here)
-        } else {
-            self.list.iter().position(here)
+        let place = match self.newest_first {
+            true => self.list.iter().rposition(here),
+            false => self.list.iter().position(here),
         };
         place.map(|place| self.list.remove(place).2)
     }
@@ -515,9 +511,7 @@ impl StealingModel {
 impl Model for StealingModel {
     fn ready(&mut self, on: WorkerId, task: u64, hints: Hints) {
         let place = if self.order == VictimOrder::Locality && hints.s >= 1 {
-            Place::Mail(WorkerId(
-                ((hints.s - 1) % u32::from(self.placement.workers())) as u16,
-            ))
+            Place::Mail(WorkerId(owner(&[], hints.s, self.placement.workers())))
         } else if on == WorkerId::NONE {
             Place::Shared
         } else {
@@ -591,9 +585,8 @@ pub fn replay_pool(events: &[Logged], model: &mut dyn Model) -> Result<(), Strin
             Logged::Ready { task, arrival } => {
                 let Arrival { age, on, hints, .. } = arrival;
                 if age != next_age {
-                    return Err(format!(
-                        "event {i}: age {age} was drawn, {next_age} is next"
-                    ));
+                    let what = format!("event {i}: age {age} was drawn, {next_age} is next");
+                    return Err(what);
                 }
                 next_age += 1;
                 model.ready(on.unwrap_or(WorkerId::NONE), task, hints);

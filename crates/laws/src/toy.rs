@@ -37,11 +37,8 @@ pub fn run<D: Dispatcher>(
     let prepared = graph.prepared();
     let (dispatcher, locals) = D::build(&Site::new(placement, seed).knowing(&prepared));
     let workers = placement.ids().len();
-    assert_eq!(
-        locals.len(),
-        workers,
-        "a dispatcher makes one local state a worker"
-    );
+    let made = locals.len();
+    assert_eq!(made, workers, "a dispatcher makes one local state a worker");
     let toy = Toy {
         dispatcher,
         locals,
@@ -187,9 +184,9 @@ impl<D: Dispatcher> Toy<'_, D> {
 
     /// The busy worker whose task ends first, and when.
     fn first_to_end(&self) -> Option<(u64, WorkerId)> {
-        let ends = self.busy.iter().enumerate();
-        ends.filter_map(|(worker, busy)| busy.map(|(end, _)| (end, WorkerId(worker as u16))))
-            .min()
+        let workers = self.busy.iter().zip(self.env.placement.ids());
+        let ends = workers.filter_map(|(busy, worker)| busy.map(|(end, _)| (end, worker)));
+        ends.min()
     }
 
     /// Idle workers other than the one that just had its turn ask in index order.

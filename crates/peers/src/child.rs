@@ -52,15 +52,11 @@ impl Current {
         before
     }
 
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.state().stopped
-    }
-
     /// Measures `job` in a child process.
     pub(crate) fn measure(&self, job: &Job, setting: &Setting) -> Result<Vec<Sample>, Failure> {
         let (case, peer, workers) = (&job.case, &job.peer, job.workers);
         let samples = self.run(job, setting);
-        match self.is_stopped() {
+        match self.state().stopped {
             true => Err(Failure::Stopped),
             false => samples.map_err(|why| {
                 Failure::Failed(format!("{case}, {peer}, {workers} workers: {why}"))
@@ -82,12 +78,13 @@ impl Current {
                 return Err("stopped".into());
             }
             let mut child = command.spawn()?;
-            let pipes = (
-                child.stdout.take().expect("it is piped"),
-                child.stderr.take().expect("it is piped"),
-            );
+            let (out, err) = (child.stdout.take(), child.stderr.take());
             state.child = Some(child);
-            (pipes.0, pipes.1, state.turn)
+            (
+                out.expect("it is piped"),
+                err.expect("it is piped"),
+                state.turn,
+            )
         };
         self.limit(turn);
         let errors = std::thread::spawn(move || {
@@ -131,9 +128,8 @@ impl Current {
 
 fn read(out: &mut impl Read) -> Fallible<Vec<Sample>> {
     let lines = BufReader::new(out).lines();
-    lines
-        .map(|line| Ok(serde_json::from_str(&line?)?))
-        .collect()
+    let samples = lines.map(|line| Ok(serde_json::from_str(&line?)?));
+    samples.collect()
 }
 
 /// The program of a child process: `job` follows [`WORD`], as JSON.

@@ -7,8 +7,8 @@ use crate::output::{self, Result as Line};
 use crate::peers::{self, Peer, Setting};
 use crate::samples::{Row, Sample, Series};
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{self, IsTerminal as _, Write as _};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -22,10 +22,7 @@ Exit codes: 0 good, 1 a peer failed, 2 wrong usage or nothing to measure, 130 st
 
 /// Measures Tanada beside what people use today: each case on every peer that is installed, in turns, each in its best setting.
 #[derive(Debug, Parser)]
-#[command(
-    name = "peers",
-    after_help = HELP
-)]
+#[command(name = "peers", after_help = HELP)]
 struct Args {
     /// What is measured; without a name, everything
     #[arg(value_name = "CASE")]
@@ -132,18 +129,19 @@ impl Turn {
     }
 }
 
-fn unknown(what: &str, name: &str, right: impl IntoIterator<Item = String>) -> String {
-    let right = Vec::from_iter(right).join(", ");
-    format!("unknown {what} \"{name}\"; the {what}s are {right}")
+/// The error of an unknown name of one of `what`s, of which `right` are known.
+fn unknown<S: ToString>(what: &str, name: &str, right: impl IntoIterator<Item = S>) -> String {
+    let right = Vec::from_iter(right.into_iter().map(|one| one.to_string())).join(", ");
+    let all = what.strip_suffix('s').unwrap_or(what);
+    format!("unknown {what} \"{name}\"; the {all}s are {right}")
 }
 
 /// What the arguments ask for.
 fn plan(args: &Args) -> Result<Vec<Turn>, String> {
-    let names =
-        |cases: &[Case]| -> Vec<String> { cases.iter().map(|case| case.name.to_owned()).collect() };
+    let names = || cases::all().iter().map(|case| case.name);
     let mut chosen: Vec<&'static Case> = Vec::new();
     for name in &args.cases {
-        chosen.push(cases::find(name).ok_or_else(|| unknown("case", name, names(cases::all())))?);
+        chosen.push(cases::find(name).ok_or_else(|| unknown("case", name, names()))?);
     }
     if chosen.is_empty() {
         chosen = cases::all().iter().collect();
@@ -154,30 +152,22 @@ fn plan(args: &Args) -> Result<Vec<Turn>, String> {
             return Err(unknown("peer", name, all.into_iter().map(|peer| peer.name)));
         }
     }
-    let of_cases = || chosen.iter().flat_map(|case| (case.params)());
-    if let Some(wrong) = args
-        .params
-        .iter()
-        .find(|params| !of_cases().any(|known| known == **params))
-    {
-        return Err(unknown("params", wrong, of_cases()).replace("paramss", "params"));
+    let known = Vec::from_iter(chosen.iter().flat_map(|case| (case.params)()));
+    if let Some(wrong) = args.params.iter().find(|params| !known.contains(params)) {
+        return Err(unknown("params", wrong, known));
     }
     let turn = |case: &'static Case| {
         let wanted = |peer: &Peer| {
             peer.cases.contains(&case.name)
                 && (args.peer.is_empty() || args.peer.contains(&peer.name))
         };
-        let (here, absent) = all
-            .iter()
-            .filter(|peer| wanted(peer))
-            .cloned()
-            .partition(|peer| peer.absent.is_none());
-        let params = (case.params)()
-            .into_iter()
-            .filter(|params| args.params.is_empty() || args.params.contains(params));
+        let peers = all.iter().filter(|peer| wanted(peer)).cloned();
+        let (here, absent) = peers.partition(|peer| peer.absent.is_none());
+        let mut params = (case.params)();
+        params.retain(|params| args.params.is_empty() || args.params.contains(params));
         Turn {
             case,
-            params: params.collect(),
+            params,
             workers: match args.workers.is_empty() {
                 true => case.workers.to_vec(),
                 false => args.workers.clone(),
@@ -258,18 +248,14 @@ fn results(turn: &Turn, jobs: &[(Job, &'static Setting)], found: &[Vec<Sample>])
     let mut lines = Vec::new();
     for peer in &turn.here {
         for workers in peer.workers(&turn.workers) {
-            let of_peer = jobs
-                .iter()
-                .zip(found)
-                .filter(|((job, _), _)| job.workers == workers && job.peer == peer.name);
+            let mine = |job: &Job| job.workers == workers && job.peer == peer.name;
+            let of_peer = jobs.iter().zip(found).filter(|((job, _), _)| mine(job));
             let samples = of_peer.flat_map(|((_, setting), samples)| {
                 samples.iter().map(|sample| (setting.label, sample.clone()))
             });
             let series = Series::collect(workers, samples);
-            let derived = (turn.case.derive)(&series);
-            let rows = derived
-                .into_iter()
-                .chain(series.iter().flat_map(Series::rows));
+            let derived = (turn.case.derive)(&series).into_iter();
+            let rows = derived.chain(series.iter().flat_map(Series::rows));
             lines.extend(rows.map(|row: Row| Line {
                 peer: peer.name.clone(),
                 workers,
@@ -283,11 +269,8 @@ fn results(turn: &Turn, jobs: &[(Job, &'static Setting)], found: &[Vec<Sample>])
 fn list() -> String {
     let mut text = "Cases\n".to_owned();
     for case in cases::all() {
-        let params = (case.params)().join(" ");
-        text += &format!(
-            "  {:<22} {}\n  {:<22} {params}\n",
-            case.name, case.about, ""
-        );
+        let (name, about, params) = (case.name, case.about, (case.params)().join(" "));
+        text += &format!("  {name:<22} {about}\n  {:<22} {params}\n", "");
     }
     text += "\nPeers\n";
     for peer in peers::all() {
@@ -300,14 +283,11 @@ fn list() -> String {
     text
 }
 
+/// A bar on standard error, which is hidden unless that is a terminal.
 fn progress(steps: u64) -> ProgressBar {
-    let target = match io::stderr().is_terminal() {
-        true => ProgressDrawTarget::stderr(),
-        false => ProgressDrawTarget::hidden(),
-    };
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} {msg}")
         .expect("a template of known words");
-    ProgressBar::with_draw_target(Some(steps), target).with_style(style)
+    ProgressBar::new(steps).with_style(style)
 }
 
 /// Writes to standard output; who closes the pipe has what it wanted.

@@ -6,7 +6,6 @@ use libloading::{Library, Symbol};
 use md5::{Digest as _, Md5};
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
-use std::time::Instant;
 
 mod c {
     // SAFETY: these are the signatures in `native/body.c`. Safe ones may be called from all threads at once. The others set, without
@@ -106,12 +105,9 @@ pub(crate) fn least_share(workers: u16, run: impl FnOnce()) -> f64 {
 #[inline]
 pub(crate) fn stencil_row(to: &mut [f32], above: &[f32], here: &[f32], below: &[f32]) {
     let columns = to.len();
-    assert!(
-        [above, here, below]
-            .iter()
-            .all(|line| line.len() == columns + 2),
-        "lines have a border"
-    );
+    let bordered = |line: &[f32]| line.len() == columns + 2;
+    let all = bordered(above) && bordered(here) && bordered(below);
+    assert!(all, "lines have a border");
     // SAFETY: all that is read, from one point before the second of each line to one behind, was just found to be there.
     unsafe {
         c::peers_stencil_row(
@@ -175,9 +171,8 @@ impl Shared {
     }
 
     fn call(&self, name: &str) {
-        let function = self
-            .function::<unsafe extern "C" fn()>(name)
-            .unwrap_or_else(|error| panic!("{error}"));
+        let function = self.function::<unsafe extern "C" fn()>(name);
+        let function = function.unwrap_or_else(|error| panic!("{error}"));
         // SAFETY: callers name a function without arguments; only the thread that opened the peer calls.
         unsafe { function() };
     }
@@ -189,9 +184,8 @@ impl Program for Shared {
     }
 
     fn run(&mut self, frames: u32) {
-        let run = self
-            .function::<unsafe extern "C" fn(u32)>("peer_graph_run")
-            .unwrap_or_else(|error| panic!("{error}"));
+        let run = self.function::<unsafe extern "C" fn(u32)>("peer_graph_run");
+        let run = run.unwrap_or_else(|error| panic!("{error}"));
         // SAFETY: the signature is that of `native/peer.h`; a graph is built before it is run.
         unsafe { run(frames) };
     }
@@ -225,13 +219,8 @@ impl Program for Shared {
         let context = digest.map_or(std::ptr::null_mut(), |digest| {
             std::ptr::from_mut(digest).cast()
         });
-        let start = Instant::now();
         // SAFETY: the stream is so long, and the context is what `add_frame` expects.
-        let count = unsafe { run(stream.as_ptr(), stream.len(), on_frame, context) };
-        Ok(Counted {
-            count,
-            seconds: start.elapsed().as_secs_f64(),
-        })
+        Counted::timed(|| Ok(unsafe { run(stream.as_ptr(), stream.len(), on_frame, context) }))
     }
 
     fn prepare_dynamic(&mut self) {

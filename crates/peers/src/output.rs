@@ -1,6 +1,6 @@
 //! Results for people and for programs.
 
-use crate::cases::{Better, Case, metric_of};
+use crate::cases::{Better, Case, Metric, metric_of};
 use crate::samples::Row;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
@@ -57,17 +57,13 @@ pub(crate) fn table(case: &Case, results: &[Result]) -> String {
     }
     done.sort_by_key(|&(workers, _)| workers);
     for (workers, metric) in done {
-        let part: Vec<&Result> = results
+        let part = results
             .iter()
-            .filter(|r| r.workers == workers && r.row.metric == metric)
-            .collect();
-        let metric = metric_of(metric);
+            .filter(|r| r.workers == workers && r.row.metric == metric);
+        let Metric { name, unit, better } = metric_of(metric);
         let plural = if workers == 1 { "" } else { "s" };
-        text += &format!(
-            "\n{}, {workers} worker{plural} [{}]\n",
-            metric.name, metric.unit
-        );
-        text += &part_table(&part, metric.better);
+        text += &format!("\n{name}, {workers} worker{plural} [{unit}]\n");
+        text += &part_table(&Vec::from_iter(part), better);
     }
     text
 }
@@ -84,13 +80,12 @@ fn part_table(part: &[&Result], better: Better) -> String {
         }
     }
     let of = |peer: &str, params: &str| {
-        part.iter()
-            .find(|r| r.peer == peer && r.row.params == params)
+        let mut part = part.iter();
+        part.find(|r| r.peer == peer && r.row.params == params)
     };
     let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_header(std::iter::once("peer").chain(params.iter().copied()));
+    let header = std::iter::once("peer").chain(params.iter().copied());
+    table.load_style(presets::NOTHING).set_header(header);
     for peer in peers {
         let cells = params.iter().map(|params| match of(peer, params) {
             Some(result) => cell(&result.row, reference(part, params, better)),
@@ -98,19 +93,16 @@ fn part_table(part: &[&Result], better: Better) -> String {
         });
         table.add_row(std::iter::once(peer.to_owned()).chain(cells));
     }
-    table
-        .column_iter_mut()
-        .skip(1)
-        .for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
     table.trim_fmt() + "\n"
 }
 
 /// The best value among Tanada's.
 fn reference(part: &[&Result], params: &str, better: Better) -> Option<f64> {
-    let ours = part
-        .iter()
-        .filter(|r| r.row.params == params && r.peer.starts_with("tanada/"))
-        .map(|r| r.row.value);
+    let ours = part.iter().filter(|r| r.peer.starts_with("tanada/"));
+    let ours = ours.filter(|r| r.row.params == params).map(|r| r.row.value);
     match better {
         Better::Less => ours.min_by(f64::total_cmp),
         Better::More => ours.max_by(f64::total_cmp),

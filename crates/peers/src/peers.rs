@@ -58,21 +58,14 @@ const fn setting(
 
 const AS_IT_IS: &[Setting] = &[setting("", &[])];
 
+const ACTIVE: &[(&str, &str)] = &[("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true")];
 const PASSIVE: &[(&str, &str)] = &[("OMP_WAIT_POLICY", "passive"), ("OMP_PROC_BIND", "true")];
+const BLOCKTIME: &[(&str, &str)] = &[("KMP_BLOCKTIME", "infinite"), ("OMP_PROC_BIND", "true")];
 const BLOCKTIME_0: &[(&str, &str)] = &[("KMP_BLOCKTIME", "0"), ("OMP_PROC_BIND", "true")];
 
-const GCC_SETTINGS: &[Setting] = &[
-    setting(
-        "active",
-        &[("OMP_WAIT_POLICY", "active"), ("OMP_PROC_BIND", "true")],
-    ),
-    setting("passive", PASSIVE),
-];
+const GCC_SETTINGS: &[Setting] = &[setting("active", ACTIVE), setting("passive", PASSIVE)];
 const LLVM_SETTINGS: &[Setting] = &[
-    setting(
-        "blocktime infinite",
-        &[("KMP_BLOCKTIME", "infinite"), ("OMP_PROC_BIND", "true")],
-    ),
+    setting("blocktime infinite", BLOCKTIME),
     setting("blocktime 0", BLOCKTIME_0),
 ];
 
@@ -166,9 +159,8 @@ const SIMULATED: &[&str] = &["fcfs", "ts"];
 /// Everybody, Tanada's policies first.
 pub(crate) fn all() -> Vec<Peer> {
     // `serial` is a reference that leaves all work to one worker: nobody would choose it.
-    let policies = tanada_runtime::policies::native()
-        .into_iter()
-        .filter(|entry| entry.name != "serial");
+    let policies = tanada_runtime::policies::native().into_iter();
+    let policies = policies.filter(|entry| entry.name != "serial");
     let ours = policies.map(|entry| Peer {
         name: format!("tanada/{}", entry.name),
         about: entry.summary,
@@ -218,18 +210,16 @@ impl Start {
 /// The program of this name on the search path.
 pub(crate) fn command(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
+    let mut files = std::env::split_paths(&path).map(|folder| folder.join(name));
+    files.find(|file| file.is_file())
 }
 
 impl Peer {
     /// The settings that are tried in a case.
     pub(crate) fn settings(&self, case: &str) -> &'static [Setting] {
-        if case == AT_DEFAULTS && self.settings.len() > 1 {
-            AS_IT_IS
-        } else {
-            self.settings
+        match case == AT_DEFAULTS && self.settings.len() > 1 {
+            true => AS_IT_IS,
+            false => self.settings,
         }
     }
 

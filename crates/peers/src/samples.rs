@@ -19,12 +19,10 @@ pub(crate) fn took_part(share: f64, workers: u16) -> bool {
 
 impl Sample {
     pub(crate) fn new(params: &str, values: &[(&str, f64)]) -> Sample {
-        let values = values.iter();
+        let own = |&(name, value): &(&str, f64)| (name.to_owned(), value);
         Sample {
             params: params.to_owned(),
-            values: values
-                .map(|&(name, value)| (name.to_owned(), value))
-                .collect(),
+            values: values.iter().map(own).collect(),
         }
     }
 
@@ -56,10 +54,8 @@ impl Series {
         let mut all: Vec<Series> = Vec::new();
         for (setting, sample) in samples {
             let leading = sample.values[0].0.clone();
-            let same = all
-                .iter_mut()
-                .find(|s| s.params == sample.params && s.leading == leading);
-            match same {
+            let mut series = all.iter_mut();
+            match series.find(|s| s.params == sample.params && s.leading == leading) {
                 Some(series) => series.samples.push((setting, sample)),
                 None => all.push(Series {
                     params: sample.params.clone(),

@@ -50,17 +50,12 @@ impl std::fmt::Display for UnknownPolicy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "unknown policy \"{}\"; the policies are", self.name)?;
         for (i, entry) in all().iter().enumerate() {
-            let simulated = if entry.needs_prepared {
-                " (simulated only)"
-            } else {
-                ""
+            let comma = if i == 0 { "" } else { "," };
+            let simulated = match entry.needs_prepared {
+                true => " (simulated only)",
+                false => "",
             };
-            write!(
-                f,
-                "{} {}{simulated}",
-                if i == 0 { "" } else { "," },
-                entry.name
-            )?;
+            write!(f, "{comma} {}{simulated}", entry.name)?;
         }
         Ok(())
     }
@@ -196,11 +191,10 @@ pub fn native() -> Vec<&'static Entry> {
 /// # Errors
 /// If there is none; the error's text lists the registered names.
 pub fn find(name: &str) -> Result<&'static Entry, UnknownPolicy> {
-    ALL.iter()
-        .find(|entry| entry.name == name)
-        .ok_or_else(|| UnknownPolicy {
-            name: name.to_owned(),
-        })
+    let found = ALL.iter().find(|entry| entry.name == name);
+    found.ok_or_else(|| UnknownPolicy {
+        name: name.to_owned(),
+    })
 }
 
 /// Calls `visitor` with every dispatcher, in order.
@@ -208,9 +202,8 @@ pub fn find(name: &str) -> Result<&'static Entry, UnknownPolicy> {
 /// # Panics
 /// If the visitor does.
 pub fn for_each<V: Visitor + Clone>(visitor: V) -> Vec<V::Out> {
-    ALL.iter()
-        .map(|entry| with(entry.name, visitor.clone()).expect("the name is registered"))
-        .collect()
+    let visit = |entry: &Entry| with(entry.name, visitor.clone()).expect("the name is registered");
+    ALL.iter().map(visit).collect()
 }
 
 #[cfg(test)]

@@ -85,14 +85,13 @@ pub fn simulate(
     impl Visitor for Simulate<'_> {
         type Out = Result<Outcome, SimError>;
         fn visit<D: Dispatcher>(self, entry: &'static Entry) -> Self::Out {
-            let policy = entry.name;
-            simulate_with::<D>(
-                self.trace,
-                self.machine,
-                policy,
-                self.options,
-                self.observer,
-            )
+            let Simulate {
+                trace,
+                machine,
+                options,
+                observer,
+            } = self;
+            simulate_with::<D>(trace, machine, entry.name, options, observer)
         }
     }
     let run = Simulate {

@@ -20,27 +20,18 @@ pub struct Run {
 }
 
 /// An observer. Its methods are called in the total order of events; by default they do nothing.
+#[expect(unused_variables, reason = "the names of the parameters document them")]
 pub trait Observer {
     /// A task became ready on a core, or outside any ([`WorkerId::NONE`]).
-    fn ready(&mut self, task: u32, on: WorkerId) {
-        let _ = (task, on);
-    }
+    fn ready(&mut self, task: u32, on: WorkerId) {}
     /// A core received a task.
-    fn given(&mut self, core: WorkerId, task: u32, origin: Origin, at: u64) {
-        let _ = (core, task, origin, at);
-    }
+    fn given(&mut self, core: WorkerId, task: u32, origin: Origin, at: u64) {}
     /// A core asked for a task and received none.
-    fn idle(&mut self, core: WorkerId, at: u64) {
-        let _ = (core, at);
-    }
+    fn idle(&mut self, core: WorkerId, at: u64) {}
     /// A task ended. Called before the tasks that it releases become ready.
-    fn ended(&mut self, run: &Run) {
-        let _ = run;
-    }
+    fn ended(&mut self, run: &Run) {}
     /// The policy requested a wake-up.
-    fn wake(&mut self, whom: Wake) {
-        let _ = whom;
-    }
+    fn wake(&mut self, whom: Wake) {}
 }
 
 impl Observer for () {}

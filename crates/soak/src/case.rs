@@ -3,7 +3,7 @@
 use crate::decoding::decoding;
 use crate::graphs::{self, Done, World, text_of};
 use crate::plan::{Plan, Size, magnitude};
-use crate::post::Post;
+use crate::post::{self, Post};
 use fastrand::Rng;
 use std::time::Duration;
 use tanada_policy::registry;
@@ -104,7 +104,8 @@ impl Case {
             Ok(pools) => pools,
             Err(error) => return vec![format!("a pool cannot be made: {error}")],
         };
-        let post = Post::default();
+        let (sender, letters) = std::sync::mpsc::channel();
+        let post = Post(sender);
         let world = World {
             pools: &pools,
             post: &post,
@@ -113,7 +114,7 @@ impl Case {
         let mut findings = Vec::new();
         // Joined one by one, see `graphs::template`.
         std::thread::scope(|threads| {
-            let postman = threads.spawn(|| post.serve());
+            let postman = threads.spawn(|| post::serve(letters));
             let world = &world;
             let drive = |&seed: &u64| threads.spawn(move || self.drive(world, seed));
             let drivers: Vec<_> = self.drivers.iter().map(drive).collect();

@@ -42,13 +42,11 @@ pub(crate) fn decoding(world: &World<'_>, pool: usize, rng: &mut Rng) -> Option<
         Ok(Ok(summary)) => {
             let sum = md5.finalize();
             let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
-            if sum == MD5 && summary.errors.is_empty() {
+            let errors = summary.errors;
+            if sum == MD5 && errors.is_empty() {
                 return None;
             }
-            format!(
-                "{frames} frames with MD5 {sum}, errors {:?}",
-                summary.errors
-            )
+            format!("{frames} frames with MD5 {sum}, errors {errors:?}")
         }
     };
     Some(format!("decoding with {options:?}: {what}"))

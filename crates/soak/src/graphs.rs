@@ -42,34 +42,8 @@ struct Run<'a> {
     pool: usize,
 }
 
-/// How a graph ended.
-enum Ending {
-    Well,
-    Error(GraphError),
-    PlannedPanic,
-    Panic(String),
-}
-
-impl Ending {
-    fn of(result: std::thread::Result<Result<(), GraphError>>) -> Ending {
-        match result {
-            Ok(Ok(())) => Ending::Well,
-            Ok(Err(error)) => Ending::Error(error),
-            Err(payload) if payload.is::<Planned>() => Ending::PlannedPanic,
-            Err(payload) => Ending::Panic(text_of(&*payload)),
-        }
-    }
-
-    fn count(&self, done: &Done) {
-        let counter = match self {
-            Ending::Well => return,
-            Ending::Error(GraphError::Cancelled) => &done.cancelled,
-            Ending::Error(_) => &done.errors,
-            Ending::PlannedPanic | Ending::Panic(_) => &done.panics,
-        };
-        counter.fetch_add(1, Relaxed);
-    }
-}
+/// How a graph ended: with a result, or with a panic that may be [`Planned`].
+type Ending = std::thread::Result<Result<(), GraphError>>;
 
 /// The message of a panic.
 pub(crate) fn text_of(payload: &(dyn std::any::Any + Send)) -> String {
@@ -81,14 +55,16 @@ pub(crate) fn text_of(payload: &(dyn std::any::Any + Send)) -> String {
 /// Returns `None` if `ending` is not what `mishap` leads to; else whether every task of the plan must have run.
 fn expected(mishap: Mishap, ending: &Ending) -> Option<bool> {
     match (mishap, ending) {
-        (Mishap::Nothing | Mishap::CancelOutside, Ending::Well)
-        | (Mishap::Cycle, Ending::Error(GraphError::Cycle { .. })) => Some(true),
-        (Mishap::Panic(_) | Mishap::BodyPanics, Ending::PlannedPanic)
-        | (Mishap::Surplus, Ending::Error(GraphError::SurplusResolve { .. }))
-        | (Mishap::Forgotten(_), Ending::Error(GraphError::Unresolved { .. }))
+        (Mishap::Nothing | Mishap::CancelOutside, Ok(Ok(())))
+        | (Mishap::Cycle, Ok(Err(GraphError::Cycle { .. }))) => Some(true),
+        (Mishap::Panic(_) | Mishap::BodyPanics, Err(payload)) if payload.is::<Planned>() => {
+            Some(false)
+        }
+        (Mishap::Surplus, Ok(Err(GraphError::SurplusResolve { .. })))
+        | (Mishap::Forgotten(_), Ok(Err(GraphError::Unresolved { .. })))
         | (
             Mishap::CancelIn(_) | Mishap::CancelOutside | Mishap::CancelBefore,
-            Ending::Error(GraphError::Cancelled),
+            Ok(Err(GraphError::Cancelled)),
         ) => Some(false),
         _ => None,
     }
@@ -97,15 +73,23 @@ fn expected(mishap: Mishap, ending: &Ending) -> Option<bool> {
 /// Checks a graph that has ended, and returns all findings.
 fn judge(mishap: Mishap, ending: &Ending, ledger: &Ledger, done: &Done) -> Vec<String> {
     done.tasks.fetch_add(ledger.began(), Relaxed);
-    ending.count(done);
+    let counter = match ending {
+        Ok(Ok(())) => None,
+        Ok(Err(GraphError::Cancelled)) => Some(&done.cancelled),
+        Ok(Err(_)) => Some(&done.errors),
+        Err(_) => Some(&done.panics),
+    };
+    if let Some(counter) = counter {
+        counter.fetch_add(1, Relaxed);
+    }
     let complete = expected(mishap, ending);
     let mut findings = ledger.settle(complete == Some(true));
     if complete.is_none() {
         let ending = match ending {
-            Ending::Well => "without an error".to_owned(),
-            Ending::Error(error) => format!("with: {error}"),
-            Ending::PlannedPanic => "with a planned panic".to_owned(),
-            Ending::Panic(text) => format!("with an unplanned panic: {text}"),
+            Ok(Ok(())) => "without an error".to_owned(),
+            Ok(Err(error)) => format!("with: {error}"),
+            Err(payload) if payload.is::<Planned>() => "with a planned panic".to_owned(),
+            Err(payload) => format!("with an unplanned panic: {}", text_of(&**payload)),
         };
         findings.push(format!("a graph with {mishap:?} ended {ending}"));
     }
@@ -128,14 +112,14 @@ pub(crate) fn dynamic(world: &World<'_>, plan: &Plan, pool: usize, salt: u64) ->
         _ => {}
     }
     let on = &world.pools[pool];
-    let result = catch_unwind(AssertUnwindSafe(|| match plan.mishap {
+    let ending = catch_unwind(AssertUnwindSafe(|| match plan.mishap {
         Mishap::CancelBefore | Mishap::CancelOutside => {
             on.scope_with_cancel(&cancel, |s| run.body(s))
         }
         _ => on.scope(|s| run.body(s)),
     }));
     world.done.graphs.fetch_add(1, Relaxed);
-    judge(plan.mishap, &Ending::of(result), &ledger, world.done)
+    judge(plan.mishap, &ending, &ledger, world.done)
 }
 
 impl<'a> Run<'a> {
@@ -251,8 +235,8 @@ impl<'a> Run<'a> {
         self.world.done.nested_graphs.fetch_add(1, Relaxed);
         let findings = dynamic(self.world, &nested.plan, pool, number as u64);
         for text in findings {
-            let text = format!("in the graph inside of task {number}: {text}");
-            self.ledger.found(text);
+            self.ledger
+                .found(format!("in the graph inside of task {number}: {text}"));
         }
     }
 }
@@ -261,10 +245,8 @@ impl<'a> Run<'a> {
 fn own_pool(job: &Job, ledger: &Ledger) {
     let policies = registry::native();
     let policy = policies[job.hints.user as usize % policies.len()].name;
-    let pool = Pool::builder()
-        .workers(1 + job.hints.depth % 3)
-        .policy(policy);
-    let pool = match pool.build() {
+    let pool = Pool::builder().workers(1 + job.hints.depth % 3);
+    let pool = match pool.policy(policy).build() {
         Ok(pool) => pool,
         Err(error) => return ledger.found(format!("a pool in a task: {error}")),
     };
@@ -370,12 +352,11 @@ pub(crate) fn template(
                 _ => {}
             }
             let on = &world.pools[pool];
-            let result = catch_unwind(AssertUnwindSafe(|| match frame.mishap {
+            let ending = catch_unwind(AssertUnwindSafe(|| match frame.mishap {
                 Mishap::Nothing | Mishap::Panic(_) => instance.run(on, &frame),
                 _ => instance.run_with_cancel(on, &frame, &frame.cancel),
             }));
             world.done.template_runs.fetch_add(1, Relaxed);
-            let ending = Ending::of(result);
             // A job that cancels from outside of the graph may be the last one to run.
             let mishap = match frame.mishap {
                 Mishap::CancelIn(_) => Mishap::CancelOutside,
@@ -388,10 +369,8 @@ pub(crate) fn template(
     let seeds: Vec<u64> = (0..instances).map(|_| rng.u64(..)).collect();
     // Joined one by one: ThreadSanitizer does not understand how a scope of threads waits for all of them.
     std::thread::scope(|threads| {
-        let others: Vec<_> = seeds[1..]
-            .iter()
-            .map(|&seed| threads.spawn(move || instance(seed)))
-            .collect();
+        let spawn = |&seed: &u64| threads.spawn(move || instance(seed));
+        let others: Vec<_> = seeds[1..].iter().map(spawn).collect();
         let mut findings = instance(seeds[0]);
         for other in others {
             match other.join() {
@@ -424,13 +403,14 @@ fn frame_after_frame<'a>(
     let half = frames.len() / 2;
     for frames in [&frames[..half], &frames[half..]] {
         let on = &world.pools[pool];
-        let result = catch_unwind(AssertUnwindSafe(|| instance.run_each(on, frames)));
-        let ending = Ending::of(result);
+        let ending = catch_unwind(AssertUnwindSafe(|| instance.run_each(on, frames)));
         let mut mishaps = frames.iter().map(|frame| frame.mishap);
         let mishap = mishaps.find(|&mishap| mishap != Mishap::Nothing);
         let mishap = mishap.unwrap_or(Mishap::Nothing);
-        let runs = frames.len() as u64;
-        world.done.template_runs.fetch_add(runs, Relaxed);
+        world
+            .done
+            .template_runs
+            .fetch_add(frames.len() as u64, Relaxed);
         for frame in frames {
             findings.extend(judge(mishap, &ending, &frame.ledger, world.done));
         }
@@ -455,12 +435,12 @@ mod tests {
 
     #[test]
     fn every_mishap_has_its_ending_and_no_other() {
-        let endings = [
-            Ending::Well,
-            Ending::Error(GraphError::Cancelled),
-            Ending::Error(GraphError::Forked),
-            Ending::PlannedPanic,
-            Ending::Panic("by itself".to_owned()),
+        let endings: [Ending; 5] = [
+            Ok(Ok(())),
+            Ok(Err(GraphError::Cancelled)),
+            Ok(Err(GraphError::Forked)),
+            Err(Box::new(Planned)),
+            Err(Box::new("by itself")),
         ];
         let complete = |mishap| endings.each_ref().map(|ending| expected(mishap, ending));
         assert_eq!(

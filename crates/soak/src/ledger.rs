@@ -163,21 +163,18 @@ impl Ledger {
             }
             let dropped = count(&entry.dropped);
             if dropped != registered {
-                self.found(format!(
-                    "the closure of task {task} was dropped {dropped} times"
-                ));
+                let text = format!("the closure of task {task} was dropped {dropped} times");
+                self.found(text);
             }
             if ended && entry.left.read() != self.value(task) {
-                self.found(format!(
-                    "what task {task} wrote is not there after the graph"
-                ));
+                let text = format!("what task {task} wrote is not there after the graph");
+                self.found(text);
             }
         }
         let [made, dropped] = self.helpers.each_ref().map(|count| count.load(Relaxed));
         if made != dropped {
-            self.found(format!(
-                "{made} helping closures were made and {dropped} dropped"
-            ));
+            let text = format!("{made} helping closures were made and {dropped} dropped");
+            self.found(text);
         }
         std::mem::take(&mut self.findings.lock())
     }

@@ -90,21 +90,16 @@ enum Fault {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("\"{text}\" is no duration such as 20s or 5m");
-    let (number, unit) = match (text.strip_suffix('s'), text.strip_suffix('m')) {
-        (Some(seconds), _) => (seconds, 1.0),
-        (_, Some(minutes)) => (minutes, 60.0),
-        _ => return Err(wrong()),
-    };
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    bounded(number * unit)
+    let (seconds, minutes) = (text.strip_suffix('s'), text.strip_suffix('m'));
+    let units = seconds.map(|number| (number, 1.0));
+    let units = units.or(minutes.map(|number| (number, 60.0)));
+    let seconds = units.and_then(|(number, unit)| Some(number.parse::<f64>().ok()? * unit));
+    bounded(seconds.ok_or_else(|| format!("\"{text}\" is no duration such as 20s or 5m"))?)
 }
 
 fn minutes(text: &str) -> Result<Duration, String> {
-    let number: f64 = text
-        .parse()
-        .map_err(|_| format!("\"{text}\" is no number of minutes such as 0.5 or 30"))?;
-    bounded(number * 60.0)
+    let wrong = |_| format!("\"{text}\" is no number of minutes such as 0.5 or 30");
+    bounded(text.parse::<f64>().map_err(wrong)? * 60.0)
 }
 
 /// Returns this time, unless it is absurdly short or long.
@@ -155,9 +150,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Err(error) = ctrlc::set_handler(move || flag.store(true, Relaxed)) {
         eprintln!("tanada-soak: Ctrl-C will end it without a summary: {error}");
     }
-    let patience = Duration::from_secs(arguments.patience);
-    let watchdog = Watchdog::start(patience)
-        .map_err(|error| format!("no thread for the watchdog: {error}"))?;
+    let watchdog = Watchdog::start(Duration::from_secs(arguments.patience));
+    let watchdog = watchdog.map_err(|error| format!("no thread for the watchdog: {error}"))?;
     let summary = soak(arguments, &watchdog, &stop);
     report(&summary, arguments.json);
     Ok(match &summary {
@@ -186,14 +180,11 @@ fn soak(arguments: &Arguments, watchdog: &Watchdog, stop: &AtomicBool) -> Summar
     let (done, mut memory, mut findings) = (Done::default(), Memory::default(), Vec::new());
     let base = watch::base_threads();
     let (mut said, terminal) = (Instant::now(), std::io::stderr().is_terminal());
-    let over = |cases| {
-        let enough = match arguments.seed {
-            Some(_) => cases >= arguments.repeat,
-            None => start.elapsed() >= limit,
-        };
-        enough || stop.load(Relaxed)
+    let enough = |cases| match arguments.seed {
+        Some(_) => cases >= arguments.repeat,
+        None => start.elapsed() >= limit,
     };
-    while !over(cases) && findings.is_empty() {
+    while !enough(cases) && !stop.load(Relaxed) && findings.is_empty() {
         let case = Case::of(seed, bounds);
         let replay = replay(arguments, seed);
         watchdog.case(&replay);
@@ -256,10 +247,8 @@ fn report(summary: &Summary, json: bool) {
         }
         return;
     }
-    let memory = match summary.memory_kib {
-        Some((first, last)) => format!("; memory {first} KiB, at the end {last}"),
-        None => String::new(),
-    };
+    let memory = |(first, last)| format!("; memory {first} KiB, at the end {last}");
+    let memory = summary.memory_kib.map_or_else(String::new, memory);
     let done = &summary.done;
     let things = |counter: &AtomicU64, thing| counted(counter.load(Relaxed), thing);
     println!(
@@ -308,9 +297,8 @@ fn race() -> Result<(), Box<dyn Error>> {
                     here[me].store(true, Relaxed);
                     // Waits up to 100 ms for the other task, so that both write at the same time.
                     let start = Instant::now();
-                    while !here[1 - me].load(Relaxed)
-                        && start.elapsed() < Duration::from_millis(100)
-                    {
+                    let limit = Duration::from_millis(100);
+                    while !here[1 - me].load(Relaxed) && start.elapsed() < limit {
                         std::hint::spin_loop();
                     }
                     ledger.race(0);

@@ -1,6 +1,7 @@
 //! Random graphs as data. A plan says what each task does; it is a function of its random numbers alone.
 
 use fastrand::Rng;
+use std::collections::BTreeSet;
 use tanada_runtime::Hints;
 
 /// One graph, and how it is going to end.
@@ -239,10 +240,7 @@ fn earlier(rng: &mut Rng, number: usize, mean: f32) -> Vec<usize> {
     }
     let count = (rng.f32() * 2.0 * mean).round() as usize;
     let list = (0..count).map(|_| number - magnitude(rng, number));
-    let mut list: Vec<usize> = list.collect();
-    list.sort_unstable();
-    list.dedup();
-    list
+    Vec::from_iter(BTreeSet::from_iter(list))
 }
 
 #[cfg(test)]

@@ -64,11 +64,9 @@ fn watch(watched: &Mutex<Watched>, stopped: &Condvar, limit: Duration) {
         if now != seen {
             (seen, since) = (now, Instant::now());
         } else if since.elapsed() > limit && state.case > 0 {
+            let (seconds, again, threads) = (limit.as_secs(), &state.replay, threads());
             eprintln!(
-                "tanada-soak: HANGS: nothing happened for {} s; again: {}\n{}",
-                limit.as_secs(),
-                state.replay,
-                threads()
+                "tanada-soak: HANGS: nothing happened for {seconds} s; again: {again}\n{threads}"
             );
             std::process::abort();
         }
@@ -103,9 +101,9 @@ pub(crate) fn threads_left(most: usize) -> Option<String> {
     let start = Instant::now();
     while let Some(now) = count_threads().filter(|&now| now > most) {
         if start.elapsed() > Duration::from_secs(20) {
+            let threads = threads();
             return Some(format!(
-                "{now} threads are left where {most} were before:\n{}",
-                threads()
+                "{now} threads are left where {most} were before:\n{threads}"
             ));
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -3,7 +3,7 @@
 //! Source: Documentation/admin-guide/cgroup-v2.rst (`cpu.max`) and Documentation/scheduler/sched-bwc.rst (version 1) of Linux.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// A mounted hierarchy that can limit processor time.
 #[derive(Debug, PartialEq)]
@@ -18,12 +18,11 @@ struct Mount {
 /// are below `root`.
 pub(crate) fn quota(root: &Path) -> Option<f64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
-    let mounts = fs::read_to_string(root.join("proc/self/mountinfo"))
-        .map_or_else(|_| Vec::new(), |text| parse_mounts(&text));
+    let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).ok()?;
+    let mounts = parse_mounts(&mounts);
     let quotas = mounts.iter().filter_map(|mount| {
-        let group = groups
-            .lines()
-            .find_map(|line| group_in(line, mount.version2))?;
+        let mut groups = groups.lines();
+        let group = groups.find_map(|line| group_in(line, mount.version2))?;
         smallest(root, mount, group)
     });
     quotas.min_by(f64::total_cmp)
@@ -33,10 +32,9 @@ pub(crate) fn quota(root: &Path) -> Option<f64> {
 fn group_in(line: &str, version2: bool) -> Option<&str> {
     let mut parts = line.splitn(3, ':');
     let (id, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-    let right = if version2 {
-        id == "0" && controllers.is_empty()
-    } else {
-        controllers.split(',').any(|c| c == "cpu")
+    let right = match version2 {
+        true => id == "0" && controllers.is_empty(),
+        false => controllers.split(',').any(|c| c == "cpu"),
     };
     right.then_some(path)
 }
@@ -67,18 +65,10 @@ fn smallest(root: &Path, mount: &Mount, group: &str) -> Option<f64> {
     let below = Path::new(group)
         .strip_prefix(&mount.root)
         .unwrap_or(Path::new(""));
-    let below: PathBuf = below
-        .components()
-        .filter(|c| matches!(c, std::path::Component::Normal(_)))
-        .collect();
-    let read = |group: &Path| {
-        let folder = top.join(group);
-        if mount.version2 {
-            version2(&folder)
-        } else {
-            version1(&folder)
-        }
-    };
+    let normal = |part: &Component<'_>| matches!(part, Component::Normal(_));
+    let below = PathBuf::from_iter(below.components().filter(normal));
+    let quota = if mount.version2 { version2 } else { version1 };
+    let read = |group: &Path| quota(&top.join(group));
     below.ancestors().filter_map(read).min_by(f64::total_cmp)
 }
 
@@ -92,10 +82,8 @@ fn version2(folder: &Path) -> Option<f64> {
 /// Reads `cpu.cfs_quota_us` (-1: none) divided by `cpu.cfs_period_us`.
 fn version1(folder: &Path) -> Option<f64> {
     let read = |file| fs::read_to_string(folder.join(file)).ok();
-    cores(
-        read("cpu.cfs_quota_us")?.trim(),
-        read("cpu.cfs_period_us")?.trim(),
-    )
+    let (quota, period) = (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?);
+    cores(quota.trim(), period.trim())
 }
 
 fn cores(quota: &str, period: &str) -> Option<f64> {

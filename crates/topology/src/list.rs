@@ -7,9 +7,8 @@ use std::fmt::Write;
 /// Source: `cpulist` in Documentation/admin-guide/cputopology.rst of Linux (without its `:stride` form, which the kernel never writes).
 pub(crate) fn parse_list(text: &str, at_most: usize) -> Result<Vec<u32>, String> {
     let number = |text: &str| {
-        text.trim()
-            .parse::<u32>()
-            .map_err(|_| format!("`{text}` is not a number"))
+        let number = text.trim().parse::<u32>();
+        number.map_err(|_| format!("`{text}` is not a number"))
     };
     let mut list = Vec::new();
     for part in text.split(',').filter(|_| !text.trim().is_empty()) {
@@ -61,10 +60,8 @@ pub(crate) fn parse_size(text: &str) -> Option<u64> {
 /// Writes a number of bytes exactly, with the greatest suffix that divides it.
 pub(crate) fn format_size(bytes: u64) -> String {
     let suffixes = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
-    match suffixes
-        .into_iter()
-        .find(|(shift, _)| bytes != 0 && bytes.is_multiple_of(1 << shift))
-    {
+    let divides = |&(shift, _): &(u32, &str)| bytes != 0 && bytes.is_multiple_of(1 << shift);
+    match suffixes.into_iter().find(divides) {
         Some((shift, suffix)) => format!("{}{suffix}", bytes >> shift),
         None => bytes.to_string(),
     }

@@ -23,20 +23,16 @@ impl Topology {
             .map(|longest| Picture { longest }.object(&[&self.root], self.title(), width));
         let low_enough = attempts.iter().find(|lines| lines.len() <= MANY_LINES);
         let lines = low_enough.or_else(|| attempts.iter().min_by_key(|lines| lines.len()));
+        let lines = lines.into_iter().flatten();
         lines
-            .into_iter()
-            .flatten()
-            .map(|line| format!("{}\n", line.trim_end()))
+            .map(|line| line.trim_end().to_owned() + "\n")
             .collect()
     }
 
     fn title(&self) -> String {
         let (threads, usable) = (self.root.count(Kind::HardwareThread), self.usable().len());
-        let mut title = format!(
-            "Machine: {}, {}",
-            plural(self.root.count(Kind::Core), "core"),
-            plural(threads, "hardware thread")
-        );
+        let cores = plural(self.root.count(Kind::Core), "core");
+        let mut title = format!("Machine: {cores}, {}", plural(threads, "hardware thread"));
         if usable < threads {
             title += &format!(", {usable} usable");
         }
@@ -89,19 +85,15 @@ impl Picture {
     fn children<'a>(&self, group: &[&'a Object]) -> Vec<Vec<&'a Object>> {
         let mut groups = Vec::new();
         let mut first = 0;
-        for run in group[0]
+        let runs = group[0]
             .children
-            .chunk_by(|a, b| alike(a, b) && same_mask(a, b))
-        {
+            .chunk_by(|a, b| alike(a, b) && same_mask(a, b));
+        for run in runs {
             let positions = first..first + run.len();
             first = positions.end;
             if group.len() > 1 || run.len() >= self.longest {
-                groups.push(
-                    group
-                        .iter()
-                        .flat_map(|o| &o.children[positions.clone()])
-                        .collect(),
-                );
+                let children = group.iter().flat_map(|o| &o.children[positions.clone()]);
+                groups.push(children.collect());
             } else {
                 groups.extend(run.iter().map(|child| vec![child]));
             }
@@ -111,11 +103,8 @@ impl Picture {
 }
 
 fn same_mask(a: &Object, b: &Object) -> bool {
-    a.usable == b.usable
-        && a.children
-            .iter()
-            .zip(&b.children)
-            .all(|(a, b)| same_mask(a, b))
+    let mut children = a.children.iter().zip(&b.children);
+    a.usable == b.usable && children.all(|(a, b)| same_mask(a, b))
 }
 
 /// Returns the name of a group of like objects in `holders` other objects, each of which holds equally many.
@@ -157,12 +146,9 @@ fn rounded(bytes: u64) -> String {
 }
 
 fn level1(core: &Object) -> Option<String> {
-    let size =
-        |name, bytes: Option<u64>| bytes.map(|bytes| format!("{name} {}", format_size(bytes)));
-    let parts: Vec<String> = [size("L1d", core.l1d_bytes), size("L1i", core.l1i_bytes)]
-        .into_iter()
-        .flatten()
-        .collect();
+    let size = |(name, bytes): (&str, Option<u64>)| Some(format!("{name} {}", format_size(bytes?)));
+    let sizes = [("L1d", core.l1d_bytes), ("L1i", core.l1i_bytes)];
+    let parts = Vec::from_iter(sizes.into_iter().filter_map(size));
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
@@ -176,10 +162,9 @@ fn threads(group: &[&Object]) -> String {
         list.sort_unstable();
         format_list(&list)
     });
-    let masked = if masked.is_empty() {
-        masked
-    } else {
-        format!("({masked})")
+    let masked = match masked.as_str() {
+        "" => masked,
+        list => format!("({list})"),
     };
     let each = match group[0].children.len() {
         n if n > 1 && group.len() > 1 => format!("· {n} a core"),
@@ -230,13 +215,9 @@ fn side_by_side(blocks: Vec<Block>, width: usize) -> Block {
 fn join(row: &[Block]) -> Block {
     let height = row.iter().map(Vec::len).max().unwrap_or(0);
     let line = |i: usize| {
-        let cells = row.iter().map(|block| {
-            block
-                .get(i)
-                .cloned()
-                .unwrap_or_else(|| " ".repeat(columns(&block[0])))
-        });
-        cells.collect::<Vec<_>>().join(" ")
+        let blank = |block: &Block| " ".repeat(columns(&block[0]));
+        let cell = |block: &Block| block.get(i).cloned().unwrap_or_else(|| blank(block));
+        Vec::from_iter(row.iter().map(cell)).join(" ")
     };
     (0..height).map(line).collect()
 }
@@ -250,18 +231,12 @@ fn frame(title: &str, body: &[String], width: usize) -> Block {
     };
     let title = cut(title);
     let body: Vec<String> = body.iter().map(|line| cut(line.trim_end())).collect();
-    let wide = body
-        .iter()
-        .map(|line| columns(line))
-        .chain([columns(&title)])
-        .max()
-        .unwrap_or(0);
+    let widths = body.iter().map(|line| columns(line));
+    let wide = widths.fold(columns(&title), usize::max);
     let pad = |text: &str, with: &str| with.repeat(wide - columns(text));
     let mut lines = vec![format!("┌ {title} {}┐", pad(&title, "─"))];
-    lines.extend(
-        body.iter()
-            .map(|line| format!("│ {line}{} │", pad(line, " "))),
-    );
+    let row = |line: &String| format!("│ {line}{} │", pad(line, " "));
+    lines.extend(body.iter().map(row));
     lines.push(format!("└{}┘", "─".repeat(wide + 2)));
     lines
 }

@@ -56,12 +56,10 @@ impl Topology {
     /// Linear in the size of the tree; allocates.
     pub fn place(&self, workers: u16) -> Placement {
         let (spots, domains) = Walk::over(&self.root);
-        let workers = usize::from(workers.clamp(1, u16::MAX));
+        let workers = usize::from(workers.max(1));
         let chosen = choose(&spots, workers);
-        let spots = (0..workers)
-            .map(|w| chosen[w % chosen.len()].clone())
-            .collect();
-        Placement::from_spots(spots, domains)
+        let spots = (0..workers).map(|w| chosen[w % chosen.len()].clone());
+        Placement::from_spots(spots.collect(), domains)
     }
 }
 
@@ -76,10 +74,8 @@ impl Placement {
             shared: [cpu, cpu, cpu, 0, 0, 0],
             ..Spot::default()
         };
-        Placement::from_spots(
-            (0..workers).map(spot).collect(),
-            vec![(0..workers).collect()],
-        )
+        let domain = (0..workers).collect();
+        Placement::from_spots((0..workers).map(spot).collect(), vec![domain])
     }
 
     fn from_spots(spots: Vec<Spot>, domains: Vec<Vec<u32>>) -> Placement {
@@ -183,8 +179,8 @@ impl Placement {
             };
             let l2 = share(me.around.l2, &[SAME_CORE, SAME_L2]);
             let last = || share(me.around.last, &[SAME_CORE, SAME_L2, SAME_CACHE]);
-            l2.filter(|&bytes| bytes >= LARGE_L2)
-                .or_else(|| l2.max(last()))
+            let large = l2.filter(|&bytes| bytes >= LARGE_L2);
+            large.or_else(|| l2.max(last()))
         };
         self.0.spots.iter().filter_map(own).min()
     }
@@ -222,16 +218,11 @@ fn together(spots: &[Spot], cores: &[usize], wanted: usize) -> Vec<usize> {
         }
     }
     // Smallest first; of equals the first in tree order. Objects are numbered by the walk, so an object inside of another comes later.
-    let best = held
-        .into_iter()
-        .filter(|&(_, n)| n >= wanted)
-        .min_by_key(|&(object, n)| (n, object));
+    let enough = held.into_iter().filter(|&(_, n)| n >= wanted);
+    let best = enough.min_by_key(|&(object, n)| (n, object));
     let best = best.map_or(0, |(object, _)| object);
-    cores
-        .iter()
-        .copied()
-        .filter(|&core| spots[core].around.path.contains(&best))
-        .collect()
+    let inside = |&core: &usize| spots[core].around.path.contains(&best);
+    cores.iter().copied().filter(inside).collect()
 }
 
 /// The walk from the root that collects the objects around each hardware thread.

@@ -49,8 +49,7 @@ impl Topology {
             devices: root.join("sys/devices"),
         };
         let mut online = sys.online();
-        let mask: Cpus =
-            allowed.map_or_else(|| online.clone(), |list| list.iter().copied().collect());
+        let mask = allowed.map_or_else(|| online.clone(), |list| list.iter().copied().collect());
         if online.is_disjoint(&mask) {
             online = mask.clone(); // the kernel says that these run: what /sys shows is another machine's, or nothing
         }
@@ -63,10 +62,8 @@ impl Topology {
 /// Returns the calling thread's mask by system call; `None` if there is none, or more CPUs than the call's buffer holds (1,024).
 fn mask_from_proc(root: &Path) -> Option<Vec<u32>> {
     let status = fs::read_to_string(root.join("proc/thread-self/status")).ok()?;
-    let list = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    some_list(list)
+    let mut lines = status.lines();
+    some_list(lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)
 }
 
 fn read_list(path: &Path) -> Option<Vec<u32>> {
@@ -79,33 +76,29 @@ fn some_list(text: &str) -> Option<Vec<u32>> {
     list.filter(|list| !list.is_empty())
 }
 
-fn read_number<T: std::str::FromStr>(path: &Path) -> Option<T> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
 fn read_word(path: &Path) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+fn read_number<T: std::str::FromStr>(path: &Path) -> Option<T> {
+    read_word(path)?.parse().ok()
 }
 
 /// Returns the numbers N of the entries `prefixN` of a folder, in order.
 fn numbered(folder: &Path, prefix: &str) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let number = |entry: fs::DirEntry| {
-        entry
-            .file_name()
-            .to_str()?
-            .strip_prefix(prefix)?
-            .parse()
-            .ok()
+        let name = entry.file_name();
+        name.to_str()?.strip_prefix(prefix)?.parse().ok()
     };
     let mut numbers: Vec<u32> = entries.filter_map(number).collect();
     numbers.sort_unstable();
     numbers
 }
 
-fn online_of(mut list: Vec<u32>, online: &Cpus) -> Cpus {
-    list.retain(|cpu| online.contains(cpu));
-    list.into_iter().collect()
+fn online_of(list: Vec<u32>, online: &Cpus) -> Cpus {
+    let online = |cpu: &u32| online.contains(cpu);
+    list.into_iter().filter(online).collect()
 }
 
 /// The hardware threads of a package, NUMA node, cache or core, and the sets inside of it.
@@ -116,12 +109,12 @@ struct Set {
 }
 
 impl Set {
-    fn new(object: Object, cpus: Cpus) -> Set {
-        let inside = Vec::new();
+    /// A set whose object, of this kind, has no attributes and no children yet.
+    fn new(kind: Kind, cpus: Cpus) -> Set {
         Set {
-            object,
+            object: Object::new(kind, Vec::new()),
             cpus,
-            inside,
+            inside: Vec::new(),
         }
     }
 }
@@ -140,21 +133,18 @@ impl Sys {
         if let Some(list) = read_list(&self.cpu.join("online")) {
             return list.into_iter().collect();
         }
-        let mut cpus: Cpus = numbered(&self.cpu, "cpu")
-            .into_iter()
-            .take(Topology::MAX_HARDWARE_THREADS)
-            .collect();
-        cpus.retain(|&cpu| read_number(&self.of(cpu, "online")) != Some(0)); // the file is absent where it cannot go offline
-        cpus
+        let cpus = numbered(&self.cpu, "cpu").into_iter();
+        let cpus = cpus.take(Topology::MAX_HARDWARE_THREADS);
+        // The file is absent if the hardware thread cannot go offline.
+        let online = |&cpu: &u32| read_number(&self.of(cpu, "online")) != Some(0);
+        cpus.filter(online).collect()
     }
 
     /// Returns the first readable list of `files`, without offline hardware threads, if it contains the CPU itself.
     fn list(&self, cpu: u32, files: &[&str], online: &Cpus) -> Option<Cpus> {
-        let list = files
-            .iter()
-            .find_map(|file| read_list(&self.of(cpu, file)))?;
-        let list = online_of(list, online);
-        list.contains(&cpu).then_some(list)
+        let mut files = files.iter();
+        let list = files.find_map(|file| read_list(&self.of(cpu, file)))?;
+        Some(online_of(list, online)).filter(|list| list.contains(&cpu))
     }
 
     /// Returns every core with its hardware threads and level-1 caches, in the order of their first hardware threads.
@@ -166,43 +156,31 @@ impl Sys {
             if seen.contains(&cpu) {
                 continue;
             }
-            let siblings = self.list(
-                cpu,
-                &["topology/core_cpus_list", "topology/thread_siblings_list"],
-                online,
-            );
-            let cpus: Cpus = siblings
-                .unwrap_or_else(|| Cpus::from([cpu]))
-                .difference(&seen)
-                .copied()
-                .collect();
-            seen.extend(&cpus);
+            let files = ["topology/core_cpus_list", "topology/thread_siblings_list"];
+            let siblings = self.list(cpu, &files, online);
+            let siblings = siblings.unwrap_or_else(|| Cpus::from([cpu]));
+            let mut core = Set::new(Kind::Core, &siblings - &seen);
+            seen.extend(&core.cpus);
+            let caches = self.caches(cpu);
             let level1 = |kind: &str| {
-                self.caches(cpu)
-                    .into_iter()
-                    .find(|c| c.level == 1 && c.kind == kind)
-                    .and_then(|c| c.bytes)
+                let found = caches.iter().find(|c| c.level == 1 && c.kind == kind);
+                found.and_then(|cache| cache.bytes)
             };
-            let mut object = Object::new(Kind::Core, Vec::new());
-            object.l1d_bytes = level1("Data").or_else(|| level1("Unified"));
-            object.l1i_bytes = level1("Instruction");
-            object.core_kind = kinds.get(&cpu).copied().unwrap_or(0);
-            cores.push(Set::new(object, cpus));
+            core.object.l1d_bytes = level1("Data").or_else(|| level1("Unified"));
+            core.object.l1i_bytes = level1("Instruction");
+            core.object.core_kind = kinds.get(&cpu).copied().unwrap_or(0);
+            cores.push(core);
         }
         cores
     }
 
     /// Returns speed classes, from Intel's list of efficient cores, else from `cpu_capacity` (1,024 is the fastest).
     fn core_kinds(&self, online: &Cpus) -> BTreeMap<u32, u8> {
-        let efficient: Cpus = read_list(&self.devices.join("cpu_atom/cpus"))
-            .into_iter()
-            .flatten()
-            .collect();
-        if online.iter().any(|cpu| efficient.contains(cpu)) && !efficient.is_superset(online) {
-            return online
-                .iter()
-                .map(|&cpu| (cpu, u8::from(efficient.contains(&cpu))))
-                .collect();
+        let efficient = read_list(&self.devices.join("cpu_atom/cpus"));
+        let efficient = Cpus::from_iter(efficient.into_iter().flatten());
+        if !online.is_disjoint(&efficient) && !efficient.is_superset(online) {
+            let class = |&cpu: &u32| (cpu, u8::from(efficient.contains(&cpu)));
+            return online.iter().map(class).collect();
         }
         let capacity = |&cpu: &u32| Some((cpu, read_number::<u32>(&self.of(cpu, "cpu_capacity"))?));
         let capacities: BTreeMap<u32, u32> = online.iter().filter_map(capacity).collect();
@@ -218,7 +196,6 @@ impl Sys {
 
     /// Returns packages, NUMA nodes and caches from level 2.
     fn sets(&self, online: &Cpus) -> Vec<Set> {
-        let mut sets = Vec::new();
         let mut shared = BTreeSet::new();
         for &cpu in online {
             for cache in self.caches(cpu) {
@@ -228,36 +205,33 @@ impl Sys {
                     4 => Kind::L4,
                     _ => continue,
                 };
-                let cpus = self.list(
-                    cpu,
-                    &[&format!("cache/{}/shared_cpu_list", cache.folder)],
-                    online,
-                );
+                let file = format!("cache/{}/shared_cpu_list", cache.folder);
+                let cpus = self.list(cpu, &[&file], online);
                 if let Some(cpus) = cpus.filter(|_| cache.kind != "Instruction") {
                     shared.insert((kind, cpus, cache.bytes));
                 }
             }
         }
-        let package = |cpus| Set::new(Object::new(Kind::Package, Vec::new()), cpus);
-        sets.extend(self.packages(online).into_iter().map(package));
+        let mut sets = self.packages(online);
         sets.extend(shared.into_iter().map(|(kind, cpus, bytes)| {
-            let mut object = Object::new(kind, Vec::new());
-            object.bytes = bytes;
-            Set::new(object, cpus)
+            let mut set = Set::new(kind, cpus);
+            set.object.bytes = bytes;
+            set
         }));
         sets.extend(self.nodes(online));
         sets
     }
 
-    /// Returns the hardware threads of every package with a known number; firmware that knows none reports -1.
-    fn packages(&self, online: &Cpus) -> Vec<Cpus> {
+    /// Returns every package with a known number; firmware that knows none reports -1.
+    fn packages(&self, online: &Cpus) -> Vec<Set> {
         let mut packages = BTreeMap::<u32, Cpus>::new();
         for &cpu in online {
             if let Some(id) = read_number(&self.of(cpu, "topology/physical_package_id")) {
                 packages.entry(id).or_default().insert(cpu);
             }
         }
-        packages.into_values().collect()
+        let packages = packages.into_values();
+        packages.map(|cpus| Set::new(Kind::Package, cpus)).collect()
     }
 
     fn nodes(&self, online: &Cpus) -> Vec<Set> {
@@ -265,35 +239,29 @@ impl Sys {
         let node = |id| {
             let own = folder.join(format!("node{id}"));
             let cpus = online_of(read_list(&own.join("cpulist"))?, online);
-            let mut object = Object::new(Kind::Numa, Vec::new());
-            object.id = id;
-            object.bytes = memory_bytes(&own.join("meminfo"));
-            (!cpus.is_empty()).then_some(Set::new(object, cpus))
+            let mut set = Set::new(Kind::Numa, cpus);
+            set.object.id = id;
+            set.object.bytes = memory_bytes(&own.join("meminfo"));
+            (!set.cpus.is_empty()).then_some(set)
         };
-        numbered(&folder, "node")
-            .into_iter()
-            .filter_map(node)
-            .collect()
+        let numbers = numbered(&folder, "node").into_iter();
+        numbers.filter_map(node).collect()
     }
 
     fn caches(&self, cpu: u32) -> Vec<Cache> {
         let read = |index| {
             let folder = format!("index{index}");
             let own = self.of(cpu, "cache").join(&folder);
-            let bytes = read_word(&own.join("size"))
-                .and_then(|size| parse_size(&size))
-                .filter(|&bytes| bytes > 0);
+            let bytes = read_word(&own.join("size")).and_then(|size| parse_size(&size));
             Some(Cache {
                 level: read_number(&own.join("level"))?,
                 kind: read_word(&own.join("type"))?,
-                bytes,
+                bytes: bytes.filter(|&bytes| bytes > 0),
                 folder,
             })
         };
-        numbered(&self.of(cpu, "cache"), "index")
-            .into_iter()
-            .filter_map(read)
-            .collect()
+        let numbers = numbered(&self.of(cpu, "cache"), "index").into_iter();
+        numbers.filter_map(read).collect()
     }
 }
 
@@ -319,15 +287,10 @@ fn build(online: &Cpus, cores: Vec<Set>, mut sets: Vec<Set>, mask: &Cpus) -> Obj
         .flat_map(|core| core.cpus.iter().map(move |&cpu| (cpu, &core.cpus)))
         .collect();
     sets.retain(|set| set.cpus.iter().all(|cpu| core_of[cpu].is_subset(&set.cpus)));
-    sets.sort_by_key(|set| {
-        (
-            std::cmp::Reverse(set.cpus.len()),
-            set.object.kind,
-            set.object.id,
-        )
-    });
+    let width = |set: &Set| std::cmp::Reverse(set.cpus.len());
+    sets.sort_by_key(|set| (width(set), set.object.kind, set.object.id));
     sets.extend(cores);
-    let mut root = Set::new(Object::new(Kind::Machine, Vec::new()), online.clone());
+    let mut root = Set::new(Kind::Machine, online.clone());
     for set in sets {
         put(&mut root, set, &mut vec![]);
     }
@@ -352,13 +315,10 @@ fn put(outer: &mut Set, set: Set, path: &mut Vec<Kind>) {
 fn finish(set: Set, mask: &Cpus) -> Object {
     let mut object = set.object;
     let thread = |cpu| Object::hardware_thread(cpu, mask.contains(&cpu));
+    let inside = set.inside.into_iter().map(|inner| finish(inner, mask));
     object.children = match object.kind {
         Kind::Core => set.cpus.into_iter().map(thread).collect(),
-        _ => set
-            .inside
-            .into_iter()
-            .map(|inner| finish(inner, mask))
-            .collect(),
+        _ => inside.collect(),
     };
     object
 }

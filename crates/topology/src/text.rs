@@ -164,29 +164,20 @@ fn split(text: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
     for (line, text) in text.lines().enumerate() {
         let text = text.split('#').next().unwrap_or("");
-        let mut start = None; // byte and column at which the present word began
-        let mut push = |(from, column): (usize, usize), to: usize| {
-            words.push(Word {
-                text: &text[from..to],
-                line: line + 1,
-                column,
-            });
-        };
-        for (column, (i, c)) in (1..).zip(text.char_indices()) {
-            let single = matches!(c, '[' | '|' | ']');
-            if !single && !c.is_whitespace() {
-                start.get_or_insert((i, column));
-                continue;
-            }
-            if let Some(start) = start.take() {
-                push(start, i);
-            }
-            if single {
-                push((i, column), i + 1);
-            }
-        }
-        if let Some(start) = start {
-            push(start, text.len());
+        let single = |c: char| matches!(c, '[' | '|' | ']');
+        let (mut rest, mut column) = (text, 1);
+        while let Some(begin) = rest.find(|c: char| !c.is_whitespace()) {
+            column += rest[..begin].chars().count();
+            rest = &rest[begin..];
+            let end = match rest.starts_with(single) {
+                true => Some(1),
+                false => rest.find(|c: char| c.is_whitespace() || single(c)),
+            };
+            let (text, after) = rest.split_at(end.unwrap_or(rest.len()));
+            let line = line + 1;
+            words.push(Word { text, line, column });
+            column += text.chars().count();
+            rest = after;
         }
     }
     words
@@ -225,9 +216,9 @@ impl<'a> Parser<'a> {
                 return Err(word.wrong(format!("unknown setting `{name}`")));
             }
             if depth > 0 {
-                return Err(word.wrong(format!(
-                    "the setting `{name}` counts everywhere and cannot stand inside [ ]"
-                )));
+                let message =
+                    format!("the setting `{name}` counts everywhere and cannot stand inside [ ]");
+                return Err(word.wrong(message));
             }
             if self.settings.insert(name.to_owned(), word).is_some() {
                 return Err(word.wrong(format!("`{name}` is set twice")));
@@ -283,11 +274,9 @@ impl<'a> Parser<'a> {
         let (mut object, count) = parse_level(word)?;
         let name = name_of(object.kind);
         if !may_lie_in(object.kind, path) {
-            let outer: Vec<&str> = path[1..].iter().map(|&kind| name_of(kind)).collect();
-            let outer = if outer.is_empty() {
-                "the machine".into()
-            } else {
-                outer.join(" > ")
+            let outer = match &path[1..] {
+                [] => "the machine".into(),
+                kinds => Vec::from_iter(kinds.iter().map(|&kind| name_of(kind))).join(" > "),
             };
             return Err(word.wrong(format!("`{name}` cannot lie inside {outer}")));
         }
@@ -301,10 +290,8 @@ impl<'a> Parser<'a> {
                 _ => return Err(word.wrong(format!("`{name}` holds no core"))),
             }
         }
-        check_size(
-            object.count(Kind::HardwareThread).saturating_mul(count),
-            word,
-        )?;
+        let threads = object.count(Kind::HardwareThread).saturating_mul(count);
+        check_size(threads, word)?;
         Ok(vec![object; count])
     }
 
@@ -314,14 +301,13 @@ impl<'a> Parser<'a> {
             wrap_cores(root);
         }
         for &(kind, attribute) in DEFAULTS {
-            let Some(word) = self.settings.get(&format!("{}.{attribute}", name_of(kind))) else {
+            let name = name_of(kind);
+            let Some(word) = self.settings.get(&format!("{name}.{attribute}")) else {
                 continue;
             };
             if root.count(kind) == 0 {
-                return Err(word.wrong(format!(
-                    "there is no `{}` that it could count for",
-                    name_of(kind)
-                )));
+                let message = format!("there is no `{name}` that it could count for");
+                return Err(word.wrong(message));
             }
             let value = word.value();
             let mut result = Ok(());
@@ -356,11 +342,9 @@ impl<'a> Parser<'a> {
         let list = match self.list(setting)? {
             Some((_, list)) if list.len() == wanted => list,
             Some((word, list)) => {
-                let name = name_of(kind);
-                return Err(word.wrong(format!(
-                    "{} numbers for {wanted} objects of kind `{name}`",
-                    list.len()
-                )));
+                let (name, count) = (name_of(kind), list.len());
+                let message = format!("{count} numbers for {wanted} objects of kind `{name}`");
+                return Err(word.wrong(message));
             }
             None => (0..wanted as u32).collect(),
         };
@@ -396,18 +380,17 @@ impl<'a> Parser<'a> {
         let value = word.value();
         match value.parse::<f64>() {
             Ok(quota) if quota.is_finite() && quota > 0.0 => Ok(Some(quota)),
-            _ => Err(word.wrong(format!(
-                "the quota `{value}` is not a positive number of cores"
-            ))),
+            _ => {
+                let message = format!("the quota `{value}` is not a positive number of cores");
+                Err(word.wrong(message))
+            }
         }
     }
 }
 
 fn name_of(kind: Kind) -> &'static str {
-    KINDS
-        .iter()
-        .find(|&&(_, k)| k == kind)
-        .map_or("machine", |&(name, _)| name)
+    let found = KINDS.iter().find(|&&(_, known)| known == kind);
+    found.map_or("machine", |&(name, _)| name)
 }
 
 fn count_threads(objects: &[Object]) -> usize {
@@ -415,13 +398,11 @@ fn count_threads(objects: &[Object]) -> usize {
 }
 
 fn check_size(threads: usize, word: Word<'_>) -> Result<(), Error> {
-    if threads > Topology::MAX_HARDWARE_THREADS {
-        return Err(word.wrong(format!(
-            "more than {} hardware threads",
-            Topology::MAX_HARDWARE_THREADS
-        )));
+    const MOST: usize = Topology::MAX_HARDWARE_THREADS;
+    match threads > MOST {
+        true => Err(word.wrong(format!("more than {MOST} hardware threads"))),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// Parses `KIND[:COUNT][(ATTRIBUTE=VALUE,...)]`.
@@ -503,19 +484,13 @@ fn write_level(object: &Object, count: usize, words: &mut Vec<String>) {
         _ => "size",
     };
     let kind = (object.core_kind != 0).then(|| format!("kind={}", object.core_kind));
-    let attributes: Vec<String> = [
-        size(own, object.bytes),
-        size("l1d", object.l1d_bytes),
-        size("l1i", object.l1i_bytes),
-        kind,
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let attributes = if attributes.is_empty() {
-        String::new()
-    } else {
-        format!("({})", attributes.join(","))
+    let (l1d, l1i) = (size("l1d", object.l1d_bytes), size("l1i", object.l1i_bytes));
+    let attributes = [size(own, object.bytes), l1d, l1i, kind]
+        .into_iter()
+        .flatten();
+    let attributes = match Vec::from_iter(attributes) {
+        none if none.is_empty() => String::new(),
+        some => format!("({})", some.join(",")),
     };
     words.push(format!("{}:{count}{attributes}", name_of(object.kind)));
     let single_thread = object.kind == Kind::Core && object.children.len() == 1;

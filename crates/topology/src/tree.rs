@@ -187,9 +187,8 @@ impl Topology {
             return Err(Error::Tree("the outermost object is not a machine".into()));
         }
         if quota.is_some_and(|q| !(q.is_finite() && q > 0.0)) {
-            return Err(Error::Tree(
-                "the quota is not a positive number of cores".into(),
-            ));
+            let what = "the quota is not a positive number of cores";
+            return Err(Error::Tree(what.into()));
         }
         check(&root, &mut Vec::new())?;
         check_numbers(&root)?;
@@ -207,10 +206,8 @@ impl Topology {
     /// [`Error::NothingUsable`] without a CPU; [`Error::Tree`] if one occurs twice.
     pub fn flat(cpus: impl IntoIterator<Item = u32>) -> Result<Topology, Error> {
         let core = |cpu| Object::new(Kind::Core, vec![Object::hardware_thread(cpu, true)]);
-        Topology::new(
-            Object::new(Kind::Machine, cpus.into_iter().map(core).collect()),
-            None,
-        )
+        let cores = cpus.into_iter().map(core).collect();
+        Topology::new(Object::new(Kind::Machine, cores), None)
     }
 
     /// Returns the root of the tree.
@@ -238,9 +235,8 @@ impl Topology {
     /// Returns the default number of workers of a pool: the number of usable hardware threads, at most the quota rounded up, at least 1.
     pub fn default_workers(&self) -> u16 {
         let threads = self.usable().len();
-        let granted = self
-            .quota
-            .map_or(threads, |q| (q.ceil() as usize).min(threads));
+        let quota = self.quota.map_or(threads, |q| q.ceil() as usize);
+        let granted = quota.min(threads);
         u16::try_from(granted.max(1)).unwrap_or(u16::MAX)
     }
 }
@@ -258,39 +254,27 @@ pub(crate) fn may_lie_in(kind: Kind, path: &[Kind]) -> bool {
 }
 
 fn check(object: &Object, path: &mut Vec<Kind>) -> Result<(), Error> {
-    if !may_lie_in(object.kind, path) {
-        return Err(Error::Tree(format!(
-            "a {:?} cannot lie inside {path:?}",
-            object.kind
-        )));
+    let kind = object.kind;
+    if !may_lie_in(kind, path) {
+        let what = format!("a {kind:?} cannot lie inside {path:?}");
+        return Err(Error::Tree(what));
     }
-    let bears = |kind: bool, something: bool| kind || !something;
     let level1 = object.l1d_bytes.is_some() || object.l1i_bytes.is_some() || object.core_kind != 0;
-    if !bears(object.kind == Kind::Core, level1)
-        || !bears(
-            object.kind.is_cache() || object.kind == Kind::Numa,
-            object.bytes.is_some(),
-        )
-        || !bears(object.kind == Kind::HardwareThread, !object.usable)
-    {
+    let sized = kind.is_cache() || kind == Kind::Numa;
+    let leaf = kind == Kind::HardwareThread;
+    if level1 && kind != Kind::Core || object.bytes.is_some() && !sized || !object.usable && !leaf {
+        let what = format!("a {kind:?} has an attribute that only others have");
+        return Err(Error::Tree(what));
+    }
+    if leaf != object.children.is_empty() && kind != Kind::Machine {
+        let count = object.children.len();
         return Err(Error::Tree(format!(
-            "a {:?} has an attribute that only others have",
-            object.kind
+            "a {kind:?} that holds {count} objects"
         )));
     }
-    let leaf = object.kind == Kind::HardwareThread;
-    if leaf != object.children.is_empty() && object.kind != Kind::Machine {
-        return Err(Error::Tree(format!(
-            "a {:?} that holds {} objects",
-            object.kind,
-            object.children.len()
-        )));
-    }
-    path.push(object.kind);
-    object
-        .children
-        .iter()
-        .try_for_each(|child| check(child, path))?;
+    path.push(kind);
+    let mut children = object.children.iter();
+    children.try_for_each(|child| check(child, path))?;
     path.pop();
     Ok(())
 }
@@ -311,13 +295,11 @@ fn check_numbers(root: &Object) -> Result<(), Error> {
     if let Some((kind, id)) = twice {
         return Err(Error::Tree(format!("{kind:?} {id} occurs twice")));
     }
-    if cpus.len() > Topology::MAX_HARDWARE_THREADS {
-        return Err(Error::Tree(format!(
-            "more than {} hardware threads",
-            Topology::MAX_HARDWARE_THREADS
-        )));
+    const MOST: usize = Topology::MAX_HARDWARE_THREADS;
+    match cpus.len() > MOST {
+        true => Err(Error::Tree(format!("more than {MOST} hardware threads"))),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// Numbers all objects but hardware threads and NUMA nodes in tree order.

@@ -49,10 +49,9 @@ impl<W: Write> BlockWriter<W> {
     /// # Errors
     /// The number does not fit: there are 2^32-1 blocks.
     pub(crate) fn next_number(&self) -> Result<u32, TraceError> {
-        u32::try_from(self.index.len())
-            .ok()
-            .filter(|&next| next != NONE)
-            .ok_or_else(|| TraceError::at(0, "more than 2^32-1 blocks of records"))
+        let next = u32::try_from(self.index.len()).ok();
+        let next = next.filter(|&next| next != NONE);
+        next.ok_or_else(|| TraceError::at(0, "more than 2^32-1 blocks of records"))
     }
 
     /// Compresses and writes `block`; its number is its place in the index.

@@ -46,10 +46,9 @@ pub enum TraceError {
 }
 
 fn prefix(file: &str) -> String {
-    if file.is_empty() {
-        String::new()
-    } else {
-        format!("{file}: ")
+    match file {
+        "" => String::new(),
+        file => format!("{file}: "),
     }
 }
 

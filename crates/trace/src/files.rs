@@ -32,10 +32,8 @@ impl Input {
         let with_path = |error| TraceError::io(path, error);
         let mut file = File::open(path).map_err(with_path)?;
         let mut begin = Vec::new();
-        (&mut file)
-            .take(MAGIC.len() as u64)
-            .read_to_end(&mut begin)
-            .map_err(with_path)?;
+        let mut head = (&mut file).take(MAGIC.len() as u64);
+        head.read_to_end(&mut begin).map_err(with_path)?;
         if begin != MAGIC {
             return Ok(Self::Text(Cursor::new(begin).chain(file)));
         }
@@ -60,9 +58,9 @@ pub fn read(path: &Path, sink: &mut impl Sink) -> Result<(), TraceError> {
         Input::Text(text) => read_text(text, &name, sink),
         Input::Binary(store, length) => {
             let trace = load::binary(store, length, &name, &Groups::Plain)?;
-            let layout =
-                Layout::read(&trace.store, length).map_err(|error| error.of_file(&name))?;
-            copy_to(&trace, &layout, sink).map_err(|error| error.of_file(&name))
+            let layout = Layout::read(&trace.store, length);
+            let copied = layout.and_then(|layout| copy_to(&trace, &layout, sink));
+            copied.map_err(|error| error.of_file(&name))
         }
     }
 }
@@ -77,20 +75,13 @@ fn copy_to(trace: &Trace, layout: &Layout, sink: &mut impl Sink) -> Result<(), T
     while graph.next(&mut entry)? {
         let word = |index: u32| &*graph.words.list[index as usize];
         let task = &entry.task;
-        let groupings: Vec<_> = entry
-            .groupings
-            .iter()
-            .map(|&(name, t, s)| Grouping {
-                name: word(name),
-                t,
-                s,
-            })
-            .collect();
-        let hints: Vec<_> = entry
-            .hints
-            .iter()
-            .map(|&(name, value)| (word(name), word(value)))
-            .collect();
+        let grouping = |&(name, t, s): &(u32, u32, u32)| {
+            let name = word(name);
+            Grouping { name, t, s }
+        };
+        let groupings: Vec<_> = entry.groupings.iter().map(grouping).collect();
+        let hint = |&(name, value): &(u32, u32)| (word(name), word(value));
+        let hints: Vec<_> = entry.hints.iter().map(hint).collect();
         let name = (task.name != NONE).then(|| word(task.name));
         sink.task(&NewTask {
             id: task.id,
@@ -101,22 +92,10 @@ fn copy_to(trace: &Trace, layout: &Layout, sink: &mut impl Sink) -> Result<(), T
             groupings: &groupings,
             hints: &hints,
         })?;
-        let mut cursor = reader.start(index);
-        loop {
-            reader.fill(&mut cursor, &mut window)?;
-            if window.is_empty() {
-                break;
-            }
-            for &record in &window {
-                sink.record(record)?;
-            }
-        }
+        reader.for_each(index, &mut window, |&record| sink.record(record))?;
         for edge in trace.successors(index) {
-            sink.edge(
-                task.id,
-                trace.tasks()[edge.to() as usize].id,
-                edge.is_fork(),
-            )?;
+            let to = trace.tasks()[edge.to() as usize].id;
+            sink.edge(task.id, to, edge.is_fork())?;
         }
         index += 1;
     }
@@ -165,8 +144,8 @@ impl FileSink {
         } else {
             let folder = path
                 .parent()
-                .filter(|folder| !folder.as_os_str().is_empty())
-                .unwrap_or(Path::new("."));
+                .filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(Path::new("."));
             let file = tempfile::Builder::new()
                 .prefix(".tanada-")
                 .permissions(Permissions::from_mode(0o666))
@@ -194,12 +173,9 @@ impl FileSink {
     pub fn finish(self) -> Result<(), TraceError> {
         let name = self.path.display().to_string();
         // An error of the content belongs to the file that is read, if there is one. Only the caller knows its name.
-        let own = |error| {
-            if matches!(error, TraceError::Io { .. }) {
-                error.of_file(&name)
-            } else {
-                error
-            }
+        let own = |error| match error {
+            TraceError::Io { .. } => error.of_file(&name),
+            _ => error,
         };
         let out = match self.form {
             Form::Text(writer) => writer.finish(),

@@ -12,6 +12,11 @@ use crate::codec::BLOCK;
 #[must_use]
 pub fn file_of(operations: &[u8], graph: &[u8], counts: [u64; 3]) -> Vec<u8> {
     let [tasks, edges, records] = counts;
+    let counts = Counts {
+        tasks,
+        edges,
+        records,
+    };
     let blocks = start_file(Vec::new()).and_then(|mut blocks: BlockWriter<Vec<u8>>| {
         for block in operations.chunks(BLOCK) {
             blocks.put(block)?;
@@ -20,15 +25,7 @@ pub fn file_of(operations: &[u8], graph: &[u8], counts: [u64; 3]) -> Vec<u8> {
         for block in graph.chunks(BLOCK) {
             blocks.put(block)?;
         }
-        finish_file(
-            blocks,
-            count,
-            Counts {
-                tasks,
-                edges,
-                records,
-            },
-        )
+        finish_file(blocks, count, counts)
     });
     blocks.unwrap_or_default()
 }

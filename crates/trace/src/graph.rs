@@ -86,10 +86,8 @@ impl Builder {
     pub(crate) fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError> {
         check_task(task, self.line)?;
         if self.tasks.len() >= MOST_TASKS {
-            return Err(TraceError::at(
-                self.line,
-                format!("more than {MOST_TASKS} tasks"),
-            ));
+            let text = format!("more than {MOST_TASKS} tasks");
+            return Err(TraceError::at(self.line, text));
         }
         if !self.ids.insert(task.id, &self.tasks) {
             return Err(declared_twice(task.id, self.line));
@@ -111,16 +109,12 @@ impl Builder {
     /// Adds an edge between two IDs, which need not be declared yet.
     pub(crate) fn edge(&mut self, from: u32, to: u32, fork: bool) -> Result<(), TraceError> {
         if self.edges >= NONE as usize {
-            return Err(TraceError::at(
-                self.line,
-                format!("more than {NONE} dependencies"),
-            ));
+            let text = format!("more than {NONE} dependencies");
+            return Err(TraceError::at(self.line, text));
         }
         put_zigzag(&mut self.log, i64::from(from) - i64::from(self.last.from));
-        put_varint(
-            &mut self.log,
-            zigzag(i64::from(to) - i64::from(from)) << 1 | u64::from(fork),
-        );
+        let distance = zigzag(i64::from(to) - i64::from(from));
+        put_varint(&mut self.log, distance << 1 | u64::from(fork));
         put_varint(&mut self.log, self.line.saturating_sub(self.last.line));
         self.last = LoggedEdge {
             from,
@@ -155,13 +149,10 @@ impl Builder {
         let count = self.tasks.len();
         let mut first_edge = vec![0_u32; count + 1];
         for edge in self.logged_edges() {
-            let from = self.resolve(edge, edge.from)?;
-            let to = self.resolve(edge, edge.to)?;
+            let (from, to) = (self.resolve(edge, edge.from)?, self.resolve(edge, edge.to)?);
             if from == to {
-                let text = format!(
-                    "a cycle: task {} waits for itself; remove this line",
-                    edge.from
-                );
+                let id = edge.from;
+                let text = format!("a cycle: task {id} waits for itself; remove this line");
                 return Err(TraceError::at(edge.line, text));
             }
             first_edge[from as usize + 1] += 1;
@@ -194,25 +185,18 @@ impl Builder {
     fn resolve(&self, edge: LoggedEdge, id: u32) -> Result<u32, TraceError> {
         self.ids.get(id, &self.tasks).ok_or_else(|| {
             let word = if edge.fork { "fork" } else { "dep" };
-            TraceError::at(
-                edge.line,
-                format!(
-                    "`{word} {} {}`: there is no task {id}; declare it or remove this line",
-                    edge.from, edge.to
-                ),
-            )
+            let edge_text = format!("`{word} {} {}`", edge.from, edge.to);
+            let what = format!("there is no task {id}; declare it or remove this line");
+            TraceError::at(edge.line, format!("{edge_text}: {what}"))
         })
     }
 
     #[cold]
     fn cycle(&self, graph: &Graph, from: u32, to: u32) -> TraceError {
         let (from, to) = (graph.tasks[from as usize].id, graph.tasks[to as usize].id);
-        let line = self
-            .logged_edges()
-            .find(|edge| (edge.from, edge.to) == (from, to))
-            .map_or(0, |edge| edge.line);
-        let text = cycle_text(from, to);
-        TraceError::at(line, text)
+        let mut edges = self.logged_edges();
+        let edge = edges.find(|edge| (edge.from, edge.to) == (from, to));
+        TraceError::at(edge.map_or(0, |edge| edge.line), cycle_text(from, to))
     }
 }
 

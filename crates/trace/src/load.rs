@@ -18,9 +18,8 @@ pub(crate) fn text(from: impl Read, name: &str, groups: &Groups) -> Result<Trace
     let mut writer = BinaryWriter::new(spooled_tempfile(IN_MEMORY)).map_err(of_file)?;
     read_text(from, name, &mut writer)?;
     let mut file = writer.finish().map_err(of_file)?;
-    let length = file
-        .stream_position()
-        .map_err(|error| of_file(error.into()))?;
+    let length = file.stream_position();
+    let length = length.map_err(|error| of_file(error.into()))?;
     let store = match file.into_inner() {
         SpooledData::InMemory(bytes) => Store::Memory(bytes.into_inner()),
         SpooledData::OnDisk(file) => Store::File(file),
@@ -90,12 +89,8 @@ fn graph(store: &Store, layout: &Layout, groups: &Groups) -> Result<Trace, Trace
                 (task.t, task.s) = found.map_or((0, 0), |&(_, t, s)| (t, s));
             }
         }
-        trace.hints.extend(
-            entry
-                .hints
-                .iter()
-                .map(|&(name, value)| (tasks.len() as u32, name, value)),
-        );
+        let hint = |&(name, value): &(u32, u32)| (tasks.len() as u32, name, value);
+        trace.hints.extend(entry.hints.iter().map(hint));
         tasks.push(task);
         edges.extend_from_slice(&entry.edges);
         first_edge.push(edges.len() as u32);
@@ -143,9 +138,7 @@ impl Subset {
     }
 
     fn list(&self, words: &Words) -> Vec<String> {
-        self.words
-            .iter()
-            .map(|&word| words.list[word as usize].clone())
-            .collect()
+        let text = |&word: &u32| words.list[word as usize].clone();
+        self.words.iter().map(text).collect()
     }
 }

@@ -72,15 +72,35 @@ impl<'a> Reader<'a> {
         window: &mut Vec<Record>,
     ) -> Result<(), TraceError> {
         window.clear();
-        self.decode(&mut cursor.place, window)
-            .map_err(|error| error.of_file(&self.trace.name))?;
+        let mut filled = self.decode(&mut cursor.place, window);
         cursor.records += window.len() as u64;
-        if window.is_empty() {
-            self.count
-                .end(cursor, self.trace.records)
-                .map_err(|error| error.of_file(&self.trace.name))?;
+        if filled.is_ok() && window.is_empty() {
+            filled = self.count.end(cursor, self.trace.records);
         }
-        Ok(())
+        filled.map_err(|error| error.of_file(&self.trace.name))
+    }
+
+    /// Calls `each` with every record of the task with index `task`, in order; `window` is scratch memory.
+    ///
+    /// # Errors
+    /// As [`Reader::fill`], and the first error of `each`.
+    ///
+    /// # Panics
+    /// If there is no such task.
+    pub fn for_each<E: From<TraceError>>(
+        &mut self,
+        task: u32,
+        window: &mut Vec<Record>,
+        mut each: impl FnMut(&Record) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut cursor = self.start(task);
+        loop {
+            self.fill(&mut cursor, window)?;
+            if window.is_empty() {
+                return Ok(());
+            }
+            window.iter().try_for_each(&mut each)?;
+        }
     }
 
     fn decode(
@@ -147,10 +167,9 @@ impl Count {
 
 #[cold]
 fn wrong_count(records: u64, expected: u64) -> TraceError {
-    let relation = if records > expected {
-        "at least"
-    } else {
-        "only"
+    let relation = match records > expected {
+        true => "at least",
+        false => "only",
     };
     let text = format!(
         "damaged: its footer counts {expected} records, but its tasks have {relation} {records}; make or copy the file again"
@@ -204,12 +223,8 @@ impl Cache {
             self.slot_of[slot.block as usize] = NONE;
             slot.block = NONE;
         }
-        store.block(
-            trace.blocks[block as usize],
-            &mut self.packed,
-            &mut slot.bytes,
-            PADDING,
-        )?;
+        let packed = trace.blocks[block as usize];
+        store.block(packed, &mut self.packed, &mut slot.bytes, PADDING)?;
         slot.block = block;
         self.slot_of[block as usize] = index as u32;
         Ok(index as u32)

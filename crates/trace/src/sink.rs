@@ -63,10 +63,8 @@ pub trait Sink {
 
 /// Returns whether `word` can stand in a line of text: as a value, or as a name (`equals` false: without `=`).
 pub(crate) fn is_word(word: &str, equals: bool) -> bool {
-    !word.is_empty()
-        && word
-            .bytes()
-            .all(|b| b > b' ' && b != 0x7f && b != b'#' && (equals || b != b'='))
+    let good = |b: u8| b > b' ' && b != 0x7f && b != b'#' && (equals || b != b'=');
+    !word.is_empty() && word.bytes().all(good)
 }
 
 /// Refuses a task whose names could not be written as text.
@@ -79,6 +77,10 @@ pub(crate) fn check_task(task: &NewTask<'_>, line: u64) -> Result<(), TraceError
         );
         Err(TraceError::at(line, text))
     };
+    let twice = |what: &str, name: &str| {
+        let text = format!("task {} has the {what} `{name}` twice", task.id);
+        Err(TraceError::at(line, text))
+    };
     if let Some(name) = task.name.filter(|name| !is_word(name, true)) {
         return bad("the name", name);
     }
@@ -87,13 +89,7 @@ pub(crate) fn check_task(task: &NewTask<'_>, line: u64) -> Result<(), TraceError
             return bad("the grouping", grouping.name);
         }
         if task.groupings[..i].iter().any(|g| g.name == grouping.name) {
-            return Err(TraceError::at(
-                line,
-                format!(
-                    "task {} has the grouping `{}` twice",
-                    task.id, grouping.name
-                ),
-            ));
+            return twice("grouping", grouping.name);
         }
     }
     for (i, (name, value)) in task.hints.iter().enumerate() {
@@ -104,10 +100,7 @@ pub(crate) fn check_task(task: &NewTask<'_>, line: u64) -> Result<(), TraceError
             return bad("the hint's value", value);
         }
         if task.hints[..i].iter().any(|hint| hint.0 == *name) {
-            return Err(TraceError::at(
-                line,
-                format!("task {} has the hint `{name}` twice", task.id),
-            ));
+            return twice("hint", name);
         }
     }
     Ok(())

@@ -53,12 +53,8 @@ impl Edge {
 
 impl std::fmt::Debug for Edge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{} {}",
-            if self.is_fork() { "fork" } else { "dep" },
-            self.to()
-        )
+        let word = if self.is_fork() { "fork" } else { "dep" };
+        write!(f, "{word} {}", self.to())
     }
 }
 
@@ -113,16 +109,11 @@ impl Trace {
     /// # Errors
     /// The bytes are no valid trace, or no task has the grouping that `groups` names.
     pub fn parse(bytes: &[u8], name: &str, groups: &Groups) -> Result<Self, TraceError> {
-        if bytes.starts_with(&MAGIC) {
-            load::binary(
-                Store::Memory(bytes.to_vec()),
-                bytes.len() as u64,
-                name,
-                groups,
-            )
-        } else {
-            load::text(bytes, name, groups)
+        if !bytes.starts_with(&MAGIC) {
+            return load::text(bytes, name, groups);
         }
+        let store = Store::Memory(bytes.to_vec());
+        load::binary(store, bytes.len() as u64, name, groups)
     }
 
     /// Returns the tasks in declaration order.
@@ -155,9 +146,8 @@ impl Trace {
     /// If there is no such task.
     #[must_use]
     pub fn name(&self, task: u32) -> &str {
-        self.names
-            .get(self.graph.tasks[task as usize].name as usize)
-            .map_or("", |name| name)
+        let name = self.graph.tasks[task as usize].name as usize;
+        self.names.get(name).map_or("", |name| name)
     }
 
     /// Returns the tasks that wait for the task with index `task`: in declaration order of the dependencies, each pair once, at the place
@@ -182,10 +172,9 @@ impl Trace {
     pub fn hint(&self, task: u32, name: &str) -> Option<&str> {
         let begin = self.hints.partition_point(|hint| hint.0 < task);
         let of_task = self.hints[begin..].iter().take_while(|hint| hint.0 == task);
-        of_task
-            .copied()
-            .find(|hint| self.hint_words[hint.1 as usize] == name)
-            .map(|hint| &*self.hint_words[hint.2 as usize])
+        let word = |index: u32| &*self.hint_words[index as usize];
+        let found = of_task.copied().find(|hint| word(hint.1) == name);
+        found.map(|hint| word(hint.2))
     }
 
     /// Returns the number of records. For a binary file it is the footer's number, which a [`Reader`] has verified once it reached the end

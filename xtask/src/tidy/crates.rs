@@ -86,9 +86,9 @@ pub(super) fn dependencies(workspace: &Workspace, report: &mut Report) {
             let why = format!("must not depend on `{other}` (ARCHITECTURE.md, Code map)");
             report.found(&manifest, 0, format!("`{name}` {why}"));
         }
-        let tests = package
-            .needs(true)
-            .filter(|other| workspace.has(other) && other != name && short(other) != TESTING);
+        let tests = package.needs(true);
+        let tests =
+            tests.filter(|other| workspace.has(other) && other != name && short(other) != TESTING);
         for other in tests.filter(|other| !permits(normal, other) && !permits(test, other)) {
             let why = format!("tests of `{name}` must not depend on `{other}`");
             report.found(&manifest, 0, why);
@@ -116,18 +116,14 @@ pub(super) fn map(workspace: &Workspace, report: &mut Report) {
 
 /// The crates of the workspace, as cargo sees them.
 pub(super) fn read_packages(root: &Path) -> Result<Vec<Package>, String> {
-    let metadata = MetadataCommand::new()
-        .current_dir(root)
-        .no_deps()
-        .other_options(vec!["--offline".to_owned()])
-        .exec()
-        .map_err(|error| error.to_string())?;
+    let mut command = MetadataCommand::new();
+    let command = command.current_dir(root).no_deps();
+    let metadata = command.other_options(vec!["--offline".to_owned()]).exec();
+    let metadata = metadata.map_err(|error| error.to_string())?;
     let packages = metadata.packages.iter().map(|package| {
-        let folder = package
-            .manifest_path
-            .parent()
-            .and_then(|folder| folder.strip_prefix(&metadata.workspace_root).ok());
-        let folder = folder.map_or_else(String::new, |folder| folder.as_str().replace('\\', "/"));
+        let folder = package.manifest_path.parent();
+        let folder = folder.and_then(|folder| folder.strip_prefix(&metadata.workspace_root).ok());
+        let folder = folder.map_or_else(String::new, |folder| folder.to_string());
         let dependencies = package.dependencies.iter().map(|dependency| {
             let kind = match dependency.kind {
                 DependencyKind::Development => Kind::Test,

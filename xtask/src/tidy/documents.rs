@@ -7,9 +7,7 @@ pub(super) fn links(workspace: &Workspace, report: &mut Report) {
     for (path, text) in workspace.texts(".md") {
         for (number, line) in prose(text) {
             for target in targets(line) {
-                let outside = target.contains("://")
-                    || target.starts_with("mailto:")
-                    || target.starts_with('#');
+                let outside = target.contains("://") || target.starts_with("mailto:");
                 let target = target.split(['#', '?']).next().unwrap_or(target);
                 if outside || target.is_empty() {
                     continue;
@@ -37,25 +35,23 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// What stands in the parentheses of `[text](target "title")`, and after `[name]:`.
 fn targets(line: &str) -> Vec<&str> {
-    let outside_code: Vec<&str> = line.split('`').step_by(2).collect();
     let mut targets = Vec::new();
-    for part in outside_code
-        .iter()
+    // A code span in the text of a link separates the text from its target: `[`name`](target)`.
+    for part in line
+        .split('`')
+        .step_by(2)
         .flat_map(|text| text.split("](").skip(1))
     {
         targets.extend(part.split([')', ' ']).next());
     }
-    // A code span in the text of a link separates the text from its target: `[`name`](target)`.
-    if let Some((_, definition)) = line
+    let named = line
         .strip_prefix('[')
-        .and_then(|rest| rest.split_once("]: "))
-    {
-        targets.extend(definition.split_whitespace().next());
-    }
-    targets
+        .and_then(|rest| rest.split_once("]: "));
+    targets.extend(named.and_then(|(_, definition)| definition.split_whitespace().next()));
+    let bare = targets
         .into_iter()
-        .map(|target| target.trim_matches(['<', '>']))
-        .collect()
+        .map(|target| target.trim_matches(['<', '>']));
+    bare.collect()
 }
 
 /// The path from the root of what `target` means in the file `from`; `None` outside of the repository.
@@ -128,21 +124,18 @@ pub(super) fn changelog(workspace: &Workspace, report: &mut Report) {
 }
 
 fn is_release(heading: &str) -> bool {
-    if heading == "[Unreleased]" {
-        return true;
-    }
-    let numbers = |text: &str, separator: char, lengths: &[usize]| {
-        let parts: Vec<&str> = text.split(separator).collect();
-        let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        parts.len() == 3
-            && parts.iter().all(|part| digits(part))
-            && (0..lengths.len()).all(|i| parts[i].len() == lengths[i])
-    };
     let version = heading
         .strip_prefix('[')
         .and_then(|rest| rest.split_once("] - "));
-    version
-        .is_some_and(|(version, date)| numbers(version, '.', &[]) && numbers(date, '-', &[4, 2, 2]))
+    let Some((version, date)) = version else {
+        return heading == "[Unreleased]";
+    };
+    let number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let date_parts = || date.split('-');
+    version.split('.').count() == 3
+        && version.split('.').all(number)
+        && date_parts().map(str::len).eq([4, 2, 2])
+        && date_parts().all(number)
 }
 
 /// Every name of the registry stands in the guide to policies.
@@ -169,13 +162,10 @@ pub(super) fn policies(workspace: &Workspace, report: &mut Report) {
 
 /// Lines such as `central "fcfs" = Fcfs: "...";` in the call of `registry!`.
 fn registered(text: &str) -> Vec<&str> {
-    let call = text
-        .lines()
-        .skip_while(|line| line.trim() != "registry! {")
-        .skip(1)
-        .take_while(|line| line.trim() != "}");
-    call.filter_map(|line| line.split('"').nth(1).filter(|_| line.contains('=')))
-        .collect()
+    let call = text.lines().skip_while(|line| line.trim() != "registry! {");
+    let entries = call.skip(1).take_while(|line| line.trim() != "}");
+    let name = |line| str::split(line, '"').nth(1).filter(|_| line.contains('='));
+    entries.filter_map(name).collect()
 }
 
 #[cfg(test)]

@@ -70,13 +70,10 @@ fn crates(workspace: &Workspace, _: &str) -> String {
             let names = package.needs(tests).filter(|name| workspace.has(name));
             let names = names.filter(|name| *name != package.name);
             let new = |name: &&str| !tests || package.needs(false).all(|other| other != *name);
-            let names: BTreeSet<_> = names
-                .filter(new)
-                .map(|name| format!("`{}`", short(name)))
-                .collect();
-            match names.is_empty() {
-                true => "nothing".to_owned(),
-                false => Vec::from_iter(names).join(", "),
+            let names = names.filter(new).map(|name| format!("`{}`", short(name)));
+            match BTreeSet::from_iter(names) {
+                none if none.is_empty() => "nothing".to_owned(),
+                names => Vec::from_iter(names).join(", "),
             }
         };
         let (normal, dev) = (list(false), list(true));

@@ -49,9 +49,8 @@ impl Package {
     /// Names of the crates that its tests (if `tests`), or its code and its build script, depend on.
     fn needs(&self, tests: bool) -> impl Iterator<Item = &str> {
         let dependencies = self.dependencies.iter();
-        dependencies.filter_map(move |(name, kind)| {
-            ((*kind == Kind::Test) == tests).then_some(name.as_str())
-        })
+        let wanted = dependencies.filter(move |(_, kind)| (*kind == Kind::Test) == tests);
+        wanted.map(|(name, _)| name.as_str())
     }
 }
 
@@ -137,12 +136,9 @@ fn check(root: &Path, options: &Options) -> Result<bool, String> {
         }
         clean &= report.findings.is_empty();
     }
-    println!(
-        "tidy: {} rules over {} files: {}",
-        RULES.len(),
-        workspace.files.len(),
-        if clean { "clean" } else { "violated" }
-    );
+    let (rules, files) = (RULES.len(), workspace.files.len());
+    let verdict = if clean { "clean" } else { "violated" };
+    println!("tidy: {rules} rules over {files} files: {verdict}");
     Ok(clean)
 }
 

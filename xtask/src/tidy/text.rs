@@ -23,8 +23,8 @@ pub(super) fn columns(workspace: &Workspace, report: &mut Report) {
 
 /// Files that are carried along as their authors wrote them.
 fn third_party(path: &str) -> bool {
-    path.split('/')
-        .any(|part| part == "third_party" || part == "vendor")
+    let mut parts = path.split('/');
+    parts.any(|part| part == "third_party" || part == "vendor")
 }
 
 /// What must not be in the tree, put together here so that this file does not hold it.

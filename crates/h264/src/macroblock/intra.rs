@@ -180,10 +180,8 @@ impl SliceParser<'_, '_> {
 
     pub(super) fn pcm(&mut self) -> Result<(), Fault> {
         self.reader.align();
-        let samples = self
-            .reader
-            .bytes(384)
-            .ok_or(Fault::Syntax("data ends in an I_PCM macroblock"))?;
+        let samples = self.reader.bytes(384);
+        let samples = samples.ok_or(Fault::Syntax("data ends in an I_PCM macroblock"))?;
         let start = self.room();
         let room = &mut self.coefficients.as_mut_slice()[start..];
         for (to, &from) in room.iter_mut().zip(samples) {

@@ -19,7 +19,9 @@ pub(crate) use simulated::{Dinero, Valgrind};
 pub(crate) use tanada::Tanada;
 
 use crate::Fallible;
-use md5::Md5;
+use md5::{Digest as _, Md5};
+use std::time::Instant;
+use tanada_workloads::h264::Frame;
 
 /// Macroblocks of the wavefront in a row.
 pub(crate) const COLUMNS: u32 = 120;
@@ -29,6 +31,7 @@ pub(crate) const ROWS: u32 = 68;
 pub(crate) const TASKS: u32 = COLUMNS * ROWS;
 
 /// A runtime in its best setting, as far as the cases use it. A peer offers the functions of the cases that [`crate::peers`] lists for it.
+#[expect(unused_variables, reason = "the names of the parameters document them")]
 pub(crate) trait Program {
     /// Builds the wavefront, to be run often.
     fn build(&mut self) {
@@ -36,7 +39,6 @@ pub(crate) trait Program {
     }
     /// Runs what was built, one frame after the other.
     fn run(&mut self, frames: u32) {
-        let _ = frames;
         no_part();
     }
     /// Drops what was built.
@@ -55,17 +57,14 @@ pub(crate) trait Program {
     }
     /// So many sweeps over a square of `size` points a side.
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
-        let _ = (size, sweeps);
         no_part();
     }
     /// Decodes a stream and counts its frames; the bytes of all frames go into `digest`, if there is one.
     fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Fallible<Counted> {
-        let _ = (stream, digest);
         no_part();
     }
     /// Simulates recorded pictures, on each worker, and counts the cache lines, or references, that were looked up.
     fn simulate(&mut self, params: &str) -> Fallible<Counted> {
-        let _ = params;
         no_part();
     }
 }
@@ -87,8 +86,25 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
+    /// What `count` counts, and the time that it takes.
+    pub(crate) fn timed(count: impl FnOnce() -> Fallible<u64>) -> Fallible<Counted> {
+        let start = Instant::now();
+        let count = count()?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(Counted { count, seconds })
+    }
+
     pub(crate) fn per_second(self) -> f64 {
         self.count as f64 / self.seconds
+    }
+}
+
+/// Adds the rows of each frame to `digest`, if there is one.
+fn into_digest(mut digest: Option<&mut Md5>) -> impl FnMut(&Frame) {
+    move |frame| {
+        if let Some(digest) = &mut digest {
+            frame.visit_rows(|row| digest.update(row));
+        }
     }
 }
 

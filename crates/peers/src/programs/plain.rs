@@ -1,27 +1,17 @@
 //! Programs without tasks.
 
-use super::{Counted, Field, Program, Swept, sweep_rows};
+use super::{Counted, Field, Program, Swept, into_digest, sweep_rows};
 use crate::Fallible;
-use md5::{Digest as _, Md5};
-use std::time::Instant;
+use md5::Md5;
 use tanada_workloads::h264::{Limits, decode_sequentially};
 
 /// Tanada's decoder on one thread.
 pub(crate) struct Sequential;
 
 impl Program for Sequential {
-    fn decode(&mut self, stream: &[u8], mut digest: Option<&mut Md5>) -> Fallible<Counted> {
-        let start = Instant::now();
-        let summary = decode_sequentially(stream, Limits::default(), |frame| {
-            if let Some(digest) = &mut digest {
-                frame.visit_rows(|row| digest.update(row));
-            }
-        });
-        let seconds = start.elapsed().as_secs_f64();
-        Ok(Counted {
-            count: summary?.frames,
-            seconds,
-        })
+    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Fallible<Counted> {
+        let sink = into_digest(digest);
+        Counted::timed(|| Ok(decode_sequentially(stream, Limits::default(), sink)?.frames))
     }
 }
 

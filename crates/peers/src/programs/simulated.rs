@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
-use tanada_sim::tanada_trace::{FileSink, Groups, Kind, Trace};
+use tanada_sim::tanada_trace::{FileSink, Groups, Kind, Trace, TraceError};
 use tanada_sim::{Options, machines, simulate};
 use tanada_workloads::record::{self, H264Options, Pictures};
 
@@ -54,12 +54,8 @@ impl Recording {
         };
         let stream = include_bytes!("../../../../demo/terraces_wvga.264");
         let mut sink = FileSink::create(&path)?;
-        record::h264(
-            stream,
-            &options,
-            &mut sink,
-            |_, _| ControlFlow::Continue(()),
-        )?;
+        let go_on = |_, _| ControlFlow::Continue(());
+        record::h264(stream, &options, &mut sink, go_on)?;
         sink.finish()?;
         let trace = Trace::open(&path, &Groups::Named("toshiba-a".to_owned()))?;
         Ok(Recording { folder, trace })
@@ -81,18 +77,17 @@ impl Recording {
             });
             Ok(all - of_calls.map(|(_, count)| count.accesses).sum::<u64>())
         };
-        let runs = || (0..RUNS).map(|_| one()).sum();
-        let start = Instant::now();
-        let touches: Fallible<Vec<u64>> = std::thread::scope(|s| {
-            let threads: Vec<_> = (0..threads).map(|_| s.spawn(runs)).collect();
-            let join =
-                |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().expect("no panic");
-            threads.into_iter().map(join).collect()
-        });
-        Ok(Counted {
-            count: touches?.iter().sum(),
-            seconds: start.elapsed().as_secs_f64(),
-        })
+        let runs = || (0..RUNS).map(|_| one()).sum::<Fallible<u64>>();
+        let on_all = || {
+            std::thread::scope(|s| {
+                let threads = Vec::from_iter((0..threads).map(|_| s.spawn(runs)));
+                let touches = threads
+                    .into_iter()
+                    .map(|thread| thread.join().expect("no panic"));
+                touches.sum()
+            })
+        };
+        Counted::timed(on_all)
     }
 
     /// The same references as a file in Dinero's extended form.
@@ -103,18 +98,14 @@ impl Recording {
         let mut reader = self.trace.reader()?;
         let mut window = Vec::new();
         for task in 0..self.trace.len() as u32 {
-            let mut cursor = reader.start(task);
-            loop {
-                reader.fill(&mut cursor, &mut window)?;
-                if window.is_empty() {
-                    break;
-                }
-                for record in window.iter().filter(|record| record.kind != Kind::Compute) {
+            reader.for_each(task, &mut window, |record| {
+                if record.kind != Kind::Compute {
                     // Its words are Dinero's.
                     let (word, value) = (record.kind.word(), record.value);
                     writeln!(file, "{word} {value:x} {:x}", record.size)?;
                 }
-            }
+                Ok::<_, TraceError>(())
+            })?;
         }
         file.into_inner()?;
         Ok(path)
@@ -172,8 +163,8 @@ impl Valgrind {
         let start = Instant::now();
         let child = command
             .spawn()
-            .map_err(|error| format!("valgrind: {error}"))?;
-        let mut child = Killed(child);
+            .map_err(|error| format!("valgrind: {error}"));
+        let mut child = Killed(child?);
         let lines = accesses(child.0.stdout.take().expect("it is piped"))?;
         let status = child.0.wait()?;
         let seconds = start.elapsed().as_secs_f64();
@@ -219,9 +210,8 @@ fn accesses(mut log: impl std::io::Read) -> Fallible<u64> {
 fn summary(path: &Path) -> Fallible<u64> {
     let text = std::fs::read_to_string(path)?;
     let line = |word| text.lines().find_map(|line| line.strip_prefix(word));
-    let named = line("events: ")
-        .zip(line("summary: "))
-        .ok_or("cachegrind wrote no summary")?;
+    let named = line("events: ").zip(line("summary: "));
+    let named = named.ok_or("cachegrind wrote no summary")?;
     let counts = named.0.split_whitespace().zip(named.1.split_whitespace());
     let references = counts.filter(|(name, _)| ["Ir", "Dr", "Dw"].contains(name));
     let numbers = references.map(|(_, count)| count.parse::<u64>());
@@ -278,14 +268,15 @@ impl Program for Dinero {
         let output = command.output()?;
         let seconds = start.elapsed().as_secs_f64();
         let text = String::from_utf8_lossy(&output.stdout);
-        let fetches = text
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("Demand Fetches"));
+        let fetches = |line| str::trim(line).strip_prefix("Demand Fetches");
+        let number = |rest: &str| rest.split_whitespace().next()?.parse::<u64>().ok();
         // Of the instruction and of the data cache; the third are those of the second level.
-        let fetches = fetches
+        let count = text
+            .lines()
+            .filter_map(fetches)
             .take(2)
-            .filter_map(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-        let count = fetches.sum();
+            .filter_map(number)
+            .sum();
         match output.status.success() && count > 0 {
             true => Ok(Counted { count, seconds }),
             false => Err(format!("dineroIV: {}", output.status).into()),

@@ -1,9 +1,9 @@
 //! Tanada, under any registered policy.
 
 use super::simulated::Recording;
-use super::{Checksum, Counted, Program, Swept, TASKS, predecessors};
+use super::{Checksum, Counted, Program, Swept, TASKS, into_digest, predecessors};
 use crate::{Fallible, native};
-use md5::{Digest as _, Md5};
+use md5::Md5;
 use std::time::Instant;
 use tanada_runtime::{Cancel, Instance, Pool, SGroup, TGroup, TemplateBuilder, Token};
 use tanada_workloads::h264::{self, decode};
@@ -137,18 +137,9 @@ impl Program for Tanada {
         recording.simulate(params, self.pool.policy(), self.pool.workers())
     }
 
-    fn decode(&mut self, stream: &[u8], mut digest: Option<&mut Md5>) -> Fallible<Counted> {
-        let start = Instant::now();
+    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Fallible<Counted> {
         let (options, cancel) = (h264::Options::default(), Cancel::new());
-        let summary = decode(&self.pool, stream, &options, &cancel, |frame| {
-            if let Some(digest) = &mut digest {
-                frame.visit_rows(|row| digest.update(row));
-            }
-        });
-        let seconds = start.elapsed().as_secs_f64();
-        Ok(Counted {
-            count: summary?.frames,
-            seconds,
-        })
+        let sink = into_digest(digest);
+        Counted::timed(|| Ok(decode(&self.pool, stream, &options, &cancel, sink)?.frames))
     }
 }

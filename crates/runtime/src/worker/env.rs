@@ -10,7 +10,7 @@ pub(crate) struct NativeEnv<'a> {
     /// The worker that calls the policy; [`WorkerId::NONE`] on other threads.
     pub(crate) me: WorkerId,
     pub(crate) pool: &'a PoolShared,
-    /// Number of random numbers drawn by this worker so far.
+    /// Number of random numbers drawn so far by this worker, or by all threads outside of the pool together.
     pub(crate) draws: &'a mut u64,
     pub(crate) wakes: &'a mut Wakes,
 }

@@ -10,8 +10,8 @@
 //! # Protocol
 //! - Falling asleep ([`Sleep::doze`]): set the own bit; leave `searching`; call `may_have`. If that returns true, take the bit back and
 //!   search again; else park until another thread has cleared the bit.
-//! - Waking ([`Sleep::wake_anyone`]), after the task was made available: if `searching > 0`, do nothing; else claim a bit, count its worker
-//!   as searching, and unpark it.
+//! - Waking ([`Sleep::wake_anyone`]), after the task was made available: if `searching > 0`, do nothing; else count one worker more as
+//!   searching, claim a bit (or take the count back), and unpark its worker.
 //! - Finding a task ([`Sleep::end_search`]): leave `searching`. The last worker to leave wakes another one. There may be more tasks than
 //!   the one that was found, and the threads that published them woke nobody because they saw `searching > 0`.
 //!
@@ -24,13 +24,14 @@
 //!
 //! 1. *P loads 0.* Every worker W that was searching has left `searching` before P's load. If W left in `end_search`, W is busy. If W left
 //!    in `doze`, W had set its bit before, so P sees the bit, unless W or another thread has cleared it. In that case W is counted as
-//!    searching again, but only after P's load of 0 and so after P's push: W's next search finds the task, or another worker has it. So P
+//!    searching again: by itself after it cleared the bit, or by the other thread before that. This count comes after P's load, since P
+//!    would have loaded more than 0 otherwise. So it comes after P's push: W's next search finds the task, or another worker has it. P
 //!    wakes a sleeper, or none is needed.
 //! 2. *P loads n > 0.* Of the workers that were counted then, let W be the last one to leave `searching`.
 //!    - W leaves in `doze`: that is after P's load and so after P's push. W calls `may_have` after it has left, so the call returns true
 //!      (or another worker has taken the task), and W searches again.
-//!    - W leaves in `end_search`, and `searching` is then 0: W calls `wake_anyone`. The argument starts again with W in the place of P. In
-//!      each such round one more worker is awake, so the rounds end.
+//!    - W leaves in `end_search`, and `searching` is then 0: W calls `wake_anyone`, as the invariant says, and the argument starts again with
+//!      W in the place of P. Each further round needs a worker that has taken a task since, so the rounds end when no worker takes one.
 //!    - W leaves in `end_search`, and `searching` is not 0, because another worker has begun to search since P's load: the argument goes
 //!      on with that worker in the place of W. ∎
 //!

@@ -16,7 +16,7 @@
 //! trace that touches more is counted as one line a block, which is still what no schedule avoids, only less of it, and does not depend
 //! on the order.
 
-use crate::machine::{Kind, Machine};
+use crate::machine::{CacheTable, Kind, Machine};
 use crate::parts::hierarchy::Stop;
 use hashbrown::HashMap;
 use tanada_trace::Trace;
@@ -87,10 +87,9 @@ impl Met {
     }
 
     fn least(&self) -> u64 {
-        if self.bits.len() >= MOST_BLOCKS {
-            MOST_BLOCKS as u64
-        } else {
-            self.lines
+        match self.bits.len() >= MOST_BLOCKS {
+            true => MOST_BLOCKS as u64,
+            false => self.lines,
         }
     }
 }
@@ -112,19 +111,19 @@ impl Bound {
     /// The bound of a run that has not begun.
     pub(crate) fn new(machine: &Machine, trace: &Trace) -> Bound {
         let tables = &machine.caches;
-        let unified = |level| {
+        let is_unified = |table: &CacheTable| table.kind == Kind::Unified;
+        let behind = |level| {
             tables
                 .iter()
-                .any(|other| other.kind == Kind::Unified && other.level < level)
+                .any(|other| is_unified(other) && other.level < level)
         };
+        let sheltered = |table: &CacheTable| !is_unified(table) && behind(table.level);
         Bound {
             begins: vec![0; trace.len()],
             longest: 0,
             work: 0,
             met: vec![Met::new(); tables.len()],
-            sheltered: (tables.iter())
-                .map(|table| table.kind != Kind::Unified && unified(table.level))
-                .collect(),
+            sheltered: tables.iter().map(sheltered).collect(),
         }
     }
 
@@ -167,10 +166,9 @@ impl Bound {
 
     /// The misses of the caches of table `table` that no schedule avoids.
     pub(crate) fn unavoidable(&self, table: usize) -> u64 {
-        if self.sheltered[table] {
-            0
-        } else {
-            self.met[table].least()
+        match self.sheltered[table] {
+            true => 0,
+            false => self.met[table].least(),
         }
     }
 

@@ -59,23 +59,16 @@ fn check(trace: &Trace, machine: &Machine, options: &Options<'_>) -> Result<(), 
         let mut end = begin
             .checked_add(machine.dispatch_cycles)
             .ok_or_else(|| overflow(None))?;
-        let mut cursor = reader.start(task);
         let mut number = 0;
-        loop {
-            reader.fill(&mut cursor, &mut window)?;
-            if window.is_empty() {
-                break;
-            }
-            for record in &window {
-                let cycles = least.cycles(record);
-                let then = cycles.and_then(|cycles| end.checked_add(cycles));
-                sum += u128::from(cycles.unwrap_or(0));
-                end = then
-                    .filter(|_| sum <= most)
-                    .ok_or_else(|| overflow(Some(number)))?;
-                number += 1;
-            }
-        }
+        reader.for_each(task, &mut window, |record| {
+            let cycles = least.cycles(record);
+            let then = cycles.and_then(|cycles| end.checked_add(cycles));
+            sum += u128::from(cycles.unwrap_or(0));
+            let then = then.filter(|_| sum <= most);
+            end = then.ok_or_else(|| overflow(Some(number)))?;
+            number += 1;
+            Ok::<_, SimError>(())
+        })?;
         for edge in trace.successors(task) {
             let (waits, begins) = &mut tasks[edge.to() as usize];
             *begins = end.max(*begins);

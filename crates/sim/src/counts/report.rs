@@ -4,6 +4,7 @@ use crate::counts::outcome::{self, Outcome};
 use crate::counts::tally::reported;
 use crate::machine::{Kind, Machine};
 use crate::observer::Run;
+use tanada_policy::registry;
 use tanada_report::{CacheUse, Engine, Event, Limits, NameUse, RunResult, Stalls, Timeline, Unit};
 use tanada_trace::Trace;
 
@@ -20,6 +21,7 @@ impl Outcome {
         machine: &Machine,
     ) -> RunResult {
         let mean = |sum: f64| (self.tasks > 0).then(|| sum / self.tasks as f64);
+        let (caches, entry) = (0..self.caches.len(), registry::find(&self.policy));
         let scheduling = self.stalls.iter().map(|core| core.scheduling as f64);
         RunResult {
             engine: Engine::Simulated,
@@ -40,12 +42,11 @@ impl Outcome {
                 channels: self.channels.map(|cycles| cycles as f64),
             }),
             stalls: self.stalls.iter().map(|core| self.reported(core)).collect(),
-            caches: (0..self.caches.len())
+            caches: caches
                 .map(|number| self.cache_use(number, machine))
                 .collect(),
             writebacks: Some(self.writebacks),
-            honours_groups: tanada_policy::registry::find(&self.policy)
-                .is_ok_and(|entry| entry.groups),
+            honours_groups: entry.is_ok_and(|entry| entry.groups),
             ..RunResult::new(workload, input, &self.policy, self.cores)
         }
     }
@@ -84,11 +85,9 @@ impl Outcome {
         let mut by_name: Vec<NameUse> = named.collect();
         // Of no task: the dispatcher's own (contended model).
         let sum = |of: fn(&NameUse) -> u64| by_name.iter().map(of).sum::<u64>();
-        let accesses = cache
-            .count
-            .accesses
-            .saturating_sub(sum(|named| named.accesses));
-        let misses = cache.count.misses.saturating_sub(sum(|named| named.misses));
+        let all = cache.count;
+        let accesses = all.accesses.saturating_sub(sum(|named| named.accesses));
+        let misses = all.misses.saturating_sub(sum(|named| named.misses));
         if accesses > 0 {
             by_name.push(NameUse {
                 name: "dispatching".to_owned(),
@@ -99,8 +98,8 @@ impl Outcome {
         CacheUse {
             cache: cache.label(),
             bytes: Some(machine.caches[cache.table].size),
-            accesses: cache.count.accesses,
-            misses: cache.count.misses,
+            accesses: all.accesses,
+            misses: all.misses,
             unavoidable: Some(cache.unavoidable),
             by_name,
         }
@@ -119,10 +118,9 @@ pub fn timeline(trace: &Trace, outcome: &Outcome, label: &str, runs: &[Run]) -> 
         Event {
             worker: run.core,
             task: u64::from(task.id),
-            name: if task.name == u32::MAX {
-                without_name
-            } else {
-                task.name
+            name: match task.name {
+                u32::MAX => without_name,
+                name => name,
             },
             t: task.t,
             s: task.s,

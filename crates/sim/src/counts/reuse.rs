@@ -182,28 +182,20 @@ pub fn reuse(trace: &Trace, machine: &Machine, runs: &[Run]) -> Result<Vec<Reuse
             counts.stack = Stack::default();
         }
         for run in runs.iter().filter(|run| run.core == core) {
-            let mut cursor = reader.start(run.task);
-            loop {
-                reader.fill(&mut cursor, &mut window)?;
-                if window.is_empty() {
-                    break;
-                }
-                for record in window.iter().filter(|record| record.kind != Kind::Compute) {
-                    let which = usize::from(record.kind != Kind::Fetch);
-                    let Some(counts) = &mut counts[which] else {
-                        continue;
-                    };
+            reader.for_each(run.task, &mut window, |record| {
+                let which = usize::from(record.kind != Kind::Fetch);
+                if record.kind != Kind::Compute
+                    && let Some(counts) = &mut counts[which]
+                {
                     let (first, last) = lines(record, counts.shift);
                     (first..=last).for_each(|line| counts.touch(line));
                 }
-            }
+                Ok::<_, TraceError>(())
+            })?;
         }
     }
-    Ok(counts
-        .into_iter()
-        .flatten()
-        .map(|counts| counts.of)
-        .collect())
+    let counts = counts.into_iter().flatten();
+    Ok(counts.map(|counts| counts.of).collect())
 }
 
 #[cfg(test)]

@@ -53,15 +53,14 @@ impl Tally {
         };
         let unnamed = String::new();
         let names = trace.names().iter().chain([&unnamed]);
+        let by_name = names.map(|name| ByName {
+            name: name.clone(),
+            caches: vec![Count::default(); tables],
+            ..ByName::default()
+        });
         Tally {
             cores: vec![core; usize::from(machine.cores)],
-            by_name: names
-                .map(|name| ByName {
-                    name: name.clone(),
-                    caches: vec![Count::default(); tables],
-                    ..ByName::default()
-                })
-                .collect(),
+            by_name: by_name.collect(),
             executing: 0,
             makespan: 0,
             origins: OriginCounts::default(),
@@ -77,12 +76,8 @@ impl Tally {
         let core = &mut self.cores[usize::from(run.core)];
         by_name.tasks += 1;
         by_name.cycles = by_name.cycles.saturating_add(run.end - run.start);
-        for ((task, before), named) in core
-            .task
-            .iter_mut()
-            .zip(&mut core.before)
-            .zip(&mut by_name.caches)
-        {
+        let counts = core.task.iter_mut().zip(&mut core.before);
+        for ((task, before), named) in counts.zip(&mut by_name.caches) {
             *named += *task;
             *before += std::mem::take(task);
         }

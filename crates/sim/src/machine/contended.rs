@@ -7,8 +7,13 @@ use crate::machine::{MachineError, Section};
 /// The longest time in a machine file. One such time for each cache line that a machine may have does not overflow.
 pub(crate) const LONGEST_CYCLES: u64 = 1 << 36;
 
-fn cycles(section: &mut Section<'_>, key: &'static str) -> Result<Option<Cycle>, MachineError> {
-    section.optional_number_in(key, 0, LONGEST_CYCLES)
+/// Cycles, or `otherwise` if `key` is absent.
+fn cycles(
+    section: &mut Section<'_>,
+    key: &'static str,
+    otherwise: Cycle,
+) -> Result<Cycle, MachineError> {
+    section.number_or(key, 0..=LONGEST_CYCLES, otherwise)
 }
 
 /// The way into a shared level; keys of its `[[cache]]` table.
@@ -42,43 +47,28 @@ impl Default for SharedTable {
 impl SharedTable {
     /// Reads the keys from a `[[cache]]` table. A `private` cache, one per core, must have none of them.
     pub(crate) fn read(section: &mut Section<'_>, private: bool) -> Result<Self, MachineError> {
-        section.number_in("miss_cycles", 0, LONGEST_CYCLES)?;
-        let ports = section.optional_number_in("ports", 1, 1024)?;
-        let port_cycles = cycles(section, "port_cycles")?;
-        let banks = section.optional_number_in("banks", 1, 65_536)?;
-        let bank_cycles = cycles(section, "bank_cycles")?;
-        let bus_cycles = cycles(section, "bus_cycles")?;
-        let keys = [
-            ("ports", ports),
-            ("port_cycles", port_cycles),
-            ("banks", banks),
-            ("bank_cycles", bank_cycles),
-            ("bus_cycles", bus_cycles),
-        ];
-        if let Some((key, _)) = keys.iter().find(|(_, value)| private && value.is_some()) {
+        section.number_in("miss_cycles", 0..=LONGEST_CYCLES)?;
+        let table = SharedTable {
+            ports: section.number_or("ports", 1..=1024, 1)?,
+            port_cycles: cycles(section, "port_cycles", 0)?,
+            banks: section.number_or("banks", 1..=65_536, 1)?,
+            bank_cycles: cycles(section, "bank_cycles", 0)?,
+            bus_cycles: cycles(section, "bus_cycles", 0)?,
+        };
+        const KEYS: [&str; 5] = ["ports", "port_cycles", "banks", "bank_cycles", "bus_cycles"];
+        if let Some(key) = KEYS.iter().find(|key| private && section.has(key)) {
             let message = format!(
                 "`{key}` is for a cache that cores share; no request waits for one per core"
             );
             return Err(section.wrong(key, message));
         }
         for (many, time) in [("ports", "port_cycles"), ("banks", "bank_cycles")] {
-            let of = |key| {
-                keys.iter()
-                    .find(|(name, _)| *name == key)
-                    .and_then(|(_, value)| *value)
-            };
-            if of(many).is_some() && of(time).is_none() {
+            if section.has(many) && !section.has(time) {
                 let message = format!("`{many}` without `{time}`: they would serve in no time");
                 return Err(section.wrong(many, message));
             }
         }
-        Ok(SharedTable {
-            ports: ports.unwrap_or(1),
-            port_cycles: port_cycles.unwrap_or(0),
-            banks: banks.unwrap_or(1),
-            bank_cycles: bank_cycles.unwrap_or(0),
-            bus_cycles: bus_cycles.unwrap_or(0),
-        })
+        Ok(table)
     }
 }
 
@@ -138,20 +128,17 @@ impl MemoryTable {
     /// Reads `[memory]`. `line`: the longest line of any cache.
     pub(crate) fn read(section: &mut Section<'_>, line: u64) -> Result<Self, MachineError> {
         let none = MemoryTable::default();
-        let channels = section
-            .optional_number_in("channels", 1, 1024)?
-            .unwrap_or(1);
+        let channels = section.number_or("channels", 1..=1024, 1)?;
         let interleave = section.optional_size("interleave")?;
         if channels > 1 && interleave.is_none() {
             return Err(section.wrong("channels", "several `channels` need `interleave`"));
         }
-        let rows = [
-            cycles(section, "row_hit_cycles")?,
-            cycles(section, "row_closed_cycles")?,
-            cycles(section, "row_conflict_cycles")?,
-        ];
+        let hit = cycles(section, "row_hit_cycles", 0)?;
+        let closed = cycles(section, "row_closed_cycles", 0)?;
+        let conflict = cycles(section, "row_conflict_cycles", 0)?;
+        let of_open = section.has("row_hit_cycles") || section.has("row_conflict_cycles");
         let row_size = section.optional_size("row_size")?;
-        if row_size.is_none() && rows.iter().any(Option::is_some) {
+        if row_size.is_none() && (of_open || section.has("row_closed_cycles")) {
             return Err(section.wrong("row_hit_cycles", "row times need `row_size`"));
         }
         for (key, size) in [("interleave", interleave), ("row_size", row_size)] {
@@ -163,14 +150,12 @@ impl MemoryTable {
             }
         }
         let pages = [("open", Page::Open), ("closed", Page::Closed)];
-        let page = section
-            .optional_one_of("page", &pages)?
-            .unwrap_or(Page::Open);
-        if page == Page::Closed && (rows[0].is_some() || rows[2].is_some()) {
+        let page = section.optional_one_of("page", &pages)?;
+        let page = page.unwrap_or(none.page);
+        if page == Page::Closed && of_open {
             let message = "with closed pages no row is ever open: leave out `row_hit_cycles` and `row_conflict_cycles`";
             return Err(section.wrong("page", message));
         }
-        let [hit, closed, conflict] = rows.map(|row| row.unwrap_or(0));
         if page == Page::Open && (hit > closed || closed > conflict) {
             let message = format!(
                 "an open row costs {hit}, none {closed}, another one {conflict} cycles: they must not fall"
@@ -180,9 +165,9 @@ impl MemoryTable {
         Ok(MemoryTable {
             channels,
             interleave: interleave.unwrap_or(none.interleave.max(line)),
-            fill_cycles: section.number_in("fill_cycles", 0, LONGEST_CYCLES)?,
-            write_cycles: section.number_in("write_cycles", 0, LONGEST_CYCLES)?,
-            banks: section.optional_number_in("banks", 1, 65_536)?.unwrap_or(1),
+            fill_cycles: section.number_in("fill_cycles", 0..=LONGEST_CYCLES)?,
+            write_cycles: section.number_in("write_cycles", 0..=LONGEST_CYCLES)?,
+            banks: section.number_or("banks", 1..=65_536, 1)?,
             row_size: row_size.unwrap_or(none.row_size.max(line)),
             row_hit_cycles: hit,
             row_closed_cycles: closed,
@@ -220,31 +205,24 @@ pub struct Costs {
 impl Costs {
     /// These costs, replaced by those that `section` has.
     fn read(&self, section: &mut Section<'_>) -> Result<Costs, MachineError> {
-        let mut time = |key, old| Ok(cycles(section, key)?.unwrap_or(old));
-        Ok(Costs {
-            call_cycles: time("call_cycles", self.call_cycles)?,
-            resolve_cycles: time("resolve_cycles", self.resolve_cycles)?,
-            own_push_cycles: time("own_push_cycles", self.own_push_cycles)?,
-            own_pop_cycles: time("own_pop_cycles", self.own_pop_cycles)?,
-            pool_cycles: time("pool_cycles", self.pool_cycles)?,
-            mail_cycles: time("mail_cycles", self.mail_cycles)?,
-            steal_cycles: time("steal_cycles", self.steal_cycles)?,
-            code_size: Self::code_size(self, section)?,
-            pool_lines: section
-                .optional_number_in("pool_lines", 0, 64)?
-                .unwrap_or(self.pool_lines),
-            queue_lines: section
-                .optional_number_in("queue_lines", 0, 64)?
-                .unwrap_or(self.queue_lines),
-        })
-    }
-
-    fn code_size(&self, section: &mut Section<'_>) -> Result<u64, MachineError> {
-        let size = section.optional_size("code_size")?;
-        if size.is_some_and(|size| size > 1 << 20) {
+        let costs = Costs {
+            call_cycles: cycles(section, "call_cycles", self.call_cycles)?,
+            resolve_cycles: cycles(section, "resolve_cycles", self.resolve_cycles)?,
+            own_push_cycles: cycles(section, "own_push_cycles", self.own_push_cycles)?,
+            own_pop_cycles: cycles(section, "own_pop_cycles", self.own_pop_cycles)?,
+            pool_cycles: cycles(section, "pool_cycles", self.pool_cycles)?,
+            mail_cycles: cycles(section, "mail_cycles", self.mail_cycles)?,
+            steal_cycles: cycles(section, "steal_cycles", self.steal_cycles)?,
+            code_size: section
+                .optional_size("code_size")?
+                .unwrap_or(self.code_size),
+            pool_lines: section.number_or("pool_lines", 0..=64, self.pool_lines)?,
+            queue_lines: section.number_or("queue_lines", 0..=64, self.queue_lines)?,
+        };
+        if costs.code_size > 1 << 20 {
             return Err(section.wrong("code_size", "`code_size` is over 1M"));
         }
-        Ok(size.unwrap_or(self.code_size))
+        Ok(costs)
     }
 }
 
@@ -275,7 +253,7 @@ impl Default for SchedulerTable {
 impl SchedulerTable {
     fn read(section: &mut Section<'_>) -> Result<Self, MachineError> {
         let costs = Costs::default().read(section)?;
-        let wake_cycles = cycles(section, "wake_cycles")?.unwrap_or(0);
+        let wake_cycles = cycles(section, "wake_cycles", 0)?;
         let address = section.optional_number("address")?.unwrap_or(ADDRESS);
         if address % 4096 != 0 || address > u64::MAX - (1 << 30) {
             let message = "`address` must be a multiple of 4096, and 2^30 bytes must fit behind it";
@@ -319,8 +297,8 @@ impl BackgroundTable {
         }
         let table = BackgroundTable {
             name: name.to_owned(),
-            start: cycles(section, "start")?.unwrap_or(0),
-            every_cycles: section.number_in("every_cycles", 1, LONGEST_CYCLES)?,
+            start: cycles(section, "start", 0)?,
+            every_cycles: section.number_in("every_cycles", 1..=LONGEST_CYCLES)?,
             address: section.number("address")?,
             size: section.size("size")?,
             step: section.size("step")?,
@@ -360,13 +338,13 @@ impl Tables {
         line: u64,
         invalidates: bool,
     ) -> Result<Self, MachineError> {
-        let mut tables = Tables::default();
-        if let Some(wait) = cycles(section, "invalidate_cycles")? {
-            if !invalidates {
-                let message = "`invalidate_cycles` needs `coherence = \"invalidate\"`";
-                return Err(section.wrong("invalidate_cycles", message));
-            }
-            tables.invalidate_cycles = wait;
+        let mut tables = Tables {
+            invalidate_cycles: cycles(section, "invalidate_cycles", 0)?,
+            ..Tables::default()
+        };
+        if section.has("invalidate_cycles") && !invalidates {
+            let message = "`invalidate_cycles` needs `coherence = \"invalidate\"`";
+            return Err(section.wrong("invalidate_cycles", message));
         }
         if let Some(mut memory) = section.optional_table("memory")? {
             tables.memory = MemoryTable::read(&mut memory, line)?;
@@ -385,9 +363,8 @@ impl Tables {
             tables.policies.push((name, costs));
         }
         for (name, mut stream) in section.named_tables("background")? {
-            tables
-                .background
-                .push(BackgroundTable::read(&mut stream, &name, cores)?);
+            let table = BackgroundTable::read(&mut stream, &name, cores)?;
+            tables.background.push(table);
             stream.finish()?;
         }
         Ok(tables)

@@ -1,6 +1,8 @@
 //! A TOML file as a tree in which every value has its line, and the reader that reads a table key by key.
 
 use super::MachineError;
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use toml::de::{DeTable, DeValue};
 
 /// The origin of a value.
@@ -24,13 +26,12 @@ enum Value {
     Text(String),
     /// `None`: the number does not fit into 64 unsigned bits.
     Integer(Option<u64>),
-    Float(f64),
-    Flag(bool),
     Array(Vec<Item>),
     Table(Table),
     /// From an override: a number or a word, depending on its key.
     Given(String),
-    Date,
+    /// What no key takes: a fraction, a flag, a date.
+    Other,
 }
 
 /// The keys of a table in the order of the file.
@@ -40,23 +41,10 @@ pub(crate) struct Table {
     place: Place,
 }
 
-/// The line of each byte.
-struct Lines {
-    /// Offsets of the line ends, in ascending order.
-    ends: Vec<usize>,
-}
-
-impl Lines {
-    fn of(text: &str) -> Lines {
-        Lines {
-            ends: text.match_indices('\n').map(|(at, _)| at).collect(),
-        }
-    }
-
-    fn at(&self, byte: usize) -> u32 {
-        let lines = self.ends.partition_point(|&end| end < byte) + 1;
-        u32::try_from(lines).unwrap_or(u32::MAX)
-    }
+/// The line of a byte, counted from 1; `ends` are the offsets of the line ends, in ascending order.
+fn line_of(ends: &[usize], byte: usize) -> u32 {
+    let lines = ends.partition_point(|&end| end < byte) + 1;
+    u32::try_from(lines).unwrap_or(u32::MAX)
 }
 
 /// Longest machine file that is read: real ones have a few kilobytes, and longer ones that are wrong are refused at once.
@@ -66,96 +54,100 @@ pub(crate) const LONGEST_FILE: usize = 64 << 10;
 pub(crate) fn parse(text: &str, file: &str) -> Result<Table, MachineError> {
     let error = |line, message: String| MachineError::new(file, &Place::Line(line), message);
     if text.len() > LONGEST_FILE {
-        return Err(error(
-            1,
-            format!(
-                "a machine file of {} bytes; the longest that is read has {LONGEST_FILE}",
-                text.len()
-            ),
-        ));
+        let bytes = text.len();
+        let message =
+            format!("a machine file of {bytes} bytes; the longest that is read has {LONGEST_FILE}");
+        return Err(error(1, message));
     }
-    let lines = Lines::of(text);
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
     let root = DeTable::parse(text).map_err(|wrong| {
-        let line = lines.at(wrong.span().map_or(0, |span| span.start));
+        let line = line_of(&ends, wrong.span().map_or(0, |span| span.start));
         error(line, format!("no TOML: {}", wrong.message()))
     })?;
-    Ok(table(root.get_ref(), Place::Line(1), &lines))
+    Ok(table(root.get_ref(), Place::Line(1), &ends))
 }
 
-fn table(from: &DeTable<'_>, place: Place, lines: &Lines) -> Table {
-    let mut entries: Vec<(usize, String, Item)> = from
-        .iter()
-        .map(|(key, value)| {
-            let at = key.span().start;
-            let line = lines.at(at);
-            let item = item(value.get_ref(), line, value.span().start, lines);
-            (at, key.get_ref().to_string(), item)
-        })
-        .collect();
-    entries.sort_by_key(|(at, ..)| *at);
-    let entries = entries
-        .into_iter()
-        .map(|(_, key, item)| (key, item))
-        .collect();
-    Table { entries, place }
+fn table(from: &DeTable<'_>, place: Place, ends: &[usize]) -> Table {
+    let mut keys: Vec<_> = from.iter().collect();
+    keys.sort_by_key(|(key, _)| key.span().start);
+    let entries = keys.into_iter().map(|(key, value)| {
+        let line = line_of(ends, key.span().start);
+        let item = item(value.get_ref(), line, value.span().start, ends);
+        (key.get_ref().to_string(), item)
+    });
+    Table {
+        entries: entries.collect(),
+        place,
+    }
 }
 
 /// `line`: of the key. Tables of an array know their own.
-fn item(from: &DeValue<'_>, line: u32, start: usize, lines: &Lines) -> Item {
-    let place = Place::Line(line);
+fn item(from: &DeValue<'_>, line: u32, start: usize, ends: &[usize]) -> Item {
     let value = match from {
         DeValue::String(text) => Value::Text(text.to_string()),
         DeValue::Integer(number) => {
             Value::Integer(u64::from_str_radix(number.as_str(), number.radix()).ok())
         }
-        DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
-        DeValue::Boolean(flag) => Value::Flag(*flag),
-        DeValue::Datetime(_) => Value::Date,
         DeValue::Array(items) => {
             let items = items.iter().map(|one| {
                 let at = one.span().start;
-                item(one.get_ref(), lines.at(at), at, lines)
+                item(one.get_ref(), line_of(ends, at), at, ends)
             });
             Value::Array(items.collect())
         }
-        DeValue::Table(inner) => Value::Table(table(inner, Place::Line(lines.at(start)), lines)),
+        DeValue::Table(inner) => {
+            Value::Table(table(inner, Place::Line(line_of(ends, start)), ends))
+        }
+        DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => Value::Other,
     };
+    let place = Place::Line(line);
     Item { value, place }
 }
 
+impl Item {
+    fn table_mut(&mut self) -> Option<&mut Table> {
+        match &mut self.value {
+            Value::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+}
+
 impl Table {
+    fn get(&self, key: &str) -> Option<&Item> {
+        let found = self.entries.iter().find(|(name, _)| name == key);
+        found.map(|(_, item)| item)
+    }
+
+    fn get_mut(&mut self, key: &str) -> Option<&mut Item> {
+        let found = self.entries.iter_mut().find(|(name, _)| name == key);
+        found.map(|(_, item)| item)
+    }
+
     /// Replaces the value of `key`, or adds it, by one from the command line; `whole` is the flag, for errors.
     pub(crate) fn put(&mut self, key: &str, given: &str, whole: &str) {
         let item = Item {
             value: Value::Given(given.to_owned()),
             place: Place::Override(whole.to_owned()),
         };
-        match self.entries.iter_mut().find(|(name, _)| name == key) {
-            Some((_, old)) => *old = item,
+        match self.get_mut(key) {
+            Some(old) => *old = item,
             None => self.entries.push((key.to_owned(), item)),
         }
     }
 
     /// The table called `key`.
     pub(crate) fn table_mut(&mut self, key: &str) -> Option<&mut Table> {
-        let (_, item) = self.entries.iter_mut().find(|(name, _)| name == key)?;
-        match &mut item.value {
-            Value::Table(table) => Some(table),
-            _ => None,
-        }
+        self.get_mut(key)?.table_mut()
     }
 
     /// The tables of the array `key`, of those that are tables.
     pub(crate) fn tables_mut(&mut self, key: &str) -> impl Iterator<Item = &mut Table> {
-        let item = self.entries.iter_mut().find(|(name, _)| name == key);
-        let items = match item.map(|(_, item)| &mut item.value) {
+        let items = match self.get_mut(key).map(|item| &mut item.value) {
             Some(Value::Array(items)) => items.as_mut_slice(),
             _ => &mut [],
         };
-        items.iter_mut().filter_map(|item| match &mut item.value {
-            Value::Table(table) => Some(table),
-            _ => None,
-        })
+        items.iter_mut().filter_map(Item::table_mut)
     }
 }
 
@@ -166,7 +158,7 @@ pub struct Section<'a> {
     file: &'a str,
     /// The name of the table in messages; empty for the file itself.
     name: String,
-    known: Vec<&'static str>,
+    known: BTreeSet<&'static str>,
 }
 
 impl<'a> Section<'a> {
@@ -175,14 +167,13 @@ impl<'a> Section<'a> {
             table,
             file,
             name: name.to_owned(),
-            known: Vec::new(),
+            known: BTreeSet::new(),
         }
     }
 
     fn find(&mut self, key: &'static str) -> Option<&'a Item> {
-        self.known.push(key);
-        let found = self.table.entries.iter().find(|(name, _)| name == key);
-        found.map(|(_, item)| item)
+        self.known.insert(key);
+        self.table.get(key)
     }
 
     fn need<T>(&self, key: &str, found: Option<T>) -> Result<T, MachineError> {
@@ -197,9 +188,30 @@ impl<'a> Section<'a> {
 
     /// An error about the value of `key`, or about the whole table if it has no such key.
     pub fn wrong(&self, key: &str, message: impl Into<String>) -> MachineError {
-        let item = self.table.entries.iter().find(|(name, _)| name == key);
-        let place = item.map_or(&self.table.place, |(_, item)| &item.place);
+        let item = self.table.get(key);
+        let place = item.map_or(&self.table.place, |item| &item.place);
         MachineError::new(self.file, place, message.into())
+    }
+
+    /// The value of `key` as `of` converts it, if there is one; `must_be` is what the error says of a value that is something else.
+    fn read<T>(
+        &mut self,
+        key: &'static str,
+        must_be: &str,
+        of: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, MachineError> {
+        let Some(item) = self.find(key) else {
+            return Ok(None);
+        };
+        match of(&item.value) {
+            None => Err(self.wrong(key, format!("`{key}` must be {must_be}"))),
+            read => Ok(read),
+        }
+    }
+
+    /// Whether the table has `key`. The key does not count as known by this.
+    pub fn has(&self, key: &str) -> bool {
+        self.table.get(key).is_some()
     }
 
     /// An unsigned number that may be absent.
@@ -207,21 +219,15 @@ impl<'a> Section<'a> {
     /// # Errors
     /// If the value is something else.
     pub fn optional_number(&mut self, key: &'static str) -> Result<Option<u64>, MachineError> {
-        let Some(item) = self.find(key) else {
-            return Ok(None);
-        };
-        let number = match &item.value {
-            Value::Integer(number) => *number,
-            Value::Given(word) => word.parse().ok(),
-            _ => None,
-        };
-        match number {
-            Some(number) => Ok(Some(number)),
-            None => Err(self.wrong(
-                key,
-                format!("`{key}` must be a whole number from 0 to 2^64-1"),
-            )),
-        }
+        self.read(
+            key,
+            "a whole number from 0 to 2^64-1",
+            |value| match value {
+                Value::Integer(number) => *number,
+                Value::Given(word) => word.parse().ok(),
+                _ => None,
+            },
+        )
     }
 
     /// An unsigned number.
@@ -240,11 +246,10 @@ impl<'a> Section<'a> {
     pub fn number_in(
         &mut self,
         key: &'static str,
-        least: u64,
-        most: u64,
+        range: RangeInclusive<u64>,
     ) -> Result<u64, MachineError> {
-        let number = self.number(key)?;
-        self.check_range(key, number, least, most)
+        let found = self.optional_number_in(key, range)?;
+        self.need(key, found)
     }
 
     /// A number in a range that may be absent.
@@ -254,41 +259,35 @@ impl<'a> Section<'a> {
     pub fn optional_number_in(
         &mut self,
         key: &'static str,
-        least: u64,
-        most: u64,
+        range: RangeInclusive<u64>,
     ) -> Result<Option<u64>, MachineError> {
-        let number = self.optional_number(key)?;
-        number
-            .map(|number| self.check_range(key, number, least, most))
-            .transpose()
-    }
-
-    fn check_range(
-        &self,
-        key: &str,
-        number: u64,
-        least: u64,
-        most: u64,
-    ) -> Result<u64, MachineError> {
-        if (least..=most).contains(&number) {
-            return Ok(number);
+        let found = self.optional_number(key)?;
+        if let Some(number) = found.filter(|number| !range.contains(number)) {
+            let (least, most) = range.into_inner();
+            let message = format!("`{key}` is {number}; it must be {least} to {most}");
+            return Err(self.wrong(key, message));
         }
-        Err(self.wrong(
-            key,
-            format!("`{key}` is {number}; it must be {least} to {most}"),
-        ))
+        Ok(found)
     }
 
-    /// A text that may be absent.
+    /// A number in a range, or `otherwise` if it is absent.
     ///
     /// # Errors
-    /// If the value is something else.
-    pub fn optional_text(&mut self, key: &'static str) -> Result<Option<&'a str>, MachineError> {
-        match self.find(key).map(|item| &item.value) {
-            None => Ok(None),
-            Some(Value::Text(text) | Value::Given(text)) => Ok(Some(text)),
-            Some(_) => Err(self.wrong(key, format!("`{key}` must be a text in quotes"))),
-        }
+    /// If it is something else or out of range.
+    pub fn number_or(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+        otherwise: u64,
+    ) -> Result<u64, MachineError> {
+        Ok(self.optional_number_in(key, range)?.unwrap_or(otherwise))
+    }
+
+    fn optional_text(&mut self, key: &'static str) -> Result<Option<&'a str>, MachineError> {
+        self.read(key, "a text in quotes", |value| match value {
+            Value::Text(text) | Value::Given(text) => Some(text.as_str()),
+            _ => None,
+        })
     }
 
     /// A text.
@@ -309,83 +308,8 @@ impl<'a> Section<'a> {
         key: &'static str,
         words: &[(&str, T)],
     ) -> Result<T, MachineError> {
-        let text = self.text(key)?;
-        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
-            return Ok(*value);
-        }
-        let right: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        Err(self.wrong(
-            key,
-            format!("`{key}` is \"{text}\"; it must be {}", right.join(" or ")),
-        ))
-    }
-
-    /// A flag that may be absent.
-    ///
-    /// # Errors
-    /// If the value is something else.
-    pub fn optional_flag(&mut self, key: &'static str) -> Result<Option<bool>, MachineError> {
-        let flag = match self.find(key).map(|item| &item.value) {
-            None => return Ok(None),
-            Some(Value::Flag(flag)) => Some(*flag),
-            Some(Value::Given(word)) => word.parse().ok(),
-            Some(_) => None,
-        };
-        match flag {
-            Some(flag) => Ok(Some(flag)),
-            None => Err(self.wrong(key, format!("`{key}` must be true or false"))),
-        }
-    }
-
-    /// A finite number with a fraction, not negative, that may be absent.
-    ///
-    /// # Errors
-    /// If the value is something else.
-    pub fn optional_fraction(&mut self, key: &'static str) -> Result<Option<f64>, MachineError> {
-        let number = match self.find(key).map(|item| &item.value) {
-            None => return Ok(None),
-            Some(Value::Float(number)) => *number,
-            Some(Value::Integer(Some(number))) => *number as f64,
-            Some(Value::Given(word)) => word.parse().unwrap_or(f64::NAN),
-            Some(_) => f64::NAN,
-        };
-        if number.is_finite() && number >= 0.0 {
-            return Ok(Some(number));
-        }
-        Err(self.wrong(
-            key,
-            format!("`{key}` must be a number that is not negative"),
-        ))
-    }
-
-    /// A size in bytes: a number, or a text such as `"8K"`.
-    ///
-    /// # Errors
-    /// If it is missing or something else.
-    pub fn size(&mut self, key: &'static str) -> Result<u64, MachineError> {
-        let found = self.find(key);
-        let size = match &self.need(key, found)?.value {
-            Value::Integer(number) => *number,
-            Value::Text(text) | Value::Given(text) => bytes(text),
-            _ => None,
-        };
-        size.ok_or_else(|| {
-            self.wrong(
-                key,
-                format!("`{key}` must be a size of less than 2^64 bytes, such as \"8K\" (K, M, G are powers of 1024)"),
-            )
-        })
-    }
-
-    /// A size in bytes that may be absent.
-    ///
-    /// # Errors
-    /// If it is something else.
-    pub fn optional_size(&mut self, key: &'static str) -> Result<Option<u64>, MachineError> {
-        match self.find(key) {
-            None => Ok(None),
-            Some(_) => self.size(key).map(Some),
-        }
+        let found = self.optional_one_of(key, words)?;
+        self.need(key, found)
     }
 
     /// One of some words, or nothing.
@@ -397,10 +321,37 @@ impl<'a> Section<'a> {
         key: &'static str,
         words: &[(&str, T)],
     ) -> Result<Option<T>, MachineError> {
-        match self.find(key) {
-            None => Ok(None),
-            Some(_) => self.one_of(key, words).map(Some),
+        let Some(text) = self.optional_text(key)? else {
+            return Ok(None);
+        };
+        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+            return Ok(Some(*value));
         }
+        let right = Vec::from_iter(words.iter().map(|(word, _)| *word)).join(" or ");
+        Err(self.wrong(key, format!("`{key}` is \"{text}\"; it must be {right}")))
+    }
+
+    /// A size in bytes: a number, or a text such as `"8K"`.
+    ///
+    /// # Errors
+    /// If it is missing or something else.
+    pub fn size(&mut self, key: &'static str) -> Result<u64, MachineError> {
+        let found = self.optional_size(key)?;
+        self.need(key, found)
+    }
+
+    /// A size in bytes that may be absent.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn optional_size(&mut self, key: &'static str) -> Result<Option<u64>, MachineError> {
+        const SIZE: &str =
+            "a size of less than 2^64 bytes, such as \"8K\" (K, M, G are powers of 1024)";
+        self.read(key, SIZE, |value| match value {
+            Value::Integer(number) => *number,
+            Value::Text(text) | Value::Given(text) => bytes(text),
+            _ => None,
+        })
     }
 
     /// The tables in table `key`, by their names: `[key.NAME]`; none if it is absent.
@@ -432,13 +383,11 @@ impl<'a> Section<'a> {
         &mut self,
         key: &'static str,
     ) -> Result<Option<Section<'a>>, MachineError> {
-        match self.find(key).map(|item| &item.value) {
-            None => Ok(None),
-            Some(Value::Table(table)) => {
-                Ok(Some(Section::new(table, self.file, &format!("[{key}]"))))
-            }
-            Some(_) => Err(self.wrong(key, format!("`{key}` must be a table: [{key}]"))),
-        }
+        let (file, name) = (self.file, format!("[{key}]"));
+        self.read(key, &format!("a table: {name}"), |value| match value {
+            Value::Table(table) => Some(Section::new(table, file, &name)),
+            _ => None,
+        })
     }
 
     /// The tables of the array `key`; none if it is absent.
@@ -447,29 +396,19 @@ impl<'a> Section<'a> {
     /// If `key` is something else.
     pub fn tables(&mut self, key: &'static str) -> Result<Vec<Section<'a>>, MachineError> {
         let name = format!("[[{key}]]");
-        let wrong = |place: &Place| {
-            MachineError::new(self.file, place, format!("`{key}` must be tables: {name}"))
-        };
-        let Some(found) = self
-            .table
-            .entries
-            .iter()
-            .find(|(word, _)| word == key)
-            .map(|(_, item)| item)
-        else {
-            self.known.push(key);
-            return Ok(Vec::new());
-        };
-        let Value::Array(items) = &found.value else {
-            return Err(wrong(&found.place));
-        };
-        let sections = items.iter().map(|item| match &item.value {
+        let must_be = format!("tables: {name}");
+        let items = self.read(key, &must_be, |value| match value {
+            Value::Array(items) => Some(items),
+            _ => None,
+        })?;
+        let sections = items.into_iter().flatten().map(|item| match &item.value {
             Value::Table(table) => Ok(Section::new(table, self.file, &name)),
-            _ => Err(wrong(&item.place)),
+            _ => {
+                let message = format!("`{key}` must be {must_be}");
+                Err(MachineError::new(self.file, &item.place, message))
+            }
         });
-        let sections = sections.collect();
-        self.known.push(key);
-        sections
+        sections.collect()
     }
 
     /// Checks that all keys of the table were asked for.
@@ -477,22 +416,17 @@ impl<'a> Section<'a> {
     /// # Errors
     /// If the table has a key that was never asked for; the error is about the first one.
     pub fn finish(self) -> Result<(), MachineError> {
-        let unknown = |key: &str| !self.known.contains(&key);
-        let Some((key, item)) = self.table.entries.iter().find(|(key, _)| unknown(key)) else {
+        let unknown = |(key, _): &&(String, _)| !self.known.contains(key.as_str());
+        let Some((key, item)) = self.table.entries.iter().find(unknown) else {
             return Ok(());
         };
-        let mut known = self.known.clone();
-        known.sort_unstable();
-        let of = if self.name.is_empty() {
-            "a machine of this model"
-        } else {
-            &self.name
+        let of = match self.name.as_str() {
+            "" => "a machine of this model",
+            name => name,
         };
-        Err(MachineError::new(
-            self.file,
-            &item.place,
-            format!("unknown key `{key}`; {of} has {}", known.join(", ")),
-        ))
+        let known = Vec::from_iter(self.known).join(", ");
+        let message = format!("unknown key `{key}`; {of} has {known}");
+        Err(MachineError::new(self.file, &item.place, message))
     }
 }
 

@@ -41,11 +41,8 @@ impl MachineError {
 
     /// An error in an override: the command line is at fault, not the file.
     pub(crate) fn of_override(text: &str, message: impl Into<String>) -> MachineError {
-        MachineError::new(
-            "",
-            &Place::Override(format!("--set {text}")),
-            message.into(),
-        )
+        let place = Place::Override(format!("--set {text}"));
+        MachineError::new("", &place, message.into())
     }
 
     /// Blames `flags` for an error of a machine that was valid without them.
@@ -285,9 +282,9 @@ impl Machine {
 
     fn put(&self, document: &mut Table, text: &str) -> Result<(), MachineError> {
         let wrong = |message: String| MachineError::of_override(text, message);
-        let (key, value) = text
-            .split_once('=')
-            .ok_or_else(|| wrong("an override is KEY=VALUE".to_owned()))?;
+        let Some((key, value)) = text.split_once('=') else {
+            return Err(wrong("an override is KEY=VALUE".to_owned()));
+        };
         let (key, value) = (key.trim(), value.trim());
         let whole = format!("--set {text}");
         let Some((table, key)) = key.split_once('.') else {
@@ -312,11 +309,10 @@ impl Machine {
         };
         let chosen: Vec<bool> = self.caches.iter().map(named).collect();
         if !chosen.contains(&true) {
-            let labels: Vec<String> = self.caches.iter().map(CacheTable::label).collect();
+            let labels = Vec::from_iter(self.caches.iter().map(CacheTable::label)).join(", ");
+            let name = &self.name;
             return Err(wrong(format!(
-                "{} has no `{table}`; its caches are {}",
-                self.name,
-                labels.join(", ")
+                "{name} has no `{table}`; its caches are {labels}"
             )));
         }
         for (inner, chosen) in document.tables_mut("cache").zip(chosen) {
@@ -334,7 +330,7 @@ impl Machine {
             "model",
             &[("uniform", Model::Uniform), ("contended", Model::Contended)],
         )?;
-        let cores = section.number_in("cores", 1, u64::from(u16::MAX))? as u16;
+        let cores = section.number_in("cores", 1..=u64::from(u16::MAX))? as u16;
         let hit_cycles = section.number("hit_cycles")?;
         let dispatch_cycles = section.number("dispatch_cycles")?;
         let coherence = section.one_of(
@@ -346,33 +342,30 @@ impl Machine {
         )?;
         let seed = section.optional_number("seed")?.unwrap_or(0);
         let most = u64::from(u32::MAX);
-        let cores_per_cluster = section.optional_number_in("cores_per_cluster", 1, most)?;
-        let cores_per_socket = section.optional_number_in("cores_per_socket", 1, most)?;
+        let cores_per_cluster = section.optional_number_in("cores_per_cluster", 1..=most)?;
+        let cores_per_socket = section.optional_number_in("cores_per_socket", 1..=most)?;
         let sections = section.tables("cache")?;
         let mut caches: Vec<CacheTable> = Vec::with_capacity(sections.len().min(64));
         let mut lines = 0_u64;
-        let shared = |per| match per {
-            Per::Core => Some(1),
-            Per::Cluster => cores_per_cluster,
-            Per::Socket => cores_per_socket,
-            Per::Machine => Some(u64::from(cores)),
-        };
         for mut one in sections {
             let cache = cache(&mut one, model)?;
-            let Some(cores_each) = shared(cache.per) else {
-                let (per, key) = match cache.per {
-                    Per::Cluster => ("cluster", "cores_per_cluster"),
-                    _ => ("socket", "cores_per_socket"),
-                };
-                return Err(one.wrong("per", format!("a cache per {per} needs `{key}`")));
+            let cores_each = match cache.per {
+                Per::Core => Some(1),
+                Per::Cluster => cores_per_cluster,
+                Per::Socket => cores_per_socket,
+                Per::Machine => Some(u64::from(cores)),
+            };
+            let Some(cores_each) = cores_each else {
+                let per = cache.per.as_str();
+                return Err(one.wrong("per", format!("a cache per {per} needs `cores_per_{per}`")));
             };
             let instances = u64::from(cores).div_ceil(cores_each);
             lines = lines.saturating_add((cache.size / cache.line).saturating_mul(instances));
             if lines > MOST_LINES {
-                return Err(one.wrong(
-                    "size",
-                    format!("with this cache the machine has more than {MOST_LINES} cache lines, which are too many"),
-                ));
+                let message = format!(
+                    "with this cache the machine has more than {MOST_LINES} cache lines, which are too many"
+                );
+                return Err(one.wrong("size", message));
             }
             compatible(&caches, &cache, &one)?;
             one.finish()?;
@@ -435,7 +428,7 @@ fn read_contended(
     coherence: Coherence,
 ) -> Result<Tables, MachineError> {
     for key in ["hit_cycles", "dispatch_cycles"] {
-        section.number_in(key, 0, LONGEST_CYCLES)?;
+        section.number_in(key, 0..=LONGEST_CYCLES)?;
     }
     let line = caches.iter().map(|cache| cache.line).max().unwrap_or(1);
     Tables::read(section, cores, line, coherence == Coherence::Invalidate)
@@ -443,7 +436,7 @@ fn read_contended(
 
 /// One `[[cache]]` table by itself.
 fn cache(section: &mut Section<'_>, model: Model) -> Result<CacheTable, MachineError> {
-    let level = section.number_in("level", 1, 255)? as u8;
+    let level = section.number_in("level", 1..=255)? as u8;
     let kinds = [
         ("instruction", Kind::Instruction),
         ("data", Kind::Data),
@@ -458,13 +451,11 @@ fn cache(section: &mut Section<'_>, model: Model) -> Result<CacheTable, MachineE
     ];
     let per = section.one_of("per", &pers)?;
     let size = section.size("size")?;
-    let ways = section.number_in("ways", 1, u64::MAX)?;
+    let ways = section.number_in("ways", 1..=u64::MAX)?;
     let line = section.number("line")?;
     if !line.is_power_of_two() {
-        return Err(section.wrong(
-            "line",
-            format!("`line` is {line}; it must be a power of two"),
-        ));
+        let message = format!("`line` is {line}; it must be a power of two");
+        return Err(section.wrong("line", message));
     }
     let replacements = [
         ("fifo", Replacement::Fifo),
@@ -479,10 +470,10 @@ fn cache(section: &mut Section<'_>, model: Model) -> Result<CacheTable, MachineE
     };
     let set = ways.checked_mul(line);
     if size == 0 || set.is_none_or(|set| size % set != 0) {
-        return Err(section.wrong(
-            "size",
-            format!("`size` is {size} bytes; it must be a multiple of ways x line ({ways} x {line}) and not 0"),
-        ));
+        let message = format!(
+            "`size` is {size} bytes; it must be a multiple of ways x line ({ways} x {line}) and not 0"
+        );
+        return Err(section.wrong("size", message));
     }
     Ok(CacheTable {
         level,
@@ -504,38 +495,28 @@ fn compatible(
     section: &Section<'_>,
 ) -> Result<(), MachineError> {
     for other in before {
-        let one_path =
-            cache.serves(true) && other.serves(true) || cache.serves(false) && other.serves(false);
-        if !one_path {
+        let both_serve = |fetch| cache.serves(fetch) && other.serves(fetch);
+        if !both_serve(true) && !both_serve(false) {
             continue;
         }
         if other.level == cache.level {
-            let message = if other.kind == cache.kind {
-                format!("there is a cache `{}` already", cache.label())
-            } else {
-                format!(
+            let message = match other.kind == cache.kind {
+                true => format!("there is a cache `{}` already", cache.label()),
+                false => format!(
                     "level {} has a unified cache and one of another kind",
                     cache.level
-                )
+                ),
             };
             return Err(section.wrong("level", message));
         }
-        let (upper, deeper) = if other.level < cache.level {
-            (other, cache)
-        } else {
-            (cache, other)
-        };
-        if deeper.line < upper.line {
-            return Err(section.wrong(
-                "line",
-                format!(
-                    "a line of {} has {} bytes and one of {}, which is deeper, only {}",
-                    upper.label(),
-                    upper.line,
-                    deeper.label(),
-                    deeper.line
-                ),
-            ));
+        let mut pair = [other, cache];
+        pair.sort_by_key(|cache| cache.level);
+        let [(upper, above), (deeper, below)] = pair.map(|cache| (cache.label(), cache.line));
+        if below < above {
+            let message = format!(
+                "a line of {upper} has {above} bytes and one of {deeper}, which is deeper, only {below}"
+            );
+            return Err(section.wrong("line", message));
         }
     }
     Ok(())

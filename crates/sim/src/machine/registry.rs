@@ -68,17 +68,13 @@ pub fn find(name_or_path: &str) -> Result<Machine, NotFound> {
     }
     let path = Path::new(name_or_path);
     let is_path = path.components().count() > 1 || path.extension().is_some();
+    let given = name_or_path.to_owned();
     match read(path) {
         Ok(text) => Ok(Machine::parse(&text, name_or_path)?),
         Err(error) if is_path || error.kind() != std::io::ErrorKind::NotFound => {
-            Err(NotFound::File {
-                path: name_or_path.to_owned(),
-                error,
-            })
+            Err(NotFound::File { path: given, error })
         }
-        Err(_) => Err(NotFound::Unknown {
-            name: name_or_path.to_owned(),
-        }),
+        Err(_) => Err(NotFound::Unknown { name: given }),
     }
 }
 
@@ -87,9 +83,8 @@ fn read(path: &Path) -> std::io::Result<String> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
     let most = crate::machine::LONGEST_FILE as u64 + 1;
-    std::fs::File::open(path)?
-        .take(most)
-        .read_to_end(&mut bytes)?;
+    let mut file = std::fs::File::open(path)?.take(most);
+    file.read_to_end(&mut bytes)?;
     // Bytes that are no UTF-8 become characters that are no TOML, on the same line.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -20,12 +20,11 @@ impl Machine {
         rings.sort_by_key(|ring| (std::cmp::Reverse(ring.cores), ring.kind));
         let mut nested: Vec<Ring> = Vec::new();
         for ring in rings {
-            let fits = nested
-                .last()
-                .is_none_or(|outer| outer.cores >= cores || outer.cores % ring.cores == 0);
-            let caches = nested.iter().filter(|outer| outer.kind.is_cache());
-            let ordered =
-                !ring.kind.is_cache() || caches.into_iter().all(|outer| outer.kind < ring.kind);
+            let holds =
+                |outer: &Ring| outer.cores >= cores || outer.cores.is_multiple_of(ring.cores);
+            let fits = nested.last().is_none_or(holds);
+            let mut caches = nested.iter().filter(|outer| outer.kind.is_cache());
+            let ordered = !ring.kind.is_cache() || caches.all(|outer| outer.kind < ring.kind);
             if fits && ordered {
                 nested.push(ring);
             }
@@ -73,12 +72,11 @@ impl Machine {
             return (from..to).map(|core| self.core(core)).collect();
         };
         let starts = (from..to).step_by(usize::try_from(ring.cores).unwrap_or(usize::MAX));
-        let object = |start: u64| Object {
-            bytes: ring.bytes,
-            ..Object::new(
-                ring.kind,
-                self.objects(inner, start, start.saturating_add(ring.cores).min(to)),
-            )
+        let object = |start: u64| {
+            let end = start.saturating_add(ring.cores).min(to);
+            let mut object = Object::new(ring.kind, self.objects(inner, start, end));
+            object.bytes = ring.bytes;
+            object
         };
         starts.map(object).collect()
     }

@@ -76,7 +76,7 @@ impl<'a, D: Dispatcher> Simulation<'a, D> {
         let computed = self.tally.ended(self.trace, run);
         let least = computed.saturating_add(overhead);
         self.bound.ended(self.trace, run.task, least);
-        self.dispatching.calls.observer.ended(run);
+        self.dispatching.env.observer.ended(run);
     }
 
     /// The error for a record, or the dispatch (`None`), of `task` that takes a clock past 2^64-1.
@@ -93,12 +93,8 @@ impl<'a, D: Dispatcher> Simulation<'a, D> {
 
     /// The results of a run that has ended.
     pub(crate) fn outcome(self, writebacks: u64) -> Outcome {
-        self.tally.outcome(
-            self.machine,
-            self.policy,
-            self.seed,
-            writebacks,
-            &self.bound,
-        )
+        let (machine, policy, bound) = (self.machine, self.policy, &self.bound);
+        self.tally
+            .outcome(machine, policy, self.seed, writebacks, bound)
     }
 }

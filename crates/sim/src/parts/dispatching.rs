@@ -14,8 +14,27 @@ use tanada_policy::{
 };
 use tanada_trace::Trace;
 
-/// The observer of a run, and a log of what the dispatcher asked for during one call.
-pub(crate) struct Calls<'a> {
+/// Dependency counts and the dispatcher.
+///
+/// Memory: 4 bytes a task, and what the dispatcher keeps of ready tasks.
+pub(crate) struct Dispatching<'a, D: Dispatcher> {
+    dispatcher: D,
+    locals: Vec<D::Local>,
+    unresolved: Vec<u32>,
+    released: Vec<Ready>,
+    left: usize,
+    pub(crate) env: SimEnv<'a>,
+}
+
+/// A dispatcher's view of the trace and the machine, the observer of the run, and a log of what the dispatcher asked for during one call.
+pub(crate) struct SimEnv<'a> {
+    /// The core that calls the dispatcher.
+    me: WorkerId,
+    trace: &'a Trace,
+    placement: Placement,
+    seed: u64,
+    /// Random numbers drawn by each core, and, last, outside of any core.
+    draws: Vec<u64>,
     pub(crate) observer: &'a mut dyn Observer,
     /// Queue traffic that the dispatcher charged for, in order. Empty in the uniform model, in which it costs nothing.
     pub(crate) ops: Vec<Op>,
@@ -24,72 +43,43 @@ pub(crate) struct Calls<'a> {
     keeps_log: bool,
 }
 
-/// Dependency counts and the dispatcher.
-///
-/// Memory: 4 bytes a task, and what the dispatcher keeps of ready tasks.
-pub(crate) struct Dispatching<'a, D: Dispatcher> {
-    dispatcher: D,
-    locals: Vec<D::Local>,
-    seen: Seen<'a>,
-    unresolved: Vec<u32>,
-    released: Vec<Ready>,
-    left: usize,
-    pub(crate) calls: Calls<'a>,
-}
-
-/// A dispatcher's view of the trace and the machine.
-#[derive(Debug)]
-struct Seen<'a> {
-    trace: &'a Trace,
-    placement: Placement,
-    seed: u64,
-    /// Random numbers drawn by each core, and, last, outside of any core.
-    draws: Vec<u64>,
-}
-
-struct SimEnv<'a, 'b> {
-    me: WorkerId,
-    seen: &'b mut Seen<'a>,
-    calls: &'b mut Calls<'a>,
-}
-
-impl Env for SimEnv<'_, '_> {
+impl Env for SimEnv<'_> {
     fn me(&self) -> WorkerId {
         self.me
     }
     fn workers(&self) -> u16 {
-        self.seen.placement.workers()
+        self.placement.workers()
     }
     fn distance(&self, a: WorkerId, b: WorkerId) -> u8 {
-        self.seen.placement.distance(a, b)
+        self.placement.distance(a, b)
     }
     fn hints(&self, task: &Ready) -> Hints {
-        self.seen.hints(handle::index(task))
+        self.task_hints(handle::index(task))
     }
     fn random(&mut self) -> u64 {
-        let last = self.seen.draws.len() - 1;
-        let calls = &mut self.seen.draws[self.me.index().min(last)];
+        let last = self.draws.len() - 1;
+        let calls = &mut self.draws[self.me.index().min(last)];
         *calls += 1;
-        draw(self.seen.seed, self.me, *calls - 1)
+        draw(self.seed, self.me, *calls - 1)
     }
     fn wake(&mut self, whom: Wake) {
-        self.calls.observer.wake(whom);
-        if self.calls.keeps_log {
-            self.calls.wakes.push(whom);
+        self.observer.wake(whom);
+        if self.keeps_log {
+            self.wakes.push(whom);
         }
     }
     fn pause(&mut self) {}
     fn charge(&mut self, op: Op) {
-        if self.calls.keeps_log {
-            self.calls.ops.push(op);
+        if self.keeps_log {
+            self.ops.push(op);
         }
     }
 }
 
-impl Seen<'_> {
+impl SimEnv<'_> {
     /// The hints of a task. Of further hints (`h:NAME=VALUE`), those are used that have the name of a field of [`Hints`] and a valid
     /// value.
-    fn hints(&self, task: u32) -> Hints {
+    fn task_hints(&self, task: u32) -> Hints {
         fn value<V: std::str::FromStr + Default>(trace: &Trace, task: u32, name: &str) -> V {
             let word = trace.hint(task, name);
             word.and_then(|word| word.parse().ok()).unwrap_or_default()
@@ -138,35 +128,27 @@ impl<'a, D: Dispatcher> Dispatching<'a, D> {
         observer: &'a mut dyn Observer,
     ) -> Result<Self, SimError> {
         let placement = machine.placement();
-        let prepared = if D::NEEDS_PREPARED {
-            Some(prepare(trace, machine)?)
-        } else {
-            None
+        let prepared = match D::NEEDS_PREPARED {
+            true => Some(prepare(trace, machine)?),
+            false => None,
         };
-        let site = Site::new(&placement, seed);
-        let site = prepared
-            .as_ref()
-            .map_or(site, |prepared| site.knowing(prepared));
+        let mut site = Site::new(&placement, seed);
+        site.prepared = prepared.as_ref();
         let (dispatcher, locals) = D::build(&site);
-        let cores = usize::from(placement.workers());
-        assert_eq!(
-            locals.len(),
-            cores,
-            "a dispatcher makes one local state a worker"
-        );
+        let (made, cores) = (locals.len(), usize::from(placement.workers()));
+        assert_eq!(made, cores, "a dispatcher makes one local state a worker");
         Ok(Dispatching {
             dispatcher,
             locals,
-            seen: Seen {
+            unresolved: trace.tasks().iter().map(|task| task.waits).collect(),
+            released: Vec::new(),
+            left: trace.len(),
+            env: SimEnv {
+                me: WorkerId::NONE,
                 trace,
                 draws: vec![0; cores + 1],
                 placement,
                 seed,
-            },
-            unresolved: trace.tasks().iter().map(|task| task.waits).collect(),
-            released: Vec::new(),
-            left: trace.len(),
-            calls: Calls {
                 observer,
                 ops: Vec::new(),
                 wakes: Vec::new(),
@@ -188,9 +170,7 @@ impl<'a, D: Dispatcher> Dispatching<'a, D> {
     /// The tasks that no core has received, in declaration order.
     pub(crate) fn not_given(&self) -> impl Iterator<Item = u32> + '_ {
         let waits = (0..).zip(&self.unresolved);
-        waits
-            .filter(|(_, waits)| **waits != GIVEN)
-            .map(|(task, _)| task)
+        waits.filter_map(|(task, &waits)| (waits != GIVEN).then_some(task))
     }
 
     fn given(&mut self, got: Option<(Ready, Origin)>) -> Option<(u32, Origin)> {
@@ -201,42 +181,33 @@ impl<'a, D: Dispatcher> Dispatching<'a, D> {
     }
 
     fn becomes_ready(&mut self, task: u32, on: WorkerId) -> Ready {
-        self.calls.observer.ready(task, on);
-        let digest = self.seen.groups(task).digest();
-        handle::ready(task, digest)
+        self.env.observer.ready(task, on);
+        handle::ready(task, self.env.groups(task).digest())
     }
 
     /// Calls `inject` for each task without dependencies, in declaration order.
     pub(crate) fn inject(&mut self) {
+        self.env.me = WorkerId::NONE;
         for task in 0..self.unresolved.len() as u32 {
             if self.unresolved[task as usize] == 0 {
                 let ready = self.becomes_ready(task, WorkerId::NONE);
-                let mut env = SimEnv {
-                    me: WorkerId::NONE,
-                    seen: &mut self.seen,
-                    calls: &mut self.calls,
-                };
-                self.dispatcher.inject(&mut env, ready);
+                self.dispatcher.inject(&mut self.env, ready);
             }
         }
     }
 
     /// Calls `next` for an idle core. Returns the task and its origin.
     pub(crate) fn next(&mut self, core: WorkerId) -> Option<(u32, Origin)> {
-        let mut env = SimEnv {
-            me: core,
-            seen: &mut self.seen,
-            calls: &mut self.calls,
-        };
+        self.env.me = core;
         let local = &mut self.locals[core.index()];
-        let got = self.dispatcher.next(local, &mut env);
+        let got = self.dispatcher.next(local, &mut self.env);
         self.given(got)
     }
 
     /// Ends `task` on `core` and calls `turn`. Returns the next task of `core` and its origin.
     pub(crate) fn turn(&mut self, core: WorkerId, task: u32) -> Option<(u32, Origin)> {
         self.left -= 1;
-        let trace = self.seen.trace;
+        let trace = self.env.trace;
         for edge in trace.successors(task) {
             let waits = &mut self.unresolved[edge.to() as usize];
             *waits -= 1;
@@ -245,17 +216,10 @@ impl<'a, D: Dispatcher> Dispatching<'a, D> {
                 self.released.push(ready);
             }
         }
-        let mut env = SimEnv {
-            me: core,
-            seen: &mut self.seen,
-            calls: &mut self.calls,
-        };
-        let local = &mut self.locals[core.index()];
-        let got = self.dispatcher.turn(local, &mut env, &mut self.released);
-        assert!(
-            self.released.is_empty(),
-            "`turn` must drain what was released"
-        );
+        self.env.me = core;
+        let (local, released) = (&mut self.locals[core.index()], &mut self.released);
+        let got = self.dispatcher.turn(local, &mut self.env, released);
+        assert!(released.is_empty(), "`turn` must drain what was released");
         self.given(got)
     }
 

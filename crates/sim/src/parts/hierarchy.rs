@@ -70,7 +70,7 @@ impl Prefix {
     /// Whether a window goes on after its pass through the first level: there are further private levels, or the first one is private and
     /// no shared one follows it.
     #[inline]
-    pub(crate) fn goes_on_after_first(&self) -> bool {
+    pub(crate) fn needs_descent(&self) -> bool {
         self.private > 1 || (self.private == 1 && self.levels == 1)
     }
 }

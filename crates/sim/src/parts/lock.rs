@@ -36,11 +36,8 @@ impl PoolLock {
     /// # Panics
     /// If `core` does not hold the lock.
     pub(crate) fn release(&mut self, core: usize, now: Cycle) -> Option<usize> {
-        assert_eq!(
-            self.holder.take(),
-            Some(core),
-            "only its holder gives it back"
-        );
+        let holder = self.holder.take();
+        assert_eq!(holder, Some(core), "only its holder gives it back");
         self.held += now - self.since;
         let next = self.waiting.pop_front()?;
         self.give(next, now);

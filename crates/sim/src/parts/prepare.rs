@@ -21,19 +21,13 @@ pub(crate) fn prepare(trace: &Trace, machine: &Machine) -> Result<Prepared, SimE
     let mut least = Vec::with_capacity(trace.len());
     for task in 0..trace.len() as u32 {
         let (mut time, mut position) = (machine.dispatch_cycles, 0);
-        let mut cursor = reader.start(task);
-        loop {
-            reader.fill(&mut cursor, &mut window)?;
-            if window.is_empty() {
-                break;
-            }
-            for record in &window {
-                time = (record_cycles.cycles(record))
-                    .and_then(|cycles| time.checked_add(cycles))
-                    .ok_or_else(|| SimError::overflow(trace, task, position))?;
-                position += 1;
-            }
-        }
+        reader.for_each(task, &mut window, |record| {
+            let cycles = record_cycles.cycles(record);
+            let sum = cycles.and_then(|cycles| time.checked_add(cycles));
+            time = sum.ok_or_else(|| SimError::overflow(trace, task, position))?;
+            position += 1;
+            Ok::<_, SimError>(())
+        })?;
         least.push(time);
     }
     let successors = |task| trace.successors(task as u32).iter();

@@ -65,9 +65,8 @@ impl<'a> GraphReader<'a> {
             let word = String::from_utf8(bytes)
                 .ok()
                 .filter(|word| is_word(word, true));
-            let index = reader
-                .words
-                .index(&word.ok_or_else(|| invalid("a name is not a word"))?);
+            let word = word.ok_or_else(|| invalid("a name is not a word"))?;
+            let index = reader.words.index(&word);
             if u64::from(index) != place {
                 return Err(invalid("a word occurs twice"));
             }
@@ -77,13 +76,10 @@ impl<'a> GraphReader<'a> {
 
     fn byte(&mut self) -> Result<u8, TraceError> {
         while self.at == self.block.len() {
-            let block = *self
-                .layout
-                .graph
-                .get(self.next)
-                .ok_or_else(|| invalid("it ends too early"))?;
-            self.store
-                .block(block, &mut self.packed, &mut self.block, 0)?;
+            let block = self.layout.graph.get(self.next);
+            let block = *block.ok_or_else(|| invalid("it ends too early"))?;
+            let (packed, bytes) = (&mut self.packed, &mut self.block);
+            self.store.block(block, packed, bytes, 0)?;
             self.next += 1;
             self.at = 0;
         }
@@ -102,17 +98,15 @@ impl<'a> GraphReader<'a> {
     /// Reads a number that is stored as its difference from `last`.
     fn delta(&mut self, last: i64) -> Result<u32, TraceError> {
         let value = last.checked_add(unzigzag(self.varint()?));
-        value
-            .and_then(|value| u32::try_from(value).ok())
-            .ok_or_else(|| invalid("a number is out of range"))
+        let value = value.and_then(|value| u32::try_from(value).ok());
+        value.ok_or_else(|| invalid("a number is out of range"))
     }
 
     fn word(&mut self) -> Result<u32, TraceError> {
         let word = self.narrow()?;
-        if (word as usize) < self.words.list.len() {
-            Ok(word)
-        } else {
-            Err(invalid("it refers to a missing word"))
+        match (word as usize) < self.words.list.len() {
+            true => Ok(word),
+            false => Err(invalid("it refers to a missing word")),
         }
     }
 
@@ -122,10 +116,9 @@ impl<'a> GraphReader<'a> {
             let whole = self.edges == self.layout.counts.edges
                 && self.next == self.layout.graph.len()
                 && self.at == self.block.len();
-            return if whole {
-                Ok(false)
-            } else {
-                Err(invalid("it continues after its end"))
+            return match whole {
+                true => Ok(false),
+                false => Err(invalid("it continues after its end")),
             };
         }
         let last = &entry.task;
@@ -161,13 +154,10 @@ impl<'a> GraphReader<'a> {
         entry.edges.clear();
         for _ in 0..self.narrow()? {
             let edge = unzigzag(self.varint()?);
-            let to = u32::try_from((edge >> 1) + self.read as i64)
-                .ok()
-                .filter(|&to| u64::from(to) < self.layout.counts.tasks);
-            entry.edges.push(Edge::new(
-                to.ok_or_else(|| invalid("a dependency refers to a missing task"))?,
-                edge & 1 != 0,
-            ));
+            let to = u32::try_from((edge >> 1) + self.read as i64).ok();
+            let to = to.filter(|&to| u64::from(to) < self.layout.counts.tasks);
+            let to = to.ok_or_else(|| invalid("a dependency refers to a missing task"))?;
+            entry.edges.push(Edge::new(to, edge & 1 != 0));
         }
         self.edges += entry.edges.len() as u64;
         self.read += 1;
@@ -182,26 +172,20 @@ impl<'a> GraphReader<'a> {
         }
         let (block, offset) = self.records;
         let from = if block_delta_plus_1 == 1 { offset } else { 0 };
-        let place = block
-            .checked_add(block_delta_plus_1 - 1)
-            .zip(from.checked_add(self.narrow()?));
+        let block = block.checked_add(block_delta_plus_1 - 1);
+        let place = block.zip(from.checked_add(self.narrow()?));
         let good = |&(block, offset): &(u32, u32)| {
-            self.layout
-                .records
-                .get(block as usize)
-                .is_some_and(|block| (offset & 0xffff) + (offset >> 16) < block.length)
+            let block = self.layout.records.get(block as usize);
+            block.is_some_and(|block| (offset & 0xffff) + (offset >> 16) < block.length)
         };
-        self.records = place
-            .filter(good)
-            .ok_or_else(|| invalid("a task refers to missing records"))?;
+        let place = place.filter(good);
+        self.records = place.ok_or_else(|| invalid("a task refers to missing records"))?;
         Ok(self.records)
     }
 }
 
 #[cold]
 pub(crate) fn invalid(why: &str) -> TraceError {
-    TraceError::at(
-        0,
-        format!("damaged: its task graph is invalid: {why}; make or copy the file again"),
-    )
+    let what = format!("damaged: its task graph is invalid: {why}; make or copy the file again");
+    TraceError::at(0, what)
 }

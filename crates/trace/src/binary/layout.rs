@@ -118,13 +118,10 @@ impl Layout {
             "damaged: its footer counts more than a trace may have",
             counts.tasks > MOST_TASKS as u64 || counts.edges.max(records) > u64::from(NONE),
         )?;
-        let bytes = records
-            .checked_add(graph)
-            .and_then(|blocks| blocks.checked_mul(INDEX_ENTRY as u64));
-        let begin = bytes
-            .and_then(|bytes| footer_at.checked_sub(bytes))
-            .filter(|&begin| begin >= HEADER);
-        let Some(begin) = begin else {
+        let blocks = records.checked_add(graph);
+        let bytes = blocks.and_then(|blocks| blocks.checked_mul(INDEX_ENTRY as u64));
+        let begin = bytes.and_then(|bytes| footer_at.checked_sub(bytes));
+        let Some(begin) = begin.filter(|&begin| begin >= HEADER) else {
             let what = "damaged: its footer names more blocks than the file has bytes";
             return Err(TraceError::at(0, what));
         };
@@ -177,13 +174,11 @@ impl Layout {
 }
 
 fn number(bytes: &[u8], at: usize) -> u32 {
-    bytes[at..]
-        .first_chunk()
-        .map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    let word = bytes[at..].first_chunk();
+    word.map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
 fn wide(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..]
-        .first_chunk()
-        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    let word = bytes[at..].first_chunk();
+    word.map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }

@@ -5,7 +5,7 @@
 //! are decoded elsewhere. Records and runs are decoded into a scratch buffer, from which they go to the caller's window once they are
 //! checked. Loops are checked first, and then written to the window.
 //!
-//! Functions that return an `Option` return `None` if the block is damaged.
+//! Functions that return an `Option` return `None` if they see that the block is damaged; the checksums of a trace find all other damage.
 
 use super::{HEAD, History, MAX_PERIOD, PADDING, RECENT, control, distance_code, size_code};
 use crate::{Kind, Record};
@@ -126,8 +126,8 @@ impl Cursor {
         let (templates, strides) = (templates.get(..batch)?, strides.get(..batch)?);
         let mut left = count;
         while left > 0 {
-            // `values` is an array of its own because loading one field of a record that was just stored as a whole is slow: the load
-            // cannot be forwarded from the store.
+            // `values` is an array of its own: if each value were advanced in `templates`, a copy of the whole record would load more than
+            // what was just stored, and such a load cannot be forwarded from the store.
             let parts = templates.iter().zip(strides).zip(&mut values).take(left);
             window.extend(parts.map(|((&template, &stride), value)| {
                 *value = value.wrapping_add(stride);

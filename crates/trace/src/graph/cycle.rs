@@ -43,10 +43,8 @@ pub(crate) fn find(
     before.resize(tasks.len(), NONE);
     let mut at = NONE;
     for from in (0..tasks.len() as u32).filter(|&task| waits[task as usize] > 0) {
-        for edge in successors(from)
-            .iter()
-            .filter(|edge| waits[edge.to() as usize] > 0)
-        {
+        let left = |edge: &&Edge| waits[edge.to() as usize] > 0;
+        for edge in successors(from).iter().filter(left) {
             before[edge.to() as usize] = from;
             at = edge.to();
         }

@@ -35,10 +35,8 @@ impl IdMap {
             return true;
         };
         let code = hasher.hash_one(id);
-        if table
-            .find(code, |&index| tasks[index as usize].id == id)
-            .is_some()
-        {
+        let same = |&index: &u32| tasks[index as usize].id == id;
+        if table.find(code, same).is_some() {
             return false;
         }
         table.insert_unique(code, tasks.len() as u32, hash);
@@ -47,23 +45,16 @@ impl IdMap {
 
     /// Returns the index of the task with `id`.
     pub(crate) fn get(&self, id: u32, tasks: &[Task]) -> Option<u32> {
-        match &self.table {
-            Some(table) => table
-                .find(self.hasher.hash_one(id), |&index| {
-                    tasks[index as usize].id == id
-                })
-                .copied(),
-            None => {
-                // IDs mostly have no gaps: then the index is the distance from the first ID.
-                let guess = id.wrapping_sub(tasks.first()?.id) as usize;
-                if tasks.get(guess).is_some_and(|task| task.id == id) {
-                    return Some(guess as u32);
-                }
-                tasks
-                    .binary_search_by_key(&id, |task| task.id)
-                    .ok()
-                    .map(|index| index as u32)
-            }
+        if let Some(table) = &self.table {
+            let same = |&index: &u32| tasks[index as usize].id == id;
+            return table.find(self.hasher.hash_one(id), same).copied();
         }
+        // IDs mostly have no gaps: then the index is the distance from the first ID.
+        let guess = id.wrapping_sub(tasks.first()?.id) as usize;
+        if tasks.get(guess).is_some_and(|task| task.id == id) {
+            return Some(guess as u32);
+        }
+        let found = tasks.binary_search_by_key(&id, |task| task.id).ok();
+        found.map(|index| index as u32)
     }
 }

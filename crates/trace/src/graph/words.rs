@@ -16,10 +16,8 @@ impl Words {
     /// Returns the index of `word`, which is added if it is new.
     pub(crate) fn index(&mut self, word: &str) -> u32 {
         let code = self.hasher.hash_one(word);
-        if let Some(&index) = self
-            .table
-            .find(code, |&index| self.list[index as usize] == word)
-        {
+        let same = |&index: &u32| self.list[index as usize] == word;
+        if let Some(&index) = self.table.find(code, same) {
             return index;
         }
         let index = self.list.len() as u32;

@@ -26,10 +26,7 @@ pub fn dinero(
 ) -> Result<Imported, TraceError> {
     let mut emitter = Emitter::new(sink, options);
     let read = || {
-        emitter.task(&NewTask {
-            id: 0,
-            ..NewTask::default()
-        })?;
+        emitter.task(&NewTask::default())?;
         lines::for_each(from, |number, line| {
             let fault = |what: &str| TraceError::at(number, format!("{what}: {}", show(line)));
             let (what, address, size) = parse(line).map_err(fault)?;
@@ -92,9 +89,6 @@ fn parse(line: &[u8]) -> Result<(What, u64, u64), &'static str> {
     if label.is_ascii_digit() {
         return Ok((what, address & !3, 4));
     }
-    Ok((
-        what,
-        address,
-        number("the size is not a hexadecimal number")?,
-    ))
+    let size = number("the size is not a hexadecimal number")?;
+    Ok((what, address, size))
 }

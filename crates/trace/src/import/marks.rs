@@ -195,9 +195,8 @@ impl TaskBuilder {
         if let Some(slot) = self.threads.values().find_map(running) {
             let about = Rc::clone(&self.task(slot).about);
             let name = &about.name;
-            return Err(self.fault(format!(
-                "the trace ends inside of task `{name}`: the program did not come to its end"
-            )));
+            let what = "the program did not come to its end";
+            return Err(self.fault(format!("the trace ends inside of task `{name}`: {what}")));
         }
         self.write_waits(to)
     }
@@ -216,9 +215,8 @@ impl TaskBuilder {
 
     fn id(&mut self) -> Result<u32> {
         let id = self.next;
-        self.next = id
-            .checked_add(1)
-            .ok_or_else(|| self.fault("a trace has fewer than 2^32 tasks"))?;
+        let next = id.checked_add(1);
+        self.next = next.ok_or_else(|| self.fault("a trace has fewer than 2^32 tasks"))?;
         Ok(id)
     }
 
@@ -529,18 +527,19 @@ impl<'a> Words<'a> {
     }
 
     fn number(&mut self) -> Result<u64> {
-        let word = self.word()?;
-        word.parse()
-            .map_err(|_| self.fault("a mark with a word that is not a number"))
+        let number = self.word()?.parse();
+        number.map_err(|_| self.fault("a mark with a word that is not a number"))
     }
 
     /// Reads a number of 64 bits, or a negative one of 32.
     fn signed(&mut self) -> Result<i128> {
-        let word = self.word()?;
-        let value = word.parse::<i128>().ok();
-        value
-            .filter(|value| (i128::from(i32::MIN)..=i128::from(u64::MAX)).contains(value))
-            .ok_or_else(|| self.fault("a mark with a word that is not a number"))
+        let range = i128::from(i32::MIN)..=i128::from(u64::MAX);
+        let value = self
+            .word()?
+            .parse()
+            .ok()
+            .filter(|value| range.contains(value));
+        value.ok_or_else(|| self.fault("a mark with a word that is not a number"))
     }
 
     fn short(&mut self) -> Result<u32> {

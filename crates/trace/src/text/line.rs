@@ -48,9 +48,8 @@ impl<'a, S: Sink> Parser<'a, S> {
         self.line += 1;
         let line = memchr(b'#', line).map_or_else(|| without_return(line), |at| &line[..at]);
         if line.len() > LONGEST_LINE {
-            return Err(self.fault(format!(
-                "a line of more than {LONGEST_LINE} bytes; is this a text trace?"
-            )));
+            let what = format!("a line of more than {LONGEST_LINE} bytes; is this a text trace?");
+            return Err(self.fault(what));
         }
         let mut words = Words(line);
         let Some(first) = words.next() else {
@@ -74,9 +73,8 @@ impl<'a, S: Sink> Parser<'a, S> {
         };
         let record = item.map_err(|what| self.fault(what))?;
         if !self.task {
-            return Err(self.fault(
-                "a record before the first task; put a line `task ID` before it".to_owned(),
-            ));
+            let what = "a record before the first task; put a line `task ID` before it";
+            return Err(self.fault(what.to_owned()));
         }
         self.sink.at_line(self.line);
         self.sink.record(record)
@@ -102,10 +100,10 @@ impl<'a, S: Sink> Parser<'a, S> {
                 return Ok(());
             }
             (b"tanada-trace", Some(b"1"), Some(word)) => surplus(word),
-            (b"tanada-trace", Some(version), _) => format!(
-                "version {} of the text form is not supported, only 1 is",
-                show(version)
-            ),
+            (b"tanada-trace", Some(version), _) => {
+                let version = show(version);
+                format!("version {version} of the text form is not supported, only 1 is")
+            }
             (b"tanada-trace", None, _) => {
                 "the header lacks its version; write `tanada-trace 1`".to_owned()
             }
@@ -133,13 +131,11 @@ impl<'a, S: Sink> Parser<'a, S> {
 
     fn edge(&mut self, mut words: Words<'_>, fork: bool) -> Result<(), TraceError> {
         let word = if fork { "fork" } else { "dep" };
-        let mut id = |which| {
-            narrow(
-                words.next().ok_or_else(|| {
-                    format!("`{word}` lacks the ID of {which}; write `{word} A B`")
-                })?,
-                "ID",
-            )
+        let mut id = |which| match words.next() {
+            Some(word) => narrow(word, "ID"),
+            None => Err(format!(
+                "`{word}` lacks the ID of {which}; write `{word} A B`"
+            )),
         };
         let pair = id("the task that ends").and_then(|from| Ok((from, id("the task that waits")?)));
         let pair = pair.and_then(|pair| words.next().map_or(Ok(pair), |word| Err(surplus(word))));
@@ -150,13 +146,9 @@ impl<'a, S: Sink> Parser<'a, S> {
 }
 
 fn compute(mut words: Words<'_>) -> Result<Record, Fault> {
-    let cycles = number(
-        words.next().ok_or("`x` lacks its cycles; write `x N`")?,
-        "number of cycles",
-    )?;
-    words
-        .next()
-        .map_or(Ok(Record::compute(cycles)), |word| Err(surplus(word)))
+    let word = words.next().ok_or("`x` lacks its cycles; write `x N`")?;
+    let record = Record::compute(number(word, "number of cycles")?);
+    words.next().map_or(Ok(record), |word| Err(surplus(word)))
 }
 
 fn access(kind: Kind, mut words: Words<'_>) -> Result<Record, Fault> {
@@ -197,12 +189,9 @@ impl<'a> Parts<'a> {
             let text =
                 std::str::from_utf8(word).map_err(|_| format!("{} is not UTF-8", show(word)))?;
             let twice = || format!("{} is given twice", show(word));
-            let mut once = |which: usize| {
-                if std::mem::replace(&mut given[which], true) {
-                    Err(twice())
-                } else {
-                    Ok(())
-                }
+            let mut once = |which: usize| match std::mem::replace(&mut given[which], true) {
+                true => Err(twice()),
+                false => Ok(()),
             };
             let Some((key, value)) = text.split_once('=') else {
                 return Err(surplus(word));
@@ -223,17 +212,15 @@ impl<'a> Parts<'a> {
                     Some((letter @ ("T" | "S"), name)) => {
                         let which = self.grouping(name);
                         named.resize(self.groupings.len(), [false; 2]);
-                        let side = usize::from(letter == "S");
+                        let grouping = &mut self.groupings[which];
+                        let (side, group) = match letter {
+                            "T" => (0, &mut grouping.t),
+                            _ => (1, &mut grouping.s),
+                        };
                         if std::mem::replace(&mut named[which][side], true) {
                             return Err(twice());
                         }
-                        let number = narrow(value.as_bytes(), "group")?;
-                        let grouping = &mut self.groupings[which];
-                        *(if side == 0 {
-                            &mut grouping.t
-                        } else {
-                            &mut grouping.s
-                        }) = number;
+                        *group = narrow(value.as_bytes(), "group")?;
                     }
                     Some(("h", _)) if value.is_empty() => {
                         return Err(format!("{} lacks a value", show(word)));
@@ -247,8 +234,8 @@ impl<'a> Parts<'a> {
     }
 
     fn grouping(&mut self, name: &'a str) -> usize {
-        self.groupings
-            .iter()
+        let mut known = self.groupings.iter();
+        known
             .position(|grouping| grouping.name == name)
             .unwrap_or_else(|| {
                 self.groupings.push(Grouping { name, t: 0, s: 0 });
@@ -259,24 +246,23 @@ impl<'a> Parts<'a> {
 
 /// Parses an unsigned number of 64 bits, decimal or hexadecimal with `0x`, without a sign.
 fn number(word: &[u8], what: &str) -> Result<u64, Fault> {
-    let (digits, radix) = word
-        .strip_prefix(b"0x")
-        .map_or((word, 10), |digits| (digits, 16));
+    let (digits, radix) = match word.strip_prefix(b"0x") {
+        Some(digits) => (digits, 16),
+        None => (word, 10),
+    };
     let digit = |b: u8| char::from(b).to_digit(radix);
     if digits.is_empty() || digits.iter().any(|&b| digit(b).is_none()) {
+        let word = show(word);
         return Err(format!(
-            "{} is not a valid {what}; write decimal or 0x-hex digits without a sign",
-            show(word)
+            "{word} is not a valid {what}; write decimal or 0x-hex digits without a sign"
         ));
     }
-    digits
-        .iter()
-        .try_fold(0_u64, |value, &b| {
-            value
-                .checked_mul(u64::from(radix))?
-                .checked_add(u64::from(digit(b)?))
-        })
-        .ok_or_else(|| format!("the {what} {} passes 2^64-1", show(word)))
+    let append = |value: u64, &b: &u8| {
+        let value = value.checked_mul(u64::from(radix))?;
+        value.checked_add(u64::from(digit(b)?))
+    };
+    let value = digits.iter().try_fold(0, append);
+    value.ok_or_else(|| format!("the {what} {} passes 2^64-1", show(word)))
 }
 
 fn narrow(word: &[u8], what: &str) -> Result<u32, Fault> {

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::sink::check_task;
-use crate::{Kind, NewTask, Record, Sink, TraceError};
+use crate::{Grouping, Kind, NewTask, Record, Sink, TraceError};
 
 /// Writes a text trace item by item; `W` should be buffered.
 ///
@@ -48,12 +48,8 @@ impl<W: Write> Sink for TextWriter<W> {
         if let Some(name) = task.name {
             write!(out, " name={name}")?;
         }
-        for grouping in task.groupings {
-            write!(
-                out,
-                " T:{0}={1} S:{0}={2}",
-                grouping.name, grouping.t, grouping.s
-            )?;
+        for Grouping { name, t, s } in task.groupings {
+            write!(out, " T:{name}={t} S:{name}={s}")?;
         }
         for (name, value) in task.hints {
             write!(out, " h:{name}={value}")?;
@@ -64,15 +60,10 @@ impl<W: Write> Sink for TextWriter<W> {
 
     fn record(&mut self, record: Record) -> Result<(), TraceError> {
         check_record(record, self.any, 0)?;
-        match record.kind {
-            Kind::Compute => writeln!(self.out, "x {}", record.value)?,
-            kind => writeln!(
-                self.out,
-                "{} {:#x} {}",
-                kind.word(),
-                record.value,
-                record.size
-            )?,
+        let Record { value, size, kind } = record;
+        match kind {
+            Kind::Compute => writeln!(self.out, "x {value}")?,
+            kind => writeln!(self.out, "{} {value:#x} {size}", kind.word())?,
         }
         Ok(())
     }
@@ -89,18 +80,11 @@ pub(crate) fn check_record(record: Record, any_task: bool, line: u64) -> Result<
     if any_task && record.is_valid() {
         return Ok(());
     }
-    let what = if any_task {
-        "is not valid: size 0, or beyond the last address"
-    } else {
-        "comes before the first task"
+    let what = match any_task {
+        true => "is not valid: size 0, or beyond the last address",
+        false => "comes before the first task",
     };
-    Err(TraceError::at(
-        line,
-        format!(
-            "the record `{} {:#x} {}` {what}",
-            record.kind.word(),
-            record.value,
-            record.size
-        ),
-    ))
+    let Record { value, size, kind } = record;
+    let text = format!("the record `{} {value:#x} {size}` {what}", kind.word());
+    Err(TraceError::at(line, text))
 }

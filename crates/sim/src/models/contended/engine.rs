@@ -118,8 +118,8 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
     /// Rule 1: executes the first event of all until every task has ended.
     pub(super) fn run(&mut self) -> Result<(), SimError> {
         self.sim.dispatching.inject();
-        self.sim.dispatching.calls.ops.clear();
-        self.sim.dispatching.calls.wakes.clear();
+        self.sim.dispatching.env.ops.clear();
+        self.sim.dispatching.env.wakes.clear();
         let cores = self.cores.len();
         for core in 0..cores {
             self.begin_call(core, 0, None);
@@ -390,14 +390,14 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             None => self.sim.dispatching.next(me),
         };
         let core = &mut self.cores[index];
-        let calls = &mut self.sim.dispatching.calls;
+        let env = &mut self.sim.dispatching.env;
         match got {
             Some((task, origin)) => {
-                calls.observer.given(me, task, origin, core.time);
+                env.observer.given(me, task, origin, core.time);
                 self.holding += 1;
                 self.barren = 0;
             }
-            None => calls.observer.idle(me, core.time),
+            None => env.observer.idle(me, core.time),
         }
         let Call {
             steps,
@@ -411,10 +411,10 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         *answer = got;
         steps.clear();
         *step = 0;
-        for op in calls.ops.drain(..) {
+        for op in env.ops.drain(..) {
             call::charged(steps, self.costs, self.addresses, me, op);
         }
-        std::mem::swap(wakes, &mut calls.wakes);
+        std::mem::swap(wakes, &mut env.wakes);
     }
 
     /// Rule 4: the end. Delivers wake-ups; then the core begins its task, asks again or falls asleep.

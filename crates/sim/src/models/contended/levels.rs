@@ -84,26 +84,23 @@ impl Levels {
             stations.extend((0..caches).map(|_| station.clone()));
             if machine.coherence == Coherence::Invalidate && table.kind != Holds::Instruction {
                 let shift = table.shift() as u8;
-                removed_from
-                    .extend((first..first + caches as u32).map(|cache| Other { cache, shift }));
+                let all = first..first + caches as u32;
+                removed_from.extend(all.map(|cache| Other { cache, shift }));
             }
         }
         let others = |paths: &Paths| {
             let mine = |other: &Other| paths.data.iter().any(|stop| stop.cache == other.cache);
-            removed_from
-                .iter()
-                .copied()
-                .filter(|other| !mine(other))
-                .collect()
+            let all = removed_from.iter().copied();
+            all.filter(|other| !mine(other)).collect()
         };
         let writers = tables.background.iter().filter(|stream| stream.write);
         let near = |core: u16| hierarchy.paths[usize::from(core)].data.iter();
         let removed = |cache: u32| removed_from.iter().any(|other| other.cache == cache);
         let of_core = |stop: &&Stop| machine.caches[usize::from(stop.table)].per == Per::Core;
-        let background_removes = writers
-            .flat_map(|stream| near(stream.near_core).filter(of_core))
-            .map(|stop| stop.cache)
-            .filter(|&cache| removed(cache));
+        let beside = writers.flat_map(|stream| near(stream.near_core).filter(of_core));
+        let beside = beside.map(|stop| stop.cache);
+        let background_removes = beside.filter(|&cache| removed(cache));
+        let caches = machine.caches.iter();
         Levels {
             background_removes: background_removes.collect(),
             others: hierarchy.paths.iter().map(others).collect(),
@@ -111,16 +108,8 @@ impl Levels {
             paths: hierarchy.paths,
             stations,
             memory: Memory::new(&tables.memory),
-            miss_cycles: machine
-                .caches
-                .iter()
-                .map(|table| table.miss_cycles)
-                .collect(),
-            private: machine
-                .caches
-                .iter()
-                .map(|table| table.per == Per::Core)
-                .collect(),
+            miss_cycles: caches.clone().map(|table| table.miss_cycles).collect(),
+            private: caches.map(|table| table.per == Per::Core).collect(),
             invalidate_cycles: tables.invalidate_cycles,
             posted: Vec::new(),
             invalidations: 0,

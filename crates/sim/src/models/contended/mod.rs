@@ -11,7 +11,6 @@ use crate::SimError;
 use crate::counts::contention::Contention;
 use crate::counts::outcome::{Count, Outcome};
 use crate::machine::Machine;
-use crate::parts::lock::PoolLock;
 use crate::parts::station::Use;
 use engine::Engine;
 use tanada_policy::Dispatcher;
@@ -37,10 +36,8 @@ pub(crate) fn run<D: Dispatcher>(sim: Simulation<'_, D>) -> Result<Outcome, SimE
         stalls.idle = core.idle;
         let caches: u64 = stalls.caches.iter().sum();
         let all = stalls.compute + caches + stalls.memory_queue + stalls.scheduling + stalls.idle;
-        assert_eq!(
-            all, outcome.makespan,
-            "a core's cycles are all somewhere, once"
-        );
+        let makespan = outcome.makespan;
+        assert_eq!(all, makespan, "a core's cycles are all somewhere, once");
     }
     outcome.channels = Some(channels);
     outcome.bound = outcome.bound.max(channels);
@@ -51,8 +48,7 @@ pub(crate) fn run<D: Dispatcher>(sim: Simulation<'_, D>) -> Result<Outcome, SimE
 fn contention<D: Dispatcher>(engine: &Engine<'_, D>, machine: &Machine) -> Contention {
     let levels = &engine.levels;
     let mut stations = levels.stations.iter();
-    let mut buses = Vec::new();
-    let mut ports = Vec::new();
+    let (mut buses, mut ports) = (Vec::new(), Vec::new());
     for table in &machine.caches {
         let caches = u64::from(machine.cores).div_ceil(machine.cores_per(table.per)) as usize;
         let (mut bus, mut port) = (Use::default(), Use::default());
@@ -65,33 +61,25 @@ fn contention<D: Dispatcher>(engine: &Engine<'_, D>, machine: &Machine) -> Conte
     }
     let sum = |counts: &mut dyn Iterator<Item = &Vec<Count>>| {
         let mut sum = vec![Count::default(); machine.caches.len()];
-        for count in counts {
-            sum.iter_mut()
-                .zip(count)
-                .for_each(|(sum, count)| *sum += *count);
+        for (table, count) in counts.flat_map(|counts| counts.iter().enumerate()) {
+            sum[table] += *count;
         }
         sum
     };
-    let PoolLock {
-        passages,
-        held,
-        longest,
-        ..
-    } = engine.lock;
-    let scheduling = engine.sim.tally.cores.iter().zip(&engine.cores);
+    let lock = &engine.lock;
+    let cores = engine.sim.tally.cores.iter().zip(&engine.cores);
+    let calling = cores.map(|(tally, core)| tally.scheduling + core.in_vain);
     Contention {
         buses,
         ports,
         memory: levels.memory.used,
         invalidations: levels.invalidations,
         calls: engine.calls,
-        calling: scheduling
-            .map(|(tally, core)| tally.scheduling + core.in_vain)
-            .sum(),
+        calling: calling.sum(),
         of_calls: sum(&mut engine.cores.iter().map(|core| &core.of_calls)),
-        passages,
-        held,
-        longest_queue: longest,
+        passages: lock.passages,
+        held: lock.held,
+        longest_queue: lock.longest,
         background: engine.streams.iter().map(|stream| stream.accesses).sum(),
         of_background: sum(&mut engine.streams.iter().map(|stream| &stream.counts)),
     }

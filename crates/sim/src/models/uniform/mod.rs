@@ -108,7 +108,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
     /// Begins the task that the dispatcher returned at `now`, or leaves the core idle if it returned none.
     fn begin(&mut self, core: usize, now: u64, got: Option<(u32, Origin)>) -> Result<(), SimError> {
         let worker = WorkerId(core as u16);
-        let observer = &mut *self.sim.dispatching.calls.observer;
+        let observer = &mut *self.sim.dispatching.env.observer;
         let Some((task, origin)) = got else {
             observer.idle(worker, now);
             // An idle core has no next event that would replace the one that was just executed.

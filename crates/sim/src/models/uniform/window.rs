@@ -206,7 +206,7 @@ impl PrivateLevels<'_> {
         };
         let done = self.first_levels(records, costs, compute_budget, requests);
         let mut cycles = self.count_first_levels(&done, costs);
-        if prefixes.iter().any(Prefix::goes_on_after_first) {
+        if prefixes.iter().any(Prefix::needs_descent) {
             std::mem::swap(scratch, requests);
             requests.clear();
             let further = self.further_levels(scratch, requests);
@@ -310,7 +310,7 @@ impl PrivateLevels<'_> {
                 offset: request.offset.wrapping_add(before),
                 ..*request
             };
-            if prefix.goes_on_after_first() {
+            if prefix.needs_descent() {
                 let cost = self.descend(&prefix, &mut request, requests)?;
                 sum = sum.checked_add(cost)?;
             }
