@@ -13,7 +13,7 @@ use crate::record::{Accesses, RecordedTask, TaskGroups, TaskRecorder};
 use crate::tiles::{Probe, Stretch};
 use crate::workload::{
     Done, Facts, Output, PrepareError, Prepared, RecordError, Recorder, Recording, RunError, Site,
-    Way, Workload,
+    Way, Workload, go_on,
 };
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -398,20 +398,16 @@ impl Recorder for Reduction {
         let plan = Plan::new(values, site);
         let mut recorder = TaskRecorder::new(sink, plan.workers);
         let mut last: Vec<u32> = Vec::new();
-        let mut go_on = |tasks: u32| match seen(tasks.into()) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(RecordError::Stopped),
-        };
         for leaf in 0..plan.leaves() {
             let task = recorded(LEAF, plan.groups(leaf));
             last.push(recorder.task(&task, [], |task| plan.record_leaf(task, leaf))?);
-            go_on(recorder.tasks())?;
+            go_on(seen, recorder.tasks())?;
         }
         for pair in plan.pairs() {
             let task = recorded(ADD, plan.groups_of_pair(pair));
             let waits = [last[pair.first], last[pair.second]];
             last[pair.first] = recorder.task(&task, waits, |task| plan.record_pair(task, pair))?;
-            go_on(recorder.tasks())?;
+            go_on(seen, recorder.tasks())?;
         }
         Ok(Recording {
             extent: plan.input(),

@@ -340,6 +340,20 @@ pub trait Recorder: Sync {
     }
 }
 
+/// Calls `seen` with the number of `tasks` that were recorded.
+///
+/// # Errors
+/// [`RecordError::Stopped`]: `seen` stops the recording.
+pub(crate) fn go_on(
+    seen: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    tasks: u32,
+) -> Result<(), RecordError> {
+    match seen(tasks.into()) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(RecordError::Stopped),
+    }
+}
+
 /// What a recording holds.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]

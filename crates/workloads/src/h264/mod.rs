@@ -25,7 +25,6 @@ pub use groups::Groups;
 pub use tanada_h264::{
     Error as StreamError, Frame, Job, Limits, Step, Summary, decode as decode_sequentially,
 };
-pub use today::Wavefronts;
 pub use workload::{DEMO, DEMO_NAME, H264};
 
 use build::Builder;
@@ -85,27 +84,33 @@ fn index(picture: u64, number: u32) -> u64 {
 
 /// Decodes an Annex B stream on this thread, one picture after the other, and calls `visit` for each picture, error and frame.
 ///
-/// `reconstruct` does a picture's work.
+/// `reconstruct` does a picture's work; after an error it is not called again.
 ///
 /// # Errors
-/// As [`decode`]; `cancel` is asked at every step.
-pub fn decode_by_picture(
+/// As [`decode`], and the error of `reconstruct`; `cancel` is asked at every step.
+fn decode_by_picture(
     stream: &[u8],
     limits: Limits,
     cancel: &Cancel,
-    reconstruct: impl FnMut(&Job),
+    mut reconstruct: impl FnMut(&Job) -> Result<(), GraphError>,
     mut visit: impl FnMut(Step<'_>),
 ) -> Result<Summary, DecodeError> {
-    let decoded = decode_steps(stream, limits, reconstruct, |step| {
+    let mut failed = None;
+    let work = |job: &Job| {
+        if failed.is_none() {
+            failed = reconstruct(job).err();
+        }
+    };
+    let decoded = decode_steps(stream, limits, work, |step| {
         visit(step);
         match cancel.is_cancelled() {
             true => ControlFlow::Break(GraphError::Cancelled),
             false => ControlFlow::Continue(()),
         }
     });
-    match decoded {
-        ControlFlow::Continue(result) => Ok(result?),
-        ControlFlow::Break(cancelled) => Err(cancelled.into()),
+    match (failed, decoded) {
+        (Some(error), _) | (None, ControlFlow::Break(error)) => Err(error.into()),
+        (None, ControlFlow::Continue(result)) => Ok(result?),
     }
 }
 

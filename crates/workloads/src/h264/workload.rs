@@ -1,9 +1,10 @@
 //! H.264 decoding as a [`Workload`].
 
 use super::record::{Costs, H264Error, H264Options, Pictures, h264};
+use super::today::Wavefronts;
 use super::{
-    Cut, DecodeError, Dependencies, Frame, Groups, Limits, Options, Step, Summary, Wavefronts,
-    decode, decode_by_picture,
+    Cut, DecodeError, Dependencies, Frame, Groups, Limits, Options, Step, Summary, decode,
+    decode_by_picture,
 };
 use crate::options::{Name, OptionSpec, Values};
 use crate::workload::{
@@ -13,7 +14,7 @@ use crate::workload::{
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 use tanada_h264::Job;
-use tanada_runtime::Cancel;
+use tanada_runtime::{Cancel, GraphError};
 use tanada_trace::Sink;
 
 /// The demo stream: 128 rendered pictures, 800 x 480, made by `demo/make.sh`.
@@ -278,9 +279,12 @@ impl Prepared for Decoding {
         let limits = options.limits;
         let decoded = match way {
             Way::Tasks(pool) => decode(pool, stream, options, cancel, sink),
-            Way::Today(pool) => self.wavefronts.decode(pool, stream, limits, cancel, sink),
+            Way::Today(pool) => {
+                let reconstruct = |job: &Job| self.wavefronts.reconstruct(job, pool, cancel);
+                by_picture(stream, limits, cancel, reconstruct, sink).0
+            }
             Way::Sequential => {
-                let (decoded, shown) = sequentially(stream, limits, cancel, sink);
+                let (decoded, shown) = by_picture(stream, limits, cancel, reconstruct_here, sink);
                 self.shown = Some(shown);
                 decoded
             }
@@ -368,27 +372,29 @@ impl Prepared for Decoding {
     }
 }
 
-/// Decodes on this thread, and returns the picture to look at as well: of those that refer to others, the one nearest to the middle of the
-/// stream, in decoding order.
-fn sequentially(
+/// Decodes picture by picture, and returns the picture to look at as well: of those that refer to others, the one nearest to the middle of
+/// the stream, in decoding order.
+fn by_picture(
     stream: &[u8],
     limits: Limits,
     cancel: &Cancel,
+    reconstruct: impl FnMut(&Job) -> Result<(), GraphError>,
     mut sink: impl FnMut(&Frame),
 ) -> (Result<Summary, DecodeError>, u64) {
     let mut refers = Vec::new();
-    let decoded = decode_by_picture(
-        stream,
-        limits,
-        cancel,
-        Job::reconstruct,
-        |step| match step {
-            Step::Picture(job) => refers.push(!job.references().is_empty()),
-            Step::Frame(frame) => sink(frame),
-            _ => {}
-        },
-    );
+    let visit = |step: Step<'_>| match step {
+        Step::Picture(job) => refers.push(!job.references().is_empty()),
+        Step::Frame(frame) => sink(frame),
+        _ => {}
+    };
+    let decoded = decode_by_picture(stream, limits, cancel, reconstruct, visit);
     (decoded, middle(&refers))
+}
+
+/// Reconstructs a picture without tasks.
+fn reconstruct_here(job: &Job) -> Result<(), GraphError> {
+    job.reconstruct();
+    Ok(())
 }
 
 /// The table of costs that was asked for.
@@ -484,7 +490,8 @@ mod tests {
     fn the_picture_to_look_at_refers_to_others_if_there_is_one() {
         assert_eq!(middle(&[false, true, false, false, true, true]), 4);
         assert_eq!(middle(&[false; 6]), 3);
-        let (decoded, shown) = sequentially(DEMO, Limits::default(), &Cancel::new(), |_| ());
+        let (limits, cancel) = (Limits::default(), Cancel::new());
+        let (decoded, shown) = by_picture(DEMO, limits, &cancel, reconstruct_here, |_| ());
         assert_eq!(decoded.map(|summary| summary.frames), Ok(128));
         assert_eq!(
             shown.abs_diff(64),

@@ -11,7 +11,6 @@ pub(crate) mod tasks;
 pub use crate::h264::record::{
     Costs, CostsError, H264Error, H264Options, H264Recording, Pictures, h264,
 };
-pub use crate::tiles::record::tiles;
 pub use layout::Region;
 pub use tape::{Counts, Recorded};
 pub use tasks::{Accesses, RecordedTask, TaskGroups, TaskRecorder};
