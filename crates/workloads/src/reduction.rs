@@ -8,7 +8,7 @@
 //! T group has one line of each worker, so sums are added soon after they were written.
 
 use crate::loops::Loops;
-use crate::options::{OptionSpec, Values};
+use crate::options::{Kind, OptionSpec, Values};
 use crate::record::{Accesses, RecordedTask, TaskGroups, TaskRecorder};
 use crate::tiles::{Probe, Stretch};
 use crate::workload::{
@@ -39,18 +39,23 @@ const LEAF: &str = "leaf";
 const ADD: &str = "add";
 
 const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::count(
+    OptionSpec::new(
         "size",
         "N",
-        (1, 1 << 32),
+        Kind::Count(1, 1 << 32),
         "Elements of the array, of 8 bytes each",
     )
     .default("32000000")
     .default_in_recordings("4000000"),
     // The smallest leaf keeps the number of tasks below 2^32, whatever the size. The default is no power of two: leaves that run at the
     // same time do not meet in the same sets of a cache.
-    OptionSpec::count("leaf", "N", (64, 1 << 24), "Elements that a leaf task sums")
-        .default("16000"),
+    OptionSpec::new(
+        "leaf",
+        "N",
+        Kind::Count(64, 1 << 24),
+        "Elements that a leaf task sums",
+    )
+    .default("16000"),
 ];
 
 /// The workload.

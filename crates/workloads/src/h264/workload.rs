@@ -6,7 +6,7 @@ use super::{
     Cut, DecodeError, Dependencies, Frame, Groups, Limits, Options, Step, Summary, decode,
     decode_by_picture,
 };
-use crate::options::{Name, OptionSpec, Values};
+use crate::options::{Kind, Name, OptionSpec, Values};
 use crate::workload::{
     Done, Facts, Flaws, Memory, Output, Phase, PrepareError, Prepared, RecordError, Recorder,
     Recording, RunError, Site, Way, Workload,
@@ -34,85 +34,85 @@ const SIMULATED: u64 = 8;
 const CROPS: [Name; 2] = [Name::new("ffmpeg"), Name::new("exact")];
 
 const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::path(
+    OptionSpec::new(
         "input",
-        "IN.264",
+        "IN.264", Kind::Path,
         "H.264 byte stream (Annex B) [default: an embedded demo]",
     )
     .positional(),
-    OptionSpec::count(
+    OptionSpec::new(
         "units",
         "N",
-        (1, u64::MAX),
+        Kind::Count(1, u64::MAX),
         "Only the first N NAL units of the stream [default: all]",
     ),
-    OptionSpec::named("cut", "CUT", &Cut::NAMES, "How work is cut into tasks")
+    OptionSpec::new("cut", "CUT", Kind::Named(&Cut::NAMES), "How work is cut into tasks")
         .aliases(&["tasks"])
         .default(Cut::Default.name())
         .default_in_recordings(Cut::Paper.name())
         .of_tasks(),
-    OptionSpec::named(
+    OptionSpec::new(
         "dependencies",
         "KIND",
-        &Dependencies::NAMES,
+        Kind::Named(&Dependencies::NAMES),
         "Which tasks wait for those of neighbouring macroblocks: those that need them, or all, as in paper 1",
     )
     .default(Dependencies::Needed.name())
     .of_tasks(),
-    OptionSpec::named(
+    OptionSpec::new(
         "groups",
         "PATTERN",
-        &Groups::NAMES,
+        Kind::Named(&Groups::NAMES),
         "How tasks are put into temporal and spatial groups",
     )
     .default(Groups::Default.name())
     .default_in_recordings(Groups::None.name())
     .of_tasks(),
-    OptionSpec::named(
+    OptionSpec::new(
         "crop",
         "RECTANGLE",
-        &CROPS,
+        Kind::Named(&CROPS),
         "Which rectangle of a picture is a frame: as FFmpeg, which moves the left side outwards to a multiple of 64 samples, or exactly \
          as the standard says",
     )
     .default("ffmpeg")
     .run_only(),
-    OptionSpec::count(
+    OptionSpec::new(
         "first",
         "N",
-        (0, u64::MAX),
+        Kind::Count(0, u64::MAX),
         "Number of the first picture, in decoding order from 0",
     )
     .default("0")
     .record_only(),
-    OptionSpec::count("count", "N", (1, u64::MAX), "Pictures, at most [default: all]")
+    OptionSpec::new("count", "N", Kind::Count(1, u64::MAX), "Pictures, at most [default: all]")
         .record_only(),
-    OptionSpec::count(
+    OptionSpec::new(
         "sample",
         "K",
-        (1, u64::MAX),
+        Kind::Count(1, u64::MAX),
         "Only every K-th picture, each of which begins when the one before has ended",
     )
     .default("1")
     .record_only(),
-    OptionSpec::switch("barrier", "A picture begins when the one before has ended").record_only(),
-    OptionSpec::count(
+    OptionSpec::new("barrier", "", Kind::Switch, "A picture begins when the one before has ended").record_only(),
+    OptionSpec::new(
         "ahead",
         "N",
-        (1, 1024),
+        Kind::Count(1, 1024),
         "Without --barrier: pictures that may be on their way at once",
     )
     .default("4")
     .record_only(),
-    OptionSpec::path(
+    OptionSpec::new(
         "costs",
-        "FILE.toml",
+        "FILE.toml", Kind::Path,
         "Table of cycles and code bytes of stages and operations [default: an MPE, the core of paper 1]",
     )
     .record_only(),
-    OptionSpec::texts(
+    OptionSpec::new(
         "set",
-        "KEY=NUMBER",
+        "KEY=NUMBER", Kind::Texts,
         "Replace a figure of that table, as scale.cycles=1.5",
     )
     .record_only(),

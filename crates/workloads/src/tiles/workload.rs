@@ -2,7 +2,7 @@
 
 use super::{Caches, Groups, NoProbe, Options, Plan, Program, Shape, Tile};
 use crate::loops::Loops;
-use crate::options::{OptionSpec, Values};
+use crate::options::{Kind, OptionSpec, Values};
 use crate::record::{RecordedTask, TaskRecorder};
 use crate::workload::{
     Done, Facts, Memory, Output, PrepareError, Prepared, RecordError, Recorder, Recording,
@@ -15,7 +15,7 @@ use tanada_trace::Sink;
 
 /// `--size`: rows and columns of a square field.
 pub(crate) const fn size(default: &'static str, help: &'static str) -> OptionSpec {
-    OptionSpec::count("size", "N", (1, 1 << 20), help)
+    OptionSpec::new("size", "N", Kind::Count(1, 1 << 20), help)
         .default(default)
         .default_in_recordings("1024")
 }
@@ -27,16 +27,16 @@ pub(crate) const fn times(
     recorded: &'static str,
     help: &'static str,
 ) -> OptionSpec {
-    OptionSpec::count(flag, "N", (1, 10_000), help)
+    OptionSpec::new(flag, "N", Kind::Count(1, 10_000), help)
         .default(default)
         .default_in_recordings(recorded)
 }
 
 /// `--groups`. In recordings these are the plain groups; all others are there by name.
-pub(crate) const GROUPS: OptionSpec = OptionSpec::named(
+pub(crate) const GROUPS: OptionSpec = OptionSpec::new(
     "groups",
     "PATTERN",
-    &Groups::NAMES,
+    Kind::Named(&Groups::NAMES),
     "How tasks are put into temporal and spatial groups",
 )
 .default(Groups::Default.name())
