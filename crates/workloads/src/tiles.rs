@@ -255,16 +255,6 @@ impl Plan {
         }
     }
 
-    /// The share of its tiles that a worker fetches from outside its cache in a run by T groups; 1: all tiles in every sweep. A worker
-    /// fetches one band of the window a sweep, and the whole window once a T group.
-    pub fn fetched(&self) -> f64 {
-        let sweeps = f64::from(self.shape.sweeps.max(1));
-        match self.window {
-            0 => 1.0 / sweeps,
-            window => (1.0 / window as f64 + 1.0 / sweeps).min(1.0),
-        }
-    }
-
     /// The groups of a task.
     pub fn groups_of(&self, tile: &Tile, sweep: u32) -> (TGroup, SGroup) {
         if self.groups == Groups::None {

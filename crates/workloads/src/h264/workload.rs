@@ -411,8 +411,8 @@ fn costs(values: &Values) -> Result<Costs, RecordError> {
     };
     let set: Vec<&str> = values.texts("set").iter().map(String::as_str).collect();
     Costs::parse_with(&text, &name, &set).map_err(|error| match path {
-        Some(_) => RecordError::Input(error.to_string()),
-        None => RecordError::Usage(error.to_string()),
+        Some(_) => RecordError::Input(error),
+        None => RecordError::Usage(error),
     })
 }
 

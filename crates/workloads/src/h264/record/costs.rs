@@ -57,14 +57,6 @@ struct PerOperation {
     code: u32,
 }
 
-/// Why a table of costs cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name}: {what}")]
-pub struct CostsError {
-    name: String,
-    what: String,
-}
-
 /// No figure of a table is larger: sums of them over a picture stay far from 2^64.
 const LARGEST: f64 = 1e6;
 
@@ -87,8 +79,8 @@ impl Costs {
     /// A table from its text; messages call it `name`.
     ///
     /// # Errors
-    /// It is no TOML, lacks a figure or has an unknown one, or a figure is out of range.
-    pub fn parse(text: &str, name: &str) -> Result<Costs, CostsError> {
+    /// It is no TOML, lacks a figure or has an unknown one, or a figure is out of range. The message begins with `name`.
+    pub fn parse(text: &str, name: &str) -> Result<Costs, String> {
         Costs::parse_with(text, name, &[])
     }
 
@@ -96,11 +88,8 @@ impl Costs {
     ///
     /// # Errors
     /// As [`parse`](Self::parse), or there is no such figure.
-    pub fn parse_with(text: &str, name: &str, set: &[&str]) -> Result<Costs, CostsError> {
-        let fault = |what: String| CostsError {
-            name: name.to_owned(),
-            what,
-        };
+    pub fn parse_with(text: &str, name: &str, set: &[&str]) -> Result<Costs, String> {
+        let fault = |what: String| format!("{name}: {what}");
         let broken = |error: toml::de::Error| fault(error.to_string().trim_end().to_owned());
         // First as it is, so that messages name lines.
         toml::from_str::<Costs>(text).map_err(broken)?;
@@ -432,8 +421,7 @@ mod tests {
     #[test]
     fn wrong_tables_are_refused_with_a_place() {
         let message = |text: &str, set: &[&str]| {
-            let error = Costs::parse_with(text, "my.toml", set).expect_err("it is wrong");
-            let message = error.to_string();
+            let message = Costs::parse_with(text, "my.toml", set).expect_err("it is wrong");
             assert!(message.starts_with("my.toml: "), "{message}");
             message
         };

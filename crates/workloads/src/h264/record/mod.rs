@@ -3,7 +3,7 @@
 mod costs;
 mod rows;
 
-pub use costs::{Costs, CostsError};
+pub use costs::Costs;
 
 use crate::h264::build::Builder;
 use crate::h264::graph::{Declared, Graph, Work};
@@ -85,8 +85,6 @@ pub struct H264Options {
     pub barrier: bool,
     /// Without a barrier: pictures that may be on their way at once, as in [`Options::ahead`](crate::h264::Options::ahead).
     pub ahead: u32,
-    /// Bounds on what a stream may ask for.
-    pub limits: Limits,
     /// What computation costs.
     pub costs: Costs,
 }
@@ -101,7 +99,6 @@ impl Default for H264Options {
             pictures: Pictures::default(),
             barrier: false,
             ahead: 4,
-            limits: Limits::default(),
             costs: Costs::default(),
         }
     }
@@ -168,7 +165,7 @@ pub fn h264<S: Sink + ?Sized>(
 ) -> Result<H264Recording, H264Error> {
     let mut recorder = Recorder::new(options, sink);
     let mut summary = Summary::default();
-    let mut decoder = Decoder::new(options.limits);
+    let mut decoder = Decoder::new(Limits::default());
     let mut units = NalStream::new(stream);
     let mut builder = Builder::new(
         options.cut,
@@ -373,9 +370,8 @@ impl<S: Sink + ?Sized> Graph for Recorder<'_, S> {
     type Token = u32;
 
     fn register(&mut self, task: Declared, waits: impl IntoIterator<Item = u32>) -> u32 {
-        let Declared {
-            name, place, work, ..
-        } = task;
+        let Declared { name, at, work } = task;
+        let place = at.place;
         let name = match name {
             "join" | "row" | "front" | "rear" => name,
             _ => stage_name(place.stage),
