@@ -10,7 +10,6 @@ use tanada_workloads::workload::Flaws;
 use tanada_workloads::{Values, Workload, values_of};
 
 /// A workload with values of its options, and what a verb takes besides.
-#[derive(Debug)]
 pub(crate) struct Chosen<C> {
     pub(crate) workload: &'static dyn Workload,
     pub(crate) values: Values,

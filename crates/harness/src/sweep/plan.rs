@@ -17,6 +17,13 @@ use super::{Error, at_fault};
 /// A product of more runs is a mistake.
 const MOST_RUNS: usize = 1 << 20;
 
+/// The error of a sweep file whose lists have more than [`MOST_RUNS`] combinations.
+fn too_many(file: &str, what: &str) -> Error {
+    Error::Input(format!(
+        "{file}:1: more than {MOST_RUNS} {what}; make the lists shorter"
+    ))
+}
+
 /// The groups that count without a name.
 const PLAIN: &str = "plain";
 
@@ -70,15 +77,12 @@ pub(super) struct Plan {
 impl Plan {
     /// Finds machines, policies and traces; files are looked for in `folder`, where the sweep file is.
     pub(super) fn new(spec: &Spec, file: &str, folder: &Path) -> Result<Plan, Error> {
-        let wrong = |line: usize, what: &dyn std::fmt::Display| {
-            Error::Input(format!("{file}:{line}: {what}"))
+        let policy = |wanted: &At<String>| match registry::find(&wanted.value) {
+            Ok(entry) => Ok(entry.name),
+            Err(error) => Err(at_fault(format!("{file}:{}", wanted.line), error)),
         };
-        let mut policies = Vec::new();
-        for wanted in &spec.policies {
-            let entry =
-                registry::find(&wanted.value).map_err(|error| wrong(wanted.line, &error))?;
-            policies.push(entry.name);
-        }
+        let policies = spec.policies.iter().map(policy);
+        let mut policies = policies.collect::<Result<Vec<_>, _>>()?;
         if policies.is_empty() {
             policies = registry::all().iter().map(|entry| entry.name).collect();
         }
@@ -105,10 +109,7 @@ impl Plan {
             .iter()
             .try_fold(1_usize, |product, &count| product.checked_mul(count));
         if runs.is_none_or(|runs| runs > MOST_RUNS) {
-            return Err(wrong(
-                1,
-                &format!("more than {MOST_RUNS} runs; make the lists shorter"),
-            ));
+            return Err(too_many(file, "runs"));
         }
         let mut inputs = Vec::new();
         for trace in &spec.traces {
@@ -309,9 +310,7 @@ fn variants(spec: &Spec, file: &str, folder: &Path) -> Result<Vec<Variant>, Erro
                 cores.collect::<Result<_, _>>()?
             };
             if variants.len() + machines.len() > MOST_RUNS {
-                return Err(Error::Input(format!(
-                    "{file}:1: more than {MOST_RUNS} machines; make the lists shorter"
-                )));
+                return Err(too_many(file, "machines"));
             }
             variants.extend(machines.into_iter().map(|machine| {
                 let identity = crc32fast::hash(format!("{machine:?}").as_bytes());
@@ -335,9 +334,7 @@ fn combinations(
     let mut all = vec![(Vec::new(), 1)];
     for (_, values) in set {
         if all.len().saturating_mul(values.len()) > MOST_RUNS {
-            return Err(Error::Input(format!(
-                "{file}:1: more than {MOST_RUNS} settings; make the lists shorter"
-            )));
+            return Err(too_many(file, "settings"));
         }
         let longer = |(before, _): &(Vec<String>, usize), at: &At<String>| {
             let mut values = before.clone();

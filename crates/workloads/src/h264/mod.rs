@@ -35,7 +35,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tanada_h264::{Decoder, NalStream, decode_steps};
-use tanada_runtime::{Cancel, GraphError, Pool, Scope, Token};
+use tanada_runtime::{Cancel, GraphError, Pool, Scope, TaskBuilder, Token};
 
 /// How a stream is decoded.
 #[derive(Clone, Copy, Debug)]
@@ -189,12 +189,19 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
         picture: u64,
         room: Option<Token>,
     ) {
+        let entropy = self.serial(s, "entropy", picture).after(room);
+        entropy.register(move |s| self.entropy(s, picture));
+    }
+
+    /// A task of picture number `picture` that is not one of its reconstruction tasks.
+    fn serial<'a, 'scope>(
+        &self,
+        s: &'a Scope<'scope>,
+        name: &'static str,
+        picture: u64,
+    ) -> TaskBuilder<'a, 'scope> {
         let (t, group) = self.groups.serial(picture);
-        s.task("entropy")
-            .index(index(picture, 0))
-            .groups(t, group)
-            .after(room)
-            .register(move |s| self.entropy(s, picture));
+        s.task(name).index(index(picture, 0)).groups(t, group)
     }
 
     fn entropy<'scope>(&'scope self, s: &Scope<'scope>, picture: u64) {
@@ -208,16 +215,13 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
         };
         let mut frames = 0;
         let shown = std::iter::from_fn(|| parser.decoder.next_output()).inspect(|_| frames += 1);
-        let (t, group) = self.groups.serial(picture);
         let before = parser.outputs.back().copied();
         let last = job.is_none();
         parser.summary.concealed += job.as_ref().map_or(0, |job| u64::from(job.concealed()));
         self.slot(picture).set(job, shown);
         parser.summary.frames += frames;
-        let output = s
-            .task("output")
-            .index(index(picture, 0))
-            .groups(t, group)
+        let output = self
+            .serial(s, "output", picture)
             .count(u32::from(!last))
             .after(before)
             .register(move |_| {
@@ -229,11 +233,7 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
             return;
         }
         parser.summary.pictures += 1;
-        let build = s
-            .task("build")
-            .index(index(picture, 0))
-            .groups(t, group)
-            .after(parser.built);
+        let build = self.serial(s, "build", picture).after(parser.built);
         parser.built = Some(build.register(move |s| self.build(s, picture, output)));
         parser.outputs.push_back(output);
         let room = (parser.outputs.len() == self.ahead as usize)
