@@ -105,7 +105,7 @@ impl Default for H264Options {
 }
 
 /// What a recording holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct H264Recording {
     /// Of the part of the stream that was decoded.
@@ -192,12 +192,12 @@ pub fn h264<S: Sink + ?Sized>(
         }
         summary.pictures += 1;
         summary.concealed += u64::from(job.concealed());
-        if seen(summary.pictures, recorder.begins.len() as u64).is_break() {
+        if seen(summary.pictures, recorder.made.begins.len() as u64).is_break() {
             return Err(H264Error::Stopped);
         }
     }
     let summary = summary.into_result(stream.len())?;
-    if recorder.begins.is_empty() {
+    if recorder.made.begins.is_empty() {
         return Err(H264Error::TooShort {
             there: summary.pictures,
             first,
@@ -208,9 +208,9 @@ pub fn h264<S: Sink + ?Sized>(
 
 /// Carries out tasks as they are declared, and writes what they do.
 struct Recorder<'a, S: ?Sized> {
+    options: &'a H264Options,
     tasks: Tasks<'a, S>,
     laid: Laid,
-    groups: Groups,
     /// Pictures on their way at once; with a barrier 1.
     ahead: usize,
     job: Option<Arc<Job>>,
@@ -225,21 +225,19 @@ struct Recorder<'a, S: ?Sized> {
     /// The first task of the current picture.
     first: u32,
     waits: Vec<u32>,
-    cut: Cut,
     rows: Rows,
     error: Option<TraceError>,
-    macroblocks: u64,
-    begins: Vec<u32>,
+    made: H264Recording,
 }
 
 impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
-    fn new(options: &H264Options, sink: &'a mut S) -> Self {
+    fn new(options: &'a H264Options, sink: &'a mut S) -> Self {
         let laid = options.costs.lay_out(CODE);
         let barrier = options.barrier || options.pictures.leaves_out();
         Recorder {
             tasks: Tasks::new(sink, laid.all, laid.entry, options.workers),
+            options,
             laid,
-            groups: options.groups,
             ahead: if barrier {
                 1
             } else {
@@ -252,18 +250,16 @@ impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
             gate: Vec::new(),
             first: 0,
             waits: Vec::new(),
-            cut: options.cut,
             rows: Rows::default(),
             error: None,
-            macroblocks: 0,
-            begins: Vec::new(),
+            made: H264Recording::default(),
         }
     }
 
     /// Records a picture.
     fn picture(&mut self, builder: &mut Builder<u32>, job: Arc<Job>) -> Result<(), TraceError> {
-        let number = self.begins.len() as u64;
-        self.begins.push(self.tasks.next);
+        let number = self.made.begins.len() as u64;
+        self.made.begins.push(self.tasks.next);
         let frames = job.references().iter().chain([job.frame()]);
         let buffers = frames.map(|frame| frame.buffer()).chain([job.buffer()]);
         for (buffer, bytes) in buffers {
@@ -283,7 +279,7 @@ impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
                 }
             };
         }
-        self.macroblocks += u64::from(job.mb_count());
+        self.made.macroblocks += u64::from(job.mb_count());
         self.first = self.tasks.next;
         self.job = Some(Arc::clone(&job));
         let ends = builder.build(self, number, &job).collect();
@@ -301,10 +297,9 @@ impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
     fn finish(self, stream: Summary) -> H264Recording {
         H264Recording {
             stream,
-            pictures: self.begins.len() as u64,
-            macroblocks: self.macroblocks,
-            begins: self.begins,
+            pictures: self.made.begins.len() as u64,
             recorded: self.tasks.finish(),
+            ..self.made
         }
     }
 }
@@ -333,7 +328,7 @@ impl<S: Sink + ?Sized> Recorder<'_, S> {
         }
         let task = RecordedTask {
             name,
-            plain: groups(self.groups),
+            plain: groups(self.options.groups),
             named: &Groups::RECORDED.map(|pattern| (pattern.name(), groups(pattern))),
         };
         let waits = self.waits.iter().copied();
@@ -346,12 +341,12 @@ impl<S: Sink + ?Sized> Recorder<'_, S> {
                 laid: &self.laid,
             };
             match work {
-                Work::Stage(stage, mbs) if self.cut == Cut::Paper => {
+                Work::Stage(stage, mbs) if self.options.cut == Cut::Paper => {
                     for mb in mbs.clone() {
                         seer.stage(job, *stage, mb);
                     }
                 }
-                Work::Stages(stages, mbs) if self.cut == Cut::Paper => {
+                Work::Stages(stages, mbs) if self.options.cut == Cut::Paper => {
                     for mb in mbs.clone() {
                         stages.iter().for_each(|&stage| seer.stage(job, stage, mb));
                     }
@@ -377,7 +372,7 @@ impl<S: Sink + ?Sized> Graph for Recorder<'_, S> {
             _ => stage_name(place.stage),
         };
         let groups = |groups: Groups| groups.of(place);
-        if self.cut != Cut::Paper || name == "join" {
+        if self.options.cut != Cut::Paper || name == "join" {
             return self.declare(name, groups, &work, waits.into_iter());
         }
         let laid = &self.laid.stages[place.stage as usize];
