@@ -17,11 +17,6 @@ impl Name {
         Name { name, aliases: &[] }
     }
 
-    /// A name that `aliases` stand for as well.
-    pub const fn with_aliases(name: &'static str, aliases: &'static [&'static str]) -> Name {
-        Name { name, aliases }
-    }
-
     fn is(&self, text: &str) -> bool {
         self.name == text || self.aliases.contains(&text)
     }
@@ -38,7 +33,7 @@ macro_rules! named {
 
             /// Their names, in the same order.
             pub const NAMES: [$crate::options::Name; [$($name),+].len()] =
-                [$($crate::options::Name::with_aliases($name, &[$($alias),*])),+];
+                [$($crate::options::Name { name: $name, aliases: &[$($alias),*] }),+];
 
             /// The name that the command line knows.
             pub const fn name(self) -> &'static str {
@@ -470,7 +465,12 @@ impl Values {
 mod tests {
     use super::*;
 
-    const COLOURS: [Name; 2] = [Name::with_aliases("crimson", &["red"]), Name::new("blue")];
+    const CRIMSON: Name = Name {
+        name: "crimson",
+        aliases: &["red"],
+    };
+
+    const COLOURS: [Name; 2] = [CRIMSON, Name::new("blue")];
 
     const SPECS: &[OptionSpec] = &[
         OptionSpec::new("input", "FILE", Kind::Path, "A file").positional(),

@@ -70,8 +70,7 @@ pub trait Prepared: Send {
     ///
     /// # Errors
     /// See [`RunError`].
-    fn set_up(&mut self, way: Way<'_>, cancel: &Cancel) -> Result<(), RunError> {
-        let _ = (way, cancel);
+    fn set_up(&mut self, _way: Way<'_>, _cancel: &Cancel) -> Result<(), RunError> {
         Ok(())
     }
 
@@ -334,8 +333,7 @@ pub trait Recorder: Sync {
     }
 
     /// Steps of a recording with these values, if they are known before.
-    fn steps(&self, values: &Values) -> Option<u64> {
-        let _ = values;
+    fn steps(&self, _values: &Values) -> Option<u64> {
         None
     }
 }
@@ -415,11 +413,7 @@ pub fn recorder_of(workload: &dyn Workload) -> Result<&dyn Recorder, RecordError
         .recorder()
         .ok_or_else(|| RecordError::NotRecordable {
             name: workload.name(),
-            there: crate::all()
-                .iter()
-                .filter(|one| one.recorder().is_some())
-                .map(|one| one.name())
-                .collect(),
+            there: crate::recordable(),
         })
 }
 

@@ -2,7 +2,7 @@
 
 use super::FromTable;
 use super::chosen::{self, Chosen};
-use super::outputs::Outputs;
+use super::outputs::{Outputs, file_name};
 use super::pooling::{self, Pooling};
 use super::run::unprepared;
 use crate::ui::{self, Failure, Outcome, Progress};
@@ -104,14 +104,10 @@ fn compare(chosen: &Chosen<Common>) -> Outcome<Found> {
         && path.extension().is_none()
         && !path.exists()
     {
-        let names: Vec<&str> = tanada_workloads::all()
-            .iter()
-            .map(|one| one.name())
-            .collect();
         return Err(Failure::Input(format!(
             "{0}: there is no such file, and no workload of this name; the workloads are {1}",
             path.display(),
-            names.join(", ")
+            tanada_workloads::names().join(", ")
         )));
     }
     let mut candidates: Vec<Candidate> = Vec::new();
@@ -128,7 +124,10 @@ fn compare(chosen: &Chosen<Common>) -> Outcome<Found> {
         pools: common.pooling.pools()?,
         repeat: common.repeat,
         simulate: !common.no_sim,
-        name: values.paths().next().map(file_name),
+        name: values
+            .paths()
+            .next()
+            .map(|path| file_name(path).into_owned()),
         cancel: ui::interruptible(),
     };
     let mut progress: Option<Progress> = None;
@@ -166,13 +165,6 @@ fn verdict(found: &Found) -> Outcome {
             "under {n} dispatcher(s) the {parts} are not those of the sequential run"
         ))),
     }
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or(path.as_os_str())
-        .to_string_lossy()
-        .into_owned()
 }
 
 /// Hands the page to the desktop; without one the note above says where it is.

@@ -148,12 +148,9 @@ mod tests {
             .map(clap::Command::get_name)
             .filter(|name| *name != "help")
             .collect();
-        let registered: Vec<&str> = tanada_workloads::all()
-            .iter()
-            .map(|workload| workload.name())
-            .collect();
         assert_eq!(
-            workloads, registered,
+            workloads,
+            tanada_workloads::names(),
             "`run` knows the registered workloads"
         );
         let verbs = command.get_subcommands().chain(run.get_subcommands());

@@ -81,15 +81,10 @@ pub(crate) fn run(args: Args) -> Outcome {
     match args {
         Args::Workload(chosen) => workload(&chosen),
         Args::Program(program) if program.is_given() => program::run(&program),
-        Args::Program(_) => {
-            let all = tanada_workloads::all().iter();
-            let recorded = all.filter(|workload| workload.recorder().is_some());
-            let names: Vec<&str> = recorded.map(|workload| workload.name()).collect();
-            Err(Failure::Usage(format!(
-                "what is to be recorded? Name a workload ({}), or write `-- PROGRAM ARGS`; see `tanada record --help`",
-                names.join(", ")
-            )))
-        }
+        Args::Program(_) => Err(Failure::Usage(format!(
+            "what is to be recorded? Name a workload ({}), or write `-- PROGRAM ARGS`; see `tanada record --help`",
+            tanada_workloads::recordable().join(", ")
+        ))),
     }
 }
 

@@ -88,21 +88,15 @@ impl Chosen<Common> {
         if *sequential || !policy.is_empty() {
             return policy.clone();
         }
-        let groups = self
-            .values
-            .has("groups")
-            .then(|| self.values.name("groups"));
-        let wanted = groups.is_some_and(|groups| {
-            groups != "none" && (self.values.is_given("groups") || self.workload.prefers_groups())
-        });
-        vec![
-            if wanted {
-                GROUPED_POLICY
-            } else {
-                DEFAULT_POLICY
-            }
-            .to_owned(),
-        ]
+        let values = &self.values;
+        let wanted = values.has("groups")
+            && values.name("groups") != "none"
+            && (values.is_given("groups") || self.workload.prefers_groups());
+        let policy = match wanted {
+            true => GROUPED_POLICY,
+            false => DEFAULT_POLICY,
+        };
+        vec![policy.to_owned()]
     }
 }
 

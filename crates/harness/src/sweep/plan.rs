@@ -218,13 +218,8 @@ impl Input {
         folder: &Path,
     ) -> Result<Input, Error> {
         let path = folder.join(&trace.value);
-        let (length, crc) = checksum(&path).map_err(|error| {
-            Error::Input(format!(
-                "{file}:{}: {}: {error}",
-                trace.line,
-                path.display()
-            ))
-        })?;
+        let place = format!("{file}:{}: {}", trace.line, path.display());
+        let (length, crc) = checksum(&path).map_err(|error| at_fault(place, error))?;
         let opened =
             Trace::open(&path, &Groups::Plain).map_err(|error| Error::Input(error.to_string()))?;
         for name in groups
@@ -233,16 +228,14 @@ impl Input {
         {
             let name_there = spelled_in(&name.value, opened.groupings()).to_owned();
             if !opened.groupings().contains(&name_there) {
-                let there = opened
-                    .groupings()
-                    .iter()
-                    .map(String::as_str)
-                    .chain([PLAIN, "none"])
-                    .collect::<Vec<_>>()
-                    .join(", ");
+                let mut there = opened.groupings().to_vec();
+                there.extend([PLAIN, "none"].map(str::to_owned));
                 let text = format!(
-                    "{file}:{}: no task of {} has groups named `{}`; there are: {there}",
-                    name.line, trace.value, name.value
+                    "{file}:{}: no task of {} has groups named `{}`; there are: {}",
+                    name.line,
+                    trace.value,
+                    name.value,
+                    there.join(", ")
                 );
                 return Err(Error::Input(text));
             }
@@ -292,12 +285,8 @@ fn variants(spec: &Spec, file: &str, folder: &Path) -> Result<Vec<Variant>, Erro
                 .map(|((key, _), value)| format!("{key}={value}"))
                 .collect();
             let wrong = |line: usize| {
-                move |error: MachineError| {
-                    at_fault(
-                        format!("{file}:{line}"),
-                        format!("{}: {error}", wanted.value),
-                    )
-                }
+                let place = format!("{file}:{line}: {}", wanted.value);
+                move |error: MachineError| at_fault(place, error)
             };
             let machine = machine.overridden(&set).map_err(wrong(*line))?;
             let cores = spec

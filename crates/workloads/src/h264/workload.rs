@@ -122,10 +122,11 @@ const OPTIONS: &[OptionSpec] = &[
 fn read(values: &Values) -> Result<Cow<'static, [u8]>, String> {
     let stream = match values.path("input") {
         None => Cow::from(DEMO),
-        Some(path) => match std::fs::read(path) {
-            Ok(bytes) => bytes.into(),
-            Err(error) => return Err(format!("{}: {error}", path.display())),
-        },
+        Some(path) => {
+            let read = std::fs::read(path);
+            read.map_err(|error| format!("{}: {error}", path.display()))?
+                .into()
+        }
     };
     Ok(match values.count_if_any("units") {
         None => stream,

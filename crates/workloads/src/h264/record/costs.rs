@@ -106,8 +106,8 @@ impl Costs {
     fn check(&self) -> Result<(), String> {
         let stages: Vec<&str> = Stage::ALL.map(stage_name).to_vec();
         let operations: Vec<&str> = Operation::ALL.iter().map(|one| one.name()).collect();
-        complete("stage", &stages, self.stage.keys())?;
-        complete("operation", &operations, self.operation.keys())?;
+        complete("stage", &stages, &self.stage)?;
+        complete("operation", &operations, &self.operation)?;
         if self.task.stack > STACK_ROOM || self.task.descriptor > LINE as u32 {
             return Err(format!(
                 "task.stack is at most {STACK_ROOM}, task.descriptor at most {LINE}"
@@ -245,15 +245,11 @@ fn in_range(table: &toml::Table, before: &str) -> Result<(), String> {
 }
 
 /// Refuses a list of names that is not the right one.
-fn complete<'a>(
-    what: &str,
-    right: &[&str],
-    given: impl Iterator<Item = &'a String> + Clone,
-) -> Result<(), String> {
-    if let Some(missing) = right.iter().find(|name| !given.clone().any(|g| g == *name)) {
+fn complete<V>(what: &str, right: &[&str], given: &BTreeMap<String, V>) -> Result<(), String> {
+    if let Some(missing) = right.iter().find(|name| !given.contains_key(**name)) {
         return Err(format!("there is no [{what}.{missing}]"));
     }
-    match given.clone().find(|name| !right.contains(&name.as_str())) {
+    match given.keys().find(|name| !right.contains(&name.as_str())) {
         Some(unknown) => Err(format!(
             "[{what}.{unknown}] is unknown; there are {}",
             right.join(", ")
