@@ -72,11 +72,8 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Spec, String> {
             }
         }
     }
-    for (name, missing) in [
-        ("traces", spec.traces.is_empty()),
-        ("machines", spec.machines.is_empty()),
-    ] {
-        if missing {
+    for (name, list) in [("traces", &spec.traces), ("machines", &spec.machines)] {
+        if list.is_empty() {
             return Err(format!(
                 "{file}:1: `{name}` is missing; write {name} = [\"...\"]"
             ));
