@@ -1,5 +1,6 @@
 //! What a workload is: everything that commands, benches and tests know of one.
 
+use crate::h264::StreamError;
 use crate::options::{OptionSpec, Purpose, Values};
 use crate::record::Recorded;
 use std::fmt;
@@ -393,7 +394,20 @@ pub enum RecordError {
     /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The input is at fault.
+    /// No picture of a stream could be decoded.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// A stream ends before the first picture that was to be recorded.
+    #[error(
+        "the stream has {there} pictures, of which the first to be recorded is number {first} (they count from 0)"
+    )]
+    TooShort {
+        /// Pictures of the stream.
+        there: u64,
+        /// The first that was asked for.
+        first: u64,
+    },
+    /// The input is at fault in another way.
     #[error("{0}")]
     Input(String),
     /// The options are at fault.

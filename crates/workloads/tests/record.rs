@@ -10,7 +10,7 @@ use tanada_trace::{
 use tanada_workloads::h264::{Cut, Dependencies, Groups, Options, decode};
 use tanada_workloads::pipeline::Pipeline;
 use tanada_workloads::record::{
-    Costs, H264Error, H264Options, H264Recording, Pictures, Recorded, Region, h264,
+    Costs, H264Options, H264Recording, Pictures, Recorded, Region, h264,
 };
 use tanada_workloads::stencil::Stencil;
 use tanada_workloads::tiles::{
@@ -622,25 +622,25 @@ fn what_cannot_be_recorded_is_told() {
     let all = Pictures::default();
     assert!(matches!(
         record(b"nothing", all.clone(), 9),
-        Err(H264Error::Stream(_))
+        Err(RecordError::Stream(_))
     ));
     assert!(matches!(
         record(PATTERN, some(24, 1, 1), 99),
-        Err(H264Error::TooShort {
+        Err(RecordError::TooShort {
             there: 24,
             first: 24
         })
     ));
     assert!(matches!(
         record(PATTERN, Pictures::These(vec![24, 25]), 99),
-        Err(H264Error::TooShort {
+        Err(RecordError::TooShort {
             there: 24,
             first: 24
         })
     ));
     assert!(matches!(
         record(PATTERN, all.clone(), 3),
-        Err(H264Error::Stopped)
+        Err(RecordError::Stopped)
     ));
     let broken = [
         &PATTERN[..PATTERN.len() / 2],

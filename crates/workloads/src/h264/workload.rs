@@ -1,6 +1,6 @@
 //! H.264 decoding as a [`Workload`].
 
-use super::record::{Costs, H264Error, H264Options, Pictures, h264};
+use super::record::{Costs, H264Options, Pictures, h264};
 use super::today::Wavefronts;
 use super::{
     Cut, DecodeError, Dependencies, Frame, Groups, Limits, Options, Step, Summary, decode,
@@ -445,16 +445,14 @@ impl Recorder for H264 {
             barrier: values.switch("barrier"),
             ahead: values.count("ahead") as u32,
             costs,
-            ..H264Options::default()
         };
         let recorded = h264(&stream, &options, sink, |_, recorded| seen(recorded));
         let recording = recorded.map_err(|error| match error {
-            H264Error::Stopped => RecordError::Stopped,
-            H264Error::Trace(error) => RecordError::Trace(error),
-            H264Error::TooShort { .. } => {
+            RecordError::TooShort { .. } => {
                 RecordError::Input(format!("{name}: {error}; choose a smaller --first"))
             }
-            H264Error::Stream(error) => RecordError::Input(format!("{name}: {error}")),
+            RecordError::Stream(error) => RecordError::Input(format!("{name}: {error}")),
+            other => other,
         })?;
         let last = first + (recording.pictures - 1) * every;
         Ok(Recording {

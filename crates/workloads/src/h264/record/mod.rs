@@ -7,10 +7,11 @@ pub use costs::Costs;
 
 use crate::h264::build::Builder;
 use crate::h264::graph::{Declared, Graph, Work};
-use crate::h264::{Cut, Dependencies, Groups, Limits, StreamError, Summary};
+use crate::h264::{Cut, Dependencies, Groups, Limits, Summary};
 use crate::record::layout::{CODE, Layout};
 use crate::record::tape::{Recorded, Tape};
 use crate::record::tasks::{RecordedTask, TaskGroups, Tasks};
+use crate::workload::RecordError;
 use costs::{Laid, StageCosts, stage_name};
 use rows::Rows;
 use std::collections::VecDeque;
@@ -120,31 +121,6 @@ pub struct H264Recording {
     pub recorded: Recorded,
 }
 
-/// Why nothing was recorded.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum H264Error {
-    /// No picture could be decoded.
-    #[error(transparent)]
-    Stream(#[from] StreamError),
-    /// The stream ends before the first picture that was to be recorded.
-    #[error(
-        "the stream has {there} pictures, of which the first to be recorded is number {first} (they count from 0)"
-    )]
-    TooShort {
-        /// Pictures of the stream.
-        there: u64,
-        /// The first that was asked for.
-        first: u64,
-    },
-    /// The trace cannot be written.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The caller stopped it.
-    #[error("stopped")]
-    Stopped,
-}
-
 /// Records reconstruction of pictures of an Annex B stream into `sink`.
 ///
 /// The tasks are those that [`decode`](crate::h264::decode) runs with the same cut, workers and groups, without those that parse, build and
@@ -156,13 +132,13 @@ pub enum H264Error {
 /// Decoding goes on behind an error, which is then in [`H264Recording::stream`].
 ///
 /// # Errors
-/// See [`H264Error`]; what `sink` got by then is no whole trace.
+/// See [`RecordError`]; what `sink` got by then is no whole trace.
 pub fn h264<S: Sink + ?Sized>(
     stream: &[u8],
     options: &H264Options,
     sink: &mut S,
     mut seen: impl FnMut(u64, u64) -> ControlFlow<()>,
-) -> Result<H264Recording, H264Error> {
+) -> Result<H264Recording, RecordError> {
     let mut recorder = Recorder::new(options, sink);
     let mut summary = Summary::default();
     let mut decoder = Decoder::new(Limits::default());
@@ -193,12 +169,12 @@ pub fn h264<S: Sink + ?Sized>(
         summary.pictures += 1;
         summary.concealed += u64::from(job.concealed());
         if seen(summary.pictures, recorder.made.begins.len() as u64).is_break() {
-            return Err(H264Error::Stopped);
+            return Err(RecordError::Stopped);
         }
     }
     let summary = summary.into_result(stream.len())?;
     if recorder.made.begins.is_empty() {
-        return Err(H264Error::TooShort {
+        return Err(RecordError::TooShort {
             there: summary.pictures,
             first,
         });
