@@ -10,14 +10,17 @@ use std::sync::Mutex;
 use tanada_harness::compare::{self, Candidate, Options};
 use tanada_runtime::{Cancel, GraphError, Instance, NodeId, SGroup, TGroup, TemplateBuilder};
 use tanada_workloads::loops::Loops;
-use tanada_workloads::options::{OptionSpec, Purpose, Values};
+use tanada_workloads::options::{Kind, OptionSpec, Purpose, Values};
 use tanada_workloads::workload::{Done, Output, PrepareError, Prepared, RunError, Site, Way};
 use tanada_workloads::{Workload, values_of};
 
 const BLOCK: usize = 16 << 10;
 
 const OPTIONS: &[OptionSpec] =
-    &[OptionSpec::count("bytes", "N", (1, 1 << 32), "Length of the text").default("4194304")];
+    &[
+        OptionSpec::new("bytes", "N", Kind::Count(1, 1 << 32), "Length of the text")
+            .default("4194304"),
+    ];
 
 type Counts = [u64; 256];
 

@@ -28,29 +28,22 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 /// The exit code of an outcome, after saying on standard error what there is to say.
 pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
-    match outcome {
+    let (code, message) = match outcome {
         // Who closes the pipe, as `head` does, has what it wanted.
-        Ok(()) | Err(Failure::Closed) => ExitCode::SUCCESS,
-        Err(Failure::Input(message)) => {
-            note(&format!("tanada: {message}"));
-            ExitCode::from(1)
-        }
-        Err(Failure::Usage(message)) => {
-            note(&format!("tanada: {message}"));
-            ExitCode::from(2)
-        }
-        Err(Failure::Interrupted) => {
-            note("tanada: stopped; nothing unfinished was left behind");
-            ExitCode::from(130)
-        }
+        Ok(()) | Err(Failure::Closed) => return ExitCode::SUCCESS,
+        Err(Failure::Input(message)) => (1, message),
+        Err(Failure::Usage(message)) => (2, message),
+        Err(Failure::Interrupted) => (130, "stopped; nothing unfinished was left behind".into()),
         Err(Failure::Paused(file)) => {
             let file = file.display();
-            note(&format!(
-                "tanada: stopped; the same command goes on from {file}"
-            ));
-            ExitCode::from(130)
+            (
+                130,
+                format!("stopped; the same command goes on from {file}"),
+            )
         }
-    }
+    };
+    note(&format!("tanada: {message}"));
+    ExitCode::from(code)
 }
 
 impl From<OutputError> for Failure {

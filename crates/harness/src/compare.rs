@@ -20,7 +20,7 @@ use crate::check::Reference;
 use crate::host;
 use crate::rounds::{self, Engine, Lane, Pools, once, timed};
 use std::time::Duration;
-use tanada_report::{Report, SEQUENTIAL, TODAY, Timeline};
+use tanada_report::{Report, RunResult, SEQUENTIAL, Timeline};
 use tanada_runtime::{BuildError, Cancel, DEFAULT_POLICY, Pool, Recorded, Recorder, Totals};
 use tanada_topology::Topology;
 use tanada_workloads::workload::{Facts, Flaws, PrepareError, RunError, phase_of};
@@ -392,26 +392,20 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         };
         let row = |lane: &Lane| lane.to_result(workload, input, &facts, None);
         report.runs.push(row(sequential));
-        let mut run = row(of_today);
-        run.identical = Some(today.is_none());
-        report.runs.push(run);
-        let difference = |policy: &str, what| Difference {
-            policy: policy.to_owned(),
-            what,
+        let mut differences: Vec<Difference> = Vec::new();
+        let mut add = |mut run: RunResult, what: Option<String>| {
+            run.identical = Some(what.is_none());
+            let policy = run.policy.clone();
+            differences.extend(what.map(|what| Difference { policy, what }));
+            report.runs.push(run);
         };
-        let mut differences: Vec<Difference> = today
-            .into_iter()
-            .map(|what| difference(TODAY, what))
-            .collect();
+        add(row(of_today), today);
         for ((candidate, checked), lane) in candidates.iter().zip(checked).zip(lanes) {
             let recorded = Some((&checked.totals, checked.wall));
             let mut run = lane.to_result(workload, input, &checked.facts, recorded);
             run.honours_groups = candidate.reads_groups();
-            run.identical = Some(checked.difference.is_none());
-            report.runs.push(run);
+            add(run, checked.difference);
             report.timelines.push(checked.timeline);
-            let what = checked.difference;
-            differences.extend(what.map(|what| difference(candidate.name(), what)));
         }
         rounds::rate(&mut report.runs);
         half.name_as(&report.timelines);

@@ -68,17 +68,14 @@ impl OutputFile {
             let file = OpenOptions::new().write(true).open(path)?;
             return Ok(OutputFile { file, whole: None });
         }
-        // Through a link to the file itself, which is to be replaced, and not the link.
-        let path = match there {
-            Some(_) => path.canonicalize()?,
-            None => path.to_owned(),
-        };
-        let permissions = match &there {
+        let (path, permissions) = match there {
             Some(data) => {
+                // Through a link to the file itself, which is to be replaced, and not the link.
+                let path = path.canonicalize()?;
                 OpenOptions::new().write(true).open(&path)?;
-                data.permissions()
+                (path, data.permissions())
             }
-            None => Permissions::from_mode(0o666),
+            None => (path.to_owned(), Permissions::from_mode(0o666)),
         };
         let content = tempfile::Builder::new()
             .prefix(".tanada-")

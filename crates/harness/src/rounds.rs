@@ -105,17 +105,17 @@ pub(crate) fn timed(
     prepared: &mut dyn Prepared,
     way: Way<'_>,
     cancel: &Cancel,
-    output: Option<&mut (dyn Output + '_)>,
+    mut output: Option<&mut (dyn Output + '_)>,
 ) -> Result<Duration, RunError> {
-    let Some(output) = output else {
-        let start = Instant::now();
-        prepared.run(way, cancel, None)?;
-        return Ok(start.elapsed());
-    };
     let start = Instant::now();
-    prepared.run(way, cancel, Some(&mut *output))?;
+    let shared = output
+        .as_mut()
+        .map(|output| &mut **output as &mut dyn Output);
+    prepared.run(way, cancel, shared)?;
     let wall = start.elapsed();
-    prepared.result(output);
+    if let Some(output) = output {
+        prepared.result(output);
+    }
     Ok(wall)
 }
 

@@ -6,7 +6,7 @@ use tanada_harness::rounds::Pools;
 use tanada_harness::run;
 use tanada_report::Engine;
 use tanada_runtime::Cancel;
-use tanada_workloads::options::{Name, OptionSpec, Purpose, Values};
+use tanada_workloads::options::{Kind, Name, OptionSpec, Purpose, Values};
 use tanada_workloads::workload::{
     Done, Output, PrepareError, Prepared, RecordError, RunError, Site, Way, recorder_of,
 };
@@ -21,7 +21,7 @@ const WRONG: [Name; 5] = [
 ];
 
 const OPTIONS: &[OptionSpec] =
-    &[OptionSpec::named("wrong", "WHAT", &WRONG, "What goes wrong").default("nothing")];
+    &[OptionSpec::new("wrong", "WHAT", Kind::Named(&WRONG), "What goes wrong").default("nothing")];
 
 /// Counts to 100, by tens.
 struct Counting;

@@ -407,20 +407,17 @@ fn stalls(set: &[&RunResult], label: &str) -> Vec<Chart> {
             mark: None,
         }),
     };
+    let row = |label: String, of: &dyn Fn(usize) -> f64| Row {
+        label,
+        values: used.iter().map(|&part| Some(of(part))).collect(),
+        ..Row::default()
+    };
     let mean = counted.iter().map(|run| {
-        let of = |index: usize| {
-            let sum: f64 = run
-                .stalls
-                .iter()
-                .map(|core| core.parts()[index] as f64)
-                .sum();
-            sum / run.stalls.len() as f64
-        };
-        Row {
-            label: row_label(run, set),
-            values: used.iter().map(|&index| Some(of(index))).collect(),
-            ..Row::default()
-        }
+        let cores = || run.stalls.iter().map(Stalls::parts);
+        let sum = |part: usize| cores().map(|parts| parts[part] as f64).sum::<f64>();
+        row(row_label(run, set), &|part| {
+            sum(part) / run.stalls.len() as f64
+        })
     });
     let worker = first.engine.worker_word();
     let mut each: Vec<Row> = Vec::new();
@@ -430,14 +427,8 @@ fn stalls(set: &[&RunResult], label: &str) -> Vec<Chart> {
         }
         let label = row_label(run, set);
         each.extend(run.stalls.iter().enumerate().map(|(index, core)| {
-            Row {
-                label: format!("{label}, {worker} {index}"),
-                values: used
-                    .iter()
-                    .map(|&part| Some(core.parts()[part] as f64))
-                    .collect(),
-                ..Row::default()
-            }
+            let label = format!("{label}, {worker} {index}");
+            row(label, &|part| core.parts()[part] as f64)
         }));
     }
     vec![

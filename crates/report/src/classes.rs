@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::charts::distinct;
 use crate::colours::{self, Rgb};
 use crate::schema::{Event, Timeline};
 
@@ -65,15 +66,13 @@ impl Classes {
             names: HashMap::new(),
         };
         if by == ColourBy::Name {
-            for name in timelines.iter().flat_map(|timeline| &timeline.names) {
-                if !classes.names.contains_key(name) {
-                    let index = classes.list.len();
-                    classes.names.insert(name.clone(), index);
-                    classes.list.push(Class {
-                        label: name.clone(),
-                        colour: colours::kind(index),
-                    });
-                }
+            let names = timelines.iter().flat_map(|timeline| &timeline.names);
+            for (index, name) in distinct(names).into_iter().enumerate() {
+                classes.names.insert(name.clone(), index);
+                classes.list.push(Class {
+                    label: name.clone(),
+                    colour: colours::kind(index),
+                });
             }
             return classes;
         }
@@ -114,19 +113,14 @@ fn number(by: ColourBy, event: &Event) -> u32 {
 }
 
 fn numbered(by: ColourBy, number: u32, largest: u32) -> Class {
-    match by {
-        ColourBy::SGroup => Class {
-            label: format!("S{number}"),
-            colour: colours::s_group(number),
-        },
-        ColourBy::TGroup => Class {
-            label: format!("T{number}"),
-            colour: colours::t_group(number, largest),
-        },
-        _ => Class {
-            label: ["handed on", "own queue", "pool", "mailbox", "stolen"][number.min(4) as usize]
-                .to_owned(),
-            colour: colours::origin(number),
-        },
-    }
+    const ORIGINS: [&str; 5] = ["handed on", "own queue", "pool", "mailbox", "stolen"];
+    let (label, colour) = match by {
+        ColourBy::SGroup => (format!("S{number}"), colours::s_group(number)),
+        ColourBy::TGroup => (format!("T{number}"), colours::t_group(number, largest)),
+        _ => (
+            ORIGINS[number.min(4) as usize].to_owned(),
+            colours::origin(number),
+        ),
+    };
+    Class { label, colour }
 }

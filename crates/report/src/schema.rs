@@ -92,13 +92,7 @@ impl Origin {
 
     /// Returns the kind as a word: `handed`, `own`, `pool`, `mailbox` or `stolen`.
     pub fn kind(self) -> &'static str {
-        match self {
-            Origin::Handed => "handed",
-            Origin::Own => "own",
-            Origin::Pool => "pool",
-            Origin::Mailbox => "mailbox",
-            Origin::Stolen(_) => "stolen",
-        }
+        ["handed", "own", "pool", "mailbox", "stolen"][self.code().min(4) as usize]
     }
 }
 

@@ -45,12 +45,6 @@ pub(crate) struct Field {
 // contract of this module, checked in debug builds); so no element is written while another thread uses it.
 unsafe impl Sync for Field {}
 
-impl std::fmt::Debug for Field {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Field({} x {})", self.rows, self.columns)
-    }
-}
-
 impl Field {
     /// A field of zeros. Rectangles count from the corner of its border.
     pub(crate) fn new(rows: usize, columns: usize) -> Self {

@@ -44,8 +44,15 @@ pub struct UnknownWorkload {
     pub name: String,
 }
 
-fn names() -> Vec<&'static str> {
+/// Returns the names of all workloads.
+pub fn names() -> Vec<&'static str> {
     ALL.iter().map(|workload| workload.name()).collect()
+}
+
+/// Returns the names of the workloads that can be recorded.
+pub fn recordable() -> Vec<&'static str> {
+    let recorded = ALL.iter().filter(|workload| workload.recorder().is_some());
+    recorded.map(|workload| workload.name()).collect()
 }
 
 /// Returns the workload called `name`.

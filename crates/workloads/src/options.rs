@@ -17,11 +17,6 @@ impl Name {
         Name { name, aliases: &[] }
     }
 
-    /// A name that `aliases` stand for as well.
-    pub const fn with_aliases(name: &'static str, aliases: &'static [&'static str]) -> Name {
-        Name { name, aliases }
-    }
-
     fn is(&self, text: &str) -> bool {
         self.name == text || self.aliases.contains(&text)
     }
@@ -38,7 +33,7 @@ macro_rules! named {
 
             /// Their names, in the same order.
             pub const NAMES: [$crate::options::Name; [$($name),+].len()] =
-                [$($crate::options::Name::with_aliases($name, &[$($alias),*])),+];
+                [$($crate::options::Name { name: $name, aliases: &[$($alias),*] }),+];
 
             /// The name that the command line knows.
             pub const fn name(self) -> &'static str {
@@ -83,13 +78,8 @@ pub(crate) fn place_of(text: &str, what: &str, names: &[Name]) -> Result<usize, 
 pub enum Kind {
     /// Nothing: the option is there or not.
     Switch,
-    /// A whole number from `min` to `max`.
-    Count {
-        /// The smallest.
-        min: u64,
-        /// The largest.
-        max: u64,
-    },
+    /// A whole number, from the first to the second.
+    Count(u64, u64),
     /// One of these names.
     Named(&'static [Name]),
     /// The name of a file.
@@ -131,7 +121,8 @@ pub struct OptionSpec {
 }
 
 impl OptionSpec {
-    const fn new(
+    /// `--flag PLACEHOLDER`, without a default, in runs and in recordings. The placeholder of a switch is empty.
+    pub const fn new(
         flag: &'static str,
         placeholder: &'static str,
         kind: Kind,
@@ -148,49 +139,6 @@ impl OptionSpec {
             of_tasks: false,
             positional: false,
         }
-    }
-
-    /// `--flag`, which is there or not.
-    pub const fn switch(flag: &'static str, help: &'static str) -> OptionSpec {
-        OptionSpec::new(flag, "", Kind::Switch, help)
-    }
-
-    /// `--flag PLACEHOLDER`, a whole number from `min` to `max`.
-    pub const fn count(
-        flag: &'static str,
-        placeholder: &'static str,
-        (min, max): (u64, u64),
-        help: &'static str,
-    ) -> OptionSpec {
-        OptionSpec::new(flag, placeholder, Kind::Count { min, max }, help)
-    }
-
-    /// `--flag PLACEHOLDER`, one of `names`.
-    pub const fn named(
-        flag: &'static str,
-        placeholder: &'static str,
-        names: &'static [Name],
-        help: &'static str,
-    ) -> OptionSpec {
-        OptionSpec::new(flag, placeholder, Kind::Named(names), help)
-    }
-
-    /// `--flag PLACEHOLDER`, the name of a file.
-    pub const fn path(
-        flag: &'static str,
-        placeholder: &'static str,
-        help: &'static str,
-    ) -> OptionSpec {
-        OptionSpec::new(flag, placeholder, Kind::Path, help)
-    }
-
-    /// `--flag PLACEHOLDER`, any text, which may be given several times.
-    pub const fn texts(
-        flag: &'static str,
-        placeholder: &'static str,
-        help: &'static str,
-    ) -> OptionSpec {
-        OptionSpec::new(flag, placeholder, Kind::Texts, help)
     }
 
     /// The same with a default, in runs and in recordings.
@@ -266,7 +214,7 @@ impl OptionSpec {
                 "false" => Ok(Value::Switch(false)),
                 _ => Err(format!("--{}: \"{text}\" is not true or false", self.flag)),
             },
-            Kind::Count { min, max } => match text.parse() {
+            Kind::Count(min, max) => match text.parse() {
                 Ok(count) if (min..=max).contains(&count) => Ok(Value::Count(Some(count))),
                 _ => Err(format!(
                     "--{}: \"{text}\" is not a number from {min} to {max}",
@@ -285,7 +233,7 @@ impl OptionSpec {
     fn absent(&self) -> Value {
         match self.kind {
             Kind::Switch => Value::Switch(false),
-            Kind::Count { .. } => Value::Count(None),
+            Kind::Count(..) => Value::Count(None),
             Kind::Named(names) => Value::Name(names[0].name),
             Kind::Path => Value::Path(None),
             Kind::Texts => Value::Texts(Vec::new()),
@@ -517,19 +465,24 @@ impl Values {
 mod tests {
     use super::*;
 
-    const COLOURS: [Name; 2] = [Name::with_aliases("crimson", &["red"]), Name::new("blue")];
+    const CRIMSON: Name = Name {
+        name: "crimson",
+        aliases: &["red"],
+    };
+
+    const COLOURS: [Name; 2] = [CRIMSON, Name::new("blue")];
 
     const SPECS: &[OptionSpec] = &[
-        OptionSpec::path("input", "FILE", "A file").positional(),
-        OptionSpec::count("size", "N", (1, 4096), "Points")
+        OptionSpec::new("input", "FILE", Kind::Path, "A file").positional(),
+        OptionSpec::new("size", "N", Kind::Count(1, 4096), "Points")
             .default("1024")
             .default_in_recordings("64"),
-        OptionSpec::count("most", "N", (1, 9), "At most").record_only(),
-        OptionSpec::named("colour", "NAME", &COLOURS, "A colour")
+        OptionSpec::new("most", "N", Kind::Count(1, 9), "At most").record_only(),
+        OptionSpec::new("colour", "NAME", Kind::Named(&COLOURS), "A colour")
             .aliases(&["color"])
             .default("blue"),
-        OptionSpec::switch("fast", "Be fast"),
-        OptionSpec::texts("set", "KEY=VALUE", "Replace a value").record_only(),
+        OptionSpec::new("fast", "", Kind::Switch, "Be fast"),
+        OptionSpec::new("set", "KEY=VALUE", Kind::Texts, "Replace a value").record_only(),
     ];
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::field::{Field, REACH, Read, Rect, Write};
 use crate::tiles::{Caches, Tile};
 use crate::vector::{Kernel, vectorised};
+use std::marker::PhantomData;
 
 /// A stretch of `n` points with what a formula may read around it.
 pub(crate) struct Lines<'a> {
@@ -32,13 +33,9 @@ pub struct Stretch {
 /// Receives what passes read, compute and write. The empty probe, [`NoProbe`], costs nothing.
 pub trait Probe {
     /// Points are read.
-    fn read(&mut self, points: Stretch) {
-        let _ = points;
-    }
+    fn read(&mut self, _points: Stretch) {}
     /// Points are written.
-    fn write(&mut self, points: Stretch) {
-        let _ = points;
-    }
+    fn write(&mut self, _points: Stretch) {}
     /// A formula of `operations` operations a point is computed for `w` points.
     fn compute(&mut self, operations: u32, w: usize) {
         let _ = (operations, w);
@@ -52,7 +49,7 @@ pub struct NoProbe;
 impl Probe for NoProbe {}
 
 /// What a pass computes. `row` must be `#[inline(always)]`, or it is not vectorised for the processor that it runs on.
-pub(crate) trait Formula: Copy {
+pub(crate) trait Formula {
     /// Rows above, and as many below, that `row` reads: for recordings, as all of these.
     const ROWS: usize = 0;
     /// Columns left, and as many right, that it reads in the row itself.
@@ -63,7 +60,7 @@ pub(crate) trait Formula: Copy {
     const OPERATIONS: u32;
 
     /// Sets `out`, as long as the slices of `lines`.
-    fn row(self, lines: &Lines<'_>, out: &mut [f32]);
+    fn row(lines: &Lines<'_>, out: &mut [f32]);
 }
 
 /// How passes go through a tile.
@@ -83,13 +80,12 @@ impl Passes {
     /// Sets the tile of `to` by the formula from `from` and `other` (which may be the same).
     pub(crate) fn run<F: Formula, P: Probe>(
         self,
-        formula: F,
         (from, other): (&Field, &Field),
         to: &Field,
         tile: Tile,
         probe: &mut P,
     ) {
-        vectorised(self.pass(formula, (from, other), to, tile));
+        vectorised(self.pass::<F>((from, other), to, tile));
         // Behind the loops, which are to stay as the compiler makes them best.
         self.report::<F, P>((from, other), to, tile, probe);
     }
@@ -124,7 +120,6 @@ impl Passes {
 
     fn pass<'a, F: Formula>(
         self,
-        formula: F,
         (from, other): (&'a Field, &'a Field),
         to: &'a Field,
         tile: Tile,
@@ -132,7 +127,7 @@ impl Passes {
         let Tile { x, y, w, h, .. } = tile;
         let inner = rect(tile);
         Pass {
-            formula,
+            formula: PhantomData,
             column: from.read(Rect {
                 y,
                 h: h + 2 * REACH,
@@ -163,7 +158,7 @@ pub(crate) fn rect(tile: Tile) -> Rect {
 }
 
 struct Pass<'a, F> {
-    formula: F,
+    formula: PhantomData<F>,
     /// The tile with the rows above and below it.
     column: Read<'a>,
     /// The tile with the columns left and right of it.
@@ -191,7 +186,7 @@ impl<F: Formula> Kernel for Pass<'_, F> {
                     here: [here(0), here(1), here(2), here(3), here(4)],
                     other: &self.other.row(y)[x..x + n],
                 };
-                self.formula.row(&lines, &mut self.out.row(y)[x..x + n]);
+                F::row(&lines, &mut self.out.row(y)[x..x + n]);
             }
         }
     }
@@ -199,7 +194,7 @@ impl<F: Formula> Kernel for Pass<'_, F> {
 
 /// Asserts what `vector` promises: the plain form of a formula and the form for this processor set a tile to the same bits.
 #[cfg(test)]
-pub(crate) fn same_in_all_forms<F: Formula>(formula: F) {
+pub(crate) fn same_in_all_forms<F: Formula>() {
     #[cfg(target_arch = "x86_64")]
     let chosen = std::arch::is_x86_feature_detected!("avx2");
     #[cfg(not(target_arch = "x86_64"))]
@@ -239,8 +234,8 @@ pub(crate) fn same_in_all_forms<F: Formula>(formula: F) {
         tile(600, 23, 1, 1),
     ];
     for tile in tiles {
-        passes.pass(formula, (&from, &other), &plain, tile).run();
-        passes.run(formula, (&from, &other), &fast, tile, &mut NoProbe);
+        passes.pass::<F>((&from, &other), &plain, tile).run();
+        passes.run::<F, _>((&from, &other), &fast, tile, &mut NoProbe);
         let (plain, fast) = (plain.read(rect(tile)), fast.read(rect(tile)));
         for y in 0..tile.h {
             let bits = |row: &[f32]| row.iter().map(|x| x.to_bits()).collect::<Vec<_>>();

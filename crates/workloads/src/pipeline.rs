@@ -20,7 +20,6 @@ use crate::tiles::{Caches, Options, Program, Tile, workload};
 const PASSES: u32 = 5;
 
 /// The three planes.
-#[derive(Debug)]
 pub struct Pipeline {
     image: Field,
     first: Field,
@@ -38,22 +37,16 @@ impl Pipeline {
     }
 }
 
-#[derive(Clone, Copy)]
 struct Across;
 
-#[derive(Clone, Copy)]
 struct Down;
 
-#[derive(Clone, Copy)]
 struct Sharpen;
 
-#[derive(Clone, Copy)]
 struct Gradient;
 
-#[derive(Clone, Copy)]
 struct Smooth;
 
-#[derive(Clone, Copy)]
 struct Tone;
 
 /// The mean of five samples with the weights of Pascal's triangle.
@@ -67,7 +60,7 @@ impl Formula for Across {
     const OPERATIONS: u32 = 7;
 
     #[inline(always)]
-    fn row(self, lines: &Lines<'_>, out: &mut [f32]) {
+    fn row(lines: &Lines<'_>, out: &mut [f32]) {
         let n = out.len();
         let [a, b, c, d, e] = lines.here;
         let (a, b, c, d, e) = (&a[..n], &b[..n], &c[..n], &d[..n], &e[..n]);
@@ -82,7 +75,7 @@ impl Formula for Down {
     const OPERATIONS: u32 = 7;
 
     #[inline(always)]
-    fn row(self, lines: &Lines<'_>, out: &mut [f32]) {
+    fn row(lines: &Lines<'_>, out: &mut [f32]) {
         let n = out.len();
         let ([b, a], c, [d, e]) = (lines.above, lines.here[2], lines.below);
         let (a, b, c, d, e) = (&a[..n], &b[..n], &c[..n], &d[..n], &e[..n]);
@@ -97,7 +90,7 @@ impl Formula for Sharpen {
     const OPERATIONS: u32 = 4;
 
     #[inline(always)]
-    fn row(self, lines: &Lines<'_>, out: &mut [f32]) {
+    fn row(lines: &Lines<'_>, out: &mut [f32]) {
         let n = out.len();
         let (sharp, blurred) = (&lines.here[2][..n], &lines.other[..n]);
         for i in 0..n {
@@ -112,7 +105,7 @@ impl Formula for Gradient {
     const OPERATIONS: u32 = 5;
 
     #[inline(always)]
-    fn row(self, lines: &Lines<'_>, out: &mut [f32]) {
+    fn row(lines: &Lines<'_>, out: &mut [f32]) {
         let n = out.len();
         let (above, below) = (&lines.above[0][..n], &lines.below[0][..n]);
         let [_, left, _, right, _] = lines.here;
@@ -131,7 +124,7 @@ impl Formula for Smooth {
     const OPERATIONS: u32 = 10;
 
     #[inline(always)]
-    fn row(self, lines: &Lines<'_>, out: &mut [f32]) {
+    fn row(lines: &Lines<'_>, out: &mut [f32]) {
         let n = out.len();
         let (above, below) = (&lines.above[0][..n], &lines.below[0][..n]);
         let [_, left, here, right, _] = lines.here;
@@ -148,7 +141,7 @@ impl Formula for Tone {
     const OPERATIONS: u32 = 3;
 
     #[inline(always)]
-    fn row(self, lines: &Lines<'_>, out: &mut [f32]) {
+    fn row(lines: &Lines<'_>, out: &mut [f32]) {
         let n = out.len();
         let light = &lines.here[2][..n];
         for i in 0..n {
@@ -217,14 +210,14 @@ impl Program for Pipeline {
             ..
         } = self;
         if sweep == self.options.times * PASSES {
-            return passes.run(Tone, (image, image), first, tile, probe);
+            return passes.run::<Tone, P>((image, image), first, tile, probe);
         }
         match sweep % PASSES {
-            0 => passes.run(Across, (image, image), first, tile, probe),
-            1 => passes.run(Down, (first, first), second, tile, probe),
-            2 => passes.run(Sharpen, (image, second), first, tile, probe),
-            3 => passes.run(Gradient, (first, first), second, tile, probe),
-            _ => passes.run(Smooth, (first, second), image, tile, probe),
+            0 => passes.run::<Across, P>((image, image), first, tile, probe),
+            1 => passes.run::<Down, P>((first, first), second, tile, probe),
+            2 => passes.run::<Sharpen, P>((image, second), first, tile, probe),
+            3 => passes.run::<Gradient, P>((first, first), second, tile, probe),
+            _ => passes.run::<Smooth, P>((first, second), image, tile, probe),
         }
     }
 
@@ -240,11 +233,11 @@ mod tests {
 
     #[test]
     fn all_forms_of_the_passes_are_equal() {
-        same_in_all_forms(Across);
-        same_in_all_forms(Down);
-        same_in_all_forms(Sharpen);
-        same_in_all_forms(Gradient);
-        same_in_all_forms(Smooth);
-        same_in_all_forms(Tone);
+        same_in_all_forms::<Across>();
+        same_in_all_forms::<Down>();
+        same_in_all_forms::<Sharpen>();
+        same_in_all_forms::<Gradient>();
+        same_in_all_forms::<Smooth>();
+        same_in_all_forms::<Tone>();
     }
 }

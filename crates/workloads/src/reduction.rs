@@ -8,12 +8,12 @@
 //! T group has one line of each worker, so sums are added soon after they were written.
 
 use crate::loops::Loops;
-use crate::options::{OptionSpec, Values};
+use crate::options::{Kind, OptionSpec, Values};
 use crate::record::{Accesses, RecordedTask, TaskGroups, TaskRecorder};
 use crate::tiles::{Probe, Stretch};
 use crate::workload::{
     Done, Facts, Output, PrepareError, Prepared, RecordError, Recorder, Recording, RunError, Site,
-    Way, Workload,
+    Way, Workload, go_on,
 };
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -39,18 +39,23 @@ const LEAF: &str = "leaf";
 const ADD: &str = "add";
 
 const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::count(
+    OptionSpec::new(
         "size",
         "N",
-        (1, 1 << 32),
+        Kind::Count(1, 1 << 32),
         "Elements of the array, of 8 bytes each",
     )
     .default("32000000")
     .default_in_recordings("4000000"),
     // The smallest leaf keeps the number of tasks below 2^32, whatever the size. The default is no power of two: leaves that run at the
     // same time do not meet in the same sets of a cache.
-    OptionSpec::count("leaf", "N", (64, 1 << 24), "Elements that a leaf task sums")
-        .default("16000"),
+    OptionSpec::new(
+        "leaf",
+        "N",
+        Kind::Count(64, 1 << 24),
+        "Elements that a leaf task sums",
+    )
+    .default("16000"),
 ];
 
 /// The workload.
@@ -398,20 +403,16 @@ impl Recorder for Reduction {
         let plan = Plan::new(values, site);
         let mut recorder = TaskRecorder::new(sink, plan.workers);
         let mut last: Vec<u32> = Vec::new();
-        let mut go_on = |tasks: u32| match seen(tasks.into()) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(RecordError::Stopped),
-        };
         for leaf in 0..plan.leaves() {
             let task = recorded(LEAF, plan.groups(leaf));
             last.push(recorder.task(&task, [], |task| plan.record_leaf(task, leaf))?);
-            go_on(recorder.tasks())?;
+            go_on(seen, recorder.tasks())?;
         }
         for pair in plan.pairs() {
             let task = recorded(ADD, plan.groups_of_pair(pair));
             let waits = [last[pair.first], last[pair.second]];
             last[pair.first] = recorder.task(&task, waits, |task| plan.record_pair(task, pair))?;
-            go_on(recorder.tasks())?;
+            go_on(seen, recorder.tasks())?;
         }
         Ok(Recording {
             extent: plan.input(),

@@ -16,18 +16,14 @@
 //!
 //! [`Plan::new`] chooses the numbers from the size of that cache.
 
-pub(crate) mod record;
 pub(crate) mod workload;
 
 use crate::field::{LINE, REACH};
-use crate::loops::Loops;
 use crate::options::{OptionSpec, Values, named};
 pub use crate::pass::{NoProbe, Probe, Stretch};
 pub use crate::workload::Done;
-use std::ops::Range;
-use tanada_runtime::{
-    Cancel, GraphError, Instance, NodeId, Pool, SGroup, TGroup, Template, TemplateBuilder,
-};
+use tanada_runtime::{SGroup, TGroup};
+pub use workload::Tiled;
 
 /// How tasks are put into groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,12 +57,6 @@ impl Caches {
             own: own.unwrap_or(1 << 20),
             l1d: l1d.unwrap_or(32 << 10),
         }
-    }
-
-    /// Those of a pool's workers.
-    pub fn of(pool: &Pool) -> Self {
-        let placement = pool.placement();
-        Caches::new(placement.own_cache_bytes(), placement.l1d_bytes())
     }
 }
 
@@ -207,21 +197,6 @@ impl Plan {
         plan
     }
 
-    /// What is cut.
-    pub fn shape(&self) -> Shape {
-        self.shape
-    }
-
-    /// The caches that it is cut for.
-    pub fn caches(&self) -> Caches {
-        self.caches
-    }
-
-    /// How tasks are grouped.
-    pub fn groups(&self) -> Groups {
-        self.groups
-    }
-
     /// Bands of rows.
     pub fn bands(&self) -> usize {
         self.bands
@@ -280,16 +255,6 @@ impl Plan {
         }
     }
 
-    /// The share of its tiles that a worker fetches from outside its cache in a run by T groups; 1: all tiles in every sweep. A worker
-    /// fetches one band of the window a sweep, and the whole window once a T group.
-    pub fn fetched(&self) -> f64 {
-        let sweeps = f64::from(self.shape.sweeps.max(1));
-        match self.window {
-            0 => 1.0 / sweeps,
-            window => (1.0 / window as f64 + 1.0 / sweeps).min(1.0),
-        }
-    }
-
     /// The groups of a task.
     pub fn groups_of(&self, tile: &Tile, sweep: u32) -> (TGroup, SGroup) {
         if self.groups == Groups::None {
@@ -334,41 +299,14 @@ impl Plan {
         })
     }
 
-    /// The graph that fills the fields: a task a tile, without dependencies. Each is in the S group that works on the tile first, whose
-    /// worker thereby touches the memory first.
-    fn once<P: Program>(&self) -> Result<Template<'static, Work<P>>, GraphError> {
-        let mut builder = TemplateBuilder::new();
-        for (at, tile) in self.tiles().enumerate() {
-            let fill = move |work: &Work<P>, _| work.program.fill(tile);
-            let node = builder.task("fill", at as u64, fill);
-            let (t, s) = self.groups_of(&tile, 0);
-            builder.groups(node, t, s);
-        }
-        builder.build()
-    }
-
-    /// The graph of all sweeps.
-    fn sweeps<P: Program>(&self) -> Result<Template<'static, Work<P>>, GraphError> {
-        let mut builder = TemplateBuilder::new();
-        self.declare(|tile, sweep, waits: &mut dyn Iterator<Item = NodeId>| {
-            let run = move |work: &Work<P>, _| work.sweep(tile, sweep);
-            let index = (u64::from(sweep) << 32) | (tile.band * self.strips + tile.strip) as u64;
-            let node = builder.task(P::name(sweep, self.shape.sweeps), index, run);
-            let (t, s) = self.groups_of(&tile, sweep);
-            builder.groups(node, t, s);
-            for earlier in waits {
-                builder.edge(earlier, node);
-            }
-            node
-        });
-        builder.build()
-    }
-
     /// Calls `task` for each task with its tile, its sweep, and what `task` returned for the tasks that it waits for.
-    pub(crate) fn declare<N: Copy>(
+    ///
+    /// # Errors
+    /// The first error of `task`, which is not called again.
+    fn declare<N: Copy, E>(
         &self,
-        mut task: impl FnMut(Tile, u32, &mut dyn Iterator<Item = N>) -> N,
-    ) {
+        mut task: impl FnMut(Tile, u32, &mut dyn Iterator<Item = N>) -> Result<N, E>,
+    ) -> Result<(), E> {
         let tiles: Vec<Tile> = self.tiles().collect();
         let mut before: Vec<N> = Vec::new();
         for sweep in 0..self.shape.sweeps {
@@ -376,15 +314,21 @@ impl Plan {
             for &tile in &tiles {
                 let beside = (sweep > 0).then(|| self.beside(&tile));
                 let waits = beside.into_iter().flatten().flatten();
-                these.push(task(tile, sweep, &mut waits.map(|at| before[at])));
+                these.push(task(tile, sweep, &mut waits.map(|at| before[at]))?);
             }
             before = these;
         }
+        Ok(())
+    }
+
+    /// The place of a tile among all tiles.
+    fn place(&self, tile: &Tile) -> usize {
+        tile.band * self.strips + tile.strip
     }
 
     /// The places of a tile and of its neighbours, of which there are up to four.
     fn beside(&self, tile: &Tile) -> [Option<usize>; 5] {
-        let at = tile.band * self.strips + tile.strip;
+        let at = self.place(tile);
         [
             (tile.band > 0).then(|| at - self.strips),
             (tile.strip > 0).then(|| at - 1),
@@ -440,157 +384,4 @@ pub trait Program: Send + Sync + Sized + 'static {
 
     /// Calls `row` for each row of the result.
     fn visit(&self, row: &mut dyn FnMut(&[f32]));
-}
-
-/// The argument of all tasks.
-struct Work<P> {
-    program: P,
-    done: Done,
-}
-
-impl<P: Program> Work<P> {
-    fn sweep(&self, tile: Tile, sweep: u32) {
-        self.program.sweep(tile, sweep, &mut NoProbe);
-        if tile.strip == 0 {
-            self.done.add();
-        }
-    }
-}
-
-/// A [`Program`] with its memory and its task graph, to be run several times.
-pub struct Tiled<P> {
-    work: Work<P>,
-    plan: Plan,
-    fill: Instance<'static, Work<P>>,
-    sweeps: Instance<'static, Work<P>>,
-    today: Option<Instance<'static, Work<P>>>,
-}
-
-impl<P: Program> Tiled<P> {
-    /// Cuts the work for `workers` workers with these caches.
-    ///
-    /// # Panics
-    /// There are no points.
-    pub fn plan_for(options: Options, workers: u16, caches: Caches) -> Plan {
-        Plan::new(options.shape::<P>(), workers, caches, options.groups)
-    }
-
-    /// Builds the graph of `plan`: some 250 bytes a task. The memory of the fields is mapped when they are filled.
-    ///
-    /// # Errors
-    /// Those of a template, none of which a plan causes.
-    ///
-    /// # Panics
-    /// The fields are larger than an address space, or the plan is one of another shape.
-    pub fn new(options: Options, plan: Plan) -> Result<Self, GraphError> {
-        let shape = options.shape::<P>();
-        assert_eq!(plan.shape(), shape, "a plan for these options");
-        Ok(Tiled {
-            work: Work {
-                program: P::new(options, plan.caches()),
-                done: Done::default(),
-            },
-            fill: plan.once()?.instance(),
-            sweeps: plan.sweeps()?.instance(),
-            today: None,
-            plan,
-        })
-    }
-
-    /// How the field is cut.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// A counter of bands that other threads read while a run goes on; see [`Plan::steps`].
-    pub fn done(&self) -> Done {
-        self.work.done.clone()
-    }
-
-    /// Sets all points to their initial values. The first call also places the memory of a tile on the NUMA node of the worker that has its
-    /// S group.
-    ///
-    /// # Errors
-    /// As [`Instance::run_with_cancel`].
-    pub fn fill(&mut self, pool: &Pool, cancel: &Cancel) -> Result<(), GraphError> {
-        self.fill.run_with_cancel(pool, &self.work, cancel)
-    }
-
-    /// Runs all sweeps as tasks, from the values that [`Tiled::fill`] set or the last run left.
-    ///
-    /// # Errors
-    /// As [`Instance::run_with_cancel`].
-    pub fn run(&mut self, pool: &Pool, cancel: &Cancel) -> Result<(), GraphError> {
-        self.sweeps.run_with_cancel(pool, &self.work, cancel)
-    }
-
-    /// Builds the loops of [`Tiled::run_today`] for `workers` workers, unless they are there.
-    ///
-    /// # Errors
-    /// Those of a template, none of which loops cause.
-    pub fn build_today(&mut self, workers: u16) -> Result<(), GraphError> {
-        if self.today.is_none() {
-            let Shape {
-                rows,
-                columns,
-                sweeps,
-                ..
-            } = self.plan.shape;
-            let mut loops = Loops::new(workers);
-            // Blocks may be lower than a pass reads: within a sweep no pass reads the field that others write, and the barrier separates
-            // the sweeps.
-            for sweep in 0..sweeps {
-                let block = move |work: &Work<P>, block: Range<usize>| {
-                    let tile = Tile {
-                        band: 0,
-                        strip: 0,
-                        x: 0,
-                        y: block.start,
-                        w: columns,
-                        h: block.len(),
-                    };
-                    work.program.sweep(tile, sweep, &mut NoProbe);
-                };
-                loops.parallel(P::name(sweep, sweeps), rows, block);
-            }
-            self.today = Some(loops.build()?);
-        }
-        Ok(())
-    }
-
-    /// Runs all sweeps as they would be written today: each is a parallel loop over blocks of whole rows, with a barrier behind it.
-    ///
-    /// # Errors
-    /// As [`Instance::run_with_cancel`].
-    pub fn run_today(&mut self, pool: &Pool, cancel: &Cancel) -> Result<(), GraphError> {
-        self.build_today(pool.workers())?;
-        let loops = self.today.as_mut().expect("built above");
-        loops.run_with_cancel(pool, &self.work, cancel)
-    }
-
-    /// As [`Tiled::fill`], without tasks.
-    pub fn fill_here(&mut self) {
-        let tiles = self.plan.tiles();
-        tiles.for_each(|tile| self.work.program.fill(tile));
-    }
-
-    /// Goes over the field without tasks, on this thread, one sweep after the other.
-    ///
-    /// # Errors
-    /// [`GraphError::Cancelled`]; `cancel` is read once a sweep.
-    pub fn run_here(&mut self, cancel: &Cancel) -> Result<(), GraphError> {
-        for sweep in 0..self.plan.shape.sweeps {
-            if cancel.is_cancelled() {
-                return Err(GraphError::Cancelled);
-            }
-            let tiles = self.plan.tiles();
-            tiles.for_each(|tile| self.work.sweep(tile, sweep));
-        }
-        Ok(())
-    }
-
-    /// Calls `row` for each row of the result.
-    pub fn visit(&mut self, row: &mut dyn FnMut(&[f32])) {
-        self.work.program.visit(row);
-    }
 }

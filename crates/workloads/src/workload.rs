@@ -1,5 +1,6 @@
 //! What a workload is: everything that commands, benches and tests know of one.
 
+use crate::h264::StreamError;
 use crate::options::{OptionSpec, Purpose, Values};
 use crate::record::Recorded;
 use std::fmt;
@@ -70,8 +71,7 @@ pub trait Prepared: Send {
     ///
     /// # Errors
     /// See [`RunError`].
-    fn set_up(&mut self, way: Way<'_>, cancel: &Cancel) -> Result<(), RunError> {
-        let _ = (way, cancel);
+    fn set_up(&mut self, _way: Way<'_>, _cancel: &Cancel) -> Result<(), RunError> {
         Ok(())
     }
 
@@ -334,9 +334,22 @@ pub trait Recorder: Sync {
     }
 
     /// Steps of a recording with these values, if they are known before.
-    fn steps(&self, values: &Values) -> Option<u64> {
-        let _ = values;
+    fn steps(&self, _values: &Values) -> Option<u64> {
         None
+    }
+}
+
+/// Calls `seen` with the number of `tasks` that were recorded.
+///
+/// # Errors
+/// [`RecordError::Stopped`]: `seen` stops the recording.
+pub(crate) fn go_on(
+    seen: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    tasks: u32,
+) -> Result<(), RecordError> {
+    match seen(tasks.into()) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(RecordError::Stopped),
     }
 }
 
@@ -381,7 +394,20 @@ pub enum RecordError {
     /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The input is at fault.
+    /// No picture of a stream could be decoded.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// A stream ends before the first picture that was to be recorded.
+    #[error(
+        "the stream has {there} pictures, of which the first to be recorded is number {first} (they count from 0)"
+    )]
+    TooShort {
+        /// Pictures of the stream.
+        there: u64,
+        /// The first that was asked for.
+        first: u64,
+    },
+    /// The input is at fault in another way.
     #[error("{0}")]
     Input(String),
     /// The options are at fault.
@@ -401,11 +427,7 @@ pub fn recorder_of(workload: &dyn Workload) -> Result<&dyn Recorder, RecordError
         .recorder()
         .ok_or_else(|| RecordError::NotRecordable {
             name: workload.name(),
-            there: crate::all()
-                .iter()
-                .filter(|one| one.recorder().is_some())
-                .map(|one| one.name())
-                .collect(),
+            there: crate::recordable(),
         })
 }
 

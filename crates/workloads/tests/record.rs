@@ -10,13 +10,14 @@ use tanada_trace::{
 use tanada_workloads::h264::{Cut, Dependencies, Groups, Options, decode};
 use tanada_workloads::pipeline::Pipeline;
 use tanada_workloads::record::{
-    Costs, H264Error, H264Options, H264Recording, Pictures, Recorded, Region, h264, tiles,
+    Costs, H264Options, H264Recording, Pictures, Recorded, Region, h264,
 };
 use tanada_workloads::stencil::Stencil;
 use tanada_workloads::tiles::{
     Caches, Groups as TileGroups, Options as TileOptions, Plan, Program, Tiled,
 };
-use tanada_workloads::workload::{RecordError, phase_of};
+use tanada_workloads::workload::{RecordError, Recording, phase_of};
+use tanada_workloads::{Purpose, Site, find, recorder_of, values_of};
 
 /// A small stream of the decoder's own tests: 24 pictures of 5 x 4 macroblocks, with everything that the profile has.
 const PATTERN: &[u8] = include_bytes!("../../h264/tests/data/pattern.264");
@@ -621,25 +622,25 @@ fn what_cannot_be_recorded_is_told() {
     let all = Pictures::default();
     assert!(matches!(
         record(b"nothing", all.clone(), 9),
-        Err(H264Error::Stream(_))
+        Err(RecordError::Stream(_))
     ));
     assert!(matches!(
         record(PATTERN, some(24, 1, 1), 99),
-        Err(H264Error::TooShort {
+        Err(RecordError::TooShort {
             there: 24,
             first: 24
         })
     ));
     assert!(matches!(
         record(PATTERN, Pictures::These(vec![24, 25]), 99),
-        Err(H264Error::TooShort {
+        Err(RecordError::TooShort {
             there: 24,
             first: 24
         })
     ));
     assert!(matches!(
         record(PATTERN, all.clone(), 3),
-        Err(H264Error::Stopped)
+        Err(RecordError::Stopped)
     ));
     let broken = [
         &PATTERN[..PATTERN.len() / 2],
@@ -650,17 +651,37 @@ fn what_cannot_be_recorded_is_told() {
     assert!(recording.stream.error_count > 0 && recording.pictures > 12);
 }
 
-/// A program over tiles that is cut into several bands and strips.
+const CACHES: Caches = Caches {
+    own: 64 << 10,
+    l1d: 8 << 10,
+};
+
+/// Records a program over tiles that is cut into several bands and strips.
+fn record_tiles<P: Program>(
+    options: TileOptions,
+    workers: u16,
+    told: &mut Told,
+    mut seen: impl FnMut(u64) -> ControlFlow<()>,
+) -> Result<Recording, RecordError> {
+    let workload = find(P::NAME).expect("it is registered");
+    let (size, times) = (options.size.to_string(), options.times.to_string());
+    let pairs = [
+        ("size", &*size),
+        (P::TIMES, &*times),
+        ("groups", options.groups.name()),
+    ];
+    let values = values_of(workload, Purpose::Record).with(&pairs);
+    let mut site = Site::new(workers);
+    (site.own_cache, site.l1d) = (Some(CACHES.own), Some(CACHES.l1d));
+    let values = values.expect("they are right");
+    recorder_of(workload)?.record(&values, &site, told, &mut seen)
+}
+
 fn tiles_told<P: Program>(options: TileOptions) -> (Told, Recorded, Plan) {
-    let caches = Caches {
-        own: 64 << 10,
-        l1d: 8 << 10,
-    };
     let mut told = Told::default();
     let on = |_| ControlFlow::Continue(());
-    let recording =
-        tiles::<P, _>(options, 4, caches, &mut told, on).expect("memory can be written to");
-    let plan = Tiled::<P>::plan_for(options, 4, caches);
+    let recording = record_tiles::<P>(options, 4, &mut told, on).expect("memory can be written to");
+    let plan = Tiled::<P>::plan_for(options, 4, CACHES);
     (told, recording.recorded, plan)
 }
 
@@ -734,10 +755,6 @@ fn a_recording_of_tiles_can_be_stopped() {
         times: 4,
         groups: TileGroups::Default,
     };
-    let caches = Caches {
-        own: 64 << 10,
-        l1d: 8 << 10,
-    };
     let stop = |tasks| {
         if tasks > 2 {
             ControlFlow::Break(())
@@ -745,6 +762,6 @@ fn a_recording_of_tiles_can_be_stopped() {
             ControlFlow::Continue(())
         }
     };
-    let stopped = tiles::<Stencil, _>(options, 2, caches, &mut Told::default(), stop);
+    let stopped = record_tiles::<Stencil>(options, 2, &mut Told::default(), stop);
     assert!(matches!(stopped, Err(RecordError::Stopped)));
 }

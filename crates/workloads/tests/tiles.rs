@@ -8,6 +8,7 @@ use tanada_runtime::{Cancel, GraphError, Pool};
 use tanada_workloads::pipeline::Pipeline;
 use tanada_workloads::stencil::Stencil;
 use tanada_workloads::tiles::{Caches, Groups, Options, Plan, Program, Shape, Tile, Tiled};
+use tanada_workloads::workload::{Output, Prepared, RunError, Way};
 
 /// Caches so small that small fields are cut into many tiles and T groups.
 const SMALL: Caches = Caches {
@@ -15,17 +16,33 @@ const SMALL: Caches = Caches {
     l1d: 8 << 10,
 };
 
+/// The bytes of a result.
+struct Bytes(Vec<u8>);
+
+impl Output for Bytes {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+}
+
 /// The result as bits.
 fn bits<P: Program>(tiled: &mut Tiled<P>) -> Vec<u32> {
-    let mut all = Vec::new();
-    tiled.visit(&mut |row| all.extend(row.iter().map(|value| value.to_bits())));
-    all
+    let mut all = Bytes(Vec::new());
+    tiled.result(&mut all);
+    let points = all.0.as_chunks::<4>().0.iter();
+    points.map(|bytes| u32::from_le_bytes(*bytes)).collect()
+}
+
+/// Sets all points to their initial values, and runs.
+fn run<P: Program>(tiled: &mut Tiled<P>, way: Way<'_>) {
+    let cancel = Cancel::new();
+    tiled.set_up(way, &cancel).expect("it is filled");
+    tiled.run(way, &cancel, None).expect("it runs");
 }
 
 /// The result without tasks.
 fn here<P: Program>(mut tiled: Tiled<P>) -> Vec<u32> {
-    tiled.fill_here();
-    tiled.run_here(&Cancel::new()).expect("nobody stops it");
+    run(&mut tiled, Way::Sequential);
     bits(&mut tiled)
 }
 
@@ -143,13 +160,11 @@ fn same_everywhere<P: Program>(make: impl Fn(Groups, u16) -> Tiled<P>, wanted: &
             let pool = pool.build().expect("a pool");
             for groups in Groups::ALL {
                 let mut tiled = make(groups, pool.workers());
-                for run in 0..2 {
-                    let cancel = Cancel::new();
-                    tiled.fill(&pool, &cancel).expect("it is filled");
-                    tiled.run(&pool, &cancel).expect("it runs");
+                for time in 0..2 {
+                    run(&mut tiled, Way::Tasks(&pool));
                     assert!(
                         bits(&mut tiled) == wanted,
-                        "{} with {workers} workers, groups {groups}, run {run}",
+                        "{} with {workers} workers, groups {groups}, run {time}",
                         entry.name
                     );
                 }
@@ -218,8 +233,10 @@ fn a_run_can_be_stopped() {
     let cancel = Cancel::new();
     cancel.cancel();
     let mut tiled = stencil(100, 2, Groups::Default, 2);
-    assert_eq!(tiled.run(&pool, &cancel), Err(GraphError::Cancelled));
-    assert_eq!(tiled.run_here(&cancel), Err(GraphError::Cancelled));
+    for way in [Way::Tasks(&pool), Way::Sequential] {
+        let stopped = tiled.run(way, &cancel, None);
+        assert_eq!(stopped, Err(RunError::Graph(GraphError::Cancelled)));
+    }
 }
 
 #[test]
@@ -238,7 +255,10 @@ fn the_plan_of_a_large_field_uses_the_cache() {
     assert_eq!((plan.strips(), plan.lanes()), (2, 1));
     let share = plan.group_bytes() as f64 / caches.own as f64;
     assert!((0.5..=0.75).contains(&share), "{plan:?}");
-    assert!(plan.fetched() < 0.25, "{plan:?}");
+    // The share of its tiles that a worker fetches: a band of the window a sweep, and the whole window once a T group.
+    let window = plan.window().expect("the field does not fit");
+    let fetched = 1.0 / window as f64 + 1.0 / f64::from(shape.sweeps);
+    assert!(fetched < 0.25, "{plan:?}");
     let many = Plan::new(shape, 64, caches, Groups::Default);
     assert_eq!(
         (many.strips(), many.lanes()),

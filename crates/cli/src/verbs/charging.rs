@@ -3,7 +3,6 @@
 use crate::ui::{self, Outcome};
 use serde::Serialize;
 use std::path::Path;
-use std::str::FromStr;
 use tanada_report::to_list;
 use tanada_trace::import::{Fetches, Imported, Options};
 
@@ -17,29 +16,18 @@ pub(crate) struct Charging {
     cycles_per_instruction: u64,
 
     /// How instructions are fetched: in aligned blocks of so many BYTES (a power of two), `each` on its own, or `none`
-    #[arg(long, value_name = "BYTES|each|none", default_value = "32")]
-    fetch: Fetch,
+    #[arg(long, value_name = "BYTES|each|none", default_value = "32", value_parser = fetches)]
+    fetch: Fetches,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Fetch(Fetches);
-
-impl FromStr for Fetch {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(Fetch(match text {
-            "each" => Fetches::Each,
-            "none" => Fetches::None,
-            _ => match text.parse::<u32>() {
-                Ok(bytes) if bytes.is_power_of_two() && bytes <= LARGEST => Fetches::Blocks(bytes),
-                _ => {
-                    return Err(format!(
-                        "a power of two up to {LARGEST}, `each` or `none` is wanted"
-                    ));
-                }
-            },
-        }))
+fn fetches(text: &str) -> Result<Fetches, String> {
+    match (text, text.parse::<u32>()) {
+        ("each", _) => Ok(Fetches::Each),
+        ("none", _) => Ok(Fetches::None),
+        (_, Ok(bytes)) if bytes.is_power_of_two() && bytes <= LARGEST => Ok(Fetches::Blocks(bytes)),
+        _ => Err(format!(
+            "a power of two up to {LARGEST}, `each` or `none` is wanted"
+        )),
     }
 }
 
@@ -48,7 +36,7 @@ impl Charging {
     pub(crate) fn options(&self, renumber: bool, marks: bool) -> Options {
         Options {
             cycles_per_instruction: self.cycles_per_instruction,
-            fetches: self.fetch.0,
+            fetches: self.fetch,
             renumber,
             marks,
         }

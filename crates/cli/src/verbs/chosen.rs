@@ -10,7 +10,6 @@ use tanada_workloads::workload::Flaws;
 use tanada_workloads::{Values, Workload, values_of};
 
 /// A workload with values of its options, and what a verb takes besides.
-#[derive(Debug)]
 pub(crate) struct Chosen<C> {
     pub(crate) workload: &'static dyn Workload,
     pub(crate) values: Values,
@@ -94,7 +93,7 @@ pub(crate) fn argument(spec: &OptionSpec, purpose: Purpose) -> Arg {
                 .help(spec.help)
                 .action(ArgAction::SetTrue);
         }
-        Kind::Count { min, max } => value_parser!(u64).range(min..=max).into(),
+        Kind::Count(min, max) => value_parser!(u64).range(min..=max).into(),
         Kind::Named(names) => {
             let names = names.iter();
             let values = names.map(|name| PossibleValue::new(name.name).aliases(name.aliases));
@@ -138,7 +137,7 @@ pub(crate) fn with_given(mut values: Values, specs: &[OptionSpec], matches: &Arg
         let mut set = |text: &str| values.set(flag, text).expect("the parser has checked it");
         match spec.kind {
             Kind::Switch => set("true"),
-            Kind::Count { .. } => {
+            Kind::Count(..) => {
                 let count = matches.get_one::<u64>(flag);
                 set(&count.expect("it was given").to_string());
             }

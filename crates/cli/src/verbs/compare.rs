@@ -1,18 +1,18 @@
 //! `tanada compare`.
 
+use super::FromTable;
 use super::chosen::{self, Chosen};
-use super::outputs::Outputs;
+use super::outputs::{Outputs, file_name};
 use super::pooling::{self, Pooling};
 use super::run::unprepared;
 use crate::ui::{self, Failure, Outcome, Progress};
-use clap::{ArgMatches, Command, FromArgMatches};
+use clap::{ArgMatches, Args as _, Command};
 use std::path::Path;
 use std::process::Stdio;
 use tanada_harness::compare::{self, Candidate, Error, Found, Options};
 use tanada_workloads::Workload;
 use tanada_workloads::options::Purpose;
 
-#[derive(Debug)]
 pub(crate) struct Args(Chosen<Common>);
 
 const ABOUT: &str = "Run a workload under each dispatcher, check every result, and compare";
@@ -61,8 +61,8 @@ fn unnamed() -> &'static dyn Workload {
     tanada_workloads::all()[0]
 }
 
-impl clap::Args for Args {
-    fn augment_args(command: Command) -> Command {
+impl FromTable for Args {
+    fn augment(command: Command) -> Command {
         let own = chosen::arguments::<Common>(unnamed(), Purpose::Run);
         Common::augment_args(command.args(own))
             .about(ABOUT)
@@ -74,23 +74,12 @@ impl clap::Args for Args {
             .args_conflicts_with_subcommands(true)
     }
 
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for Args {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+    fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
         match matches.subcommand() {
             Some(chosen) => Chosen::from_subcommand(chosen, Purpose::Run),
             None => Chosen::of(unnamed(), matches, Purpose::Run),
         }
         .map(Args)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
     }
 }
 
@@ -115,14 +104,10 @@ fn compare(chosen: &Chosen<Common>) -> Outcome<Found> {
         && path.extension().is_none()
         && !path.exists()
     {
-        let names: Vec<&str> = tanada_workloads::all()
-            .iter()
-            .map(|one| one.name())
-            .collect();
         return Err(Failure::Input(format!(
             "{0}: there is no such file, and no workload of this name; the workloads are {1}",
             path.display(),
-            names.join(", ")
+            tanada_workloads::names().join(", ")
         )));
     }
     let mut candidates: Vec<Candidate> = Vec::new();
@@ -139,7 +124,10 @@ fn compare(chosen: &Chosen<Common>) -> Outcome<Found> {
         pools: common.pooling.pools()?,
         repeat: common.repeat,
         simulate: !common.no_sim,
-        name: values.paths().next().map(file_name),
+        name: values
+            .paths()
+            .next()
+            .map(|path| file_name(path).into_owned()),
         cancel: ui::interruptible(),
     };
     let mut progress: Option<Progress> = None;
@@ -177,13 +165,6 @@ fn verdict(found: &Found) -> Outcome {
             "under {n} dispatcher(s) the {parts} are not those of the sequential run"
         ))),
     }
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or(path.as_os_str())
-        .to_string_lossy()
-        .into_owned()
 }
 
 /// Hands the page to the desktop; without one the note above says where it is.

@@ -19,31 +19,63 @@ mod workloads;
 
 use crate::ui;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Schedules fine-grain parallel work so that it stays near its data.
-#[derive(Debug, Parser)]
+#[derive(Parser)]
 #[command(name = "tanada", version, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 enum Verb {
-    Compare(compare::Args),
-    Run(run::Args),
-    Record(record::Args),
+    Compare(Made<compare::Args>),
+    Run(Made<run::Args>),
+    Record(Made<record::Args>),
     Import(import::Args),
     Report(report::Args),
-    Reproduce(reproduce::Args),
+    Reproduce(Made<reproduce::Args>),
     Sim(sim::Args),
     Sweep(sweep::Args),
     Topo(topo::Args),
     Machines(machines::Args),
     Policies(policies::Args),
     Workloads(workloads::Args),
+}
+
+/// Arguments of a verb whose command is made of a table of workloads or papers, and not derived from a struct.
+trait FromTable: Sized {
+    /// Adds the arguments to the verb's command.
+    fn augment(command: Command) -> Command;
+
+    /// Reads the arguments, of which the parser has found no fault.
+    fn read(matches: &ArgMatches) -> Result<Self, clap::Error>;
+}
+
+/// Such arguments as the parser wants them.
+struct Made<A>(A);
+
+impl<A: FromTable> clap::Args for Made<A> {
+    fn augment_args(command: Command) -> Command {
+        A::augment(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        A::augment(command)
+    }
+}
+
+impl<A: FromTable> FromArgMatches for Made<A> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        A::read(matches).map(Made)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        A::read(matches).map(|args| self.0 = args)
+    }
 }
 
 /// Runs the program with the arguments of this process.
@@ -53,12 +85,12 @@ pub fn main() -> ExitCode {
         Err(error) => return refused(error),
     };
     ui::exit_code(match cli.verb {
-        Verb::Compare(args) => compare::run(args),
-        Verb::Run(args) => run::run(args),
-        Verb::Record(args) => record::run(args),
+        Verb::Compare(Made(args)) => compare::run(args),
+        Verb::Run(Made(args)) => run::run(args),
+        Verb::Record(Made(args)) => record::run(args),
         Verb::Import(args) => import::run(args),
         Verb::Report(args) => report::run(args),
-        Verb::Reproduce(args) => reproduce::run(args),
+        Verb::Reproduce(Made(args)) => reproduce::run(args),
         Verb::Sim(args) => sim::run(args),
         Verb::Sweep(args) => sweep::run(args),
         Verb::Machines(args) => machines::run(args),
@@ -116,12 +148,9 @@ mod tests {
             .map(clap::Command::get_name)
             .filter(|name| *name != "help")
             .collect();
-        let registered: Vec<&str> = tanada_workloads::all()
-            .iter()
-            .map(|workload| workload.name())
-            .collect();
         assert_eq!(
-            workloads, registered,
+            workloads,
+            tanada_workloads::names(),
             "`run` knows the registered workloads"
         );
         let verbs = command.get_subcommands().chain(run.get_subcommands());

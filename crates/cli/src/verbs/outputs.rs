@@ -1,6 +1,7 @@
 //! What the verbs share that end in a report: where it goes.
 
 use crate::ui::{self, Failure, Outcome, OutputFile, at_fault};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use tanada_report::{Report, to_html, to_json, to_perfetto, to_table};
 
@@ -65,6 +66,12 @@ impl Open<'_> {
         ui::note(&format!("The page is {}", shown(&self.outputs.html)));
         Ok(())
     }
+}
+
+/// The name of a file without its folder.
+pub(crate) fn file_name(path: &Path) -> Cow<'_, str> {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    name.to_string_lossy()
 }
 
 /// The path as a terminal makes it a link.

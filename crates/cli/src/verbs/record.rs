@@ -3,10 +3,11 @@
 mod program;
 mod summary;
 
+use super::FromTable;
 use super::chosen::{self, Chosen};
 use super::outputs::distinct;
 use crate::ui::{self, Failure, Outcome, Progress};
-use clap::{ArgMatches, Command, FromArgMatches};
+use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use summary::Summary;
@@ -15,7 +16,6 @@ use tanada_workloads::options::Purpose;
 use tanada_workloads::workload::RecordError;
 use tanada_workloads::{Site, recorder_of};
 
-#[derive(Debug)]
 pub(crate) enum Args {
     Workload(Chosen<Common>),
     Program(program::Program),
@@ -55,8 +55,8 @@ pub(crate) struct Common {
     json: bool,
 }
 
-impl clap::Args for Args {
-    fn augment_args(command: Command) -> Command {
+impl FromTable for Args {
+    fn augment(command: Command) -> Command {
         program::Program::augment_args(command)
             .about(ABOUT)
             .long_about(format!("{ABOUT}\n\n{DETAILS}"))
@@ -69,22 +69,11 @@ impl clap::Args for Args {
             .args_conflicts_with_subcommands(true)
     }
 
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for Args {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+    fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
         match matches.subcommand() {
             Some(chosen) => Chosen::from_subcommand(chosen, Purpose::Record).map(Args::Workload),
             None => program::Program::from_arg_matches(matches).map(Args::Program),
         }
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
     }
 }
 
@@ -92,15 +81,10 @@ pub(crate) fn run(args: Args) -> Outcome {
     match args {
         Args::Workload(chosen) => workload(&chosen),
         Args::Program(program) if program.is_given() => program::run(&program),
-        Args::Program(_) => {
-            let all = tanada_workloads::all().iter();
-            let recorded = all.filter(|workload| workload.recorder().is_some());
-            let names: Vec<&str> = recorded.map(|workload| workload.name()).collect();
-            Err(Failure::Usage(format!(
-                "what is to be recorded? Name a workload ({}), or write `-- PROGRAM ARGS`; see `tanada record --help`",
-                names.join(", ")
-            )))
-        }
+        Args::Program(_) => Err(Failure::Usage(format!(
+            "what is to be recorded? Name a workload ({}), or write `-- PROGRAM ARGS`; see `tanada record --help`",
+            tanada_workloads::recordable().join(", ")
+        ))),
     }
 }
 

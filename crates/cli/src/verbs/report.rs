@@ -1,6 +1,6 @@
 //! `tanada report`.
 
-use super::outputs::Outputs;
+use super::outputs::{Outputs, file_name};
 use crate::ui::{Outcome, at_fault};
 use std::path::{Path, PathBuf};
 use tanada_harness::simulated;
@@ -36,8 +36,7 @@ pub(crate) fn run(args: Args) -> Outcome {
 
 fn read(path: &Path) -> Outcome<Report> {
     let text = std::fs::read_to_string(path).map_err(|error| at_fault(path.display(), error))?;
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    match simulated::from_lines(&text, &name.to_string_lossy()) {
+    match simulated::from_lines(&text, &file_name(path)) {
         Some(report) => report.map_err(|error| at_fault(path.display(), error)),
         None => from_json(&text).map_err(|error| at_fault(path.display(), error)),
     }

@@ -1,5 +1,6 @@
 //! `tanada reproduce`: a subcommand a paper, with the options that the paper has.
 
+use super::FromTable;
 use super::chosen::{argument, with_given};
 use crate::ui::{self, Failure, Outcome, OutputFile};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -16,14 +17,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-impl std::fmt::Debug for Args {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Args").field(&self.paper.name()).finish()
-    }
-}
-
-impl clap::Args for Args {
-    fn augment_args(command: Command) -> Command {
+impl FromTable for Args {
+    fn augment(command: Command) -> Command {
         let papers = tanada_papers::all().iter().map(|paper| of_paper(*paper));
         command
             .about("Reproduce a paper's tables")
@@ -36,8 +31,25 @@ impl clap::Args for Args {
             .subcommands(papers)
     }
 
-    fn augment_args_for_update(command: Command) -> Command {
-        Args::augment_args(command)
+    fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let (name, given) = matches
+            .subcommand()
+            .expect("the parser refuses a line without a paper");
+        let mut papers = tanada_papers::all().iter();
+        let paper = papers.find(|paper| paper.name() == name);
+        let paper = *paper.expect("the parser refuses other papers");
+        let threads = given.get_one::<u16>("threads").copied();
+        let values = Values::new(paper.options(), Purpose::Run);
+        Ok(Args {
+            paper,
+            request: Request {
+                quick: given.get_flag("quick"),
+                threads: threads.map_or_else(batch::host_threads, usize::from),
+                values: with_given(values, paper.options(), given),
+            },
+            html: given.get_one::<PathBuf>("html").cloned(),
+            json: given.get_flag("json"),
+        })
     }
 }
 
@@ -73,34 +85,6 @@ fn switch(name: &'static str, help: &'static str) -> Arg {
         .long(name)
         .action(ArgAction::SetTrue)
         .help(help)
-}
-
-impl clap::FromArgMatches for Args {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Args, clap::Error> {
-        let (name, given) = matches
-            .subcommand()
-            .expect("the parser refuses a line without a paper");
-        let mut papers = tanada_papers::all().iter();
-        let paper = papers.find(|paper| paper.name() == name);
-        let paper = *paper.expect("the parser refuses other papers");
-        let threads = given.get_one::<u16>("threads").copied();
-        let values = Values::new(paper.options(), Purpose::Run);
-        Ok(Args {
-            paper,
-            request: Request {
-                quick: given.get_flag("quick"),
-                threads: threads.map_or_else(batch::host_threads, usize::from),
-                values: with_given(values, paper.options(), given),
-            },
-            html: given.get_one::<PathBuf>("html").cloned(),
-            json: given.get_flag("json"),
-        })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Args::from_arg_matches(matches)?;
-        Ok(())
-    }
 }
 
 pub(crate) fn run(args: Args) -> Outcome {

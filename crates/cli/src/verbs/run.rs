@@ -1,10 +1,11 @@
 //! `tanada run`.
 
+use super::FromTable;
 use super::chosen::{self, Chosen};
 use super::outputs::distinct;
 use super::pooling::{self, Pooling};
 use crate::ui::{self, Failure, Outcome, OutputFile, Progress, at_fault};
-use clap::{ArgMatches, Command, FromArgMatches};
+use clap::{ArgMatches, Command};
 use md5::{Digest as _, Md5};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,6 @@ use tanada_workloads::options::Purpose;
 use tanada_workloads::workload::{Done, Output, PrepareError};
 
 /// Run one workload natively
-#[derive(Debug)]
 pub(crate) struct Args(Chosen<Common>);
 
 /// The options of every workload.
@@ -59,8 +59,8 @@ struct Common {
     pooling: Pooling,
 }
 
-impl clap::Args for Args {
-    fn augment_args(command: Command) -> Command {
+impl FromTable for Args {
+    fn augment(command: Command) -> Command {
         command
             .about("Run one workload natively")
             .long_about(None)
@@ -73,20 +73,9 @@ impl clap::Args for Args {
             )
     }
 
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for Args {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+    fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let chosen = matches.subcommand().expect("the parser requires one");
         Chosen::from_subcommand(chosen, Purpose::Run).map(Args)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
     }
 }
 
@@ -99,21 +88,15 @@ impl Chosen<Common> {
         if *sequential || !policy.is_empty() {
             return policy.clone();
         }
-        let groups = self
-            .values
-            .has("groups")
-            .then(|| self.values.name("groups"));
-        let wanted = groups.is_some_and(|groups| {
-            groups != "none" && (self.values.is_given("groups") || self.workload.prefers_groups())
-        });
-        vec![
-            if wanted {
-                GROUPED_POLICY
-            } else {
-                DEFAULT_POLICY
-            }
-            .to_owned(),
-        ]
+        let values = &self.values;
+        let wanted = values.has("groups")
+            && values.name("groups") != "none"
+            && (values.is_given("groups") || self.workload.prefers_groups());
+        let policy = match wanted {
+            true => GROUPED_POLICY,
+            false => DEFAULT_POLICY,
+        };
+        vec![policy.to_owned()]
     }
 }
 

@@ -1,6 +1,6 @@
 //! `tanada sim`.
 
-use super::outputs::distinct;
+use super::outputs::{distinct, file_name};
 use crate::ui::{self, Failure, OutputFile, Progress, at_fault};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -235,8 +235,7 @@ fn write_report(
     machine: &Machine,
     done: &[(Outcome, Vec<Run>)],
 ) -> ui::Outcome {
-    let name = args.trace.file_name().unwrap_or(args.trace.as_os_str());
-    let name = name.to_string_lossy();
+    let name = file_name(&args.trace);
     let work = Work {
         workload: "trace",
         input: &name,

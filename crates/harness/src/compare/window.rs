@@ -6,11 +6,6 @@ use tanada_workloads::workload::{Phase, phase_of};
 /// Tasks of a chart of the middle of a run: a page holds a chart a policy.
 const MOST: usize = 4_000;
 
-/// The number of a task within its phase.
-fn number_of(task: u64) -> u32 {
-    (task & u64::from(u32::MAX)) as u32
-}
-
 /// Returns the middle of a run, as far as a chart shows it, from 0 on.
 pub(super) fn middle(recorded: &Timeline) -> Timeline {
     let mut events: Vec<Event> = recorded.events.iter().collect();
@@ -72,7 +67,7 @@ pub(super) fn of_phase(recorded: &Timeline, phase: &Phase) -> Timeline {
         };
         let name = shown.intern(name);
         let (start, end) = (event.start.max(begin) - begin, event.end.min(end) - begin);
-        let task = u64::from(number_of(event.task));
+        let task = event.task & u64::from(u32::MAX);
         shown.events.push(Event {
             task,
             name,

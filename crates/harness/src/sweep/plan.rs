@@ -17,6 +17,13 @@ use super::{Error, at_fault};
 /// A product of more runs is a mistake.
 const MOST_RUNS: usize = 1 << 20;
 
+/// The error of a sweep file whose lists have more than [`MOST_RUNS`] combinations.
+fn too_many(file: &str, what: &str) -> Error {
+    Error::Input(format!(
+        "{file}:1: more than {MOST_RUNS} {what}; make the lists shorter"
+    ))
+}
+
 /// The groups that count without a name.
 const PLAIN: &str = "plain";
 
@@ -70,15 +77,12 @@ pub(super) struct Plan {
 impl Plan {
     /// Finds machines, policies and traces; files are looked for in `folder`, where the sweep file is.
     pub(super) fn new(spec: &Spec, file: &str, folder: &Path) -> Result<Plan, Error> {
-        let wrong = |line: usize, what: &dyn std::fmt::Display| {
-            Error::Input(format!("{file}:{line}: {what}"))
+        let policy = |wanted: &At<String>| match registry::find(&wanted.value) {
+            Ok(entry) => Ok(entry.name),
+            Err(error) => Err(at_fault(format!("{file}:{}", wanted.line), error)),
         };
-        let mut policies = Vec::new();
-        for wanted in &spec.policies {
-            let entry =
-                registry::find(&wanted.value).map_err(|error| wrong(wanted.line, &error))?;
-            policies.push(entry.name);
-        }
+        let policies = spec.policies.iter().map(policy);
+        let mut policies = policies.collect::<Result<Vec<_>, _>>()?;
         if policies.is_empty() {
             policies = registry::all().iter().map(|entry| entry.name).collect();
         }
@@ -105,10 +109,7 @@ impl Plan {
             .iter()
             .try_fold(1_usize, |product, &count| product.checked_mul(count));
         if runs.is_none_or(|runs| runs > MOST_RUNS) {
-            return Err(wrong(
-                1,
-                &format!("more than {MOST_RUNS} runs; make the lists shorter"),
-            ));
+            return Err(too_many(file, "runs"));
         }
         let mut inputs = Vec::new();
         for trace in &spec.traces {
@@ -217,13 +218,8 @@ impl Input {
         folder: &Path,
     ) -> Result<Input, Error> {
         let path = folder.join(&trace.value);
-        let (length, crc) = checksum(&path).map_err(|error| {
-            Error::Input(format!(
-                "{file}:{}: {}: {error}",
-                trace.line,
-                path.display()
-            ))
-        })?;
+        let place = format!("{file}:{}: {}", trace.line, path.display());
+        let (length, crc) = checksum(&path).map_err(|error| at_fault(place, error))?;
         let opened =
             Trace::open(&path, &Groups::Plain).map_err(|error| Error::Input(error.to_string()))?;
         for name in groups
@@ -232,16 +228,14 @@ impl Input {
         {
             let name_there = spelled_in(&name.value, opened.groupings()).to_owned();
             if !opened.groupings().contains(&name_there) {
-                let there = opened
-                    .groupings()
-                    .iter()
-                    .map(String::as_str)
-                    .chain([PLAIN, "none"])
-                    .collect::<Vec<_>>()
-                    .join(", ");
+                let mut there = opened.groupings().to_vec();
+                there.extend([PLAIN, "none"].map(str::to_owned));
                 let text = format!(
-                    "{file}:{}: no task of {} has groups named `{}`; there are: {there}",
-                    name.line, trace.value, name.value
+                    "{file}:{}: no task of {} has groups named `{}`; there are: {}",
+                    name.line,
+                    trace.value,
+                    name.value,
+                    there.join(", ")
                 );
                 return Err(Error::Input(text));
             }
@@ -291,12 +285,8 @@ fn variants(spec: &Spec, file: &str, folder: &Path) -> Result<Vec<Variant>, Erro
                 .map(|((key, _), value)| format!("{key}={value}"))
                 .collect();
             let wrong = |line: usize| {
-                move |error: MachineError| {
-                    at_fault(
-                        format!("{file}:{line}"),
-                        format!("{}: {error}", wanted.value),
-                    )
-                }
+                let place = format!("{file}:{line}: {}", wanted.value);
+                move |error: MachineError| at_fault(place, error)
             };
             let machine = machine.overridden(&set).map_err(wrong(*line))?;
             let cores = spec
@@ -309,9 +299,7 @@ fn variants(spec: &Spec, file: &str, folder: &Path) -> Result<Vec<Variant>, Erro
                 cores.collect::<Result<_, _>>()?
             };
             if variants.len() + machines.len() > MOST_RUNS {
-                return Err(Error::Input(format!(
-                    "{file}:1: more than {MOST_RUNS} machines; make the lists shorter"
-                )));
+                return Err(too_many(file, "machines"));
             }
             variants.extend(machines.into_iter().map(|machine| {
                 let identity = crc32fast::hash(format!("{machine:?}").as_bytes());
@@ -335,9 +323,7 @@ fn combinations(
     let mut all = vec![(Vec::new(), 1)];
     for (_, values) in set {
         if all.len().saturating_mul(values.len()) > MOST_RUNS {
-            return Err(Error::Input(format!(
-                "{file}:1: more than {MOST_RUNS} settings; make the lists shorter"
-            )));
+            return Err(too_many(file, "settings"));
         }
         let longer = |(before, _): &(Vec<String>, usize), at: &At<String>| {
             let mut values = before.clone();

@@ -60,12 +60,12 @@ impl Row {
     }
 }
 
-/// The type of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The type of a column: each can hold the values of those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Type {
-    Text,
     Whole,
     Fraction,
+    Text,
 }
 
 /// A column: its name and its values, row by row.
@@ -81,40 +81,29 @@ pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     for (number, row) in rows.iter().enumerate() {
         let mut near = 0;
-        for (key, value) in row
-            .0
-            .iter()
-            .filter(|(key, value)| key != ERROR && !value.is_array() && !value.is_null())
+        let pairs = row.0.iter();
+        for (key, value) in
+            pairs.filter(|(key, value)| key != ERROR && !value.is_array() && !value.is_null())
         {
             let kind = match value {
                 Value::Number(number) if number.is_u64() => Type::Whole,
                 Value::Number(_) => Type::Fraction,
                 _ => Type::Text,
             };
-            let at = columns
-                .iter()
-                .position(|column| column.name == *key)
-                .unwrap_or_else(|| {
-                    // Beside the column that it follows in this row.
-                    columns.insert(
-                        near,
-                        Column {
-                            name: key.clone(),
-                            kind,
-                            values: vec![None; number],
-                        },
-                    );
-                    near
-                });
+            let known = columns.iter().position(|column| column.name == *key);
+            let at = known.unwrap_or_else(|| {
+                let new = Column {
+                    name: key.clone(),
+                    kind,
+                    values: vec![None; number],
+                };
+                // Beside the column that it follows in this row.
+                columns.insert(near, new);
+                near
+            });
             near = at + 1;
             let column = &mut columns[at];
-            if column.kind != kind {
-                column.kind = if Type::Text == kind || Type::Text == column.kind {
-                    Type::Text
-                } else {
-                    Type::Fraction
-                };
-            }
+            column.kind = column.kind.max(kind);
             column.values.push(Some(value.clone()));
         }
         for column in &mut columns {
@@ -147,20 +136,16 @@ pub(super) fn csv(columns: &[Column], rows: usize) -> String {
             text.to_owned()
         }
     };
-    let mut out = columns
-        .iter()
-        .map(|column| quoted(&column.name))
-        .collect::<Vec<_>>()
-        .join(",")
-        + "\n";
+    let line = |cells: Vec<String>| cells.join(",") + "\n";
+    let mut out = line(columns.iter().map(|column| quoted(&column.name)).collect());
     for row in 0..rows {
-        let cells = columns.iter().map(|column| {
-            column.values[row]
-                .as_ref()
-                .map_or_else(String::new, |value| quoted(&plain(value)))
-        });
-        out += &cells.collect::<Vec<_>>().join(",");
-        out.push('\n');
+        let cells = columns.iter().map(|column| &column.values[row]);
+        let text = |value: &Value| quoted(&plain(value));
+        out += &line(
+            cells
+                .map(|cell| cell.as_ref().map_or_else(String::new, text))
+                .collect(),
+        );
     }
     out
 }

@@ -43,31 +43,20 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Spec, String> {
     }
     let root = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        reader.wrong(at, format!("no TOML: {}", error.message()))
+        format!("{file}:{}: no TOML: {}", reader.line(at), error.message())
     })?;
     let mut spec = Spec::default();
     for (key, value) in root.get_ref() {
-        let at = key.span().start;
         match &**key.get_ref() {
             "traces" => spec.traces = reader.list(key, value, Reader::text)?,
             "groups" => spec.groups = reader.list(key, value, Reader::text)?,
             "machines" => spec.machines = reader.list(key, value, Reader::text)?,
             "policies" => spec.policies = reader.list(key, value, Reader::text)?,
-            "cores" => {
-                spec.cores = reader.list(key, value, |reader, value| {
-                    reader
-                        .number(value, 1..=u64::from(u16::MAX))
-                        .map(|n| n as u16)
-                })?
-            }
-            "seeds" => {
-                spec.seeds = reader.list(key, value, |reader, value| {
-                    reader.number(value, 0..=u64::MAX)
-                })?
-            }
+            "cores" => spec.cores = reader.list(key, value, Reader::cores)?,
+            "seeds" => spec.seeds = reader.list(key, value, Reader::whole)?,
             "set" => {
                 let DeValue::Table(table) = value.get_ref() else {
-                    return Err(reader.wrong(at, "`set` is a table of keys of machines: [set]"));
+                    return Err(reader.wrong(key, "`set` is a table of keys of machines: [set]"));
                 };
                 let mut found = Vec::new();
                 reader.set(table, "", &mut found)?;
@@ -78,18 +67,13 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Spec, String> {
                     .collect();
             }
             other => {
-                return Err(reader.wrong(
-                    at,
-                    format!("unknown key `{other}`; a sweep file has {KEYS}"),
-                ));
+                let what = format!("unknown key `{other}`; a sweep file has {KEYS}");
+                return Err(reader.wrong(key, what));
             }
         }
     }
-    for (name, missing) in [
-        ("traces", spec.traces.is_empty()),
-        ("machines", spec.machines.is_empty()),
-    ] {
-        if missing {
+    for (name, list) in [("traces", &spec.traces), ("machines", &spec.machines)] {
+        if list.is_empty() {
             return Err(format!(
                 "{file}:1: `{name}` is missing; write {name} = [\"...\"]"
             ));
@@ -109,8 +93,8 @@ impl Reader<'_> {
         before.iter().filter(|&&byte| byte == b'\n').count() + 1
     }
 
-    fn wrong(&self, at: usize, what: impl Display) -> String {
-        format!("{}:{}: {what}", self.file, self.line(at))
+    fn wrong<T>(&self, place: &Spanned<T>, what: impl Display) -> String {
+        format!("{}:{}: {what}", self.file, self.line(place.span().start))
     }
 
     /// A list of distinct values, or one value instead of a list of it.
@@ -134,18 +118,13 @@ impl Reader<'_> {
         for item in items {
             let found = one(item)?;
             if !seen.insert(found.value.to_string()) {
-                return Err(self.wrong(
-                    item.span().start,
-                    format!("`{}` is in this list twice", found.value),
-                ));
+                return Err(self.wrong(item, format!("`{}` is in this list twice", found.value)));
             }
             list.push(found);
         }
         if list.is_empty() {
-            return Err(self.wrong(
-                key.span().start,
-                format!("`{}` is empty: nothing would run", key.get_ref()),
-            ));
+            let what = format!("`{}` is empty: nothing would run", key.get_ref());
+            return Err(self.wrong(key, what));
         }
         Ok(list)
     }
@@ -153,27 +132,29 @@ impl Reader<'_> {
     fn text(&self, value: &Spanned<DeValue<'_>>) -> Result<String, String> {
         match value.get_ref() {
             DeValue::String(text) => Ok(text.to_string()),
-            _ => Err(self.wrong(value.span().start, "this must be a text in quotes")),
+            _ => Err(self.wrong(value, "this must be a text in quotes")),
         }
     }
 
-    fn number(
-        &self,
-        value: &Spanned<DeValue<'_>>,
-        range: std::ops::RangeInclusive<u64>,
-    ) -> Result<u64, String> {
+    fn cores(&self, value: &Spanned<DeValue<'_>>) -> Result<u16, String> {
+        let cores = self.number(value, 1, u16::MAX.into())?;
+        Ok(cores as u16)
+    }
+
+    /// Any whole number: a seed, or a value of a machine.
+    fn whole(&self, value: &Spanned<DeValue<'_>>) -> Result<u64, String> {
+        self.number(value, 0, u64::MAX)
+    }
+
+    fn number(&self, value: &Spanned<DeValue<'_>>, min: u64, max: u64) -> Result<u64, String> {
         let number = match value.get_ref() {
             DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
             _ => None,
         };
-        let told = format!(
-            "this must be a number from {} to {}",
-            range.start(),
-            range.end()
-        );
+        let told = format!("this must be a number from {min} to {max}");
         number
-            .filter(|number| range.contains(number))
-            .ok_or_else(|| self.wrong(value.span().start, told))
+            .filter(|number| (min..=max).contains(number))
+            .ok_or_else(|| self.wrong(value, told))
     }
 
     /// Keys of machines: `l2.size` is the key `size` in the table `l2` for TOML, if it is not in quotes.
@@ -184,24 +165,23 @@ impl Reader<'_> {
         found: &mut Vec<(usize, String, Vec<At<String>>)>,
     ) -> Result<(), String> {
         for (key, value) in table {
-            let at = key.span().start;
             let name = format!("{before}{}", key.get_ref());
             if let DeValue::Table(inner) = value.get_ref() {
                 self.set(inner, &format!("{name}."), found)?;
                 continue;
             }
-            for (own, list) in [("cores", "cores"), ("seed", "seeds")] {
-                if name == own {
-                    return Err(self.wrong(
-                        at,
-                        format!("`{own}` has a list of its own: write {list} = [...] above [set]"),
-                    ));
-                }
+            if let Some((own, list)) = [("cores", "cores"), ("seed", "seeds")]
+                .into_iter()
+                .find(|(own, _)| name == *own)
+            {
+                let what =
+                    format!("`{own}` has a list of its own: write {list} = [...] above [set]");
+                return Err(self.wrong(key, what));
             }
             if found.iter().any(|(_, other, _)| *other == name) {
-                return Err(self.wrong(at, format!("`{name}` is set twice")));
+                return Err(self.wrong(key, format!("`{name}` is set twice")));
             }
-            found.push((at, name, self.list(key, value, Reader::word)?));
+            found.push((key.span().start, name, self.list(key, value, Reader::word)?));
         }
         Ok(())
     }
@@ -210,15 +190,10 @@ impl Reader<'_> {
     fn word(&self, value: &Spanned<DeValue<'_>>) -> Result<String, String> {
         match value.get_ref() {
             DeValue::String(text) => Ok(text.to_string()),
-            DeValue::Integer(_) => self
-                .number(value, 0..=u64::MAX)
-                .map(|number| number.to_string()),
+            DeValue::Integer(_) => Ok(self.whole(value)?.to_string()),
             DeValue::Float(number) => Ok(number.as_str().to_owned()),
             DeValue::Boolean(flag) => Ok(flag.to_string()),
-            _ => Err(self.wrong(
-                value.span().start,
-                "this must be a number, a text or true or false",
-            )),
+            _ => Err(self.wrong(value, "this must be a number, a text or true or false")),
         }
     }
 }

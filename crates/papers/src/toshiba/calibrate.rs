@@ -14,14 +14,24 @@ use tanada_policy::{WorkerId, draw};
 
 /// Parameters that change together, and their values.
 struct Knob {
-    /// Keys as in [`Set::with`].
-    keys: &'static [&'static str],
-    /// Each option has a value for each key, in their order.
+    /// What the keys begin with: keys as in [`Set::with`].
+    places: &'static [&'static str],
+    /// What each place has, behind a full stop: a key is a place with a name.
+    names: &'static [&'static str],
+    /// Each option has a value for each key: for all names of the first place, then for all names of the second, and so on.
     options: &'static [&'static str],
 }
 
-const fn knob(keys: &'static [&'static str], options: &'static [&'static str]) -> Knob {
-    Knob { keys, options }
+const fn knob(
+    places: &'static [&'static str],
+    names: &'static [&'static str],
+    options: &'static [&'static str],
+) -> Knob {
+    Knob {
+        places,
+        names,
+        options,
+    }
 }
 
 /// The grid.
@@ -29,22 +39,13 @@ const GRID: &[Knob] = &[
     // Order: which neighbours of its own stage a task waits for, besides what the decoder itself needs (fig. 9, whose arrows are lost).
     knob(
         &[
-            "mpe.stage.luma-residual.left",
-            "mpe.stage.luma-residual.above",
-            "mpe.stage.luma-residual.above_right",
-            "mpe.stage.luma-prediction.left",
-            "mpe.stage.luma-prediction.above",
-            "mpe.stage.luma-prediction.above_right",
-            "mpe.stage.luma-reconstruction.left",
-            "mpe.stage.luma-reconstruction.above",
-            "mpe.stage.luma-reconstruction.above_right",
-            "mpe.stage.chroma-prediction.left",
-            "mpe.stage.chroma-prediction.above",
-            "mpe.stage.chroma-prediction.above_right",
-            "mpe.stage.chroma-reconstruction.left",
-            "mpe.stage.chroma-reconstruction.above",
-            "mpe.stage.chroma-reconstruction.above_right",
+            "mpe.stage.luma-residual",
+            "mpe.stage.luma-prediction",
+            "mpe.stage.luma-reconstruction",
+            "mpe.stage.chroma-prediction",
+            "mpe.stage.chroma-reconstruction",
         ],
+        &["left", "above", "above_right"],
         &[
             "0 1 1  0 0 0  1 0 0  0 1 1  1 0 0",
             "0 1 0  0 0 0  1 0 0  0 1 0  1 0 0",
@@ -59,36 +60,38 @@ const GRID: &[Knob] = &[
     // Whether stages pass over macroblocks in which our decoder finds nothing to do.
     knob(
         &[
-            "mpe.stage.luma-residual.passes",
-            "mpe.stage.luma-reconstruction.passes",
-            "mpe.stage.luma-deblocking.passes",
-            "mpe.stage.chroma-reconstruction.passes",
-            "mpe.stage.cb-deblocking.passes",
-            "mpe.stage.cr-deblocking.passes",
+            "mpe.stage.luma-residual",
+            "mpe.stage.luma-reconstruction",
+            "mpe.stage.luma-deblocking",
+            "mpe.stage.chroma-reconstruction",
+            "mpe.stage.cb-deblocking",
+            "mpe.stage.cr-deblocking",
         ],
+        &["passes"],
         &["0 1 1 1 1 1", "1 1 1 1 1 1", "0 1 0 1 0 0", "0 0 0 0 0 0"],
     ),
-    knob(&["mpe.scale.cycles"], &["0.6", "0.8", "1", "1.2"]),
-    knob(&["mpe.scale.code"], &["0.9", "1", "1.1", "1.2"]),
+    knob(&["mpe.scale"], &["cycles"], &["0.6", "0.8", "1", "1.2"]),
+    knob(&["mpe.scale"], &["code"], &["0.9", "1", "1.1", "1.2"]),
     knob(
-        &["board.memory.fill_cycles"],
+        &["board.memory"],
+        &["fill_cycles"],
         &["105", "140", "170", "185", "200", "220"],
     ),
-    knob(&["board.memory.write_cycles"], &["40", "70", "85", "105"]),
-    knob(&["board.l2.miss_cycles"], &["75", "100", "125"]),
-    knob(&["board.l2.bus_cycles"], &["4", "8", "16"]),
     knob(
-        &[
-            "board.memory.row_closed_cycles",
-            "board.memory.row_conflict_cycles",
-        ],
+        &["board.memory"],
+        &["write_cycles"],
+        &["40", "70", "85", "105"],
+    ),
+    knob(&["board.l2"], &["miss_cycles"], &["75", "100", "125"]),
+    knob(&["board.l2"], &["bus_cycles"], &["4", "8", "16"]),
+    knob(
+        &["board.memory"],
+        &["row_closed_cycles", "row_conflict_cycles"],
         &["7 14", "20 40"],
     ),
     knob(
-        &[
-            "board.background.stream.every_cycles",
-            "board.background.output.every_cycles",
-        ],
+        &["board.background.stream", "board.background.output"],
+        &["every_cycles"],
         &["2466 2466", "1233 1233"],
     ),
 ];
@@ -97,8 +100,10 @@ impl Knob {
     /// Option number `option` as changes to the shipped set.
     fn changes(&self, option: usize) -> impl Iterator<Item = String> + '_ {
         let values = self.options[option].split_whitespace();
-        let each = self.keys.iter().zip(values);
-        each.map(|(key, value)| format!("{key}={value}"))
+        let keys = self.places.iter();
+        let keys = keys.flat_map(|place| self.names.iter().map(move |name| (place, name)));
+        let each = keys.zip(values);
+        each.map(|((place, name), value)| format!("{place}.{name}={value}"))
     }
 }
 
@@ -301,12 +306,18 @@ impl Random {
 mod tests {
     use super::*;
 
+    impl Knob {
+        fn keys(&self) -> usize {
+            self.places.len() * self.names.len()
+        }
+    }
+
     #[test]
     fn every_option_of_the_grid_is_a_change_that_the_set_knows() {
         for knob in GRID {
             for option in 0..knob.options.len() {
                 let changes: Vec<String> = knob.changes(option).collect();
-                assert_eq!(changes.len(), knob.keys.len(), "{changes:?}");
+                assert_eq!(changes.len(), knob.keys(), "{changes:?}");
                 assert_eq!(
                     knob.options[option].split_whitespace().count(),
                     changes.len()
@@ -323,7 +334,7 @@ mod tests {
             for knob in GRID {
                 let options = 0..knob.options.len();
                 let mut options = options.map(|option| knob.changes(option).collect::<Vec<_>>());
-                let (own, rest) = left.split_at(knob.keys.len());
+                let (own, rest) = left.split_at(knob.keys());
                 assert!(options.any(|option| option == own), "{own:?}");
                 left = rest;
             }

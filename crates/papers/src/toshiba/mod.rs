@@ -21,36 +21,38 @@ use std::path::Path;
 use tanada_report::Timeline;
 use tanada_runtime::Cancel;
 use tanada_sim::{Run, timeline};
-use tanada_workloads::options::{OptionSpec, Values};
+use tanada_workloads::options::{Kind, OptionSpec, Values};
 
 /// The paper, as the registry has it.
 pub(crate) struct Toshiba;
 
 const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::count(
+    OptionSpec::new(
         "pictures",
         "N",
-        (1, published::PICTURES),
+        Kind::Count(1, published::PICTURES),
         "Pictures of each stream [default: 32; with --quick 8]",
     ),
-    OptionSpec::path(
+    OptionSpec::new(
         "streams",
         "FOLDER",
+        Kind::Path,
         "Folder with flower_wvga.264, flower_qvga.264... [default: streams/video in the folder that TANADA_SHARED names; without a WVGA \
          stream the embedded demo stands for it]",
     ),
-    OptionSpec::texts(
+    OptionSpec::new(
         "set",
         "KEY=VALUE",
+        Kind::Texts,
         "Replace a parameter: mpe.KEY=NUMBER (the table of costs), uniform.KEY=VALUE, board.KEY=VALUE (the machines)",
     ),
-    OptionSpec::count(
+    OptionSpec::new(
         "calibrate",
         "N",
-        (0, u64::MAX),
+        Kind::Count(0, u64::MAX),
         "Search for parameters instead, by the WVGA rows alone: N sets, the best first",
     ),
-    OptionSpec::count("seed", "N", (0, u64::MAX), "Seed of that search").default("1"),
+    OptionSpec::new("seed", "N", Kind::Count(0, u64::MAX), "Seed of that search").default("1"),
 ];
 
 impl Paper for Toshiba {

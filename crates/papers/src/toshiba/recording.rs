@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use tanada_runtime::Cancel;
 use tanada_trace::{BinaryWriter, Groups, NewTask, Record, Sink, Trace, TraceError};
-use tanada_workloads::record::{self, Costs, H264Error, H264Options, Pictures};
+use tanada_workloads::record::{self, Costs, H264Options, Pictures};
+use tanada_workloads::workload::RecordError;
 
 /// A stream's bytes and its name.
 #[derive(Clone, Debug)]
@@ -124,7 +125,7 @@ pub(crate) fn record(
     )
     .map_err(|error| match (failed.take(), error) {
         (Some(failed), _) => Error::Input(format!("{}: {failed}", source.name)),
-        (None, H264Error::Stopped) => Error::Cancelled,
+        (None, RecordError::Stopped) => Error::Cancelled,
         (None, error) => Error::Input(format!("{}: {error}", source.name)),
     })?;
     Ok(Recording {

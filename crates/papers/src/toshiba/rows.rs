@@ -12,6 +12,14 @@ const GAIN: &str = "gain over fcfs";
 /// Returns all figures in the order of the tables: Table 2 with the gains that follow from it, Table 3.
 pub(super) fn rows(found: &Reproduced) -> Vec<Item> {
     let mut items = Vec::new();
+    let mut put = |name: &str, what: &str, published: Option<f64>, ours: Option<f64>, unit| {
+        items.push(Item {
+            item: format!("{name}: {what}"),
+            published,
+            ours,
+            unit,
+        });
+    };
     for (row, ran) in &found.table2 {
         for scheduler in Scheduler::ALL {
             let printed = row.of(scheduler);
@@ -22,17 +30,10 @@ pub(super) fn rows(found: &Reproduced) -> Vec<Item> {
             };
             let l1 = ours.map(|ran| all(ran, ran.l1i.misses + ran.l1d.misses));
             let l2 = ours.map(|ran| all(ran, ran.l2.misses));
-            let cycles = ours.map(|ran| ran.task_cycles);
+            let (speed, cycles) = (ours.map(Ran::fps), ours.map(|ran| ran.task_cycles));
             let name = format!("table 2, {} cores, {}", row.cell, scheduler.name());
-            let mut put = |what: &str, published: Option<f64>, ours: Option<f64>, unit| {
-                items.push(Item {
-                    item: format!("{name}: {what}"),
-                    published,
-                    ours,
-                    unit,
-                });
-            };
-            put("speed", Some(printed.fps), ours.map(Ran::fps), "frames/s");
+            let mut put = |what, published, ours, unit| put(&name, what, published, ours, unit);
+            put("speed", Some(printed.fps), speed, "frames/s");
             put("cycles a task", Some(printed.task_cycles), cycles, "cycles");
             put("L1 misses", printed.l1_misses, l1, "misses");
             put("L2 misses", printed.l2_misses, l2, "misses");
@@ -42,40 +43,28 @@ pub(super) fn rows(found: &Reproduced) -> Vec<Item> {
             }
         }
     }
-    for (scheduler, printed) in [Scheduler::Fcfs, Scheduler::A].into_iter().zip(table3()) {
+    for (scheduler, of) in [Scheduler::Fcfs, Scheduler::A].into_iter().zip(table3()) {
         let ran = &found.table3[scheduler as usize];
-        let mut put = |what: &str, published: f64, ours: f64, unit| {
-            items.push(Item {
-                item: format!("table 3, {}: {what}", scheduler.name()),
-                published: Some(published),
-                ours: Some(ours),
-                unit,
-            });
-        };
         let cycles = ran.cycles / ran.pictures.len() as f64;
-        let scheduling = (printed.scheduling_cycles, ran.scheduling_cycles);
-        put("total cycles", printed.total_cycles, cycles, "cycles");
-        put(
-            "mean cycles of a task",
-            printed.task_cycles,
-            ran.task_cycles,
-            "cycles",
-        );
-        put(
-            "mean cycles of scheduling",
-            scheduling.0,
-            scheduling.1,
-            "cycles",
-        );
-        put(
-            "utilisation",
-            printed.utilisation,
-            ran.utilisation,
-            "percent",
-        );
-        put("L1I miss rate", printed.l1i, miss_rate(ran.l1i), "percent");
-        put("L1D miss rate", printed.l1d, miss_rate(ran.l1d), "percent");
-        put("L2 miss rate", printed.l2, miss_rate(ran.l2), "percent");
+        let (task, turn) = (ran.task_cycles, ran.scheduling_cycles);
+        let [l1i, l1d, l2] = [ran.l1i, ran.l1d, ran.l2].map(miss_rate);
+        let name = format!("table 3, {}", scheduler.name());
+        for (what, published, ours, unit) in [
+            ("total cycles", of.total_cycles, cycles, "cycles"),
+            ("mean cycles of a task", of.task_cycles, task, "cycles"),
+            (
+                "mean cycles of scheduling",
+                of.scheduling_cycles,
+                turn,
+                "cycles",
+            ),
+            ("utilisation", of.utilisation, ran.utilisation, "percent"),
+            ("L1I miss rate", of.l1i, l1i, "percent"),
+            ("L1D miss rate", of.l1d, l1d, "percent"),
+            ("L2 miss rate", of.l2, l2, "percent"),
+        ] {
+            put(&name, what, Some(published), Some(ours), unit);
+        }
     }
     items
 }

@@ -56,9 +56,8 @@ impl Set {
                 .overridden(changes)
                 .map_err(|error| error.to_string())
         };
-        let costs = Costs::parse_with(Costs::default_text(), "mpe.toml", &costs);
         Ok(Set {
-            costs: costs.map_err(|error| error.to_string())?,
+            costs: Costs::parse_with(Costs::default_text(), "mpe.toml", &costs)?,
             uniform: machine("toshiba", &uniform)?,
             board: machine("toshiba-board", &board)?,
         })

@@ -18,7 +18,7 @@
 //! later picture's prediction waits for.
 
 use super::cut::{Cut, Dependencies};
-use super::graph::{Declared, Graph, Work};
+use super::graph::{At, Declared, Graph, Work};
 use super::groups::Place;
 use super::index;
 use std::collections::VecDeque;
@@ -48,24 +48,6 @@ struct End<K> {
     left: u8,
 }
 
-/// Index and place of a task.
-#[derive(Clone, Copy)]
-struct Like {
-    index: u64,
-    place: Place,
-}
-
-impl Like {
-    fn declare(self, name: &'static str, work: Work) -> Declared {
-        Declared {
-            name,
-            index: self.index,
-            place: self.place,
-            work,
-        }
-    }
-}
-
 impl<K: Copy> End<K> {
     /// Tasks that may wait for another, a join among them: one less than the runtime keeps in place, because the row below waits as well
     /// and is not counted here (see `whole_row`).
@@ -78,11 +60,15 @@ impl<K: Copy> End<K> {
         }
     }
 
-    /// Returns the token that one more task waits for. If enough tasks wait for `token` already, a join `like` that task is registered
-    /// behind it, and its token is returned.
-    fn claim(&mut self, graph: &mut impl Graph<Token = K>, like: Like) -> K {
+    /// Returns the token that one more task waits for. If enough tasks wait for `token` already, a join with the place of that task is
+    /// registered behind it, and its token is returned.
+    fn claim(&mut self, graph: &mut impl Graph<Token = K>, at: At) -> K {
         if self.left == 0 {
-            let join = like.declare("join", Work::Nothing);
+            let join = Declared {
+                name: "join",
+                at,
+                work: Work::Nothing,
+            };
             *self = End::new(graph.register(join, [self.token]));
         }
         self.left -= 1;
@@ -263,10 +249,10 @@ impl<K: Copy> Builder<K> {
         }
         // With our own cut the ends of the three planes are one.
         let planes = if self.cut == Cut::Default { 1 } else { 3 };
-        let like = self.like(&grid, 0, grid.rows - 1, Stage::LumaDeblocking);
+        let at = self.at(&grid, 0, grid.rows - 1, Stage::LumaDeblocking);
         let last = ends.last_mut().expect("a picture has rows");
         let last: [Option<K>; 3] =
-            std::array::from_fn(|plane| (plane < planes).then(|| last[plane].claim(graph, like)));
+            std::array::from_fn(|plane| (plane < planes).then(|| last[plane].claim(graph, at)));
         self.remember(job.frame().number(), ends);
         last.into_iter().flatten()
     }
@@ -312,8 +298,8 @@ impl<K: Copy> Builder<K> {
     }
 
     /// Index and place of a task.
-    fn like(&self, grid: &Grid, unit: u32, row: u32, stage: Stage) -> Like {
-        Like {
+    fn at(&self, grid: &Grid, unit: u32, row: u32, stage: Stage) -> At {
+        At {
             index: index(grid.picture, row * grid.units + unit),
             place: Place {
                 picture: grid.picture,
@@ -330,9 +316,10 @@ impl<K: Copy> Builder<K> {
         for unit in grid.units_of(row) {
             let intra = self.tokens.intra[unit.at];
             let chained = self.tokens.chained[unit.at];
-            let declare = |stage: Stage, work| {
-                let like = self.like(grid, unit.unit, row, stage);
-                like.declare(NAMES[stage as usize], work)
+            let declare = |stage: Stage, work| Declared {
+                name: NAMES[stage as usize],
+                at: self.at(grid, unit.unit, row, stage),
+                work,
             };
             let one = |stage: Stage| Work::Stage(stage, unit.mbs.clone());
             // Intra prediction reads what was reconstructed left of it, in the same task, too.
@@ -411,9 +398,12 @@ impl<K: Copy> Builder<K> {
                 let waits = std::iter::once(fronts[at].token)
                     .chain(readers.map(|at| fronts[at].token))
                     .chain(grid.near(unit, row, DEBLOCKED).map(|at| deblocked[at]));
-                let like = self.like(grid, unit, row, stage);
-                let work = Work::Stage(stage, mbs.clone());
-                let token = graph.register(like.declare(NAMES[stage as usize], work), waits);
+                let task = Declared {
+                    name: NAMES[stage as usize],
+                    at: self.at(grid, unit, row, stage),
+                    work: Work::Stage(stage, mbs.clone()),
+                };
+                let token = graph.register(task, waits);
                 self.tokens.deblocking[plane].push(token);
             }
         }
@@ -428,47 +418,56 @@ impl<K: Copy> Builder<K> {
 
     /// One task for all front stages of a row, and behind them all rear stages of the row above. (After the last row, of that as well.)
     fn whole_row(&mut self, graph: &mut impl Graph<Token = K>, grid: &Grid, row: u32) {
-        let like = self.like(grid, 0, row, Stage::LumaResidual);
-        let tokens = &mut self.tokens;
+        let at = self.at(grid, 0, row, Stage::LumaResidual);
         // The row above, for intra prediction and because deblocking goes from row to row. (Its end has been copied to the ends of rows
         // before: this claim is not counted there.)
-        let above = tokens.luma.last_mut();
-        tokens
-            .waits
-            .extend(above.map(|above| above.claim(graph, like)));
-        for &(picture, row) in &tokens.references {
-            tokens
-                .waits
-                .push(self.rows[picture].1[row][0].claim(graph, like));
-        }
+        let above = self.tokens.luma.last_mut();
+        let above = above.map(|above| above.claim(graph, at));
+        self.tokens.waits.extend(above);
+        self.wait_for_references(graph, at);
         let work = Work::Row {
             width: grid.mb_width,
             front: row,
             rear: row.saturating_sub(1)..row + u32::from(row + 1 == grid.rows),
         };
-        let token = graph.register(like.declare("row", work), tokens.waits.drain(..));
-        tokens.luma.push(End::new(token));
+        let end = self.register(graph, "row", at, work);
+        self.tokens.luma.push(end);
     }
 
     /// One task a unit for all front stages.
     fn whole_fronts(&mut self, graph: &mut impl Graph<Token = K>, grid: &Grid, row: u32) {
-        for Unit { unit, at, mbs } in grid.units_of(row) {
-            let like = self.like(grid, unit, row, Stage::LumaResidual);
+        for unit in grid.units_of(row) {
+            let at = self.at(grid, unit.unit, row, Stage::LumaResidual);
             let tokens = &mut self.tokens;
-            let near = grid.near(unit, row, BEFORE).filter(|_| tokens.chained[at]);
-            let near = near.map(|at| tokens.luma[at].claim(graph, like));
-            tokens.waits.extend(near);
-            for &(picture, row) in &tokens.references {
-                tokens
-                    .waits
-                    .push(self.rows[picture].1[row][0].claim(graph, like));
+            if tokens.chained[unit.at] {
+                let near = grid.near(unit.unit, row, BEFORE);
+                let near = near.map(|unit| tokens.luma[unit].claim(graph, at));
+                tokens.waits.extend(near);
             }
-            let token = graph.register(
-                like.declare("front", Work::Front(mbs)),
-                tokens.waits.drain(..),
-            );
-            tokens.luma.push(End::new(token));
+            self.wait_for_references(graph, at);
+            let end = self.register(graph, "front", at, Work::Front(unit.mbs));
+            self.tokens.luma.push(end);
         }
+    }
+
+    /// The next task of [`Builder::register`] waits for the rows that [`Builder::find_references`] has found.
+    fn wait_for_references(&mut self, graph: &mut impl Graph<Token = K>, at: At) {
+        for &(picture, row) in &self.tokens.references {
+            let token = self.rows[picture].1[row][0].claim(graph, at);
+            self.tokens.waits.push(token);
+        }
+    }
+
+    /// Registers a task that waits for `Tokens::waits`, of which nothing is left.
+    fn register(
+        &mut self,
+        graph: &mut impl Graph<Token = K>,
+        name: &'static str,
+        at: At,
+        work: Work,
+    ) -> End<K> {
+        let waits = self.tokens.waits.drain(..);
+        End::new(graph.register(Declared { name, at, work }, waits))
     }
 
     /// One task for all rear stages of a row. Where no macroblock needs one, it only joins the row.
@@ -479,22 +478,18 @@ impl<K: Copy> Builder<K> {
         row: u32,
         above: Option<&mut RowEnd<K>>,
     ) -> RowEnd<K> {
-        let like = self.like(grid, 0, row, Stage::LumaDeblocking);
+        let at = self.at(grid, 0, row, Stage::LumaDeblocking);
         let tokens = &mut self.tokens;
         let readers = (row + 1 < grid.rows).then(|| grid.units_of(row + 1));
         let readers = readers.into_iter().flatten().map(|unit| unit.at);
         let own = grid.units_of(row).map(|unit| unit.at);
-        let fronts = own.chain(readers.filter(|&at| tokens.chained[at]));
-        let fronts = fronts.map(|at| tokens.luma[at].claim(graph, like));
+        let fronts = own.chain(readers.filter(|&unit| tokens.chained[unit]));
+        let fronts = fronts.map(|unit| tokens.luma[unit].claim(graph, at));
         tokens.waits.extend(fronts);
         tokens
             .waits
-            .extend(above.map(|end| end[0].claim(graph, like)));
+            .extend(above.map(|end| end[0].claim(graph, at)));
         let mbs = row * grid.mb_width..(row + 1) * grid.mb_width;
-        let token = graph.register(
-            like.declare("rear", Work::Rear(mbs)),
-            tokens.waits.drain(..),
-        );
-        [End::new(token); 3]
+        [self.register(graph, "rear", at, Work::Rear(mbs)); 3]
     }
 }

@@ -3,19 +3,25 @@
 use super::groups::{Groups, Place};
 use super::slot::Slot;
 use std::ops::Range;
-use tanada_h264::{Job, Probe, Stage};
+use tanada_h264::{Job, NoProbe, Probe, Stage};
 use tanada_runtime::{Scope, Token};
 
 /// A task as it is declared.
 pub(crate) struct Declared {
     /// What it is called: tasks of one stage alike.
     pub(crate) name: &'static str,
+    pub(crate) at: At,
+    /// What it does.
+    pub(crate) work: Work,
+}
+
+/// Where a task is in its picture.
+#[derive(Clone, Copy)]
+pub(crate) struct At {
     /// See [`phase_of`](crate::workload::phase_of).
     pub(crate) index: u64,
     /// What its groups depend on.
     pub(crate) place: Place,
-    /// What it does.
-    pub(crate) work: Work,
 }
 
 /// What a task does to macroblocks of its picture.
@@ -95,30 +101,17 @@ impl Graph for Native<'_, '_> {
 
     #[inline]
     fn register(&mut self, task: Declared, waits: impl IntoIterator<Item = Token>) -> Token {
-        let (t, s) = self.groups.of(task.place);
+        let (t, s) = self.groups.of(task.at.place);
         let slot = self.slot;
-        let builder = self.scope.task(task.name).index(task.index).groups(t, s);
-        let builder = builder.after(waits);
-        // A closure for each, so that a task is no larger than what it does needs, and nothing is left to be decided when it runs.
+        let builder = self.scope.task(task.name).index(task.at.index);
+        let builder = builder.groups(t, s).after(waits);
+        // The shortest tasks have closures of their own, which are small and leave nothing to be decided when they run.
         match task.work {
             Work::Nothing => builder.register(|_| ()),
             Work::Stage(stage, mbs) => {
                 builder.register(move |_| mbs.for_each(|mb| slot.job().run_stage(stage, mb)))
             }
-            Work::Stages([first, second], mbs) => builder.register(move |_| {
-                for mb in mbs {
-                    slot.job().run_stage(first, mb);
-                    slot.job().run_stage(second, mb);
-                }
-            }),
-            Work::Front(mbs) => builder.register(move |_| slot.job().run_front(mbs)),
-            Work::Rear(mbs) => builder.register(move |_| slot.job().run_rear(mbs)),
-            Work::Row { width, front, rear } => builder.register(move |_| {
-                slot.job().run_front(front * width..(front + 1) * width);
-                for row in rear {
-                    slot.job().run_rear(row * width..(row + 1) * width);
-                }
-            }),
+            work => builder.register(move |_| work.run_with(slot.job(), &mut NoProbe)),
         }
     }
 }

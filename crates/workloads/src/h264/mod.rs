@@ -25,7 +25,6 @@ pub use groups::Groups;
 pub use tanada_h264::{
     Error as StreamError, Frame, Job, Limits, Step, Summary, decode as decode_sequentially,
 };
-pub use today::Wavefronts;
 pub use workload::{DEMO, DEMO_NAME, H264};
 
 use build::Builder;
@@ -36,7 +35,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tanada_h264::{Decoder, NalStream, decode_steps};
-use tanada_runtime::{Cancel, GraphError, Pool, Scope, Token};
+use tanada_runtime::{Cancel, GraphError, Pool, Scope, TaskBuilder, Token};
 
 /// How a stream is decoded.
 #[derive(Clone, Copy, Debug)]
@@ -85,27 +84,33 @@ fn index(picture: u64, number: u32) -> u64 {
 
 /// Decodes an Annex B stream on this thread, one picture after the other, and calls `visit` for each picture, error and frame.
 ///
-/// `reconstruct` does a picture's work.
+/// `reconstruct` does a picture's work; after an error it is not called again.
 ///
 /// # Errors
-/// As [`decode`]; `cancel` is asked at every step.
-pub fn decode_by_picture(
+/// As [`decode`], and the error of `reconstruct`; `cancel` is asked at every step.
+fn decode_by_picture(
     stream: &[u8],
     limits: Limits,
     cancel: &Cancel,
-    reconstruct: impl FnMut(&Job),
+    mut reconstruct: impl FnMut(&Job) -> Result<(), GraphError>,
     mut visit: impl FnMut(Step<'_>),
 ) -> Result<Summary, DecodeError> {
-    let decoded = decode_steps(stream, limits, reconstruct, |step| {
+    let mut failed = None;
+    let work = |job: &Job| {
+        if failed.is_none() {
+            failed = reconstruct(job).err();
+        }
+    };
+    let decoded = decode_steps(stream, limits, work, |step| {
         visit(step);
         match cancel.is_cancelled() {
             true => ControlFlow::Break(GraphError::Cancelled),
             false => ControlFlow::Continue(()),
         }
     });
-    match decoded {
-        ControlFlow::Continue(result) => Ok(result?),
-        ControlFlow::Break(cancelled) => Err(cancelled.into()),
+    match (failed, decoded) {
+        (Some(error), _) | (None, ControlFlow::Break(error)) => Err(error.into()),
+        (None, ControlFlow::Continue(result)) => Ok(result?),
     }
 }
 
@@ -184,12 +189,19 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
         picture: u64,
         room: Option<Token>,
     ) {
+        let entropy = self.serial(s, "entropy", picture).after(room);
+        entropy.register(move |s| self.entropy(s, picture));
+    }
+
+    /// A task of picture number `picture` that is not one of its reconstruction tasks.
+    fn serial<'a, 'scope>(
+        &self,
+        s: &'a Scope<'scope>,
+        name: &'static str,
+        picture: u64,
+    ) -> TaskBuilder<'a, 'scope> {
         let (t, group) = self.groups.serial(picture);
-        s.task("entropy")
-            .index(index(picture, 0))
-            .groups(t, group)
-            .after(room)
-            .register(move |s| self.entropy(s, picture));
+        s.task(name).index(index(picture, 0)).groups(t, group)
     }
 
     fn entropy<'scope>(&'scope self, s: &Scope<'scope>, picture: u64) {
@@ -203,16 +215,13 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
         };
         let mut frames = 0;
         let shown = std::iter::from_fn(|| parser.decoder.next_output()).inspect(|_| frames += 1);
-        let (t, group) = self.groups.serial(picture);
         let before = parser.outputs.back().copied();
         let last = job.is_none();
         parser.summary.concealed += job.as_ref().map_or(0, |job| u64::from(job.concealed()));
         self.slot(picture).set(job, shown);
         parser.summary.frames += frames;
-        let output = s
-            .task("output")
-            .index(index(picture, 0))
-            .groups(t, group)
+        let output = self
+            .serial(s, "output", picture)
             .count(u32::from(!last))
             .after(before)
             .register(move |_| {
@@ -224,11 +233,7 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
             return;
         }
         parser.summary.pictures += 1;
-        let build = s
-            .task("build")
-            .index(index(picture, 0))
-            .groups(t, group)
-            .after(parser.built);
+        let build = self.serial(s, "build", picture).after(parser.built);
         parser.built = Some(build.register(move |s| self.build(s, picture, output)));
         parser.outputs.push_back(output);
         let room = (parser.outputs.len() == self.ahead as usize)

@@ -1,6 +1,5 @@
 //! Decoding as it would be written today: picture by picture, with parallel loops over the macroblocks of a wavefront.
 
-use super::{DecodeError, Frame, Limits, Step, Summary, decode_by_picture};
 use crate::loops::Loops;
 use std::ops::Range;
 use tanada_h264::Job;
@@ -12,7 +11,7 @@ use tanada_runtime::{Cancel, GraphError, Instance, Pool};
 /// neighbours above, whose sums are smaller. So there is a parallel loop a sum, and a barrier behind it: first for all front stages, then
 /// for all rear stages. Parsing and output are serial, and no two pictures overlap.
 #[derive(Debug, Default)]
-pub struct Wavefronts {
+pub(super) struct Wavefronts {
     /// Columns, rows and workers that the loops are for.
     size: (u32, u32, u16),
     loops: Option<Instance<'static, Job>>,
@@ -49,7 +48,16 @@ fn build(columns: u32, height: u32, workers: u16) -> Result<Instance<'static, Jo
 }
 
 impl Wavefronts {
-    fn reconstruct(&mut self, job: &Job, pool: &Pool, cancel: &Cancel) -> Result<(), GraphError> {
+    /// Reconstructs a picture.
+    ///
+    /// # Errors
+    /// As [`Instance::run_with_cancel`].
+    pub(super) fn reconstruct(
+        &mut self,
+        job: &Job,
+        pool: &Pool,
+        cancel: &Cancel,
+    ) -> Result<(), GraphError> {
         let size = (job.mb_width(), job.mb_height(), pool.workers());
         if self.loops.is_none() || self.size != size {
             self.loops = Some(build(size.0, size.1, size.2)?);
@@ -57,40 +65,6 @@ impl Wavefronts {
         }
         let loops = self.loops.as_mut().expect("built above");
         loops.run_with_cancel(pool, job, cancel)
-    }
-
-    /// Decodes a stream, whose frames go to `sink` in output order.
-    ///
-    /// # Errors
-    /// As [`decode`](super::decode).
-    pub fn decode(
-        &mut self,
-        pool: &Pool,
-        stream: &[u8],
-        limits: Limits,
-        cancel: &Cancel,
-        mut sink: impl FnMut(&Frame),
-    ) -> Result<Summary, DecodeError> {
-        let mut failed = None;
-        let summary = decode_by_picture(
-            stream,
-            limits,
-            cancel,
-            |job| {
-                if failed.is_none() {
-                    failed = self.reconstruct(job, pool, cancel).err();
-                }
-            },
-            |step| {
-                if let Step::Frame(frame) = step {
-                    sink(frame);
-                }
-            },
-        );
-        match failed {
-            Some(error) => Err(error.into()),
-            None => summary,
-        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! H.264 decoding as a [`Workload`].
 
-use super::record::{Costs, H264Error, H264Options, Pictures, h264};
+use super::record::{Costs, H264Options, Pictures, h264};
+use super::today::Wavefronts;
 use super::{
-    Cut, DecodeError, Dependencies, Frame, Groups, Limits, Options, Step, Summary, Wavefronts,
-    decode, decode_by_picture,
+    Cut, DecodeError, Dependencies, Frame, Groups, Limits, Options, Step, Summary, decode,
+    decode_by_picture,
 };
-use crate::options::{Name, OptionSpec, Values};
+use crate::options::{Kind, Name, OptionSpec, Values};
 use crate::workload::{
     Done, Facts, Flaws, Memory, Output, Phase, PrepareError, Prepared, RecordError, Recorder,
     Recording, RunError, Site, Way, Workload,
@@ -13,7 +14,7 @@ use crate::workload::{
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 use tanada_h264::Job;
-use tanada_runtime::Cancel;
+use tanada_runtime::{Cancel, GraphError};
 use tanada_trace::Sink;
 
 /// The demo stream: 128 rendered pictures, 800 x 480, made by `demo/make.sh`.
@@ -33,85 +34,85 @@ const SIMULATED: u64 = 8;
 const CROPS: [Name; 2] = [Name::new("ffmpeg"), Name::new("exact")];
 
 const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::path(
+    OptionSpec::new(
         "input",
-        "IN.264",
+        "IN.264", Kind::Path,
         "H.264 byte stream (Annex B) [default: an embedded demo]",
     )
     .positional(),
-    OptionSpec::count(
+    OptionSpec::new(
         "units",
         "N",
-        (1, u64::MAX),
+        Kind::Count(1, u64::MAX),
         "Only the first N NAL units of the stream [default: all]",
     ),
-    OptionSpec::named("cut", "CUT", &Cut::NAMES, "How work is cut into tasks")
+    OptionSpec::new("cut", "CUT", Kind::Named(&Cut::NAMES), "How work is cut into tasks")
         .aliases(&["tasks"])
         .default(Cut::Default.name())
         .default_in_recordings(Cut::Paper.name())
         .of_tasks(),
-    OptionSpec::named(
+    OptionSpec::new(
         "dependencies",
         "KIND",
-        &Dependencies::NAMES,
+        Kind::Named(&Dependencies::NAMES),
         "Which tasks wait for those of neighbouring macroblocks: those that need them, or all, as in paper 1",
     )
     .default(Dependencies::Needed.name())
     .of_tasks(),
-    OptionSpec::named(
+    OptionSpec::new(
         "groups",
         "PATTERN",
-        &Groups::NAMES,
+        Kind::Named(&Groups::NAMES),
         "How tasks are put into temporal and spatial groups",
     )
     .default(Groups::Default.name())
     .default_in_recordings(Groups::None.name())
     .of_tasks(),
-    OptionSpec::named(
+    OptionSpec::new(
         "crop",
         "RECTANGLE",
-        &CROPS,
+        Kind::Named(&CROPS),
         "Which rectangle of a picture is a frame: as FFmpeg, which moves the left side outwards to a multiple of 64 samples, or exactly \
          as the standard says",
     )
     .default("ffmpeg")
     .run_only(),
-    OptionSpec::count(
+    OptionSpec::new(
         "first",
         "N",
-        (0, u64::MAX),
+        Kind::Count(0, u64::MAX),
         "Number of the first picture, in decoding order from 0",
     )
     .default("0")
     .record_only(),
-    OptionSpec::count("count", "N", (1, u64::MAX), "Pictures, at most [default: all]")
+    OptionSpec::new("count", "N", Kind::Count(1, u64::MAX), "Pictures, at most [default: all]")
         .record_only(),
-    OptionSpec::count(
+    OptionSpec::new(
         "sample",
         "K",
-        (1, u64::MAX),
+        Kind::Count(1, u64::MAX),
         "Only every K-th picture, each of which begins when the one before has ended",
     )
     .default("1")
     .record_only(),
-    OptionSpec::switch("barrier", "A picture begins when the one before has ended").record_only(),
-    OptionSpec::count(
+    OptionSpec::new("barrier", "", Kind::Switch, "A picture begins when the one before has ended").record_only(),
+    OptionSpec::new(
         "ahead",
         "N",
-        (1, 1024),
+        Kind::Count(1, 1024),
         "Without --barrier: pictures that may be on their way at once",
     )
     .default("4")
     .record_only(),
-    OptionSpec::path(
+    OptionSpec::new(
         "costs",
-        "FILE.toml",
+        "FILE.toml", Kind::Path,
         "Table of cycles and code bytes of stages and operations [default: an MPE, the core of paper 1]",
     )
     .record_only(),
-    OptionSpec::texts(
+    OptionSpec::new(
         "set",
-        "KEY=NUMBER",
+        "KEY=NUMBER", Kind::Texts,
         "Replace a figure of that table, as scale.cycles=1.5",
     )
     .record_only(),
@@ -121,10 +122,11 @@ const OPTIONS: &[OptionSpec] = &[
 fn read(values: &Values) -> Result<Cow<'static, [u8]>, String> {
     let stream = match values.path("input") {
         None => Cow::from(DEMO),
-        Some(path) => match std::fs::read(path) {
-            Ok(bytes) => bytes.into(),
-            Err(error) => return Err(format!("{}: {error}", path.display())),
-        },
+        Some(path) => {
+            let read = std::fs::read(path);
+            read.map_err(|error| format!("{}: {error}", path.display()))?
+                .into()
+        }
     };
     Ok(match values.count_if_any("units") {
         None => stream,
@@ -278,9 +280,12 @@ impl Prepared for Decoding {
         let limits = options.limits;
         let decoded = match way {
             Way::Tasks(pool) => decode(pool, stream, options, cancel, sink),
-            Way::Today(pool) => self.wavefronts.decode(pool, stream, limits, cancel, sink),
+            Way::Today(pool) => {
+                let reconstruct = |job: &Job| self.wavefronts.reconstruct(job, pool, cancel);
+                by_picture(stream, limits, cancel, reconstruct, sink).0
+            }
             Way::Sequential => {
-                let (decoded, shown) = sequentially(stream, limits, cancel, sink);
+                let (decoded, shown) = by_picture(stream, limits, cancel, reconstruct_here, sink);
                 self.shown = Some(shown);
                 decoded
             }
@@ -368,27 +373,29 @@ impl Prepared for Decoding {
     }
 }
 
-/// Decodes on this thread, and returns the picture to look at as well: of those that refer to others, the one nearest to the middle of the
-/// stream, in decoding order.
-fn sequentially(
+/// Decodes picture by picture, and returns the picture to look at as well: of those that refer to others, the one nearest to the middle of
+/// the stream, in decoding order.
+fn by_picture(
     stream: &[u8],
     limits: Limits,
     cancel: &Cancel,
+    reconstruct: impl FnMut(&Job) -> Result<(), GraphError>,
     mut sink: impl FnMut(&Frame),
 ) -> (Result<Summary, DecodeError>, u64) {
     let mut refers = Vec::new();
-    let decoded = decode_by_picture(
-        stream,
-        limits,
-        cancel,
-        Job::reconstruct,
-        |step| match step {
-            Step::Picture(job) => refers.push(!job.references().is_empty()),
-            Step::Frame(frame) => sink(frame),
-            _ => {}
-        },
-    );
+    let visit = |step: Step<'_>| match step {
+        Step::Picture(job) => refers.push(!job.references().is_empty()),
+        Step::Frame(frame) => sink(frame),
+        _ => {}
+    };
+    let decoded = decode_by_picture(stream, limits, cancel, reconstruct, visit);
     (decoded, middle(&refers))
+}
+
+/// Reconstructs a picture without tasks.
+fn reconstruct_here(job: &Job) -> Result<(), GraphError> {
+    job.reconstruct();
+    Ok(())
 }
 
 /// The table of costs that was asked for.
@@ -405,8 +412,8 @@ fn costs(values: &Values) -> Result<Costs, RecordError> {
     };
     let set: Vec<&str> = values.texts("set").iter().map(String::as_str).collect();
     Costs::parse_with(&text, &name, &set).map_err(|error| match path {
-        Some(_) => RecordError::Input(error.to_string()),
-        None => RecordError::Usage(error.to_string()),
+        Some(_) => RecordError::Input(error),
+        None => RecordError::Usage(error),
     })
 }
 
@@ -438,16 +445,14 @@ impl Recorder for H264 {
             barrier: values.switch("barrier"),
             ahead: values.count("ahead") as u32,
             costs,
-            ..H264Options::default()
         };
         let recorded = h264(&stream, &options, sink, |_, recorded| seen(recorded));
         let recording = recorded.map_err(|error| match error {
-            H264Error::Stopped => RecordError::Stopped,
-            H264Error::Trace(error) => RecordError::Trace(error),
-            H264Error::TooShort { .. } => {
+            RecordError::TooShort { .. } => {
                 RecordError::Input(format!("{name}: {error}; choose a smaller --first"))
             }
-            H264Error::Stream(error) => RecordError::Input(format!("{name}: {error}")),
+            RecordError::Stream(error) => RecordError::Input(format!("{name}: {error}")),
+            other => other,
         })?;
         let last = first + (recording.pictures - 1) * every;
         Ok(Recording {
@@ -484,7 +489,8 @@ mod tests {
     fn the_picture_to_look_at_refers_to_others_if_there_is_one() {
         assert_eq!(middle(&[false, true, false, false, true, true]), 4);
         assert_eq!(middle(&[false; 6]), 3);
-        let (decoded, shown) = sequentially(DEMO, Limits::default(), &Cancel::new(), |_| ());
+        let (limits, cancel) = (Limits::default(), Cancel::new());
+        let (decoded, shown) = by_picture(DEMO, limits, &cancel, reconstruct_here, |_| ());
         assert_eq!(decoded.map(|summary| summary.frames), Ok(128));
         assert_eq!(
             shown.abs_diff(64),

@@ -104,10 +104,8 @@ impl Layout {
 
     /// Says how long the buffers of a picture are, before they are used.
     pub(crate) fn reserve(&mut self, buffer: Buffer, bytes: u64) {
-        let place = self.buffers.iter_mut().find(|known| known.0 == buffer);
-        if let Some((_, _, room)) = place.as_ref()
-            && *room >= bytes
-        {
+        let place = self.buffers.iter().position(|known| known.0 == buffer);
+        if place.is_some_and(|at| self.buffers[at].2 >= bytes) {
             return;
         }
         let name = match buffer {
@@ -116,9 +114,9 @@ impl Layout {
             Buffer::Job(number) => format!("syntax {number}"),
         };
         let start = self.take(name, bytes, false);
-        match self.buffers.iter_mut().find(|known| known.0 == buffer) {
+        match place {
             // A larger buffer is another one, as in an allocator.
-            Some(known) => *known = (buffer, start, bytes),
+            Some(at) => self.buffers[at] = (buffer, start, bytes),
             None => self.buffers.push((buffer, start, bytes)),
         }
     }
@@ -127,19 +125,14 @@ impl Layout {
     #[inline]
     pub(crate) fn place(&mut self, address: u64) -> u64 {
         let (buffer, offset) = tanada_h264::locate(address);
-        if self
-            .buffers
-            .get(self.last)
-            .is_none_or(|known| known.0 != buffer)
-        {
-            self.last = match self.buffers.iter().position(|known| known.0 == buffer) {
-                Some(at) => at,
-                None => {
-                    debug_assert_eq!(buffer, Buffer::Tables, "every other one was reserved");
-                    self.reserve(buffer, TABLE_BYTES);
-                    self.buffers.len() - 1
-                }
-            };
+        let is_it = |known: &(Buffer, u64, u64)| known.0 == buffer;
+        if !self.buffers.get(self.last).is_some_and(is_it) {
+            let place = self.buffers.iter().position(is_it);
+            self.last = place.unwrap_or_else(|| {
+                debug_assert_eq!(buffer, Buffer::Tables, "every other one was reserved");
+                self.reserve(buffer, TABLE_BYTES);
+                self.buffers.len() - 1
+            });
         }
         let (_, start, bytes) = self.buffers[self.last];
         debug_assert!(offset < bytes, "{buffer:?} at {offset} of {bytes}");

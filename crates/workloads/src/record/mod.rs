@@ -8,10 +8,7 @@ pub(crate) mod layout;
 pub(crate) mod tape;
 pub(crate) mod tasks;
 
-pub use crate::h264::record::{
-    Costs, CostsError, H264Error, H264Options, H264Recording, Pictures, h264,
-};
-pub use crate::tiles::record::tiles;
+pub use crate::h264::record::{Costs, H264Options, H264Recording, Pictures, h264};
 pub use layout::Region;
 pub use tape::{Counts, Recorded};
 pub use tasks::{Accesses, RecordedTask, TaskGroups, TaskRecorder};

@@ -30,8 +30,8 @@ pub(crate) struct Entry {
     pub(crate) descriptor: u32,
 }
 
-/// What was recorded, of one kind of task or of all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What was recorded, of one kind of task or of all. The JSON form has the names that `tanada record --json` prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Counts {
     /// Tasks.
@@ -41,10 +41,13 @@ pub struct Counts {
     /// Cycles of computation.
     pub cycles: u64,
     /// Lines of 64 bytes of code that are fetched.
+    #[serde(rename = "instruction_touches")]
     pub fetched: u64,
     /// Lines of 64 bytes of data that are read.
+    #[serde(rename = "read_touches")]
     pub read: u64,
     /// Lines of 64 bytes of data that are written.
+    #[serde(rename = "write_touches")]
     pub written: u64,
 }
 

@@ -17,12 +17,14 @@ struct Costs {
     pass: PassCosts,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct TaskCosts {
-    cycles: f64,
-    code: u64,
-    stack: u32,
-    descriptor: u32,
+/// What each task costs beside its own work, in the tables of all workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TaskCosts {
+    pub(crate) cycles: f64,
+    pub(crate) code: u32,
+    pub(crate) stack: u32,
+    pub(crate) descriptor: u32,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -145,7 +147,7 @@ impl<'a, S: Sink + ?Sized> TaskRecorder<'a, S> {
     pub fn new(sink: &'a mut S, workers: u16) -> Self {
         let costs: Costs = toml::from_str(FIELDS).expect("the table of this crate is right");
         let Costs { name, task, pass } = costs;
-        let middle = CODE + task.code.next_multiple_of(LINE);
+        let middle = CODE + u64::from(task.code).next_multiple_of(LINE);
         let end = middle + pass.code.next_multiple_of(LINE);
         let entry = Entry {
             millis: (task.cycles * 1000.0) as u64,

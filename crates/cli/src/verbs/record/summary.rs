@@ -50,35 +50,20 @@ fn in_order<S: Serializer>(
 #[derive(serde::Serialize)]
 struct Line<'a> {
     name: &'a str,
-    tasks: u64,
-    records: u64,
-    cycles: u64,
-    instruction_touches: u64,
-    read_touches: u64,
-    write_touches: u64,
+    #[serde(flatten)]
+    counts: Counts,
 }
 
-impl<'a> Line<'a> {
-    fn new(name: &'a str, counts: &Counts) -> Self {
-        Line {
-            name,
-            tasks: counts.tasks,
-            records: counts.records,
-            cycles: counts.cycles,
-            instruction_touches: counts.fetched,
-            read_touches: counts.read,
-            write_touches: counts.written,
-        }
-    }
-
+impl Line<'_> {
     fn cells(&self) -> Vec<String> {
+        let counts = &self.counts;
         let numbers = [
-            self.tasks,
-            self.records,
-            self.cycles,
-            self.instruction_touches,
-            self.read_touches,
-            self.write_touches,
+            counts.tasks,
+            counts.records,
+            counts.cycles,
+            counts.fetched,
+            counts.read,
+            counts.written,
         ];
         std::iter::once(self.name.to_owned())
             .chain(numbers.map(|number| number.to_string()))
@@ -106,7 +91,8 @@ impl<'a> Summary<'a> {
             ..
         } = &recording.recorded;
         let file = std::fs::metadata(output).ok();
-        let lines = by_name.iter().map(|(name, counts)| Line::new(name, counts));
+        let line = |name, counts| Line { name, counts };
+        let lines = by_name.iter().map(|&(name, counts)| line(name, counts));
         Summary {
             workload,
             input: recording.source.as_deref(),
@@ -123,7 +109,7 @@ impl<'a> Summary<'a> {
             write_touches: total.written,
             bytes: file.filter(|file| file.is_file()).map(|file| file.len()),
             by_name: lines.collect(),
-            all: Line::new("all", total),
+            all: line("all", *total),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What recorded computation costs: the one stated table, and the code that it lays out.
 
 use crate::record::tape::{Code, Entry, LINE, STACK_ROOM};
+use crate::record::tasks::TaskCosts;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use tanada_h264::{Operation, Stage};
@@ -11,19 +12,13 @@ const MPE: &str = include_str!("../../../data/mpe.toml");
 /// Cycles and code of stages and operations, on a machine that runs the decoder.
 ///
 /// Declared, never measured; `data/mpe.toml` says where its figures come from. The same table holds for all tasks of a recording.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Costs {
-    file: File,
-}
-
-/// The table as it is written.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub struct Costs {
     name: String,
     scale: Scale,
     fetch: Fetch,
-    task: Task,
+    task: TaskCosts,
     stage: BTreeMap<String, PerStage>,
     operation: BTreeMap<String, PerOperation>,
 }
@@ -39,15 +34,6 @@ struct Scale {
 #[serde(deny_unknown_fields)]
 struct Fetch {
     record: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Task {
-    cycles: f64,
-    code: u32,
-    stack: u32,
-    descriptor: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -69,14 +55,6 @@ struct PerOperation {
     cycles: f64,
     entry: f64,
     code: u32,
-}
-
-/// Why a table of costs cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name}: {what}")]
-pub struct CostsError {
-    name: String,
-    what: String,
 }
 
 /// No figure of a table is larger: sums of them over a picture stay far from 2^64.
@@ -101,8 +79,8 @@ impl Costs {
     /// A table from its text; messages call it `name`.
     ///
     /// # Errors
-    /// It is no TOML, lacks a figure or has an unknown one, or a figure is out of range.
-    pub fn parse(text: &str, name: &str) -> Result<Costs, CostsError> {
+    /// It is no TOML, lacks a figure or has an unknown one, or a figure is out of range. The message begins with `name`.
+    pub fn parse(text: &str, name: &str) -> Result<Costs, String> {
         Costs::parse_with(text, name, &[])
     }
 
@@ -110,96 +88,92 @@ impl Costs {
     ///
     /// # Errors
     /// As [`parse`](Self::parse), or there is no such figure.
-    pub fn parse_with(text: &str, name: &str, set: &[&str]) -> Result<Costs, CostsError> {
-        let fault = |what: String| CostsError {
-            name: name.to_owned(),
-            what,
-        };
+    pub fn parse_with(text: &str, name: &str, set: &[&str]) -> Result<Costs, String> {
+        let fault = |what: String| format!("{name}: {what}");
         let broken = |error: toml::de::Error| fault(error.to_string().trim_end().to_owned());
         // First as it is, so that messages name lines.
-        toml::from_str::<File>(text).map_err(broken)?;
+        toml::from_str::<Costs>(text).map_err(broken)?;
         let mut table: toml::Table = toml::from_str(text).map_err(broken)?;
         for assignment in set {
             replace(&mut table, assignment).map_err(fault)?;
         }
-        let file: File = table.clone().try_into().map_err(broken)?;
+        let costs: Costs = table.clone().try_into().map_err(broken)?;
         in_range(&table, "").map_err(fault)?;
-        file.check().map_err(fault)?;
-        Ok(Costs { file })
+        costs.check().map_err(fault)?;
+        Ok(costs)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let stages: Vec<&str> = Stage::ALL.map(stage_name).to_vec();
+        let operations: Vec<&str> = Operation::ALL.iter().map(|one| one.name()).collect();
+        complete("stage", &stages, &self.stage)?;
+        complete("operation", &operations, &self.operation)?;
+        if self.task.stack > STACK_ROOM || self.task.descriptor > LINE as u32 {
+            return Err(format!(
+                "task.stack is at most {STACK_ROOM}, task.descriptor at most {LINE}"
+            ));
+        }
+        if self.scale.code > 64.0 || self.fetch.record == 0 {
+            return Err("scale.code is at most 64, and fetch.record at least 1".to_owned());
+        }
+        Ok(())
     }
 
     /// What the table calls itself.
     pub fn name(&self) -> &str {
-        &self.file.name
-    }
-
-    /// Bytes of code of a stage with all its operations.
-    pub fn code_bytes(&self, stage: Stage) -> u64 {
-        let operations = operations_of(stage).iter();
-        self.stage(stage).control.len()
-            + operations
-                .map(|&operation| self.code_len(self.file.operation[operation.name()].code))
-                .sum::<u64>()
+        &self.name
     }
 
     fn code_len(&self, bytes: u32) -> u64 {
-        ((f64::from(bytes) * self.file.scale.code) as u64).next_multiple_of(LINE)
+        ((f64::from(bytes) * self.scale.code) as u64).next_multiple_of(LINE)
     }
 
     /// Thousandths of a cycle.
     fn millis(&self, cycles: f64) -> u64 {
-        (cycles * self.file.scale.cycles * 1000.0).round() as u64
-    }
-
-    /// Costs of a stage's control, its code from address 0 on.
-    fn stage(&self, stage: Stage) -> StageCosts {
-        let figures = &self.file.stage[stage_name(stage)];
-        let after = [figures.left, figures.above, figures.above_right];
-        StageCosts {
-            millis: self.millis(figures.cycles),
-            skipped_millis: self.millis(figures.skipped),
-            control: Code(0, self.code_len(figures.code)),
-            skipped: Code(0, self.code_len(figures.skipped_code.min(figures.code))),
-            operations: [OperationCosts::default(); Operation::ALL.len()],
-            passes: figures.passes != 0,
-            after: after.map(|flag| flag != 0),
-        }
+        (cycles * self.scale.cycles * 1000.0).round() as u64
     }
 
     /// All figures where the recorder finds them, with the code laid out from `base` on.
     pub(super) fn lay_out(&self, base: u64) -> Laid {
         let mut end = base;
-        let mut take = |bytes: u64| {
+        let mut take = |bytes: u32| {
             let start = end;
-            end += bytes;
+            end += self.code_len(bytes);
             Code(start, end)
         };
-        let task = self.file.task;
-        let entry = take(self.code_len(task.code));
+        let entry = Entry {
+            millis: self.millis(self.task.cycles),
+            code: take(self.task.code),
+            stack: self.task.stack,
+            descriptor: self.task.descriptor,
+        };
         let stages = Stage::ALL.map(|stage| {
-            let mut costs = self.stage(stage);
-            let skipped = costs.skipped.len();
-            costs.control = take(costs.control.len());
-            costs.skipped = Code(costs.control.0, costs.control.0 + skipped);
+            let figures = &self.stage[stage_name(stage)];
+            let control = take(figures.code);
+            let skipped = self.code_len(figures.skipped_code.min(figures.code));
+            let mut operations = [OperationCosts::default(); Operation::ALL.len()];
             for &operation in operations_of(stage) {
-                let figures = self.file.operation[operation.name()];
-                costs.operations[operation as usize] = OperationCosts {
+                let figures = self.operation[operation.name()];
+                operations[operation as usize] = OperationCosts {
                     millis: self.millis(figures.cycles),
                     entry_millis: self.millis(figures.entry),
-                    code: take(self.code_len(figures.code)),
+                    code: take(figures.code),
                 };
             }
-            costs
+            StageCosts {
+                millis: self.millis(figures.cycles),
+                skipped_millis: self.millis(figures.skipped),
+                control,
+                skipped: Code(control.0, control.0 + skipped),
+                operations,
+                passes: figures.passes != 0,
+                after: [figures.left, figures.above, figures.above_right].map(|flag| flag != 0),
+            }
         });
         Laid {
             stages,
-            entry: Entry {
-                millis: self.millis(task.cycles),
-                code: entry,
-                stack: task.stack,
-                descriptor: task.descriptor,
-            },
-            chunk: u64::from(self.file.fetch.record),
+            entry,
+            chunk: u64::from(self.fetch.record),
             all: Code(base, end),
         }
     }
@@ -234,24 +208,6 @@ fn replace(table: &mut toml::Table, assignment: &str) -> Result<(), String> {
         _ => return Err(wrong("names no number")),
     };
     Ok(())
-}
-
-impl File {
-    fn check(&self) -> Result<(), String> {
-        let stages: Vec<&str> = Stage::ALL.map(stage_name).to_vec();
-        let operations: Vec<&str> = Operation::ALL.iter().map(|one| one.name()).collect();
-        complete("stage", &stages, self.stage.keys())?;
-        complete("operation", &operations, self.operation.keys())?;
-        if self.task.stack > STACK_ROOM || self.task.descriptor > LINE as u32 {
-            return Err(format!(
-                "task.stack is at most {STACK_ROOM}, task.descriptor at most {LINE}"
-            ));
-        }
-        if self.scale.code > 64.0 || self.fetch.record == 0 {
-            return Err("scale.code is at most 64, and fetch.record at least 1".to_owned());
-        }
-        Ok(())
-    }
 }
 
 /// Refuses figures that are out of range, in a table whose name and a full stop are `before`.
@@ -289,15 +245,11 @@ fn in_range(table: &toml::Table, before: &str) -> Result<(), String> {
 }
 
 /// Refuses a list of names that is not the right one.
-fn complete<'a>(
-    what: &str,
-    right: &[&str],
-    given: impl Iterator<Item = &'a String> + Clone,
-) -> Result<(), String> {
-    if let Some(missing) = right.iter().find(|name| !given.clone().any(|g| g == *name)) {
+fn complete<V>(what: &str, right: &[&str], given: &BTreeMap<String, V>) -> Result<(), String> {
+    if let Some(missing) = right.iter().find(|name| !given.contains_key(**name)) {
         return Err(format!("there is no [{what}.{missing}]"));
     }
-    match given.clone().find(|name| !right.contains(&name.as_str())) {
+    match given.keys().find(|name| !right.contains(&name.as_str())) {
         Some(unknown) => Err(format!(
             "[{what}.{unknown}] is unknown; there are {}",
             right.join(", ")
@@ -420,8 +372,14 @@ mod tests {
             (pieces[0].0, pieces.last().map(|last| last.1)),
             (0x1000, Some(laid.all.1))
         );
-        let stages: u64 = Stage::ALL.map(|stage| costs.code_bytes(stage)).iter().sum();
-        assert_eq!(stages + laid.entry.code.len(), laid.all.len());
+        let lines = |bytes: u32| u64::from(bytes).next_multiple_of(LINE);
+        let stage = |stage: Stage| {
+            let operations = operations_of(stage).iter();
+            let operations = operations.map(|one| lines(costs.operation[one.name()].code));
+            lines(costs.stage[stage_name(stage)].code) + operations.sum::<u64>()
+        };
+        let stages: u64 = Stage::ALL.map(stage).iter().sum();
+        assert_eq!(stages + lines(costs.task.code), laid.all.len());
     }
 
     #[test]
@@ -459,8 +417,7 @@ mod tests {
     #[test]
     fn wrong_tables_are_refused_with_a_place() {
         let message = |text: &str, set: &[&str]| {
-            let error = Costs::parse_with(text, "my.toml", set).expect_err("it is wrong");
-            let message = error.to_string();
+            let message = Costs::parse_with(text, "my.toml", set).expect_err("it is wrong");
             assert!(message.starts_with("my.toml: "), "{message}");
             message
         };

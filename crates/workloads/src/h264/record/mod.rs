@@ -3,14 +3,15 @@
 mod costs;
 mod rows;
 
-pub use costs::{Costs, CostsError};
+pub use costs::Costs;
 
 use crate::h264::build::Builder;
 use crate::h264::graph::{Declared, Graph, Work};
-use crate::h264::{Cut, Dependencies, Groups, Limits, StreamError, Summary};
+use crate::h264::{Cut, Dependencies, Groups, Limits, Summary};
 use crate::record::layout::{CODE, Layout};
 use crate::record::tape::{Recorded, Tape};
 use crate::record::tasks::{RecordedTask, TaskGroups, Tasks};
+use crate::workload::RecordError;
 use costs::{Laid, StageCosts, stage_name};
 use rows::Rows;
 use std::collections::VecDeque;
@@ -85,8 +86,6 @@ pub struct H264Options {
     pub barrier: bool,
     /// Without a barrier: pictures that may be on their way at once, as in [`Options::ahead`](crate::h264::Options::ahead).
     pub ahead: u32,
-    /// Bounds on what a stream may ask for.
-    pub limits: Limits,
     /// What computation costs.
     pub costs: Costs,
 }
@@ -101,14 +100,13 @@ impl Default for H264Options {
             pictures: Pictures::default(),
             barrier: false,
             ahead: 4,
-            limits: Limits::default(),
             costs: Costs::default(),
         }
     }
 }
 
 /// What a recording holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct H264Recording {
     /// Of the part of the stream that was decoded.
@@ -123,31 +121,6 @@ pub struct H264Recording {
     pub recorded: Recorded,
 }
 
-/// Why nothing was recorded.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum H264Error {
-    /// No picture could be decoded.
-    #[error(transparent)]
-    Stream(#[from] StreamError),
-    /// The stream ends before the first picture that was to be recorded.
-    #[error(
-        "the stream has {there} pictures, of which the first to be recorded is number {first} (they count from 0)"
-    )]
-    TooShort {
-        /// Pictures of the stream.
-        there: u64,
-        /// The first that was asked for.
-        first: u64,
-    },
-    /// The trace cannot be written.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The caller stopped it.
-    #[error("stopped")]
-    Stopped,
-}
-
 /// Records reconstruction of pictures of an Annex B stream into `sink`.
 ///
 /// The tasks are those that [`decode`](crate::h264::decode) runs with the same cut, workers and groups, without those that parse, build and
@@ -159,16 +132,16 @@ pub enum H264Error {
 /// Decoding goes on behind an error, which is then in [`H264Recording::stream`].
 ///
 /// # Errors
-/// See [`H264Error`]; what `sink` got by then is no whole trace.
+/// See [`RecordError`]; what `sink` got by then is no whole trace.
 pub fn h264<S: Sink + ?Sized>(
     stream: &[u8],
     options: &H264Options,
     sink: &mut S,
     mut seen: impl FnMut(u64, u64) -> ControlFlow<()>,
-) -> Result<H264Recording, H264Error> {
+) -> Result<H264Recording, RecordError> {
     let mut recorder = Recorder::new(options, sink);
     let mut summary = Summary::default();
-    let mut decoder = Decoder::new(options.limits);
+    let mut decoder = Decoder::new(Limits::default());
     let mut units = NalStream::new(stream);
     let mut builder = Builder::new(
         options.cut,
@@ -195,13 +168,13 @@ pub fn h264<S: Sink + ?Sized>(
         }
         summary.pictures += 1;
         summary.concealed += u64::from(job.concealed());
-        if seen(summary.pictures, recorder.begins.len() as u64).is_break() {
-            return Err(H264Error::Stopped);
+        if seen(summary.pictures, recorder.made.begins.len() as u64).is_break() {
+            return Err(RecordError::Stopped);
         }
     }
     let summary = summary.into_result(stream.len())?;
-    if recorder.begins.is_empty() {
-        return Err(H264Error::TooShort {
+    if recorder.made.begins.is_empty() {
+        return Err(RecordError::TooShort {
             there: summary.pictures,
             first,
         });
@@ -211,9 +184,9 @@ pub fn h264<S: Sink + ?Sized>(
 
 /// Carries out tasks as they are declared, and writes what they do.
 struct Recorder<'a, S: ?Sized> {
+    options: &'a H264Options,
     tasks: Tasks<'a, S>,
     laid: Laid,
-    groups: Groups,
     /// Pictures on their way at once; with a barrier 1.
     ahead: usize,
     job: Option<Arc<Job>>,
@@ -228,21 +201,19 @@ struct Recorder<'a, S: ?Sized> {
     /// The first task of the current picture.
     first: u32,
     waits: Vec<u32>,
-    cut: Cut,
     rows: Rows,
     error: Option<TraceError>,
-    macroblocks: u64,
-    begins: Vec<u32>,
+    made: H264Recording,
 }
 
 impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
-    fn new(options: &H264Options, sink: &'a mut S) -> Self {
+    fn new(options: &'a H264Options, sink: &'a mut S) -> Self {
         let laid = options.costs.lay_out(CODE);
         let barrier = options.barrier || options.pictures.leaves_out();
         Recorder {
             tasks: Tasks::new(sink, laid.all, laid.entry, options.workers),
+            options,
             laid,
-            groups: options.groups,
             ahead: if barrier {
                 1
             } else {
@@ -255,18 +226,16 @@ impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
             gate: Vec::new(),
             first: 0,
             waits: Vec::new(),
-            cut: options.cut,
             rows: Rows::default(),
             error: None,
-            macroblocks: 0,
-            begins: Vec::new(),
+            made: H264Recording::default(),
         }
     }
 
     /// Records a picture.
     fn picture(&mut self, builder: &mut Builder<u32>, job: Arc<Job>) -> Result<(), TraceError> {
-        let number = self.begins.len() as u64;
-        self.begins.push(self.tasks.next);
+        let number = self.made.begins.len() as u64;
+        self.made.begins.push(self.tasks.next);
         let frames = job.references().iter().chain([job.frame()]);
         let buffers = frames.map(|frame| frame.buffer()).chain([job.buffer()]);
         for (buffer, bytes) in buffers {
@@ -286,7 +255,7 @@ impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
                 }
             };
         }
-        self.macroblocks += u64::from(job.mb_count());
+        self.made.macroblocks += u64::from(job.mb_count());
         self.first = self.tasks.next;
         self.job = Some(Arc::clone(&job));
         let ends = builder.build(self, number, &job).collect();
@@ -304,10 +273,9 @@ impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
     fn finish(self, stream: Summary) -> H264Recording {
         H264Recording {
             stream,
-            pictures: self.begins.len() as u64,
-            macroblocks: self.macroblocks,
-            begins: self.begins,
+            pictures: self.made.begins.len() as u64,
             recorded: self.tasks.finish(),
+            ..self.made
         }
     }
 }
@@ -336,7 +304,7 @@ impl<S: Sink + ?Sized> Recorder<'_, S> {
         }
         let task = RecordedTask {
             name,
-            plain: groups(self.groups),
+            plain: groups(self.options.groups),
             named: &Groups::RECORDED.map(|pattern| (pattern.name(), groups(pattern))),
         };
         let waits = self.waits.iter().copied();
@@ -349,12 +317,12 @@ impl<S: Sink + ?Sized> Recorder<'_, S> {
                 laid: &self.laid,
             };
             match work {
-                Work::Stage(stage, mbs) if self.cut == Cut::Paper => {
+                Work::Stage(stage, mbs) if self.options.cut == Cut::Paper => {
                     for mb in mbs.clone() {
                         seer.stage(job, *stage, mb);
                     }
                 }
-                Work::Stages(stages, mbs) if self.cut == Cut::Paper => {
+                Work::Stages(stages, mbs) if self.options.cut == Cut::Paper => {
                     for mb in mbs.clone() {
                         stages.iter().for_each(|&stage| seer.stage(job, stage, mb));
                     }
@@ -373,15 +341,14 @@ impl<S: Sink + ?Sized> Graph for Recorder<'_, S> {
     type Token = u32;
 
     fn register(&mut self, task: Declared, waits: impl IntoIterator<Item = u32>) -> u32 {
-        let Declared {
-            name, place, work, ..
-        } = task;
+        let Declared { name, at, work } = task;
+        let place = at.place;
         let name = match name {
             "join" | "row" | "front" | "rear" => name,
             _ => stage_name(place.stage),
         };
         let groups = |groups: Groups| groups.of(place);
-        if self.cut != Cut::Paper || name == "join" {
+        if self.options.cut != Cut::Paper || name == "join" {
             return self.declare(name, groups, &work, waits.into_iter());
         }
         let laid = &self.laid.stages[place.stage as usize];
