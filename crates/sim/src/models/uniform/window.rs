@@ -323,8 +323,8 @@ impl PrivateLevels<'_> {
 
     /// Takes a request of the first level of a path through the further private levels of `prefix`. Afterwards `request` holds what goes on
     /// to shared levels: a write-back, a lookup, both or neither. A request has room for one write-back. If several lines must be written
-    /// back to shared levels, all but the last are added to `requests` as requests of their own. Returns the cycles of the misses; `None`
-    /// if more than 2^64-1.
+    /// back to shared levels, all but the last are added to `requests` as requests of their own. If the first level is private and the only
+    /// one, nothing is left to do but to end the request here. Returns the cycles of the misses; `None` if more than 2^64-1.
     fn descend(
         &mut self,
         prefix: &Prefix,
