@@ -3,7 +3,7 @@
 use super::groups::{Groups, Place};
 use super::slot::Slot;
 use std::ops::Range;
-use tanada_h264::{Job, NoProbe, Probe, Stage};
+use tanada_h264::{Job, Probe, Stage};
 use tanada_runtime::{Scope, Token};
 
 /// A task as it is declared.
@@ -105,13 +105,26 @@ impl Graph for Native<'_, '_> {
         let slot = self.slot;
         let builder = self.scope.task(task.name).index(task.at.index);
         let builder = builder.groups(t, s).after(waits);
-        // The shortest tasks have closures of their own, which are small and leave nothing to be decided when they run.
+        // A closure for each, so that a task is no larger than what it does needs, and nothing is left to be decided when it runs.
         match task.work {
             Work::Nothing => builder.register(|_| ()),
             Work::Stage(stage, mbs) => {
                 builder.register(move |_| mbs.for_each(|mb| slot.job().run_stage(stage, mb)))
             }
-            work => builder.register(move |_| work.run_with(slot.job(), &mut NoProbe)),
+            Work::Stages([first, second], mbs) => builder.register(move |_| {
+                for mb in mbs {
+                    slot.job().run_stage(first, mb);
+                    slot.job().run_stage(second, mb);
+                }
+            }),
+            Work::Front(mbs) => builder.register(move |_| slot.job().run_front(mbs)),
+            Work::Rear(mbs) => builder.register(move |_| slot.job().run_rear(mbs)),
+            Work::Row { width, front, rear } => builder.register(move |_| {
+                slot.job().run_front(front * width..(front + 1) * width);
+                for row in rear {
+                    slot.job().run_rear(row * width..(row + 1) * width);
+                }
+            }),
         }
     }
 }

@@ -192,7 +192,7 @@ fn sweeps<P: Program>(plan: &Plan) -> Result<Graph<P>, GraphError> {
 /// The program of today: each sweep is a parallel loop over blocks of whole rows.
 fn loops<P: Program>(shape: Shape, workers: u16) -> Result<Graph<P>, GraphError> {
     let mut loops = Loops::new(workers);
-    // Blocks may be lower than a pass reads: within a sweep no pass reads the field that others write, and the barrier separates the sweeps.
+    // Blocks may be lower than a pass reads: no pass reads the field that others write in its sweep, and a barrier separates the sweeps.
     for sweep in 0..shape.sweeps {
         let block = move |work: &Work<P>, block: Range<usize>| {
             let tile = Tile {

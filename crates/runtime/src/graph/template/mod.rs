@@ -74,6 +74,7 @@ impl<'env, A> TemplateBuilder<'env, A> {
     ///
     /// # Panics
     /// If there are 2^32 tasks.
+    #[inline]
     pub fn task(
         &mut self,
         name: &'static str,
