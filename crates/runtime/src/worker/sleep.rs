@@ -31,7 +31,7 @@
 //!    - W leaves in `doze`: that is after P's load and so after P's push. W calls `may_have` after it has left, so the call returns true
 //!      (or another worker has taken the task), and W searches again.
 //!    - W leaves in `end_search`, and `searching` is then 0: W calls `wake_anyone`, as the invariant says, and the argument starts again
-//!      with W in the place of P. Each further round needs a worker that has taken a task since, so the rounds end when no worker takes one.
+//!      with W in the place of P. A further round needs a worker that has taken a task since, so the rounds end when no worker takes one.
 //!    - W leaves in `end_search`, and `searching` is not 0, because another worker has begun to search since P's load: the argument goes
 //!      on with that worker in the place of W. ∎
 //!
