@@ -64,8 +64,8 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
     /// Runs tasks until the pool closes.
     pub(crate) fn work(&self) {
         let engine: NonNull<dyn Engine + '_> = NonNull::from(self);
-        // SAFETY: only the lifetime changes. The pointer is followed by `WorkerCore::engine` only, which calls from tasks reach, and closures
-        // of `with_current` on this thread. `LeaveOnDrop` clears the pointer before this function returns or unwinds.
+        // SAFETY: only the lifetime changes. The pointer is followed by `WorkerCore::engine` only, which calls from tasks reach, and
+        // closures of `with_current` on this thread. `LeaveOnDrop` clears the pointer before this function returns or unwinds.
         let engine = unsafe {
             std::mem::transmute::<NonNull<dyn Engine + '_>, NonNull<dyn Engine + 'static>>(engine)
         };

@@ -77,22 +77,19 @@ impl<A> Drop for Bodies<'_, A> {
     }
 }
 
-/// A unit of memory; closures of larger alignment get a little more memory.
-type Word = u64;
-
-/// Words of the first chunk; every further one has twice as many, up to [`LARGEST`].
-const SMALLEST: usize = 32;
-const LARGEST: usize = 1 << 16;
+/// Bytes of the first chunk; every further one has twice as many, up to [`LARGEST`].
+const SMALLEST: usize = 256;
+const LARGEST: usize = 1 << 19;
 
 /// Memory that is taken piece by piece and freed as a whole.
 #[derive(Default)]
 struct Memory {
     /// Every chunk is a vector without elements, whose capacity is the memory: moving it or the vector around it leaves pointers into the
     /// memory valid.
-    chunks: Vec<Vec<Word>>,
-    /// Where the free words of the last chunk begin. (An `AtomicPtr` is a pointer that may go to another thread.)
-    free: AtomicPtr<Word>,
-    /// Number of free words there.
+    chunks: Vec<Vec<u8>>,
+    /// Where the free bytes of the last chunk begin. (An `AtomicPtr` is a pointer that may go to another thread.)
+    free: AtomicPtr<u8>,
+    /// Number of free bytes there.
     left: usize,
 }
 
@@ -100,27 +97,25 @@ impl Memory {
     /// Takes memory for a `T`, aligned for it.
     #[inline]
     fn reserve<T>(&mut self) -> NonNull<T> {
-        let padding = align_of::<T>().div_ceil(align_of::<Word>()) - 1;
-        let words = size_of::<T>().div_ceil(size_of::<Word>()) + padding;
-        if words == 0 {
+        if size_of::<T>() == 0 {
             return NonNull::dangling();
         }
-        if words > self.left {
-            self.add_chunk(words);
+        let mut padding = self.free.get_mut().align_offset(align_of::<T>());
+        if self.left < size_of::<T>() || self.left - size_of::<T>() < padding {
+            self.add_chunk(size_of::<T>() + align_of::<T>());
+            padding = self.free.get_mut().align_offset(align_of::<T>());
         }
-        let place = *self.free.get_mut();
-        *self.free.get_mut() = place.wrapping_add(words);
-        self.left -= words;
-        let place = place.cast::<u8>();
-        let place = place.wrapping_add(place.align_offset(align_of::<T>()));
+        let place = self.free.get_mut().wrapping_add(padding);
+        *self.free.get_mut() = place.wrapping_add(size_of::<T>());
+        self.left -= padding + size_of::<T>();
         NonNull::new(place.cast()).expect("inside of a chunk")
     }
 
-    /// Makes a chunk with room for `words` words at least.
+    /// Makes a chunk of `bytes` bytes at least.
     #[cold]
-    fn add_chunk(&mut self, words: usize) {
+    fn add_chunk(&mut self, bytes: usize) {
         let last = self.chunks.last().map_or(0, Vec::capacity);
-        let size = (2 * last).clamp(SMALLEST, LARGEST).max(words);
+        let size = (2 * last).clamp(SMALLEST, LARGEST).max(bytes);
         let mut chunk = Vec::with_capacity(size);
         self.free = AtomicPtr::new(chunk.as_mut_ptr());
         self.left = size;
