@@ -1,10 +1,12 @@
 //! Pools: default, environment, idleness, many at once, the end of one, and what is left after `fork(2)`.
 #![allow(unsafe_code, reason = "processor time of the process, fork(2)")]
 
+mod own_process;
+
+use own_process::{in_own_process, run_in_own_process};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId, registry};
@@ -39,27 +41,6 @@ fn cpu_time() -> Duration {
     };
     let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
     of(usage.ru_utime) + of(usage.ru_stime)
-}
-
-/// Runs the test called `name`, which is marked `#[ignore]`, in a process of its own, and gives what it wrote.
-fn run_in_own_process(name: &str, environment: &[(&str, &str)]) -> (ExitStatus, String) {
-    let output = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--ignored", "--exact", name, "--nocapture"])
-        .envs(environment.iter().copied())
-        .output()
-        .expect("the test starts");
-    let text = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    (output.status, text)
-}
-
-/// As [`run_in_own_process`], where the test is to pass.
-fn in_own_process(name: &str, environment: &[(&str, &str)]) {
-    let (status, text) = run_in_own_process(name, environment);
-    assert!(status.success() && text.contains("1 passed"), "{text}");
 }
 
 #[test]

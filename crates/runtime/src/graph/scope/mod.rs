@@ -14,7 +14,7 @@ use super::observer::TaskId;
 use super::slab::NodeRef;
 use crate::error::GraphError;
 use crate::pool::Pool;
-use crate::worker;
+use crate::worker::{self, EndOnPanic};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -223,18 +223,21 @@ impl Pool {
         let pool = self.usable()?;
         worker::with_current(pool, |worker| {
             let core = pool.graphs.take_core(pool);
-            core.begin(pool, cancel, worker.is_some());
-            let context = Context {
-                graph: &core,
-                pool,
-                worker,
-            };
-            // SAFETY: `context` outlives this closure and with it the scope, of which the body gets a reference only.
-            let scope = unsafe { Scope::new(context) };
-            let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
-            let result = result.map_err(|payload| core.panicked(payload));
-            core.deactivate();
-            context.wait();
+            let result = EndOnPanic::around(|| {
+                core.begin(pool, cancel, worker.is_some());
+                let context = Context {
+                    graph: &core,
+                    pool,
+                    worker,
+                };
+                // SAFETY: `context` outlives this closure and with it the scope, of which the body gets a reference only.
+                let scope = unsafe { Scope::new(context) };
+                let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
+                let result = result.map_err(|payload| core.panicked(payload));
+                core.deactivate();
+                context.wait();
+                result
+            });
             let outcome = catch_unwind(AssertUnwindSafe(|| core.outcome(pool)));
             pool.graphs.give_core(core);
             match outcome {
