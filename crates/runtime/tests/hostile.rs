@@ -5,10 +5,13 @@
 
 mod own_process;
 
-use own_process::run_in_own_process;
+use own_process::{in_own_process, run_in_own_process};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tanada_policy::{Origin, WorkerId};
+use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId};
 use tanada_runtime::{Observer, Pool, TaskView, TemplateBuilder, WorkerObserver};
 
 /// The child ends with a message that contains `message`, by an abort of its own and not by a segmentation fault.
@@ -97,4 +100,79 @@ fn child_observer_in_a_template() {
         let result = instance.run(pool, &vec![7; 1 << 16]);
         println!("nested: {result:?}");
     });
+}
+
+/// First come, first served, but for what a test adds.
+#[derive(Default)]
+struct Queue(Mutex<VecDeque<Ready>>);
+
+impl Queue {
+    fn push(&self, env: &mut impl Env, task: Ready) {
+        self.0.lock().push_back(task);
+        env.wake(Wake::Anyone);
+    }
+    fn pop(&self) -> Option<(Ready, Origin)> {
+        Some((self.0.lock().pop_front()?, Origin::Pool))
+    }
+}
+
+/// Asks for the wake-up of workers that do not exist.
+#[derive(Default)]
+struct WakesNone(Queue);
+
+impl Dispatcher for WakesNone {
+    type Local = ();
+    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
+        let workers = usize::from(site.placement.workers());
+        (WakesNone::default(), vec![(); workers])
+    }
+    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
+        self.0.push(env, task);
+        let me = env.me();
+        for nobody in [me, WorkerId::NONE, WorkerId(env.workers()), WorkerId(1000)] {
+            env.wake(Wake::This(nobody));
+        }
+    }
+    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
+        self.inject(env, task);
+    }
+    fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
+        self.0.pop()
+    }
+    fn may_have(&self, _worker: WorkerId) -> bool {
+        !self.0.0.lock().is_empty()
+    }
+}
+
+#[test]
+fn a_wake_up_of_a_worker_that_does_not_exist_is_ignored() {
+    in_own_process("child_wakes_none", &[]);
+}
+
+#[test]
+#[ignore = "run by `a_wake_up_of_a_worker_that_does_not_exist_is_ignored`"]
+fn child_wakes_none() {
+    let pool = Pool::builder()
+        .workers(2)
+        .build_with::<WakesNone>("wakes none")
+        .expect("a pool");
+    let ran = AtomicUsize::new(0);
+    let mut builder = TemplateBuilder::<Vec<usize>>::new();
+    for index in 0..10 {
+        builder.task("borrows", index, |borrowed, _| {
+            ran.fetch_add(borrowed.iter().sum(), Ordering::Relaxed);
+        });
+    }
+    let mut instance = builder.build().expect("no cycle").instance();
+    instance.run(&pool, &vec![1; 100]).expect("a run that ends");
+    assert_eq!(ran.load(Ordering::Relaxed), 1000);
+    pool.scope(|s| {
+        s.task("first").register(|s| {
+            s.task("second").register(|_| {
+                ran.fetch_add(1, Ordering::Relaxed);
+            });
+        });
+    })
+    .expect("a graph that ends");
+    assert_eq!(ran.load(Ordering::Relaxed), 1001);
 }

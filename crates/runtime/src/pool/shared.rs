@@ -44,18 +44,20 @@ struct DispatcherGate<D> {
 
 impl<D: Dispatcher> Gate for DispatcherGate<D> {
     fn inject(&self, pool: &PoolShared, task: Ready) {
-        let mut wakes = Wakes::default();
-        // Two threads at the same time may draw the same numbers.
-        let mut draws = self.draws.load(Ordering::Relaxed);
-        let mut env = NativeEnv {
-            me: WorkerId::NONE,
-            pool,
-            draws: &mut draws,
-            wakes: &mut wakes,
-        };
-        EndOnPanic::around(|| self.dispatcher.inject(&mut env, task));
-        self.draws.fetch_max(draws, Ordering::Relaxed);
-        wakes.deliver(pool);
+        EndOnPanic::around(|| {
+            let mut wakes = Wakes::default();
+            // Two threads at the same time may draw the same numbers.
+            let mut draws = self.draws.load(Ordering::Relaxed);
+            let mut env = NativeEnv {
+                me: WorkerId::NONE,
+                pool,
+                draws: &mut draws,
+                wakes: &mut wakes,
+            };
+            self.dispatcher.inject(&mut env, task);
+            self.draws.fetch_max(draws, Ordering::Relaxed);
+            wakes.deliver(pool);
+        });
     }
 }
 

@@ -139,16 +139,18 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
     /// Calls the policy, and then delivers the wake-ups that it asked for.
     #[inline]
     fn ask<R>(&self, call: impl FnOnce(&D, &mut D::Local, &mut NativeEnv<'_>) -> R) -> R {
-        let policy = &mut *self.policy.borrow_mut();
-        let mut env = NativeEnv {
-            me: self.core.id,
-            pool: &self.core.pool,
-            draws: &mut policy.draws,
-            wakes: &mut policy.wakes,
-        };
-        let answer = EndOnPanic::around(|| call(&self.dispatcher, &mut policy.local, &mut env));
-        policy.wakes.deliver(&self.core.pool);
-        answer
+        EndOnPanic::around(|| {
+            let policy = &mut *self.policy.borrow_mut();
+            let mut env = NativeEnv {
+                me: self.core.id,
+                pool: &self.core.pool,
+                draws: &mut policy.draws,
+                wakes: &mut policy.wakes,
+            };
+            let answer = call(&self.dispatcher, &mut policy.local, &mut env);
+            policy.wakes.deliver(&self.core.pool);
+            answer
+        })
     }
 }
 
