@@ -176,3 +176,51 @@ fn child_wakes_none() {
     .expect("a graph that ends");
     assert_eq!(ran.load(Ordering::Relaxed), 1001);
 }
+
+/// Gives the workers of a pool a task that another engine made.
+struct Forger(Queue);
+
+static FORGED: Mutex<Option<Ready>> = Mutex::new(None);
+
+impl Dispatcher for Forger {
+    type Local = ();
+    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
+        let workers = usize::from(site.placement.workers());
+        (Forger(Queue::default()), vec![(); workers])
+    }
+    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
+        if let Some(forged) = FORGED.lock().take() {
+            self.0.push(env, forged);
+        }
+        self.0.push(env, task);
+    }
+    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
+        self.inject(env, task);
+    }
+    fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
+        self.0.pop()
+    }
+    fn may_have(&self, _worker: WorkerId) -> bool {
+        !self.0.0.lock().is_empty()
+    }
+}
+
+#[test]
+fn a_task_of_a_simulator_ends_the_process() {
+    ends_with("child_forges", "a task of another");
+}
+
+#[test]
+#[ignore = "run by `a_task_of_a_simulator_ends_the_process`"]
+fn child_forges() {
+    let pool = Pool::builder()
+        .workers(1)
+        .build_with::<Forger>("forger")
+        .expect("a pool");
+    // SAFETY: no engine is involved: as a simulator does, which counts its tasks from 1.
+    *FORGED.lock() = Some(unsafe { Ready::new(64, 0) });
+    let result = pool.scope(|s| {
+        s.task("task").register(|_| ());
+    });
+    println!("came back: {result:?}");
+}

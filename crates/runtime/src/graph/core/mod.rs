@@ -7,6 +7,7 @@ use super::nested::Nested;
 use super::observer::Watch;
 use super::scope;
 use crate::error::GraphError;
+use crate::executable::foreign_task;
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
 use parking_lot::Mutex;
@@ -378,13 +379,4 @@ impl Suspicion {
             && ((vain == self.vain && pool.sleep.all_asleep())
                 || (self.checks >= 6 && vain - self.vain >= many))
     }
-}
-
-/// Ends the process: a task would end on a pool that does not own it, and its waiting thread could not be told.
-#[cold]
-pub(super) fn foreign_task() -> ! {
-    eprintln!(
-        "tanada: a policy gave a worker a task of another pool, or one that it had lost before; the process cannot go on"
-    );
-    std::process::abort();
 }

@@ -1,9 +1,8 @@
 //! How a dynamic task runs, releases its successors and ends.
 
 use super::Scope;
-use crate::executable::{Executable, Header};
+use crate::executable::{Executable, Header, foreign_task};
 use crate::graph::context::Context;
-use crate::graph::core::foreign_task;
 use crate::graph::slab::NodeRef;
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;

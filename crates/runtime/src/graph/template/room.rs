@@ -10,10 +10,9 @@
 
 use super::bodies::Body;
 use super::{Shape, TemplateTask};
-use crate::executable::{DESCRIPTION_AT, Description, Executable, Header};
+use crate::executable::{DESCRIPTION_AT, Description, Executable, Header, foreign_task};
 use crate::graph::GraphCore;
 use crate::graph::context::Context;
-use crate::graph::core::foreign_task;
 use crate::graph::observer::{GraphObserver, TaskId};
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
