@@ -35,9 +35,8 @@ impl RefUnwindSafe for Pool {}
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.0.is_forked() {
-            return;
-        }
-        if self.0.is_on_worker() {
+            std::mem::forget(Arc::clone(&self.0));
+        } else if self.0.is_on_worker() {
             // A task dropped the last handle, and its worker cannot wait for itself.
             self.0.sleep.close();
         } else {

@@ -127,6 +127,7 @@ impl PoolShared {
     }
 
     /// Whether the pool belongs to the parent of this process.
+    #[inline]
     pub(crate) fn is_forked(&self) -> bool {
         self.born != process::generation()
     }

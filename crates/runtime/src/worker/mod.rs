@@ -11,6 +11,7 @@ pub(crate) use env::{NativeEnv, Wakes};
 
 use crate::graph::GraphLocal;
 use crate::pool::PoolShared;
+use crate::process;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -58,6 +59,14 @@ impl WorkerCore {
     #[inline]
     pub(crate) fn pool(&self) -> &PoolShared {
         &self.pool
+    }
+
+    /// Ends the process if it is a child that was forked in the body which has just ended.
+    #[inline]
+    pub(crate) fn end_if_forked(&self) {
+        if self.pool.is_forked() {
+            process::end_child();
+        }
     }
 
     fn engine(&self) -> &dyn Engine {

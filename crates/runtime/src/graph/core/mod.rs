@@ -318,11 +318,6 @@ impl GraphCore {
         let mut suspicion = Suspicion::default();
         while !self.has_ended() {
             std::thread::park_timeout(LOST_CHECK);
-            if pool.is_forked() {
-                // This is a child process, forked in the scope's body. The workers that could end the graph are in the parent.
-                self.fail(GraphError::Forked);
-                return;
-            }
             let lost = self.resolvers.load(Ordering::Relaxed) == 0 && suspicion.grows(pool);
             if lost && !self.has_ended() {
                 // The tasks' borrows may end here although the tasks have not, so no worker may be left.

@@ -99,7 +99,8 @@ impl<'scope> Scope<'scope> {
     /// it waits for other tasks.
     ///
     /// # Errors
-    /// [`GraphError::SurplusResolve`] if the task has no unresolved count. The whole graph then fails with that error, too.
+    /// - [`GraphError::Forked`] in a child process;
+    /// - [`GraphError::SurplusResolve`] if the task has no unresolved count. The whole graph then fails with that error, too.
     pub fn resolve(&self, task: Token) -> Result<(), GraphError> {
         resolver::resolve(self.context(), task)
     }
@@ -115,6 +116,9 @@ impl<'scope> Scope<'scope> {
         let context = self.context();
         self.check(task);
         self.check(other);
+        if context.pool.is_forked() {
+            return Ok(());
+        }
         if !task.node.try_add_edge(task.generation) {
             return Err(TooLate);
         }
@@ -138,12 +142,16 @@ impl<'scope> Scope<'scope> {
 
     /// Stops the graph: tasks that have not started are dropped, and [`Pool::scope`] returns [`GraphError::Cancelled`].
     pub fn cancel(&self) {
-        self.context().graph.fail(GraphError::Cancelled);
+        let context = self.context();
+        if !context.pool.is_forked() {
+            context.graph.fail(GraphError::Cancelled);
+        }
     }
 
     /// Returns whether the graph was cancelled or has failed, so that long tasks can stop early.
     pub fn is_stopped(&self) -> bool {
-        self.context().graph.must_skip()
+        let context = self.context();
+        context.pool.is_forked() || context.graph.must_skip()
     }
 
     /// Returns the worker that runs this task; `None` in the body of the scope on a thread outside of the pool.
@@ -233,11 +241,20 @@ impl Pool {
                 // SAFETY: `context` outlives this closure and with it the scope, of which the body gets a reference only.
                 let scope = unsafe { Scope::new(context) };
                 let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
+                if pool.is_forked() {
+                    return Err(result);
+                }
                 let result = result.map_err(|payload| core.panicked(payload));
                 core.deactivate();
                 context.wait();
-                result
+                Ok(result)
             });
+            let result = match result {
+                Ok(result) => result,
+                // This is a child process, forked in the body. The tasks are the parent's; here they are leaked.
+                Err(Ok(_)) => return Err(GraphError::Forked),
+                Err(Err(payload)) => std::panic::resume_unwind(payload),
+            };
             let outcome = catch_unwind(AssertUnwindSafe(|| core.outcome(pool)));
             pool.graphs.give_core(core);
             match outcome {

@@ -44,7 +44,9 @@ impl Executable for Task {
                 body.call(&scope)
             }
         };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+        let result = catch_unwind(AssertUnwindSafe(work));
+        worker.end_if_forked();
+        if let Err(payload) = result {
             graph.panicked(payload);
         }
     }

@@ -183,7 +183,7 @@ impl<A: Sync> Instance<'_, A> {
             }
             // Whatever failed first: if the graph has not ended, the policy may hold nodes, and the counts are those of a run half done.
             if !ended {
-                self.lost = Some(pool.poisoned().unwrap_or(GraphError::Forked));
+                self.lost = pool.poisoned();
             }
             pool.graphs.give_core(core);
             outcome.unwrap_or_else(|payload| std::panic::resume_unwind(payload))

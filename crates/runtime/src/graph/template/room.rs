@@ -371,7 +371,9 @@ impl<A> Executable for NodeKind<A> {
         // SAFETY: the argument is borrowed for the length of the run, and shared between threads only if it is `Sync`. The instance keeps
         // the template and so the body.
         let work = || unsafe { node.body.call(&*room.arg.load(Ordering::Relaxed), task) };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+        let result = catch_unwind(AssertUnwindSafe(work));
+        worker.end_if_forked();
+        if let Err(payload) = result {
             graph.panicked(payload);
         }
     }
