@@ -1,7 +1,7 @@
 //! What all threads of a pool share.
 
 use crate::error::GraphError;
-use crate::graph::{GraphShared, Watch};
+use crate::graph::{GraphShared, Order, Own, Watch};
 use crate::process;
 use crate::worker::sleep::Sleep;
 use crate::worker::{EndOnPanic, NativeEnv, Wakes};
@@ -34,6 +34,9 @@ pub(crate) struct PoolShared {
 /// The policy as it is reached from outside of the workers, by code that does not know its type.
 trait Gate: Send + Sync {
     fn inject(&self, pool: &PoolShared, task: Ready);
+
+    /// Makes a dispatcher of the same policy for a nested graph.
+    fn order(&self, pool: &PoolShared) -> Box<dyn Order>;
 }
 
 struct DispatcherGate<D> {
@@ -58,6 +61,9 @@ impl<D: Dispatcher> Gate for DispatcherGate<D> {
             self.draws.fetch_max(draws, Ordering::Relaxed);
             wakes.deliver(pool);
         });
+    }
+    fn order(&self, pool: &PoolShared) -> Box<dyn Order> {
+        Box::new(Own::<D>::new(pool))
     }
 }
 
@@ -98,6 +104,11 @@ impl PoolShared {
     /// Hands a task that became ready outside of the pool's workers to the policy.
     pub(crate) fn inject(&self, task: Ready) {
         self.gate.inject(self, task);
+    }
+
+    /// Makes a dispatcher of the pool's policy for a nested graph.
+    pub(crate) fn order(&self) -> Box<dyn Order> {
+        self.gate.order(self)
     }
 
     /// Returns another reference to this pool.

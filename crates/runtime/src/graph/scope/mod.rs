@@ -140,7 +140,8 @@ impl<'scope> Scope<'scope> {
         Resolver::new(self.context())
     }
 
-    /// Stops the graph: tasks that have not started are dropped, and [`Pool::scope`] returns [`GraphError::Cancelled`].
+    /// Stops the graph: tasks that have not started are dropped, and [`Pool::scope`] returns [`GraphError::Cancelled`]. Graphs that its
+    /// tasks run on the same pool are stopped, too.
     pub fn cancel(&self) {
         let context = self.context();
         if !context.pool.is_forked() {
@@ -179,7 +180,8 @@ impl Pool {
     /// Runs a graph: `body` registers its first tasks, which may register more. Returns when all tasks have ended.
     ///
     /// `body` runs on this thread, at the same time as the tasks. If this thread is a worker of the pool (that is, in a task), it runs
-    /// tasks of the new graph while it waits, and no others.
+    /// tasks of the new graph while it waits, and no others. Such a nested graph is stopped with the graph of that task: it returns
+    /// [`GraphError::Cancelled`] if that one was cancelled or has failed.
     ///
     /// ```
     /// use tanada_runtime::Pool;
@@ -232,7 +234,7 @@ impl Pool {
         worker::with_current(pool, |worker| {
             let core = pool.graphs.take_core(pool);
             let result = EndOnPanic::around(|| {
-                core.begin(pool, cancel, worker.is_some());
+                core.begin(pool, cancel, worker);
                 let context = Context {
                     graph: &core,
                     pool,

@@ -158,7 +158,7 @@ impl<A: Sync> Instance<'_, A> {
             let core = pool.graphs.take_core(pool);
             let batch = Batch::new(args);
             EndOnPanic::around(|| {
-                core.begin(pool, cancel, worker.is_some());
+                core.begin(pool, cancel, worker);
                 let context = Context {
                     graph: &core,
                     pool,

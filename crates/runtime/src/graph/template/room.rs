@@ -12,7 +12,6 @@ use super::bodies::Body;
 use super::{Shape, TemplateTask};
 use crate::executable::{DESCRIPTION_AT, Description, Executable, Header, foreign_task};
 use crate::graph::GraphCore;
-use crate::graph::context::Context;
 use crate::graph::observer::{GraphObserver, TaskId};
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
@@ -364,6 +363,7 @@ impl<A> Executable for NodeKind<A> {
             foreign_task();
         }
         let graph = room.graph();
+        worker.graph.begin(graph);
         if graph.must_skip() {
             return;
         }
@@ -382,22 +382,9 @@ impl<A> Executable for NodeKind<A> {
     unsafe fn finish(header: NonNull<Header>, worker: &WorkerCore) {
         let node = header.cast::<Node<'_, A>>();
         // SAFETY: as in `run_body`: until the node has ended, its room goes on.
-        let (room, graph) = unsafe {
-            let room = node.as_ref().room;
-            (room, room.as_ref().graph())
-        };
-        if graph.releases_by_turn() {
-            let mut released = worker.released.borrow_mut();
-            // SAFETY: the node's body has run, and `finish` is called once.
-            unsafe { Room::ended(room, node, worker.alone, |task| released.push(task)) };
-        } else {
-            let context = Context {
-                graph,
-                pool: worker.pool(),
-                worker: Some(worker),
-            };
-            // SAFETY: as above.
-            unsafe { Room::ended(room, node, worker.alone, |task| context.route(task)) };
-        }
+        let room = unsafe { node.as_ref() }.room;
+        let mut released = worker.released.borrow_mut();
+        // SAFETY: the node's body has run, and `finish` is called once.
+        unsafe { Room::ended(room, node, worker.alone, |task| released.push(task)) };
     }
 }

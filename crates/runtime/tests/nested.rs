@@ -1,0 +1,175 @@
+//! Graphs that tasks run on their own pool: their order, how they are cancelled, and what they leave behind.
+
+mod own_process;
+
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use tanada_policy::registry;
+use tanada_runtime::{Cancel, GraphError, Pool, SGroup, Scope, TGroup};
+
+/// Registers tasks of two T groups in turn, and one task that releases more of them.
+fn register<'scope>(s: &Scope<'scope>, order: &'scope Mutex<Vec<(u32, u64)>>) {
+    let register = |t: u32, index: u64, after| {
+        let task = s.task("task").index(index).after(after);
+        let task = task.groups(TGroup(t), SGroup(1 + index as u32 % 3));
+        task.register(move |_| order.lock().push((t, index)))
+    };
+    let first = register(1, 100, None);
+    for index in 0..6 {
+        register(1 + index as u32 % 2, index, None);
+    }
+    for index in 6..12 {
+        register(1 + index as u32 % 2, index, Some(first));
+    }
+}
+
+#[test]
+fn a_nested_graph_runs_in_the_order_of_the_policy() {
+    for entry in registry::native() {
+        let pool = Pool::builder().workers(1).policy(entry.name).seed(5);
+        let pool = pool.build().expect("a pool");
+        let (outside, inside) = (Mutex::default(), Mutex::default());
+        pool.scope(|s| {
+            s.task("registers").register(|s| register(s, &outside));
+        })
+        .expect("a graph that ends");
+        let (pool, inside_) = (&pool, &inside);
+        pool.scope(|s| {
+            s.task("nests").register(move |_| {
+                pool.scope(|s| register(s, inside_)).expect("it ends");
+            });
+        })
+        .expect("a graph that ends");
+        assert_eq!(inside.into_inner(), outside.into_inner(), "{}", entry.name);
+    }
+}
+
+/// Runs 96 tasks in nested graphs, `depth` levels deep, and stops the outermost graph once the first of them has run. Returns how many ran,
+/// and how the graphs of the deepest level ended.
+fn stop(workers: u32, depth: usize, stop: impl Fn(&Scope<'_>) + Sync) -> (usize, GraphError) {
+    type Ended = Mutex<Option<Result<(), GraphError>>>;
+    fn nest(pool: &Pool, depth: usize, ran: &AtomicUsize, stopped: &AtomicBool, ended: &Ended) {
+        let result = pool.scope(|s| {
+            if depth > 0 {
+                s.task("nests")
+                    .register(move |_| nest(pool, depth - 1, ran, stopped, ended));
+                return;
+            }
+            for _ in 0..96 {
+                s.task("inner").register(move |_| {
+                    ran.fetch_add(1, Ordering::SeqCst);
+                    while !stopped.load(Ordering::SeqCst) {
+                        std::thread::yield_now();
+                    }
+                });
+            }
+        });
+        ended.lock().get_or_insert(result);
+    }
+    let pool = Pool::builder().workers(workers).build().expect("a pool");
+    let (ran, stopped, ended) = (
+        AtomicUsize::new(0),
+        AtomicBool::new(false),
+        Ended::default(),
+    );
+    let result = pool.scope(|s| {
+        let (pool, ran, stopped, ended) = (&pool, &ran, &stopped, &ended);
+        s.task("outer")
+            .register(move |_| nest(pool, depth, ran, stopped, ended));
+        while ran.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        stop(s);
+        stopped.store(true, Ordering::SeqCst);
+    });
+    assert_eq!(result, Err(GraphError::Cancelled));
+    let ended = ended.into_inner().expect("it was reached");
+    (ran.into_inner(), ended.expect_err("it was stopped"))
+}
+
+#[test]
+fn cancelling_a_graph_reaches_those_inside_of_it() {
+    for (workers, depth) in [(1, 0), (1, 3), (4, 0), (4, 3)] {
+        let (ran, error) = stop(workers, depth, |s| s.cancel());
+        assert!(ran <= workers as usize, "{ran} tasks ran");
+        assert_eq!(error, GraphError::Cancelled);
+    }
+}
+
+#[test]
+fn a_cancel_handle_reaches_the_graphs_inside() {
+    let pool = Pool::builder().workers(1).policy("fcfs").build();
+    let pool = pool.expect("a pool");
+    let (cancel, ran) = (Cancel::new(), AtomicUsize::new(0));
+    let (pool_, cancel_, ran_) = (&pool, &cancel, &ran);
+    let result = pool.scope_with_cancel(&cancel, |s| {
+        s.task("outer").register(move |_| {
+            let inner = pool_.scope(|s| {
+                s.task("stops").register(move |_| cancel_.cancel());
+                for _ in 0..10 {
+                    s.task("after").register(move |s| {
+                        ran_.fetch_add(usize::from(!s.is_stopped()), Ordering::SeqCst);
+                    });
+                }
+            });
+            assert_eq!(inner, Err(GraphError::Cancelled));
+        });
+    });
+    assert_eq!(result, Ok(()), "all of its tasks had begun");
+    assert_eq!(ran.into_inner(), 0);
+}
+
+/// Resident memory of this process, in bytes.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages = text
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse::<usize>().ok());
+    4096 * pages.expect("a number of pages")
+}
+
+#[test]
+fn a_million_nested_graphs_in_one_task_take_a_fixed_amount_of_memory() {
+    own_process::in_own_process("child_nests_a_million_times", &[]);
+}
+
+#[test]
+#[ignore = "run by `a_million_nested_graphs_in_one_task_take_a_fixed_amount_of_memory`"]
+fn child_nests_a_million_times() {
+    for (workers, policy) in [(1, "fcfs"), (3, "random-steal"), (3, "ts-local")] {
+        let pool = Pool::builder().workers(workers).policy(policy);
+        let pool = pool.build().expect("a pool");
+        let (pool_, done) = (&pool, &AtomicBool::new(false));
+        pool.scope(|s| {
+            // No other worker comes for a ticket.
+            for _ in 1..workers {
+                s.task("busy").register(move |_| {
+                    while !done.load(Ordering::SeqCst) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                });
+            }
+            s.task("nests").register(move |_| {
+                let nest = |times| {
+                    for _ in 0..times {
+                        let nested = pool_.scope(|s| {
+                            s.task("inner")
+                                .groups(TGroup(1), SGroup(1))
+                                .register(|_| ());
+                        });
+                        nested.expect("a graph that ends");
+                    }
+                };
+                nest(1000);
+                let before = resident();
+                nest(1_000_000 / 3);
+                let grown = resident().saturating_sub(before);
+                done.store(true, Ordering::SeqCst);
+                assert!(grown < 8 << 20, "{policy}: {grown} bytes more");
+            });
+        })
+        .expect("a graph that ends");
+    }
+}
