@@ -173,3 +173,49 @@ fn child_nests_a_million_times() {
         .expect("a graph that ends");
     }
 }
+
+/// Nests graphs until `left` is 0. Returns the depth that was reached, and the error that ended it.
+fn dive(pool: &Pool, left: usize) -> (usize, Option<GraphError>) {
+    if left == 0 {
+        return (0, None);
+    }
+    let below = Mutex::new(None);
+    let below_ = &below;
+    let result = pool.scope(|s| {
+        s.task("dives")
+            .register(move |_| *below_.lock() = Some(dive(pool, left - 1)));
+    });
+    match result {
+        Ok(()) => {
+            let (depth, error) = below.into_inner().expect("it ran");
+            (depth + 1, error)
+        }
+        Err(error) => (0, Some(error)),
+    }
+}
+
+#[test]
+fn graphs_nested_too_deep_are_an_error() {
+    own_process::in_own_process("child_dives", &[]);
+}
+
+#[test]
+#[ignore = "run by `graphs_nested_too_deep_are_an_error`"]
+fn child_dives() {
+    for workers in [1, 2] {
+        let build = |size| Pool::builder().workers(workers).stack_size(size).build();
+        let mut reached = 0;
+        for size in [1 << 18, 2 << 20] {
+            let pool = build(size).expect("a pool");
+            let (depth, error) = dive(&pool, 100_000);
+            assert_eq!(error, Some(GraphError::TooDeep { stack_size: size }));
+            println!("{depth} levels in {size} bytes");
+            assert!(depth > 2 * reached, "{depth} levels in {size} bytes");
+            reached = depth;
+            assert_eq!(dive(&pool, 10), (10, None), "the pool is as good as before");
+        }
+        // A large enough stack has room.
+        let pool = build(256 << 20).expect("a pool");
+        assert_eq!(dive(&pool, 5000), (5000, None));
+    }
+}

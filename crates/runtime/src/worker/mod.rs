@@ -5,9 +5,11 @@
 mod engine;
 mod env;
 pub mod sleep;
+mod stack;
 
 pub(crate) use engine::{EndOnPanic, Worker};
 pub(crate) use env::{NativeEnv, Wakes};
+pub(crate) use stack::Stack;
 
 use crate::graph::GraphLocal;
 use crate::pool::PoolShared;
@@ -27,6 +29,7 @@ pub(crate) struct WorkerCore {
     /// Whether the pool has no other worker, so that dependency counts need no atomic subtraction.
     pub(crate) alone: bool,
     pool: Arc<PoolShared>,
+    pub(crate) stack: Stack,
     /// Tasks that the task which just ended made ready. The worker's next turn hands them to the policy.
     pub(crate) released: RefCell<Vec<Ready>>,
     /// What the graph layer keeps in each worker.
@@ -45,11 +48,12 @@ trait Engine {
 }
 
 impl WorkerCore {
-    pub(crate) fn new(id: WorkerId, pool: Arc<PoolShared>) -> Self {
+    pub(crate) fn new(id: WorkerId, pool: Arc<PoolShared>, stack: Stack) -> Self {
         WorkerCore {
             id,
             alone: pool.placement.workers() == 1,
             pool,
+            stack,
             released: RefCell::default(),
             graph: GraphLocal::default(),
             engine: Cell::new(None),

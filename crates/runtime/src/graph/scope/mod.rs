@@ -232,7 +232,7 @@ impl Pool {
     ) -> Result<R, GraphError> {
         let pool = self.usable()?;
         worker::with_current(pool, |worker| {
-            let core = pool.graphs.take_core(pool);
+            let core = pool.graphs.take_core(pool, worker)?;
             let result = EndOnPanic::around(|| {
                 core.begin(pool, cancel, worker);
                 let context = Context {

@@ -77,7 +77,7 @@ impl<A: Sync> Instance<'_, A> {
     /// nested).
     ///
     /// # Errors
-    /// [`GraphError::Forked`], and [`GraphError::PolicyLost`], after which the instance does not run again.
+    /// [`GraphError::Forked`]; [`GraphError::TooDeep`]; and [`GraphError::PolicyLost`], after which the instance does not run again.
     ///
     /// # Panics
     /// With the payload of the first task that panicked; tasks that had not started by then are skipped.
@@ -155,7 +155,7 @@ impl<A: Sync> Instance<'_, A> {
         }
         let pool = pool.usable()?;
         worker::with_current(pool, |worker| {
-            let core = pool.graphs.take_core(pool);
+            let core = pool.graphs.take_core(pool, worker)?;
             let batch = Batch::new(args);
             EndOnPanic::around(|| {
                 core.begin(pool, cancel, worker);
