@@ -7,6 +7,7 @@ use own_process::{in_own_process, run_in_own_process};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId, registry};
@@ -65,6 +66,34 @@ fn child_default_pool() {
 fn child_bad_environment() {
     let error = Pool::global().expect_err("a number is wanted").to_string();
     assert!(error.contains("TANADA_WORKERS=many"), "{error}");
+}
+
+#[test]
+fn of_many_threads_that_ask_for_the_default_pool_at_once_one_makes_it() {
+    in_own_process("child_many_ask", &[("TANADA_WORKERS", "64")]);
+}
+
+#[test]
+#[ignore = "run by `of_many_threads_that_ask_for_the_default_pool_at_once_one_makes_it`"]
+fn child_many_ask() {
+    const THREADS: usize = 64;
+    let (start, done) = (Barrier::new(THREADS + 1), AtomicUsize::new(0));
+    let threads = || std::fs::read_dir("/proc/self/task").expect("Linux").count();
+    let before = threads();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                start.wait();
+                assert_eq!(count_on(&Pool::global().expect("the pool")), 1000);
+                done.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        start.wait();
+        while done.load(Ordering::SeqCst) < THREADS {
+            let most = threads();
+            assert!(most <= before + THREADS + 64, "{most} threads");
+        }
+    });
 }
 
 #[test]
