@@ -1,5 +1,6 @@
 //! How pools are described and made.
 
+use super::bind::Unbound;
 use super::{Bind, Pool, PoolShared};
 use crate::error::BuildError;
 use crate::graph::Watch;
@@ -171,6 +172,8 @@ impl<O: Observer> PoolBuilder<O> {
     }
 
     fn make<D: Dispatcher>(self, name: &str, watch: Watch) -> Result<Pool, BuildError> {
+        // In a task, the machine is that of the process and not of the worker, and the new workers begin unbound.
+        let _unbound = Unbound::here();
         let topology = match self.topology {
             Some(topology) => topology,
             None => Topology::detect().map_err(|error| BuildError::Topology(error.to_string()))?,
