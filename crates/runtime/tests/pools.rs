@@ -97,6 +97,92 @@ fn child_many_ask() {
 }
 
 #[test]
+fn graphs_that_never_end_name_their_tasks() {
+    let cases = [
+        ("child_owns_its_resolver", &["owner[7]"][..]),
+        ("child_pools_in_a_circle", &["first[1]", "second[2]"]),
+        ("child_waits_long", &[]),
+    ];
+    std::thread::scope(|threads| {
+        let run = |(child, names): (&'static str, &'static [&str])| {
+            threads.spawn(move || (child, names, run_in_own_process(child, &[]).1))
+        };
+        for case in cases.map(run) {
+            let (child, names, text) = case.join().expect("no panic");
+            assert!(text.contains("seven seconds"), "{child}: {text}");
+            let told = text.matches("has not ended").count();
+            assert_eq!(told > 0, !names.is_empty(), "{child}: {text}");
+            let missing = names.iter().find(|name| !text.contains(**name));
+            assert_eq!(missing, None, "{child}: {text}");
+        }
+    });
+}
+
+/// Ends the process after seven seconds.
+fn ends_soon() {
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_secs(7));
+        println!("seven seconds");
+        std::process::exit(0);
+    });
+}
+
+#[test]
+#[ignore = "run by `graphs_that_never_end_name_their_tasks`"]
+fn child_owns_its_resolver() {
+    ends_soon();
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    let done = pool.scope(|s| {
+        let resolver = s.resolver();
+        let task = s.task("owner").index(7).count(1);
+        task.register(move |_| drop(resolver));
+    });
+    println!("came back: {done:?}");
+}
+
+#[test]
+#[ignore = "run by `graphs_that_never_end_name_their_tasks`"]
+fn child_pools_in_a_circle() {
+    ends_soon();
+    let build = || Pool::builder().workers(1).build().expect("a pool");
+    let (a, b, both) = (build(), build(), Barrier::new(2));
+    let run = |on: &Pool, other: &Pool, name, index| {
+        on.scope(|s| {
+            s.task(name).index(index).register(|_| {
+                both.wait();
+                other
+                    .scope(|s| {
+                        s.task("inner").register(|_| ());
+                    })
+                    .expect("a graph that ends");
+            });
+        })
+    };
+    std::thread::scope(|threads| {
+        threads.spawn(|| run(&a, &b, "first", 1));
+        threads.spawn(|| run(&b, &a, "second", 2));
+    });
+}
+
+#[test]
+#[ignore = "run by `graphs_that_never_end_name_their_tasks`"]
+fn child_waits_long() {
+    ends_soon();
+    let build = || Pool::builder().workers(1).build().expect("a pool");
+    let (a, b) = (build(), build());
+    let long = || std::thread::sleep(Duration::from_secs(60));
+    let done = a.scope(|s| {
+        s.task("waits").register(|_| {
+            b.scope(|s| {
+                s.task("works").register(|_| long());
+            })
+            .expect("a graph that ends");
+        });
+    });
+    println!("came back: {done:?}");
+}
+
+#[test]
 fn an_idle_pool_uses_no_processor() {
     in_own_process("child_idle", &[]);
 }

@@ -20,7 +20,8 @@ use tanada_policy::Placement;
 ///
 /// A program may have several pools, which are independent of each other. A task of one pool may run a graph on another pool, which
 /// blocks the task's worker meanwhile. If tasks of pool A run graphs on pool B whose tasks run graphs on pool A, all workers of both can
-/// come to wait, and then they wait for ever: pools must not wait for each other in a circle.
+/// come to wait, and then they wait for ever: pools must not wait for each other in a circle. After some seconds the tasks that wait are
+/// named on standard error.
 ///
 /// A clone is another handle to the same workers, which end with the last handle. A pool is [`UnwindSafe`]: a panic in a task leaves it
 /// as it was, and any other panic on its threads ends the process.

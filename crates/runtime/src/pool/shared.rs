@@ -6,7 +6,7 @@ use crate::process;
 use crate::worker::sleep::Sleep;
 use crate::worker::{EndOnPanic, NativeEnv, Wakes};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use tanada_policy::{Dispatcher, Placement, Ready, WorkerId};
@@ -23,6 +23,8 @@ pub(crate) struct PoolShared {
     pub(crate) sleep: Sleep,
     /// The part of the graph layer.
     pub(crate) graphs: GraphShared,
+    /// Number of workers that run a task which waits for a graph.
+    pub(crate) waiting: AtomicUsize,
     gate: Box<dyn Gate>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Set once the pool can no longer run anything.
@@ -89,6 +91,7 @@ impl PoolShared {
             sleep: Sleep::new(usize::from(placement.workers())),
             placement,
             graphs: GraphShared::new(watch),
+            waiting: AtomicUsize::new(0),
             gate: Box::new(gate),
             threads: Mutex::default(),
             poison: Mutex::default(),

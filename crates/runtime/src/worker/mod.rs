@@ -98,8 +98,12 @@ thread_local! {
 
 /// Calls `work` with the core of the worker that this thread is, or with `None` if this thread is not a worker of `pool`.
 pub(crate) fn with_current<R>(pool: &PoolShared, work: impl FnOnce(Option<&WorkerCore>) -> R) -> R {
+    with_any(|worker| work(worker.filter(|worker| std::ptr::eq(worker.pool(), pool))))
+}
+
+/// Calls `work` with the core of the worker that this thread is, of whatever pool.
+pub(crate) fn with_any<R>(work: impl FnOnce(Option<&WorkerCore>) -> R) -> R {
     // SAFETY: the pointer is set by `Worker::work`, on this thread, and cleared before that function returns. So this call is made from
     // inside `Worker::work`, which keeps the core alive until the closure has returned.
-    let worker = CURRENT.get().map(|worker| unsafe { &*worker.as_ptr() });
-    work(worker.filter(|worker| std::ptr::eq(worker.pool(), pool)))
+    work(CURRENT.get().map(|worker| unsafe { &*worker.as_ptr() }))
 }

@@ -189,8 +189,13 @@ impl Sleep {
     /// Returns `None` if a worker runs a task; else the number of searches so far that found nothing although the policy said that there
     /// may be a task. The loads are not one atomic step, so a worker that changes its state meanwhile may be counted wrongly.
     pub fn vain_searches_if_idle(&self) -> Option<u64> {
-        let idle = self.asleep() + self.searching.load(SeqCst);
-        (idle >= self.threads.len()).then(|| self.vain.load(Relaxed))
+        (self.idle() >= self.threads.len()).then(|| self.vain.load(Relaxed))
+    }
+
+    /// Returns the number of workers that run no task. As in [`Sleep::vain_searches_if_idle`], a worker that changes its state meanwhile
+    /// may be counted wrongly.
+    pub fn idle(&self) -> usize {
+        self.asleep() + self.searching.load(SeqCst)
     }
 
     /// Returns whether every worker is asleep. As in [`Sleep::vain_searches_if_idle`], a worker that changes its state meanwhile may be

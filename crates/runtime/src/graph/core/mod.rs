@@ -1,6 +1,7 @@
 //! The running state of one graph: what is active, how it failed, who waits for it.
 
 mod explain;
+mod stall;
 
 use super::context::Context;
 use super::nested::Nested;
@@ -9,8 +10,9 @@ use super::scope;
 use crate::error::GraphError;
 use crate::executable::foreign_task;
 use crate::pool::PoolShared;
-use crate::worker::WorkerCore;
+use crate::worker::{self, WorkerCore};
 use parking_lot::Mutex;
+use stall::Stall;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -338,7 +340,10 @@ impl Context<'_> {
     fn wait_unwatched(self) {
         match self.worker {
             Some(worker) => self.wait_on_worker(worker),
-            None => self.graph.wait_outside(self.pool),
+            None => worker::with_any(|other| {
+                let own = other.map(|worker| worker.pool());
+                self.graph.wait_outside(self.pool, Stall::new(own));
+            }),
         }
     }
 
@@ -346,7 +351,9 @@ impl Context<'_> {
     fn wait_on_worker(self, worker: &WorkerCore) {
         while !self.graph.has_ended() {
             if !self.run_next(worker) {
+                self.pool.waiting.fetch_add(1, Ordering::Relaxed);
                 std::thread::park();
+                self.pool.waiting.fetch_sub(1, Ordering::Relaxed);
             }
         }
         worker.graph.begin(self.graph.outer.load(Ordering::Relaxed));
@@ -355,10 +362,13 @@ impl Context<'_> {
 
 impl GraphCore {
     /// Waits on a thread that is no worker of the pool. Detects that the policy has lost tasks.
-    fn wait_outside(&self, pool: &PoolShared) {
+    fn wait_outside(&self, pool: &PoolShared, mut stall: Stall<'_>) {
         let mut suspicion = Suspicion::default();
         while !self.has_ended() {
             std::thread::park_timeout(LOST_CHECK);
+            if stall.begins(pool) && !self.has_ended() {
+                self.report_stall(pool);
+            }
             let lost = self.resolvers.load(Ordering::Relaxed) == 0 && suspicion.grows(pool);
             if lost && !self.has_ended() {
                 // The tasks' borrows may end here although the tasks have not, so no worker may be left.
