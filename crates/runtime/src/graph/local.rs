@@ -11,7 +11,7 @@ const NODE_CACHE: usize = 256;
 pub(crate) struct GraphLocal {
     /// A cache of free nodes.
     nodes: RefCell<Vec<NodeRef>>,
-    /// The graph of the task that this worker has begun last, or null.
+    /// The graph of the task whose body this worker runs, or null.
     running: Cell<*const GraphCore>,
 }
 
@@ -25,13 +25,14 @@ impl Default for GraphLocal {
 }
 
 impl GraphLocal {
-    /// A task of `graph` begins on this worker.
+    /// Stores the graph of the task whose body runs on this worker from now on. Null: none does, and a graph that an observer or a policy
+    /// begins here is inside of no other.
     #[inline]
-    pub(super) fn begin(&self, graph: *const GraphCore) {
+    pub(super) fn run(&self, graph: *const GraphCore) {
         self.running.set(graph);
     }
 
-    /// Returns the graph of the task that runs on this worker.
+    /// Returns the graph of the task whose body runs on this worker, or null. That graph has not ended.
     pub(super) fn running(&self) -> *const GraphCore {
         self.running.get()
     }

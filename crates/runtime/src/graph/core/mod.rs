@@ -356,7 +356,7 @@ impl Context<'_> {
                 self.pool.waiting.fetch_sub(1, Ordering::Relaxed);
             }
         }
-        worker.graph.begin(self.graph.outer.load(Ordering::Relaxed));
+        worker.graph.run(self.graph.outer.load(Ordering::Relaxed));
     }
 }
 

@@ -25,7 +25,7 @@ impl Executable for Task {
         };
         let pool = worker.pool();
         graph.check_pool(pool);
-        worker.graph.begin(graph);
+        worker.graph.run(graph);
         // SAFETY: this is the task's only run.
         let body = unsafe { node.take_body() }.expect("a task runs once");
         let context = Context {
@@ -45,6 +45,7 @@ impl Executable for Task {
         };
         let result = catch_unwind(AssertUnwindSafe(work));
         worker.end_if_forked();
+        worker.graph.run(std::ptr::null());
         if let Err(payload) = result {
             graph.panicked(payload);
         }

@@ -363,16 +363,17 @@ impl<A> Executable for NodeKind<A> {
             foreign_task();
         }
         let graph = room.graph();
-        worker.graph.begin(graph);
         if graph.must_skip() {
             return;
         }
+        worker.graph.run(graph);
         let task = TemplateTask { worker: worker.id };
         // SAFETY: the argument is borrowed for the length of the run, and shared between threads only if it is `Sync`. The instance keeps
         // the template and so the body.
         let work = || unsafe { node.body.call(&*room.arg.load(Ordering::Relaxed), task) };
         let result = catch_unwind(AssertUnwindSafe(work));
         worker.end_if_forked();
+        worker.graph.run(std::ptr::null());
         if let Err(payload) = result {
             graph.panicked(payload);
         }
