@@ -224,3 +224,63 @@ fn child_forges() {
     });
     println!("came back: {result:?}");
 }
+
+/// Hands tasks of a nested graph, and the numbers by which its own dispatcher knows them, to the wrong side: what one instance gets, the
+/// other returns.
+struct Swaps(bool);
+
+static SWAPPED: [Mutex<VecDeque<Ready>>; 2] = [const { Mutex::new(VecDeque::new()) }; 2];
+static BUILT: AtomicUsize = AtomicUsize::new(0);
+
+impl Dispatcher for Swaps {
+    type Local = ();
+    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
+        let nested = BUILT.fetch_add(1, Ordering::Relaxed) > 0;
+        let workers = usize::from(site.placement.workers());
+        (Swaps(nested), vec![(); workers])
+    }
+    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
+        // The first task has to run.
+        let first = task.digest() == 1;
+        SWAPPED[usize::from(self.0 ^ !first)].lock().push_back(task);
+        env.wake(Wake::Anyone);
+    }
+    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
+        self.inject(env, task);
+    }
+    fn next<E: Env>(&self, _local: &mut (), env: &mut E) -> Option<(Ready, Origin)> {
+        let task = SWAPPED[usize::from(self.0)].lock().pop_front()?;
+        println!("{:?}", env.hints(&task));
+        Some((task, Origin::Pool))
+    }
+    fn may_have(&self, _worker: WorkerId) -> bool {
+        !SWAPPED[usize::from(self.0)].lock().is_empty()
+    }
+}
+
+#[test]
+fn a_task_in_the_place_of_a_number_ends_the_process() {
+    ends_with("child_swaps", "a task of another");
+}
+
+#[test]
+#[ignore = "run by `a_task_in_the_place_of_a_number_ends_the_process`"]
+fn child_swaps() {
+    let pool = Pool::builder()
+        .workers(2)
+        .build_with::<Swaps>("swaps")
+        .expect("a pool");
+    let pool_ = &pool;
+    let hints = tanada_policy::Hints::groups(1, 1);
+    let result = pool.scope(|s| {
+        s.task("first").hints(hints).register(move |_| {
+            let nested = pool_.scope(|s| {
+                for _ in 0..10 {
+                    s.task("nested").register(|_| ());
+                }
+            });
+            println!("nested: {nested:?}");
+        });
+    });
+    println!("came back: {result:?}");
+}

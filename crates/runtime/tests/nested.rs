@@ -3,9 +3,11 @@
 mod own_process;
 
 use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use tanada_policy::registry;
+use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId, registry};
 use tanada_runtime::{Cancel, GraphError, Pool, SGroup, Scope, TGroup};
 
 /// Registers tasks of two T groups in turn, and one task that releases more of them.
@@ -118,6 +120,68 @@ fn a_cancel_handle_reaches_the_graphs_inside() {
     });
     assert_eq!(result, Ok(()), "all of its tasks had begun");
     assert_eq!(ran.into_inner(), 0);
+}
+
+/// Keeps each task for one worker, by its S group, and loses those of S group 0.
+struct Sticky(Mutex<VecDeque<(u32, Ready)>>);
+
+impl Dispatcher for Sticky {
+    type Local = ();
+    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
+        let workers = usize::from(site.placement.workers());
+        (Sticky(Mutex::default()), vec![(); workers])
+    }
+    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
+        let s = env.hints(&task).s;
+        if s > 0 {
+            self.0
+                .lock()
+                .push_back((s % u32::from(env.workers()), task));
+            env.wake(Wake::This(WorkerId((s % u32::from(env.workers())) as u16)));
+        }
+    }
+    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
+        self.inject(env, task);
+    }
+    fn next<E: Env>(&self, _local: &mut (), env: &mut E) -> Option<(Ready, Origin)> {
+        let (mut tasks, me) = (self.0.lock(), u32::from(env.me().0));
+        let at = tasks.iter().position(|&(worker, _)| worker == me)?;
+        Some((tasks.remove(at)?.1, Origin::Own))
+    }
+    fn may_have(&self, worker: WorkerId) -> bool {
+        let me = u32::from(worker.0);
+        self.0.lock().iter().any(|&(worker, _)| worker == me)
+    }
+}
+
+#[test]
+fn a_policy_that_keeps_tasks_for_other_workers_or_loses_them_holds_up_no_nested_graph() {
+    let pool = Pool::builder().workers(2);
+    let pool = pool.build_with::<Sticky>("sticky").expect("a pool");
+    let (pool, ran) = (&pool, &AtomicUsize::new(0));
+    let both = &Barrier::new(2);
+    pool.scope(|s| {
+        for outer in 1..=2 {
+            let task = s.task("outer").groups(TGroup(0), SGroup(outer));
+            task.register(move |_| {
+                both.wait();
+                for round in 0..1000 {
+                    let nested = pool.scope(|s| {
+                        // Of the other worker, which waits, too; and lost.
+                        for group in [outer + 1, 0] {
+                            let task = s.task("inner").groups(TGroup(0), SGroup(group));
+                            task.register(|_| {
+                                ran.fetch_add(1, Ordering::SeqCst);
+                            });
+                        }
+                    });
+                    nested.unwrap_or_else(|error| panic!("round {round}: {error}"));
+                }
+            });
+        }
+    })
+    .expect("a graph that ends");
+    assert_eq!(ran.load(Ordering::SeqCst), 4000);
 }
 
 /// Resident memory of this process, in bytes.

@@ -112,7 +112,7 @@ fn judge(mishap: Mishap, ending: &Ending, ledger: &Ledger, done: &Done) -> Vec<S
     findings
 }
 
-/// Runs a plan as a graph that is registered while it runs. Returns all findings. `outer`: the graph that stops this one when it is stopped.
+/// Runs a plan as a graph that is registered while it runs. Returns all findings. If `outer` is stopped, so is this graph.
 pub(crate) fn dynamic(
     world: &World<'_>,
     plan: &Plan,

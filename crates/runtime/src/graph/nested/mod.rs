@@ -139,8 +139,10 @@ impl Context<'_> {
     }
 
     fn run(self, worker: &WorkerCore, (task, origin): (Ready, Origin)) -> bool {
+        // A policy may have left tasks of other graphs there, although it must not.
+        let before = worker.released.borrow().len();
         worker.execute(task, origin);
-        let released: SmallVec<[Ready; 6]> = worker.released.borrow_mut().drain(..).collect();
+        let released: SmallVec<[Ready; 6]> = worker.released.borrow_mut().drain(before..).collect();
         // If there are none, the run may be over.
         if !released.is_empty() {
             self.offer(released);

@@ -135,8 +135,8 @@ impl<'scope> Scope<'scope> {
     }
 
     /// Returns a handle by which other threads resolve tasks of this graph. The graph does not end while one lives: if the body returns
-    /// it as its result, or a program forgets one, [`Pool::scope`] never returns. If no worker has anything to run for some seconds, the tasks
-    /// that wait are named on standard error.
+    /// it as its result, or a program forgets one, [`Pool::scope`] never returns. If no worker has anything to run for some seconds, the
+    /// tasks that wait are named on standard error.
     pub fn resolver(&self) -> Resolver {
         Resolver::new(self.context())
     }
