@@ -206,7 +206,9 @@ impl<D: Dispatcher> Toy<'_, D> {
         while !self.env.wakes.is_empty() {
             let sleeper = match self.env.wakes.remove(0) {
                 Wake::Anyone => self.asleep.iter().position(|&asleep| asleep),
-                Wake::This(worker) => Some(worker.index()).filter(|&index| self.asleep[index]),
+                Wake::This(worker) => {
+                    Some(worker.index()).filter(|&index| self.asleep.get(index) == Some(&true))
+                }
             };
             if let Some(index) = sleeper {
                 let worker = WorkerId(index as u16);

@@ -38,5 +38,5 @@ pub mod sync;
 pub use deque::{Owner, Steal, Stealer, deque};
 pub use fifo::{Fifo, Injector, Mailbox};
 pub use padded::Padded;
-pub use ready::{HANDLE_BITS, Ready};
+pub use ready::Ready;
 pub use slot::Slot;

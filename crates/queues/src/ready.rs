@@ -2,14 +2,20 @@
 
 use std::num::NonZeroU64;
 
-/// Bits of a [`Ready`] that hold the engine's handle.
-pub const HANDLE_BITS: u32 = 48;
+/// Bits of an address that a [`Ready`] can hold.
+const ADDRESS_BITS: u32 = 48;
 
-/// A task that is ready to run: 48 bits of the engine's handle and a 16-bit *digest* of its hint.
+/// Bits of a number that a [`Ready`] can hold.
+const NUMBER_BITS: u32 = ADDRESS_BITS - 1;
+
+/// A task that is ready to run: the engine's handle and a 16-bit *digest* of its hint.
 ///
 /// A `Ready` is the right to run its task once. Safe code can neither copy nor make one: a policy can only hand on what an engine has
 /// passed to it. So no policy, however wrong, can run a task twice or run one that does not exist. (It can lose one by dropping it;
 /// engines report that as an error.)
+///
+/// A handle is a number, or the address of a task in memory, and the lowest bit of the 48 tells which. So an engine that follows addresses
+/// refuses the tasks of engines that count theirs, which a policy may have kept in a `static`.
 ///
 /// A thief may read the digest of a task that it does not own yet. The digest is T mod 2^16 of a task with groups, else the depth.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,29 +23,60 @@ pub const HANDLE_BITS: u32 = 48;
 pub struct Ready(NonZeroU64);
 
 impl Ready {
-    /// Makes the right to run a task.
+    /// Makes the right to run the task with the number `handle`.
     ///
     /// # Safety
     /// `handle` must name a task of the engine that this `Ready` will come back to, that task must be ready, and no other `Ready` for
-    /// the same readiness of that task may exist.
+    /// the same readiness of that task may exist. The engine must not rely on the task's memory: a `Ready` of another engine that counts
+    /// its tasks looks the same.
     ///
     /// # Panics
-    /// If `handle` is 0 or does not fit into 48 bits.
+    /// If `handle` is 0 or does not fit into 47 bits.
     #[inline]
     pub unsafe fn new(handle: u64, digest: u16) -> Self {
         assert!(
-            handle >> HANDLE_BITS == 0,
-            "a task handle has at most 48 bits"
+            handle != 0 && handle >> NUMBER_BITS == 0,
+            "the number of a task is not 0 and has at most 47 bits"
         );
-        let word = (handle << 16) | u64::from(digest);
-        assert!(handle != 0, "a task handle is not 0");
+        Self::from_parts(handle << 1 | 1, digest)
+    }
+
+    /// Makes the right to run the task at `address`.
+    ///
+    /// # Safety
+    /// As [`Ready::new`]. The task is of the one kind of engine that follows addresses, `tanada_runtime`'s, and its memory stays until the
+    /// right is used, or for ever if it is not.
+    ///
+    /// # Panics
+    /// If `address` is 0, is odd, or does not fit into 48 bits.
+    #[inline]
+    pub unsafe fn at(address: u64, digest: u16) -> Self {
+        assert!(
+            address & (!0 << ADDRESS_BITS | 1) == 0,
+            "the address of a task is even and has at most 48 bits"
+        );
+        Self::from_parts(address, digest)
+    }
+
+    #[inline]
+    fn from_parts(tagged: u64, digest: u16) -> Self {
+        let word = (tagged << 16) | u64::from(digest);
+        assert!(tagged != 0, "no task has the address 0");
         Ready(NonZeroU64::new(word).expect("the handle is not 0"))
     }
 
-    /// Returns the engine's handle of the task.
+    /// Returns the engine's handle of the task: the number or the address that it was made with.
     #[inline]
     pub fn handle(&self) -> u64 {
-        self.0.get() >> 16
+        let tagged = self.0.get() >> 16;
+        tagged >> (tagged & 1)
+    }
+
+    /// Returns the task's address, unless the handle is a number.
+    #[inline]
+    pub fn address(&self) -> Option<u64> {
+        let tagged = self.0.get() >> 16;
+        (tagged & 1 == 0).then_some(tagged)
     }
 
     /// Returns the 16-bit digest of the task's hint.
@@ -76,13 +113,20 @@ mod tests {
 
     #[test]
     fn word_round_trip_keeps_handle_and_digest() {
-        for (handle, digest) in [(1, 0), (1, 0xffff), ((1 << 48) - 1, 0x1234)] {
+        for (handle, digest) in [(1, 0), (1, 0xffff), ((1 << NUMBER_BITS) - 1, 0x1234)] {
             // SAFETY: no engine is involved; the handle is only read back.
             let ready = unsafe { Ready::new(handle, digest) };
             let word = ready.into_word();
             // SAFETY: the word was made on the line above and is used once.
             let again = unsafe { Ready::from_word(word) };
             assert_eq!((again.handle(), again.digest()), (handle, digest));
+            assert_eq!(again.address(), None);
+        }
+        for address in [2, (1 << ADDRESS_BITS) - 2] {
+            // SAFETY: no engine is involved; the address is only read back.
+            let ready = unsafe { Ready::at(address, 3) };
+            assert_eq!((ready.handle(), ready.digest()), (address, 3));
+            assert_eq!(ready.address(), Some(address));
         }
     }
 }

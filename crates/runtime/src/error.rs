@@ -77,6 +77,11 @@ pub enum GraphError {
     },
     /// The pool belongs to the parent of this process.
     Forked,
+    /// Too little is left of the worker's stack for another graph inside of this one.
+    TooDeep {
+        /// The bytes of stack that each worker has.
+        stack_size: usize,
+    },
 }
 
 impl fmt::Display for GraphError {
@@ -101,6 +106,10 @@ impl fmt::Display for GraphError {
             GraphError::PolicyLost { policy, lost } => write!(
                 f,
                 "policy {policy} lost {lost} ready task(s): all workers sleep and the graph has not ended"
+            ),
+            GraphError::TooDeep { stack_size } => write!(
+                f,
+                "graphs are nested too deep for the workers' stacks of {stack_size} bytes: nest fewer, or set PoolBuilder::stack_size"
             ),
             GraphError::Forked => f.write_str(
                 "this pool was made before fork(2) and has no workers in the child process; make a new pool in the child",

@@ -31,7 +31,9 @@
 //!
 //! # After `fork(2)`
 //! A pool works in the process that made it. In a child of that process it returns [`GraphError::Forked`]; [`Pool::global`] makes a
-//! new pool there. Dropping an inherited pool does nothing.
+//! new pool there. Dropping an inherited pool does nothing. Tasks run in the parent only: a child that was forked in a task ends with a
+//! message if it comes back from the task's body, and one that was forked in the body of a scope gets the error when it comes back from
+//! that.
 //!
 //! # Features
 //! `report`: a recording as the timeline of a report, `Recorded::timeline`. Without it this crate depends on no serialisation.

@@ -2,7 +2,8 @@
 //!
 //! `pthread_atfork` raises a counter in the child. Every pool stores the counter's value at its creation. If the value differs later, the
 //! pool belongs to the parent, and its functions return [`GraphError::Forked`](crate::GraphError::Forked) instead of waiting for threads
-//! that do not exist.
+//! that do not exist. In the child nothing of such a pool takes a lock, which another thread may have held at the moment of the fork, and
+//! nothing is freed: what belongs to the pool is leaked.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,4 +31,15 @@ pub(crate) fn watch_forks() {
 #[inline]
 pub(crate) fn generation() -> u64 {
     FORKS.load(Ordering::Relaxed)
+}
+
+/// Ends a child process that was forked in a task, once the task's body has returned or panicked: its thread is a copy of a worker, and
+/// the other tasks are the parent's to run.
+#[cold]
+pub(crate) fn end_child() -> ! {
+    let message = b"tanada: a child of fork(2) came back from the task that forked; \
+        its parent runs the other tasks, so it must end by itself\n";
+    // SAFETY: reads the message. `eprintln` takes a lock, which another thread may have held when the process forked.
+    unsafe { libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len()) };
+    std::process::abort();
 }

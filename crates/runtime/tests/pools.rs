@@ -1,10 +1,13 @@
 //! Pools: default, environment, idleness, many at once, the end of one, and what is left after `fork(2)`.
 #![allow(unsafe_code, reason = "processor time of the process, fork(2)")]
 
+mod own_process;
+
+use own_process::{in_own_process, run_in_own_process};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::process::{Command, ExitStatus};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId, registry};
@@ -41,27 +44,6 @@ fn cpu_time() -> Duration {
     of(usage.ru_utime) + of(usage.ru_stime)
 }
 
-/// Runs the test called `name`, which is marked `#[ignore]`, in a process of its own, and gives what it wrote.
-fn run_in_own_process(name: &str, environment: &[(&str, &str)]) -> (ExitStatus, String) {
-    let output = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--ignored", "--exact", name, "--nocapture"])
-        .envs(environment.iter().copied())
-        .output()
-        .expect("the test starts");
-    let text = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    (output.status, text)
-}
-
-/// As [`run_in_own_process`], where the test is to pass.
-fn in_own_process(name: &str, environment: &[(&str, &str)]) {
-    let (status, text) = run_in_own_process(name, environment);
-    assert!(status.success() && text.contains("1 passed"), "{text}");
-}
-
 #[test]
 fn the_default_pool_obeys_the_environment() {
     in_own_process(
@@ -84,6 +66,120 @@ fn child_default_pool() {
 fn child_bad_environment() {
     let error = Pool::global().expect_err("a number is wanted").to_string();
     assert!(error.contains("TANADA_WORKERS=many"), "{error}");
+}
+
+#[test]
+fn of_many_threads_that_ask_for_the_default_pool_at_once_one_makes_it() {
+    in_own_process("child_many_ask", &[("TANADA_WORKERS", "64")]);
+}
+
+#[test]
+#[ignore = "run by `of_many_threads_that_ask_for_the_default_pool_at_once_one_makes_it`"]
+fn child_many_ask() {
+    const THREADS: usize = 64;
+    let (start, done) = (Barrier::new(THREADS + 1), AtomicUsize::new(0));
+    let threads = || std::fs::read_dir("/proc/self/task").expect("Linux").count();
+    let before = threads();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                start.wait();
+                assert_eq!(count_on(&Pool::global().expect("the pool")), 1000);
+                done.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        start.wait();
+        while done.load(Ordering::SeqCst) < THREADS {
+            let most = threads();
+            assert!(most <= before + THREADS + 64, "{most} threads");
+        }
+    });
+}
+
+#[test]
+fn graphs_that_never_end_name_their_tasks() {
+    let cases = [
+        ("child_owns_its_resolver", &["owner[7]"][..]),
+        ("child_pools_in_a_circle", &["first[1]", "second[2]"]),
+        ("child_waits_long", &[]),
+    ];
+    std::thread::scope(|threads| {
+        let run = |(child, names): (&'static str, &'static [&str])| {
+            threads.spawn(move || (child, names, run_in_own_process(child, &[]).1))
+        };
+        for case in cases.map(run) {
+            let (child, names, text) = case.join().expect("no panic");
+            assert!(text.contains("seven seconds"), "{child}: {text}");
+            let told = text.matches("has not ended").count();
+            assert_eq!(told > 0, !names.is_empty(), "{child}: {text}");
+            let missing = names.iter().find(|name| !text.contains(**name));
+            assert_eq!(missing, None, "{child}: {text}");
+        }
+    });
+}
+
+/// Ends the process after seven seconds.
+fn ends_soon() {
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_secs(7));
+        println!("seven seconds");
+        std::process::exit(0);
+    });
+}
+
+#[test]
+#[ignore = "run by `graphs_that_never_end_name_their_tasks`"]
+fn child_owns_its_resolver() {
+    ends_soon();
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    let done = pool.scope(|s| {
+        let resolver = s.resolver();
+        let task = s.task("owner").index(7).count(1);
+        task.register(move |_| drop(resolver));
+    });
+    println!("came back: {done:?}");
+}
+
+#[test]
+#[ignore = "run by `graphs_that_never_end_name_their_tasks`"]
+fn child_pools_in_a_circle() {
+    ends_soon();
+    let build = || Pool::builder().workers(1).build().expect("a pool");
+    let (a, b, both) = (build(), build(), Barrier::new(2));
+    let run = |on: &Pool, other: &Pool, name, index| {
+        on.scope(|s| {
+            s.task(name).index(index).register(|_| {
+                both.wait();
+                other
+                    .scope(|s| {
+                        s.task("inner").register(|_| ());
+                    })
+                    .expect("a graph that ends");
+            });
+        })
+    };
+    std::thread::scope(|threads| {
+        threads.spawn(|| run(&a, &b, "first", 1));
+        threads.spawn(|| run(&b, &a, "second", 2));
+    });
+}
+
+#[test]
+#[ignore = "run by `graphs_that_never_end_name_their_tasks`"]
+fn child_waits_long() {
+    ends_soon();
+    let build = || Pool::builder().workers(1).build().expect("a pool");
+    let (a, b) = (build(), build());
+    let long = || std::thread::sleep(Duration::from_secs(60));
+    let done = a.scope(|s| {
+        s.task("waits").register(|_| {
+            b.scope(|s| {
+                s.task("works").register(|_| long());
+            })
+            .expect("a graph that ends");
+        });
+    });
+    println!("came back: {done:?}");
 }
 
 #[test]

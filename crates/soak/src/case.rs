@@ -146,7 +146,7 @@ impl Case {
                 }
                 Kind::Graphs => {
                     let plan = Plan::dynamic(&mut rng, self.size);
-                    graphs::dynamic(world, &plan, pool, rng.u64(..))
+                    graphs::dynamic(world, &plan, pool, rng.u64(..), None)
                 }
             });
             // Sometimes long enough for workers to fall asleep.

@@ -96,8 +96,14 @@ fn judge(mishap: Mishap, ending: &Ending, ledger: &Ledger, done: &Done) -> Vec<S
     findings
 }
 
-/// Runs a plan as a graph that is registered while it runs. Returns all findings.
-pub(crate) fn dynamic(world: &World<'_>, plan: &Plan, pool: usize, salt: u64) -> Vec<String> {
+/// Runs a plan as a graph that is registered while it runs. Returns all findings. If `outer` is stopped, so is this graph.
+pub(crate) fn dynamic(
+    world: &World<'_>,
+    plan: &Plan,
+    pool: usize,
+    salt: u64,
+    outer: Option<&Scope<'_>>,
+) -> Vec<String> {
     let ledger = Ledger::new(plan.jobs.len(), salt);
     let run = Run {
         world,
@@ -119,7 +125,14 @@ pub(crate) fn dynamic(world: &World<'_>, plan: &Plan, pool: usize, salt: u64) ->
         _ => on.scope(|s| run.body(s)),
     }));
     world.done.graphs.fetch_add(1, Relaxed);
-    judge(plan.mishap, &ending, &ledger, world.done)
+    let stopped = matches!(ending, Ok(Err(GraphError::Cancelled)))
+        && outer.is_some_and(|outer| outer.is_stopped());
+    let mishap = if stopped {
+        Mishap::CancelOutside
+    } else {
+        plan.mishap
+    };
+    judge(mishap, &ending, &ledger, world.done)
 }
 
 impl<'a> Run<'a> {
@@ -215,7 +228,7 @@ impl<'a> Run<'a> {
             self.register(scope, child);
         }
         if let Some(nested) = &job.nested {
-            self.run_nested(nested, number);
+            self.run_nested(scope, nested, number);
         }
         if job.own_pool {
             own_pool(job, self.ledger);
@@ -228,12 +241,13 @@ impl<'a> Run<'a> {
         self.ledger.end(number);
     }
 
-    fn run_nested(&self, nested: &Nested, number: usize) {
+    fn run_nested(&self, scope: &Scope<'_>, nested: &Nested, number: usize) {
         // Always the next pool, so that pools do not wait for each other in a circle.
         let elsewhere = nested.elsewhere && self.pool + 1 < self.world.pools.len();
         let pool = self.pool + usize::from(elsewhere);
         self.world.done.nested_graphs.fetch_add(1, Relaxed);
-        let findings = dynamic(self.world, &nested.plan, pool, number as u64);
+        let outer = (!elsewhere).then_some(scope);
+        let findings = dynamic(self.world, &nested.plan, pool, number as u64, outer);
         for text in findings {
             self.ledger
                 .found(format!("in the graph inside of task {number}: {text}"));

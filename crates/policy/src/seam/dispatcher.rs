@@ -16,7 +16,8 @@ pub trait Env {
     /// The next random number: SplitMix64 of (seed, worker, calls so far by this worker).
     fn random(&mut self) -> u64;
     /// Requests that a sleeping worker be woken once this call has returned. A policy may request several in one call. An engine may
-    /// deliver several [`Wake::Anyone`] of one call as one, because a worker that is woken and finds a task wakes the next.
+    /// deliver several [`Wake::Anyone`] of one call as one, because a worker that is woken and finds a task wakes the next. A request for a
+    /// worker that does not exist, such as [`WorkerId::NONE`], is ignored.
     fn wake(&mut self, whom: Wake);
     /// Pauses inside a call for some tens of nanoseconds, while another worker may finish what it is about to do.
     #[inline]

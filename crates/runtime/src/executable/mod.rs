@@ -114,8 +114,8 @@ impl Header {
     pub(crate) unsafe fn ready(this: NonNull<Header>) -> Ready {
         // SAFETY: the header is alive (caller).
         let digest = unsafe { this.as_ref() }.digest;
-        // SAFETY: the only right for this run (caller). `Ready::new` checks that the address fits into 48 bits.
-        unsafe { Ready::new(this.as_ptr() as u64, digest) }
+        // SAFETY: the only right for this run (caller).
+        unsafe { Ready::at(this.as_ptr() as u64, digest) }
     }
 
     /// Returns what observers and error messages say of the thing.
@@ -136,11 +136,23 @@ impl Header {
     }
 }
 
-/// Returns the header's address from a right. Every `Ready` in this process that a native worker meets comes from [`Header::ready`],
-/// because `Ready::new` is unsafe.
+/// Returns the header's address from a right. Every `Ready` in this process with an address comes from [`Header::ready`], because
+/// `Ready::at` is unsafe.
 #[inline]
 fn header_of(task: &Ready) -> NonNull<Header> {
-    NonNull::new(task.handle() as *mut Header).expect("a handle is never 0")
+    let header = task
+        .address()
+        .and_then(|address| NonNull::new(address as *mut Header));
+    header.unwrap_or_else(|| foreign_task())
+}
+
+/// Ends the process: a task would end on a pool that does not own it, and its waiting thread could not be told.
+#[cold]
+pub(crate) fn foreign_task() -> ! {
+    eprintln!(
+        "tanada: a policy gave a worker a task of another pool or engine, or one that it had lost before; the process cannot go on"
+    );
+    std::process::abort();
 }
 
 /// Returns the full hint of a task that has not run. `code` is derived from the task's name unless the task has set it.

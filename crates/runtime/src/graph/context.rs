@@ -22,19 +22,13 @@ impl Context<'_> {
         self.route(task);
     }
 
-    /// Passes an active task on: to the list of its graph if that is nested, to the graph's observer if that holds tasks back, else to the
+    /// Passes an active task on: to the table of its graph if that is nested, to the graph's observer if that holds tasks back, else to the
     /// policy. The run may be over when this returns.
     #[inline]
     pub(super) fn route(self, task: Ready) {
         let graph = self.graph;
         if graph.nested.is_on() {
-            let waiter = graph.waiter();
-            self.offer(task);
-            // If the run is over by now, this unparks a thread for nothing, which every loop around `park` allows for.
-            if let Some(thread) = waiter {
-                thread.unpark();
-            }
-            return;
+            return self.offer([task]);
         }
         let task = match (self.worker, graph.watch) {
             (None, Some(watch)) => watch.inject(graph.run_id(), self.pool, task),

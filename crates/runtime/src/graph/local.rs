@@ -1,18 +1,42 @@
 //! The part of a worker that belongs to the graph layer.
 
+use super::GraphCore;
 use super::slab::{NodeRef, Slab};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// Free nodes that a worker takes from its pool at once. With more than twice as many, it gives some back.
 const NODE_CACHE: usize = 256;
 
-/// What one worker keeps for the graph layer: a cache of free nodes.
-#[derive(Default)]
+/// What one worker keeps for the graph layer.
 pub(crate) struct GraphLocal {
+    /// A cache of free nodes.
     nodes: RefCell<Vec<NodeRef>>,
+    /// The graph of the task whose body this worker runs, or null.
+    running: Cell<*const GraphCore>,
+}
+
+impl Default for GraphLocal {
+    fn default() -> Self {
+        GraphLocal {
+            nodes: RefCell::default(),
+            running: Cell::new(std::ptr::null()),
+        }
+    }
 }
 
 impl GraphLocal {
+    /// Stores the graph of the task whose body runs on this worker from now on. Null: none does, and a graph that an observer or a policy
+    /// begins here is inside of no other.
+    #[inline]
+    pub(super) fn run(&self, graph: *const GraphCore) {
+        self.running.set(graph);
+    }
+
+    /// Returns the graph of the task whose body runs on this worker, or null. That graph has not ended.
+    pub(super) fn running(&self) -> *const GraphCore {
+        self.running.get()
+    }
+
     /// Returns a free node. Asks `slab` once in [`NODE_CACHE`] calls at most.
     #[inline]
     pub(super) fn take_node(&self, slab: &Slab) -> NodeRef {

@@ -32,6 +32,7 @@ mod template;
 pub use self::core::Cancel;
 pub(crate) use self::core::GraphCore;
 pub(crate) use local::GraphLocal;
+pub(crate) use nested::{Order, Own};
 pub(crate) use observer::{GraphObserver, TaskId, Watch};
 pub use scope::{Resolver, SGroup, Scope, TGroup, TaskBuilder, Token, TooLate};
 pub(crate) use shared::GraphShared;

@@ -3,7 +3,9 @@
 use super::GraphCore;
 use super::observer::Watch;
 use super::slab::Slab;
+use crate::error::GraphError;
 use crate::pool::PoolShared;
+use crate::worker::WorkerCore;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,13 +37,26 @@ impl GraphShared {
     }
 
     /// Returns a core for one run of `pool`, whose graph layer this is. The run ends with [`GraphShared::give_core`].
-    pub(super) fn take_core(&self, pool: &PoolShared) -> Arc<GraphCore> {
+    ///
+    /// # Errors
+    /// [`GraphError::TooDeep`] if the run is to be a nested one on `worker`, whose stack is used up.
+    pub(super) fn take_core(
+        &self,
+        pool: &PoolShared,
+        worker: Option<&WorkerCore>,
+    ) -> Result<Arc<GraphCore>, GraphError> {
+        if let Some(WorkerCore { stack, .. }) = worker
+            && stack.is_low()
+        {
+            let stack_size = stack.size;
+            return Err(GraphError::TooDeep { stack_size });
+        }
         let mut cores = self.cores.lock();
-        cores.free.pop().unwrap_or_else(|| {
+        Ok(cores.free.pop().unwrap_or_else(|| {
             let core = GraphCore::new(pool, self.watch);
             cores.all.push(Arc::clone(&core));
             core
-        })
+        }))
     }
 
     pub(super) fn give_core(&self, core: Arc<GraphCore>) {

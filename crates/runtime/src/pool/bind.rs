@@ -1,10 +1,14 @@
 //! Binding of workers to hardware threads.
 
+use std::cell::Cell;
 use std::str::FromStr;
 use tanada_policy::{Placement, WorkerId};
 use tanada_topology::{Kind, Topology};
 
 /// How workers are bound to hardware threads.
+///
+/// Threads and processes that a task starts inherit the binding of its worker, except for the workers of a [`Pool`](crate::Pool) that it
+/// makes. A process that is to run anywhere is started from outside of the pool, or through `taskset`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Bind {
     /// Chosen by the number of workers and the process's affinity mask:
@@ -67,20 +71,64 @@ impl Bind {
     }
 }
 
-/// Binds this thread to those of `cpus` that one system call covers. Does nothing if there are none, or if the system refuses.
+const BITS: usize = libc::c_ulong::BITS as usize;
+
+/// An affinity mask: a bit for each of as many hardware threads as one system call covers.
+type Mask = [libc::c_ulong; 1024 / BITS];
+
+thread_local! {
+    /// The mask that this thread had before it was bound as a worker.
+    static BEFORE: Cell<Option<Mask>> = const { Cell::new(None) };
+}
+
+/// Binds this thread to those of `cpus` that a mask covers. Does nothing if there are none, or if the system refuses.
 fn bind_thread(cpus: &[u32]) {
-    const CPUS: usize = 1024;
-    const BITS: usize = libc::c_ulong::BITS as usize;
-    let mut words: [libc::c_ulong; CPUS / BITS] = [0; CPUS / BITS];
+    let mut mask = Mask::default();
     for cpu in cpus.iter().map(|&cpu| cpu as usize) {
-        if let Some(word) = words.get_mut(cpu / BITS) {
+        if let Some(word) = mask.get_mut(cpu / BITS) {
             *word |= 1 << (cpu % BITS);
         }
     }
-    if words != [0; CPUS / BITS] {
-        // An error means that the mask has changed since the topology was read (a container was moved): then unbound is right.
-        // SAFETY: the kernel reads `size_of_val(&words)` bytes, all of which belong to `words`. A `cpu_set_t` is an array of such words.
-        unsafe { libc::sched_setaffinity(0, size_of_val(&words), words.as_ptr().cast()) };
+    if mask != Mask::default() {
+        BEFORE.set(current());
+        set(&mask);
+    }
+}
+
+/// Returns the mask of this thread, if it fits.
+fn current() -> Option<Mask> {
+    let mut mask = Mask::default();
+    // SAFETY: the kernel writes at most `size_of_val(&mask)` bytes, all of which belong to `mask`. A `cpu_set_t` is an array of such words.
+    let written =
+        unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) };
+    (written >= 0).then_some(mask)
+}
+
+/// Sets the mask of this thread. An error means that the allowed mask has changed since it was read (a container was moved): then the
+/// thread stays as it is.
+fn set(mask: &Mask) {
+    // SAFETY: the kernel reads `size_of_val(mask)` bytes, all of which belong to `mask`. A `cpu_set_t` is an array of such words.
+    unsafe { libc::sched_setaffinity(0, size_of_val(mask), mask.as_ptr().cast()) };
+}
+
+/// While this lives, the thread has the mask that it had before it was bound as a worker. Does nothing on other threads.
+pub(super) struct Unbound(Option<Mask>);
+
+impl Unbound {
+    pub(super) fn here() -> Self {
+        Unbound(BEFORE.get().and_then(|before| {
+            let bound = current();
+            set(&before);
+            bound
+        }))
+    }
+}
+
+impl Drop for Unbound {
+    fn drop(&mut self) {
+        if let Some(bound) = &self.0 {
+            set(bound);
+        }
     }
 }
 

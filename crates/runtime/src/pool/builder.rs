@@ -1,12 +1,13 @@
 //! How pools are described and made.
 
+use super::bind::Unbound;
 use super::{Bind, Pool, PoolShared};
 use crate::error::BuildError;
 use crate::graph::Watch;
 use crate::marks::{self, MARKS, Marked};
 use crate::observer::Observer;
 use crate::process;
-use crate::worker::{Worker, WorkerCore};
+use crate::worker::{Stack, Worker, WorkerCore};
 use std::sync::Arc;
 use tanada_policy::registry::{self, Entry, NotNative, Visitor};
 use tanada_policy::{Dispatcher, Site};
@@ -25,6 +26,7 @@ pub struct PoolBuilder<O = ()> {
     policy: Option<String>,
     seed: u64,
     bind: Bind,
+    stack_size: Option<usize>,
     topology: Option<Topology>,
     observer: O,
 }
@@ -36,6 +38,7 @@ impl Default for PoolBuilder {
             policy: None,
             seed: 0,
             bind: Bind::Auto,
+            stack_size: None,
             topology: None,
             observer: (),
         }
@@ -67,6 +70,15 @@ impl<O: Observer> PoolBuilder<O> {
         self
     }
 
+    /// Sets the bytes of stack of each worker; by default the value of the environment variable `RUST_MIN_STACK`, else 2 MiB.
+    ///
+    /// A worker that waits for a nested graph runs tasks of that graph on top of the waiting task. So the stack limits how deep graphs can
+    /// be nested: a graph that would begin in its last quarter fails with [`GraphError::TooDeep`](crate::GraphError::TooDeep).
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
     /// Uses this topology instead of detecting the machine's. Workers are bound to the hardware threads that it names, unless
     /// [`PoolBuilder::bind`] says otherwise.
     pub fn topology(mut self, topology: Topology) -> Self {
@@ -85,6 +97,7 @@ impl<O: Observer> PoolBuilder<O> {
             policy,
             seed,
             bind,
+            stack_size,
             topology,
             observer,
         } = self;
@@ -93,6 +106,7 @@ impl<O: Observer> PoolBuilder<O> {
             policy,
             seed,
             bind,
+            stack_size,
             topology,
             observer: map(observer),
         }
@@ -158,6 +172,8 @@ impl<O: Observer> PoolBuilder<O> {
     }
 
     fn make<D: Dispatcher>(self, name: &str, watch: Watch) -> Result<Pool, BuildError> {
+        // In a task, the machine is that of the process and not of the worker, and the new workers begin unbound.
+        let _unbound = Unbound::here();
         let topology = match self.topology {
             Some(topology) => topology,
             None => Topology::detect().map_err(|error| BuildError::Topology(error.to_string()))?,
@@ -192,15 +208,18 @@ impl<O: Observer> PoolBuilder<O> {
             watch,
         );
         let handle = Pool::new(Arc::clone(&pool));
+        let stack_size = self.stack_size.unwrap_or_else(default_stack_size);
         for (id, local) in ids.zip(locals) {
             let bind = self.bind.resolve(workers, &topology);
             let (pool, dispatcher) = (Arc::clone(&pool), Arc::clone(&dispatcher));
             let observer = self.observer.worker(id);
             let thread = std::thread::Builder::new()
                 .name(format!("tanada-{}", id.0))
+                .stack_size(stack_size)
                 .spawn(move || {
                     bind.apply(id, &pool.placement);
-                    let core = WorkerCore::new(id, pool);
+                    let stack = Stack::of_this_thread(stack_size);
+                    let core = WorkerCore::new(id, pool, stack);
                     Worker::<D, O>::new(core, dispatcher, local, observer).work();
                 });
             // On an error `handle` is dropped, which ends the workers that have started.
@@ -213,4 +232,11 @@ impl<O: Observer> PoolBuilder<O> {
         }
         Ok(handle)
     }
+}
+
+/// The bytes of stack that the standard library gives a thread.
+fn default_stack_size() -> usize {
+    let asked = std::env::var("RUST_MIN_STACK").ok();
+    let asked = asked.and_then(|text| text.parse().ok());
+    asked.unwrap_or(2 << 20)
 }

@@ -9,16 +9,19 @@ pub use builder::{DEFAULT_POLICY, MAX_WORKERS, PoolBuilder};
 pub(crate) use shared::PoolShared;
 
 use crate::error::{BuildError, GraphError};
+use crate::process;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::Duration;
 use tanada_policy::Placement;
 
 /// Workers that run task graphs under one policy.
 ///
 /// A program may have several pools, which are independent of each other. A task of one pool may run a graph on another pool, which
 /// blocks the task's worker meanwhile. If tasks of pool A run graphs on pool B whose tasks run graphs on pool A, all workers of both can
-/// come to wait, and then they wait for ever: pools must not wait for each other in a circle.
+/// come to wait, and then they wait for ever: pools must not wait for each other in a circle. After some seconds the tasks that wait are
+/// named on standard error.
 ///
 /// A clone is another handle to the same workers, which end with the last handle. A pool is [`UnwindSafe`]: a panic in a task leaves it
 /// as it was, and any other panic on its threads ends the process.
@@ -35,9 +38,8 @@ impl RefUnwindSafe for Pool {}
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.0.is_forked() {
-            return;
-        }
-        if self.0.is_on_worker() {
+            std::mem::forget(Arc::clone(&self.0));
+        } else if self.0.is_on_worker() {
             // A task dropped the last handle, and its worker cannot wait for itself.
             self.0.sleep.close();
         } else {
@@ -65,7 +67,7 @@ impl Pool {
         PoolBuilder::default()
     }
 
-    /// Returns the default pool of this process, which the first call makes.
+    /// Returns the default pool of this process, which the first call makes. Other threads that call it meanwhile wait.
     ///
     /// The environment variables `TANADA_WORKERS` and `TANADA_POLICY` set the number of its workers and its policy; see
     /// [`PoolBuilder::workers`] and [`PoolBuilder::policy`] for the defaults.
@@ -73,23 +75,24 @@ impl Pool {
     /// # Errors
     /// If one of the two variables makes no sense, or the system cannot start the threads.
     pub fn global() -> Result<Pool, BuildError> {
-        // Not behind a lock: another thread could hold the lock at the moment of a fork, and the child would wait for ever.
         static GLOBAL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
+        process::watch_forks();
         loop {
-            let current = GLOBAL.load(Ordering::Acquire);
+            let seen = GLOBAL.load(Ordering::Acquire);
             // SAFETY: global pools are never freed.
-            if let Some(pool) = unsafe { current.as_ref() }
+            if let Some(pool) = unsafe { seen.as_ref() }
                 && !pool.shared().is_forked()
             {
                 return Ok(pool.clone());
             }
-            let made = Box::into_raw(Box::new(Pool::builder().from_environment()?.build()?));
-            if GLOBAL
-                .compare_exchange(current, made, Ordering::AcqRel, Ordering::Acquire)
-                .is_err()
-            {
-                // SAFETY: from `Box::into_raw` above, and not published.
-                drop(unsafe { Box::from_raw(made) });
+            let Some(_turn) = Turn::take() else {
+                // Another thread makes the pool. Reading the topology and starting the threads takes it milliseconds.
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            };
+            if seen == GLOBAL.load(Ordering::Acquire) {
+                let made = Pool::builder().from_environment()?.build()?;
+                GLOBAL.store(Box::into_raw(Box::new(made)), Ordering::Release);
             }
         }
     }
@@ -120,5 +123,30 @@ impl Pool {
     /// Returns where the workers are.
     pub fn placement(&self) -> &Placement {
         &self.shared().placement
+    }
+}
+
+/// The right of one thread to make the default pool. It is no lock: a child of `fork(2)` takes it although another thread had it at the
+/// moment of the fork.
+struct Turn;
+
+/// One more than the [`process::generation`] in which a thread has the turn; 0 if none has.
+static TURN: AtomicU64 = AtomicU64::new(0);
+
+impl Turn {
+    /// Takes the turn unless another thread of this process has it.
+    fn take() -> Option<Self> {
+        let (had, mine) = (TURN.load(Ordering::Relaxed), process::generation() + 1);
+        let free = had != mine
+            && TURN
+                .compare_exchange(had, mine, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        free.then(|| Turn)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        TURN.store(0, Ordering::Release);
     }
 }

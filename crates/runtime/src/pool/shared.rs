@@ -1,12 +1,12 @@
 //! What all threads of a pool share.
 
 use crate::error::GraphError;
-use crate::graph::{GraphShared, Watch};
+use crate::graph::{GraphShared, Order, Own, Watch};
 use crate::process;
 use crate::worker::sleep::Sleep;
 use crate::worker::{EndOnPanic, NativeEnv, Wakes};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use tanada_policy::{Dispatcher, Placement, Ready, WorkerId};
@@ -23,6 +23,8 @@ pub(crate) struct PoolShared {
     pub(crate) sleep: Sleep,
     /// The part of the graph layer.
     pub(crate) graphs: GraphShared,
+    /// Number of workers that run a task which waits for a graph.
+    pub(crate) waiting: AtomicUsize,
     gate: Box<dyn Gate>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Set once the pool can no longer run anything.
@@ -34,6 +36,9 @@ pub(crate) struct PoolShared {
 /// The policy as it is reached from outside of the workers, by code that does not know its type.
 trait Gate: Send + Sync {
     fn inject(&self, pool: &PoolShared, task: Ready);
+
+    /// Makes a dispatcher of the same policy for a nested graph.
+    fn order(&self, pool: &PoolShared) -> Box<dyn Order>;
 }
 
 struct DispatcherGate<D> {
@@ -44,18 +49,23 @@ struct DispatcherGate<D> {
 
 impl<D: Dispatcher> Gate for DispatcherGate<D> {
     fn inject(&self, pool: &PoolShared, task: Ready) {
-        let mut wakes = Wakes::default();
-        // Two threads at the same time may draw the same numbers.
-        let mut draws = self.draws.load(Ordering::Relaxed);
-        let mut env = NativeEnv {
-            me: WorkerId::NONE,
-            pool,
-            draws: &mut draws,
-            wakes: &mut wakes,
-        };
-        EndOnPanic::around(|| self.dispatcher.inject(&mut env, task));
-        self.draws.fetch_max(draws, Ordering::Relaxed);
-        wakes.deliver(pool);
+        EndOnPanic::around(|| {
+            let mut wakes = Wakes::default();
+            // Two threads at the same time may draw the same numbers.
+            let mut draws = self.draws.load(Ordering::Relaxed);
+            let mut env = NativeEnv {
+                me: WorkerId::NONE,
+                pool,
+                draws: &mut draws,
+                wakes: &mut wakes,
+            };
+            self.dispatcher.inject(&mut env, task);
+            self.draws.fetch_max(draws, Ordering::Relaxed);
+            wakes.deliver(pool);
+        });
+    }
+    fn order(&self, pool: &PoolShared) -> Box<dyn Order> {
+        Box::new(Own::<D>::new(pool))
     }
 }
 
@@ -81,6 +91,7 @@ impl PoolShared {
             sleep: Sleep::new(usize::from(placement.workers())),
             placement,
             graphs: GraphShared::new(watch),
+            waiting: AtomicUsize::new(0),
             gate: Box::new(gate),
             threads: Mutex::default(),
             poison: Mutex::default(),
@@ -96,6 +107,11 @@ impl PoolShared {
     /// Hands a task that became ready outside of the pool's workers to the policy.
     pub(crate) fn inject(&self, task: Ready) {
         self.gate.inject(self, task);
+    }
+
+    /// Makes a dispatcher of the pool's policy for a nested graph.
+    pub(crate) fn order(&self) -> Box<dyn Order> {
+        self.gate.order(self)
     }
 
     /// Returns another reference to this pool.
@@ -125,6 +141,7 @@ impl PoolShared {
     }
 
     /// Whether the pool belongs to the parent of this process.
+    #[inline]
     pub(crate) fn is_forked(&self) -> bool {
         self.born != process::generation()
     }

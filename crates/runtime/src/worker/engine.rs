@@ -65,24 +65,27 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
     pub(crate) fn work(&self) {
         let engine: NonNull<dyn Engine + '_> = NonNull::from(self);
         // SAFETY: only the lifetime changes. The pointer is followed by `WorkerCore::engine` only, which calls from tasks reach, and
-        // closures of `with_current` on this thread. `LeaveOnDrop` clears the pointer before this function returns or unwinds.
+        // closures of `with_current` on this thread. It is cleared before this function returns, which does not unwind.
         let engine = unsafe {
             std::mem::transmute::<NonNull<dyn Engine + '_>, NonNull<dyn Engine + 'static>>(engine)
         };
         self.core.pool.sleep.enter(self.core.id.index());
-        let _leave = LeaveOnDrop(&self.core);
         self.core.engine.set(Some(engine));
         CURRENT.set(Some(NonNull::from(&self.core)));
-        while let Some((mut task, mut origin)) = self.search() {
-            loop {
-                self.execute_observed(task, origin);
-                match self.turn() {
-                    Some(next) => (task, origin) = next,
-                    None => break,
+        EndOnPanic::around(|| {
+            while let Some((mut task, mut origin)) = self.search() {
+                loop {
+                    self.execute_observed(task, origin);
+                    match self.turn() {
+                        Some(next) => (task, origin) = next,
+                        None => break,
+                    }
                 }
+                self.observer.borrow_mut().idle();
             }
-            self.observer.borrow_mut().idle();
-        }
+        });
+        CURRENT.set(None);
+        self.core.engine.set(None);
     }
 
     /// Hands the released tasks to the policy and asks it for the next task, in one call.
@@ -139,16 +142,18 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
     /// Calls the policy, and then delivers the wake-ups that it asked for.
     #[inline]
     fn ask<R>(&self, call: impl FnOnce(&D, &mut D::Local, &mut NativeEnv<'_>) -> R) -> R {
-        let policy = &mut *self.policy.borrow_mut();
-        let mut env = NativeEnv {
-            me: self.core.id,
-            pool: &self.core.pool,
-            draws: &mut policy.draws,
-            wakes: &mut policy.wakes,
-        };
-        let answer = EndOnPanic::around(|| call(&self.dispatcher, &mut policy.local, &mut env));
-        policy.wakes.deliver(&self.core.pool);
-        answer
+        EndOnPanic::around(|| {
+            let policy = &mut *self.policy.borrow_mut();
+            let mut env = NativeEnv {
+                me: self.core.id,
+                pool: &self.core.pool,
+                draws: &mut policy.draws,
+                wakes: &mut policy.wakes,
+            };
+            let answer = call(&self.dispatcher, &mut policy.local, &mut env);
+            policy.wakes.deliver(&self.core.pool);
+            answer
+        })
     }
 }
 
@@ -165,29 +170,19 @@ impl<D: Dispatcher, O: Observer> Engine for Worker<D, O> {
             return;
         }
         let view = task.view();
-        self.observer.borrow_mut().start(&view, origin);
+        // The task that waits for a nested graph would catch a panic of the observer.
+        EndOnPanic::around(|| self.observer.borrow_mut().start(&view, origin));
         let ran = task.run_body(&self.core);
-        self.observer.borrow_mut().end(&view);
+        EndOnPanic::around(|| self.observer.borrow_mut().end(&view));
         ran.finish(&self.core);
     }
 }
 
-/// Clears [`CURRENT`] and the core's pointer to its worker when the worker's loop ends. If the loop ends by a panic (of an observer or of
-/// the engine itself), the guard ends the process: otherwise tasks would be left that no worker runs.
-struct LeaveOnDrop<'a>(&'a WorkerCore);
-
-impl Drop for LeaveOnDrop<'_> {
-    fn drop(&mut self) {
-        CURRENT.set(None);
-        self.0.engine.set(None);
-        if std::thread::panicking() {
-            end_the_process();
-        }
-    }
-}
-
-/// Ends the process if a policy panics during a call. The panic must not be caught, neither by the task in which the call was made nor by
-/// a thread that waits for a graph: the tasks in the policy's hands are lost, and may borrow from that thread's stack.
+/// Ends the process if a call panics that must not be unwound past:
+/// - of a policy or an observer: tasks in its hands are lost, and neither the task in which the call was made nor a thread that waits for a
+///   graph may catch the panic;
+/// - from the start of a graph to the end of its wait: its tasks may borrow from the stack that would be unwound;
+/// - of a worker's loop: no worker would run its tasks.
 pub(crate) struct EndOnPanic(());
 
 impl EndOnPanic {

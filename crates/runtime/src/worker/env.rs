@@ -79,7 +79,9 @@ impl Wakes {
     fn deliver_all(&mut self, pool: &PoolShared) {
         self.asked = false;
         for worker in self.these.drain(..) {
-            pool.sleep.wake_this(worker.index());
+            if worker.0 < pool.placement.workers() {
+                pool.sleep.wake_this(worker.index());
+            }
         }
         // One worker is enough, whatever the number of calls: a woken worker wakes the next one when it finds a task.
         if std::mem::take(&mut self.anyone) {

@@ -5,12 +5,15 @@
 mod engine;
 mod env;
 pub mod sleep;
+mod stack;
 
 pub(crate) use engine::{EndOnPanic, Worker};
 pub(crate) use env::{NativeEnv, Wakes};
+pub(crate) use stack::Stack;
 
 use crate::graph::GraphLocal;
 use crate::pool::PoolShared;
+use crate::process;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -26,6 +29,7 @@ pub(crate) struct WorkerCore {
     /// Whether the pool has no other worker, so that dependency counts need no atomic subtraction.
     pub(crate) alone: bool,
     pool: Arc<PoolShared>,
+    pub(crate) stack: Stack,
     /// Tasks that became ready because a task ended on this worker. The worker's next turn hands them to the policy.
     pub(crate) released: RefCell<Vec<Ready>>,
     /// What the graph layer keeps in each worker.
@@ -44,11 +48,12 @@ trait Engine {
 }
 
 impl WorkerCore {
-    pub(crate) fn new(id: WorkerId, pool: Arc<PoolShared>) -> Self {
+    pub(crate) fn new(id: WorkerId, pool: Arc<PoolShared>, stack: Stack) -> Self {
         WorkerCore {
             id,
             alone: pool.placement.workers() == 1,
             pool,
+            stack,
             released: RefCell::default(),
             graph: GraphLocal::default(),
             engine: Cell::new(None),
@@ -58,6 +63,14 @@ impl WorkerCore {
     #[inline]
     pub(crate) fn pool(&self) -> &PoolShared {
         &self.pool
+    }
+
+    /// Ends the process if it is a child that was forked in the body which has just ended.
+    #[inline]
+    pub(crate) fn end_if_forked(&self) {
+        if self.pool.is_forked() {
+            process::end_child();
+        }
     }
 
     fn engine(&self) -> &dyn Engine {
@@ -86,8 +99,12 @@ thread_local! {
 
 /// Calls `work` with the core of the worker that this thread is, or with `None` if this thread is not a worker of `pool`.
 pub(crate) fn with_current<R>(pool: &PoolShared, work: impl FnOnce(Option<&WorkerCore>) -> R) -> R {
-    // SAFETY: the pointer is set by `Worker::work`, on this thread, and cleared before that function returns or unwinds. So this call is
-    // made from inside `Worker::work`, which keeps the core alive until the closure has returned.
-    let worker = CURRENT.get().map(|worker| unsafe { &*worker.as_ptr() });
-    work(worker.filter(|worker| std::ptr::eq(worker.pool(), pool)))
+    with_any(|worker| work(worker.filter(|worker| std::ptr::eq(worker.pool(), pool))))
+}
+
+/// Calls `work` with the core of the worker that this thread is, of whatever pool.
+pub(crate) fn with_any<R>(work: impl FnOnce(Option<&WorkerCore>) -> R) -> R {
+    // SAFETY: the pointer is set by `Worker::work`, on this thread, and cleared before that function returns, which does not unwind. So
+    // this call is made from inside `Worker::work`, which keeps the core alive until the closure has returned.
+    work(CURRENT.get().map(|worker| unsafe { &*worker.as_ptr() }))
 }

@@ -195,8 +195,13 @@ impl Sleep {
     /// Returns `None` if a worker runs a task or has not begun to search; else the number of calls of [`Sleep::doze`] that did not
     /// sleep so far. The loads are not one atomic step, so a worker that changes its state meanwhile may be counted wrongly.
     pub fn vain_searches_if_idle(&self) -> Option<u64> {
-        let idle = self.count_asleep() + self.searching.load(SeqCst);
-        (idle >= self.parkers.len()).then(|| self.vain.load(Relaxed))
+        (self.count_idle() >= self.parkers.len()).then(|| self.vain.load(Relaxed))
+    }
+
+    /// Returns the number of workers that run no task. As in [`Sleep::vain_searches_if_idle`], a worker that changes its state meanwhile
+    /// may be counted wrongly.
+    pub fn count_idle(&self) -> usize {
+        self.count_asleep() + self.searching.load(SeqCst)
     }
 
     /// Returns whether every worker is asleep. As in [`Sleep::vain_searches_if_idle`], a worker that changes its state meanwhile may be

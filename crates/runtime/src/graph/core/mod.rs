@@ -1,22 +1,24 @@
 //! The running state of one graph: what is active, how it failed, who waits for it.
 
 mod explain;
+mod stall;
 
 use super::context::Context;
 use super::nested::Nested;
 use super::observer::Watch;
 use super::scope;
 use crate::error::GraphError;
+use crate::executable::foreign_task;
 use crate::pool::PoolShared;
-use crate::worker::WorkerCore;
+use crate::worker::{self, WorkerCore};
 use parking_lot::Mutex;
+use stall::Stall;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::Thread;
 use std::time::Duration;
-use tanada_policy::Origin;
 
 /// Time between two checks of a waiting thread whether the policy has lost tasks.
 const LOST_CHECK: Duration = Duration::from_millis(100);
@@ -33,7 +35,7 @@ impl Cancel {
         Self::default()
     }
 
-    /// Stops the graphs that run with this handle, now and later.
+    /// Stops the graphs that run with this handle, now and later, and the graphs that their tasks run on the same pool.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -74,6 +76,8 @@ pub(crate) struct GraphCore {
     cancel: Mutex<Option<Cancel>>,
     /// The flag of the run's cancel handle, or null. Each task reads it, so it is not behind a lock.
     cancelled: AtomicPtr<AtomicBool>,
+    /// The graph of the task that runs this graph, or null.
+    outer: AtomicPtr<GraphCore>,
     failure: Mutex<Option<Failure>>,
     pub(super) nested: Nested,
     waiter: Mutex<Option<Thread>>,
@@ -97,6 +101,7 @@ impl GraphCore {
             stopped: AtomicBool::new(false),
             cancel: Mutex::new(None),
             cancelled: AtomicPtr::default(),
+            outer: AtomicPtr::default(),
             failure: Mutex::new(None),
             nested: Nested::default(),
             waiter: Mutex::new(None),
@@ -106,7 +111,12 @@ impl GraphCore {
     }
 
     /// Starts a run that this thread will wait for, with one activity: the caller's.
-    pub(super) fn begin(&self, pool: &PoolShared, cancel: Option<&Cancel>, nested: bool) {
+    pub(super) fn begin(
+        &self,
+        pool: &PoolShared,
+        cancel: Option<&Cancel>,
+        worker: Option<&WorkerCore>,
+    ) {
         let run_id = RUN_IDS.fetch_add(1, Ordering::Relaxed);
         self.run_id.store(run_id, Ordering::Relaxed);
         self.active.store(1, Ordering::Relaxed);
@@ -121,9 +131,11 @@ impl GraphCore {
         *self.cancel.lock() = cancel.cloned();
         *self.failure.lock() = None;
         *self.waiter.lock() = Some(std::thread::current());
-        self.nested.begin(run_id, nested);
+        self.nested.begin(worker.is_some());
+        let outer = worker.map_or(std::ptr::null(), |worker| worker.graph.running());
+        self.outer.store(outer.cast_mut(), Ordering::Relaxed);
         if let Some(watch) = self.watch
-            && !nested
+            && worker.is_none()
         {
             watch.begins(run_id, pool);
         }
@@ -154,19 +166,47 @@ impl GraphCore {
         self.waiter.lock().clone()
     }
 
-    /// Whether bodies are to be dropped instead of run. Called once for each task, by the worker that is about to run it.
+    /// Whether bodies are to be dropped instead of run, because this graph or one around it was stopped. Called once for each task, by the
+    /// worker that is about to run it.
     #[inline]
     pub(super) fn must_skip(&self) -> bool {
-        if self.stopped.load(Ordering::Relaxed) {
-            return true;
-        }
-        let flag = self.cancelled.load(Ordering::Relaxed);
-        // SAFETY: `self.cancel` keeps the flag until the next run begins, and only this run's tasks and its waiting thread call this.
-        let cancelled = unsafe { flag.as_ref() }.is_some_and(|flag| flag.load(Ordering::Relaxed));
-        if cancelled {
+        self.stopped.load(Ordering::Relaxed) || self.must_stop()
+    }
+
+    /// Stops the graph if its cancel handle says so, or if a graph around it was stopped. Returns whether it did.
+    #[inline]
+    fn must_stop(&self) -> bool {
+        // SAFETY: null or the graph of a task that waits for this run. Only this run's tasks and its waiting thread call this.
+        let outer = unsafe { self.outer.load(Ordering::Relaxed).as_ref() };
+        let stop = self.is_cancelled() || outer.is_some_and(GraphCore::is_stopped);
+        if stop {
             self.fail(GraphError::Cancelled);
         }
-        cancelled
+        stop
+    }
+
+    /// Whether this graph or one around it was stopped.
+    fn is_stopped(&self) -> bool {
+        let mut graph = self;
+        loop {
+            if graph.stopped.load(Ordering::Relaxed) || graph.is_cancelled() {
+                return true;
+            }
+            // SAFETY: as in `must_stop`.
+            match unsafe { graph.outer.load(Ordering::Relaxed).as_ref() } {
+                Some(outer) => graph = outer,
+                None => return false,
+            }
+        }
+    }
+
+    /// Whether the run's cancel handle was cancelled.
+    #[inline]
+    fn is_cancelled(&self) -> bool {
+        let flag = self.cancelled.load(Ordering::Relaxed);
+        // SAFETY: `self.cancel` keeps the flag until the next run begins, and only tasks and the waiting thread of this run and of runs
+        // inside of it call this.
+        unsafe { flag.as_ref() }.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
     /// Stops the graph. Its run ends with `error`, unless it has failed before.
@@ -258,12 +298,6 @@ impl GraphCore {
         }
     }
 
-    /// Whether tasks that a worker releases may wait for its next turn, instead of going through [`Context::route`].
-    #[inline]
-    pub(super) fn releases_by_turn(&self) -> bool {
-        !self.nested.is_on()
-    }
-
     /// Whether the run is over. If [`Context::wait`] returned before that, the policy may still hold tasks of the run.
     pub(super) fn has_ended(&self) -> bool {
         self.done.load(Ordering::Acquire)
@@ -305,22 +339,35 @@ impl Context<'_> {
 
     fn wait_unwatched(self) {
         match self.worker {
-            Some(worker) => self.graph.wait_on_worker(worker),
-            None => self.graph.wait_outside(self.pool),
+            Some(worker) => self.wait_on_worker(worker),
+            None => worker::with_any(|other| {
+                let own = other.map(|worker| worker.pool());
+                self.graph.wait_outside(self.pool, Stall::new(own));
+            }),
         }
+    }
+
+    /// Waits on a worker of the pool, which runs ready tasks of this graph only.
+    fn wait_on_worker(self, worker: &WorkerCore) {
+        while !self.graph.has_ended() {
+            if !self.run_next(worker) {
+                self.pool.waiting.fetch_add(1, Ordering::Relaxed);
+                std::thread::park();
+                self.pool.waiting.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        worker.graph.run(self.graph.outer.load(Ordering::Relaxed));
     }
 }
 
 impl GraphCore {
     /// Waits on a thread that is no worker of the pool. Detects that the policy has lost tasks.
-    fn wait_outside(&self, pool: &PoolShared) {
+    fn wait_outside(&self, pool: &PoolShared, mut stall: Stall<'_>) {
         let mut suspicion = Suspicion::default();
         while !self.has_ended() {
             std::thread::park_timeout(LOST_CHECK);
-            if pool.is_forked() {
-                // This is a child process, forked in the scope's body. The workers that could end the graph are in the parent.
-                self.fail(GraphError::Forked);
-                return;
+            if stall.begins(pool) && !self.has_ended() {
+                self.report_stall(pool);
             }
             let lost = self.resolvers.load(Ordering::Relaxed) == 0 && suspicion.grows(pool);
             if lost && !self.has_ended() {
@@ -335,16 +382,6 @@ impl GraphCore {
                     self.fail(why);
                 }
                 return;
-            }
-        }
-    }
-
-    /// Waits on a worker of the pool, which runs ready tasks of this graph only.
-    fn wait_on_worker(&self, worker: &WorkerCore) {
-        while !self.has_ended() {
-            match self.nested.pop() {
-                Some(task) => worker.execute(task, Origin::Own),
-                None => std::thread::park(),
             }
         }
     }
@@ -378,13 +415,4 @@ impl Suspicion {
             && ((vain == self.vain && pool.sleep.all_asleep())
                 || (self.checks >= 6 && vain - self.vain >= many))
     }
-}
-
-/// Ends the process: a task would end on a pool that does not own it, and its waiting thread could not be told.
-#[cold]
-pub(super) fn foreign_task() -> ! {
-    eprintln!(
-        "tanada: a policy gave a worker a task of another pool, or one that it had lost before; the process cannot go on"
-    );
-    std::process::abort();
 }

@@ -83,7 +83,7 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
         self
     }
 
-    /// Registers the task. It may run before this returns.
+    /// Registers the task. It may run before this returns. (In a child of `fork(2)` it is leaked.)
     ///
     /// Costs one node of the pool, and a lock for each dependency. Nodes are reused, so in the long run only these allocate: a closure
     /// above 64 bytes, a ninth dependency, and the seventh task that waits for one.
@@ -96,6 +96,14 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
     {
         let context = self.scope.context();
         let (graph, after) = (context.graph, &self.after[..]);
+        if context.pool.is_forked() {
+            std::mem::forget(entry);
+            return Token {
+                node: NodeRef::dangling(),
+                generation: 0,
+                run_id: graph.run_id(),
+            };
+        }
         // All checks come before the node is filled: a filled node must become a task.
         let most = MAX_COUNT as usize;
         assert!(

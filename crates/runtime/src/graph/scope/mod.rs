@@ -14,7 +14,7 @@ use super::observer::TaskId;
 use super::slab::NodeRef;
 use crate::error::GraphError;
 use crate::pool::Pool;
-use crate::worker;
+use crate::worker::{self, EndOnPanic};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -99,7 +99,8 @@ impl<'scope> Scope<'scope> {
     /// it waits for other tasks.
     ///
     /// # Errors
-    /// [`GraphError::SurplusResolve`] if the task has no unresolved count. The whole graph then fails with that error, too.
+    /// - [`GraphError::Forked`] in a child process;
+    /// - [`GraphError::SurplusResolve`] if the task has no unresolved count. The whole graph then fails with that error, too.
     pub fn resolve(&self, task: Token) -> Result<(), GraphError> {
         resolver::resolve(self.context(), task)
     }
@@ -115,6 +116,9 @@ impl<'scope> Scope<'scope> {
         let context = self.context();
         self.check(task);
         self.check(other);
+        if context.pool.is_forked() {
+            return Ok(());
+        }
         if !task.node.try_add_edge(task.generation) {
             return Err(TooLate);
         }
@@ -131,19 +135,25 @@ impl<'scope> Scope<'scope> {
     }
 
     /// Returns a handle by which other threads resolve tasks of this graph. The graph does not end while one lives: if the body returns
-    /// it as its result, or a program forgets one, [`Pool::scope`] never returns.
+    /// it as its result, or a program forgets one, [`Pool::scope`] never returns. If no worker has anything to run for some seconds, the
+    /// tasks that wait are named on standard error.
     pub fn resolver(&self) -> Resolver {
         Resolver::new(self.context())
     }
 
-    /// Stops the graph: tasks that have not started are dropped, and [`Pool::scope`] returns [`GraphError::Cancelled`].
+    /// Stops the graph: tasks that have not started are dropped, and [`Pool::scope`] returns [`GraphError::Cancelled`]. Graphs that its
+    /// tasks run on the same pool are stopped, too.
     pub fn cancel(&self) {
-        self.context().graph.fail(GraphError::Cancelled);
+        let context = self.context();
+        if !context.pool.is_forked() {
+            context.graph.fail(GraphError::Cancelled);
+        }
     }
 
     /// Returns whether the graph was cancelled or has failed, so that long tasks can stop early.
     pub fn is_stopped(&self) -> bool {
-        self.context().graph.must_skip()
+        let context = self.context();
+        context.pool.is_forked() || context.graph.must_skip()
     }
 
     /// Returns the worker that runs this task; `None` in the body of the scope on a thread outside of the pool.
@@ -171,7 +181,8 @@ impl Pool {
     /// Runs a graph: `body` registers its first tasks, which may register more. Returns when all tasks have ended.
     ///
     /// `body` runs on this thread, at the same time as the tasks. If this thread is a worker of the pool (that is, in a task), it runs
-    /// tasks of the new graph while it waits, and no others.
+    /// tasks of the new graph while it waits, and no others. Such a nested graph is stopped with the graph of that task: it returns
+    /// [`GraphError::Cancelled`] if that one was cancelled or has failed.
     ///
     /// ```
     /// use tanada_runtime::Pool;
@@ -222,19 +233,31 @@ impl Pool {
     ) -> Result<R, GraphError> {
         let pool = self.usable()?;
         worker::with_current(pool, |worker| {
-            let core = pool.graphs.take_core(pool);
-            core.begin(pool, cancel, worker.is_some());
-            let context = Context {
-                graph: &core,
-                pool,
-                worker,
+            let core = pool.graphs.take_core(pool, worker)?;
+            let result = EndOnPanic::around(|| {
+                core.begin(pool, cancel, worker);
+                let context = Context {
+                    graph: &core,
+                    pool,
+                    worker,
+                };
+                // SAFETY: `context` outlives this closure and with it the scope, of which the body gets a reference only.
+                let scope = unsafe { Scope::new(context) };
+                let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
+                if pool.is_forked() {
+                    return Err(result);
+                }
+                let result = result.map_err(|payload| core.panicked(payload));
+                core.deactivate();
+                context.wait();
+                Ok(result)
+            });
+            let result = match result {
+                Ok(result) => result,
+                // This is a child process, forked in the body. The tasks are the parent's; here they are leaked.
+                Err(Ok(_)) => return Err(GraphError::Forked),
+                Err(Err(payload)) => std::panic::resume_unwind(payload),
             };
-            // SAFETY: `context` outlives this closure and with it the scope, of which the body gets a reference only.
-            let scope = unsafe { Scope::new(context) };
-            let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
-            let result = result.map_err(|payload| core.panicked(payload));
-            core.deactivate();
-            context.wait();
             let outcome = catch_unwind(AssertUnwindSafe(|| core.outcome(pool)));
             pool.graphs.give_core(core);
             match outcome {

@@ -31,9 +31,6 @@ impl Resolver {
     /// - [`GraphError::Forked`] in a child process;
     /// - [`GraphError::SurplusResolve`] if the task has no unresolved count. The whole graph then fails with that error, too.
     pub fn resolve(&self, task: Token) -> Result<(), GraphError> {
-        if self.pool.is_forked() {
-            return Err(GraphError::Forked);
-        }
         let context = Context {
             graph: &self.graph,
             pool: &self.pool,
@@ -55,7 +52,9 @@ impl Clone for Resolver {
 
 impl Drop for Resolver {
     fn drop(&mut self) {
-        self.graph.drop_resolver();
+        if !self.pool.is_forked() {
+            self.graph.drop_resolver();
+        }
     }
 }
 
@@ -67,6 +66,9 @@ impl fmt::Debug for Resolver {
 
 /// Resolves one count of `task`, whose graph may be another one: then it is a surplus.
 pub(super) fn resolve(context: Context<'_>, task: Token) -> Result<(), GraphError> {
+    if context.pool.is_forked() {
+        return Err(GraphError::Forked);
+    }
     let graph = context.graph;
     if let Some(watch) = graph.watch {
         watch.resolves(task.run_id, task.id());

@@ -1,16 +1,13 @@
 //! How a dynamic task runs, releases its successors and ends.
 
 use super::Scope;
-use crate::executable::{Executable, Header};
+use crate::executable::{Executable, Header, foreign_task};
 use crate::graph::context::Context;
-use crate::graph::core::foreign_task;
 use crate::graph::slab::NodeRef;
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
-use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use tanada_policy::Ready;
 
 /// The kind of the tasks of dynamic graphs.
 pub(super) struct Task;
@@ -28,6 +25,7 @@ impl Executable for Task {
         };
         let pool = worker.pool();
         graph.check_pool(pool);
+        worker.graph.run(graph);
         // SAFETY: this is the task's only run.
         let body = unsafe { node.take_body() }.expect("a task runs once");
         let context = Context {
@@ -45,7 +43,10 @@ impl Executable for Task {
                 body.call(&scope)
             }
         };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+        let result = catch_unwind(AssertUnwindSafe(work));
+        worker.end_if_forked();
+        worker.graph.run(std::ptr::null());
+        if let Err(payload) = result {
             graph.panicked(payload);
         }
     }
@@ -61,22 +62,10 @@ impl Executable for Task {
         worker.graph.give_node(&pool.graphs.slab, node);
         graph.count_open(Some(worker), -1);
         let ready = waiting.into_iter().filter_map(|next| next.drop_edges(1));
-        if graph.releases_by_turn() {
-            let mut released = worker.released.borrow_mut();
-            let before = released.len();
-            released.extend(ready);
-            graph.exchange(released.len() - before);
-        } else {
-            let ready: SmallVec<[Ready; 6]> = ready.collect();
-            // The run is not over before the last of these has ended, so `graph` stays until that one is routed.
-            graph.exchange(ready.len());
-            let context = Context {
-                graph,
-                pool,
-                worker: Some(worker),
-            };
-            ready.into_iter().for_each(|task| context.route(task));
-        }
+        let mut released = worker.released.borrow_mut();
+        let before = released.len();
+        released.extend(ready);
+        graph.exchange(released.len() - before);
     }
 }
 

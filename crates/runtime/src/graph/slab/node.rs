@@ -57,6 +57,11 @@ unsafe impl Send for NodeRef {}
 unsafe impl Sync for NodeRef {}
 
 impl NodeRef {
+    /// A reference for a token that is never followed.
+    pub(crate) fn dangling() -> Self {
+        NodeRef(NonNull::dangling())
+    }
+
     #[inline]
     fn get(&self) -> &Node {
         // SAFETY: a pool keeps its nodes' memory for as long as it lives, and users of a `NodeRef` hold its pool (scopes check tokens).

@@ -6,7 +6,7 @@ use crate::error::GraphError;
 use crate::graph::context::Context;
 use crate::graph::core::Cancel;
 use crate::pool::Pool;
-use crate::worker;
+use crate::worker::{self, EndOnPanic};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
@@ -77,7 +77,7 @@ impl<A: Sync> Instance<'_, A> {
     /// nested).
     ///
     /// # Errors
-    /// [`GraphError::Forked`], and [`GraphError::PolicyLost`], after which the instance does not run again.
+    /// [`GraphError::Forked`]; [`GraphError::TooDeep`]; and [`GraphError::PolicyLost`], after which the instance does not run again.
     ///
     /// # Panics
     /// With the payload of the first task that panicked; tasks that had not started by then are skipped.
@@ -155,25 +155,27 @@ impl<A: Sync> Instance<'_, A> {
         }
         let pool = pool.usable()?;
         worker::with_current(pool, |worker| {
-            let core = pool.graphs.take_core(pool);
-            core.begin(pool, cancel, worker.is_some());
-            let context = Context {
-                graph: &core,
-                pool,
-                worker,
-            };
+            let core = pool.graphs.take_core(pool, worker)?;
             let batch = Batch::new(args);
-            let rooms = &self.rooms[..self.rooms.len().min(args.len().max(1))];
-            core.activate(rooms.len() - 1);
-            for room in rooms {
-                // SAFETY: the graph has begun and counts this room as active; no run goes on in it. This call waits for the end of the
-                // graph, so `batch`, its arguments, the template and the room stay; and `A` is `Sync`.
-                unsafe {
-                    room.room()
-                        .begin(&core, pool, &batch, |task| context.route(task))
+            EndOnPanic::around(|| {
+                core.begin(pool, cancel, worker);
+                let context = Context {
+                    graph: &core,
+                    pool,
+                    worker,
                 };
-            }
-            context.wait();
+                let rooms = &self.rooms[..self.rooms.len().min(args.len().max(1))];
+                core.activate(rooms.len() - 1);
+                for room in rooms {
+                    // SAFETY: the graph has begun and counts this room as active; no run goes on in it. This call waits for the end of
+                    // the graph, so `batch`, its arguments, the template and the room stay; and `A` is `Sync`.
+                    unsafe {
+                        room.room()
+                            .begin(&core, pool, &batch, |task| context.route(task))
+                    };
+                }
+                context.wait();
+            });
             let ended = core.has_ended();
             let outcome = catch_unwind(AssertUnwindSafe(|| core.outcome(pool)));
             for room in &self.rooms {
@@ -181,7 +183,7 @@ impl<A: Sync> Instance<'_, A> {
             }
             // Whatever failed first: if the graph has not ended, the policy may hold nodes, and the counts are those of a run half done.
             if !ended {
-                self.lost = Some(pool.poisoned().unwrap_or(GraphError::Forked));
+                self.lost = pool.poisoned();
             }
             pool.graphs.give_core(core);
             outcome.unwrap_or_else(|payload| std::panic::resume_unwind(payload))

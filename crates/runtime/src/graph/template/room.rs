@@ -10,10 +10,8 @@
 
 use super::bodies::Body;
 use super::{Shape, TemplateTask};
-use crate::executable::{DESCRIPTION_AT, Description, Executable, Header};
+use crate::executable::{DESCRIPTION_AT, Description, Executable, Header, foreign_task};
 use crate::graph::GraphCore;
-use crate::graph::context::Context;
-use crate::graph::core::foreign_task;
 use crate::graph::observer::{GraphObserver, TaskId};
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
@@ -368,11 +366,15 @@ impl<A> Executable for NodeKind<A> {
         if graph.must_skip() {
             return;
         }
+        worker.graph.run(graph);
         let task = TemplateTask { worker: worker.id };
         // SAFETY: the argument is borrowed for the length of the run, and shared between threads only if it is `Sync`. The instance keeps
         // the template and so the body.
         let work = || unsafe { node.body.call(&*room.arg.load(Ordering::Relaxed), task) };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+        let result = catch_unwind(AssertUnwindSafe(work));
+        worker.end_if_forked();
+        worker.graph.run(std::ptr::null());
+        if let Err(payload) = result {
             graph.panicked(payload);
         }
     }
@@ -381,22 +383,9 @@ impl<A> Executable for NodeKind<A> {
     unsafe fn finish(header: NonNull<Header>, worker: &WorkerCore) {
         let node = header.cast::<Node<'_, A>>();
         // SAFETY: as in `run_body`: until the node has ended, its room goes on.
-        let (room, graph) = unsafe {
-            let room = node.as_ref().room;
-            (room, room.as_ref().graph())
-        };
-        if graph.releases_by_turn() {
-            let mut released = worker.released.borrow_mut();
-            // SAFETY: the node's body has run, and `finish` is called once.
-            unsafe { Room::ended(room, node, worker.alone, |task| released.push(task)) };
-        } else {
-            let context = Context {
-                graph,
-                pool: worker.pool(),
-                worker: Some(worker),
-            };
-            // SAFETY: as above.
-            unsafe { Room::ended(room, node, worker.alone, |task| context.route(task)) };
-        }
+        let room = unsafe { node.as_ref() }.room;
+        let mut released = worker.released.borrow_mut();
+        // SAFETY: the node's body has run, and `finish` is called once.
+        unsafe { Room::ended(room, node, worker.alone, |task| released.push(task)) };
     }
 }

@@ -478,7 +478,9 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         let asleep = |core: &Core| core.state == State::Asleep;
         let sleeper = match whom {
             Wake::Anyone => self.cores.iter().position(asleep),
-            Wake::This(worker) => Some(worker.index()).filter(|&core| asleep(&self.cores[core])),
+            Wake::This(worker) => {
+                Some(worker.index()).filter(|&core| self.cores.get(core).is_some_and(asleep))
+            }
         };
         let Some(sleeper) = sleeper else {
             return;

@@ -1,0 +1,85 @@
+//! Graphs that can go on only if something outside of all workers happens, or never.
+//!
+//! A task that owns the [`Resolver`](crate::Resolver) that would resolve it never runs, and pools whose tasks wait for each other's graphs
+//! wait for ever. The runtime cannot know: a thread outside may resolve a task at any time. So it says which tasks it waits for.
+
+use super::GraphCore;
+use crate::error::TaskNames;
+use crate::pool::PoolShared;
+use std::sync::atomic::Ordering;
+
+/// Checks in a row, ten a second, after which a waiting thread says what it waits for.
+const CHECKS: u32 = 50;
+
+/// What a thread has seen that waits for a graph of another pool, or is no worker.
+pub(super) struct Stall<'a> {
+    /// The pool whose worker the thread is.
+    own: Option<&'a PoolShared>,
+    /// Whether the thread is counted as waiting there: unless it waits for a pool that is at work.
+    counted: bool,
+    /// Checks in a row at which no worker of the pool was at work.
+    checks: u32,
+}
+
+impl<'a> Stall<'a> {
+    pub(super) fn new(own: Option<&'a PoolShared>) -> Self {
+        let mut stall = Stall {
+            own,
+            counted: false,
+            checks: 0,
+        };
+        stall.count(true);
+        stall
+    }
+
+    fn count(&mut self, waits: bool) {
+        match self.own {
+            Some(own) if waits && !self.counted => own.waiting.fetch_add(1, Ordering::Relaxed),
+            Some(own) if !waits && self.counted => own.waiting.fetch_sub(1, Ordering::Relaxed),
+            _ => 0,
+        };
+        self.counted = waits;
+    }
+
+    /// Checks once more. Returns true once: when all workers of `pool` have been idle, or in tasks that wait, for [`CHECKS`] checks.
+    pub(super) fn begins(&mut self, pool: &PoolShared) -> bool {
+        let unoccupied = pool.sleep.count_idle() + pool.waiting.load(Ordering::Relaxed);
+        let stalled = unoccupied >= usize::from(pool.placement.workers());
+        self.count(stalled);
+        self.checks = if stalled {
+            self.checks.saturating_add(1)
+        } else {
+            0
+        };
+        self.checks == CHECKS
+    }
+}
+
+impl Drop for Stall<'_> {
+    fn drop(&mut self) {
+        self.count(false);
+    }
+}
+
+impl GraphCore {
+    /// Names the tasks of this graph that have not ended.
+    pub(super) fn report_stall(&self, pool: &PoolShared) {
+        let names = pool
+            .graphs
+            .slab
+            .of_graph(self)
+            .into_iter()
+            .filter_map(|node| {
+                let _ends_later = node.successors();
+                // SAFETY: the node belongs to this graph, so it is filled, and the lock keeps its task from ending.
+                std::ptr::eq(node.graph(), self).then(|| unsafe { node.view() }.to_string())
+            });
+        let tasks = TaskNames::collect(names);
+        eprintln!(
+            "tanada: no worker of a pool (policy {}) has anything to run for some seconds, and its graph has not ended. \
+             {} task(s) wait for a resolver, or for graphs of pools that wait in their turn: {tasks}",
+            pool.policy,
+            tasks.total()
+        );
+    }
+}

@@ -1,0 +1,218 @@
+//! A graph that a task runs on its own pool and waits for.
+//!
+//! The waiting worker runs tasks of that graph only. Any other task could take long, could wait for a lock that the waiting task holds, or
+//! could wait for a nested graph in its turn, so that the first one could end only after it. A dispatcher cannot be asked for the tasks of
+//! one graph. So a nested graph has a dispatcher of its own, of the same policy ([`Order`]), which the waiting worker asks. It orders
+//! numbers; the tasks themselves lie in a table beside it. If the policy has none for the waiting worker although the table holds some
+//! (because it keeps them for other workers, or has lost them), the worker takes the oldest.
+//!
+//! Other workers learn of the graph by *tickets*: a ticket goes through the pool's dispatcher with the hint of a ready task, and the worker
+//! that gets it runs one task of the graph, which it asks for as the waiting worker does. It first sends another ticket if there are more
+//! tasks. A ticket without a task ends at once; it serves the next nested graph that has the same core, too. So a core has at most one
+//! ticket less than the pool has workers, however many graphs and tasks come by.
+
+mod order;
+
+pub(crate) use order::{Order, Own};
+
+use super::context::Context;
+use super::slab::NodeRef;
+use crate::executable::{self, Description, ErasedBody, Executable, Header, foreign_task};
+use crate::pool::PoolShared;
+use crate::worker::WorkerCore;
+use order::Entries;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use tanada_policy::{Hints, Origin, Ready, WorkerId};
+
+/// The ready tasks of a nested graph.
+#[derive(Default)]
+pub(super) struct Nested {
+    on: AtomicBool,
+    ready: Mutex<ReadyTasks>,
+}
+
+#[derive(Default)]
+struct ReadyTasks {
+    entries: Entries,
+    /// The number of the next entry. No number comes twice.
+    next: u64,
+    /// The policy that orders the numbers of the entries.
+    order: Option<Box<dyn Order>>,
+    /// How many numbers the policy holds: those of the entries, unless the waiting worker took entries past it.
+    held: usize,
+    /// Tickets that are under way.
+    tickets: u16,
+}
+
+impl ReadyTasks {
+    /// Adds tasks that one task released on this worker, or on a thread that is no worker.
+    fn add(
+        &mut self,
+        pool: &PoolShared,
+        worker: Option<WorkerId>,
+        tasks: impl IntoIterator<Item = Ready>,
+    ) {
+        let mut numbers = SmallVec::<[Ready; 6]>::new();
+        for task in tasks {
+            let hints = executable::hints(&task);
+            self.next += 1;
+            self.entries.insert(self.next, (task, hints));
+            // SAFETY: a number of this graph's own engine, which is looked up in the table and comes once.
+            numbers.push(unsafe { Ready::new(self.next, hints.digest()) });
+        }
+        self.held += numbers.len();
+        let order = self.order.get_or_insert_with(|| pool.order());
+        order.ready(pool, &self.entries, worker, &mut numbers);
+    }
+
+    /// Takes the task that this worker runs next.
+    fn take(&mut self, pool: &PoolShared, worker: WorkerId) -> Option<(Ready, Origin)> {
+        let order = self.order.as_mut()?;
+        while !self.entries.is_empty()
+            && let Some((number, origin)) = order.next(pool, &self.entries, worker)
+        {
+            if number.address().is_some() {
+                foreign_task();
+            }
+            self.held = self.held.saturating_sub(1);
+            if let Some((task, _)) = self.entries.remove(&number.handle()) {
+                return Some((task, origin));
+            }
+        }
+        let (_, (task, _)) = self.entries.pop_first()?;
+        Some((task, Origin::Pool))
+    }
+
+    /// Counts one more ticket and returns its hint, if there are tasks and not too many tickets.
+    fn ticket(&mut self, pool: &PoolShared) -> Option<Hints> {
+        let (_, (_, hints)) = self.entries.first_key_value()?;
+        let wanted = self.tickets + 1 < pool.placement.workers();
+        self.tickets += u16::from(wanted);
+        wanted.then_some(*hints)
+    }
+}
+
+impl Nested {
+    /// A run begins, which is nested if `on`.
+    pub(super) fn begin(&self, on: bool) {
+        self.on.store(on, Ordering::Relaxed);
+        if on {
+            let mut ready = self.ready.lock();
+            if std::mem::take(&mut ready.held) > 0 {
+                // Numbers of entries that are gone would pile up.
+                ready.order = None;
+            }
+        }
+    }
+
+    /// Whether the graph that runs is nested.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+}
+
+impl Context<'_> {
+    /// Adds ready tasks of a nested graph to the graph's table, and tells the waiting worker and another one.
+    pub(super) fn offer(self, tasks: impl IntoIterator<Item = Ready>) {
+        // Once the tasks can be taken, the run may end at any moment. Its core stays.
+        let waiter = self.graph.waiter();
+        let ticket = {
+            let mut ready = self.graph.nested.ready.lock();
+            ready.add(self.pool, self.worker.map(|worker| worker.id), tasks);
+            ready.ticket(self.pool)
+        };
+        self.send(ticket);
+        // If the run is over by now, this unparks a thread for nothing, which every loop around `park` allows for.
+        if let Some(thread) = waiter {
+            thread.unpark();
+        }
+    }
+
+    /// Runs the next task of this nested graph on `worker`, and offers what it releases. Returns false if there is none.
+    pub(super) fn run_next(self, worker: &WorkerCore) -> bool {
+        let task = self.graph.nested.ready.lock().take(self.pool, worker.id);
+        task.is_some_and(|task| self.run(worker, task))
+    }
+
+    fn run(self, worker: &WorkerCore, (task, origin): (Ready, Origin)) -> bool {
+        // A policy may have left tasks of other graphs there, although it must not.
+        let before = worker.released.borrow().len();
+        worker.execute(task, origin);
+        let released: SmallVec<[Ready; 6]> = worker.released.borrow_mut().drain(before..).collect();
+        // If there are none, the run may be over.
+        if !released.is_empty() {
+            self.offer(released);
+        }
+        true
+    }
+
+    /// Hands a ticket with this hint to the policy.
+    fn send(self, ticket: Option<Hints>) {
+        let Some(hints) = ticket else {
+            return;
+        };
+        self.pool.graphs.add_ticket();
+        let node = self.take_node();
+        let graph = AtomicPtr::new(std::ptr::from_ref(self.graph).cast_mut());
+        let body = ErasedBody::new(move |worker: &WorkerCore| {
+            let context = Context {
+                // SAFETY: the pool keeps its cores for as long as it keeps its nodes, and this ticket is in one of them.
+                graph: unsafe { &*graph.into_inner() },
+                pool: worker.pool(),
+                worker: Some(worker),
+            };
+            context.help(worker);
+        });
+        let description = Description {
+            name: "ticket",
+            index: 0,
+            hints,
+        };
+        // SAFETY: the node is free and this thread's; the ticket belongs to no graph; its body borrows nothing. A `Ticket` is a node whose
+        // body is called with a `WorkerCore`.
+        unsafe { node.fill(std::ptr::null(), &Ticket::KIND, description, 0, 0, body) };
+        let ticket = node.drop_edges(1);
+        self.dispatch(ticket.expect("a ticket waits for nothing but the guard"));
+    }
+
+    /// Does what a ticket says: runs a task of the graph, if there is one.
+    fn help(self, worker: &WorkerCore) {
+        self.graph.check_pool(self.pool);
+        let (task, ticket) = {
+            let mut ready = self.graph.nested.ready.lock();
+            ready.tickets -= 1;
+            (ready.take(self.pool, worker.id), ready.ticket(self.pool))
+        };
+        self.send(ticket);
+        if let Some(task) = task {
+            self.run(worker, task);
+        }
+    }
+}
+
+/// The kind of tickets.
+struct Ticket;
+
+impl Executable for Ticket {
+    const OBSERVED: bool = false;
+
+    unsafe fn run_body(header: NonNull<Header>, worker: &WorkerCore) {
+        // SAFETY: the header is that of a ticket's node, and this is its only run.
+        let body = unsafe { NodeRef::from_header(header).take_body() };
+        // SAFETY: the body was erased with a `WorkerCore`, and borrows nothing.
+        unsafe { body.expect("a ticket runs once").call(worker) };
+    }
+
+    unsafe fn finish(header: NonNull<Header>, worker: &WorkerCore) {
+        // SAFETY: the header is that of a ticket's node.
+        let node = unsafe { NodeRef::from_header(header) };
+        let graphs = &worker.pool().graphs;
+        graphs.drop_ticket();
+        drop(node.end());
+        worker.graph.give_node(&graphs.slab, node);
+    }
+}

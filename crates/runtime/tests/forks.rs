@@ -1,0 +1,222 @@
+//! Children of `fork(2)` in tasks and in the bodies of scopes: none runs a task of its parent, and none hangs.
+#![allow(unsafe_code, reason = "fork(2)")]
+
+mod own_process;
+
+use own_process::in_own_process;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tanada_runtime::{GraphError, Pool, Scope, TemplateBuilder};
+
+/// Forks. The child ends by a signal if it takes five seconds.
+fn fork() -> libc::pid_t {
+    // SAFETY: the child does what is meant to work after a fork: that is what is tested. `alarm` has no precondition.
+    unsafe {
+        let child = libc::fork();
+        assert!(child >= 0, "fork");
+        if child == 0 {
+            libc::alarm(5);
+        }
+        child
+    }
+}
+
+/// Returns how the child ended: its exit code, or the negative number of its signal.
+fn outcome_of(child: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: waits for a child of this process.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    if libc::WIFEXITED(status) {
+        libc::WEXITSTATUS(status)
+    } else {
+        -libc::WTERMSIG(status)
+    }
+}
+
+/// Ends the child without running the parent's exit handlers.
+fn end_child(good: bool) -> ! {
+    // SAFETY: no precondition.
+    unsafe { libc::_exit(i32::from(!good)) }
+}
+
+/// A child that a task of its parent runs in ends with this code.
+const RAN_IN_CHILD: i32 = 77;
+
+/// The body of a task that no child may run.
+fn of_process(process: u32) {
+    if std::process::id() != process {
+        // SAFETY: no precondition.
+        unsafe { libc::_exit(RAN_IN_CHILD) };
+    }
+}
+
+#[test]
+fn a_child_that_returns_from_its_task_runs_no_other() {
+    in_own_process("child_returns_from_a_task", &[]);
+    in_own_process("child_panics_in_a_task", &[]);
+    in_own_process("child_returns_from_a_template_s_task", &[]);
+    in_own_process("child_returns_from_a_nested_task", &[]);
+}
+
+/// Registers a task that forks and tasks that no child may run. The child does what `then` says, and should be ended by the engine.
+fn forks_in_a_task<'scope>(s: &Scope<'scope>, then: fn()) {
+    let parent = std::process::id();
+    s.task("forks").register(move |_| {
+        let child = fork();
+        if child == 0 {
+            then();
+        } else {
+            assert_eq!(outcome_of(child), -libc::SIGABRT);
+        }
+    });
+    for _ in 0..100 {
+        s.task("of the parent")
+            .register(move |_| of_process(parent));
+    }
+}
+
+#[test]
+#[ignore = "run by `a_child_that_returns_from_its_task_runs_no_other`"]
+fn child_returns_from_a_task() {
+    for workers in [1, 4] {
+        let pool = Pool::builder().workers(workers).build().expect("a pool");
+        for _ in 0..10 {
+            let done = pool.scope(|s| forks_in_a_task(s, || ()));
+            done.expect("a graph that ends");
+        }
+    }
+}
+
+#[test]
+#[ignore = "run by `a_child_that_returns_from_its_task_runs_no_other`"]
+fn child_panics_in_a_task() {
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    let done = pool.scope(|s| forks_in_a_task(s, || panic!("in the child")));
+    done.expect("a graph that ends");
+}
+
+#[test]
+#[ignore = "run by `a_child_that_returns_from_its_task_runs_no_other`"]
+fn child_returns_from_a_nested_task() {
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    let pool = &pool;
+    pool.scope(|s| {
+        s.task("outer").register(move |_| {
+            let done = pool.scope(|s| forks_in_a_task(s, || ()));
+            done.expect("a graph that ends");
+        });
+    })
+    .expect("a graph that ends");
+}
+
+#[test]
+#[ignore = "run by `a_child_that_returns_from_its_task_runs_no_other`"]
+fn child_returns_from_a_template_s_task() {
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    let mut builder = TemplateBuilder::<u32>::new();
+    builder.task("forks", 0, |_, _| {
+        let child = fork();
+        if child != 0 {
+            assert_eq!(outcome_of(child), -libc::SIGABRT);
+        }
+    });
+    for index in 0..100 {
+        builder.task("of the parent", index, |&parent, _| of_process(parent));
+    }
+    let mut instance = builder.build().expect("no cycle").instance();
+    let done = instance.run(&pool, &std::process::id());
+    done.expect("a run that ends");
+}
+
+#[test]
+fn a_child_of_a_scope_s_body_gets_an_error() {
+    in_own_process("child_of_a_body", &[]);
+    in_own_process("child_of_a_nested_body", &[]);
+}
+
+/// Forks in the body of a scope on `pool`, whose workers are busy registering tasks meanwhile. Returns how the child ended.
+fn forks_in_a_body(pool: &Pool, panics: bool) -> i32 {
+    let (parent, sum) = (std::process::id(), AtomicU64::new(0));
+    let (sum, mut child) = (&sum, 0);
+    let scope = || {
+        pool.scope(|s| {
+            let held = s.task("held").count(1).register(|_| ());
+            for _ in 0..4 {
+                s.task("busy").register(move |s| {
+                    for _ in 0..50 {
+                        s.task("of the parent").register(move |_| {
+                            of_process(parent);
+                            sum.fetch_add(1, Ordering::Relaxed);
+                        });
+                    }
+                });
+            }
+            std::thread::yield_now();
+            child = fork();
+            let resolver = s.resolver();
+            let other = s.task("other").after([held]).register(|_| ());
+            if child != 0 {
+                s.resolve(held).expect("its count");
+                return None;
+            }
+            let late = s.task("late").count(1).after([other]).register(|_| ());
+            let said = [
+                s.resolve(late),
+                s.resolve(held),
+                resolver.clone().resolve(late),
+            ];
+            drop(resolver.clone());
+            let forked = said.iter().all(|said| *said == Err(GraphError::Forked));
+            let stopped = s.depend(late, held) == Ok(()) && s.is_stopped();
+            s.cancel();
+            let nested = pool.scope(|_| ());
+            assert!(!panics, "in the child's body");
+            (forked && stopped && nested == Err(GraphError::Forked)).then_some(resolver)
+        })
+        .map(drop)
+    };
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(scope));
+    if child == 0 {
+        let good = match result {
+            Ok(result) => result == Err(GraphError::Forked),
+            Err(_) => panics,
+        };
+        let own = Pool::builder().workers(1).build().expect("a pool");
+        own.scope(|s| forks_nothing(s)).expect("a graph that ends");
+        end_child(good);
+    }
+    result.expect("no panic").expect("a graph that ends");
+    assert_eq!(sum.load(Ordering::Relaxed), 200);
+    outcome_of(child)
+}
+
+fn forks_nothing(s: &Scope<'_>) {
+    s.task("in the child").register(|_| ());
+}
+
+#[test]
+#[ignore = "run by `a_child_of_a_scope_s_body_gets_an_error`"]
+fn child_of_a_body() {
+    for policy in ["random-steal", "fcfs"] {
+        let pool = Pool::builder().workers(4).policy(policy).build();
+        let pool = pool.expect("a pool");
+        for round in 0..75 {
+            let outcome = forks_in_a_body(&pool, round % 5 == 4);
+            assert_eq!(outcome, 0, "{policy}, round {round}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "run by `a_child_of_a_scope_s_body_gets_an_error`"]
+fn child_of_a_nested_body() {
+    let pool = Pool::builder().workers(4).build().expect("a pool");
+    let pool = &pool;
+    for round in 0..50 {
+        pool.scope(|s| {
+            s.task("outer").register(move |_| {
+                assert_eq!(forks_in_a_body(pool, false), 0, "round {round}");
+            });
+        })
+        .expect("a graph that ends");
+    }
+}

@@ -1,0 +1,25 @@
+//! Tests that end their process, or need one of their own.
+#![allow(dead_code, reason = "not every test program uses both")]
+
+use std::process::{Command, ExitStatus};
+
+/// Runs the test called `name`, which is marked `#[ignore]`, in a process of its own, and gives what it wrote.
+pub(crate) fn run_in_own_process(name: &str, environment: &[(&str, &str)]) -> (ExitStatus, String) {
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--ignored", "--exact", name, "--nocapture"])
+        .envs(environment.iter().copied())
+        .output()
+        .expect("the test starts");
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    (output.status, text)
+}
+
+/// As [`run_in_own_process`], where the test is to pass.
+pub(crate) fn in_own_process(name: &str, environment: &[(&str, &str)]) {
+    let (status, text) = run_in_own_process(name, environment);
+    assert!(status.success() && text.contains("1 passed"), "{text}");
+}
