@@ -56,6 +56,9 @@ pub(super) fn examples(runner: &Runner) -> Outcome {
     let metadata = command.current_dir(&runner.root).no_deps().exec()?;
     let folder = metadata.workspace_root.join("examples");
     let built = metadata.target_directory.join("debug");
+    // The words of the step `test`. `cargo run` would build each again, with the features that its package alone asks for.
+    let build = ["cargo", "build", "--workspace", "--features"];
+    let mut build = [&build[..], &["tanada/parquet", "--examples"]].concat();
     let mut programs = Vec::new();
     for package in metadata.workspace_packages() {
         let targets = package.targets.iter();
@@ -63,15 +66,14 @@ pub(super) fn examples(runner: &Runner) -> Outcome {
         programs.extend(examples.map(|target| built.join("examples").join(&target.name)));
         if package.manifest_path.starts_with(&folder) {
             let bins = targets.filter(|target| target.is_bin());
-            programs.extend(bins.map(|target| built.join(&target.name)));
+            let bins = bins.map(|target| target.name.as_str());
+            build.extend(bins.clone().flat_map(|name| ["--bin", name]));
+            programs.extend(bins.map(|name| built.join(name)));
         }
     }
     if programs.is_empty() {
         return Err(Skipped("there are no examples".into()));
     }
-    // The words of the step `test`. `cargo run` would build each again, with the features that its package alone asks for.
-    let build = ["cargo", "build", "--workspace", "--features"];
-    let build = [&build[..], &["tanada/parquet", "--bins", "--examples"]].concat();
     runner.run(&build, 1800)?;
     let runs = programs.iter();
     let runs = runs.map(|program| runner.run(&[program.as_str()], 1200));
