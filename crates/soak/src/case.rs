@@ -3,7 +3,7 @@
 use crate::decoding::decoding;
 use crate::graphs::{self, Done, World, text_of};
 use crate::plan::{Plan, Size, magnitude};
-use crate::post::{self, Post};
+use crate::post::Post;
 use fastrand::Rng;
 use std::time::Duration;
 use tanada_policy::registry;
@@ -104,8 +104,7 @@ impl Case {
             Ok(pools) => pools,
             Err(error) => return vec![format!("a pool cannot be made: {error}")],
         };
-        let (sender, letters) = std::sync::mpsc::channel();
-        let post = Post(sender);
+        let post = Post::default();
         let world = World {
             pools: &pools,
             post: &post,
@@ -114,7 +113,7 @@ impl Case {
         let mut findings = Vec::new();
         // Joined one by one, see `graphs::template`.
         std::thread::scope(|threads| {
-            let postman = threads.spawn(|| post::serve(letters));
+            let postman = threads.spawn(|| post.serve());
             let world = &world;
             let drive = |&seed: &u64| threads.spawn(move || self.drive(world, seed));
             let drivers: Vec<_> = self.drivers.iter().map(drive).collect();

@@ -1,17 +1,28 @@
 //! A thread that is no worker, and that resolves and cancels by order of others.
 
-use std::sync::mpsc::{Receiver, Sender};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
 use std::time::Duration;
 use tanada_runtime::{Cancel, Resolver, Token};
 
-pub(crate) enum Letter {
+enum Letter {
     Resolve(Resolver, Token),
     Cancel(Cancel, Duration),
-    End,
 }
 
-/// Sends orders to that thread.
-pub(crate) struct Post(pub(crate) Sender<Letter>);
+#[derive(Default)]
+struct Letters {
+    queue: VecDeque<Letter>,
+    closed: bool,
+    findings: Vec<String>,
+}
+
+/// The queue of that thread's orders. (A channel of the standard library is not instrumented, so ThreadSanitizer would report it.)
+#[derive(Default)]
+pub(crate) struct Post {
+    letters: Mutex<Letters>,
+    news: Condvar,
+}
 
 impl Post {
     /// Orders that one count of the task be resolved.
@@ -25,33 +36,44 @@ impl Post {
         self.send(Letter::Cancel(cancel.clone(), pause));
     }
 
-    /// Orders the thread to end: no order follows.
-    pub(crate) fn close(&self) {
-        self.send(Letter::End);
-    }
-
     fn send(&self, letter: Letter) {
-        // The thread is gone only if it panicked, which its join reports.
-        let _ = self.0.send(letter);
+        self.letters.lock().queue.push_back(letter);
+        self.news.notify_one();
     }
-}
 
-/// Carries out orders until [`Post::close`]. Returns all findings.
-pub(crate) fn serve(letters: Receiver<Letter>) -> Vec<String> {
-    let mut findings = Vec::new();
-    for letter in letters {
-        match letter {
-            Letter::Resolve(resolver, token) => {
-                if let Err(error) = resolver.resolve(token) {
-                    findings.push(format!("resolving from outside: {error}"));
+    /// Ends the queue: no order follows.
+    pub(crate) fn close(&self) {
+        self.letters.lock().closed = true;
+        self.news.notify_one();
+    }
+
+    /// Carries out orders until the queue is closed. Returns all findings.
+    pub(crate) fn serve(&self) -> Vec<String> {
+        loop {
+            let letter = {
+                let mut letters = self.letters.lock();
+                loop {
+                    if let Some(letter) = letters.queue.pop_front() {
+                        break letter;
+                    }
+                    if letters.closed {
+                        return std::mem::take(&mut letters.findings);
+                    }
+                    self.news.wait(&mut letters);
+                }
+            };
+            match letter {
+                Letter::Resolve(resolver, token) => {
+                    if let Err(error) = resolver.resolve(token) {
+                        let text = format!("resolving from outside: {error}");
+                        self.letters.lock().findings.push(text);
+                    }
+                }
+                Letter::Cancel(cancel, pause) => {
+                    std::thread::sleep(pause);
+                    cancel.cancel();
                 }
             }
-            Letter::Cancel(cancel, pause) => {
-                std::thread::sleep(pause);
-                cancel.cancel();
-            }
-            Letter::End => break,
         }
     }
-    findings
 }
