@@ -428,7 +428,7 @@ fn costs(values: &Values) -> Result<Costs, RecordError> {
         None => (Costs::default_text().into(), "--set".to_owned()),
     };
     let set: Vec<&str> = values.texts("set").iter().map(String::as_str).collect();
-    Costs::parse_with(&text, &name, &set).map_err(|error| match path {
+    Costs::parse(&text, &name, &set).map_err(|error| match path {
         Some(_) => RecordError::Input(error),
         None => RecordError::Usage(error),
     })
