@@ -11,7 +11,7 @@ use tanada_harness::compare::{self, Candidate, Options};
 use tanada_runtime::{Cancel, GraphError, Instance, NodeId, SGroup, TGroup, TemplateBuilder};
 use tanada_workloads::loops::Loops;
 use tanada_workloads::options::{Kind, OptionSpec, Purpose, Values};
-use tanada_workloads::workload::{Done, Output, PrepareError, Prepared, RunError, Site, Way};
+use tanada_workloads::workload::{Done, Output, Prepared, RunError, Site, Way};
 use tanada_workloads::{Workload, values_of};
 
 const BLOCK: usize = 16 << 10;
@@ -69,12 +69,11 @@ impl Workload for Histogram {
         OPTIONS
     }
 
-    fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, PrepareError> {
+    fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError> {
         let bytes = values.count("bytes");
         site.require_memory(bytes, "choose fewer --bytes")?;
         let bytes: Vec<u8> = (0..bytes).map(|at| ((at * at) >> 7) as u8).collect();
         let blocks = bytes.len().div_ceil(BLOCK);
-        let graph = |error: GraphError| PrepareError::Input(error.to_string());
         Ok(Box::new(Ready {
             text: Text {
                 bytes,
@@ -82,8 +81,8 @@ impl Workload for Histogram {
                 sum: Mutex::new([0; 256]),
                 done: Done::default(),
             },
-            tasks: tasks(blocks).map_err(graph)?,
-            loops: loops(blocks, site.workers).map_err(graph)?,
+            tasks: tasks(blocks)?,
+            loops: loops(blocks, site.workers)?,
         }))
     }
 }

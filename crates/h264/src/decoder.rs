@@ -454,11 +454,7 @@ impl Decoder {
         if parsed < job.mbs.len() {
             let slot = self.previous.as_ref().map(|previous| slot(job, previous));
             conceal(job, &context.parsed, slot);
-            let macroblocks = job.concealed;
-            self.errors.push_back(Error::Lost {
-                macroblocks,
-                offset,
-            });
+            self.errors.push_back(Fault::Lost(job.concealed).at(offset));
         }
         for &seam in &context.seams {
             strength::across_slices(job, seam);

@@ -42,69 +42,36 @@ pub enum Feature {
     Lossless,
 }
 
-/// An error in a stream, with the byte offset at which it was found.
+/// An error in a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("byte {offset}: {fault}")]
+pub struct Error {
+    /// What is wrong.
+    pub fault: Fault,
+    /// Byte offset in the stream at which the error was found.
+    pub offset: u64,
+}
+
+/// What is wrong with a stream. Parsing code returns it; the decoder adds the offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum Fault {
     /// The stream uses a feature that this decoder does not have.
-    #[error("byte {offset}: {feature} is not supported")]
-    Unsupported {
-        /// The feature.
-        feature: Feature,
-        /// Byte offset in the stream.
-        offset: u64,
-    },
-    /// The stream breaks the standard.
-    #[error("byte {offset}: {what}")]
-    Syntax {
-        /// The rule that is broken.
-        what: &'static str,
-        /// Byte offset in the stream.
-        offset: u64,
-    },
-    /// The stream asks for more than the [`Limits`](crate::Limits) or the highest level (6.2) of the standard allow.
-    #[error("byte {offset}: {what} is beyond the limit")]
-    Limit {
-        /// What is too large.
-        what: &'static str,
-        /// Byte offset in the stream.
-        offset: u64,
-    },
-    /// The slices of a picture do not cover it. The missing macroblocks are copied from the previous picture.
-    #[error("byte {offset}: {macroblocks} macroblocks of the picture that ends here are missing")]
-    Lost {
-        /// The number of missing macroblocks.
-        macroblocks: u32,
-        /// Byte offset in the stream of the picture's end.
-        offset: u64,
-    },
-    /// The stream ended without a decodable picture and without any other error.
-    #[error("byte {offset}: the stream holds no picture")]
-    NoPicture {
-        /// Length of the stream in bytes.
-        offset: u64,
-    },
-}
-
-impl Error {
-    /// Returns the byte offset in the stream at which the error was found.
-    pub fn offset(&self) -> u64 {
-        match *self {
-            Error::Unsupported { offset, .. }
-            | Error::Syntax { offset, .. }
-            | Error::Limit { offset, .. }
-            | Error::Lost { offset, .. }
-            | Error::NoPicture { offset } => offset,
-        }
-    }
-}
-
-/// An error without its position in the stream: parsing code returns it, the decoder adds the offset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+    #[error("{0} is not supported")]
     Unsupported(Feature),
+    /// The stream breaks this rule of the standard.
+    #[error("{0}")]
     Syntax(&'static str),
+    /// The stream asks for more of this than the [`Limits`](crate::Limits) or the highest level (6.2) of the standard allow.
+    #[error("{0} is beyond the limit")]
     Limit(&'static str),
+    /// The slices of the picture that ends at the error's offset do not cover it: this number of macroblocks is missing. They are copied
+    /// from the previous picture.
+    #[error("{0} macroblocks of the picture that ends here are missing")]
+    Lost(u32),
+    /// The stream, whose length is the error's offset, ended without a decodable picture and without any other error.
+    #[error("the stream holds no picture")]
+    NoPicture,
 }
 
 impl Fault {
@@ -116,10 +83,9 @@ impl Fault {
 
     /// Returns the error at byte `offset` of the stream.
     pub(crate) fn at(self, offset: u64) -> Error {
-        match self {
-            Fault::Unsupported(feature) => Error::Unsupported { feature, offset },
-            Fault::Syntax(what) => Error::Syntax { what, offset },
-            Fault::Limit(what) => Error::Limit { what, offset },
+        Error {
+            fault: self,
+            offset,
         }
     }
 }

@@ -34,7 +34,7 @@
 //! | 8.3, 8.4.2, 8.5, 8.7 reconstruction | [`recon`] |
 //!
 //! Supported are the features of the constrained baseline profile, and explicit weighted prediction of P slices. Any other feature is an
-//! [`Error::Unsupported`] that names it. Damaged input is an [`Error`] with a byte offset; decoding continues behind it, and missing
+//! [`Fault::Unsupported`] that names it. Damaged input is an [`Error`] with a byte offset; decoding continues behind it, and missing
 //! macroblocks are concealed.
 #![deny(unsafe_code)]
 
@@ -64,7 +64,7 @@ mod slice;
 mod strength;
 
 pub use decoder::{Decoder, Limits};
-pub use error::{Error, Feature};
+pub use error::{Error, Fault, Feature};
 pub use frame::{Crop, Frame};
 pub use job::{Job, Stage};
 pub use nal::NalStream;

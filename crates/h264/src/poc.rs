@@ -103,16 +103,15 @@ impl PocState {
         }
     }
 
-    /// Updates the state after a decoded picture; `reset` says that it had memory_management_control_operation 5. Returns PicOrderCnt of
-    /// the picture as later pictures see it.
-    pub(crate) fn advance(&mut self, poc: &Poc, header: &SliceHeader, reset: bool) -> i32 {
+    /// Updates the state after a decoded picture; `reset` says that it had memory_management_control_operation 5.
+    pub(crate) fn advance(&mut self, poc: &Poc, header: &SliceHeader, reset: bool) {
         if reset {
             let top = poc.top.wrapping_sub(poc.value());
             *self = PocState {
                 previous_lsb: top,
                 ..PocState::default()
             };
-            return 0;
+            return;
         }
         if header.nal_ref_idc != 0 {
             self.previous_msb = poc.msb;
@@ -120,7 +119,6 @@ impl PocState {
         }
         self.previous_frame_num = header.frame_num;
         self.previous_frame_num_offset = poc.frame_num_offset;
-        poc.value()
     }
 }
 
@@ -161,7 +159,8 @@ mod tests {
                 ..header(frame_num)
             };
             let poc = state.derive(&sps, &header);
-            state.advance(&poc, &header, false)
+            state.advance(&poc, &header, false);
+            poc.value()
         };
         pictures.iter().map(one).collect()
     }
@@ -233,7 +232,7 @@ mod tests {
         };
         let poc = state.derive(&sps, &first);
         assert_eq!(poc.value(), -4);
-        assert_eq!(state.advance(&poc, &first, true), 0);
+        state.advance(&poc, &first, true);
         let next = SliceHeader {
             poc_lsb: 5,
             ..header(1)

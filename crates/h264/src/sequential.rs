@@ -1,7 +1,7 @@
 //! The sequential decoder.
 
 use crate::decoder::{Decoder, Limits};
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::frame::Frame;
 use crate::job::Job;
 use crate::nal::NalStream;
@@ -39,14 +39,12 @@ impl Summary {
     /// Returns the result of a decoding that ended: itself if any picture could be decoded.
     ///
     /// # Errors
-    /// If no picture could be decoded: the first error, or [`Error::NoPicture`] at `length`, the stream's length in bytes.
+    /// If no picture could be decoded: the first error, or [`Fault::NoPicture`] at `length`, the stream's length in bytes.
     pub fn into_result(self, length: usize) -> Result<Summary, Error> {
         if self.pictures > 0 {
             return Ok(self);
         }
-        let nothing = Error::NoPicture {
-            offset: length as u64,
-        };
+        let nothing = Fault::NoPicture.at(length as u64);
         Err(self.errors.first().copied().unwrap_or(nothing))
     }
 }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{PATTERN, byte_stream, frames, i420, nal_units};
 use proptest::prelude::*;
-use tanada_h264::{Error, Feature, Limits, decode};
+use tanada_h264::{Error, Fault, Feature, Limits, decode};
 
 /// A change of the stream's bytes; positions are fractions of its length.
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ proptest! {
             }
             Err(error) => vec![*error],
         };
-        prop_assert!(errors.iter().all(|error| error.offset() <= stream.len() as u64), "{:?}", errors);
+        prop_assert!(errors.iter().all(|error| error.offset <= stream.len() as u64), "{:?}", errors);
         // Pictures that end before the damage are intact. The last picture of the prefix may continue behind it. Damage may also change the
         // output order, but this stream shows each picture at once.
         let (whole, _) = frames(&PATTERN[..first.min(PATTERN.len())]);
@@ -115,7 +115,7 @@ fn a_lost_slice_is_concealed_from_the_picture_before() {
     assert_eq!((damaged.len(), summary.error_count), (24, 1));
     assert!(summary.concealed > 0 && summary.concealed < 20);
     assert!(
-        matches!(summary.errors[0], Error::Lost { macroblocks, .. } if u64::from(macroblocks) == summary.concealed)
+        matches!(summary.errors[0].fault, Fault::Lost(macroblocks) if u64::from(macroblocks) == summary.concealed)
     );
     assert!(damaged[..4] == whole[..4] && damaged[4] != whole[4]);
     // Row 24 is far from the edges of slices (5 by 4 macroblocks; the lost slice covers at least rows 16 to 31).
@@ -182,11 +182,8 @@ fn unsupported_features_are_named() {
     for (pps, feature) in cases {
         let stream = byte_stream([sps, pps, slice]);
         match decode(&stream, Limits::default(), |_| {}) {
-            Err(Error::Unsupported {
-                feature: named,
-                offset,
-            }) => {
-                assert_eq!(named, feature);
+            Err(Error { fault, offset }) => {
+                assert_eq!(fault, Fault::Unsupported(feature));
                 assert!(offset > sps.len() as u64 && offset < stream.len() as u64);
             }
             other => panic!("{other:?}"),
@@ -195,8 +192,8 @@ fn unsupported_features_are_named() {
     let partition = byte_stream([sps, &[0x62, 0x80][..]]);
     assert!(matches!(
         decode(&partition, Limits::default(), |_| {}),
-        Err(Error::Unsupported {
-            feature: Feature::DataPartitioning,
+        Err(Error {
+            fault: Fault::Unsupported(Feature::DataPartitioning),
             ..
         })
     ));
@@ -213,9 +210,12 @@ fn huge_pictures_are_refused_before_memory_is_taken() {
     ) else {
         panic!("20 macroblocks fit into 19")
     };
-    assert!(matches!(error, Error::Limit { .. }), "{error:?}");
+    assert!(matches!(error.fault, Fault::Limit(_)), "{error:?}");
     assert!(matches!(
         decode(&[], Limits::default(), |_| {}),
-        Err(Error::NoPicture { offset: 0 })
+        Err(Error {
+            fault: Fault::NoPicture,
+            offset: 0
+        })
     ));
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use tanada_report::{Report, RunResult, SEQUENTIAL, Timeline};
 use tanada_runtime::{BuildError, Cancel, DEFAULT_POLICY, Pool, Recorded, Recorder, Totals};
 use tanada_topology::Topology;
-use tanada_workloads::workload::{Facts, Flaws, PrepareError, RunError, phase_of};
+use tanada_workloads::workload::{Facts, Flaws, RunError, phase_of};
 use tanada_workloads::{Prepared, Values, Workload};
 
 /// Runs of each candidate with a recorder.
@@ -98,7 +98,7 @@ pub struct Found {
 pub enum Error {
     /// The workload cannot be prepared.
     #[error(transparent)]
-    Prepare(#[from] PrepareError),
+    Prepare(#[from] RunError),
     /// The input is at fault.
     #[error("{0}")]
     Input(String),

@@ -8,7 +8,7 @@ use tanada_report::Engine;
 use tanada_runtime::Cancel;
 use tanada_workloads::options::{Kind, Name, OptionSpec, Purpose, Values};
 use tanada_workloads::workload::{
-    Done, Output, PrepareError, Prepared, RecordError, RunError, Site, Way, recorder_of,
+    Done, Output, Prepared, RecordError, RunError, Site, Way, recorder_of,
 };
 use tanada_workloads::{Workload, values_of};
 
@@ -46,10 +46,10 @@ impl Workload for Counting {
         OPTIONS
     }
 
-    fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, PrepareError> {
+    fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError> {
         assert_eq!(site.workers, 2);
         match values.name("wrong") {
-            "input" => Err(PrepareError::Input("nothing to count".to_owned())),
+            "input" => Err(RunError::Input("nothing to count".to_owned())),
             wrong => Ok(Box::new(Ready {
                 wrong,
                 counts: [const { AtomicU32::new(0) }; 10],

@@ -3,6 +3,7 @@
 use crate::page::{self, Figure};
 use serde::Serialize;
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use tanada_report::to_list;
 
 /// One figure of a paper.
@@ -57,21 +58,19 @@ pub struct Bar {
     pub published: Option<f64>,
     /// Our figure; `None` if no input for it is there.
     pub ours: Option<f64>,
-    /// The smallest figure that meets the bar.
-    pub from: f64,
-    /// The largest figure that meets the bar.
-    pub to: f64,
+    /// The figures that meet the bar.
+    pub range: RangeInclusive<f64>,
 }
 
 impl Bar {
     /// Whether our figure meets the bar; `None` without one.
     pub fn is_met(&self) -> Option<bool> {
-        self.ours.map(|ours| (self.from..=self.to).contains(&ours))
+        self.ours.map(|ours| self.range.contains(&ours))
     }
 
     /// What is wrong with a bar that is not met.
     pub fn missed(&self) -> Option<String> {
-        let Bar { what, from, to, .. } = self;
+        let (what, from, to) = (self.what, self.range.start(), self.range.end());
         match (self.ours, self.is_met()) {
             (_, Some(true)) => None,
             (Some(ours), _) => Some(format!(
@@ -97,7 +96,7 @@ impl Bar {
             self.what.to_owned(),
             number(self.published),
             number(self.ours),
-            format!("{:.3} to {:.3}", self.from, self.to),
+            format!("{:.3} to {:.3}", self.range.start(), self.range.end()),
             met.to_owned(),
         ]
     }
@@ -184,8 +183,7 @@ mod tests {
             what: "gain",
             published: Some(10.0),
             ours,
-            from: 8.0,
-            to: 18.0,
+            range: 8.0..=18.0,
         }
     }
 

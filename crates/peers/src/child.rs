@@ -7,7 +7,7 @@ use crate::peers::{self, Setting};
 use crate::samples::Sample;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 /// The first argument of a child process.
@@ -18,15 +18,13 @@ const PATIENCE: Duration = Duration::from_secs(240);
 
 /// The child that runs, for those who stop it.
 #[derive(Clone, Default)]
-pub(crate) struct Current(Arc<(Mutex<State>, Condvar)>);
+pub(crate) struct Current(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     child: Option<Child>,
     /// Ctrl-C was pressed: nobody else starts.
     stopped: bool,
-    /// Raised when a child has ended.
-    turn: u64,
 }
 
 /// Why a child gave nothing.
@@ -38,7 +36,7 @@ pub(crate) enum Failure {
 
 impl Current {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the child that runs, and lets none start any more; whether that was so already.
@@ -72,57 +70,41 @@ impl Current {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let (mut out, mut err, turn) = {
+        let (mut out, mut err) = {
             let mut state = self.state();
             if state.stopped {
                 return Err("stopped".into());
             }
-            let mut child = command.spawn()?;
+            let child = state.child.insert(command.spawn()?);
             let (out, err) = (child.stdout.take(), child.stderr.take());
-            state.child = Some(child);
-            (
-                out.expect("it is piped"),
-                err.expect("it is piped"),
-                state.turn,
-            )
+            (out.expect("it is piped"), err.expect("it is piped"))
         };
-        self.limit(turn);
         let errors = std::thread::spawn(move || {
             let mut text = String::new();
             // What cannot be read is not shown.
             let _ = err.read_to_string(&mut text);
             text
         });
-        let samples = read(&mut out);
+        let (sender, samples) = mpsc::channel();
+        std::thread::spawn(move || sender.send(read(&mut out)));
+        let samples = samples.recv_timeout(PATIENCE);
         let ended = {
             let mut state = self.state();
-            state.turn += 1;
-            self.0.1.notify_all();
+            let mut child = state.child.take().expect("set above");
+            if samples.is_err() {
+                // Its time is over.
+                let _ = child.kill();
+            }
             // Its output has ended, so that it ends itself, or was killed.
-            state.child.take().expect("set above").wait()
+            child.wait()
         };
         let errors = errors.join().unwrap_or_default();
         let status = ended?;
         if status.success() {
-            return samples;
+            return samples?;
         }
         let colon = if errors.is_empty() { "" } else { ": " };
         Err(format!("{status}{colon}{}", errors.trim_end()).into())
-    }
-
-    /// Ends the child of this turn when its time is over.
-    fn limit(&self, turn: u64) {
-        let this = self.clone();
-        std::thread::spawn(move || {
-            let (state, ended) = (this.state(), &this.0.1);
-            let over = ended.wait_timeout_while(state, PATIENCE, |state| state.turn == turn);
-            let (mut state, waited) = over.unwrap_or_else(PoisonError::into_inner);
-            if waited.timed_out()
-                && let Some(child) = &mut state.child
-            {
-                let _ = child.kill();
-            }
-        });
     }
 }
 

@@ -84,27 +84,19 @@ const AT_DEFAULTS: &str = "idle";
 
 const ANY: u16 = u16::MAX;
 
-/// A line of the table of [`OTHERS`]: how many workers at most, name, cases, settings, how it is started, and what it is.
-struct Line {
-    most_workers: u16,
-    name: &'static str,
-    cases: &'static [&'static str],
-    settings: &'static [Setting],
-    start: Start,
-    about: &'static str,
-}
-
-macro_rules! table {
+/// The peers of a table, each with: how many workers at most, name, cases, settings, how it is started, and what it is.
+macro_rules! peers {
     (@settings) => { AS_IT_IS };
     (@settings $settings:expr) => { $settings };
     ($($most:ident $name:literal [$($case:ident)*] $(in $settings:expr)? => $start:expr; $about:literal)*) => {
-        &[$(Line {
-            most_workers: $most,
-            name: $name,
-            cases: &[$(stringify!($case)),*],
-            settings: table!(@settings $($settings)?),
-            start: $start,
+        vec![$(Peer {
+            name: $name.to_owned(),
             about: $about,
+            cases: &[$(stringify!($case)),*],
+            absent: $start.absent(),
+            settings: const { peers!(@settings $($settings)?) },
+            most_workers: $most,
+            start: $start,
         }),*]
     };
 }
@@ -112,46 +104,48 @@ macro_rules! table {
 const ONE: u16 = 1;
 
 /// Everybody but Tanada's policies.
-const OTHERS: &[Line] = table! {
-    ONE "tanada/sequential" [h264] => Start::Sequential;
-        "Tanada's decoder without tasks"
-    ONE "serial" [stencil] => Start::Serial;
-        "the plain loop"
-    ANY "rayon" [wavefront stencil idle] => Start::Rayon;
-        "rayon: joins, parallel loops, tasks spawned at a count of zero"
-    ANY "floor/rayon-counters" [wavefront] => Start::RayonCounters;
-        "by hand on rayon: the first released task runs at once"
-    ANY "chili" [stencil idle] => Start::Chili;
-        "chili: joins at a heartbeat"
-    ANY "fork_union" [stencil idle] => Start::ForkUnion;
-        "fork_union: parallel loops of spinning threads"
-    ANY "onetbb" [wavefront build stencil idle] => native!("TBB");
-        "oneTBB: flow graph, parallel loops"
-    ANY "floor/tbb-counters" [wavefront] => native!("TBB_COUNTERS");
-        "by hand on oneTBB: the first released task runs at once"
-    ANY "taskflow" [wavefront build idle] => native!("TASKFLOW");
-        "Taskflow: its graph"
-    ANY "gcc-openmp" [wavefront build stencil idle] in GCC_SETTINGS => native!("OPENMP_GCC");
-        "OpenMP of gcc: tasks with `depend`, parallel loops"
-    ANY "gcc-openmp/passive" [idle] in &[setting("", PASSIVE)] => native!("OPENMP_GCC");
-        "the same with OMP_WAIT_POLICY=passive"
-    ANY "llvm-openmp" [wavefront build stencil idle] in LLVM_SETTINGS => native!("OPENMP_LLVM");
-        "OpenMP of LLVM: the same source"
-    ANY "llvm-openmp/blocktime-0" [idle] in &[setting("", BLOCKTIME_0)] => native!("OPENMP_LLVM");
-        "the same with KMP_BLOCKTIME=0"
-    ANY "floor/skewed" [stencil] => native!("SKEWED");
-        "sweeps skewed by hand, in groups of eight"
-    ONE "openh264" [h264] => native!("OPENH264");
-        "Cisco's decoder, the system's library with its assembly"
-    ANY "ffmpeg" [h264] => Start::Ffmpeg;
-        "FFmpeg's decoder, the command"
-    ONE "cachegrind" [sim] => Start::Valgrind("cachegrind");
-        "Valgrind's cachegrind: one look-up a reference, while the program runs"
-    ONE "lackey" [sim] => Start::Valgrind("lackey");
-        "Valgrind's lackey: the references as text, which recordings of programs are made of"
-    ONE "dinero" [sim] => Start::Dinero;
-        "Dinero IV: the references of the same recording as text"
-};
+fn others() -> Vec<Peer> {
+    peers! {
+        ONE "tanada/sequential" [h264] => Start::Sequential;
+            "Tanada's decoder without tasks"
+        ONE "serial" [stencil] => Start::Serial;
+            "the plain loop"
+        ANY "rayon" [wavefront stencil idle] => Start::Rayon;
+            "rayon: joins, parallel loops, tasks spawned at a count of zero"
+        ANY "floor/rayon-counters" [wavefront] => Start::RayonCounters;
+            "by hand on rayon: the first released task runs at once"
+        ANY "chili" [stencil idle] => Start::Chili;
+            "chili: joins at a heartbeat"
+        ANY "fork_union" [stencil idle] => Start::ForkUnion;
+            "fork_union: parallel loops of spinning threads"
+        ANY "onetbb" [wavefront build stencil idle] => native!("TBB");
+            "oneTBB: flow graph, parallel loops"
+        ANY "floor/tbb-counters" [wavefront] => native!("TBB_COUNTERS");
+            "by hand on oneTBB: the first released task runs at once"
+        ANY "taskflow" [wavefront build idle] => native!("TASKFLOW");
+            "Taskflow: its graph"
+        ANY "gcc-openmp" [wavefront build stencil idle] in GCC_SETTINGS => native!("OPENMP_GCC");
+            "OpenMP of gcc: tasks with `depend`, parallel loops"
+        ANY "gcc-openmp/passive" [idle] in &[setting("", PASSIVE)] => native!("OPENMP_GCC");
+            "the same with OMP_WAIT_POLICY=passive"
+        ANY "llvm-openmp" [wavefront build stencil idle] in LLVM_SETTINGS => native!("OPENMP_LLVM");
+            "OpenMP of LLVM: the same source"
+        ANY "llvm-openmp/blocktime-0" [idle] in &[setting("", BLOCKTIME_0)] => native!("OPENMP_LLVM");
+            "the same with KMP_BLOCKTIME=0"
+        ANY "floor/skewed" [stencil] => native!("SKEWED");
+            "sweeps skewed by hand, in groups of eight"
+        ONE "openh264" [h264] => native!("OPENH264");
+            "Cisco's decoder, the system's library with its assembly"
+        ANY "ffmpeg" [h264] => Start::Ffmpeg;
+            "FFmpeg's decoder, the command"
+        ONE "cachegrind" [sim] => Start::Valgrind("cachegrind");
+            "Valgrind's cachegrind: one look-up a reference, while the program runs"
+        ONE "lackey" [sim] => Start::Valgrind("lackey");
+            "Valgrind's lackey: the references as text, which recordings of programs are made of"
+        ONE "dinero" [sim] => Start::Dinero;
+            "Dinero IV: the references of the same recording as text"
+    }
+}
 
 /// Policies that the simulator is measured with: the time that a policy takes is no property of the simulator.
 const SIMULATED: &[&str] = &["fcfs", "ts"];
@@ -173,16 +167,7 @@ pub(crate) fn all() -> Vec<Peer> {
         most_workers: ANY,
         start: Start::Tanada(entry.name),
     });
-    let others = OTHERS.iter().map(|line| Peer {
-        name: line.name.to_owned(),
-        about: line.about,
-        cases: line.cases,
-        absent: line.start.absent(),
-        settings: line.settings,
-        most_workers: line.most_workers,
-        start: line.start,
-    });
-    ours.chain(others).collect()
+    ours.chain(others()).collect()
 }
 
 /// The peer called `name`.

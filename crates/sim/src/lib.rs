@@ -85,13 +85,8 @@ pub fn simulate(
     impl Visitor for Simulate<'_> {
         type Out = Result<Outcome, SimError>;
         fn visit<D: Dispatcher>(self, entry: &'static Entry) -> Self::Out {
-            let Simulate {
-                trace,
-                machine,
-                options,
-                observer,
-            } = self;
-            simulate_with::<D>(trace, machine, entry.name, options, observer)
+            let (trace, machine, options) = (self.trace, self.machine, self.options);
+            simulate_with::<D>(trace, machine, entry.name, options, self.observer)
         }
     }
     let run = Simulate {

@@ -1,10 +1,9 @@
 //! Checks of the whole process: progress, threads, memory.
 
 use crate::ledger::PROGRESS;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The case that runs, as the watchdog knows it.
@@ -14,52 +13,34 @@ struct Watched {
     replay: String,
     /// Number of cases that have begun.
     case: u64,
-    stop: bool,
 }
 
 /// Ends the process if nothing happens for too long.
-pub(crate) struct Watchdog {
-    watched: Arc<(Mutex<Watched>, Condvar)>,
-    thread: Option<JoinHandle<()>>,
-}
+pub(crate) struct Watchdog(Arc<Mutex<Watched>>);
 
 impl Watchdog {
-    /// Starts the watch. If no body and no case begins for `limit`, the process ends.
+    /// Starts the watch, which goes on to the end of the process. If no body and no case begins for `limit`, the process ends.
     pub(crate) fn start(limit: Duration) -> std::io::Result<Watchdog> {
-        let watched: Arc<(Mutex<Watched>, Condvar)> = Arc::default();
+        let watched: Arc<Mutex<Watched>> = Arc::default();
         let seen = Arc::clone(&watched);
-        let thread = std::thread::Builder::new()
-            .name("watchdog".to_owned())
-            .spawn(move || watch(&seen.0, &seen.1, limit))?;
-        Ok(Watchdog {
-            watched,
-            thread: Some(thread),
-        })
+        let thread = std::thread::Builder::new().name("watchdog".to_owned());
+        thread.spawn(move || watch(&seen, limit))?;
+        Ok(Watchdog(watched))
     }
 
     /// Reports that a case begins, which the command `replay` runs again.
     pub(crate) fn case(&self, replay: &str) {
-        let mut watched = self.watched.0.lock();
+        let mut watched = self.0.lock();
         watched.replay = replay.to_owned();
         watched.case += 1;
     }
 }
 
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        self.watched.0.lock().stop = true;
-        self.watched.1.notify_one();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn watch(watched: &Mutex<Watched>, stopped: &Condvar, limit: Duration) {
+fn watch(watched: &Mutex<Watched>, limit: Duration) {
     let (mut seen, mut since) = ((0, 0), Instant::now());
-    let mut state = watched.lock();
-    while !state.stop {
-        stopped.wait_for(&mut state, Duration::from_millis(500));
+    loop {
+        std::thread::sleep(Duration::from_millis(500));
+        let state = watched.lock();
         let now = (state.case, PROGRESS.load(Relaxed));
         if now != seen {
             (seen, since) = (now, Instant::now());

@@ -41,7 +41,7 @@ pub(crate) fn format_list(list: &[u32]) -> String {
 }
 
 /// Parses a number of bytes with an optional suffix K, M, G or T (powers of 1024).
-pub(crate) fn parse_size(text: &str) -> Option<u64> {
+pub fn parse_size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(['K', 'M', 'G', 'T']);
     let shift = match &text[digits.len()..] {
         "" => 0,

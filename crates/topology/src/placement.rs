@@ -152,17 +152,6 @@ impl Placement {
         others.into()
     }
 
-    /// Returns the bytes of the smallest last-level cache of these workers (the outermost of levels 4, 3 and 2); `None` if unknown.
-    pub fn last_level_cache_bytes(&self) -> Option<u64> {
-        self.0.spots.iter().filter_map(|s| s.around.last).min()
-    }
-
-    /// Returns the bytes of the smallest level-2 cache of these workers; `None` if unknown. A cache counts in full even if several cores
-    /// share it.
-    pub fn l2_bytes(&self) -> Option<u64> {
-        self.0.spots.iter().filter_map(|s| s.around.l2).min()
-    }
-
     /// Returns the bytes of cache that each of these workers has for itself, into which a working set should fit; `None` if unknown.
     ///
     /// The result is the worker's share of the level-2 cache (the cache's size divided by the number of these workers that it serves) if

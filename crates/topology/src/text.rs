@@ -54,7 +54,7 @@ impl Topology {
     ///
     /// The text is a row of levels, outermost first: `package`, `numa`, `l4`, `l3`, `l2`, `core`, `pu`, each with `:COUNT` and attributes
     /// in brackets (`size=`, `memory=`, `l1d=`, `l1i=`, `kind=`). `[ a | b ]` puts unlike parts side by side. Settings are `cpus=`,
-    /// `nodes=`, `allowed=`, `quota=` and defaults such as `l2.size=1M`. `#` starts a comment. [`Topology::to_text`] writes the same form.
+    /// `nodes=`, `allowed=`, `quota=` and defaults such as `l2.size=1M`. `#` starts a comment. A topology is shown in the same form.
     ///
     /// # Errors
     /// [`Error::Text`] with the position of the first fault; [`Error::Tree`] and [`Error::NothingUsable`] as [`Topology::new`]. Time and
@@ -82,9 +82,11 @@ impl Topology {
         let quota = parser.quota()?;
         Topology::new(root, quota)
     }
+}
 
+impl fmt::Display for Topology {
     /// Writes the topology on one line, in the form that [`Topology::parse`] reads; parsing it returns an equal topology.
-    pub fn to_text(&self) -> String {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words = Vec::new();
         write_row(&self.root.children, &mut words);
         let (mut cpus, mut allowed, mut nodes) = (Vec::new(), Vec::new(), Vec::new());
@@ -110,22 +112,16 @@ impl Topology {
         if let Some(quota) = self.quota {
             words.push(format!("quota={quota}"));
         }
-        words.join(" ")
+        f.write_str(&words.join(" "))
     }
 }
 
 impl FromStr for Topology {
     type Err = Error;
+
     /// Parses as [`Topology::parse`].
     fn from_str(text: &str) -> Result<Topology, Error> {
         Topology::parse(text)
-    }
-}
-
-impl fmt::Display for Topology {
-    /// Writes as [`Topology::to_text`].
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.to_text())
     }
 }
 

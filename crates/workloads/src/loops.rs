@@ -34,13 +34,6 @@ pub struct Loops<A> {
     blocks: usize,
 }
 
-impl<A> std::fmt::Debug for Loops<A> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("Loops");
-        shown.field("loops", &self.loops).finish_non_exhaustive()
-    }
-}
-
 impl<A: Sync> Loops<A> {
     /// No loops yet, for `workers` workers.
     pub fn new(workers: u16) -> Self {

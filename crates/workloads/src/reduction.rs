@@ -12,8 +12,8 @@ use crate::options::{Kind, OptionSpec, Values};
 use crate::record::{Accesses, RecordedTask, TaskGroups, TaskRecorder};
 use crate::tiles::{Probe, Stretch};
 use crate::workload::{
-    Done, Facts, Output, PrepareError, Prepared, RecordError, Recorder, Recording, RunError, Site,
-    Way, Workload, go_on,
+    Done, Facts, Output, Prepared, RecordError, Recorder, Recording, RunError, Site, Way, Workload,
+    go_on,
 };
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -258,13 +258,12 @@ impl Workload for Reduction {
         &[("size", "10007"), ("leaf", "256")]
     }
 
-    fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, PrepareError> {
+    fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError> {
         let plan = Plan::new(values, site);
         site.require_memory(plan.bytes(), "choose a smaller --size or a larger --leaf")?;
-        let graph = |error: GraphError| PrepareError::Input(error.to_string());
         Ok(Box::new(Ready {
-            tasks: tasks(plan).map_err(graph)?,
-            loops: loops(plan).map_err(graph)?,
+            tasks: tasks(plan)?,
+            loops: loops(plan)?,
             work: Work::new(plan),
         }))
     }

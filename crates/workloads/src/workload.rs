@@ -44,8 +44,8 @@ pub trait Workload: Sync {
     /// Reads its input and builds what all runs share: memory, graphs, templates. Untimed.
     ///
     /// # Errors
-    /// See [`PrepareError`].
-    fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, PrepareError>;
+    /// See [`RunError`].
+    fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError>;
 
     /// What records it; `None`: it can be run, but not recorded, and comparisons have no simulated half.
     fn recorder(&self) -> Option<&dyn Recorder> {
@@ -193,11 +193,11 @@ impl Site {
     /// Refuses work that takes more than the free memory: the system would end this process, or another.
     ///
     /// # Errors
-    /// [`PrepareError::Input`] with both figures and `advice`.
-    pub fn require_memory(&self, bytes: u64, advice: &str) -> Result<(), PrepareError> {
+    /// [`RunError::Input`] with both figures and `advice`.
+    pub fn require_memory(&self, bytes: u64, advice: &str) -> Result<(), RunError> {
         let gigabytes = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         match self.free_memory {
-            Some(free) if bytes > free => Err(PrepareError::Input(format!(
+            Some(free) if bytes > free => Err(RunError::Input(format!(
                 "this takes {:.1} GB of memory and {:.1} are free; {advice}",
                 gigabytes(bytes),
                 gigabytes(free)
@@ -207,19 +207,7 @@ impl Site {
     }
 }
 
-/// Why a workload cannot be prepared.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PrepareError {
-    /// The input is at fault, or the machine is too small for it.
-    #[error("{0}")]
-    Input(String),
-    /// The options contradict each other.
-    #[error("{0}")]
-    Usage(String),
-}
-
-/// Why a run came to no result.
+/// Why a workload cannot be prepared, or a run came to no result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {

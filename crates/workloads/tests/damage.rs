@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tanada_policy::registry;
 use tanada_runtime::{Cancel, Pool};
 use tanada_workloads::h264::{
-    Cut, DecodeError, Frame, Groups, Limits, Options, StreamError, Summary, decode,
+    Cut, DecodeError, Fault, Frame, Groups, Limits, Options, StreamError, Summary, decode,
 };
 
 /// A small stream of the decoder's own tests.
@@ -123,7 +123,7 @@ fn what_is_lost_is_an_error() {
             summary
                 .errors
                 .iter()
-                .any(|error| matches!(error, StreamError::Lost { .. })),
+                .any(|error| matches!(error.fault, Fault::Lost(_))),
             "cut at {cut}"
         );
     }

@@ -555,7 +555,7 @@ fn equal_input_gives_equal_bytes() {
 
 #[test]
 fn other_costs_change_nothing_but_computation_and_code() {
-    let table = |set: &[&str]| Costs::parse_with(Costs::default_text(), "mpe", set).expect("right");
+    let table = |set: &[&str]| Costs::parse(Costs::default_text(), "mpe", set).expect("right");
     let of = |costs: Costs| {
         told(
             PATTERN,

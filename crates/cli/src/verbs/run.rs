@@ -18,7 +18,7 @@ use tanada_report::{Report, to_json, to_perfetto, to_table};
 use tanada_runtime::DEFAULT_POLICY;
 use tanada_topology::Topology;
 use tanada_workloads::options::Purpose;
-use tanada_workloads::workload::{Done, Output, PrepareError};
+use tanada_workloads::workload::{Done, Output, RunError};
 
 /// Run one workload natively
 pub(crate) struct Args(Chosen<Common>);
@@ -161,11 +161,8 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
 }
 
 /// What a workload that cannot be prepared ends with.
-pub(super) fn unprepared(error: PrepareError) -> Failure {
-    match error {
-        PrepareError::Usage(what) => Failure::Usage(what),
-        other => Failure::Input(other.to_string()),
-    }
+pub(super) fn unprepared(error: RunError) -> Failure {
+    Failure::Input(error.to_string())
 }
 
 /// Prints the result: on standard output, unless the bytes of the result go there.

@@ -150,45 +150,23 @@ impl Row {
     }
 }
 
-/// A figure that lost or gained digits in print: neighbouring rows are ten times larger or smaller.
+/// A figure that lost or gained digits in print (neighbouring rows are ten times larger or smaller): the cell, the scheduler, the level of
+/// the cache whose misses it should be, and the figure as printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Misprint {
-    /// The cell.
-    pub(crate) cell: Cell,
-    /// The scheduler.
-    pub(crate) scheduler: Scheduler,
-    /// Level of the cache whose misses it should be.
-    pub(crate) level: u8,
-    /// As printed.
-    pub(crate) printed: u64,
-}
-
-const fn misprint(cell: Cell, scheduler: Scheduler, level: u8, printed: u64) -> Misprint {
-    Misprint {
-        cell,
-        scheduler,
-        level,
-        printed,
-    }
-}
+pub(crate) struct Misprint(Cell, Scheduler, u8, u64);
 
 /// The figures of Table 2 that cannot be what was measured. They are left out; no gain depends on them.
 pub(crate) const MISPRINTS: [Misprint; 3] = [
-    misprint(cell(Stream::Wvga, 64, 1), Scheduler::B, 1, 18_706_905),
-    misprint(cell(Stream::Vga, 128, 3), Scheduler::Fcfs, 1, 14_040_469),
-    misprint(cell(Stream::Hd, 128, 2), Scheduler::A, 2, 177_496_915),
+    Misprint(cell(Stream::Wvga, 64, 1), Scheduler::B, 1, 18_706_905),
+    Misprint(cell(Stream::Vga, 128, 3), Scheduler::Fcfs, 1, 14_040_469),
+    Misprint(cell(Stream::Hd, 128, 2), Scheduler::A, 2, 177_496_915),
 ];
 
 impl fmt::Display for Misprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {}: L{} misses, printed as {}",
-            self.cell,
-            self.scheduler.name(),
-            self.level,
-            self.printed
-        )
+        let Misprint(cell, scheduler, level, printed) = self;
+        let name = scheduler.name();
+        write!(f, "{cell} {name}: L{level} misses, printed as {printed}")
     }
 }
 
@@ -201,9 +179,8 @@ pub(crate) fn table2() -> Vec<Row> {
         let policy = line.text("policy").replace('_', ":");
         let scheduler = named(&Scheduler::ALL, &policy, Scheduler::name);
         let misses = |level: u8, column: &str| {
-            let place = (cell, scheduler, level);
-            let mut misprints = MISPRINTS.iter();
-            let misprinted = misprints.any(|one| (one.cell, one.scheduler, one.level) == place);
+            let here = |one: &Misprint| (one.0, one.1, one.2) == (cell, scheduler, level);
+            let misprinted = MISPRINTS.iter().any(here);
             (!misprinted).then(|| line.number(column))
         };
         let measured = Measured {
@@ -337,9 +314,9 @@ mod tests {
                 assert!(largest < 2.5 * least, "{} L{level}: {known:?}", row.cell);
                 for wrong in MISPRINTS
                     .iter()
-                    .filter(|one| (one.cell, one.level) == (row.cell, level))
+                    .filter(|one| (one.0, one.2) == (row.cell, level))
                 {
-                    let printed = wrong.printed as f64;
+                    let printed = wrong.3 as f64;
                     assert!(printed < 0.2 * least || printed > 5.0 * largest, "{wrong}");
                 }
             }

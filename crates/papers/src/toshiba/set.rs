@@ -57,7 +57,7 @@ impl Set {
                 .map_err(|error| error.to_string())
         };
         Ok(Set {
-            costs: Costs::parse_with(Costs::default_text(), "mpe.toml", &costs)?,
+            costs: Costs::parse(Costs::default_text(), "mpe.toml", &costs)?,
             uniform: machine("toshiba", &uniform)?,
             board: machine("toshiba-board", &board)?,
         })

@@ -130,48 +130,46 @@ pub(super) fn bars(summary: &Summary) -> Vec<Bar> {
     let near = |ratio: f64| 0.75 * ratio..=1.25 * ratio;
     let [own_table3_a, own_board_a, own_board_b] = summary.claimed().map(Some);
     let (own_l1i, own_l2) = (Some(summary.l1i_miss_ratio), Some(summary.l2_miss_ratio));
-    let rows = [
-        (
+    let bar = |what, published, ours, range: RangeInclusive<f64>| Bar {
+        what,
+        published,
+        ours,
+        range,
+    };
+    vec![
+        bar(
             "gain of A in Table 3, percent",
             Some(table3_a),
             own_table3_a,
             8.0..=18.0,
         ),
-        (
+        bar(
             "gain of A on the board, percent",
             Some(board_a),
             own_board_a,
             32.0..=48.0,
         ),
-        (
+        bar(
             "gain of B on the board, percent",
             Some(board_b),
             own_board_b,
             40.0..=60.0,
         ),
-        ("L1I miss rate, A over FCFS", Some(l1i), own_l1i, near(l1i)),
-        ("L2 miss rate, A over FCFS", Some(l2), own_l2, near(l2)),
-        (
+        bar("L1I miss rate, A over FCFS", Some(l1i), own_l1i, near(l1i)),
+        bar("L2 miss rate, A over FCFS", Some(l2), own_l2, near(l2)),
+        bar(
             "cells of Table 2 ordered alike",
             None,
             summary.rank_agreement,
             0.75..=1.0,
         ),
-        (
+        bar(
             "mean error of predicted gains, points",
             None,
             summary.mean_abs_error_gain,
             0.0..=12.0,
         ),
-    ];
-    let bar = |(what, published, ours, range): (_, _, _, RangeInclusive<f64>)| Bar {
-        what,
-        published,
-        ours,
-        from: *range.start(),
-        to: *range.end(),
-    };
-    rows.into_iter().map(bar).collect()
+    ]
 }
 
 /// Returns what did not come out, in words.

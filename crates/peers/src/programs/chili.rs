@@ -1,6 +1,6 @@
 //! chili: fork-join in which a worker gives work away only when a heartbeat asks for it.
 
-use super::{Field, Program, Swept, sweep_rows};
+use super::{Field, Program, Shape, Swept, sweep_rows};
 use crate::{Fallible, native};
 use chili::{Config, Scope, ThreadPool};
 use std::num::NonZero;
@@ -41,19 +41,12 @@ fn tasks(scope: &mut Scope<'_>, from: u32, to: u32) {
 /// Rows below which halving is not worth a join.
 const FEW_ROWS: usize = 16;
 
-fn rows(
-    scope: &mut Scope<'_>,
-    (size, stride): (usize, usize),
-    from: &[f32],
-    first: usize,
-    to: &mut [f32],
-) {
-    let count = to.len() / stride;
+fn rows(scope: &mut Scope<'_>, shape: Shape, from: &[f32], first: usize, to: &mut [f32]) {
+    let count = to.len() / shape.1;
     if count <= FEW_ROWS {
-        return sweep_rows(size, stride, from, first, to);
+        return sweep_rows(shape, from, first, to);
     }
-    let (above, below) = to.split_at_mut(count / 2 * stride);
-    let shape = (size, stride);
+    let (above, below) = to.split_at_mut(count / 2 * shape.1);
     scope.join(
         |scope| rows(scope, shape, from, first, above),
         |scope| rows(scope, shape, from, first + count / 2, below),
@@ -67,8 +60,9 @@ impl Program for Chili {
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
         Ok(Field::new(size).swept(sweeps, |field, sweeps| {
-            let shape = (field.size, field.stride);
-            field.each_sweep(sweeps, |from, to| rows(&mut self.scope, shape, from, 0, to));
+            field.each_sweep(sweeps, |shape, from, to| {
+                rows(&mut self.scope, shape, from, 0, to)
+            });
         }))
     }
 }

@@ -7,6 +7,9 @@ use std::time::Instant;
 /// Points between rows beside those of a row: a border to either side, and rows that begin at cache lines of their own.
 const PADDING: usize = 32;
 
+/// Points of a side, and from row to row.
+pub(crate) type Shape = (usize, usize);
+
 /// Square fields of points, row by row, each row with a border.
 pub(crate) struct Field {
     pub(crate) size: usize,
@@ -56,12 +59,16 @@ impl Field {
     }
 
     /// One after the other, `sweeps` times: reads one field and gives the rows of the other to `sweep`.
-    pub(crate) fn each_sweep(&mut self, sweeps: u32, mut sweep: impl FnMut(&[f32], &mut [f32])) {
+    pub(crate) fn each_sweep(
+        &mut self,
+        sweeps: u32,
+        mut sweep: impl FnMut(Shape, &[f32], &mut [f32]),
+    ) {
         for _ in 0..sweeps {
             let [from, to] = &mut self.buffers;
             // The rows of points, without the border's above and below.
             let rows = self.stride..self.stride * (self.size + 1);
-            sweep(from, &mut to[rows]);
+            sweep((self.size, self.stride), from, &mut to[rows]);
             self.buffers.swap(0, 1);
         }
         if sweeps % 2 == 1 {
@@ -77,7 +84,7 @@ impl Field {
 }
 
 /// Sets consecutive rows of a field, of which `first` is the first; `to` holds them alone, `from` is a whole field.
-pub(crate) fn sweep_rows(size: usize, stride: usize, from: &[f32], first: usize, to: &mut [f32]) {
+pub(crate) fn sweep_rows((size, stride): Shape, from: &[f32], first: usize, to: &mut [f32]) {
     for (at, row) in to.chunks_exact_mut(stride).enumerate() {
         let y = first + at;
         let line = |y: usize| &from[y * stride + PADDING / 2 - 1..][..size + 2];

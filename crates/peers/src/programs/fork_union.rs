@@ -22,16 +22,15 @@ impl Program for ForkUnion {
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
         Ok(Field::new(size).swept(sweeps, |field, sweeps| {
-            let (size, stride) = (field.size, field.stride);
             let band = size.div_ceil(self.0.threads());
-            field.each_sweep(sweeps, |from, to| {
+            field.each_sweep(sweeps, |shape, from, to| {
                 // A lock that only its owner takes: the way to give each thread its part without unsafe code.
                 let bands: Vec<Mutex<&mut [f32]>> =
-                    to.chunks_mut(band * stride).map(Mutex::new).collect();
+                    to.chunks_mut(band * shape.1).map(Mutex::new).collect();
                 drop(self.0.for_threads(|thread, _| {
                     if let Some(rows) = bands.get(thread) {
                         let mut rows = rows.lock().expect("nobody panicked");
-                        sweep_rows(size, stride, from, thread * band, &mut rows);
+                        sweep_rows(shape, from, thread * band, &mut rows);
                     }
                 }));
             });

@@ -11,7 +11,7 @@ mod tanada;
 
 pub(crate) use chili::Chili;
 pub(crate) use ffmpeg::Ffmpeg;
-pub(crate) use field::{Checksum, Field, sweep_rows};
+pub(crate) use field::{Checksum, Field, Shape, sweep_rows};
 pub(crate) use fork_union::ForkUnion;
 pub(crate) use plain::{Sequential, Serial};
 pub(crate) use rayon::{Rayon, inline, spawned};

@@ -21,8 +21,7 @@ pub(crate) struct Serial;
 impl Program for Serial {
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
         Ok(Field::new(size).swept(sweeps, |field, sweeps| {
-            let (size, stride) = (field.size, field.stride);
-            field.each_sweep(sweeps, |from, to| sweep_rows(size, stride, from, 0, to));
+            field.each_sweep(sweeps, |shape, from, to| sweep_rows(shape, from, 0, to));
         }))
     }
 }

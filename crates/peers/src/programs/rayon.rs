@@ -78,11 +78,10 @@ impl Program for Rayon {
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
         Ok(Field::new(size).swept(sweeps, |field, sweeps| {
-            let (size, stride) = (field.size, field.stride);
             self.pool.install(|| {
-                field.each_sweep(sweeps, |from, to| {
-                    let rows = to.par_chunks_exact_mut(stride).enumerate();
-                    rows.for_each(|(y, row)| sweep_rows(size, stride, from, y, row));
+                field.each_sweep(sweeps, |shape, from, to| {
+                    let rows = to.par_chunks_exact_mut(shape.1).enumerate();
+                    rows.for_each(|(y, row)| sweep_rows(shape, from, y, row));
                 });
             });
         }))

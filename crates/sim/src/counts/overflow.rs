@@ -10,39 +10,19 @@ use crate::{Options, SimError};
 use tanada_trace::Trace;
 
 /// Touches of long records before the check; they are simulated in a fraction of a second.
-const TOUCHES: u64 = 1 << 22;
+pub(crate) const TOUCHES: u64 = 1 << 22;
 
-/// Counts the touches of long records, and does the check when there are enough.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Foresight {
-    touches: u64,
-}
-
-impl Foresight {
-    /// Announces that a long record is about to touch `lines` lines.
-    ///
-    /// # Errors
-    /// If a clock overflows on every schedule.
-    #[inline]
-    pub(crate) fn add(
-        &mut self,
-        lines: u64,
-        trace: &Trace,
-        machine: &Machine,
-        options: &Options<'_>,
-    ) -> Result<(), SimError> {
-        let before = self.touches;
-        self.touches = before.saturating_add(lines);
-        if before < TOUCHES && self.touches >= TOUCHES {
-            check(trace, machine, options)?;
-        }
-        Ok(())
-    }
-}
-
+/// Looks whether a clock overflows on every schedule. Reads all records once.
+///
+/// # Errors
+/// If a clock does.
 #[cold]
 #[inline(never)]
-fn check(trace: &Trace, machine: &Machine, options: &Options<'_>) -> Result<(), SimError> {
+pub(crate) fn check(
+    trace: &Trace,
+    machine: &Machine,
+    options: &Options<'_>,
+) -> Result<(), SimError> {
     let least = Least::of(machine);
     let most = u128::from(u64::MAX) * u128::from(machine.cores);
     let mut reader = trace.reader()?;

@@ -3,6 +3,7 @@
 use super::MachineError;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
+use tanada_topology::parse_size;
 use toml::de::{DeTable, DeValue};
 
 /// The origin of a value.
@@ -430,18 +431,9 @@ impl<'a> Section<'a> {
     }
 }
 
-/// `8K` in bytes.
+/// `8K` in bytes. Machine files have no terabytes.
 fn bytes(text: &str) -> Option<u64> {
-    let (digits, unit) = match text.as_bytes().last()? {
-        b'K' => (&text[..text.len() - 1], 1 << 10),
-        b'M' => (&text[..text.len() - 1], 1 << 20),
-        b'G' => (&text[..text.len() - 1], 1 << 30),
-        _ => (text, 1),
-    };
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    digits.parse::<u64>().ok()?.checked_mul(unit)
+    parse_size(text).filter(|_| !text.ends_with('T'))
 }
 
 #[cfg(test)]

@@ -39,12 +39,6 @@ impl MachineError {
         }
     }
 
-    /// An error in an override: the command line is at fault, not the file.
-    pub(crate) fn of_override(text: &str, message: impl Into<String>) -> MachineError {
-        let place = Place::Override(format!("--set {text}"));
-        MachineError::new("", &place, message.into())
-    }
-
     /// Blames `flags` for an error of a machine that was valid without them.
     fn because_of(self, flags: &[String]) -> MachineError {
         if self.usage || flags.is_empty() {
@@ -74,12 +68,13 @@ pub enum Model {
 }
 
 impl Model {
+    /// The words of machine files, in the order of the variants.
+    const WORDS: [(&str, Model); 2] =
+        [("uniform", Model::Uniform), ("contended", Model::Contended)];
+
     /// The word that stands for it in machine files.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Model::Uniform => "uniform",
-            Model::Contended => "contended",
-        }
+        Model::WORDS[self as usize].0
     }
 }
 
@@ -117,14 +112,17 @@ pub enum Per {
 }
 
 impl Per {
+    /// The words of machine files, in the order of the variants.
+    const WORDS: [(&str, Per); 4] = [
+        ("core", Per::Core),
+        ("cluster", Per::Cluster),
+        ("socket", Per::Socket),
+        ("machine", Per::Machine),
+    ];
+
     /// The word that stands for it in machine files.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Per::Core => "core",
-            Per::Cluster => "cluster",
-            Per::Socket => "socket",
-            Per::Machine => "machine",
-        }
+        Per::WORDS[self as usize].0
     }
 }
 
@@ -281,12 +279,12 @@ impl Machine {
     }
 
     fn put(&self, document: &mut Table, text: &str) -> Result<(), MachineError> {
-        let wrong = |message: String| MachineError::of_override(text, message);
+        let whole = format!("--set {text}");
+        let wrong = |message| MachineError::new("", &Place::Override(whole.clone()), message);
         let Some((key, value)) = text.split_once('=') else {
             return Err(wrong("an override is KEY=VALUE".to_owned()));
         };
         let (key, value) = (key.trim(), value.trim());
-        let whole = format!("--set {text}");
         let Some((table, key)) = key.split_once('.') else {
             document.put(key, value, &whole);
             return Ok(());
@@ -326,10 +324,7 @@ impl Machine {
     fn of(document: Table, file: &str) -> Result<Machine, MachineError> {
         let mut section = Section::new(&document, file, "");
         let name = section.text("name")?.to_owned();
-        let model = section.one_of(
-            "model",
-            &[("uniform", Model::Uniform), ("contended", Model::Contended)],
-        )?;
+        let model = section.one_of("model", &Model::WORDS)?;
         let cores = section.number_in("cores", 1..=u64::from(u16::MAX))? as u16;
         let hit_cycles = section.number("hit_cycles")?;
         let dispatch_cycles = section.number("dispatch_cycles")?;
@@ -443,13 +438,7 @@ fn cache(section: &mut Section<'_>, model: Model) -> Result<CacheTable, MachineE
         ("unified", Kind::Unified),
     ];
     let kind = section.one_of("kind", &kinds)?;
-    let pers = [
-        ("core", Per::Core),
-        ("cluster", Per::Cluster),
-        ("socket", Per::Socket),
-        ("machine", Per::Machine),
-    ];
-    let per = section.one_of("per", &pers)?;
+    let per = section.one_of("per", &Per::WORDS)?;
     let size = section.size("size")?;
     let ways = section.number_in("ways", 1..=u64::MAX)?;
     let line = section.number("line")?;

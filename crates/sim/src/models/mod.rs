@@ -4,7 +4,7 @@ pub(crate) mod contended;
 pub(crate) mod uniform;
 
 use crate::counts::bound::Bound;
-use crate::counts::overflow::Foresight;
+use crate::counts::overflow;
 use crate::counts::tally::Tally;
 use crate::parts::dispatching::Dispatching;
 use crate::{Machine, Observer, Options, Outcome, Run, SimError};
@@ -20,7 +20,8 @@ pub(crate) struct Simulation<'a, D: Dispatcher> {
     pub(crate) seed: u64,
     pub(crate) reader: Reader<'a>,
     pub(crate) dispatching: Dispatching<'a, D>,
-    foresight: Foresight,
+    /// Touches of long records so far.
+    long_touches: u64,
     pub(crate) tally: Tally,
     pub(crate) bound: Bound,
 }
@@ -46,7 +47,7 @@ impl<'a, D: Dispatcher> Simulation<'a, D> {
             seed,
             reader: trace.reader()?,
             dispatching: Dispatching::new(trace, machine, seed, observer)?,
-            foresight: Foresight::default(),
+            long_touches: 0,
             tally: Tally::new(machine, trace),
             bound: Bound::new(machine, trace),
         })
@@ -67,8 +68,12 @@ impl<'a, D: Dispatcher> Simulation<'a, D> {
     /// after hours of simulation.
     #[inline]
     pub(crate) fn announce_lines(&mut self, lines: u64) -> Result<(), SimError> {
-        self.foresight
-            .add(lines, self.trace, self.machine, self.options)
+        let before = self.long_touches;
+        self.long_touches = before.saturating_add(lines);
+        if before < overflow::TOUCHES && self.long_touches >= overflow::TOUCHES {
+            overflow::check(self.trace, self.machine, self.options)?;
+        }
+        Ok(())
     }
 
     /// Counts a task that has ended, and reports it to the observer. Its least time is `overhead` plus the cycles that it computed.

@@ -9,7 +9,7 @@
 //! Nothing here depends on time. A model computes the cost of a touch from the levels that missed.
 
 use crate::counts::outcome::Count;
-use crate::machine::{self, Coherence, Machine};
+use crate::machine::{self, CacheTable, Coherence, Machine};
 use crate::parts::cache::{Cache, Lookup};
 use tanada_trace::Kind;
 
@@ -29,25 +29,17 @@ pub(crate) struct Stop {
     pub(crate) alike: u8,
 }
 
-/// The caches that a core's fetches and data accesses go through; the first level first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Paths {
-    /// Fetches.
-    pub(crate) fetch: Vec<Stop>,
-    /// Reads and writes.
-    pub(crate) data: Vec<Stop>,
-}
+/// The caches that a core's fetches and data accesses go through, in the places of [`path_index`]; the first level first.
+pub(crate) type Paths = [Vec<Stop>; 2];
 
-impl Paths {
-    /// The path of a record of this kind.
-    #[inline]
-    pub(crate) fn of(&self, kind: Kind) -> &[Stop] {
-        if kind == Kind::Fetch {
-            &self.fetch
-        } else {
-            &self.data
-        }
-    }
+/// The place of the path of reads and writes in [`Paths`].
+pub(crate) const DATA: usize = 1;
+
+/// A cache from which writes of cores that do not have it on their path remove lines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Invalidated {
+    pub(crate) cache: u32,
+    pub(crate) shift: u8,
 }
 
 /// The private prefix of a path: its levels, from the first on, whose lookups do not depend on other cores. With it stands what inner
@@ -92,8 +84,8 @@ pub(crate) struct Hierarchy {
     pub(crate) prefixes: Vec<[Prefix; 2]>,
     /// Dirty lines that were evicted so far.
     pub(crate) writebacks: u64,
-    /// First cache, number of caches and shift of each data or unified table; empty unless writes invalidate.
-    invalidated: Vec<(u32, u32, u8)>,
+    /// All data and unified caches; empty unless writes invalidate.
+    pub(crate) invalidated: Vec<Invalidated>,
 }
 
 impl Hierarchy {
@@ -103,15 +95,18 @@ impl Hierarchy {
         let mut caches = Vec::new();
         let mut first = Vec::with_capacity(machine.caches.len());
         let mut invalidated = Vec::new();
+        let invalidates = |table: &CacheTable| {
+            machine.coherence == Coherence::Invalidate && table.kind != machine::Kind::Instruction
+        };
         for (number, table) in machine.caches.iter().enumerate() {
             let start = caches.len() as u32;
             let instances = cores.div_ceil(machine.cores_per(table.per)) as usize;
             first.push(start);
             caches.extend((0..instances).map(|i| Cache::new(table, number, i, seed)));
-            if machine.coherence == Coherence::Invalidate
-                && table.kind != machine::Kind::Instruction
-            {
-                invalidated.push((start, instances as u32, table.shift() as u8));
+            if invalidates(table) {
+                let shift = table.shift() as u8;
+                let all = start..caches.len() as u32;
+                invalidated.extend(all.map(|cache| Invalidated { cache, shift }));
             }
         }
         let stop = |core: u64, table: usize| {
@@ -139,17 +134,11 @@ impl Hierarchy {
             }
             path
         };
-        let paths = (0..cores).map(|core| Paths {
-            fetch: path(core, true),
-            data: path(core, false),
-        });
+        let paths = (0..cores).map(|core| [true, false].map(|fetch| path(core, fetch)));
         let paths: Vec<Paths> = paths.collect();
-        let alone = |stop: &&Stop| {
-            let changed = machine.coherence == Coherence::Invalidate
-                && machine.caches[usize::from(stop.table)].kind != machine::Kind::Instruction;
-            stop.private && !changed
-        };
-        let prefix = |path: &[Stop]| {
+        let alone =
+            |stop: &&Stop| stop.private && !invalidates(&machine.caches[usize::from(stop.table)]);
+        let prefix = |path: &Vec<Stop>| {
             path.first().map_or_else(Prefix::default, |first| Prefix {
                 first_cache: first.cache,
                 first_table: first.table,
@@ -159,7 +148,7 @@ impl Hierarchy {
             })
         };
         let prefixes = paths.iter().map(|core| {
-            let mut prefixes = [prefix(&core.fetch), prefix(&core.data)];
+            let mut prefixes = core.each_ref().map(prefix);
             keep_order(&mut prefixes, core);
             prefixes
         });
@@ -187,7 +176,7 @@ impl Hierarchy {
         if write && !self.invalidated.is_empty() {
             self.invalidate(core, address);
         }
-        let path = self.paths[core].of(kind);
+        let path = &self.paths[core][path_index(kind)];
         for (level, stop) in path.iter().enumerate().skip(from) {
             let count = &mut counts[usize::from(stop.table)];
             count.accesses += 1;
@@ -206,11 +195,6 @@ impl Hierarchy {
         path.len()
     }
 
-    /// Whether writes remove lines from other caches.
-    pub(crate) fn invalidates(&self) -> bool {
-        !self.invalidated.is_empty()
-    }
-
     /// Marks dirty the line of `address` in the first of `levels` of a path that holds it. Returns whether one does.
     #[inline]
     pub(crate) fn write_back(
@@ -220,7 +204,7 @@ impl Hierarchy {
         levels: std::ops::Range<usize>,
         address: u64,
     ) -> bool {
-        let path = self.paths[core].of(kind);
+        let path = &self.paths[core][path_index(kind)];
         write_back(&mut self.caches, &path[levels], address)
     }
 
@@ -234,12 +218,10 @@ impl Hierarchy {
     /// Removes the copies of a line that `core` writes.
     #[cold]
     fn invalidate(&mut self, core: usize, address: u64) {
-        let own = &self.paths[core].data;
-        for &(start, instances, shift) in &self.invalidated {
-            let on_path = |cache: u32| own.iter().any(|stop| stop.cache == cache);
-            for cache in (start..start + instances).filter(|&cache| !on_path(cache)) {
-                self.caches[cache as usize].remove(address >> shift);
-            }
+        let own = &self.paths[core][DATA];
+        let on_path = |other: &&Invalidated| own.iter().any(|stop| stop.cache == other.cache);
+        for other in self.invalidated.iter().filter(|other| !on_path(other)) {
+            self.caches[other.cache as usize].remove(address >> other.shift);
         }
     }
 }
@@ -248,7 +230,6 @@ impl Hierarchy {
 /// through further private levels, and is then merged. So a cache on both paths of a core has to be private on both or on neither, and
 /// to be the first level of both or of neither.
 fn keep_order(prefixes: &mut [Prefix; 2], paths: &Paths) {
-    let paths = [&paths.fetch, &paths.data];
     loop {
         let before = *prefixes;
         for (this, other) in [(0, 1), (1, 0)] {

@@ -89,7 +89,7 @@ fn flat_is_one_cache() {
         assert_eq!(flat.distance(a, b), if a == b { 0 } else { 3 });
     }
     assert_eq!(flat.domain(WorkerId(2)), [0, 1, 2, 3, 4]);
-    assert_eq!(flat.last_level_cache_bytes(), None);
+    assert_eq!(flat.own_cache_bytes(), None);
 }
 
 #[test]
@@ -108,27 +108,19 @@ fn cache_sizes_are_those_of_the_workers() {
         "l3:1(size=8M) [ l2:2(size=2M) core:1(l1d=48K) | l2:1(size=1M) core:2(l1d=32K,kind=1) ]";
     let sizes = |workers| {
         let placement = place(machine, workers);
-        (
-            placement.last_level_cache_bytes(),
-            placement.l2_bytes(),
-            placement.l1d_bytes(),
-        )
+        (placement.own_cache_bytes(), placement.l1d_bytes())
     };
+    assert_eq!(sizes(2), (Some(2 << 20), Some(48 << 10)), "two fast cores");
+    assert_eq!(sizes(4), (Some(2 << 20), Some(32 << 10)));
     assert_eq!(
-        sizes(2),
-        (Some(8 << 20), Some(2 << 20), Some(48 << 10)),
-        "two fast cores"
-    );
-    assert_eq!(sizes(4), (Some(8 << 20), Some(1 << 20), Some(32 << 10)));
-    assert_eq!(
-        place("l2:1(size=1M) core:2", 2).last_level_cache_bytes(),
-        Some(1 << 20)
+        place("l2:1(size=1M) core:2", 2).own_cache_bytes(),
+        Some(1 << 19)
     );
     assert_eq!(
-        place("l4:1(size=64M) l3:1(size=1M) core:2", 2).last_level_cache_bytes(),
-        Some(64 << 20)
+        place("l4:1(size=64M) l3:1(size=1M) core:2", 2).own_cache_bytes(),
+        Some(32 << 20)
     );
-    assert_eq!(place("core:2", 2).l2_bytes(), None);
+    assert_eq!(place("core:2", 2).own_cache_bytes(), None);
 }
 
 #[test]

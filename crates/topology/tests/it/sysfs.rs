@@ -65,7 +65,7 @@ impl Fake {
     }
 
     fn text(&self) -> String {
-        self.read(None).unwrap().to_text()
+        self.read(None).unwrap().to_string()
     }
 }
 
@@ -105,12 +105,8 @@ fn smt_laptop() {
     assert_eq!(machine.default_workers(), 8);
     let placement = machine.place(8);
     assert_eq!(
-        (
-            placement.last_level_cache_bytes(),
-            placement.l2_bytes(),
-            placement.l1d_bytes()
-        ),
-        (Some(12 << 20), Some(2 << 20), Some(48 << 10))
+        (placement.own_cache_bytes(), placement.l1d_bytes()),
+        (Some(1 << 20), Some(48 << 10))
     );
     let four = machine.place(4);
     assert_eq!(
@@ -290,7 +286,7 @@ fn a_mask_narrower_than_the_machine() {
     let machine = server().read(Some(&[1, 6, 7, 99])).unwrap();
     assert_eq!(machine.usable(), [1, 6, 7]);
     assert_eq!(machine.default_workers(), 3);
-    assert!(machine.to_text().ends_with(" allowed=1,6-7"), "{machine}");
+    assert!(machine.to_string().ends_with(" allowed=1,6-7"), "{machine}");
     let two = machine.place(2);
     assert_eq!(
         two.ids()
@@ -342,7 +338,7 @@ fn quota_of_one_and_a_half_cores() {
         .file("sys/fs/cgroup/job/cpu.max", "150000 100000");
     let machine = fake.read(None).unwrap();
     assert_eq!((machine.quota(), machine.default_workers()), (Some(1.5), 2));
-    assert_eq!(machine.to_text(), format!("{LAPTOP} quota=1.5"));
+    assert_eq!(machine.to_string(), format!("{LAPTOP} quota=1.5"));
     assert_eq!(
         fake.read(Some(&[3])).unwrap().default_workers(),
         1,
@@ -366,7 +362,7 @@ fn missing_files_leave_levels_out() {
     assert_eq!(fake.text(), "core:8");
     fake.files.clear();
     let flat = fake.read(Some(&[2, 5])).unwrap();
-    assert_eq!(flat.to_text(), "core:2 cpus=2,5");
+    assert_eq!(flat.to_string(), "core:2 cpus=2,5");
     assert_eq!(flat.place(2).distance(WorkerId(0), WorkerId(1)), 4);
 }
 
@@ -407,7 +403,7 @@ fn sets_that_cut_others_are_left_out() {
         .node(0, "0-2,4-6", 1);
     let machine = fake.read(None).unwrap();
     assert_eq!(machine.root().count(Kind::HardwareThread), 8);
-    assert!(!machine.to_text().contains("1M"), "{machine}");
+    assert!(!machine.to_string().contains("1M"), "{machine}");
     let overlapping = server().node(0, "0-4", 1).node(1, "4-7", 1);
     assert_eq!(overlapping.read(None).unwrap().usable().len(), 8);
 }
@@ -430,7 +426,7 @@ fn a_cache_wider_than_a_node() {
         [1, 2, 3].map(|w| placement.distance(WorkerId(0), WorkerId(w))),
         [3, 5, 5]
     );
-    assert_eq!(placement.last_level_cache_bytes(), Some(8 << 20));
+    assert_eq!(placement.own_cache_bytes(), Some(4 << 20));
 }
 
 #[test]
@@ -456,7 +452,7 @@ fn sparse_numbers() {
 fn this_machine() {
     let machine = Topology::detect().unwrap();
     assert!(machine.default_workers() >= 1);
-    assert_eq!(Topology::parse(&machine.to_text()).unwrap(), machine);
+    assert_eq!(Topology::parse(&machine.to_string()).unwrap(), machine);
     let counted = std::thread::available_parallelism().unwrap().get();
     assert_eq!(
         usize::from(machine.default_workers()).max(1),

@@ -42,7 +42,7 @@ const MEANINGS: &[(&str, &str)] = &[
 #[test]
 fn texts_mean_what_they_say() {
     for (text, canonical) in MEANINGS {
-        assert_eq!(parse(text).to_text(), *canonical);
+        assert_eq!(parse(text).to_string(), *canonical);
         assert_eq!(parse(canonical), parse(text));
     }
 }
@@ -199,7 +199,7 @@ prop_compose! {
 proptest! {
     #[test]
     fn any_topology_round_trips(machine in topology()) {
-        let text = machine.to_text();
+        let text = machine.to_string();
         prop_assert_eq!(Topology::parse(&text).unwrap(), machine.clone(), "{}", text);
         let json = serde_json::to_string(&machine).unwrap();
         let read: Topology = serde_json::from_str(&json).unwrap();
@@ -255,7 +255,7 @@ proptest! {
             "cpus=0-3", "nodes=1,0", "allowed=1", "quota=0.5", "l2.size=1M", "numa.memory=1G", "l1d.size=1K", "#", "\n", "é", "(", "=",
         ]), 0..14)) {
         if let Ok(machine) = Topology::parse(&words.join(" ")) {
-            prop_assert_eq!(Topology::parse(&machine.to_text()).unwrap(), machine);
+            prop_assert_eq!(Topology::parse(&machine.to_string()).unwrap(), machine);
         }
     }
 }

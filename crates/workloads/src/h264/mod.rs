@@ -23,7 +23,7 @@ mod workload;
 pub use cut::{Cut, Dependencies};
 pub use groups::Groups;
 pub use tanada_h264::{
-    Error as StreamError, Frame, Job, Limits, Step, Summary, decode as decode_sequentially,
+    Error as StreamError, Fault, Frame, Job, Limits, Step, Summary, decode as decode_sequentially,
 };
 pub use workload::{DEMO, DEMO_NAME, H264};
 
@@ -32,9 +32,8 @@ use graph::Native;
 use parking_lot::Mutex;
 use slot::Slot;
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use tanada_h264::{Decoder, NalStream, decode_steps};
+use tanada_h264::{Decoder, NalStream};
 use tanada_runtime::{Cancel, GraphError, Pool, Scope, TaskBuilder, Token};
 
 /// How a stream is decoded.
@@ -80,38 +79,6 @@ pub enum DecodeError {
 /// The index of task number `number` of picture `picture`, which is its [phase](crate::workload::phase_of).
 fn index(picture: u64, number: u32) -> u64 {
     (picture << 32) | u64::from(number)
-}
-
-/// Decodes an Annex B stream on this thread, one picture after the other, and calls `visit` for each picture, error and frame.
-///
-/// `reconstruct` does a picture's work; after an error it is not called again.
-///
-/// # Errors
-/// As [`decode`], and the error of `reconstruct`; `cancel` is asked at every step.
-fn decode_by_picture(
-    stream: &[u8],
-    limits: Limits,
-    cancel: &Cancel,
-    mut reconstruct: impl FnMut(&Job) -> Result<(), GraphError>,
-    mut visit: impl FnMut(Step<'_>),
-) -> Result<Summary, DecodeError> {
-    let mut failed = None;
-    let work = |job: &Job| {
-        if failed.is_none() {
-            failed = reconstruct(job).err();
-        }
-    };
-    let decoded = decode_steps(stream, limits, work, |step| {
-        visit(step);
-        match cancel.is_cancelled() {
-            true => ControlFlow::Break(GraphError::Cancelled),
-            false => ControlFlow::Continue(()),
-        }
-    });
-    match (failed, decoded) {
-        (Some(error), _) | (None, ControlFlow::Break(error)) => Err(error.into()),
-        (None, ControlFlow::Continue(result)) => Ok(result?),
-    }
 }
 
 /// Decodes an Annex B stream on the workers of `pool`, and calls `sink` with each frame, in output order.

@@ -4,16 +4,15 @@ use super::record::{Costs, H264Options, Pictures, h264};
 use super::today::Wavefronts;
 use super::{
     Cut, DecodeError, Dependencies, Frame, Groups, Limits, Options, Step, Summary, decode,
-    decode_by_picture,
 };
 use crate::options::{Kind, Name, OptionSpec, Values};
 use crate::workload::{
-    Done, Facts, Flaws, Memory, Output, Phase, PrepareError, Prepared, RecordError, Recorder,
-    Recording, RunError, Site, Way, Workload,
+    Done, Facts, Flaws, Memory, Output, Phase, Prepared, RecordError, Recorder, Recording,
+    RunError, Site, Way, Workload,
 };
 use std::borrow::Cow;
 use std::ops::ControlFlow;
-use tanada_h264::Job;
+use tanada_h264::{Job, decode_steps};
 use tanada_runtime::{Cancel, GraphError};
 use tanada_trace::Sink;
 
@@ -169,11 +168,11 @@ impl Workload for H264 {
         &[("units", "8")]
     }
 
-    fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, PrepareError> {
+    fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError> {
         let path = values.path("input");
         Ok(Box::new(Decoding {
             name: path.map_or(DEMO_NAME.to_owned(), |path| path.display().to_string()),
-            stream: read(values).map_err(PrepareError::Input)?,
+            stream: read(values).map_err(RunError::Input)?,
             options: Options {
                 cut: parsed(values, "cut"),
                 dependencies: parsed(values, "dependencies"),
@@ -373,22 +372,40 @@ impl Prepared for Decoding {
     }
 }
 
-/// Decodes picture by picture, and returns the picture to look at as well: of those that refer to others, the one nearest to the middle of
-/// the stream, in decoding order.
+/// Decodes an Annex B stream on this thread, one picture after the other, and calls `sink` with each frame. Returns the picture to look at
+/// as well: of those that refer to others, the one nearest to the middle of the stream, in decoding order.
+///
+/// `reconstruct` does a picture's work; after an error it is not called again.
+///
+/// # Errors
+/// As [`decode`], and the error of `reconstruct`; `cancel` is asked at every step.
 fn by_picture(
     stream: &[u8],
     limits: Limits,
     cancel: &Cancel,
-    reconstruct: impl FnMut(&Job) -> Result<(), GraphError>,
+    mut reconstruct: impl FnMut(&Job) -> Result<(), GraphError>,
     mut sink: impl FnMut(&Frame),
 ) -> (Result<Summary, DecodeError>, u64) {
-    let mut refers = Vec::new();
-    let visit = |step: Step<'_>| match step {
-        Step::Picture(job) => refers.push(!job.references().is_empty()),
-        Step::Frame(frame) => sink(frame),
-        _ => {}
+    let (mut refers, mut failed) = (Vec::new(), None);
+    let work = |job: &Job| {
+        refers.push(!job.references().is_empty());
+        if failed.is_none() {
+            failed = reconstruct(job).err();
+        }
     };
-    let decoded = decode_by_picture(stream, limits, cancel, reconstruct, visit);
+    let decoded = decode_steps(stream, limits, work, |step| {
+        if let Step::Frame(frame) = step {
+            sink(frame);
+        }
+        match cancel.is_cancelled() {
+            true => ControlFlow::Break(GraphError::Cancelled),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    let decoded = match (failed, decoded) {
+        (Some(error), _) | (None, ControlFlow::Break(error)) => Err(error.into()),
+        (None, ControlFlow::Continue(result)) => result.map_err(DecodeError::Stream),
+    };
     (decoded, middle(&refers))
 }
 
@@ -411,7 +428,7 @@ fn costs(values: &Values) -> Result<Costs, RecordError> {
         None => (Costs::default_text().into(), "--set".to_owned()),
     };
     let set: Vec<&str> = values.texts("set").iter().map(String::as_str).collect();
-    Costs::parse_with(&text, &name, &set).map_err(|error| match path {
+    Costs::parse(&text, &name, &set).map_err(|error| match path {
         Some(_) => RecordError::Input(error),
         None => RecordError::Usage(error),
     })

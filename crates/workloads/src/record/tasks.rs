@@ -131,14 +131,6 @@ pub struct TaskRecorder<'a, S: ?Sized> {
     name: String,
 }
 
-impl<S: ?Sized> std::fmt::Debug for TaskRecorder<'_, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("TaskRecorder");
-        let shown = shown.field("tasks", &self.tasks.next);
-        shown.finish_non_exhaustive()
-    }
-}
-
 impl<'a, S: Sink + ?Sized> TaskRecorder<'a, S> {
     /// A recorder for a program on `workers` workers, each of which has a stack.
     ///
@@ -206,12 +198,6 @@ pub struct Accesses<'a, 'b, S: ?Sized> {
     tape: &'a mut Tape<'b, S>,
     layout: &'a mut Layout,
     costs: PassCosts,
-}
-
-impl<S: ?Sized> std::fmt::Debug for Accesses<'_, '_, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Accesses").finish_non_exhaustive()
-    }
 }
 
 impl<S: Sink + ?Sized> Probe for Accesses<'_, '_, S> {

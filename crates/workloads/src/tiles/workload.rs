@@ -5,8 +5,8 @@ use crate::loops::Loops;
 use crate::options::{Kind, OptionSpec, Values};
 use crate::record::{RecordedTask, TaskRecorder};
 use crate::workload::{
-    Done, Facts, Memory, Output, PrepareError, Prepared, RecordError, Recorder, Recording,
-    RunError, Site, Way, Workload, go_on,
+    Done, Facts, Memory, Output, Prepared, RecordError, Recorder, Recording, RunError, Site, Way,
+    Workload, go_on,
 };
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, Range};
@@ -75,14 +75,11 @@ impl<P: Program> Workload for OverTiles<P> {
         true
     }
 
-    fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, PrepareError> {
+    fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError> {
         let (options, plan) = cut::<P>(values, site);
         let bytes = plan.field_bytes() + plan.graph_bytes();
         site.require_memory(bytes, "choose a smaller --size")?;
-        let tiled = Tiled::<P>::new(options, plan);
-        Ok(Box::new(
-            tiled.map_err(|error| PrepareError::Input(error.to_string()))?,
-        ))
+        Ok(Box::new(Tiled::<P>::new(options, plan)?))
     }
 
     fn recorder(&self) -> Option<&dyn Recorder> {

@@ -79,13 +79,11 @@ pub(crate) fn before(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, resolv
 
 /// Adds the steps of one operation that the policy charged for.
 pub(crate) fn charged(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, me: WorkerId, op: Op) {
-    let (cycles, of) = match op {
+    let queue = |lock, of, cycles| (lock, at.queue(of), costs.queue_lines, cycles);
+    let (lock, from, lines, cycles) = match op {
         Op::Pool => {
-            steps.push(Step::Lock(LockOf::Pool));
-            at.lines(steps, at.base, costs.pool_lines);
-            compute(steps, costs.pool_cycles);
-            steps.push(Step::Unlock(LockOf::Pool));
-            return;
+            let (lines, cycles) = (costs.pool_lines, costs.pool_cycles);
+            (Some(LockOf::Pool), at.base, lines, cycles)
         }
         Op::Seat(of, access) => {
             let cycles = match access {
@@ -94,17 +92,15 @@ pub(crate) fn charged(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, me: W
                 Access::Take if of == me => costs.own_pop_cycles,
                 Access::Take => costs.steal_cycles,
             };
-            steps.push(Step::Lock(LockOf::Seat(of)));
-            at.lines(steps, at.queue(of), costs.queue_lines);
-            compute(steps, cycles);
-            steps.push(Step::Unlock(LockOf::Seat(of)));
-            return;
+            queue(Some(LockOf::Seat(of)), of, cycles)
         }
-        Op::OwnPush => (costs.own_push_cycles, me),
-        Op::OwnPop => (costs.own_pop_cycles, me),
-        Op::Mail(to) => (costs.mail_cycles, to),
-        Op::Steal(from) => (costs.steal_cycles, from),
+        Op::OwnPush => queue(None, me, costs.own_push_cycles),
+        Op::OwnPop => queue(None, me, costs.own_pop_cycles),
+        Op::Mail(to) => queue(None, to, costs.mail_cycles),
+        Op::Steal(from) => queue(None, from, costs.steal_cycles),
     };
-    at.lines(steps, at.queue(of), costs.queue_lines);
+    steps.extend(lock.map(Step::Lock));
+    at.lines(steps, from, lines);
     compute(steps, cycles);
+    steps.extend(lock.map(Step::Unlock));
 }

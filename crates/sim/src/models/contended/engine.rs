@@ -200,7 +200,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             } else if ordered {
                 let address = core.rest.line << front.stop.shift;
                 let touched = self.levels.touch(index, access, address, core.time, tally);
-                let path = self.levels.path(index, access);
+                let path = &self.levels.paths[index][path_index(access)];
                 self.sim.bound.touched(path, touched.missed, address);
                 core.rest.pass(1);
                 tally.compute = tally.compute.saturating_add(hit);

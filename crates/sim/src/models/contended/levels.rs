@@ -2,9 +2,9 @@
 
 use crate::counts::outcome::Count;
 use crate::machine::Cycle;
-use crate::machine::{Coherence, Kind as Holds, Machine, Per};
+use crate::machine::{Machine, Per};
 use crate::parts::cache::{Cache, Lookup};
-use crate::parts::hierarchy::{Hierarchy, Paths, Stop};
+use crate::parts::hierarchy::{DATA, Hierarchy, Invalidated, Paths, Stop, path_index};
 use crate::parts::memory::Memory;
 use crate::parts::station::Station;
 use tanada_trace::Kind;
@@ -37,19 +37,12 @@ enum Posted {
     Memory(u64),
 }
 
-/// A cache that is not on a core's path, from which its writes remove lines.
-#[derive(Clone, Copy, Debug)]
-struct Other {
-    cache: u32,
-    shift: u8,
-}
-
 /// All caches, the ways into them, and the memory.
 #[derive(Debug)]
 pub(crate) struct Levels {
     pub(crate) caches: Vec<Cache>,
     /// Of each core.
-    paths: Vec<Paths>,
+    pub(crate) paths: Vec<Paths>,
     /// In front of each cache.
     pub(crate) stations: Vec<Station>,
     /// Behind the last level.
@@ -59,7 +52,7 @@ pub(crate) struct Levels {
     private: Vec<bool>,
     invalidate_cycles: Cycle,
     /// Of each core: the caches from which its writes remove lines; empty unless writes invalidate.
-    others: Vec<Vec<Other>>,
+    others: Vec<Vec<Invalidated>>,
     /// The caches from which background streams remove lines.
     background_removes: Vec<u32>,
     posted: Vec<Posted>,
@@ -76,25 +69,20 @@ impl Levels {
         let tables = &machine.contended;
         let cores = u64::from(machine.cores);
         let mut stations = Vec::with_capacity(hierarchy.caches.len());
-        let mut removed_from = Vec::new();
+        let removed_from = &hierarchy.invalidated;
         for table in &machine.caches {
-            let first = stations.len() as u32;
             let caches = cores.div_ceil(machine.cores_per(table.per)) as usize;
             let station = Station::new(&table.shared, table.line);
             stations.extend((0..caches).map(|_| station.clone()));
-            if machine.coherence == Coherence::Invalidate && table.kind != Holds::Instruction {
-                let shift = table.shift() as u8;
-                let all = first..first + caches as u32;
-                removed_from.extend(all.map(|cache| Other { cache, shift }));
-            }
         }
         let others = |paths: &Paths| {
-            let mine = |other: &Other| paths.data.iter().any(|stop| stop.cache == other.cache);
+            let mine =
+                |other: &Invalidated| paths[DATA].iter().any(|stop| stop.cache == other.cache);
             let all = removed_from.iter().copied();
             all.filter(|other| !mine(other)).collect()
         };
         let writers = tables.background.iter().filter(|stream| stream.write);
-        let near = |core: u16| hierarchy.paths[usize::from(core)].data.iter();
+        let near = |core: u16| hierarchy.paths[usize::from(core)][DATA].iter();
         let removed = |cache: u32| removed_from.iter().any(|other| other.cache == cache);
         let of_core = |stop: &&Stop| machine.caches[usize::from(stop.table)].per == Per::Core;
         let beside = writers.flat_map(|stream| near(stream.near_core).filter(of_core));
@@ -119,13 +107,8 @@ impl Levels {
 
     /// The first cache of a core's path, if there is one, and whether it is a cache per core.
     pub(crate) fn front(&self, core: usize, access: Kind) -> Option<(Stop, bool)> {
-        let stop = *self.paths[core].of(access).first()?;
+        let stop = *self.paths[core][path_index(access)].first()?;
         Some((stop, self.private[usize::from(stop.table)]))
-    }
-
-    /// The path of a core.
-    pub(crate) fn path(&self, core: usize, access: Kind) -> &[Stop] {
-        self.paths[core].of(access)
     }
 
     /// Whether writes of other cores or background streams remove lines from `cache`.
@@ -147,7 +130,7 @@ impl Levels {
         let mut cost = 0;
         if write && self.remove_copies(core, address) && self.invalidate_cycles > 0 {
             cost = self.invalidate_cycles;
-            let first = self.paths[core].data[0].table;
+            let first = self.paths[core][DATA][0].table;
             meter.waited(usize::from(first), cost);
         }
         let mut touched = self.descend(0, core, access, write, address, now, meter);
@@ -170,7 +153,7 @@ impl Levels {
         }
         let private = &self.private;
         let shared = |stop: &Stop| !private[usize::from(stop.table)];
-        let from = self.paths[core].data.iter().position(shared);
+        let from = self.paths[core][DATA].iter().position(shared);
         let Some(from) = from else {
             let wait = self.memory.access(now, address, write) - now;
             meter.queued(wait);
@@ -192,7 +175,7 @@ impl Levels {
         now: Cycle,
         meter: &mut impl Meter,
     ) -> Touched {
-        let path = self.paths[core].of(access);
+        let path = &self.paths[core][path_index(access)];
         let mut at = now; // where the request is, without the latencies
         let mut latency = 0;
         let mut missed = 0;
@@ -262,7 +245,7 @@ impl Levels {
 
     /// Removes a line that a background stream writes from the private caches of `core`, which the stream does not use.
     fn remove_own_copies(&mut self, core: usize, address: u64) {
-        for stop in &self.paths[core].data {
+        for stop in &self.paths[core][DATA] {
             if self.background_removes.contains(&stop.cache) {
                 let there = self.caches[stop.cache as usize].remove(address >> stop.shift);
                 self.invalidations += u64::from(there);

@@ -19,34 +19,26 @@ pub(super) struct ShortPath {
 
 impl ShortPath {
     fn of(path: &[Stop], prefix: &Prefix) -> Option<ShortPath> {
-        match (prefix.private, path) {
+        let (private, shared) = match (prefix.private, path) {
             // Nothing ever uses a path without levels.
-            (_, []) => Some(ShortPath {
-                private: None,
-                shared: Stop::default(),
-            }),
-            (0, &[shared]) => Some(ShortPath {
-                private: None,
-                shared,
-            }),
-            (1, &[private, shared]) => Some(ShortPath {
-                private: Some(private),
-                shared,
-            }),
-            _ => None,
-        }
+            (_, []) => (None, Stop::default()),
+            (0, &[shared]) => (None, shared),
+            (1, &[private, shared]) => (Some(private), shared),
+            _ => return None,
+        };
+        Some(ShortPath { private, shared })
     }
 
     /// Returns the paths of all cores, for fetches and for data; empty if any path is not short, or if writes invalidate, which
     /// `merge_short` leaves out.
     pub(super) fn of_all(hierarchy: &Hierarchy) -> Vec<[ShortPath; 2]> {
-        if hierarchy.invalidates() {
+        if !hierarchy.invalidated.is_empty() {
             return Vec::new();
         }
         let cores = hierarchy.paths.iter().zip(&hierarchy.prefixes);
-        let short = cores.map(|(paths, [fetch, data])| {
-            let fetch = ShortPath::of(&paths.fetch, fetch)?;
-            Some([fetch, ShortPath::of(&paths.data, data)?])
+        let short = cores.map(|([fetch, data], [of_fetch, of_data])| {
+            let fetch = ShortPath::of(fetch, of_fetch)?;
+            Some([fetch, ShortPath::of(data, of_data)?])
         });
         short.collect::<Option<_>>().unwrap_or_default()
     }
@@ -141,7 +133,7 @@ impl<D: Dispatcher> Uniform<'_, D> {
                     // Number of the levels of the whole path that missed. The private ones did so before the merge.
                     let missed = self.hierarchy.touch(core, kind, address, private, counts);
                     if missed > 0 {
-                        let path = self.hierarchy.paths[core].of(kind);
+                        let path = &self.hierarchy.paths[core][path_index(kind)];
                         self.sim.bound.touched(path, missed, address);
                         let penalties = self.costs.penalty_of(&path[private..missed]);
                         cost = cost.and_then(|sum| sum.checked_add(penalties?));

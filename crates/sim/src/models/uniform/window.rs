@@ -357,7 +357,7 @@ impl PrivateLevels<'_> {
             if level == private {
                 break;
             }
-            let stop = self.hierarchy.paths[self.core].of(kind)[level];
+            let stop = self.hierarchy.paths[self.core][path_index(kind)][level];
             let count = &mut self.tally.task[usize::from(stop.table)];
             count.accesses += 1;
             let cache = &mut self.hierarchy.caches[stop.cache as usize];
@@ -379,7 +379,7 @@ impl PrivateLevels<'_> {
         request.looks_up &= !all_private;
         // A lookup that goes on to shared levels is added to the bound when it is merged (`merge_any`).
         if !request.looks_up {
-            let path = self.hierarchy.paths[self.core].of(kind);
+            let path = &self.hierarchy.paths[self.core][path_index(kind)];
             self.bound.touched(path, level, address);
         }
         Some(cost)

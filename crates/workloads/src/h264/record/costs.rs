@@ -66,7 +66,7 @@ const LONGEST: f64 = (1 << 20) as f64;
 impl Default for Costs {
     /// The table of paper 1's core.
     fn default() -> Self {
-        Costs::parse(MPE, "mpe.toml").expect("the table that is part of this crate is right")
+        Costs::parse(MPE, "mpe.toml", &[]).expect("the table that is part of this crate is right")
     }
 }
 
@@ -76,19 +76,13 @@ impl Costs {
         MPE
     }
 
-    /// A table from its text; messages call it `name`.
+    /// A table from its text, with the figures `set` replaced: `scale.cycles=1.5`, `operation.transform.cycles=100`. Messages call the
+    /// table `name`.
     ///
     /// # Errors
-    /// It is no TOML, lacks a figure or has an unknown one, or a figure is out of range. The message begins with `name`.
-    pub fn parse(text: &str, name: &str) -> Result<Costs, String> {
-        Costs::parse_with(text, name, &[])
-    }
-
-    /// The same, with some figures replaced: `scale.cycles=1.5`, `operation.transform.cycles=100`.
-    ///
-    /// # Errors
-    /// As [`parse`](Self::parse), or there is no such figure.
-    pub fn parse_with(text: &str, name: &str, set: &[&str]) -> Result<Costs, String> {
+    /// It is no TOML, lacks a figure or has an unknown one, or a figure is out of range, or there is no figure that `set` names. The
+    /// message begins with `name`.
+    pub fn parse(text: &str, name: &str, set: &[&str]) -> Result<Costs, String> {
         let fault = |what: String| format!("{name}: {what}");
         let broken = |error: toml::de::Error| fault(error.to_string().trim_end().to_owned());
         // First as it is, so that messages name lines.
@@ -384,7 +378,7 @@ mod tests {
 
     #[test]
     fn figures_are_replaced_and_scaled() {
-        let with = |set: &[&str]| Costs::parse_with(MPE, "mpe.toml", set).expect("it is right");
+        let with = |set: &[&str]| Costs::parse(MPE, "mpe.toml", set).expect("it is right");
         let millis = |costs: &Costs| {
             let laid = costs.lay_out(0);
             laid.stages[0].operations[Operation::Transform as usize].millis
@@ -417,7 +411,7 @@ mod tests {
     #[test]
     fn wrong_tables_are_refused_with_a_place() {
         let message = |text: &str, set: &[&str]| {
-            let message = Costs::parse_with(text, "my.toml", set).expect_err("it is wrong");
+            let message = Costs::parse(text, "my.toml", set).expect_err("it is wrong");
             assert!(message.starts_with("my.toml: "), "{message}");
             message
         };
