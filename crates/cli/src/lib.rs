@@ -8,4 +8,4 @@ mod ui;
 mod valgrind;
 mod verbs;
 
-pub use verbs::main;
+pub use verbs::{command, main};

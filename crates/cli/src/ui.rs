@@ -48,7 +48,10 @@ pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
 
 impl From<OutputError> for Failure {
     fn from(error: OutputError) -> Failure {
-        Failure::Input(error.to_string())
+        match error {
+            OutputError::Taken { .. } => Failure::Usage(error.to_string()),
+            OutputError::Unwritable { .. } => Failure::Input(error.to_string()),
+        }
     }
 }
 

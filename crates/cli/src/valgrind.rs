@@ -113,7 +113,7 @@ fn without_randomisation() -> Command {
 }
 
 /// The program as a shell would find it.
-fn find(program: &OsStr) -> Option<PathBuf> {
+pub(crate) fn find(program: &OsStr) -> Option<PathBuf> {
     let executable = |path: &Path| {
         path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
     };

@@ -167,31 +167,6 @@ fn wrong_usage_ends_with_2() {
         &["--policy"],
     );
     bad(folder.path(), &["report"], 2, &["RESULT.json"]);
-    let stream = short_stream(folder.path());
-    let stream = text(&stream);
-    let before = std::fs::read(&stream).expect("it is there");
-    let twice = "same.json";
-    for arguments in [
-        &["run", "h264", &stream, "-o", &stream][..],
-        &["record", "h264", &stream, "-o", &stream],
-        &["compare", &stream, "-o", &stream],
-        &["import", &stream, "-o", &stream],
-        &["sim", &stream, "--machine", "toshiba", "--report", &stream],
-        &["report", &stream, "-o", &stream],
-    ] {
-        bad(folder.path(), arguments, 2, &["is the input"]);
-    }
-    bad(
-        folder.path(),
-        &["compare", &stream, "-o", twice, "--trace-events", twice],
-        2,
-        &["is another output"],
-    );
-    assert_eq!(
-        std::fs::read(&stream).expect("it is there"),
-        before,
-        "the input is untouched"
-    );
     assert!(!folder.path().join("tanada-report.html").exists());
 }
 

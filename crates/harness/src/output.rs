@@ -1,17 +1,68 @@
 //! Files that are written as a whole or not at all.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
 /// An output file that cannot be made or written. The text begins with the path.
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: {why}")]
-pub struct OutputError {
-    path: String,
-    why: String,
+pub enum OutputError {
+    /// The file cannot be made or written.
+    #[error("{path}: {why}")]
+    Unwritable {
+        /// The path as it was given.
+        path: String,
+        /// Why, and what helps.
+        why: String,
+    },
+    /// The file is an input or another output: wrong usage.
+    #[error("{path} is {what}; name another output")]
+    Taken {
+        /// The path as it was given.
+        path: String,
+        /// What the file is besides.
+        what: &'static str,
+    },
+}
+
+/// Refuses an output that is one of `inputs`, in a folder that is one of `inputs`, or another output: a content would be lost. Files are
+/// compared by device and inode, through links; files that do not exist yet by their folder and name. Devices and pipes may be named twice.
+///
+/// # Errors
+/// [`OutputError::Taken`] with the first such output.
+pub fn distinct<'a>(
+    inputs: impl IntoIterator<Item = &'a Path>,
+    outputs: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), OutputError> {
+    let mut taken = Vec::new();
+    for input in inputs {
+        let files = std::fs::read_dir(input).into_iter().flatten().flatten();
+        let files = files.map(|entry| entry.path()).chain([input.to_owned()]);
+        taken.extend(files.filter_map(|file| Some((identity(&file)?, "the input"))));
+    }
+    for path in outputs {
+        let Some(output) = identity(path) else {
+            continue;
+        };
+        if let Some(&(_, what)) = taken.iter().find(|(other, _)| *other == output) {
+            let path = path.display().to_string();
+            return Err(OutputError::Taken { path, what });
+        }
+        taken.push((output, "another output"));
+    }
+    Ok(())
+}
+
+/// Device and inode of a file; of a file that does not exist yet those of its folder, and its name. `None`: no file.
+fn identity(path: &Path) -> Option<(u64, u64, OsString)> {
+    let (data, name) = match path.metadata() {
+        Ok(data) => (Some(data).filter(|data| data.is_file())?, OsString::new()),
+        Err(_) => (folder_of(path).metadata().ok()?, path.file_name()?.into()),
+    };
+    Some((data.dev(), data.ino(), name))
 }
 
 /// A file that is written as a whole or not at all: a file of that name keeps its content until the new content is complete.
@@ -30,7 +81,7 @@ impl OutputFile {
     /// # Errors
     /// If the file cannot be written; the error says what helps.
     pub fn open(path: &Path) -> Result<OutputFile, OutputError> {
-        OutputFile::create(path).map_err(|error| OutputError {
+        OutputFile::create(path).map_err(|error| OutputError::Unwritable {
             path: path.display().to_string(),
             why: advice(path, &error),
         })
@@ -44,7 +95,7 @@ impl OutputFile {
         let whole = self.whole.as_ref();
         let path = whole.map_or("the output".into(), |(_, path)| path.display().to_string());
         let written = self.write_all(content).and_then(|()| self.keep());
-        written.map_err(|error| OutputError {
+        written.map_err(|error| OutputError::Unwritable {
             path,
             why: error.to_string(),
         })

@@ -1,8 +1,9 @@
 //! What the verbs share that end in a report: where it goes.
 
-use crate::ui::{self, Failure, Outcome, OutputFile, at_fault};
+use crate::ui::{self, Outcome, OutputFile, at_fault};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use tanada_harness::output::distinct;
 use tanada_report::{Report, to_html, to_json, to_perfetto, to_table};
 
 #[derive(Debug, clap::Args)]
@@ -37,8 +38,9 @@ impl Outputs {
     ///
     /// # Errors
     /// A file cannot be written, is one of `inputs`, or is named twice.
-    pub(crate) fn open<'a>(&self, inputs: impl Iterator<Item = &'a Path>) -> Outcome<Open<'_>> {
-        distinct(inputs, [Some(&*self.html), self.trace_events.as_deref()])?;
+    pub(crate) fn open<'a>(&'a self, inputs: impl Iterator<Item = &'a Path>) -> Outcome<Open<'a>> {
+        let outputs = [Some(&*self.html), self.trace_events.as_deref()];
+        distinct(inputs, outputs.into_iter().flatten())?;
         let page = OutputFile::open(&self.html)?;
         let events = self.trace_events.as_deref().map(OutputFile::open);
         Ok(Open {
@@ -78,32 +80,4 @@ pub(crate) fn file_name(path: &Path) -> Cow<'_, str> {
 fn shown(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     format!("file://{}", path.display())
-}
-
-/// Refuses an output that is one of `inputs` or another output: its content would be lost. Devices and pipes may be named twice.
-///
-/// # Errors
-/// [`Failure::Usage`] with the name of the file.
-pub(crate) fn distinct<'a, 'b>(
-    inputs: impl Iterator<Item = &'a Path>,
-    outputs: impl IntoIterator<Item = Option<&'b Path>>,
-) -> Outcome {
-    let file = |path: &Path| {
-        let found = path.canonicalize().or_else(|_| std::path::absolute(path));
-        let special = path == Path::new("-") || path.metadata().is_ok_and(|file| !file.is_file());
-        found.ok().filter(|_| !special)
-    };
-    let mut taken: Vec<(PathBuf, &str)> = Vec::new();
-    taken.extend(inputs.filter_map(file).map(|input| (input, "the input")));
-    for path in outputs.into_iter().flatten() {
-        let Some(output) = file(path) else { continue };
-        if let Some((_, what)) = taken.iter().find(|(other, _)| *other == output) {
-            return Err(Failure::Usage(format!(
-                "{} is {what}; name another output",
-                path.display()
-            )));
-        }
-        taken.push((output, "another output"));
-    }
-    Ok(())
 }

@@ -6,6 +6,7 @@ use crate::ui::{self, Failure, Outcome, OutputFile};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::path::PathBuf;
 use tanada_harness::batch;
+use tanada_harness::output::distinct;
 use tanada_papers::{Error, Found, Paper, Progress, Request};
 use tanada_workloads::options::{Purpose, Values};
 
@@ -88,6 +89,8 @@ fn switch(name: &'static str, help: &'static str) -> Arg {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
+    let inputs = args.paper.inputs(&args.request.values);
+    distinct(inputs.iter().map(PathBuf::as_path), args.html.as_deref())?;
     let html = args.html.as_deref().map(OutputFile::open).transpose()?;
     let cancel = ui::interruptible();
     let mut bar = ui::Progress::new(None);

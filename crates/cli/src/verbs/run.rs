@@ -2,7 +2,6 @@
 
 use super::FromTable;
 use super::chosen::{self, Chosen};
-use super::outputs::distinct;
 use super::pooling::{self, Pooling};
 use crate::ui::{self, Failure, Outcome, OutputFile, Progress, at_fault};
 use clap::{ArgMatches, Command};
@@ -11,6 +10,7 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
+use tanada_harness::output::distinct;
 use tanada_harness::rounds;
 use tanada_harness::run::{self as harness, Error, Options};
 use tanada_policy::registry::GROUPED_POLICY;
@@ -106,10 +106,8 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
         values,
         common,
     } = &chosen;
-    distinct(
-        values.paths(),
-        [common.output.as_deref(), common.trace_events.as_deref()],
-    )?;
+    let outputs = [common.output.as_deref(), common.trace_events.as_deref()];
+    distinct(values.paths(), outputs.into_iter().flatten())?;
     let mut output = Bytes::open(common)?;
     let events = common.trace_events.as_deref().map(OutputFile::open);
     let events = events.transpose()?;

@@ -1,6 +1,6 @@
 //! `tanada sim`.
 
-use super::outputs::{distinct, file_name};
+use super::outputs::file_name;
 use crate::ui::{self, Failure, OutputFile, Progress, at_fault};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tanada_harness::batch;
+use tanada_harness::output::distinct;
 use tanada_harness::simulated::{self, Work};
 use tanada_policy::registry;
 use tanada_report::{Report, to_html, to_json, to_list};
@@ -80,7 +81,10 @@ pub(crate) fn run(args: Args) -> ui::Outcome {
         ));
     }
     let outputs = [args.events.as_deref(), args.report.as_deref()];
-    distinct([&*args.trace].into_iter(), outputs)?;
+    let registered = machines::all().any(|shipped| shipped.name == args.machine);
+    let file = (!registered).then_some(Path::new(&args.machine));
+    let inputs = [Some(&*args.trace), file].into_iter().flatten();
+    distinct(inputs, outputs.into_iter().flatten())?;
     let machine = machine(&args)?;
     let trace = open(&args)?;
     let events = args.events.as_deref().map(OutputFile::open).transpose()?;
