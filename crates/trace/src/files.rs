@@ -1,15 +1,13 @@
 //! Reading and writing trace files of either form.
 
-use std::fs::{self, File, Permissions};
-use std::io::{BufWriter, Chain, Cursor, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::File;
+use std::io::{BufWriter, Chain, Cursor, IntoInnerError, Read};
 use std::path::{Path, PathBuf};
-
-use tempfile::TempPath;
 
 use crate::binary::{Entry, GraphReader, Layout, MAGIC};
 use crate::blocks::Store;
 use crate::graph::NONE;
+use crate::output::OutputFile;
 use crate::{
     BinaryWriter, Grouping, Groups, NewTask, Record, Sink, TextWriter, Trace, TraceError, load,
     read_text,
@@ -121,14 +119,12 @@ pub fn convert(from: &Path, to: &Path) -> Result<(), TraceError> {
 pub struct FileSink {
     form: Form,
     path: PathBuf,
-    /// The name until the end; `None` for an existing device or pipe, which is written in place.
-    temporary: Option<TempPath>,
 }
 
 #[derive(Debug)]
 enum Form {
-    Text(TextWriter<BufWriter<File>>),
-    Binary(Box<BinaryWriter<BufWriter<File>>>),
+    Text(TextWriter<BufWriter<OutputFile>>),
+    Binary(Box<BinaryWriter<BufWriter<OutputFile>>>),
 }
 
 impl FileSink {
@@ -137,23 +133,7 @@ impl FileSink {
     /// # Errors
     /// The file cannot be created.
     pub fn create(path: &Path) -> Result<Self, TraceError> {
-        let with_path = |error| TraceError::io(path, error);
-        let (file, temporary) = if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
-            let device = File::options().write(true).open(path);
-            (device.map_err(with_path)?, None)
-        } else {
-            let folder = path
-                .parent()
-                .filter(|folder| !folder.as_os_str().is_empty());
-            let folder = folder.unwrap_or(Path::new("."));
-            let file = tempfile::Builder::new()
-                .prefix(".tanada-")
-                .permissions(Permissions::from_mode(0o666))
-                .tempfile_in(folder);
-            let (file, temporary) = file.map_err(with_path)?.into_parts();
-            (file, Some(temporary))
-        };
-        let out = BufWriter::with_capacity(BUFFER, file);
+        let out = BufWriter::with_capacity(BUFFER, OutputFile::open(path)?);
         let form = if path.extension().is_some_and(|end| end == "tnt") {
             Form::Text(TextWriter::new(out)?)
         } else {
@@ -162,7 +142,6 @@ impl FileSink {
         Ok(Self {
             form,
             path: path.to_owned(),
-            temporary,
         })
     }
 
@@ -182,13 +161,10 @@ impl FileSink {
             Form::Binary(writer) => writer.finish(),
         };
         let flushed = out.map_err(own)?.into_inner();
-        flushed.map_err(|error| own(error.into_error().into()))?;
-        match self.temporary {
-            Some(temporary) => temporary
-                .persist(&self.path)
-                .map_err(|error| TraceError::io(&self.path, error.error)),
-            None => Ok(()),
-        }
+        let kept = flushed
+            .map_err(IntoInnerError::into_error)
+            .and_then(OutputFile::keep);
+        kept.map_err(|error| own(error.into()))
     }
 }
 

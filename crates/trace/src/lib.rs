@@ -30,6 +30,7 @@ pub mod fuzzing;
 mod graph;
 pub mod import;
 mod load;
+pub mod output;
 mod reader;
 mod record;
 mod sink;

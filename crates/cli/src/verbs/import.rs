@@ -5,7 +5,7 @@ use crate::verbs::charging::{self, Charging};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use tanada_harness::output::distinct;
+use tanada_trace::output::distinct;
 use tanada_trace::{FileSink, TraceError, import};
 
 /// Turn a memory trace of another tool into a trace
@@ -83,8 +83,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         }
     };
     let failed = |error: TraceError| Failure::Input(error.to_string());
-    let mut file = FileSink::create(&args.output).map_err(failed)?;
     let cancel = ui::interruptible();
+    let mut file = FileSink::create(&args.output).map_err(failed)?;
     let data = std::fs::metadata(&args.input).ok();
     let data = data.filter(|data| data.is_file());
     let mut input = Watched::new(input, &cancel, data.map(|data| data.len() >> 20), "MB");

@@ -3,8 +3,8 @@
 use crate::ui::{self, Outcome, OutputFile, at_fault};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use tanada_harness::output::distinct;
 use tanada_report::{Report, to_html, to_json, to_perfetto, to_table};
+use tanada_trace::output::distinct;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Outputs {

@@ -10,7 +10,7 @@ use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use summary::Summary;
-use tanada_harness::output::distinct;
+use tanada_trace::output::distinct;
 use tanada_trace::{FileSink, TraceError};
 use tanada_workloads::options::Purpose;
 use tanada_workloads::workload::RecordError;
@@ -100,8 +100,8 @@ fn workload(chosen: &Chosen<Common>) -> Outcome {
     site.l1d = Some(common.l1d);
     distinct(values.paths(), [&*common.output])?;
     let unwritable = |error: TraceError| Failure::Input(error.to_string());
-    let mut file = FileSink::create(&common.output).map_err(unwritable)?;
     let cancel = ui::interruptible();
+    let mut file = FileSink::create(&common.output).map_err(unwritable)?;
     let mut progress = Progress::new(recorder.steps(values));
     progress.says(recorder.step());
     let mut seen = |steps| {

@@ -1,7 +1,7 @@
 //! `tanada report`.
 
 use super::outputs::{Outputs, file_name};
-use crate::ui::{Outcome, at_fault};
+use crate::ui::{self, Outcome, at_fault};
 use std::path::{Path, PathBuf};
 use tanada_harness::simulated;
 use tanada_report::{Report, from_json};
@@ -29,6 +29,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Outcome {
     let inputs = || args.results.iter().map(PathBuf::as_path);
+    let _cancel = ui::interruptible();
     let outputs = args.outputs.open(inputs())?;
     let reports = inputs().map(read).collect::<Outcome<Vec<_>>>()?;
     outputs.write(&merged(reports))

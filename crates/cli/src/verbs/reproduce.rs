@@ -6,8 +6,8 @@ use crate::ui::{self, Failure, Outcome, OutputFile};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::path::PathBuf;
 use tanada_harness::batch;
-use tanada_harness::output::distinct;
 use tanada_papers::{Error, Found, Paper, Progress, Request};
+use tanada_trace::output::distinct;
 use tanada_workloads::options::{Purpose, Values};
 
 /// A paper, and what is asked of it.
@@ -91,8 +91,8 @@ fn switch(name: &'static str, help: &'static str) -> Arg {
 pub(crate) fn run(args: Args) -> Outcome {
     let inputs = args.paper.inputs(&args.request.values);
     distinct(inputs.iter().map(PathBuf::as_path), args.html.as_deref())?;
-    let html = args.html.as_deref().map(OutputFile::open).transpose()?;
     let cancel = ui::interruptible();
+    let html = args.html.as_deref().map(OutputFile::open).transpose()?;
     let mut bar = ui::Progress::new(None);
     let mut show = |at: Progress<'_>| {
         bar.says(at.what.to_owned());

@@ -10,13 +10,13 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
-use tanada_harness::output::distinct;
 use tanada_harness::rounds;
 use tanada_harness::run::{self as harness, Error, Options};
 use tanada_policy::registry::GROUPED_POLICY;
 use tanada_report::{Report, to_json, to_perfetto, to_table};
 use tanada_runtime::DEFAULT_POLICY;
 use tanada_topology::Topology;
+use tanada_trace::output::distinct;
 use tanada_workloads::options::Purpose;
 use tanada_workloads::workload::{Done, Output, PrepareError};
 
@@ -108,6 +108,8 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
     } = &chosen;
     let outputs = [common.output.as_deref(), common.trace_events.as_deref()];
     distinct(values.paths(), outputs.into_iter().flatten())?;
+    // A large field takes seconds to lay out: a signal meanwhile is answered at the end of that, or after some seconds.
+    let cancel = ui::interruptible();
     let mut output = Bytes::open(common)?;
     let events = common.trace_events.as_deref().map(OutputFile::open);
     let events = events.transpose()?;
@@ -117,8 +119,6 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
         true => 1,
         false => pools.workers_on(&topology),
     };
-    // A large field takes seconds to lay out: Ctrl-C meanwhile is answered at the end of that.
-    let cancel = ui::interruptible();
     let prepared = workload.prepare(values, &rounds::site(&topology, workers));
     let mut prepared = prepared.map_err(unprepared)?;
     if cancel.is_cancelled() {

@@ -8,12 +8,13 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tanada_harness::batch;
-use tanada_harness::output::distinct;
 use tanada_harness::simulated::{self, Work};
 use tanada_policy::registry;
 use tanada_report::{Report, to_html, to_json, to_list};
+use tanada_runtime::Cancel;
 use tanada_sim::machines::{self, NotFound};
 use tanada_sim::{Machine, MachineError, Observer, Options, Outcome, Run, SimError, simulate};
+use tanada_trace::output::distinct;
 use tanada_trace::{Groups, Trace};
 use tanada_workloads::other_spelling;
 
@@ -87,9 +88,10 @@ pub(crate) fn run(args: Args) -> ui::Outcome {
     distinct(inputs, outputs.into_iter().flatten())?;
     let machine = machine(&args)?;
     let trace = open(&args)?;
+    let cancel = ui::interruptible();
     let events = args.events.as_deref().map(OutputFile::open).transpose()?;
     let page = args.report.as_deref().map(OutputFile::open).transpose()?;
-    let done = all(&args, &trace, &machine, &policies)?;
+    let done = all(&args, &trace, &machine, &policies, &cancel)?;
     if let (Some(file), Some((_, runs))) = (events, done.first()) {
         write_events(file, &trace, runs)?;
     }
@@ -182,8 +184,8 @@ fn all(
     trace: &Trace,
     machine: &Machine,
     policies: &[&'static str],
+    cancel: &Cancel,
 ) -> ui::Outcome<Vec<(Outcome, Vec<Run>)>> {
-    let cancel = ui::interruptible();
     let whole = trace.len() as u64 * policies.len() as u64;
     let mut progress = Progress::new(Some(whole));
     progress.says("tasks");

@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use tanada_runtime::Cancel;
 
-use crate::output::{OutputError, OutputFile, distinct};
 use journal::Journal;
 use plan::Plan;
 pub use rows::Row;
 use rows::{columns, csv, plain};
+use tanada_trace::output::{OutputError, OutputFile, distinct};
 
 /// Why a sweep has no results.
 #[derive(Debug, thiserror::Error)]

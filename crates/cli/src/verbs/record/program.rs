@@ -5,7 +5,7 @@ use crate::valgrind::{self, Traced};
 use crate::verbs::charging::{self, Charging};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use tanada_harness::output::distinct;
+use tanada_trace::output::distinct;
 use tanada_trace::{FileSink, TraceError, import};
 
 #[derive(Debug, clap::Args)]
@@ -44,8 +44,8 @@ pub(super) fn run(args: &Program) -> Outcome {
     let words = args.program.iter().map(Path::new);
     distinct(words.chain(found.as_deref()), [&*output])?;
     let unwritable = |error: TraceError| Failure::Input(error.to_string());
-    let mut file = FileSink::create(&output).map_err(unwritable)?;
     let cancel = ui::interruptible();
+    let mut file = FileSink::create(&output).map_err(unwritable)?;
     let traced = Traced::start(&args.program, args.json)?;
     let name = format!("valgrind's log of {program}");
     let options = args.charging.options(true, true);

@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use tempfile::TempPath;
 
 /// An output file that cannot be made or written. The text begins with the path.
@@ -63,6 +64,18 @@ fn identity(path: &Path) -> Option<(u64, u64, OsString)> {
         Err(_) => (folder_of(path).metadata().ok()?, path.file_name()?.into()),
     };
     Some((data.dev(), data.ino(), name))
+}
+
+/// The names that files have until they are whole.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes all files of this process that are not whole: for a process that ends at once.
+pub fn remove_unfinished() {
+    let names = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    for name in names.iter() {
+        // A file that became whole has another name meanwhile.
+        let _ = std::fs::remove_file(name);
+    }
 }
 
 /// A file that is written as a whole or not at all: a file of that name keeps its content until the new content is complete.
@@ -133,6 +146,8 @@ impl OutputFile {
             .permissions(permissions)
             .tempfile_in(folder_of(&path))?;
         let (file, content) = content.into_parts();
+        let mut names = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+        names.push(content.to_path_buf());
         Ok(OutputFile {
             file,
             whole: Some((content, path)),
