@@ -418,6 +418,15 @@ pub enum RecordError {
     Stopped,
 }
 
+impl From<PrepareError> for RecordError {
+    fn from(error: PrepareError) -> RecordError {
+        match error {
+            PrepareError::Input(what) => RecordError::Input(what),
+            PrepareError::Usage(what) => RecordError::Usage(what),
+        }
+    }
+}
+
 /// Returns what records `workload`.
 ///
 /// # Errors

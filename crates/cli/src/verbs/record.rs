@@ -10,6 +10,7 @@ use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use summary::Summary;
+use tanada_harness::host;
 use tanada_trace::output::distinct;
 use tanada_trace::{FileSink, TraceError};
 use tanada_workloads::options::Purpose;
@@ -98,6 +99,7 @@ fn workload(chosen: &Chosen<Common>) -> Outcome {
     let mut site = Site::new(common.workers);
     site.own_cache = Some(common.cache);
     site.l1d = Some(common.l1d);
+    site.free_memory = host::free_memory();
     distinct(values.paths(), [&*common.output])?;
     let unwritable = |error: TraceError| Failure::Input(error.to_string());
     let cancel = ui::interruptible();
