@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{self, IsTerminal as _, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, exit};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use tanada_runtime::Cancel;
 use tanada_trace::output::OutputError;
 pub(crate) use tanada_trace::output::OutputFile;
 use tanada_trace::output::remove_unfinished;
+use tanada_trace::read_whole;
 
 /// Why a verb did not do what it was asked for.
 #[derive(Debug)]
@@ -66,6 +67,12 @@ impl From<OutputError> for Failure {
 /// A failure whose cause is the input, with what it happened to.
 pub(crate) fn at_fault(what: impl std::fmt::Display, why: impl std::fmt::Display) -> Failure {
     Failure::Input(format!("{what}: {why}"))
+}
+
+/// Reads a text that has an end.
+pub(crate) fn read_text(path: &Path) -> Outcome<String> {
+    let bytes = read_whole(path).map_err(|error| at_fault(path.display(), error))?;
+    String::from_utf8(bytes).map_err(|error| at_fault(path.display(), error))
 }
 
 /// Writes to standard output.

@@ -874,3 +874,42 @@ fn a_closed_pipe_is_no_panic() {
         assert_eq!(status.code(), Some(0), "{arguments:?}: {errors}");
     }
 }
+
+#[test]
+fn an_input_without_an_end_is_refused() {
+    let folder = folder();
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).expect("the folder can be written to");
+    };
+    write("sweep.toml", "traces = '/dev/zero'\nmachines = 'toshiba'");
+    write("a.tnt", "tanada-trace 1\ntask 1\nr 0x1000 64\n");
+    for (line, words) in [
+        ("run h264 /dev/zero", "1 GiB"),
+        ("record h264 /dev/zero -o out.tnb", "1 GiB"),
+        ("record h264 --costs /dev/zero -o out.tnb", "1 GiB"),
+        ("report /dev/zero -o page.html", "1 GiB"),
+        ("topo --from /dev/zero", "1 GiB"),
+        ("sweep /dev/zero -o out", "1 GiB"),
+        ("sweep sweep.toml", "it must be a file"),
+        ("sim /dev/zero --machine toshiba", "a line of more than"),
+        ("import /dev/zero -o out.tnb", "a line of more than"),
+        ("sim a.tnt --machine /dev/zero", "bytes"),
+    ] {
+        let words = ["/dev/zero", words];
+        bad(
+            folder.path(),
+            &line.split(' ').collect::<Vec<_>>(),
+            1,
+            &words,
+        );
+    }
+    // The square of so many cores took minutes and many gigabytes.
+    let cores = "sim a.tnt --machine toshiba-board --cores 65535";
+    let words = ["`cores` is 65535; it must be 1 to 4096"];
+    bad(
+        folder.path(),
+        &cores.split(' ').collect::<Vec<_>>(),
+        2,
+        &words,
+    );
+}

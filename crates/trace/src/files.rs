@@ -1,7 +1,7 @@
 //! Reading and writing trace files of either form.
 
 use std::fs::File;
-use std::io::{BufWriter, Chain, Cursor, IntoInnerError, Read};
+use std::io::{self, BufWriter, Chain, Cursor, IntoInnerError, Read};
 use std::path::{Path, PathBuf};
 
 use crate::binary::{Entry, GraphReader, Layout, MAGIC};
@@ -15,6 +15,28 @@ use crate::{
 
 /// Bytes written at once.
 const BUFFER: usize = 256 << 10;
+
+/// The most bytes that [`read_whole`] reads from what is no file.
+const MOST_OF_DEVICE: u64 = 1 << 30;
+
+/// Reads a file, pipe or device as a whole, such as a stream or a table. A device may have no end: of what is no file at most 1 GiB is read.
+///
+/// # Errors
+/// It cannot be read, or is no file and has more bytes.
+pub fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let most = match file.metadata()?.is_file() {
+        true => u64::MAX,
+        false => MOST_OF_DEVICE,
+    };
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let why = "more than 1 GiB comes from it and it is no file, so it may have no end; copy what you want into a file";
+        return Err(io::Error::other(why));
+    }
+    Ok(bytes)
+}
 
 /// An open trace file.
 pub(crate) enum Input {

@@ -36,7 +36,7 @@ pub(crate) fn run(args: Args) -> Outcome {
 }
 
 fn read(path: &Path) -> Outcome<Report> {
-    let text = std::fs::read_to_string(path).map_err(|error| at_fault(path.display(), error))?;
+    let text = ui::read_text(path)?;
     match simulated::from_lines(&text, &file_name(path)) {
         Some(report) => report.map_err(|error| at_fault(path.display(), error)),
         None => from_json(&text).map_err(|error| at_fault(path.display(), error)),

@@ -120,7 +120,7 @@ impl Sweep {
             return Err(Error::NoParquet);
         }
         let name = spec.display().to_string();
-        let text = std::fs::read(spec).map_err(|error| at_fault(&name, error))?;
+        let text = tanada_trace::read_whole(spec).map_err(|error| at_fault(&name, error))?;
         // Bytes that are no UTF-8 become text that is no TOML, on the same line.
         let parsed = spec::parse(&String::from_utf8_lossy(&text), &name).map_err(Error::Input)?;
         let folder = spec.parent().unwrap_or(Path::new(""));
