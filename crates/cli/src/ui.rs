@@ -4,6 +4,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, exit};
@@ -75,17 +76,33 @@ pub(crate) fn read_text(path: &Path) -> Outcome<String> {
     String::from_utf8(bytes).map_err(|error| at_fault(path.display(), error))
 }
 
+/// The text with control characters of names, which a terminal would obey, as JSON has them; so JSON stays what it says.
+fn visible(text: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(obeyed) {
+        return text.into();
+    }
+    let mut shown = String::new();
+    for c in text.chars() {
+        match obeyed(c) {
+            true => shown += &format!("\\u{:04x}", u32::from(c)),
+            false => shown.push(c),
+        }
+    }
+    shown.into()
+}
+
 /// Writes to standard output.
 pub(crate) fn print(text: &str) -> Outcome {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
+    out.write_all(visible(text).as_bytes())
         .and_then(|()| out.flush())
         .map_err(output_failed)
 }
 
 /// Writes a line to standard error; where nobody reads it, nothing is lost.
 pub(crate) fn note(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", visible(line));
 }
 
 /// What an error on standard output means.

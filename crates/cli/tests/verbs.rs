@@ -913,3 +913,65 @@ fn an_input_without_an_end_is_refused() {
         &words,
     );
 }
+
+#[test]
+fn an_output_that_cannot_be_written_at_the_end_loses_no_result() {
+    let folder = folder();
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).expect("the folder can be written to");
+    };
+    write("a.tnt", "tanada-trace 1\ntask 1\nr 0x1000 64\n");
+    let field = "stencil --size 64 --sweeps 2 --workers 2";
+    let compared = format!("compare {field} --repeat 1 --no-sim --policy fcfs --json -o page.html");
+    let json = good(folder.path(), &compared.split(' ').collect::<Vec<_>>()).out;
+    write("a.json", &json);
+    for line in [
+        &format!("compare {field} --repeat 1 --no-sim --policy fcfs -o /dev/full"),
+        &format!("run {field} --policy fcfs --trace-events /dev/full"),
+        "report a.json -o /dev/full",
+        "sim a.tnt --machine toshiba --policy fcfs --events /dev/full",
+        "sim a.tnt --machine toshiba --policy fcfs --report /dev/full",
+    ] {
+        let words = ["/dev/full: cannot be written", "name another output"];
+        let said = bad(
+            folder.path(),
+            &line.split(' ').collect::<Vec<_>>(),
+            1,
+            &words,
+        );
+        assert!(said.out.contains("fcfs"), "{line}: {}", said.out);
+    }
+}
+
+#[test]
+fn control_characters_in_names_never_reach_the_terminal() {
+    let folder = folder();
+    let trace = "tanada-trace 1\ntask 1 name=load\nr 0x1000 64\n";
+    let name = "a\u{1b}]0;evil\u{7}.tnt";
+    std::fs::write(folder.path().join(name), trace).expect("the folder can be written to");
+    let sim = ["sim", name, "--machine", "toshiba", "--policy", "fcfs"];
+    let data = ["--report", "a.json"];
+    let mut all = vec![good(folder.path(), &[&sim[..], &data].concat())];
+    let report = std::fs::read_to_string(folder.path().join("a.json")).expect("it is there");
+    let evil = report.replace("\"fcfs\"", "\"\\u001b[2Jevil\\u009b31m\"");
+    assert_ne!(report, evil);
+    std::fs::write(folder.path().join("a.json"), evil).expect("the folder can be written to");
+    all.push(good(folder.path(), &["report", "a.json"]));
+    let json = good(folder.path(), &["report", "a.json", "--json"]);
+    let parsed: serde_json::Value = serde_json::from_str(&json.out).expect("it is JSON");
+    assert!(parsed.to_string().contains("evil"), "{parsed}");
+    all.push(json);
+    all.push(bad(folder.path(), &["report", name], 1, &["evil"]));
+    all.push(bad(
+        folder.path(),
+        &["sim", "a\u{1b}[2J", "--machine", "toshiba"],
+        1,
+        &[],
+    ));
+    for said in all {
+        for text in [said.out, said.err] {
+            let text = text.replace('\n', "");
+            assert!(!text.contains(|c: char| c.is_control()), "{text:?}");
+        }
+    }
+}

@@ -84,8 +84,9 @@ pub fn remove_unfinished() {
 #[derive(Debug)]
 pub struct OutputFile {
     file: File,
-    /// The name that a whole file has meanwhile, and the one that it gets.
-    whole: Option<(TempPath, PathBuf)>,
+    path: PathBuf,
+    /// The name that a whole file has meanwhile.
+    whole: Option<TempPath>,
 }
 
 impl OutputFile {
@@ -105,12 +106,11 @@ impl OutputFile {
     /// # Errors
     /// If the file cannot be written.
     pub fn finish(mut self, content: &[u8]) -> Result<(), OutputError> {
-        let whole = self.whole.as_ref();
-        let path = whole.map_or("the output".into(), |(_, path)| path.display().to_string());
+        let path = self.path.clone();
         let written = self.write_all(content).and_then(|()| self.keep());
         written.map_err(|error| OutputError::Unwritable {
-            path,
-            why: error.to_string(),
+            path: path.display().to_string(),
+            why: advice(&path, &error),
         })
     }
 
@@ -122,7 +122,7 @@ impl OutputFile {
         self.file.flush()?;
         match self.whole {
             None => Ok(()),
-            Some((content, path)) => content.persist(path).map_err(io::Error::from),
+            Some(content) => content.persist(self.path).map_err(io::Error::from),
         }
     }
 
@@ -130,7 +130,8 @@ impl OutputFile {
         let there = std::fs::metadata(path).ok();
         if there.as_ref().is_some_and(|data| !data.is_file()) {
             let file = OpenOptions::new().write(true).open(path)?;
-            return Ok(OutputFile { file, whole: None });
+            let (path, whole) = (path.to_owned(), None);
+            return Ok(OutputFile { file, path, whole });
         }
         let (path, permissions) = match there {
             Some(data) => {
@@ -150,7 +151,8 @@ impl OutputFile {
         names.push(content.to_path_buf());
         Ok(OutputFile {
             file,
-            whole: Some((content, path)),
+            path,
+            whole: Some(content),
         })
     }
 }

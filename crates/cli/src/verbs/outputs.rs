@@ -52,19 +52,20 @@ impl Outputs {
 }
 
 impl Open<'_> {
-    /// Writes the files, prints the report and says where the page is.
+    /// Prints the report, writes the files and says where the page is.
     pub(crate) fn write(self, report: &Report) -> Outcome {
         let broken = |error| at_fault("the report", error);
+        // First, so that a file that cannot be written loses nothing; the files are there even if no one reads what is printed.
+        let printed = match self.outputs.json {
+            true => ui::print(&format!("{}\n", to_json(report).map_err(broken)?)),
+            false => ui::print(&to_table(report)),
+        };
         if let Some(events) = self.events {
             events.finish(to_perfetto(report).as_bytes())?;
         }
         let text = to_html(report).map_err(broken)?;
         self.page.finish(text.as_bytes())?;
-        if self.outputs.json {
-            ui::print(&format!("{}\n", to_json(report).map_err(broken)?))?;
-        } else {
-            ui::print(&to_table(report))?;
-        }
+        printed?;
         ui::note(&format!("The page is {}", shown(&self.outputs.html)));
         Ok(())
     }

@@ -109,11 +109,12 @@ pub(crate) fn run(args: Args) -> Outcome {
         Found::Figures(found) => found,
         Found::Json(json) => return ui::print(&json),
     };
+    let printed = ui::print(&match args.json {
+        true => found.json(),
+        false => found.text(),
+    });
     if let Some(html) = html {
         html.finish(found.page(&ui::command_line()).as_bytes())?;
     }
-    ui::print(&match args.json {
-        true => found.json(),
-        false => found.text(),
-    })
+    printed
 }

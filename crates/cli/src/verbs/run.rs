@@ -150,11 +150,13 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
             run.extra.insert("md5".to_owned(), md5.as_str().into());
         }
     }
-    if let Some(events) = events {
-        events.finish(to_perfetto(&report).as_bytes())?;
-    }
     let input = prepared.input();
-    tell(common, report, md5.as_deref(), &input)?;
+    let events = events.map(|file| (file, to_perfetto(&report)));
+    let printed = tell(common, report, md5.as_deref(), &input);
+    if let Some((file, text)) = events {
+        file.finish(text.as_bytes())?;
+    }
+    printed?;
     chosen::verdict(&input, prepared.flaws().as_ref())
 }
 
