@@ -1,13 +1,20 @@
 //! What all verbs share: how they fail, write, show progress and stop.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Read, Write};
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitCode, exit};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
-use tanada_harness::output::OutputError;
-pub(crate) use tanada_harness::output::OutputFile;
 use tanada_runtime::Cancel;
+use tanada_trace::output::OutputError;
+pub(crate) use tanada_trace::output::OutputFile;
+use tanada_trace::output::remove_unfinished;
+use tanada_trace::read_whole;
 
 /// Why a verb did not do what it was asked for.
 #[derive(Debug)]
@@ -16,9 +23,9 @@ pub(crate) enum Failure {
     Input(String),
     /// The command line is at fault in a way that its parser cannot see.
     Usage(String),
-    /// Ctrl-C.
+    /// A signal, such as that of Ctrl-C.
     Interrupted,
-    /// Ctrl-C in work that goes on, when it is asked for again, from what is in this file.
+    /// A signal in work that goes on, when it is asked for again, from what is in this file.
     Paused(PathBuf),
     /// Nobody reads standard output any more.
     Closed,
@@ -33,22 +40,28 @@ pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
         Ok(()) | Err(Failure::Closed) => return ExitCode::SUCCESS,
         Err(Failure::Input(message)) => (1, message),
         Err(Failure::Usage(message)) => (2, message),
-        Err(Failure::Interrupted) => (130, "stopped; nothing unfinished was left behind".into()),
+        Err(Failure::Interrupted) => (
+            stopped(),
+            "stopped; nothing unfinished was left behind".into(),
+        ),
         Err(Failure::Paused(file)) => {
             let file = file.display();
             (
-                130,
+                stopped(),
                 format!("stopped; the same command goes on from {file}"),
             )
         }
     };
     note(&format!("tanada: {message}"));
-    ExitCode::from(code)
+    ExitCode::from(code as u8)
 }
 
 impl From<OutputError> for Failure {
     fn from(error: OutputError) -> Failure {
-        Failure::Input(error.to_string())
+        match error {
+            OutputError::Taken { .. } => Failure::Usage(error.to_string()),
+            OutputError::Unwritable { .. } => Failure::Input(error.to_string()),
+        }
     }
 }
 
@@ -57,17 +70,39 @@ pub(crate) fn at_fault(what: impl std::fmt::Display, why: impl std::fmt::Display
     Failure::Input(format!("{what}: {why}"))
 }
 
+/// Reads a text that has an end.
+pub(crate) fn read_text(path: &Path) -> Outcome<String> {
+    let bytes = read_whole(path).map_err(|error| at_fault(path.display(), error))?;
+    String::from_utf8(bytes).map_err(|error| at_fault(path.display(), error))
+}
+
+/// The text with control characters of names, which a terminal would obey, as JSON has them; so JSON stays what it says.
+fn visible(text: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(obeyed) {
+        return text.into();
+    }
+    let mut shown = String::new();
+    for c in text.chars() {
+        match obeyed(c) {
+            true => shown += &format!("\\u{:04x}", u32::from(c)),
+            false => shown.push(c),
+        }
+    }
+    shown.into()
+}
+
 /// Writes to standard output.
 pub(crate) fn print(text: &str) -> Outcome {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
+    out.write_all(visible(text).as_bytes())
         .and_then(|()| out.flush())
         .map_err(output_failed)
 }
 
 /// Writes a line to standard error; where nobody reads it, nothing is lost.
 pub(crate) fn note(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", visible(line));
 }
 
 /// What an error on standard output means.
@@ -94,22 +129,80 @@ pub(crate) fn columns() -> usize {
     }
 }
 
-/// A handle that Ctrl-C cancels. A second Ctrl-C ends the program at once.
+/// The signal that asked for the end.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+/// The child process that ends with this one; 0: none.
+static CHILD: AtomicI32 = AtomicI32::new(0);
+
+/// The exit code after a signal, as shells have it.
+fn stopped() -> i32 {
+    128 + SIGNAL.load(Ordering::SeqCst)
+}
+
+/// Lets signals and [`end_child`] end `child`, and no earlier one.
+pub(crate) fn ends_with_us(child: Option<&Child>) {
+    let child = child.map_or(0, |child| child.id().cast_signed());
+    CHILD.store(child, Ordering::SeqCst);
+}
+
+/// Ends the child process and its process group, if it leads one.
+pub(crate) fn end_child() {
+    // It may have ended by itself meanwhile.
+    if let Some(child) = Pid::from_raw(CHILD.swap(0, Ordering::SeqCst))
+        && kill_process_group(child, Signal::KILL).is_err()
+    {
+        let _ = kill_process(child, Signal::KILL);
+    }
+}
+
+/// Ends the program, whatever it does.
+fn end_at_once() -> ! {
+    remove_unfinished();
+    note("tanada: stopped at once");
+    exit(stopped())
+}
+
+/// A handle that Ctrl-C, SIGTERM and SIGHUP cancel. A second signal ends the program at once, as does work that does not end.
 pub(crate) fn interruptible() -> Cancel {
     /// Who signals a process and its group, as timeout(1) does, has not asked twice.
     const ONE_REQUEST: Duration = Duration::from_millis(300);
+    /// Reading from a pipe that no one writes does not end.
+    const PATIENCE: Duration = Duration::from_secs(5);
     let cancel = Cancel::new();
     let handle = cancel.clone();
-    let mut first: Option<Instant> = None;
-    let installed = ctrlc::set_handler(move || {
-        handle.cancel();
-        if first.get_or_insert_with(Instant::now).elapsed() > ONE_REQUEST {
-            note("tanada: stopped at once; files named .tanada-* may be left behind");
-            std::process::exit(130);
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // Who used nohup(1) wants the work to outlive the terminal.
+    let nohup = ignored.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1);
+    let signals = Signals::new(
+        [SIGINT, SIGTERM, SIGHUP]
+            .into_iter()
+            .take(3 - usize::from(nohup)),
+    );
+    // Without the handler a signal ends the program as it would any other, which is no reason to refuse the work.
+    let Ok(mut signals) = signals else {
+        return cancel;
+    };
+    std::thread::spawn(move || {
+        let mut first: Option<Instant> = None;
+        for signal in signals.forever() {
+            SIGNAL.store(signal, Ordering::SeqCst);
+            handle.cancel();
+            end_child();
+            if first.is_some_and(|first| first.elapsed() > ONE_REQUEST) {
+                end_at_once();
+            }
+            if first.is_none() {
+                first = Some(Instant::now());
+                std::thread::spawn(|| {
+                    std::thread::sleep(PATIENCE);
+                    end_at_once();
+                });
+            }
         }
     });
-    // Without the handler Ctrl-C ends the program as it would any other, which is no reason to refuse the work.
-    drop(installed);
     cancel
 }
 

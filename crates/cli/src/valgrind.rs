@@ -1,10 +1,11 @@
 //! Programs under Valgrind's lackey, whose memory trace is read while they run.
 
-use crate::ui::{Failure, Outcome, Watched, at_fault};
+use crate::ui::{Failure, Outcome, Watched, at_fault, end_child, ends_with_us};
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::ffi::{OsStr, OsString};
-use std::io::{self, PipeReader, Read};
+use std::io::{self, IsTerminal as _, PipeReader, Read};
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use tanada_runtime::Cancel;
@@ -42,10 +43,15 @@ impl Traced {
             let err = io::stderr().as_fd().try_clone_to_owned();
             command.stdout(Stdio::from(err.map_err(|error| at_fault(&name, error))?));
         }
+        // A group of its own ends as a whole. Beside a terminal it could not read from that, and Ctrl-C reaches it anyway.
+        if !io::stdin().is_terminal() {
+            command.process_group(0);
+        }
         let child = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => missing(),
             _ => at_fault("valgrind", error),
         })?;
+        ends_with_us(Some(&child));
         Ok(Traced { child, log, name })
     }
 
@@ -61,10 +67,10 @@ impl Traced {
         let read = read(&mut log);
         let Watched { bytes, ended, .. } = log;
         if !ended {
-            // It may have ended by itself meanwhile.
-            let _ = self.child.kill();
+            end_child();
         }
         let status = self.child.wait();
+        ends_with_us(None);
         if cancel.is_cancelled() {
             return Err(Failure::Interrupted);
         }
@@ -113,7 +119,7 @@ fn without_randomisation() -> Command {
 }
 
 /// The program as a shell would find it.
-fn find(program: &OsStr) -> Option<PathBuf> {
+pub(crate) fn find(program: &OsStr) -> Option<PathBuf> {
     let executable = |path: &Path| {
         path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
     };

@@ -1,15 +1,22 @@
-//! Ctrl-C.
+//! Ctrl-C, SIGTERM and SIGHUP.
 
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{folder, said, started, tanada};
 
+fn interrupted(command: Command, begun: impl Fn() -> bool) -> support::Said {
+    signalled(command, Signal::INT, begun)
+}
+
 /// Sends the signal once `begun` says yes, and waits for the end, which must come within a few seconds.
-fn interrupted(command: std::process::Command, begun: impl Fn() -> bool) -> support::Said {
-    let child = started(command);
+fn signalled(command: Command, signal: Signal, begun: impl Fn() -> bool) -> support::Said {
+    let mut child = started(command);
+    // Waiting would close it, and an end of the input is no signal.
+    let _input = child.stdin.take();
     let deadline = Instant::now() + Duration::from_secs(60);
     while !begun() {
         assert!(Instant::now() < deadline, "the work never began");
@@ -17,7 +24,7 @@ fn interrupted(command: std::process::Command, begun: impl Fn() -> bool) -> supp
     }
     std::thread::sleep(Duration::from_millis(300));
     let pid = Pid::from_child(&child);
-    kill_process(pid, Signal::INT).expect("it still runs");
+    kill_process(pid, signal).expect("it still runs");
     let sent = Instant::now();
     let output = child.wait_with_output().expect("it ends");
     assert!(
@@ -98,4 +105,161 @@ fn a_field_is_left_in_the_middle() {
             said.err
         );
     }
+}
+
+/// The command lines of processes that work in the folder.
+fn processes(folder: &Path) -> Vec<String> {
+    let folder = folder.canonicalize().expect("a folder");
+    let all = std::fs::read_dir("/proc").expect("a folder").flatten();
+    let here = all.filter(|entry| {
+        std::fs::read_link(entry.path().join("cwd")).is_ok_and(|at| at.starts_with(&folder))
+    });
+    let line = here.map(|entry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default());
+    line.map(|line| String::from_utf8_lossy(&line).into_owned())
+        .collect()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    // What a sweep goes on from is meant to stay.
+    let mut names: Vec<String> = names
+        .filter(|name| !name.ends_with(".unfinished"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Whether the signal is ignored by this process, and so by its children until they say otherwise.
+fn ignored(signal: Signal) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").expect("it is there");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = u64::from_str_radix(mask.expect("it is there").trim(), 16).expect("a number");
+    mask >> (signal.as_raw() - 1) & 1 == 1
+}
+
+#[test]
+fn every_long_verb_leaves_no_process_and_no_file_under_each_signal() {
+    let valgrind =
+        tanada_testing::program(&["valgrind"], "valgrind", "signals to its parent").is_some();
+    std::thread::scope(|scope| {
+        for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+            if signal == Signal::HUP && ignored(signal) {
+                tanada_testing::skip("this process ignores SIGHUP");
+                continue;
+            }
+            scope.spawn(move || every_long_verb(signal, valgrind));
+        }
+    });
+}
+
+fn every_long_verb(signal: Signal, valgrind: bool) {
+    let folder = folder();
+    let write = |name: &str, content: &[u8]| {
+        std::fs::write(folder.path().join(name), content).expect("the folder can be written to");
+    };
+    write("long.264", &tanada_harness::DEMO.repeat(40));
+    let mut trace = "tanada-trace 1\n".to_owned();
+    for task in 1..=4000 {
+        trace += &format!("task {task}\nr {:#x} 1048576\n", task << 20);
+    }
+    write("long.tnt", trace.as_bytes());
+    write(
+        "sweep.toml",
+        b"traces = \"long.tnt\"\nmachines = \"toshiba\"\n",
+    );
+    write("forks.sh", b"sleep 60 & sleep 60; wait\n");
+    let pipe = Command::new("mkfifo")
+        .arg(folder.path().join("pipe"))
+        .status();
+    assert!(
+        pipe.is_ok_and(|status| status.success()),
+        "no pipe can be made"
+    );
+    let before = names(folder.path());
+    let lines = [
+        "run h264 long.264 -o out.yuv --trace-events events.json",
+        "run stencil --size 3000 --repeat 1000 -o out.bin",
+        "compare stencil --size 3000 --repeat 1000 -o page.html",
+        "record h264 long.264 -o out.tnb",
+        "record pipeline --size 4096 -o out.tnt",
+        "import - -o out.tnb",
+        "sim long.tnt --machine toshiba --policy ts --events out.csv --report page.html",
+        "sweep sweep.toml",
+        "reproduce toshiba -o page.html",
+        "report pipe -o page.html",
+        "record -o out.tnb -- sh forks.sh",
+    ];
+    for line in &lines[..lines.len() - usize::from(!valgrind)] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut command = tanada(folder.path(), &words);
+        command.stdin(Stdio::piped());
+        let said = signalled(command, signal, || {
+            !line.contains("forks") || processes(folder.path()).len() >= 3
+        });
+        assert_eq!(
+            said.code,
+            Some(128 + signal.as_raw()),
+            "{line}: {}",
+            said.err
+        );
+        assert!(said.err.contains("stopped"), "{line}: {}", said.err);
+        assert_eq!(names(folder.path()), before, "{line}: {}", said.err);
+        // A process that was killed is there until its parent, which may be the first process of all, has seen it.
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while let left @ [_, ..] = &processes(folder.path())[..] {
+            assert!(Instant::now() < deadline, "{line}: {left:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn a_second_signal_leaves_no_file_either() {
+    let folder = folder();
+    let pipe = Command::new("mkfifo")
+        .arg(folder.path().join("pipe"))
+        .status();
+    assert!(
+        pipe.is_ok_and(|status| status.success()),
+        "no pipe can be made"
+    );
+    let child = started(tanada(
+        folder.path(),
+        &["run", "h264", "pipe", "-o", "out.yuv"],
+    ));
+    while unfinished(folder.path()).is_none() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let begin = Instant::now();
+    for _ in 0..2 {
+        kill_process(Pid::from_child(&child), Signal::TERM).expect("it still runs");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let said = said(child.wait_with_output().expect("it ends"));
+    assert_eq!(said.code, Some(143), "{}", said.err);
+    assert!(
+        begin.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert_eq!(names(folder.path()), ["pipe"]);
+}
+
+#[test]
+fn work_under_nohup_outlives_its_terminal() {
+    let folder = folder();
+    let mut command = Command::new("sh");
+    command
+        .current_dir(folder.path())
+        .args(["-c", "trap '' HUP; exec \"$@\"", "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_tanada"));
+    command.args(["run", "stencil", "--size", "3000", "--repeat", "1000"]);
+    let mut child = started(command);
+    kill_process(Pid::from_child(&child), Signal::HUP).expect("it runs");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().expect("it can be asked").is_none());
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("it runs");
+    let said = said(child.wait_with_output().expect("it ends"));
+    assert_eq!(said.code, Some(143), "{}", said.err);
 }

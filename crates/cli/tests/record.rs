@@ -265,3 +265,24 @@ fn of_a_damaged_stream_the_rest_is_recorded_and_the_code_is_1() {
     );
     assert!(!trace(&folder.path().join("hit.tnb"), "toshiba-b").is_empty());
 }
+
+#[test]
+fn a_recording_that_takes_too_much_memory_is_refused_as_the_run_is() {
+    let folder = folder();
+    for workload in ["stencil", "pipeline"] {
+        let size = ["--size", "1048576"];
+        let words = ["are free; choose a smaller --size"];
+        bad(
+            folder.path(),
+            &[&["run", workload][..], &size].concat(),
+            1,
+            &words,
+        );
+        let record = ["record", workload, "-o", "out.tnb"];
+        bad(folder.path(), &[&record[..], &size].concat(), 1, &words);
+    }
+    assert_eq!(
+        std::fs::read_dir(folder.path()).expect("a folder").count(),
+        0
+    );
+}

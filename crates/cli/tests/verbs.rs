@@ -167,31 +167,6 @@ fn wrong_usage_ends_with_2() {
         &["--policy"],
     );
     bad(folder.path(), &["report"], 2, &["RESULT.json"]);
-    let stream = short_stream(folder.path());
-    let stream = text(&stream);
-    let before = std::fs::read(&stream).expect("it is there");
-    let twice = "same.json";
-    for arguments in [
-        &["run", "h264", &stream, "-o", &stream][..],
-        &["record", "h264", &stream, "-o", &stream],
-        &["compare", &stream, "-o", &stream],
-        &["import", &stream, "-o", &stream],
-        &["sim", &stream, "--machine", "toshiba", "--report", &stream],
-        &["report", &stream, "-o", &stream],
-    ] {
-        bad(folder.path(), arguments, 2, &["is the input"]);
-    }
-    bad(
-        folder.path(),
-        &["compare", &stream, "-o", twice, "--trace-events", twice],
-        2,
-        &["is another output"],
-    );
-    assert_eq!(
-        std::fs::read(&stream).expect("it is there"),
-        before,
-        "the input is untouched"
-    );
     assert!(!folder.path().join("tanada-report.html").exists());
 }
 
@@ -897,5 +872,106 @@ fn a_closed_pipe_is_no_panic() {
         let status = child.wait().expect("it ends");
         assert!(!errors.contains("panicked"), "{arguments:?}: {errors}");
         assert_eq!(status.code(), Some(0), "{arguments:?}: {errors}");
+    }
+}
+
+#[test]
+fn an_input_without_an_end_is_refused() {
+    let folder = folder();
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).expect("the folder can be written to");
+    };
+    write("sweep.toml", "traces = '/dev/zero'\nmachines = 'toshiba'");
+    write("a.tnt", "tanada-trace 1\ntask 1\nr 0x1000 64\n");
+    for (line, words) in [
+        ("run h264 /dev/zero", "1 GiB"),
+        ("record h264 /dev/zero -o out.tnb", "1 GiB"),
+        ("record h264 --costs /dev/zero -o out.tnb", "1 GiB"),
+        ("report /dev/zero -o page.html", "1 GiB"),
+        ("topo --from /dev/zero", "1 GiB"),
+        ("sweep /dev/zero -o out", "1 GiB"),
+        ("sweep sweep.toml", "it must be a file"),
+        ("sim /dev/zero --machine toshiba", "a line of more than"),
+        ("import /dev/zero -o out.tnb", "a line of more than"),
+        ("sim a.tnt --machine /dev/zero", "bytes"),
+    ] {
+        let words = ["/dev/zero", words];
+        bad(
+            folder.path(),
+            &line.split(' ').collect::<Vec<_>>(),
+            1,
+            &words,
+        );
+    }
+    // The square of so many cores took minutes and many gigabytes.
+    let cores = "sim a.tnt --machine toshiba-board --cores 65535";
+    let words = ["`cores` is 65535; it must be 1 to 4096"];
+    bad(
+        folder.path(),
+        &cores.split(' ').collect::<Vec<_>>(),
+        2,
+        &words,
+    );
+}
+
+#[test]
+fn an_output_that_cannot_be_written_at_the_end_loses_no_result() {
+    let folder = folder();
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).expect("the folder can be written to");
+    };
+    write("a.tnt", "tanada-trace 1\ntask 1\nr 0x1000 64\n");
+    let field = "stencil --size 64 --sweeps 2 --workers 2";
+    let compared = format!("compare {field} --repeat 1 --no-sim --policy fcfs --json -o page.html");
+    let json = good(folder.path(), &compared.split(' ').collect::<Vec<_>>()).out;
+    write("a.json", &json);
+    for line in [
+        &format!("compare {field} --repeat 1 --no-sim --policy fcfs -o /dev/full"),
+        &format!("run {field} --policy fcfs --trace-events /dev/full"),
+        "report a.json -o /dev/full",
+        "sim a.tnt --machine toshiba --policy fcfs --events /dev/full",
+        "sim a.tnt --machine toshiba --policy fcfs --report /dev/full",
+    ] {
+        let words = ["/dev/full: cannot be written", "name another output"];
+        let said = bad(
+            folder.path(),
+            &line.split(' ').collect::<Vec<_>>(),
+            1,
+            &words,
+        );
+        assert!(said.out.contains("fcfs"), "{line}: {}", said.out);
+    }
+}
+
+#[test]
+fn control_characters_in_names_never_reach_the_terminal() {
+    let folder = folder();
+    let trace = "tanada-trace 1\ntask 1 name=load\nr 0x1000 64\n";
+    let name = "a\u{1b}]0;evil\u{7}.tnt";
+    std::fs::write(folder.path().join(name), trace).expect("the folder can be written to");
+    let sim = ["sim", name, "--machine", "toshiba", "--policy", "fcfs"];
+    let data = ["--report", "a.json"];
+    let mut all = vec![good(folder.path(), &[&sim[..], &data].concat())];
+    let report = std::fs::read_to_string(folder.path().join("a.json")).expect("it is there");
+    let evil = report.replace("\"fcfs\"", "\"\\u001b[2Jevil\\u009b31m\"");
+    assert_ne!(report, evil);
+    std::fs::write(folder.path().join("a.json"), evil).expect("the folder can be written to");
+    all.push(good(folder.path(), &["report", "a.json"]));
+    let json = good(folder.path(), &["report", "a.json", "--json"]);
+    let parsed: serde_json::Value = serde_json::from_str(&json.out).expect("it is JSON");
+    assert!(parsed.to_string().contains("evil"), "{parsed}");
+    all.push(json);
+    all.push(bad(folder.path(), &["report", name], 1, &["evil"]));
+    all.push(bad(
+        folder.path(),
+        &["sim", "a\u{1b}[2J", "--machine", "toshiba"],
+        1,
+        &[],
+    ));
+    for said in all {
+        for text in [said.out, said.err] {
+            let text = text.replace('\n', "");
+            assert!(!text.contains(|c: char| c.is_control()), "{text:?}");
+        }
     }
 }

@@ -29,7 +29,6 @@ mod check;
 pub mod compare;
 mod counted;
 pub mod host;
-pub mod output;
 pub mod rounds;
 pub mod run;
 pub mod simulated;

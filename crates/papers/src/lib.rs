@@ -24,6 +24,7 @@ mod toshiba;
 pub use page::{Figure, Layout};
 pub use reproduction::{Bar, Item, Reproduction, Table};
 
+use std::path::PathBuf;
 use tanada_runtime::Cancel;
 use tanada_sim::SimError;
 use tanada_workloads::options::{OptionSpec, Values};
@@ -41,6 +42,9 @@ pub trait Paper: Sync {
 
     /// Arguments after `tanada reproduce NAME` that help shows as examples.
     fn examples(&self) -> &'static [&'static str];
+
+    /// Returns the files, and the folders of files, that [`Paper::reproduce`] reads if it has these values.
+    fn inputs(&self, values: &Values) -> Vec<PathBuf>;
 
     /// Simulates what the paper's figures need. `progress` is called at least ten times a second while simulations run.
     ///

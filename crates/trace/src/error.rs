@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use crate::output::OutputError;
+
 /// Why a trace cannot be read or written. The text is ready to be shown to a user and names the file and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -96,6 +98,16 @@ impl TraceError {
             name.clone_into(file);
         }
         self
+    }
+}
+
+impl From<OutputError> for TraceError {
+    fn from(error: OutputError) -> Self {
+        let (file, what) = match error {
+            OutputError::Unwritable { path, why } => (path, why),
+            OutputError::Taken { .. } => (String::new(), error.to_string()),
+        };
+        Self::Content { file, what }
     }
 }
 

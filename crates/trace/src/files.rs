@@ -1,15 +1,13 @@
 //! Reading and writing trace files of either form.
 
-use std::fs::{self, File, Permissions};
-use std::io::{BufWriter, Chain, Cursor, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::File;
+use std::io::{self, BufWriter, Chain, Cursor, IntoInnerError, Read};
 use std::path::{Path, PathBuf};
-
-use tempfile::TempPath;
 
 use crate::binary::{Entry, GraphReader, Layout, MAGIC};
 use crate::blocks::Store;
 use crate::graph::NONE;
+use crate::output::OutputFile;
 use crate::{
     BinaryWriter, Grouping, Groups, NewTask, Record, Sink, TextWriter, Trace, TraceError, load,
     read_text,
@@ -17,6 +15,28 @@ use crate::{
 
 /// Bytes written at once.
 const BUFFER: usize = 256 << 10;
+
+/// The most bytes that [`read_whole`] reads from what is no file.
+const MOST_OF_DEVICE: u64 = 1 << 30;
+
+/// Reads a file, pipe or device as a whole, such as a stream or a table. Of what is no file, and may have no end, at most 1 GiB is read.
+///
+/// # Errors
+/// It cannot be read, or is no file and has more bytes.
+pub fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let most = match file.metadata()?.is_file() {
+        true => u64::MAX,
+        false => MOST_OF_DEVICE,
+    };
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let why = "more than 1 GiB comes from it and it is no file, so it may have no end; copy what you want into a file";
+        return Err(io::Error::other(why));
+    }
+    Ok(bytes)
+}
 
 /// An open trace file.
 pub(crate) enum Input {
@@ -121,14 +141,12 @@ pub fn convert(from: &Path, to: &Path) -> Result<(), TraceError> {
 pub struct FileSink {
     form: Form,
     path: PathBuf,
-    /// The name until the end; `None` for an existing device or pipe, which is written in place.
-    temporary: Option<TempPath>,
 }
 
 #[derive(Debug)]
 enum Form {
-    Text(TextWriter<BufWriter<File>>),
-    Binary(Box<BinaryWriter<BufWriter<File>>>),
+    Text(TextWriter<BufWriter<OutputFile>>),
+    Binary(Box<BinaryWriter<BufWriter<OutputFile>>>),
 }
 
 impl FileSink {
@@ -137,23 +155,7 @@ impl FileSink {
     /// # Errors
     /// The file cannot be created.
     pub fn create(path: &Path) -> Result<Self, TraceError> {
-        let with_path = |error| TraceError::io(path, error);
-        let (file, temporary) = if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
-            let device = File::options().write(true).open(path);
-            (device.map_err(with_path)?, None)
-        } else {
-            let folder = path
-                .parent()
-                .filter(|folder| !folder.as_os_str().is_empty());
-            let folder = folder.unwrap_or(Path::new("."));
-            let file = tempfile::Builder::new()
-                .prefix(".tanada-")
-                .permissions(Permissions::from_mode(0o666))
-                .tempfile_in(folder);
-            let (file, temporary) = file.map_err(with_path)?.into_parts();
-            (file, Some(temporary))
-        };
-        let out = BufWriter::with_capacity(BUFFER, file);
+        let out = BufWriter::with_capacity(BUFFER, OutputFile::open(path)?);
         let form = if path.extension().is_some_and(|end| end == "tnt") {
             Form::Text(TextWriter::new(out)?)
         } else {
@@ -162,7 +164,6 @@ impl FileSink {
         Ok(Self {
             form,
             path: path.to_owned(),
-            temporary,
         })
     }
 
@@ -182,13 +183,10 @@ impl FileSink {
             Form::Binary(writer) => writer.finish(),
         };
         let flushed = out.map_err(own)?.into_inner();
-        flushed.map_err(|error| own(error.into_error().into()))?;
-        match self.temporary {
-            Some(temporary) => temporary
-                .persist(&self.path)
-                .map_err(|error| TraceError::io(&self.path, error.error)),
-            None => Ok(()),
-        }
+        let kept = flushed
+            .map_err(IntoInnerError::into_error)
+            .and_then(OutputFile::keep);
+        kept.map_err(|error| own(error.into()))
     }
 }
 

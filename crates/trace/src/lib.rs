@@ -30,6 +30,7 @@ pub mod fuzzing;
 mod graph;
 pub mod import;
 mod load;
+pub mod output;
 mod reader;
 mod record;
 mod sink;
@@ -38,7 +39,7 @@ mod trace;
 
 pub use binary::BinaryWriter;
 pub use error::TraceError;
-pub use files::{FileSink, convert, read};
+pub use files::{FileSink, convert, read, read_whole};
 pub use reader::{Cursor, Reader};
 pub use record::{Kind, Record};
 pub use sink::{Grouping, NewTask, Sink};

@@ -32,6 +32,12 @@ const ROW: usize = 512;
 /// Bytes of the graph a task, roughly.
 const TASK_BYTES: u64 = 256;
 
+/// Bytes of a recording a task, roughly.
+const RECORDED_TASK_BYTES: u64 = 64;
+
+/// What helps if the memory is too small.
+const ADVICE: &str = "choose a smaller --size or a larger --leaf";
+
 /// The pattern of the groups.
 const GROUPS: &str = "default";
 
@@ -102,10 +108,10 @@ impl Plan {
         self.size as u64 * WORD
     }
 
-    /// Bytes that a run needs.
-    fn bytes(self) -> u64 {
-        let tasks = 2 * self.leaves() as u64 - 1;
-        self.array_bytes() + self.leaves() as u64 * WORD + tasks * TASK_BYTES
+    /// Bytes of sums and tasks, of which each takes `task` bytes.
+    fn bytes(self, task: u64) -> u64 {
+        let leaves = self.leaves() as u64;
+        leaves * WORD + (2 * leaves - 1) * task
     }
 
     /// The elements of a leaf.
@@ -260,7 +266,7 @@ impl Workload for Reduction {
 
     fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError> {
         let plan = Plan::new(values, site);
-        site.require_memory(plan.bytes(), "choose a smaller --size or a larger --leaf")?;
+        site.require_memory(plan.array_bytes() + plan.bytes(TASK_BYTES), ADVICE)?;
         Ok(Box::new(Ready {
             tasks: tasks(plan)?,
             loops: loops(plan)?,
@@ -400,6 +406,7 @@ impl Recorder for Reduction {
         seen: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<Recording, RecordError> {
         let plan = Plan::new(values, site);
+        site.require_memory(plan.bytes(RECORDED_TASK_BYTES), ADVICE)?;
         let mut recorder = TaskRecorder::new(sink, plan.workers);
         let mut last: Vec<u32> = Vec::new();
         for leaf in 0..plan.leaves() {

@@ -406,6 +406,12 @@ pub enum RecordError {
     Stopped,
 }
 
+impl From<RunError> for RecordError {
+    fn from(error: RunError) -> RecordError {
+        RecordError::Input(error.to_string())
+    }
+}
+
 /// Returns what records `workload`.
 ///
 /// # Errors

@@ -10,6 +10,7 @@ use clap::{ArgMatches, Args as _, Command};
 use std::path::Path;
 use std::process::Stdio;
 use tanada_harness::compare::{self, Candidate, Error, Found, Options};
+use tanada_runtime::Cancel;
 use tanada_workloads::Workload;
 use tanada_workloads::options::Purpose;
 
@@ -85,8 +86,9 @@ impl FromTable for Args {
 
 pub(crate) fn run(Args(chosen): Args) -> Outcome {
     let common = &chosen.common;
+    let cancel = ui::interruptible();
     let outputs = common.outputs.open(chosen.values.paths())?;
-    let found = compare(&chosen)?;
+    let found = compare(&chosen, cancel)?;
     outputs.write(&found.report)?;
     if common.open == "yes" {
         open(&common.outputs.html);
@@ -94,7 +96,7 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
     verdict(&found)
 }
 
-fn compare(chosen: &Chosen<Common>) -> Outcome<Found> {
+fn compare(chosen: &Chosen<Common>, cancel: Cancel) -> Outcome<Found> {
     let Chosen {
         workload,
         values,
@@ -128,7 +130,7 @@ fn compare(chosen: &Chosen<Common>) -> Outcome<Found> {
             .paths()
             .next()
             .map(|path| file_name(path).into_owned()),
-        cancel: ui::interruptible(),
+        cancel,
     };
     let mut progress: Option<Progress> = None;
     let found = compare::run_with_progress(*workload, values, &candidates, &options, |step| {

@@ -1,11 +1,11 @@
 //! `tanada import`.
 
-use super::outputs::distinct;
 use crate::ui::{self, Failure, Outcome, Watched, at_fault};
 use crate::verbs::charging::{self, Charging};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use tanada_trace::output::distinct;
 use tanada_trace::{FileSink, TraceError, import};
 
 /// Turn a memory trace of another tool into a trace
@@ -68,8 +68,13 @@ pub(crate) fn run(args: Args) -> Outcome {
         let what = "--marks: a trace of Dinero's has none; leave it out, or say --from lackey";
         return Err(Failure::Usage(what.to_owned()));
     }
-    distinct([&*args.input].into_iter(), [Some(&*args.output)])?;
-    let (name, input): (String, Box<dyn Read>) = match args.input.as_os_str() == "-" {
+    let standard = args.input.as_os_str() == "-";
+    let file = match standard {
+        true => Path::new("/dev/stdin"),
+        false => &args.input,
+    };
+    distinct([file], [&*args.output])?;
+    let (name, input): (String, Box<dyn Read>) = match standard {
         true => ("standard input".to_owned(), Box::new(io::stdin().lock())),
         false => {
             let name = args.input.display().to_string();
@@ -78,8 +83,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         }
     };
     let failed = |error: TraceError| Failure::Input(error.to_string());
-    let mut file = FileSink::create(&args.output).map_err(failed)?;
     let cancel = ui::interruptible();
+    let mut file = FileSink::create(&args.output).map_err(failed)?;
     let data = std::fs::metadata(&args.input).ok();
     let data = data.filter(|data| data.is_file());
     let mut input = Watched::new(input, &cancel, data.map(|data| data.len() >> 20), "MB");

@@ -78,6 +78,11 @@ impl<A: FromTable> FromArgMatches for Made<A> {
     }
 }
 
+/// The command line of the program.
+pub fn command() -> Command {
+    Cli::command()
+}
+
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {

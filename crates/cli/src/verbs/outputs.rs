@@ -1,9 +1,10 @@
 //! What the verbs share that end in a report: where it goes.
 
-use crate::ui::{self, Failure, Outcome, OutputFile, at_fault};
+use crate::ui::{self, Outcome, OutputFile, at_fault};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use tanada_report::{Report, to_html, to_json, to_perfetto, to_table};
+use tanada_trace::output::distinct;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Outputs {
@@ -37,8 +38,9 @@ impl Outputs {
     ///
     /// # Errors
     /// A file cannot be written, is one of `inputs`, or is named twice.
-    pub(crate) fn open<'a>(&self, inputs: impl Iterator<Item = &'a Path>) -> Outcome<Open<'_>> {
-        distinct(inputs, [Some(&*self.html), self.trace_events.as_deref()])?;
+    pub(crate) fn open<'a>(&'a self, inputs: impl Iterator<Item = &'a Path>) -> Outcome<Open<'a>> {
+        let outputs = [Some(&*self.html), self.trace_events.as_deref()];
+        distinct(inputs, outputs.into_iter().flatten())?;
         let page = OutputFile::open(&self.html)?;
         let events = self.trace_events.as_deref().map(OutputFile::open);
         Ok(Open {
@@ -50,19 +52,20 @@ impl Outputs {
 }
 
 impl Open<'_> {
-    /// Writes the files, prints the report and says where the page is.
+    /// Prints the report, writes the files and says where the page is.
     pub(crate) fn write(self, report: &Report) -> Outcome {
         let broken = |error| at_fault("the report", error);
+        // First, so that a file that cannot be written loses nothing; the files are there even if no one reads what is printed.
+        let printed = match self.outputs.json {
+            true => ui::print(&format!("{}\n", to_json(report).map_err(broken)?)),
+            false => ui::print(&to_table(report)),
+        };
         if let Some(events) = self.events {
             events.finish(to_perfetto(report).as_bytes())?;
         }
         let text = to_html(report).map_err(broken)?;
         self.page.finish(text.as_bytes())?;
-        if self.outputs.json {
-            ui::print(&format!("{}\n", to_json(report).map_err(broken)?))?;
-        } else {
-            ui::print(&to_table(report))?;
-        }
+        printed?;
         ui::note(&format!("The page is {}", shown(&self.outputs.html)));
         Ok(())
     }
@@ -78,32 +81,4 @@ pub(crate) fn file_name(path: &Path) -> Cow<'_, str> {
 fn shown(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     format!("file://{}", path.display())
-}
-
-/// Refuses an output that is one of `inputs` or another output: its content would be lost. Devices and pipes may be named twice.
-///
-/// # Errors
-/// [`Failure::Usage`] with the name of the file.
-pub(crate) fn distinct<'a, 'b>(
-    inputs: impl Iterator<Item = &'a Path>,
-    outputs: impl IntoIterator<Item = Option<&'b Path>>,
-) -> Outcome {
-    let file = |path: &Path| {
-        let found = path.canonicalize().or_else(|_| std::path::absolute(path));
-        let special = path == Path::new("-") || path.metadata().is_ok_and(|file| !file.is_file());
-        found.ok().filter(|_| !special)
-    };
-    let mut taken: Vec<(PathBuf, &str)> = Vec::new();
-    taken.extend(inputs.filter_map(file).map(|input| (input, "the input")));
-    for path in outputs.into_iter().flatten() {
-        let Some(output) = file(path) else { continue };
-        if let Some((_, what)) = taken.iter().find(|(other, _)| *other == output) {
-            return Err(Failure::Usage(format!(
-                "{} is {what}; name another output",
-                path.display()
-            )));
-        }
-        taken.push((output, "another output"));
-    }
-    Ok(())
 }

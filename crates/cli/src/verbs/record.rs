@@ -5,12 +5,13 @@ mod summary;
 
 use super::FromTable;
 use super::chosen::{self, Chosen};
-use super::outputs::distinct;
 use crate::ui::{self, Failure, Outcome, Progress};
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use summary::Summary;
+use tanada_harness::host;
+use tanada_trace::output::distinct;
 use tanada_trace::{FileSink, TraceError};
 use tanada_workloads::options::Purpose;
 use tanada_workloads::workload::RecordError;
@@ -98,10 +99,11 @@ fn workload(chosen: &Chosen<Common>) -> Outcome {
     let mut site = Site::new(common.workers);
     site.own_cache = Some(common.cache);
     site.l1d = Some(common.l1d);
-    distinct(values.paths(), [Some(&*common.output)])?;
+    site.free_memory = host::free_memory();
+    distinct(values.paths(), [&*common.output])?;
     let unwritable = |error: TraceError| Failure::Input(error.to_string());
-    let mut file = FileSink::create(&common.output).map_err(unwritable)?;
     let cancel = ui::interruptible();
+    let mut file = FileSink::create(&common.output).map_err(unwritable)?;
     let mut progress = Progress::new(recorder.steps(values));
     progress.says(recorder.step());
     let mut seen = |steps| {

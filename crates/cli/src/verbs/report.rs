@@ -1,7 +1,7 @@
 //! `tanada report`.
 
 use super::outputs::{Outputs, file_name};
-use crate::ui::{Outcome, at_fault};
+use crate::ui::{self, Outcome, at_fault};
 use std::path::{Path, PathBuf};
 use tanada_harness::simulated;
 use tanada_report::{Report, from_json};
@@ -29,13 +29,14 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Outcome {
     let inputs = || args.results.iter().map(PathBuf::as_path);
+    let _cancel = ui::interruptible();
     let outputs = args.outputs.open(inputs())?;
     let reports = inputs().map(read).collect::<Outcome<Vec<_>>>()?;
     outputs.write(&merged(reports))
 }
 
 fn read(path: &Path) -> Outcome<Report> {
-    let text = std::fs::read_to_string(path).map_err(|error| at_fault(path.display(), error))?;
+    let text = ui::read_text(path)?;
     match simulated::from_lines(&text, &file_name(path)) {
         Some(report) => report.map_err(|error| at_fault(path.display(), error)),
         None => from_json(&text).map_err(|error| at_fault(path.display(), error)),

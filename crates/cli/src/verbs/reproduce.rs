@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::path::PathBuf;
 use tanada_harness::batch;
 use tanada_papers::{Error, Found, Paper, Progress, Request};
+use tanada_trace::output::distinct;
 use tanada_workloads::options::{Purpose, Values};
 
 /// A paper, and what is asked of it.
@@ -88,8 +89,10 @@ fn switch(name: &'static str, help: &'static str) -> Arg {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let html = args.html.as_deref().map(OutputFile::open).transpose()?;
+    let inputs = args.paper.inputs(&args.request.values);
+    distinct(inputs.iter().map(PathBuf::as_path), args.html.as_deref())?;
     let cancel = ui::interruptible();
+    let html = args.html.as_deref().map(OutputFile::open).transpose()?;
     let mut bar = ui::Progress::new(None);
     let mut show = |at: Progress<'_>| {
         bar.says(at.what.to_owned());
@@ -106,11 +109,12 @@ pub(crate) fn run(args: Args) -> Outcome {
         Found::Figures(found) => found,
         Found::Json(json) => return ui::print(&json),
     };
+    let printed = ui::print(&match args.json {
+        true => found.json(),
+        false => found.text(),
+    });
     if let Some(html) = html {
         html.finish(found.page(&ui::command_line()).as_bytes())?;
     }
-    ui::print(&match args.json {
-        true => found.json(),
-        false => found.text(),
-    })
+    printed
 }

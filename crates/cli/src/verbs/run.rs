@@ -2,7 +2,6 @@
 
 use super::FromTable;
 use super::chosen::{self, Chosen};
-use super::outputs::distinct;
 use super::pooling::{self, Pooling};
 use crate::ui::{self, Failure, Outcome, OutputFile, Progress, at_fault};
 use clap::{ArgMatches, Command};
@@ -17,6 +16,7 @@ use tanada_policy::registry::GROUPED_POLICY;
 use tanada_report::{Report, to_json, to_perfetto, to_table};
 use tanada_runtime::DEFAULT_POLICY;
 use tanada_topology::Topology;
+use tanada_trace::output::distinct;
 use tanada_workloads::options::Purpose;
 use tanada_workloads::workload::{Done, Output, RunError};
 
@@ -106,10 +106,10 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
         values,
         common,
     } = &chosen;
-    distinct(
-        values.paths(),
-        [common.output.as_deref(), common.trace_events.as_deref()],
-    )?;
+    let outputs = [common.output.as_deref(), common.trace_events.as_deref()];
+    distinct(values.paths(), outputs.into_iter().flatten())?;
+    // A large field takes seconds to lay out: a signal meanwhile is answered at the end of that, or after some seconds.
+    let cancel = ui::interruptible();
     let mut output = Bytes::open(common)?;
     let events = common.trace_events.as_deref().map(OutputFile::open);
     let events = events.transpose()?;
@@ -119,8 +119,6 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
         true => 1,
         false => pools.workers_on(&topology),
     };
-    // A large field takes seconds to lay out: Ctrl-C meanwhile is answered at the end of that.
-    let cancel = ui::interruptible();
     let prepared = workload.prepare(values, &rounds::site(&topology, workers));
     let mut prepared = prepared.map_err(unprepared)?;
     if cancel.is_cancelled() {
@@ -152,11 +150,13 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
             run.extra.insert("md5".to_owned(), md5.as_str().into());
         }
     }
-    if let Some(events) = events {
-        events.finish(to_perfetto(&report).as_bytes())?;
-    }
     let input = prepared.input();
-    tell(common, report, md5.as_deref(), &input)?;
+    let events = events.map(|file| (file, to_perfetto(&report)));
+    let printed = tell(common, report, md5.as_deref(), &input);
+    if let Some((file, text)) = events {
+        file.finish(text.as_bytes())?;
+    }
+    printed?;
     chosen::verdict(&input, prepared.flaws().as_ref())
 }
 

@@ -1,9 +1,8 @@
 //! `tanada sim`.
 
-use super::outputs::{distinct, file_name};
+use super::outputs::file_name;
 use crate::ui::{self, Failure, OutputFile, Progress, at_fault};
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +10,10 @@ use tanada_harness::batch;
 use tanada_harness::simulated::{self, Work};
 use tanada_policy::registry;
 use tanada_report::{Report, to_html, to_json, to_list};
+use tanada_runtime::Cancel;
 use tanada_sim::machines::{self, NotFound};
 use tanada_sim::{Machine, MachineError, Observer, Options, Outcome, Run, SimError, simulate};
+use tanada_trace::output::distinct;
 use tanada_trace::{Groups, Trace};
 use tanada_workloads::other_spelling;
 
@@ -80,29 +81,36 @@ pub(crate) fn run(args: Args) -> ui::Outcome {
         ));
     }
     let outputs = [args.events.as_deref(), args.report.as_deref()];
-    distinct([&*args.trace].into_iter(), outputs)?;
+    let registered = machines::all().any(|shipped| shipped.name == args.machine);
+    let file = (!registered).then_some(Path::new(&args.machine));
+    let inputs = [Some(&*args.trace), file].into_iter().flatten();
+    distinct(inputs, outputs.into_iter().flatten())?;
     let machine = machine(&args)?;
     let trace = open(&args)?;
+    let cancel = ui::interruptible();
     let events = args.events.as_deref().map(OutputFile::open).transpose()?;
     let page = args.report.as_deref().map(OutputFile::open).transpose()?;
-    let done = all(&args, &trace, &machine, &policies)?;
+    let done = all(&args, &trace, &machine, &policies, &cancel)?;
+    let outcomes: Vec<&Outcome> = done.iter().map(|(outcome, _)| outcome).collect();
+    let lines = outcomes.iter().map(|one| one.to_json_line() + "\n");
+    let printed = ui::print(&match args.json {
+        true => lines.collect(),
+        false => table(&args, &machine, &outcomes),
+    });
     if let (Some(file), Some((_, runs))) = (events, done.first()) {
         write_events(file, &trace, runs)?;
     }
     if let Some(file) = page {
         write_report(&args, file, &trace, &machine, &done)?;
     }
-    let outcomes: Vec<&Outcome> = done.iter().map(|(outcome, _)| outcome).collect();
-    if args.json {
-        let lines = outcomes.iter().map(|one| one.to_json_line() + "\n");
-        return ui::print(&lines.collect::<String>());
-    }
-    if let Some(names) = groups_left(&args, &trace) {
+    if !args.json
+        && let Some(names) = groups_left(&args, &trace)
+    {
         ui::note(&format!(
             "no task of this trace has a plain T or S group, but there are named ones: --groups {names}"
         ));
     }
-    ui::print(&table(&args, &machine, &outcomes))
+    printed
 }
 
 /// Opens the trace with the groups that were asked for, in either spelling of their name.
@@ -178,8 +186,8 @@ fn all(
     trace: &Trace,
     machine: &Machine,
     policies: &[&'static str],
+    cancel: &Cancel,
 ) -> ui::Outcome<Vec<(Outcome, Vec<Run>)>> {
-    let cancel = ui::interruptible();
     let whole = trace.len() as u64 * policies.len() as u64;
     let mut progress = Progress::new(Some(whole));
     progress.says("tasks");
@@ -214,17 +222,12 @@ fn all(
 }
 
 fn write_events(file: OutputFile, trace: &Trace, runs: &[Run]) -> ui::Outcome {
-    let failed = |error| at_fault("the events", error);
-    let mut out = std::io::BufWriter::new(file);
-    writeln!(out, "core,task,start,end").map_err(failed)?;
+    let mut text = "core,task,start,end\n".to_owned();
     for run in runs {
         let id = trace.tasks()[run.task as usize].id;
-        writeln!(out, "{},{id},{},{}", run.core, run.start, run.end).map_err(failed)?;
+        let _ = writeln!(text, "{},{id},{},{}", run.core, run.start, run.end);
     }
-    let file = out
-        .into_inner()
-        .map_err(|error| failed(error.into_error()))?;
-    file.keep().map_err(failed)
+    Ok(file.finish(text.as_bytes())?)
 }
 
 /// The page of all runs, or their data.

@@ -103,6 +103,7 @@ fn failed(error: Error) -> Failure {
     match error {
         Error::Paused(journal) => Failure::Paused(journal),
         Error::NoParquet => Failure::Usage(format!("--parquet: {error}")),
+        Error::Output(error) => error.into(),
         error => Failure::Input(error.to_string()),
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn run(args: Args) -> Outcome {
 }
 
 fn read(path: &Path) -> Outcome<Topology> {
-    let text = std::fs::read_to_string(path).map_err(|error| at_fault(path.display(), error))?;
+    let text = ui::read_text(path)?;
     if text.trim_start().starts_with('{') {
         serde_json::from_str(&text).map_err(|error| at_fault(path.display(), error))
     } else {

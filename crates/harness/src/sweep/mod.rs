@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use tanada_runtime::Cancel;
 
-use crate::output::{OutputError, OutputFile};
 use journal::Journal;
 use plan::Plan;
 pub use rows::Row;
 use rows::{columns, csv, plain};
+use tanada_trace::output::{OutputError, OutputFile, distinct};
 
 /// Why a sweep has no results.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +32,9 @@ pub enum Error {
     /// The sweep file, a file that it names, or an output is at fault.
     #[error("{0}")]
     Input(String),
+    /// An output cannot be written, or is an input.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// Parquet was asked for, which this build cannot write.
     #[error(
         "this build of tanada writes CSV only; build it with `cargo build --release --features parquet`, or leave Parquet out"
@@ -40,12 +43,6 @@ pub enum Error {
     /// The sweep was cancelled; the next run of it goes on from the journal in this file.
     #[error("stopped; the results so far are in {}", .0.display())]
     Paused(PathBuf),
-}
-
-impl From<OutputError> for Error {
-    fn from(error: OutputError) -> Error {
-        Error::Input(error.to_string())
-    }
 }
 
 /// An error about `what`.
@@ -90,6 +87,18 @@ impl Outputs {
             journal: with(".unfinished"),
         }
     }
+
+    fn all(&self) -> impl Iterator<Item = &Path> {
+        let Outputs {
+            csv,
+            parquet,
+            journal,
+        } = self;
+        [csv, journal]
+            .into_iter()
+            .chain(parquet)
+            .map(PathBuf::as_path)
+    }
 }
 
 /// A sweep that can run: all that its file names was found.
@@ -111,14 +120,23 @@ impl Sweep {
             return Err(Error::NoParquet);
         }
         let name = spec.display().to_string();
-        let text = std::fs::read(spec).map_err(|error| at_fault(&name, error))?;
+        let text = tanada_trace::read_whole(spec).map_err(|error| at_fault(&name, error))?;
         // Bytes that are no UTF-8 become text that is no TOML, on the same line.
         let parsed = spec::parse(&String::from_utf8_lossy(&text), &name).map_err(Error::Input)?;
         let folder = spec.parent().unwrap_or(Path::new(""));
         let base = output.map_or_else(|| spec.with_extension(""), Path::to_owned);
+        let outputs = Outputs::named(&base, parquet);
+        let named = parsed.traces.iter().chain(&parsed.machines);
+        let named = named.map(|file| folder.join(&file.value));
+        let elsewhere = parsed
+            .machines
+            .iter()
+            .map(|file| PathBuf::from(&file.value));
+        let inputs: Vec<PathBuf> = named.chain(elsewhere).chain([spec.to_owned()]).collect();
+        distinct(inputs.iter().map(PathBuf::as_path), outputs.all())?;
         Ok(Sweep {
             plan: Plan::new(&parsed, &name, folder)?,
-            outputs: Outputs::named(&base, parquet),
+            outputs,
         })
     }
 

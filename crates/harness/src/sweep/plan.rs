@@ -253,6 +253,11 @@ impl Input {
 /// Length and CRC-32 of a file.
 pub(super) fn checksum(path: &Path) -> std::io::Result<(u64, u32)> {
     let mut file = File::open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other(
+            "a sweep reads it often, so it must be a file",
+        ));
+    }
     let mut buffer = vec![0; 1 << 20];
     let mut hasher = crc32fast::Hasher::new();
     let mut length = 0;

@@ -17,7 +17,7 @@ use published::{HEADLINE, Row};
 use recording::{Recording, Source, record, sources, usual_folder};
 use set::Set;
 use simulating::{Job, Ran};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tanada_report::Timeline;
 use tanada_runtime::Cancel;
 use tanada_sim::{Run, timeline};
@@ -76,6 +76,10 @@ impl Paper for Toshiba {
         ]
     }
 
+    fn inputs(&self, values: &Values) -> Vec<PathBuf> {
+        folder(values).into_iter().collect()
+    }
+
     fn reproduce(
         &self,
         request: &Request,
@@ -90,7 +94,7 @@ impl Paper for Toshiba {
         let search = values.count_if_any("calibrate");
         check(values, search.is_some(), *quick)?;
         let set = Set::with(values.texts("set")).map_err(Error::Usage)?;
-        let sources = found_sources(values.path("streams"))?;
+        let sources = found_sources(values)?;
         let usual = match (quick, search) {
             (_, Some(_)) => 2,
             (true, None) => 8,
@@ -127,15 +131,21 @@ fn check(values: &Values, search: bool, quick: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the streams in `folder`, or in the usual one.
-fn found_sources(folder: Option<&Path>) -> Result<Vec<Source>, Error> {
-    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+/// Returns the folder of the streams that was named, or the usual one.
+fn folder(values: &Values) -> Option<PathBuf> {
+    let named = values.path("streams").map(Path::to_owned);
+    named.or_else(usual_folder)
+}
+
+/// Returns the streams in the folder.
+fn found_sources(values: &Values) -> Result<Vec<Source>, Error> {
+    let folder = folder(values);
+    if let Some(folder) = folder.as_ref().filter(|folder| !folder.is_dir()) {
         return Err(Error::Input(format!(
             "{}: is no folder; name the one with flower_wvga.264",
             folder.display()
         )));
     }
-    let folder = folder.map(Path::to_owned).or_else(usual_folder);
     sources(folder.as_deref()).map_err(|error| Error::Input(format!("the streams: {error}")))
 }
 

@@ -6,6 +6,7 @@ pub mod registry;
 mod topology;
 
 pub(crate) use document::LONGEST_FILE;
+
 pub use document::Section;
 use document::{Place, Table};
 
@@ -13,6 +14,9 @@ use contended::{LONGEST_CYCLES, SharedTable, Tables};
 
 /// A moment or a span of time, in cycles of the cores' clock.
 pub type Cycle = u64;
+
+/// The most cores of a machine: the time that a simulation takes to begin, and the memory of some parts, grow with the square.
+const MOST_CORES: u16 = 4096;
 
 /// The most lines that all caches of a machine may have together, so that a machine takes at most a gigabyte of memory.
 pub const MOST_LINES: u64 = 1 << 26;
@@ -240,7 +244,7 @@ impl Machine {
     /// "#;
     /// assert_eq!(Machine::parse(text, "small.toml")?.cores, 2);
     /// let wrong = Machine::parse(&text.replace("2", "0"), "small.toml").unwrap_err();
-    /// assert_eq!(wrong.to_string(), "small.toml:4: `cores` is 0; it must be 1 to 65535");
+    /// assert_eq!(wrong.to_string(), "small.toml:4: `cores` is 0; it must be 1 to 4096");
     /// # Ok::<(), tanada_sim::MachineError>(())
     /// ```
     ///
@@ -325,7 +329,7 @@ impl Machine {
         let mut section = Section::new(&document, file, "");
         let name = section.text("name")?.to_owned();
         let model = section.one_of("model", &Model::WORDS)?;
-        let cores = section.number_in("cores", 1..=u64::from(u16::MAX))? as u16;
+        let cores = section.number_in("cores", 1..=u64::from(MOST_CORES))? as u16;
         let hit_cycles = section.number("hit_cycles")?;
         let dispatch_cycles = section.number("dispatch_cycles")?;
         let coherence = section.one_of(

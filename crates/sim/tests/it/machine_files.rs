@@ -85,13 +85,13 @@ fn every_wrong_value_is_answered_with_its_line() {
             "cores = 4",
             0,
             "cores = 0",
-            "m.toml:3: `cores` is 0; it must be 1 to 65535",
+            "m.toml:3: `cores` is 0; it must be 1 to 4096",
         ),
         (
             "cores = 4",
             0,
-            "cores = 65536",
-            "m.toml:3: `cores` is 65536; it must be 1 to 65535",
+            "cores = 4097",
+            "m.toml:3: `cores` is 4097; it must be 1 to 4096",
         ),
         (
             "cores = 4",
@@ -456,8 +456,8 @@ fn overrides_replace_values_and_are_checked_together() {
     }
     assert_eq!(machine.with_cores(9).expect("it is sound").cores, 9);
     let large = Machine::parse(&with("\"8K\"", 1, "\"1M\""), "m.toml").expect("it is sound");
-    let wrong = large.with_cores(65535).expect_err("too many lines");
-    let answer = "--cores 65535: m.toml:23: with this cache the machine has more than 67108864 cache lines, which are too many";
+    let wrong = large.with_cores(4096).expect_err("too many lines");
+    let answer = "--cores 4096: m.toml:23: with this cache the machine has more than 67108864 cache lines, which are too many";
     assert_eq!(
         (wrong.to_string().as_str(), wrong.is_usage()),
         (answer, true)

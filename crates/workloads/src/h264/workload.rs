@@ -122,7 +122,7 @@ fn read(values: &Values) -> Result<Cow<'static, [u8]>, String> {
     let stream = match values.path("input") {
         None => Cow::from(DEMO),
         Some(path) => {
-            let read = std::fs::read(path);
+            let read = tanada_trace::read_whole(path);
             read.map_err(|error| format!("{}: {error}", path.display()))?
                 .into()
         }
@@ -421,9 +421,10 @@ fn costs(values: &Values) -> Result<Costs, RecordError> {
     let (text, name) = match path {
         Some(path) => {
             let name = path.display().to_string();
-            let text = std::fs::read_to_string(path);
+            let text = tanada_trace::read_whole(path);
             let text = text.map_err(|error| RecordError::Input(format!("{name}: {error}")))?;
-            (Cow::from(text), name)
+            // Bytes that are no UTF-8 become text that is no TOML, on the same line.
+            (Cow::from(String::from_utf8_lossy(&text).into_owned()), name)
         }
         None => (Costs::default_text().into(), "--set".to_owned()),
     };

@@ -76,9 +76,7 @@ impl<P: Program> Workload for OverTiles<P> {
     }
 
     fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError> {
-        let (options, plan) = cut::<P>(values, site);
-        let bytes = plan.field_bytes() + plan.graph_bytes();
-        site.require_memory(bytes, "choose a smaller --size")?;
+        let (options, plan) = cut::<P>(values, site)?;
         Ok(Box::new(Tiled::<P>::new(options, plan)?))
     }
 
@@ -96,7 +94,7 @@ impl<P: Program> Recorder for OverTiles<P> {
         sink: &mut dyn Sink,
         seen: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<Recording, RecordError> {
-        let (options, plan) = cut::<P>(values, site);
+        let (options, plan) = cut::<P>(values, site)?;
         let default = Plan::new(plan.shape, plan.workers, plan.caches, Groups::Default);
         let program = P::new(options, plan.caches);
         plan.tiles().for_each(|tile| program.fill(tile));
@@ -121,11 +119,14 @@ impl<P: Program> Recorder for OverTiles<P> {
     }
 }
 
-/// What `values` ask for, and how it is cut for `site`.
-fn cut<P: Program>(values: &Values, site: &Site) -> (Options, Plan) {
+/// What `values` ask for, and how it is cut for `site`, whose memory must hold it.
+fn cut<P: Program>(values: &Values, site: &Site) -> Result<(Options, Plan), RunError> {
     let options = Options::of::<P>(values);
     let caches = Caches::new(site.own_cache, site.l1d);
-    (options, Tiled::<P>::plan_for(options, site.workers, caches))
+    let plan = Tiled::<P>::plan_for(options, site.workers, caches);
+    let bytes = plan.field_bytes() + plan.graph_bytes();
+    site.require_memory(bytes, "choose a smaller --size")?;
+    Ok((options, plan))
 }
 
 /// The argument of all tasks.

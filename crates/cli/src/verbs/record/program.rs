@@ -1,10 +1,11 @@
 //! `tanada record -- PROGRAM ARGS`.
 
 use crate::ui::{self, Failure, Outcome, at_fault, note};
-use crate::valgrind::Traced;
+use crate::valgrind::{self, Traced};
 use crate::verbs::charging::{self, Charging};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use tanada_trace::output::distinct;
 use tanada_trace::{FileSink, TraceError, import};
 
 #[derive(Debug, clap::Args)]
@@ -38,9 +39,13 @@ pub(super) fn run(args: &Program) -> Outcome {
         Some(output) => output.clone(),
         None => default_output(Path::new(&args.program[0])),
     };
+    // What a word means is the program's affair: each may be a file that the program reads.
+    let found = valgrind::find(&args.program[0]);
+    let words = args.program.iter().map(Path::new);
+    distinct(words.chain(found.as_deref()), [&*output])?;
     let unwritable = |error: TraceError| Failure::Input(error.to_string());
-    let mut file = FileSink::create(&output).map_err(unwritable)?;
     let cancel = ui::interruptible();
+    let mut file = FileSink::create(&output).map_err(unwritable)?;
     let traced = Traced::start(&args.program, args.json)?;
     let name = format!("valgrind's log of {program}");
     let options = args.charging.options(true, true);

@@ -55,6 +55,8 @@ pub(crate) struct Levels {
     others: Vec<Vec<Invalidated>>,
     /// The caches from which background streams remove lines.
     background_removes: Vec<u32>,
+    /// Of each cache: whether writes of other cores or background streams remove lines from it.
+    removed: Vec<bool>,
     posted: Vec<Posted>,
     /// Copies that writes removed.
     pub(crate) invalidations: u64,
@@ -83,15 +85,22 @@ impl Levels {
         };
         let writers = tables.background.iter().filter(|stream| stream.write);
         let near = |core: u16| hierarchy.paths[usize::from(core)][DATA].iter();
-        let removed = |cache: u32| removed_from.iter().any(|other| other.cache == cache);
+        let is_removed = |cache: u32| removed_from.iter().any(|other| other.cache == cache);
         let of_core = |stop: &&Stop| machine.caches[usize::from(stop.table)].per == Per::Core;
         let beside = writers.flat_map(|stream| near(stream.near_core).filter(of_core));
         let beside = beside.map(|stop| stop.cache);
-        let background_removes = beside.filter(|&cache| removed(cache));
+        let background_removes: Vec<u32> = beside.filter(|&cache| is_removed(cache)).collect();
+        let others: Vec<Vec<Invalidated>> = hierarchy.paths.iter().map(others).collect();
+        let mut removed = vec![false; stations.len()];
+        let by_others = others.iter().flatten().map(|other| other.cache);
+        for cache in by_others.chain(background_removes.iter().copied()) {
+            removed[cache as usize] = true;
+        }
         let caches = machine.caches.iter();
         Levels {
-            background_removes: background_removes.collect(),
-            others: hierarchy.paths.iter().map(others).collect(),
+            background_removes,
+            removed,
+            others,
             caches: hierarchy.caches,
             paths: hierarchy.paths,
             stations,
@@ -113,8 +122,7 @@ impl Levels {
 
     /// Whether writes of other cores or background streams remove lines from `cache`.
     pub(crate) fn removes_from(&self, cache: u32) -> bool {
-        let mut others = self.others.iter().flatten();
-        others.any(|other| other.cache == cache) || self.background_removes.contains(&cache)
+        self.removed[cache as usize]
     }
 
     /// Touches the line of `address` at `now` (rule 2).

@@ -1,17 +1,81 @@
 //! Files that are written as a whole or not at all.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use tempfile::TempPath;
 
 /// An output file that cannot be made or written. The text begins with the path.
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: {why}")]
-pub struct OutputError {
-    path: String,
-    why: String,
+pub enum OutputError {
+    /// The file cannot be made or written.
+    #[error("{path}: {why}")]
+    Unwritable {
+        /// The path as it was given.
+        path: String,
+        /// Why, and what helps.
+        why: String,
+    },
+    /// The file is an input or another output: wrong usage.
+    #[error("{path} is {what}; name another output")]
+    Taken {
+        /// The path as it was given.
+        path: String,
+        /// What the file is besides.
+        what: &'static str,
+    },
+}
+
+/// Refuses an output that is one of `inputs`, in a folder that is one of `inputs`, or another output: a content would be lost. Files are
+/// compared by device and inode, through links; files that do not exist yet by their folder and name. Devices and pipes may be named twice.
+///
+/// # Errors
+/// [`OutputError::Taken`] with the first such output.
+pub fn distinct<'a>(
+    inputs: impl IntoIterator<Item = &'a Path>,
+    outputs: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), OutputError> {
+    let mut taken = Vec::new();
+    for input in inputs {
+        let files = std::fs::read_dir(input).into_iter().flatten().flatten();
+        let files = files.map(|entry| entry.path()).chain([input.to_owned()]);
+        taken.extend(files.filter_map(|file| Some((identity(&file)?, "the input"))));
+    }
+    for path in outputs {
+        let Some(output) = identity(path) else {
+            continue;
+        };
+        if let Some(&(_, what)) = taken.iter().find(|(other, _)| *other == output) {
+            let path = path.display().to_string();
+            return Err(OutputError::Taken { path, what });
+        }
+        taken.push((output, "another output"));
+    }
+    Ok(())
+}
+
+/// Device and inode of a file; of a file that does not exist yet those of its folder, and its name. `None`: no file.
+fn identity(path: &Path) -> Option<(u64, u64, OsString)> {
+    let (data, name) = match path.metadata() {
+        Ok(data) => (Some(data).filter(|data| data.is_file())?, OsString::new()),
+        Err(_) => (folder_of(path).metadata().ok()?, path.file_name()?.into()),
+    };
+    Some((data.dev(), data.ino(), name))
+}
+
+/// The names that files have until they are whole.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes all files of this process that are not whole: for a process that ends at once.
+pub fn remove_unfinished() {
+    let names = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    for name in names.iter() {
+        // A file that became whole has another name meanwhile.
+        let _ = std::fs::remove_file(name);
+    }
 }
 
 /// A file that is written as a whole or not at all: a file of that name keeps its content until the new content is complete.
@@ -20,8 +84,9 @@ pub struct OutputError {
 #[derive(Debug)]
 pub struct OutputFile {
     file: File,
-    /// The name that a whole file has meanwhile, and the one that it gets.
-    whole: Option<(TempPath, PathBuf)>,
+    path: PathBuf,
+    /// The name that a whole file has meanwhile.
+    whole: Option<TempPath>,
 }
 
 impl OutputFile {
@@ -30,7 +95,7 @@ impl OutputFile {
     /// # Errors
     /// If the file cannot be written; the error says what helps.
     pub fn open(path: &Path) -> Result<OutputFile, OutputError> {
-        OutputFile::create(path).map_err(|error| OutputError {
+        OutputFile::create(path).map_err(|error| OutputError::Unwritable {
             path: path.display().to_string(),
             why: advice(path, &error),
         })
@@ -41,12 +106,11 @@ impl OutputFile {
     /// # Errors
     /// If the file cannot be written.
     pub fn finish(mut self, content: &[u8]) -> Result<(), OutputError> {
-        let whole = self.whole.as_ref();
-        let path = whole.map_or("the output".into(), |(_, path)| path.display().to_string());
+        let path = self.path.clone();
         let written = self.write_all(content).and_then(|()| self.keep());
-        written.map_err(|error| OutputError {
-            path,
-            why: error.to_string(),
+        written.map_err(|error| OutputError::Unwritable {
+            path: path.display().to_string(),
+            why: advice(&path, &error),
         })
     }
 
@@ -58,7 +122,7 @@ impl OutputFile {
         self.file.flush()?;
         match self.whole {
             None => Ok(()),
-            Some((content, path)) => content.persist(path).map_err(io::Error::from),
+            Some(content) => content.persist(self.path).map_err(io::Error::from),
         }
     }
 
@@ -66,7 +130,8 @@ impl OutputFile {
         let there = std::fs::metadata(path).ok();
         if there.as_ref().is_some_and(|data| !data.is_file()) {
             let file = OpenOptions::new().write(true).open(path)?;
-            return Ok(OutputFile { file, whole: None });
+            let (path, whole) = (path.to_owned(), None);
+            return Ok(OutputFile { file, path, whole });
         }
         let (path, permissions) = match there {
             Some(data) => {
@@ -82,9 +147,12 @@ impl OutputFile {
             .permissions(permissions)
             .tempfile_in(folder_of(&path))?;
         let (file, content) = content.into_parts();
+        let mut names = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+        names.push(content.to_path_buf());
         Ok(OutputFile {
             file,
-            whole: Some((content, path)),
+            path,
+            whole: Some(content),
         })
     }
 }

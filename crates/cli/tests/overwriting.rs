@@ -1,0 +1,214 @@
+//! No verb destroys a file that it reads, or writes two outputs into one file.
+
+mod support;
+
+use clap::Command;
+use clap::builder::ValueParser;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use support::{bad, folder};
+
+/// The identifiers of arguments that are outputs. Any other argument that takes a file is an input.
+const OUTPUTS: [&str; 5] = ["output", "html", "trace_events", "events", "report"];
+
+/// Arguments of verbs that read files and write none.
+const ONLY_READ: [&str; 1] = ["topo"];
+
+/// An argument that takes a file.
+struct FileArgument {
+    id: String,
+    /// What stands before the value; none before a value without a flag.
+    flag: Option<String>,
+    required: bool,
+    /// Whether the value is an output.
+    is_output: bool,
+    /// Whether the value stands behind `--`.
+    last: bool,
+}
+
+fn file_arguments(command: &Command) -> Vec<FileArgument> {
+    let arguments = command.get_arguments().filter(|argument| {
+        let kind = argument.get_value_parser().type_id();
+        let names = argument.get_value_names().unwrap_or_default();
+        kind == ValueParser::path_buf().type_id()
+            || kind == ValueParser::os_string().type_id()
+            || names.iter().any(|name| name.contains("FILE"))
+    });
+    let arguments = arguments.map(|argument| FileArgument {
+        id: argument.get_id().to_string(),
+        flag: argument.get_long().map(|long| format!("--{long}")),
+        required: argument.is_required_set(),
+        is_output: OUTPUTS.contains(&argument.get_id().as_str()),
+        last: argument.is_last_set(),
+    });
+    arguments.collect()
+}
+
+/// Calls `each` with every command that does something, and the words that lead to it.
+fn visit(command: &Command, words: &[&str], each: &mut dyn FnMut(&Command, &[&str])) {
+    if !words.is_empty() && !command.is_subcommand_required_set() {
+        each(command, words);
+    }
+    let subcommands = command.get_subcommands();
+    for sub in subcommands.filter(|sub| sub.get_name() != "help") {
+        visit(sub, &[words, &[sub.get_name()]].concat(), each);
+    }
+}
+
+/// All files below the folder with their content.
+fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let name = entry.path().display().to_string();
+        if entry.file_type().expect("it has one").is_dir() {
+            found.extend(content(&entry.path()));
+        } else {
+            found.insert(name, fs::read(entry.path()).unwrap_or_default());
+        }
+    }
+    found
+}
+
+/// The command line with these values, and a value for each other argument that it needs.
+fn line(words: &[&str], all: &[FileArgument], values: &[(&FileArgument, &str)]) -> Vec<String> {
+    let mut line: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+    let mut behind = Vec::new();
+    for argument in all {
+        let given = values.iter().find(|(wanted, _)| wanted.id == argument.id);
+        let value = match given {
+            Some((_, value)) => value,
+            None if argument.required => "something.else",
+            None => continue,
+        };
+        if argument.last {
+            behind = vec!["--".to_owned(), value.to_owned()];
+        } else {
+            line.extend(argument.flag.clone());
+            line.push(value.to_owned());
+        }
+    }
+    if words == ["sim"] {
+        line.extend(["--policy", "fcfs"].map(str::to_owned));
+    }
+    line.append(&mut behind);
+    line
+}
+
+fn refused(folder: &Path, line: &[String], what: &str) {
+    let before = content(folder);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    bad(folder, &line, 2, &[what]);
+    assert!(content(folder) == before, "{line:?} changed a file");
+}
+
+#[test]
+fn every_verb_refuses_an_output_that_is_an_input_or_another_output() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("here")).expect("the folder can be written to");
+    fs::write(at("here/flower_wvga.264"), "precious").expect("the folder can be written to");
+    fs::write(at("something.else"), "another input").expect("the folder can be written to");
+    fs::hard_link(at("here/flower_wvga.264"), at("hard")).expect("the system has hard links");
+    symlink("here/flower_wvga.264", at("soft")).expect("the system has links");
+    symlink("here", at("way")).expect("the system has links");
+    let there = [
+        "here/flower_wvga.264",
+        "hard",
+        "soft",
+        "way/flower_wvga.264",
+    ];
+    let new = ["here/new", "here/../here/new", "way/new"];
+
+    let mut command = tanada::command();
+    command.build();
+    let mut pairs = 0;
+    visit(&command, &[], &mut |command, words| {
+        let all = file_arguments(command);
+        let outputs = all.iter().filter(|argument| argument.is_output);
+        if words == ["sweep"] || ONLY_READ.contains(&words[0]) {
+            // The files of a sweep have names that are made of its output: see below.
+            assert_eq!(outputs.count(), usize::from(words == ["sweep"]));
+            return;
+        }
+        for output in outputs {
+            for other in all.iter().filter(|other| other.id != output.id) {
+                let input = if other.id == "streams" {
+                    "here"
+                } else {
+                    there[0]
+                };
+                if !other.is_output {
+                    for alias in there {
+                        let line = line(words, &all, &[(other, input), (output, alias)]);
+                        refused(folder.path(), &line, "is the input");
+                    }
+                } else {
+                    for alias in there.iter().chain(&new) {
+                        let first = if alias.ends_with("new") {
+                            new[0]
+                        } else {
+                            there[0]
+                        };
+                        let line = line(words, &all, &[(other, first), (output, alias)]);
+                        refused(folder.path(), &line, "is another output");
+                    }
+                }
+                pairs += 1;
+            }
+        }
+    });
+    assert!(pairs > 20, "{pairs} pairs of an output and another file");
+}
+
+#[test]
+fn a_sweep_spares_its_own_file_its_traces_and_its_machines() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("here")).expect("the folder can be written to");
+    symlink("here", at("way")).expect("the system has links");
+    for end in ["csv", "unfinished"] {
+        for (traces, machines, spec) in [
+            (
+                format!("x.{end}"),
+                "toshiba".to_owned(),
+                "spec.toml".to_owned(),
+            ),
+            ("y".to_owned(), format!("x.{end}"), "spec.toml".to_owned()),
+            ("y".to_owned(), "toshiba".to_owned(), format!("x.{end}")),
+        ] {
+            let text = format!("traces = \"{traces}\"\nmachines = \"{machines}\"\n");
+            for file in [&traces, &machines]
+                .into_iter()
+                .filter(|file| file.contains('.'))
+            {
+                fs::write(at("here").join(file), "precious").expect("it can be written");
+            }
+            fs::write(at("here").join(&spec), text).expect("it can be written");
+            let _ = fs::remove_file(at("hard.csv"));
+            fs::hard_link(at("here").join(format!("x.{end}")), at("hard.csv")).expect("hard links");
+            let spec = format!("here/{spec}");
+            for output in ["here/x", "way/x", "hard"] {
+                let line = ["sweep", &spec, "-o", output].map(str::to_owned);
+                refused(folder.path(), &line, "is the input");
+            }
+        }
+    }
+    let line = ["sweep", "here/x.unfinished"].map(str::to_owned);
+    refused(folder.path(), &line, "is the input");
+}
+
+#[test]
+fn names_that_no_one_gave_are_looked_at_too() {
+    let folder = folder();
+    fs::write(folder.path().join("tanada-report.html"), "precious").expect("it can be written");
+    for verb in ["compare", "report"] {
+        let line = [verb, "tanada-report.html"].map(str::to_owned);
+        refused(folder.path(), &line, "is the input");
+    }
+    let log = fs::File::open(folder.path().join("tanada-report.html")).expect("it is there");
+    let mut import = support::tanada(folder.path(), &["import", "-", "-o", "tanada-report.html"]);
+    let said = support::said(import.stdin(log).output().expect("it starts"));
+    assert_eq!(said.code, Some(2), "{}", said.err);
+}
