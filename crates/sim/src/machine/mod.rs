@@ -207,7 +207,7 @@ pub struct Machine {
     pub name: String,
     /// Which rules of time hold.
     pub model: Model,
-    /// Number of cores; 1 to 65,535.
+    /// Number of cores; 1 to 4,096.
     pub cores: u16,
     /// Cycles of any line touch, without penalties.
     pub hit_cycles: u64,

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tanada_policy::registry;
-use tanada_sim::{Machine, Options, Run, simulate};
+use tanada_sim::{Machine, Options, Outcome, Run, simulate};
 use tanada_trace::{Groups, Trace};
 
 /// One `[[cache]]` table: kind, per, sets, ways, log2 of how much longer the line is than above, replacement, miss_cycles.
@@ -177,6 +177,19 @@ proptest! {
     }
 }
 
+/// Simulates with and without running ahead, and returns the outcome, which must be the same.
+fn ahead_and_merged(trace: &Trace, machine: &Machine) -> Outcome {
+    let [ahead, merged] = [false, true].map(|merge_everything| {
+        let options = Options {
+            merge_everything,
+            ..Options::default()
+        };
+        simulate(trace, machine, "fcfs", &options, &mut ()).expect("it ends")
+    });
+    assert_eq!(ahead, merged);
+    ahead
+}
+
 #[test]
 fn the_last_piece_of_a_long_record_counts_for_the_bound() {
     // All but the last of the second record's 4,097 lines hit, so its last piece alone has a request.
@@ -188,15 +201,7 @@ fn the_last_piece_of_a_long_record_counts_for_the_bound() {
     let machine = Machine::parse(machine, "m.toml").expect("sound");
     let text = b"tanada-trace 1\ntask 1\nr 0 262144\nr 0 262208\n";
     let trace = Trace::parse(text, "t", &Groups::Plain).expect("sound");
-    let run = |merge_everything| {
-        let options = Options {
-            merge_everything,
-            ..Options::default()
-        };
-        simulate(&trace, &machine, "fcfs", &options, &mut ()).expect("it ends")
-    };
-    let outcome = run(false);
-    assert_eq!(outcome, run(true));
+    let outcome = ahead_and_merged(&trace, &machine);
     let unavoidable: Vec<u64> = outcome.caches.iter().map(|one| one.unavoidable).collect();
     assert_eq!(unavoidable, [4097, 4097]);
 }
@@ -216,15 +221,7 @@ fn a_record_of_many_lines_takes_no_room() {
         &Groups::Plain,
     );
     let trace = trace.expect("sound");
-    let run = |merge_everything| {
-        let options = Options {
-            merge_everything,
-            ..Options::default()
-        };
-        simulate(&trace, &machine, "fcfs", &options, &mut ()).expect("it ends")
-    };
-    let outcome = run(false);
-    assert_eq!(outcome, run(true));
+    let outcome = ahead_and_merged(&trace, &machine);
     // Task 1 has 2^20 lines. Its touches come first, all at time 0; then those of task 2, one line more, which miss again.
     assert_eq!(outcome.caches[0].count.accesses, (2 << 20) + 1);
     assert_eq!(outcome.makespan, ((1 << 20) + 1) * 9);
