@@ -17,8 +17,8 @@ fuzz_target!(|data: &[u8]| {
     match result {
         Ok(summary) => {
             assert_eq!((summary.frames, summary.pictures), (frames, frames));
-            assert!(summary.errors.iter().all(|error| error.offset() <= data.len() as u64));
+            assert!(summary.errors.iter().all(|error| error.offset <= data.len() as u64));
         }
-        Err(error) => assert!(frames == 0 && error.offset() <= data.len() as u64),
+        Err(error) => assert!(frames == 0 && error.offset <= data.len() as u64),
     }
 });
