@@ -5,6 +5,7 @@
 //! that do not exist. In the child nothing of such a pool takes a lock, which another thread may have held at the moment of the fork, and
 //! nothing is freed: what belongs to the pool is leaked.
 
+use std::io::Write as _;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,6 +32,11 @@ pub(crate) fn watch_forks() {
 #[inline]
 pub(crate) fn generation() -> u64 {
     FORKS.load(Ordering::Relaxed)
+}
+
+/// Writes a message to standard error. (`eprintln` panics if it cannot be written.)
+pub(crate) fn report(message: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "tanada: {message}");
 }
 
 /// Ends a child process that was forked in a task, once the task's body has returned or panicked: its thread is a copy of a worker, and

@@ -578,3 +578,40 @@ fn a_pool_that_makes_no_sense_is_refused_with_advice() {
         Err(BuildError::UnknownPolicy(_))
     ));
 }
+
+/// Panics while it is dropped, with a payload that panics while it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        struct Again;
+        impl Drop for Again {
+            fn drop(&mut self) {
+                panic!("the payload panics, too");
+            }
+        }
+        std::panic::panic_any(Again);
+    }
+}
+
+#[test]
+fn tasks_that_never_ran_are_dropped_whatever_their_drops_do() {
+    struct Counts<'a>(&'a AtomicUsize);
+    impl Drop for Counts<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let pool = Pool::builder().workers(1).build().expect("a pool");
+    let dropped = AtomicUsize::new(0);
+    let (first, bomb, last) = (Counts(&dropped), Bomb, Counts(&dropped));
+    let ending = pool.scope(|s| {
+        s.task("first").count(1).register(move |_| drop(first));
+        s.task("bomb").count(1).register(move |_| drop(bomb));
+        s.task("last").count(1).register(move |_| drop(last));
+    });
+    assert!(matches!(&ending, Err(GraphError::Unresolved { tasks }) if tasks.total() == 3));
+    assert_eq!(dropped.load(Ordering::Relaxed), 2);
+    pool.scope(|s| _ = s.task("next").register(|_| ()))
+        .expect("the pool goes on");
+}

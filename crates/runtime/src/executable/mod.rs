@@ -13,6 +13,7 @@ mod body;
 pub(crate) use body::{BodyTable, BodyWords, ErasedBody};
 
 use crate::observer::TaskView;
+use crate::process;
 use crate::worker::WorkerCore;
 use std::ptr::NonNull;
 use tanada_policy::{Hints, Ready};
@@ -149,9 +150,9 @@ fn header_of(task: &Ready) -> NonNull<Header> {
 /// Ends the process: a task would end on a pool that does not own it, and its waiting thread could not be told.
 #[cold]
 pub(crate) fn foreign_task() -> ! {
-    eprintln!(
-        "tanada: a policy gave a worker a task of another pool or engine, or one that it had lost before; the process cannot go on"
-    );
+    process::report(format_args!(
+        "a policy gave a worker a task of another pool or engine, or one that it had lost before; the process cannot go on"
+    ));
     std::process::abort();
 }
 

@@ -5,6 +5,7 @@ use super::sleep::Woke;
 use super::{CURRENT, Engine, WorkerCore};
 use crate::executable::Runnable;
 use crate::observer::{Observer, WorkerObserver};
+use crate::process;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -203,8 +204,8 @@ impl Drop for EndOnPanic {
 
 #[cold]
 fn end_the_process() -> ! {
-    eprintln!(
-        "tanada: a policy, an observer or the engine panicked (see above); the process cannot go on"
-    );
+    process::report(format_args!(
+        "a policy, an observer or the engine panicked (see above); the process cannot go on"
+    ));
     std::process::abort();
 }

@@ -6,6 +6,7 @@
 use super::GraphCore;
 use crate::error::TaskNames;
 use crate::pool::PoolShared;
+use crate::process;
 use std::sync::atomic::Ordering;
 
 /// Checks in a row, ten a second, after which a waiting thread says what it waits for.
@@ -75,11 +76,11 @@ impl GraphCore {
                 std::ptr::eq(node.graph(), self).then(|| unsafe { node.view() }.to_string())
             });
         let tasks = TaskNames::collect(names);
-        eprintln!(
-            "tanada: no worker of a pool (policy {}) has anything to run for some seconds, and its graph has not ended. \
+        process::report(format_args!(
+            "no worker of a pool (policy {}) has anything to run for some seconds, and its graph has not ended. \
              {} task(s) wait for a resolver, or for graphs of pools that wait in their turn: {tasks}",
             pool.policy,
             tasks.total()
-        );
+        ));
     }
 }

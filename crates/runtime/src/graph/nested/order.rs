@@ -129,6 +129,9 @@ impl Env for OwnEnv<'_> {
         tanada_policy::draw(self.pool.seed, self.me, draw)
     }
 
+    /// Does nothing: no other worker can do anything meanwhile, because the table is locked.
+    fn pause(&mut self) {}
+
     /// Does nothing: tickets wake the workers.
     fn wake(&mut self, _whom: Wake) {}
 }

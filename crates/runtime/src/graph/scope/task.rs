@@ -5,6 +5,7 @@ use crate::executable::{Executable, Header, foreign_task};
 use crate::graph::context::Context;
 use crate::graph::slab::NodeRef;
 use crate::pool::PoolShared;
+use crate::process;
 use crate::worker::WorkerCore;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -78,8 +79,12 @@ pub(in crate::graph) fn discard(pool: &PoolShared, nodes: &[NodeRef]) {
             // A panic of one drop must not keep the others from being dropped.
             // SAFETY: `Pool::scope` has not returned, so `'scope` is alive.
             let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { body.discard() }));
-            if dropped.is_err() {
-                eprintln!("tanada: a task that was never run panicked while it was dropped");
+            if let Err(payload) = dropped {
+                // Dropping it might panic, too, and must not keep the others from being dropped, either.
+                std::mem::forget(payload);
+                process::report(format_args!(
+                    "a task that was never run panicked while it was dropped"
+                ));
             }
         }
         drop(node.end());
