@@ -95,7 +95,7 @@ fn main() {
         .opt_level(3)
         .flag_if_supported("-march=native")
         .flag_if_supported("-ftls-model=initial-exec")
-        // The same rounding as everybody else's stencil.
+        // The same rounding as in all other stencils.
         .flag_if_supported("-ffp-contract=off")
         .compile("peers_body");
     // Shared objects of native peers call the bodies in this executable.

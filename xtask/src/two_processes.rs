@@ -16,7 +16,7 @@ pub(crate) struct Options {
     /// The stream that is decoded [default: the demo stream]
     #[arg(long, value_name = "IN.264")]
     stream: Option<String>,
-    /// Measures so often, in turn; the shortest time of each counts
+    /// Number of measurements of each, in turn; the shortest time of each counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// How many workers each program has
@@ -27,7 +27,7 @@ pub(crate) struct Options {
     no_build: bool,
 }
 
-/// A program may be so many times slower beside another one than alone.
+/// The most that a program may be slower beside another one than alone, as a factor.
 const MOST_SLOWER: f64 = 2.2;
 
 /// So much slower with binding than without counts as equal: what measurements of this kind vary by.
@@ -136,7 +136,7 @@ impl Program {
         }
     }
 
-    /// Runs it so many times at once; how long the last one took.
+    /// Runs several copies at once. Returns how long the last one took.
     fn time(
         &self,
         root: &Path,

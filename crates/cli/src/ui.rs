@@ -27,7 +27,7 @@ pub(crate) enum Failure {
     Interrupted,
     /// A signal in work that goes on, when it is asked for again, from what is in this file.
     Paused(PathBuf),
-    /// Nobody reads standard output any more.
+    /// Standard output is closed.
     Closed,
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn print(text: &str) -> Outcome {
         .map_err(output_failed)
 }
 
-/// Writes a line to standard error; where nobody reads it, nothing is lost.
+/// Writes a line to standard error; if it is closed, nothing is lost.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible(line));
 }
@@ -217,7 +217,7 @@ pub(crate) struct Progress {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Progress {
-    /// `of` steps are to be done; `None`: nobody knows how many.
+    /// `of` steps are to be done; `None`: their number is not known.
     pub(crate) fn new(of: Option<u64>) -> Progress {
         let bar = ProgressBar::with_draw_target(of, ProgressDrawTarget::hidden());
         let template = match of {

@@ -6,10 +6,10 @@ use tanada_report::{BASELINE, CacheUse, Engine, Report, RunResult, Timeline};
 use tanada_sim::{Machine, Outcome, Run, SimError, reuse, timeline};
 use tanada_trace::Trace;
 
-/// Most tasks in a chart: the page stays fluid with so many, and its size bearable (25 bytes a task).
+/// The most tasks in a chart: with more, the page would be slow and large (25 bytes a task).
 const CHARTED: usize = 100_000;
 
-/// Reuse distances are of traces with at most so many records: they take longer than the simulation.
+/// The most records of a trace whose reuse distances are computed, which takes longer than the simulation.
 const REUSED: u64 = 50_000_000;
 
 /// What a report calls the work.

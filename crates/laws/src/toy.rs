@@ -142,7 +142,7 @@ impl<D: Dispatcher> Toy<'_, D> {
             }
         }
         self.log_wakes(0);
-        self.env.wakes.clear(); // everybody is awake
+        self.env.wakes.clear(); // all workers are awake
         for worker in placement.ids() {
             self.ask(worker)?;
         }

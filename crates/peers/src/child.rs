@@ -1,4 +1,4 @@
-//! Peers run in processes of their own, one after the other: so that two OpenMP runtimes never meet, nobody's idle workers disturb
+//! Peers run in processes of their own, one after the other: so that two OpenMP runtimes never meet, no idle workers of one disturb
 //! another's turn, and the processor time of a process is that of one peer.
 
 use crate::Fallible;
@@ -23,7 +23,7 @@ pub(crate) struct Current(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     child: Option<Child>,
-    /// Ctrl-C was pressed: nobody else starts.
+    /// Ctrl-C was pressed: no other peer starts.
     stopped: bool,
 }
 

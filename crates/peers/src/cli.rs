@@ -42,7 +42,7 @@ struct Args {
     /// Only these params, such as body=100ns; the option again for more (params may hold commas)
     #[arg(long, value_name = "PARAMS")]
     params: Vec<String>,
-    /// How many times everybody has its turn, instead of what the case says
+    /// How many times each peer has its turn, instead of what the case says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// Lists cases, their params, and peers, and measures nothing
@@ -124,7 +124,7 @@ impl Turn {
                 args.peer.join(", "),
                 if args.peer.len() == 1 { "has" } else { "have" }
             ),
-            false => format!("nobody who has {case} is installed"),
+            false => format!("no peer that has {case} is installed"),
         })
     }
 }
@@ -179,7 +179,7 @@ fn plan(args: &Args) -> Result<Vec<Turn>, String> {
     Ok(chosen.iter().map(|case| turn(case)).collect())
 }
 
-/// Runs a case and prints what came of it; whether everybody got through. An error: it was stopped.
+/// Runs a case and prints its results. Returns whether all peers ended well; an error if it was stopped.
 fn measure(turn: &Turn, args: &Args, current: &Current) -> Result<bool, ()> {
     let case = turn.case;
     let rounds = [case.rounds, case.quick_rounds][usize::from(args.quick)];
@@ -221,7 +221,7 @@ fn measure(turn: &Turn, args: &Args, current: &Current) -> Result<bool, ()> {
     Ok(failed.iter().all(Option::is_none))
 }
 
-/// Everybody's turns of one round.
+/// The turns of all peers in one round.
 fn jobs(turn: &Turn, quick: bool, rate: f64) -> Vec<(Job, &'static Setting)> {
     let mut jobs = Vec::new();
     for peer in &turn.here {
@@ -321,7 +321,7 @@ mod tests {
     fn an_absent_peer_is_set_apart_and_not_measured() {
         let args = Args::parse_from(["peers", "wavefront", "--quick"]);
         let mut turn = plan(&args).expect("right names").remove(0);
-        let mut peer = turn.here.pop().expect("somebody is here");
+        let mut peer = turn.here.pop().expect("a peer is here");
         peer.absent = Some("not installed".to_owned());
         turn.absent.push(peer.clone());
         assert!(

@@ -65,7 +65,7 @@ pub(crate) fn set_body(ns: f64, rate: f64) -> Fallible<()> {
     Ok(())
 }
 
-/// What the body of about `ns` takes, call included, where nothing but loops run it, on so many threads at once: the mean over threads of
+/// What the body of about `ns` takes, call included, if nothing but loops run it, on several threads at once: the mean over threads of
 /// each one's fastest loop. (On as many as there are workers, since a processor's clock depends on how many of its cores are busy.)
 pub(crate) fn body_ns(ns: f64, threads: u16) -> f64 {
     // Some hundredths of a millisecond a loop: many of them are not interrupted.
@@ -80,7 +80,7 @@ pub(crate) fn body_ns(ns: f64, threads: u16) -> f64 {
     sum / f64::from(threads)
 }
 
-/// How many tasks ran too early, twice, or not at all while `run` ran so many frames of the graph, one after the other.
+/// How many tasks ran too early, twice, or not at all while `run` ran frames of the graph, one after the other.
 pub(crate) fn checked(frames: u32, run: impl FnOnce(u32)) -> u32 {
     // SAFETY: no task runs yet (above).
     unsafe { c::peers_check_begin() };
@@ -137,7 +137,7 @@ unsafe extern "C" fn add_frame(
         // SAFETY: there are three planes and two strides (`native/peer.h`).
         let (data, stride) = unsafe { (*planes.add(plane), *strides.add(of_stride)) };
         for y in 0..height >> shift {
-            // SAFETY: a plane has so many rows of so many bytes, `stride` apart.
+            // SAFETY: a plane has that number of rows and of bytes in each, `stride` apart.
             let row = unsafe { std::slice::from_raw_parts(data.add(y * stride), width >> shift) };
             digest.update(row);
         }
@@ -207,7 +207,7 @@ impl Program for Shared {
             let [a, b] = field
                 .both()
                 .map(|points| points.as_mut_ptr().wrapping_add(start));
-            // SAFETY: both are fields of that shape with a border, and nobody else uses them.
+            // SAFETY: both are fields of that shape with a border, and no other thread uses them.
             unsafe { run(a, b, size, stride, sweeps) };
         }))
     }

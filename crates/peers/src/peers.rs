@@ -1,4 +1,4 @@
-//! The one place that lists the peers: who takes part in which case, in which settings, and why somebody is absent.
+//! The one place that lists the peers: which takes part in which case, in which settings, and why one is absent.
 
 use crate::Fallible;
 use crate::native::Shared;
@@ -17,7 +17,7 @@ pub(crate) struct Setting {
     pub(crate) environment: &'static [(&'static str, &'static str)],
 }
 
-/// Somebody to be measured.
+/// A program that is measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     /// What rows call it: `tanada/POLICY`, `floor/NAME`, or the name of a library or program.
@@ -103,7 +103,7 @@ macro_rules! peers {
 
 const ONE: u16 = 1;
 
-/// Everybody but Tanada's policies.
+/// All peers but Tanada's policies.
 fn others() -> Vec<Peer> {
     peers! {
         ONE "tanada/sequential" [h264] => Start::Sequential;
@@ -150,9 +150,9 @@ fn others() -> Vec<Peer> {
 /// Policies that the simulator is measured with: the time that a policy takes is no property of the simulator.
 const SIMULATED: &[&str] = &["fcfs", "ts"];
 
-/// Everybody, Tanada's policies first.
+/// All peers, Tanada's policies first.
 pub(crate) fn all() -> Vec<Peer> {
-    // `serial` is a reference that leaves all work to one worker: nobody would choose it.
+    // `serial` is a reference that leaves all work to one worker: no program would choose it.
     let policies = tanada_runtime::policies::native().into_iter();
     let policies = policies.filter(|entry| entry.name != "serial");
     let ours = policies.map(|entry| Peer {

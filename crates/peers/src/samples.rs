@@ -126,7 +126,7 @@ pub(crate) struct Row {
 }
 
 /// The length at which a body equals its overhead: where the line through the measured (body, overhead), ascending, first meets
-/// overhead = body. Nothing, where it never is, or where the shortest measured body is longer already: then nobody knows.
+/// overhead = body. `None` if it never is, or if the shortest measured body is longer already: then it is not known.
 pub(crate) fn metg(points: &[(f64, f64)]) -> Option<f64> {
     points.windows(2).find_map(|pair| {
         let ((b0, o0), (b1, o1)) = (pair[0], pair[1]);

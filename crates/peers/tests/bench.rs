@@ -261,7 +261,7 @@ fn ctrl_c_ends_the_bench_and_who_is_being_measured() {
     let child = loop {
         assert!(
             began.elapsed() < Duration::from_secs(20),
-            "nobody is measured"
+            "no peer is measured"
         );
         let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"))
             .expect("the bench runs");

@@ -78,7 +78,8 @@ fn scenario(workers: usize, total: usize, forks: bool) {
     assert_eq!(pool.ran.load(SeqCst), total);
 }
 
-/// Two tasks that wait for each other need two workers at once: a worker that finds one must see to it that somebody looks for the other.
+/// Two tasks that wait for each other need two workers at once: a worker that finds one must see that another worker looks for
+/// the other.
 fn meeting(workers: usize) {
     let pool = Arc::new(Pool {
         sleep: Sleep::new(workers),

@@ -178,7 +178,7 @@ fn shown(told: &Told, regions: &[Region], races: &[(u32, u32, u64)]) -> String {
     races.iter().take(5).map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// All cuts, on so few and so many workers that `own` has rows and units.
+/// All cuts, on numbers of workers for which `default` has rows and units.
 const CUTS: [(Cut, u16); 5] = [
     (Cut::Paper, 4),
     (Cut::Macroblock, 4),

@@ -1,4 +1,4 @@
-//! What every registered workload keeps, whoever wrote it: options that make sense, and the same result in every way and under every
+//! What every registered workload keeps: options that make sense, and the same result in every way and under every
 //! policy.
 
 use md5::{Digest as _, Md5};

@@ -15,7 +15,7 @@ pub(crate) struct Charging {
     #[arg(long, value_name = "N", default_value_t = 1)]
     cycles_per_instruction: u64,
 
-    /// How instructions are fetched: in aligned blocks of so many BYTES (a power of two), `each` on its own, or `none`
+    /// How instructions are fetched: in aligned blocks of BYTES bytes (a power of two), `each` on its own, or `none`
     #[arg(long, value_name = "BYTES|each|none", default_value = "32", value_parser = fetches)]
     fetch: Fetches,
 }
@@ -45,7 +45,7 @@ impl Charging {
 
 /// What was imported, as `--json` prints it.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Summary<'a> {
     input: &'a str,
     output: String,
     tasks: u64,
@@ -65,7 +65,7 @@ struct Told<'a> {
 pub(crate) fn tell(input: &str, output: &Path, imported: &Imported, json: bool) -> Outcome {
     // None for a pipe or device.
     let data = std::fs::metadata(output).ok();
-    let told = Told {
+    let told = Summary {
         input,
         output: output.display().to_string(),
         tasks: imported.tasks,

@@ -12,8 +12,8 @@ use tanada_report::{Report, from_json};
 /// native and simulated runs side by side.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  tanada compare --groups a --json > a.json\n  \
-    tanada compare --groups b --json > b.json\n  \
+    after_help = "Example:\n  tanada compare --groups toshiba-a --json > a.json\n  \
+    tanada compare --groups toshiba-b --json > b.json\n  \
     tanada report a.json b.json -o both.html\n\n  \
     tanada sim demo.tnb --machine toshiba --cores 4 --report simulated.json\n  \
     tanada report a.json simulated.json -o beside.html"

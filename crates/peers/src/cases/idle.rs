@@ -83,7 +83,7 @@ fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
     (0..10).for_each(|_| program.region());
     let mut samples = Vec::new();
     for &(name, sections, length) in SECTIONS.iter().filter(|section| job.wants(section.0)) {
-        // Whoever still looks for work after the last region has time to give up.
+        // A thread that still looks for work after the last region has time to give up.
         Sections::default().add(Duration::from_millis(50));
         std::thread::sleep(Duration::from_millis(250));
         let body = native::body_ns(BODY_NS, job.workers);

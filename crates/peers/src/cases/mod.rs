@@ -84,7 +84,7 @@ pub(crate) struct Case {
     pub(crate) workers: &'static [u16],
     /// All values of `params` that peers measure.
     pub(crate) params: fn() -> Vec<String>,
-    /// How many times everybody has its turn.
+    /// How many times each peer has its turn.
     pub(crate) rounds: u32,
     pub(crate) quick_rounds: u32,
     /// Measures one peer once, in a process of its own.

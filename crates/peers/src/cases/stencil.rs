@@ -1,6 +1,6 @@
 //! Jacobi's method in two dimensions: 8192 x 8192 points of 4 bytes, 32 sweeps. `seconds` is the time of the sweeps alone.
 //!
-//! Everybody begins with the same field and computes the same formula in the same order of operations; before the first measured run of a
+//! All peers begin with the same field and compute the same formula in the same order of operations; before the first measured run of a
 //! process its result on a small field is compared with the plain loop's, bit by bit.
 
 use super::{Case, Job, nothing_more};

@@ -33,7 +33,7 @@ impl Field {
                 *point = ((x * 7 + y * 13) % 101) as f32;
             }
         }
-        // Pages that nobody wrote are made when they are first touched: not while the time is taken.
+        // Pages that were never written are made when they are first touched: not while the time is taken.
         field.buffers[1]
             .iter_mut()
             .for_each(|point| *point = std::hint::black_box(0.0));

@@ -29,7 +29,7 @@ impl Program for ForkUnion {
                     to.chunks_mut(band * shape.1).map(Mutex::new).collect();
                 drop(self.0.for_threads(|thread, _| {
                     if let Some(rows) = bands.get(thread) {
-                        let mut rows = rows.lock().expect("nobody panicked");
+                        let mut rows = rows.lock().expect("no thread panicked");
                         sweep_rows(shape, from, thread * band, &mut rows);
                     }
                 }));

@@ -55,7 +55,7 @@ pub(crate) trait Program {
     fn region(&mut self) {
         no_part();
     }
-    /// So many sweeps over a square of `size` points a side.
+    /// Runs `sweeps` sweeps over a square of `size` points a side.
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
         no_part();
     }
@@ -78,7 +78,7 @@ pub(crate) struct Swept {
     pub(crate) checksum: u64,
 }
 
-/// So many frames, cache lines or references, and the time that they took.
+/// A number of frames, cache lines or references, and the time that they took.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Counted {
     pub(crate) count: u64,

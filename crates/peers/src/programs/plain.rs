@@ -15,7 +15,7 @@ impl Program for Sequential {
     }
 }
 
-/// The loop that everybody would write first.
+/// The loop that one would write first.
 pub(crate) struct Serial;
 
 impl Program for Serial {

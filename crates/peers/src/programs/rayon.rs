@@ -37,7 +37,7 @@ impl Rayon {
     }
 }
 
-/// rayon as a program would use it: whoever brings a count to zero spawns that task.
+/// rayon as a program would use it: the thread that brings a count to zero spawns that task.
 pub(crate) fn spawned<'scope>(scope: &Scope<'scope>, counts: &'scope [AtomicU32], at: u32) {
     rearm(counts, at);
     native::task(at);

@@ -24,7 +24,7 @@ const CORES: u16 = 4;
 /// Simulations in a row, so that starting threads counts little.
 const RUNS: u32 = 3;
 
-/// What everybody else is measured under: only misses are counted.
+/// What all others are measured under: only misses are counted.
 pub(crate) const UNIFORM: &str = MACHINES[0].0;
 
 /// All values of `params`.
@@ -61,7 +61,7 @@ impl Recording {
         Ok(Recording { folder, trace })
     }
 
-    /// Simulates it [`RUNS`] times on each of so many threads.
+    /// Simulates it [`RUNS`] times on each of the threads.
     pub(crate) fn simulate(&self, params: &str, policy: &str, threads: u16) -> Fallible<Counted> {
         let machine = MACHINES.iter().find(|(name, _)| *name == params);
         let (_, machine) = machine.ok_or("no such model")?;
@@ -141,7 +141,7 @@ impl Valgrind {
         Valgrind { tool, rounds }
     }
 
-    /// References and seconds of so many rounds.
+    /// References and seconds of the rounds.
     fn once(&self, rounds: u64) -> Fallible<(u64, f64)> {
         let counts = tempfile::NamedTempFile::new()?;
         let program = std::env::current_exe()?;

@@ -90,5 +90,9 @@ pub(in crate::graph) fn discard(pool: &PoolShared, nodes: &[NodeRef]) {
         drop(node.end());
         free.push(*node);
     }
-    pool.graphs.slab.give_back(&mut free, 0);
+    // A policy that has lost tasks may find them again, and read their hints while another thread fills their nodes. So these nodes serve
+    // no other task.
+    if pool.poisoned().is_none() {
+        pool.graphs.slab.give_back(&mut free, 0);
+    }
 }
