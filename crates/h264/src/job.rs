@@ -326,22 +326,30 @@ impl Job {
 
     /// Runs one stage of one macroblock.
     ///
-    /// May be called for different (stage, macroblock) pairs at the same time, as long as the order that [`recon`] documents is kept, with
-    /// a happens-before relation between threads. Each pair runs at most once. **If the order is not kept, debug builds panic; in release
-    /// builds two threads may then access the same pixels at the same time, which is undefined behaviour.** Run a task graph in a debug
-    /// build to check its order.
+    /// # Safety
+    /// Stages of different macroblocks, and different stages of one, may run at the same time, if
+    /// - each (stage, macroblock) pair of the picture runs at most once, by whichever of the methods;
+    /// - the order that [`recon`] documents is kept, with a happens-before relation between threads, and the rows of the
+    ///   [`references`](Self::references) that the stage reads ([`reference_reach`](Self::reference_reach)) have ended;
+    /// - no thread reads [`frame`](Self::frame) before the stages that write what the thread reads have ended.
+    ///
+    /// Otherwise two threads may access the same pixels at the same time, which is undefined behaviour. Debug builds panic if the order is
+    /// not kept: run a task graph in a debug build to check its order.
     ///
     /// # Panics
     /// If `mb` is not in the picture; in debug builds also if the order is not kept.
-    pub fn run_stage(&self, stage: Stage, mb: u32) {
-        self.run_stage_with(stage, mb, &mut NoProbe);
+    pub unsafe fn run_stage(&self, stage: Stage, mb: u32) {
+        recon::run(self, stage, mb, &mut NoProbe);
     }
 
     /// Runs a stage as [`run_stage`](Self::run_stage), with a probe that observes what it computes, reads and writes.
     ///
+    /// # Safety
+    /// As [`run_stage`](Self::run_stage).
+    ///
     /// # Panics
     /// As [`run_stage`](Self::run_stage).
-    pub fn run_stage_with<P: Probe>(&self, stage: Stage, mb: u32, probe: &mut P) {
+    pub unsafe fn run_stage_with<P: Probe>(&self, stage: Stage, mb: u32, probe: &mut P) {
         recon::run(self, stage, mb, probe);
     }
 
@@ -357,13 +365,23 @@ impl Job {
     }
 
     /// Runs every stage of every macroblock on this thread, in raster order, with deblocking one row behind.
+    ///
+    /// # Safety
+    /// As [`run_stage`](Self::run_stage): no other thread runs stages of this picture or reads its frame, and all references are complete.
     #[inline(never)]
-    pub fn reconstruct(&self) {
-        self.reconstruct_with(&mut NoProbe);
+    pub unsafe fn reconstruct(&self) {
+        self.in_raster_order(&mut NoProbe);
     }
 
-    /// [`reconstruct`](Self::reconstruct) with a probe.
-    pub fn reconstruct_with<P: Probe>(&self, probe: &mut P) {
+    /// Runs [`reconstruct`](Self::reconstruct) with a probe.
+    ///
+    /// # Safety
+    /// As [`reconstruct`](Self::reconstruct).
+    pub unsafe fn reconstruct_with<P: Probe>(&self, probe: &mut P) {
+        self.in_raster_order(probe);
+    }
+
+    fn in_raster_order<P: Probe>(&self, probe: &mut P) {
         let row = 0..self.mb_width;
         for y in 0..=self.mb_height {
             if y < self.mb_height {
@@ -378,38 +396,52 @@ impl Job {
     /// Runs the stages before deblocking of the macroblocks `mbs` of one row, one macroblock after the other. Faster than
     /// [`run_stage`](Self::run_stage) for each, with the same dependencies.
     ///
+    /// # Safety
+    /// As [`run_stage`](Self::run_stage), for each of the stages.
+    ///
     /// # Panics
     /// If `mbs` are not macroblocks of one row of the picture; in debug builds also if the order is not kept.
     #[inline(never)]
-    pub fn run_front(&self, mbs: Range<u32>) {
-        self.run_front_with(mbs, &mut NoProbe);
+    pub unsafe fn run_front(&self, mbs: Range<u32>) {
+        let (y, xs) = self.in_row(mbs);
+        recon::run_front(self, y, xs, &mut NoProbe);
     }
 
     /// Runs [`run_front`](Self::run_front) with a probe.
     ///
+    /// # Safety
+    /// As [`run_front`](Self::run_front).
+    ///
     /// # Panics
     /// As [`run_front`](Self::run_front).
     #[inline(always)]
-    pub fn run_front_with<P: Probe>(&self, mbs: Range<u32>, probe: &mut P) {
+    pub unsafe fn run_front_with<P: Probe>(&self, mbs: Range<u32>, probe: &mut P) {
         let (y, xs) = self.in_row(mbs);
         recon::run_front(self, y, xs, probe);
     }
 
     /// Runs the deblocking stages of the macroblocks `mbs` of one row; otherwise as [`run_front`](Self::run_front).
     ///
+    /// # Safety
+    /// As [`run_front`](Self::run_front).
+    ///
     /// # Panics
     /// As [`run_front`](Self::run_front).
     #[inline(never)]
-    pub fn run_rear(&self, mbs: Range<u32>) {
-        self.run_rear_with(mbs, &mut NoProbe);
+    pub unsafe fn run_rear(&self, mbs: Range<u32>) {
+        let (y, xs) = self.in_row(mbs);
+        recon::run_rear(self, y, xs, &mut NoProbe);
     }
 
     /// Runs [`run_rear`](Self::run_rear) with a probe.
     ///
+    /// # Safety
+    /// As [`run_front`](Self::run_front).
+    ///
     /// # Panics
     /// As [`run_front`](Self::run_front).
     #[inline(always)]
-    pub fn run_rear_with<P: Probe>(&self, mbs: Range<u32>, probe: &mut P) {
+    pub unsafe fn run_rear_with<P: Probe>(&self, mbs: Range<u32>, probe: &mut P) {
         let (y, xs) = self.in_row(mbs);
         recon::run_rear(self, y, xs, probe);
     }

@@ -47,6 +47,7 @@ mod error;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
+#[allow(unsafe_code)]
 mod job;
 mod macroblock;
 mod mvpred;
@@ -59,6 +60,7 @@ mod plane;
 mod poc;
 mod probe;
 pub mod recon;
+#[allow(unsafe_code)]
 mod sequential;
 mod slice;
 mod strength;

@@ -69,7 +69,9 @@ pub enum Step<'a> {
 /// The first error if no picture could be decoded at all (see [`Summary::into_result`]).
 pub fn decode(stream: &[u8], limits: Limits, sink: impl FnMut(&Frame)) -> Result<Summary, Error> {
     // Not `decode_with` and `NoProbe`: that would compile the kernels once more, in the caller's crate, and half as fast.
-    decode_frames(stream, limits, Job::reconstruct, sink)
+    // SAFETY: `decode_frames` keeps its jobs to itself and passes each here once, in decoding order, so that all references are complete.
+    let reconstruct = |job: &Job| unsafe { job.reconstruct() };
+    decode_frames(stream, limits, reconstruct, sink)
 }
 
 /// Decodes as [`decode`], with a probe that observes what reconstruction computes, reads and writes.
@@ -82,7 +84,9 @@ pub fn decode_with<P: Probe>(
     probe: &mut P,
     sink: impl FnMut(&Frame),
 ) -> Result<Summary, Error> {
-    decode_frames(stream, limits, |job| job.reconstruct_with(probe), sink)
+    // SAFETY: As in `decode`.
+    let reconstruct = |job: &Job| unsafe { job.reconstruct_with(probe) };
+    decode_frames(stream, limits, reconstruct, sink)
 }
 
 fn decode_frames(

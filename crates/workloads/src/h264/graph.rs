@@ -1,9 +1,14 @@
 //! Declarations of the tasks of a picture: the same for the scope that runs them and for the recorder.
+//!
+//! The unsafe code is the bodies of [`Native`]'s tasks. What [`Job::run_stage`](tanada_h264::Job::run_stage) asks of its callers, the tasks'
+//! dependencies hold, which [`build`](super::build) declares: each pair once, in the order of `recon`, behind the rows of references that
+//! are read. The graph layer makes what a task wrote visible to all tasks that wait for it, and the output task, which alone shows frames,
+//! waits for all of them.
 
 use super::groups::{Groups, Place};
 use super::slot::Slot;
 use std::ops::Range;
-use tanada_h264::{Job, Probe, Stage};
+use tanada_h264::Stage;
 use tanada_runtime::{Scope, Token};
 
 /// A task as it is declared.
@@ -48,34 +53,6 @@ pub(crate) enum Work {
     },
 }
 
-impl Work {
-    /// Does it, for a probe to see.
-    pub(crate) fn run_with<P: Probe>(&self, job: &Job, probe: &mut P) {
-        match self {
-            Work::Nothing => {}
-            Work::Stage(stage, mbs) => {
-                for mb in mbs.clone() {
-                    job.run_stage_with(*stage, mb, probe);
-                }
-            }
-            Work::Stages([first, second], mbs) => {
-                for mb in mbs.clone() {
-                    job.run_stage_with(*first, mb, probe);
-                    job.run_stage_with(*second, mb, probe);
-                }
-            }
-            Work::Front(mbs) => job.run_front_with(mbs.clone(), probe),
-            Work::Rear(mbs) => job.run_rear_with(mbs.clone(), probe),
-            Work::Row { width, front, rear } => {
-                job.run_front_with(front * width..(front + 1) * width, probe);
-                for row in rear.clone() {
-                    job.run_rear_with(row * width..(row + 1) * width, probe);
-                }
-            }
-        }
-    }
-}
-
 /// What tasks are declared to.
 pub(crate) trait Graph {
     /// Stands for a task that was declared.
@@ -108,21 +85,29 @@ impl Graph for Native<'_, '_> {
         // A closure for each, so that a task is no larger than what it does needs, and nothing is left to be decided when it runs.
         match task.work {
             Work::Nothing => builder.register(|_| ()),
-            Work::Stage(stage, mbs) => {
-                builder.register(move |_| mbs.for_each(|mb| slot.job().run_stage(stage, mb)))
-            }
+            Work::Stage(stage, mbs) => builder.register(move |_| {
+                // SAFETY: see the module.
+                mbs.for_each(|mb| unsafe { slot.job().run_stage(stage, mb) })
+            }),
             Work::Stages([first, second], mbs) => builder.register(move |_| {
                 for mb in mbs {
-                    slot.job().run_stage(first, mb);
-                    slot.job().run_stage(second, mb);
+                    // SAFETY: see the module.
+                    unsafe {
+                        slot.job().run_stage(first, mb);
+                        slot.job().run_stage(second, mb);
+                    }
                 }
             }),
-            Work::Front(mbs) => builder.register(move |_| slot.job().run_front(mbs)),
-            Work::Rear(mbs) => builder.register(move |_| slot.job().run_rear(mbs)),
+            // SAFETY: see the module.
+            Work::Front(mbs) => builder.register(move |_| unsafe { slot.job().run_front(mbs) }),
+            // SAFETY: see the module.
+            Work::Rear(mbs) => builder.register(move |_| unsafe { slot.job().run_rear(mbs) }),
             Work::Row { width, front, rear } => builder.register(move |_| {
-                slot.job().run_front(front * width..(front + 1) * width);
+                // SAFETY: see the module.
+                unsafe { slot.job().run_front(front * width..(front + 1) * width) };
                 for row in rear {
-                    slot.job().run_rear(row * width..(row + 1) * width);
+                    // SAFETY: see the module.
+                    unsafe { slot.job().run_rear(row * width..(row + 1) * width) };
                 }
             }),
         }

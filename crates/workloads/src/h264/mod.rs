@@ -12,11 +12,15 @@
 
 pub(crate) mod build;
 mod cut;
+#[allow(unsafe_code)]
 pub(crate) mod graph;
 pub(crate) mod groups;
+#[allow(unsafe_code)]
+mod in_turn;
 pub(crate) mod record;
 #[allow(unsafe_code)]
 mod slot;
+#[allow(unsafe_code)]
 mod today;
 mod workload;
 

@@ -1,5 +1,6 @@
 //! H.264 decoding as a [`Workload`].
 
+use super::in_turn;
 use super::record::{Costs, H264Options, Pictures, h264};
 use super::today::Wavefronts;
 use super::{
@@ -411,7 +412,7 @@ fn by_picture(
 
 /// Reconstructs a picture without tasks.
 fn reconstruct_here(job: &Job) -> Result<(), GraphError> {
-    job.reconstruct();
+    in_turn::reconstruct(job);
     Ok(())
 }
 

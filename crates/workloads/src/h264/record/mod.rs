@@ -7,6 +7,7 @@ pub use costs::Costs;
 
 use crate::h264::build::Builder;
 use crate::h264::graph::{Declared, Graph, Work};
+use crate::h264::in_turn;
 use crate::h264::{Cut, Dependencies, Groups, Limits, Summary};
 use crate::record::layout::{CODE, Layout};
 use crate::record::tape::{Recorded, Tape};
@@ -164,7 +165,7 @@ pub fn h264<S: Sink + ?Sized>(
         summary.frames += std::iter::from_fn(|| decoder.next_output()).count() as u64;
         match wanted.next_if_eq(&summary.pictures) {
             Some(_) => recorder.picture(&mut builder, job.clone())?,
-            None => job.reconstruct(),
+            None => in_turn::reconstruct(&job),
         }
         summary.pictures += 1;
         summary.concealed += u64::from(job.concealed());
@@ -327,7 +328,7 @@ impl<S: Sink + ?Sized> Recorder<'_, S> {
                         stages.iter().for_each(|&stage| seer.stage(job, stage, mb));
                     }
                 }
-                work => work.run_with(job, &mut seer),
+                work => in_turn::run(job, work, &mut seer),
             }
         });
         if let Err(error) = recorded {
@@ -372,7 +373,7 @@ struct Seer<'a, 'b, S: ?Sized> {
 impl<S: Sink + ?Sized> Seer<'_, '_, S> {
     /// A stage of the paper's decoder: see `passes` in the table of costs.
     fn stage(&mut self, job: &Job, stage: Stage, mb: u32) {
-        job.run_stage_with(stage, mb, self);
+        in_turn::run_stage(job, stage, mb, self);
         if self.laid.stages[stage as usize].passes && !job.needs(mb, stage) {
             job.pass_with(stage, mb, self);
         }
