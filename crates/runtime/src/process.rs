@@ -6,11 +6,15 @@
 //! nothing is freed: what belongs to the pool is leaked.
 
 use std::io::Write as _;
-use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static FORKS: AtomicU64 = AtomicU64::new(0);
-static INSTALL: Once = Once::new();
+
+/// [`ABSENT`], [`INSTALLED`], or the process (its number and [`INSTALLED`]) of which a thread installs `in_child` now. It is no lock: a
+/// child of `fork(2)` installs although a thread of its parent did so at the moment of the fork.
+static WATCH: AtomicU64 = AtomicU64::new(ABSENT);
+const ABSENT: u64 = 0;
+const INSTALLED: u64 = 1;
 
 extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::SeqCst);
@@ -21,11 +25,26 @@ extern "C" fn in_child() {
 /// # Panics
 /// If the system is out of memory.
 pub(crate) fn watch_forks() {
-    INSTALL.call_once(|| {
-        // SAFETY: `in_child` only changes an atomic variable, which is allowed after a fork of a program with threads.
+    loop {
+        let seen = WATCH.load(Ordering::Acquire);
+        if seen == INSTALLED {
+            return;
+        }
+        let mine = u64::from(std::process::id()) + INSTALLED;
+        let claim = || WATCH.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed);
+        if seen == mine || claim().is_err() {
+            std::thread::yield_now();
+            continue;
+        }
+        // SAFETY: `in_child` only changes an atomic variable, which is allowed after a fork of a program with threads. If it is installed
+        // twice, it counts twice.
         let code = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        WATCH.store(
+            if code == 0 { INSTALLED } else { ABSENT },
+            Ordering::Release,
+        );
         assert_eq!(code, 0, "pthread_atfork failed: out of memory");
-    });
+    }
 }
 
 /// Returns the number of forks between this process and the one that first called [`watch_forks`].

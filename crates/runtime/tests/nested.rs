@@ -100,6 +100,35 @@ fn cancelling_a_graph_reaches_those_inside_of_it() {
 }
 
 #[test]
+fn cancelling_a_graph_reaches_those_that_its_body_runs() {
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    let ran = AtomicUsize::new(0);
+    let result = pool.scope(|s| {
+        let (pool, ran) = (&pool, &ran);
+        s.task("outer").register(move |_| {
+            let middle = pool.scope(|s| {
+                s.cancel();
+                let inner = pool.scope(|s| {
+                    s.task("inner").register(move |_| {
+                        ran.fetch_add(1, Ordering::SeqCst);
+                    });
+                });
+                assert_eq!(inner, Err(GraphError::Cancelled));
+            });
+            assert_eq!(middle, Err(GraphError::Cancelled));
+            let after = pool.scope(|s| {
+                s.task("after").register(move |_| {
+                    ran.fetch_add(10, Ordering::SeqCst);
+                });
+            });
+            assert_eq!(after, Ok(()), "it is inside of the outer graph only");
+        });
+    });
+    assert_eq!(result, Ok(()));
+    assert_eq!(ran.into_inner(), 10);
+}
+
+#[test]
 fn a_cancel_handle_reaches_the_graphs_inside() {
     let pool = Pool::builder().workers(1).policy("fcfs").build();
     let pool = pool.expect("a pool");

@@ -100,6 +100,8 @@ fn child_many_ask() {
 fn graphs_that_never_end_name_their_tasks() {
     let cases = [
         ("child_owns_its_resolver", &["owner[7]"][..]),
+        ("child_owns_its_resolver_inside", &["outer[3]", "owner[7]"]),
+        ("child_waits_in_a_template", &["tasks of a template"]),
         ("child_pools_in_a_circle", &["first[1]", "second[2]"]),
         ("child_waits_long", &[]),
     ];
@@ -127,16 +129,43 @@ fn ends_soon() {
     });
 }
 
-#[test]
-#[ignore = "run by `graphs_that_never_end_name_their_tasks`"]
-fn child_owns_its_resolver() {
-    ends_soon();
-    let pool = Pool::builder().workers(2).build().expect("a pool");
+/// Runs a graph whose task owns the resolver that would resolve it.
+fn own_a_resolver(pool: &Pool) {
     let done = pool.scope(|s| {
         let resolver = s.resolver();
         let task = s.task("owner").index(7).count(1);
         task.register(move |_| drop(resolver));
     });
+    println!("came back: {done:?}");
+}
+
+#[test]
+#[ignore = "run by `graphs_that_never_end_name_their_tasks`"]
+fn child_owns_its_resolver() {
+    ends_soon();
+    own_a_resolver(&Pool::builder().workers(2).build().expect("a pool"));
+}
+
+#[test]
+#[ignore = "run by `graphs_that_never_end_name_their_tasks`"]
+fn child_owns_its_resolver_inside() {
+    ends_soon();
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    let done = pool.scope(|s| {
+        s.task("outer").index(3).register(|_| own_a_resolver(&pool));
+    });
+    println!("came back: {done:?}");
+}
+
+#[test]
+#[ignore = "run by `graphs_that_never_end_name_their_tasks`"]
+fn child_waits_in_a_template() {
+    ends_soon();
+    let build = || Pool::builder().workers(1).build().expect("a pool");
+    let (a, b) = (build(), build());
+    let mut builder = TemplateBuilder::<()>::new();
+    builder.task("waits", 0, |(), _| own_a_resolver(&b));
+    let done = builder.build().expect("no cycle").instance().run(&a, &());
     println!("came back: {done:?}");
 }
 

@@ -55,6 +55,8 @@ pub(crate) struct Wakes {
     /// Whether there are any, so that [`Wakes::deliver`] has one thing to check.
     asked: bool,
     anyone: bool,
+    /// More workers than `these` has room for were named: a wake-up allocates nothing.
+    everyone: bool,
     these: SmallVec<[WorkerId; 8]>,
 }
 
@@ -63,6 +65,7 @@ impl Wakes {
         self.asked = true;
         match whom {
             Wake::Anyone => self.anyone = true,
+            Wake::This(_) if self.these.len() == self.these.inline_size() => self.everyone = true,
             Wake::This(worker) => self.these.push(worker),
         }
     }
@@ -78,6 +81,11 @@ impl Wakes {
     #[inline(never)]
     fn deliver_all(&mut self, pool: &PoolShared) {
         self.asked = false;
+        if std::mem::take(&mut self.everyone) {
+            self.these.clear();
+            (0..usize::from(pool.placement.workers()))
+                .for_each(|worker| pool.sleep.wake_this(worker));
+        }
         for worker in self.these.drain(..) {
             if worker.0 < pool.placement.workers() {
                 pool.sleep.wake_this(worker.index());

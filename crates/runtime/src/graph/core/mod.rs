@@ -314,7 +314,10 @@ impl GraphCore {
         }
         let mut failure = self.failure.lock().take();
         if self.left() != 0 {
-            let nodes = pool.graphs.slab.of_graph(self);
+            let nodes = pool
+                .graphs
+                .slab
+                .of_graphs(|graph| std::ptr::eq(graph, self));
             if failure.is_none() {
                 failure = Some(Failure::Error(explain::why_left(&nodes)));
             }

@@ -63,24 +63,41 @@ impl Drop for Stall<'_> {
 }
 
 impl GraphCore {
-    /// Names the tasks of this graph that have not ended.
+    /// Names the tasks of this graph, and of graphs that its tasks run on the same pool, that have not ended. Tasks of templates have no
+    /// nodes of the pool, so they are not named.
     pub(super) fn report_stall(&self, pool: &PoolShared) {
+        let belongs = |graph| self.contains(graph);
         let names = pool
             .graphs
             .slab
-            .of_graph(self)
+            .of_graphs(belongs)
             .into_iter()
             .filter_map(|node| {
                 let _ends_later = node.successors();
-                // SAFETY: the node belongs to this graph, so it is filled, and the lock keeps its task from ending.
-                std::ptr::eq(node.graph(), self).then(|| unsafe { node.view() }.to_string())
+                // SAFETY: the node belongs to a graph, so it is filled, and the lock keeps its task from ending.
+                belongs(node.graph()).then(|| unsafe { node.view() }.to_string())
             });
         let tasks = TaskNames::collect(names);
+        let which = match tasks.total() {
+            0 => "tasks of a template".to_owned(),
+            some => format!("{some} task(s): {tasks}"),
+        };
         process::report(format_args!(
             "no worker of a pool (policy {}) has anything to run for some seconds, and its graph has not ended. \
-             {} task(s) wait for a resolver, or for graphs of pools that wait in their turn: {tasks}",
+             It waits for a resolver, or for graphs of pools that wait in their turn; not ended: {which}",
             pool.policy,
-            tasks.total()
         ));
+    }
+
+    /// Returns whether `graph`, of this pool or null, is this graph or runs inside of it.
+    fn contains(&self, mut graph: *const GraphCore) -> bool {
+        // SAFETY: null, or a core of this graph's pool, which keeps its cores; a graph runs inside of graphs of the same pool only.
+        while let Some(inner) = unsafe { graph.as_ref() } {
+            if std::ptr::eq(inner, self) {
+                return true;
+            }
+            graph = inner.outer.load(Ordering::Relaxed);
+        }
+        false
     }
 }

@@ -243,6 +243,10 @@ impl Pool {
                 };
                 // SAFETY: `context` outlives this closure and with it the scope, of which the body gets a reference only.
                 let scope = unsafe { Scope::new(context) };
+                if let Some(worker) = worker {
+                    // A graph that the body runs is inside of this one. The wait takes this back.
+                    worker.graph.run(&raw const *core);
+                }
                 let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
                 if pool.is_forked() {
                     return Err(result);

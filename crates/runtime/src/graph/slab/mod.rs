@@ -85,12 +85,11 @@ impl Slab {
         self.inner.lock().free.extend(cache.drain(keep..));
     }
 
-    /// Returns the nodes whose tasks belong to `graph`. Looks at every node of the pool, so it is for errors only.
-    pub(crate) fn of_graph(&self, graph: *const GraphCore) -> Vec<NodeRef> {
+    /// Returns the nodes whose tasks belong to graphs that `belongs` returns true for. Looks at every node of the pool, so it is for errors
+    /// only.
+    pub(crate) fn of_graphs(&self, belongs: impl Fn(*const GraphCore) -> bool) -> Vec<NodeRef> {
         let inner = self.inner.lock();
         let nodes = inner.chunks.iter().flat_map(Chunk::nodes);
-        nodes
-            .filter(|node| std::ptr::eq(node.graph(), graph))
-            .collect()
+        nodes.filter(|node| belongs(node.graph())).collect()
     }
 }
