@@ -1,7 +1,7 @@
 //! The bodies that all peers share (`native/body.c`), and peers that are shared objects (`native/peer.h`).
 
 use crate::Fallible;
-use crate::programs::{Counted, Field, Program, Swept};
+use crate::programs::{Counted, Field, Program, Stream, Swept};
 use libloading::{Library, Symbol};
 use md5::{Digest as _, Md5};
 use std::ffi::c_void;
@@ -212,10 +212,11 @@ impl Program for Shared {
         }))
     }
 
-    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Fallible<Counted> {
+    fn decode(&mut self, stream: &Stream, digest: Option<&mut Md5>) -> Fallible<Counted> {
         type Decode = unsafe extern "C" fn(*const u8, usize, Option<OnFrame>, *mut c_void) -> u64;
         let run = self.function::<Decode>("peer_decode")?;
         let on_frame = digest.is_some().then_some(add_frame as OnFrame);
+        let stream = stream.bytes()?;
         let context = digest.map_or(std::ptr::null_mut(), |digest| {
             std::ptr::from_mut(digest).cast()
         });

@@ -27,6 +27,18 @@ pub fn to_list(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> 
     text(&list)
 }
 
+/// Returns rows of figures under a header, as plain columns on a terminal, too: the first column, which names the rows, to the left, and all
+/// others to the right.
+pub fn to_figures(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut figures = empty(false);
+    figures.set_header(header.iter().copied());
+    figures.add_rows(rows);
+    for column in figures.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    text(&figures)
+}
+
 /// Returns the columns of the terminal behind standard output; `None` if it is no terminal.
 fn terminal_width() -> Option<u16> {
     use std::io::IsTerminal as _;

@@ -52,7 +52,7 @@ const TABLE: &[Allowed] = &[
     ("openmp", "runtime", ""),
     ("capi", "runtime", ""),
     ("python", "runtime", ""),
-    ("peers", "harness runtime workloads sim", ""),
+    ("peers", "harness report runtime workloads sim", ""),
     ("xtask", "", ""),
 ];
 

@@ -119,7 +119,7 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
         true => 1,
         false => pools.workers_on(&topology),
     };
-    let prepared = workload.prepare(values, &rounds::site(&topology, workers));
+    let prepared = workload.prepare(values, &rounds::site(&topology.place(workers)));
     let mut prepared = prepared.map_err(unprepared)?;
     if cancel.is_cancelled() {
         return Err(Failure::Interrupted);

@@ -8,7 +8,7 @@
 //! the sections, less the bodies, less `idle_percent_of_core`, in percent of the same wall time: waking and handing out. `seconds` is the
 //! time of all regions of that run: who saves processor time by waking late loses there.
 
-use super::{Case, Job, nothing_more};
+use super::{Case, Job};
 use crate::Fallible;
 use crate::native;
 use crate::peers::Peer;
@@ -19,12 +19,13 @@ use std::time::{Duration, Instant};
 pub(crate) const CASE: Case = Case {
     name: "idle",
     about: "processor time of idle workers beside serial sections: one of 2 s, 100 of 10 ms, 10,000 of 100 us",
+    workload: None,
     workers: &[2],
     params: || Vec::from_iter(SECTIONS.iter().map(|section| section.0.to_owned())),
     rounds: 3,
     quick_rounds: 1,
     measure,
-    derive: nothing_more,
+    derive: |_| Vec::new(),
 };
 
 /// Name, how many, and how long.
@@ -78,7 +79,7 @@ impl Sections {
 }
 
 fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
-    let mut program = peer.open(job.workers)?;
+    let mut program = peer.open(&CASE, job.workers)?;
     native::set_body(BODY_NS, job.rate)?;
     (0..10).for_each(|_| program.region());
     let mut samples = Vec::new();

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 pub(crate) const CASE: Case = Case {
     name: "wavefront",
     about: "120 x 68 tasks a frame that wait for left, above and above right; 20 frames, bodies of 0 to 10 us",
+    workload: None,
     workers: &[1, 2],
     params,
     rounds: 7,
@@ -46,7 +47,7 @@ fn params() -> Vec<String> {
 
 fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
     native::grid(COLUMNS, ROWS);
-    let mut program = peer.open(job.workers)?;
+    let mut program = peer.open(&CASE, job.workers)?;
     program.build();
     native::set_body(50.0, job.rate)?;
     let wrong = native::checked(3, |frames| program.run(frames));

@@ -1,7 +1,7 @@
 //! FFmpeg's decoder by its command. The time is the one that `-benchmark` says: from the first packet to the end, start of the program left
 //! out; the stream is repeated so that what remains besides decoding counts little.
 
-use super::{Counted, Program};
+use super::{Counted, Program, Stream};
 use crate::Fallible;
 use crate::peers::command;
 use md5::{Digest as _, Md5};
@@ -78,10 +78,11 @@ fn parse(log: &str) -> Option<Counted> {
 }
 
 impl Program for Ffmpeg {
-    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Fallible<Counted> {
+    fn decode(&mut self, stream: &Stream, digest: Option<&mut Md5>) -> Fallible<Counted> {
+        let stream = stream.bytes()?;
         let copies = if digest.is_some() { 1 } else { COPIES };
         let mut input = tempfile::Builder::new().suffix(".264").tempfile()?;
-        (0..copies).try_for_each(|_| input.write_all(stream))?;
+        (0..copies).try_for_each(|_| input.write_all(&stream))?;
         if let Some(digest) = digest {
             self.digest(input.path(), digest)?;
         }
