@@ -147,7 +147,7 @@ impl Error {
     }
 }
 
-/// Compares `candidates`; see the [module](self).
+/// Compares `candidates` and returns what was found; see the [module](self).
 ///
 /// `values` must be made for [`Purpose::Run`](tanada_workloads::Purpose::Run).
 ///
@@ -217,7 +217,7 @@ fn steps(candidates: u32, repeat: u32, simulate: bool) -> u32 {
     2 + RECORDED * candidates + repeat * (2 + candidates) + simulations
 }
 
-/// What the recorded runs of a candidate brought.
+/// The best of the recorded runs of a candidate, and whether a result was wrong.
 struct Checked {
     totals: Totals,
     timeline: Timeline,
@@ -257,6 +257,7 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         })
     }
 
+    /// Runs without tasks and returns the result.
     fn reference(&mut self) -> Result<Reference, Error> {
         let purpose = format!("keeps the {}s", self.prepared.part());
         self.step(SEQUENTIAL, &purpose);
@@ -352,7 +353,7 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         })
     }
 
-    /// Records a small part of the work and simulates it under each candidate.
+    /// Records a small part of the work and simulates it under each candidate. Returns the simulated half of the report.
     fn simulated(
         &mut self,
         values: &Values,

@@ -228,14 +228,11 @@ pub(crate) fn rate(runs: &mut [RunResult]) {
 mod tests {
     use super::*;
 
-    /// Two rounds of three lanes; `special` is what comes of the second lane's turn in round 1. Returns the order of the turns, and samples and
-    /// failures.
-    fn turns(
-        special: &Result<Turn<u32>, &'static str>,
-    ) -> (
-        String,
-        Result<Vec<(Vec<u32>, Option<String>)>, &'static str>,
-    ) {
+    type Ended = Result<Vec<(Vec<u32>, Option<String>)>, &'static str>;
+
+    /// Runs rounds of three lanes; `special` comes of the second lane's turn in round 1. Returns the order of the turns, and samples and failure
+    /// of each lane.
+    fn turns(special: &Result<Turn<u32>, &'static str>) -> (String, Ended) {
         let mut order = String::new();
         let lanes = in_turns(3, vec!['a', 'b', 'c'], |round, name| {
             order += &format!("{name}{round} ");

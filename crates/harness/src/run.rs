@@ -55,12 +55,10 @@ pub fn run(
     let topology = Topology::detect()?;
     let engines = engines(options, &topology)?;
     let records = !options.policies.is_empty() && (options.events || engines.len() > 1);
-    let (mut wanted, mut broken) = (output.is_some(), false);
+    let (mut wanted, mut broken) = (true, false);
     let lanes = rounds::in_turns(options.rounds, engines, |_, engine| {
-        let first = match std::mem::take(&mut wanted) {
-            true => output.as_deref_mut(),
-            false => None,
-        };
+        let first = output.as_deref_mut();
+        let first = first.filter(|_| std::mem::take(&mut wanted));
         let wall = once(prepared, engine.way(), cancel, first)?;
         broken = output.as_deref().is_some_and(Output::is_broken);
         Ok::<_, RunError>(match broken {

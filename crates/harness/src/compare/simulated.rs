@@ -25,7 +25,7 @@ pub(super) struct Task<'a> {
     pub(super) phase: Option<&'a Phase>,
 }
 
-/// Records a small part of what a run with `values` does.
+/// Records a small part of what a run with `values` does, and returns the recording.
 pub(super) fn record(
     workload: &dyn Workload,
     values: &Values,
@@ -49,14 +49,14 @@ fn failed(error: impl std::fmt::Display) -> Error {
     }
 }
 
-/// What the simulations brought.
+/// The rows and charts of the simulations.
 #[derive(Default)]
 pub(super) struct Half {
     pub(super) runs: Vec<RunResult>,
     pub(super) timelines: Vec<Timeline>,
 }
 
-/// Simulates `recording` under each candidate on each machine of [`chip`], on as many threads as there are. `ended` is called after every
+/// Simulates `recording` under each candidate on each machine of [`chip`], on as many threads as there are, and returns rows and charts. `ended` is called after every
 /// simulation with its policy and machine.
 pub(super) fn simulate(
     recording: &Recording,
@@ -93,7 +93,7 @@ pub(super) fn simulate(
             ..tanada_sim::Options::default()
         };
         let outcome = simulations[policy](trace, machine, &watched, &mut runs)?;
-        // Their order differs little between the models; the first is the one whose caches alone decide.
+        // The order of runs differs little between the models; in the first only caches decide it.
         let reused = if number < policies { &runs[..] } else { &[] };
         let result = shared::result(trace, machine, &outcome, reused, work)?;
         let timeline = charted.then(|| chart(recording, &outcome, &runs, task.phase));
@@ -127,7 +127,7 @@ pub(super) fn simulate(
 }
 
 impl Half {
-    /// Names of tasks as `native` charts have them, where they differ by how a trace writes words: so a stage has one colour.
+    /// Replaces names of tasks by those of `native` charts, if they differ only by how a trace writes words: so a stage has one colour.
     pub(super) fn name_as(&mut self, native: &[Timeline]) {
         let rename = |name: &mut String| {
             let mut known = native.iter().flat_map(|timeline| &timeline.names);
@@ -146,7 +146,7 @@ impl Half {
     }
 }
 
-/// A chart of the phase, as that of a native run; without one, of the middle.
+/// Returns a chart of the phase, as that of a native run; without a phase, of the middle.
 fn chart(
     recording: &Recording,
     outcome: &Outcome,

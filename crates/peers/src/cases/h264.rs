@@ -63,9 +63,10 @@ fn listed(folder: &Path, line: &str) -> Option<Listed> {
     };
     let name = Path::new(path).file_stem()?.to_str()?;
     let file = folder.join(path);
+    let path = file.to_str()?.to_owned();
     (NAMES.contains(&name) && file.is_file()).then(|| Listed {
         name: name.to_owned(),
-        stream: Stream(Some(file)),
+        stream: Stream(Some(path)),
         md5: md5.trim().to_owned(),
     })
 }

@@ -21,7 +21,6 @@ pub(crate) use tanada::Tanada;
 use crate::Fallible;
 use md5::Md5;
 use std::borrow::Cow;
-use std::path::PathBuf;
 use std::time::Instant;
 
 /// Macroblocks of the wavefront in a row.
@@ -103,7 +102,7 @@ impl Counted {
 
 /// A stream to decode: a file; `None`: the demo.
 #[derive(Clone, Debug)]
-pub(crate) struct Stream(pub(crate) Option<PathBuf>);
+pub(crate) struct Stream(pub(crate) Option<String>);
 
 impl Stream {
     /// Returns the content.
@@ -112,9 +111,7 @@ impl Stream {
             return Ok(tanada_harness::DEMO.into());
         };
         let bytes = std::fs::read(file);
-        Ok(bytes
-            .map_err(|error| format!("{}: {error}", file.display()))?
-            .into())
+        Ok(bytes.map_err(|error| format!("{file}: {error}"))?.into())
     }
 }
 

@@ -5,14 +5,14 @@ use super::{Counted, Field, Program, Stream, Swept, sweep_rows};
 use crate::Fallible;
 use crate::cases::Case;
 use md5::Md5;
-use tanada_workloads::{Site, Way};
+use tanada_workloads::Way;
 
 /// The workload of a case on one thread.
 pub(crate) struct Sequential(pub(crate) &'static Case);
 
 impl Program for Sequential {
     fn decode(&mut self, stream: &Stream, digest: Option<&mut Md5>) -> Fallible<Counted> {
-        decode(self.0, stream, &Site::new(1), Way::Sequential, digest)
+        decode(self.0, Way::Sequential, stream, digest)
     }
 }
 

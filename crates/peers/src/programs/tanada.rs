@@ -8,29 +8,40 @@ use md5::{Digest as _, Md5};
 use tanada_harness::recording::Recording;
 use tanada_harness::rounds::{once, site};
 use tanada_runtime::{Cancel, Instance, Pool, SGroup, TGroup, TemplateBuilder, Token};
-use tanada_workloads::workload::Output;
+use tanada_workloads::workload::{Facts, Output};
 use tanada_workloads::{Purpose, Site, Way};
+
+/// Runs the workload of `case` with further `options` once. Returns the seconds and what a report says of the run; the result goes to
+/// `output`, if there is one.
+fn run(
+    case: &Case,
+    way: Way<'_>,
+    options: &[(&str, &str)],
+    output: Option<&mut dyn Output>,
+) -> Fallible<(f64, Facts)> {
+    let (workload, values) = case.workload(Purpose::Run)?;
+    let site = match way {
+        Way::Sequential => Site::new(1),
+        Way::Today(pool) | Way::Tasks(pool) => site(pool.placement()),
+    };
+    let mut prepared = workload.prepare(&values.with(options)?, &site)?;
+    let time = once(&mut *prepared, way, &Cancel::new(), output)?;
+    Ok((time.as_secs_f64(), prepared.facts()))
+}
 
 /// Decodes `stream` by the workload of `case` and returns the number of frames; their bytes go into `digest`, if there is one.
 pub(super) fn decode(
     case: &Case,
-    stream: &Stream,
-    site: &Site,
     way: Way<'_>,
+    stream: &Stream,
     digest: Option<&mut Md5>,
 ) -> Fallible<Counted> {
-    let (workload, mut values) = case.workload(Purpose::Run)?;
-    if let Some(file) = &stream.0 {
-        values.set_path("input", file);
-    }
-    let mut prepared = workload.prepare(&values, site)?;
+    let input = Vec::from_iter(stream.0.as_deref().map(|file| ("input", file)));
     let mut digest = digest.map(Bytes);
     let output = digest.as_mut().map(|digest| digest as &mut dyn Output);
-    let time = once(&mut *prepared, way, &Cancel::new(), output)?;
-    Ok(Counted {
-        count: prepared.facts().frames.ok_or("no frames were counted")?,
-        seconds: time.as_secs_f64(),
-    })
+    let (seconds, facts) = run(case, way, &input, output)?;
+    let count = facts.frames.ok_or("no frames were counted")?;
+    Ok(Counted { count, seconds })
 }
 
 /// The digest of a result.
@@ -84,11 +95,6 @@ impl Tanada {
             region: region.instance(),
             recording: None,
         })
-    }
-
-    /// Returns the site of the pool.
-    fn site(&self) -> Site {
-        site(self.pool.placement())
     }
 }
 
@@ -144,19 +150,14 @@ impl Program for Tanada {
     }
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
-        let (workload, values) = self.case.workload(Purpose::Run)?;
         let size = [
             ("size", &*size.to_string()),
             ("sweeps", &sweeps.to_string()),
         ];
-        let mut prepared = workload.prepare(&values.with(&size)?, &self.site())?;
         let mut sum = Checksum::default();
-        let (way, cancel) = (Way::Tasks(&self.pool), Cancel::new());
-        let time = once(&mut *prepared, way, &cancel, Some(&mut sum))?;
-        Ok(Swept {
-            seconds: time.as_secs_f64(),
-            checksum: sum.0,
-        })
+        let (seconds, _) = run(self.case, Way::Tasks(&self.pool), &size, Some(&mut sum))?;
+        let checksum = sum.0;
+        Ok(Swept { seconds, checksum })
     }
 
     fn simulate(&mut self, params: &str) -> Fallible<Counted> {
@@ -168,7 +169,6 @@ impl Program for Tanada {
     }
 
     fn decode(&mut self, stream: &Stream, digest: Option<&mut Md5>) -> Fallible<Counted> {
-        let way = Way::Tasks(&self.pool);
-        decode(self.case, stream, &self.site(), way, digest)
+        decode(self.case, Way::Tasks(&self.pool), stream, digest)
     }
 }
