@@ -170,7 +170,7 @@ impl GraphObserver for Marks {
     }
 }
 
-/// Locks a mutex of this module, whose critical sections leave nothing half done if they panic.
+/// Locks and returns the value of a mutex of this module, whose critical sections leave nothing half done if they panic.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -81,7 +81,7 @@ pub enum Woke {
 }
 
 impl Sleep {
-    /// Makes the state of `workers` workers, none of which sleeps or searches yet.
+    /// Returns the state of `workers` workers, none of which sleeps or searches yet.
     pub fn new(workers: usize) -> Self {
         Sleep {
             asleep: (0..workers.div_ceil(BITS))

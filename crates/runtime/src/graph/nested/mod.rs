@@ -68,7 +68,7 @@ impl ReadyTasks {
         order.ready(pool, &self.entries, worker, &mut numbers);
     }
 
-    /// Takes the task that this worker runs next.
+    /// Takes and returns the task that this worker runs next.
     fn take(&mut self, pool: &PoolShared, worker: WorkerId) -> Option<(Ready, Origin)> {
         let order = self.order.as_mut()?;
         while !self.entries.is_empty()
@@ -108,7 +108,7 @@ impl Nested {
         }
     }
 
-    /// Whether the graph that runs is nested.
+    /// Returns whether the graph that runs is nested.
     #[inline]
     pub(super) fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)

@@ -72,6 +72,8 @@ pub struct Scope<'scope> {
 }
 
 impl<'scope> Scope<'scope> {
+    /// Returns the scope of `context`.
+    ///
     /// # Safety
     /// The references in `context` outlive the scope, and its worker is the one that this thread is.
     #[inline]
@@ -88,8 +90,7 @@ impl<'scope> Scope<'scope> {
         self.context
     }
 
-    /// Begins the description of a task called `name`, which [`TaskBuilder::register`] completes. Messages, traces and pictures show the
-    /// name.
+    /// Returns the builder of a task called `name`, which [`TaskBuilder::register`] completes. Messages, traces and pictures show the name.
     #[inline]
     pub fn task(&self, name: &'static str) -> TaskBuilder<'_, 'scope> {
         TaskBuilder::new(self, name)
@@ -211,7 +212,7 @@ impl Pool {
         self.scope_until(None, body)
     }
 
-    /// As [`Pool::scope`], but the graph stops once `cancel` is cancelled.
+    /// Does and returns the same as [`Pool::scope`], but the graph stops once `cancel` is cancelled.
     ///
     /// # Errors
     /// As [`Pool::scope`], and [`GraphError::Cancelled`].
