@@ -23,7 +23,7 @@ const NUMBER_BITS: u32 = ADDRESS_BITS - 1;
 pub struct Ready(NonZeroU64);
 
 impl Ready {
-    /// Makes the right to run the task with the number `handle`.
+    /// Returns the right to run the task with the number `handle`.
     ///
     /// # Safety
     /// `handle` must name a task of the engine that this `Ready` will come back to, that task must be ready, and no other `Ready` for
@@ -41,7 +41,7 @@ impl Ready {
         Self::from_parts(handle << 1 | 1, digest)
     }
 
-    /// Makes the right to run the task at `address`.
+    /// Returns the right to run the task at `address`.
     ///
     /// # Safety
     /// As [`Ready::new`]. The task is of the one kind of engine that follows addresses, `tanada_runtime`'s, and its memory stays until the
@@ -85,13 +85,13 @@ impl Ready {
         digest_of(self.0)
     }
 
-    /// Turns the right into a word, for a slot of a queue.
+    /// Returns the right as a word, for a slot of a queue.
     #[inline]
     pub(crate) fn into_word(self) -> NonZeroU64 {
         self.0
     }
 
-    /// Turns a word back into the right.
+    /// Returns the right that was turned into `word`.
     ///
     /// # Safety
     /// `word` came from [`Ready::into_word`] and is turned back only once.
