@@ -19,7 +19,8 @@ const BUFFER: usize = 256 << 10;
 /// The most bytes that [`read_whole`] reads from what is no file.
 const MOST_OF_DEVICE: u64 = 1 << 30;
 
-/// Reads a file, pipe or device as a whole, such as a stream or a table. Of what is no file, and may have no end, at most 1 GiB is read.
+/// Reads and returns a file, pipe or device as a whole, such as a stream or a table. Of what is no file, and may have no end, at most 1 GiB
+/// is read.
 ///
 /// # Errors
 /// It cannot be read, or is no file and has more bytes.
@@ -47,7 +48,7 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    /// Opens `path` and recognises the form by its first bytes.
+    /// Opens and returns `path`, in the form that its first bytes show.
     pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
         let with_path = |error| TraceError::io(path, error);
         let mut file = File::open(path).map_err(with_path)?;
@@ -150,7 +151,7 @@ enum Form {
 }
 
 impl FileSink {
-    /// Starts a text if the name ends in `.tnt`, else the binary form.
+    /// Starts and returns a text if the name ends in `.tnt`, else the binary form.
     ///
     /// # Errors
     /// The file cannot be created.

@@ -57,7 +57,7 @@ pub fn distinct<'a>(
     Ok(())
 }
 
-/// Device and inode of a file; of a file that does not exist yet those of its folder, and its name. `None`: no file.
+/// Returns device and inode of a file; of a file that does not exist yet those of its folder, and its name. `None`: no file.
 fn identity(path: &Path) -> Option<(u64, u64, OsString)> {
     let (data, name) = match path.metadata() {
         Ok(data) => (Some(data).filter(|data| data.is_file())?, OsString::new()),
@@ -90,7 +90,7 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Prepares to write `path`.
+    /// Returns an output that is prepared to write `path`.
     ///
     /// # Errors
     /// If the file cannot be written; the error says what helps.
@@ -157,7 +157,7 @@ impl OutputFile {
     }
 }
 
-/// Why an output cannot be made, and what helps. The error itself may name the file's other name, which means nothing to a reader.
+/// Returns why an output cannot be made, and what helps. The error itself may name the file's other name, which means nothing to a reader.
 fn advice(path: &Path, error: &io::Error) -> String {
     let folder = folder_of(path).display();
     match error.kind() {
@@ -171,7 +171,7 @@ fn advice(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// The folder that a file is in.
+/// Returns the folder that a file is in.
 fn folder_of(path: &Path) -> &Path {
     let folder = path
         .parent()

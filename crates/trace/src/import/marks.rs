@@ -373,7 +373,7 @@ impl TaskBuilder {
         Ok(())
     }
 
-    /// Starts part `number` of the task in `slot`, which depends on the parts `after`.
+    /// Starts part `number` of the task in `slot`, which depends on the parts `after`, and returns its ID.
     fn part(
         &mut self,
         slot: u32,
@@ -431,7 +431,7 @@ impl TaskBuilder {
         Ok(())
     }
 
-    /// Removes the task in `slot` and frees the slot.
+    /// Removes and returns the task in `slot`, and frees the slot.
     fn remove_task(&mut self, slot: u32) -> Task {
         let task = self.slots[slot as usize].take().expect("a live task");
         self.living.remove(&task.token.0);
@@ -531,7 +531,7 @@ impl<'a> Words<'a> {
         number.map_err(|_| self.fault("a mark with a word that is not a number"))
     }
 
-    /// Reads a number of 64 bits, or a negative one of 32.
+    /// Reads and returns a number of 64 bits, or a negative one of 32.
     fn signed(&mut self) -> Result<i128> {
         let range = i128::from(i32::MIN)..=i128::from(u64::MAX);
         let value = self

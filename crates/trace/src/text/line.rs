@@ -244,7 +244,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Parses an unsigned number of 64 bits, decimal or hexadecimal with `0x`, without a sign.
+/// Parses and returns an unsigned number of 64 bits, decimal or hexadecimal with `0x`, without a sign.
 fn number(word: &[u8], what: &str) -> Result<u64, Fault> {
     let (digits, radix) = match word.strip_prefix(b"0x") {
         Some(digits) => (digits, 16),

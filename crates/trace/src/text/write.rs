@@ -15,7 +15,7 @@ pub struct TextWriter<W: Write> {
 }
 
 impl<W: Write> TextWriter<W> {
-    /// Writes the header.
+    /// Writes the header and returns the writer.
     ///
     /// # Errors
     /// `out` cannot be written.
