@@ -147,7 +147,7 @@ impl Passes {
     }
 }
 
-/// A tile as a rectangle of a field.
+/// Returns a tile as a rectangle of a field.
 pub(crate) fn rect(tile: Tile) -> Rect {
     Rect {
         x: tile.x + REACH,
