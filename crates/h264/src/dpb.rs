@@ -272,7 +272,7 @@ mod tests {
     use crate::slice::tests::header;
     use smallvec::smallvec;
 
-    /// Decodes reference pictures with these frame_nums; picture number i of the list gets frame i.
+    /// Decodes reference pictures with these frame_nums and returns the lists after them; picture number i of the list gets frame i.
     fn decoded(sps: &Sps, frame_nums: &[u32]) -> References {
         let mut references = References::default();
         for (number, &frame_num) in frame_nums.iter().enumerate() {
