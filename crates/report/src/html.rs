@@ -73,7 +73,7 @@ pub fn to_html(report: &Report) -> Result<String, ReportError> {
     Ok(page)
 }
 
-/// Escapes text for HTML and for attributes in double quotes.
+/// Returns `text` escaped for HTML and for attributes in double quotes.
 fn escape(text: &str) -> String {
     svg::escape(text).replace('"', "&quot;")
 }
