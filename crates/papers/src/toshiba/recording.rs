@@ -82,7 +82,7 @@ fn sample(count: u64) -> Vec<u64> {
     (0..count).map(middle).collect()
 }
 
-/// Records `count` pictures of a stream, of 1 to [`PICTURES`].
+/// Records and returns `count` pictures of a stream, of 1 to [`PICTURES`].
 ///
 /// # Errors
 /// If the stream is damaged beyond use or too short, or if `cancel` stopped the recording.
