@@ -54,7 +54,7 @@ enum Form {
     Dinero,
 }
 
-/// What `path` is by its name.
+/// Returns the form of `path`, by its name.
 fn form(path: &Path) -> Form {
     match path.extension() {
         Some(end) if end == "din" || end == "xdin" => Form::Dinero,

@@ -108,7 +108,7 @@ fn failed(error: Error) -> Failure {
     }
 }
 
-/// What would run, and into which files.
+/// Returns what would run, and into which files.
 fn planned(sweep: &Sweep, json: bool, files: &str) -> String {
     let runs = sweep.runs();
     let count = runs.len();

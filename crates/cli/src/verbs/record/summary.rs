@@ -82,7 +82,7 @@ const HEADS: [&str; 7] = [
 ];
 
 impl<'a> Summary<'a> {
-    /// The summary of a recording that was written to `output`.
+    /// Returns the summary of a recording that was written to `output`.
     pub(super) fn new(workload: &'static str, output: &Path, recording: &'a Recording) -> Self {
         let Recorded {
             total,
