@@ -279,7 +279,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// What is handed over was released by the task that the same worker just ended; no worker steals from itself.
+    /// Checks that what is handed over was released by the task that the same worker just ended, and that no worker steals from itself.
     fn comes_from(
         &mut self,
         task: usize,
@@ -391,7 +391,7 @@ mod tests {
         Event::End { task, worker: W[w] }
     }
 
-    /// 0 -> 1, and 2.
+    /// Returns a graph of three tasks: 0 -> 1, and 2.
     fn graph() -> Graph {
         let mut graph = Graph::default();
         for _ in 0..3 {
