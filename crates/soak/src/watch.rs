@@ -19,7 +19,7 @@ struct Watched {
 pub(crate) struct Watchdog(Arc<Mutex<Watched>>);
 
 impl Watchdog {
-    /// Starts the watch, which goes on to the end of the process. If no body and no case begins for `limit`, the process ends.
+    /// Starts and returns the watch, which goes on to the end of the process. If no body and no case begins for `limit`, the process ends.
     pub(crate) fn start(limit: Duration) -> std::io::Result<Watchdog> {
         let watched: Arc<Mutex<Watched>> = Arc::default();
         let seen = Arc::clone(&watched);
