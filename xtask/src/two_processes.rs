@@ -65,7 +65,7 @@ fn programs(options: &Options) -> [Program; 2] {
     ]
 }
 
-/// Prints the times and ratios; whether all are as they should be.
+/// Prints the times and ratios, and returns whether all are as they should be.
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
     measure(root, options).unwrap_or_else(|error| {
         eprintln!("two-processes: {error}");
@@ -111,7 +111,7 @@ fn measure(root: &Path, options: &Options) -> Result<bool, String> {
     Ok(good)
 }
 
-/// What is wrong, if anything.
+/// Returns what is wrong, if anything.
 fn judge(alone: f64, bound: f64, unbound: f64) -> Option<&'static str> {
     if bound > MOST_SLOWER * alone {
         Some("TOO SLOW beside another one")
@@ -123,7 +123,7 @@ fn judge(alone: f64, bound: f64, unbound: f64) -> Option<&'static str> {
 }
 
 impl Program {
-    /// How much it has to do to take long enough alone.
+    /// Returns how much a process has to do to take long enough alone.
     fn calibrate(&self, root: &Path) -> Result<u32, String> {
         let mut amount = 1;
         loop {

@@ -5,7 +5,7 @@ use cargo_metadata::MetadataCommand;
 use super::runner::Runner;
 use super::{Failed, Outcome, Skipped};
 
-/// The rules that read the workspace, as a process of their own so that their output can be kept.
+/// Runs the rules that read the workspace, as a process of their own so that their output can be kept.
 pub(super) fn tidy(runner: &Runner) -> Outcome {
     let program = std::env::current_exe()
         .map_err(|error| Failed(format!("this program does not know its own file: {error}")))?;
