@@ -1,4 +1,4 @@
-//! What goes wrong gives a clear error within a second, on 1 and on 64 workers, under every policy.
+//! What goes wrong ends with a clear error within a second, on 1 and on 64 workers, under every policy.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -292,7 +292,7 @@ fn a_policy_that_loses_tasks_is_found_out() {
     assert_eq!(pool.scope(|_| ()).unwrap_err(), error);
 }
 
-/// Takes tasks in and gives none out, and the pool around it goes on to say that it may have some.
+/// Takes tasks in and hands none out, and the pool around it goes on to say that it may have some.
 struct Hoarder(Vec<Ready>);
 
 impl Rule for Hoarder {

@@ -149,7 +149,7 @@ fn header_of(task: &Ready) -> NonNull<Header> {
     header.unwrap_or_else(|| foreign_task())
 }
 
-/// Ends the process and never returns: a task would end on a pool that does not own it, and its waiting thread could not be told.
+/// Ends the process and never returns: a task would end on a pool that does not own it, and its waiting thread would never wake.
 #[cold]
 pub(crate) fn foreign_task() -> ! {
     process::report(format_args!(

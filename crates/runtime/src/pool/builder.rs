@@ -16,7 +16,7 @@ use tanada_topology::Topology;
 /// The most workers that a pool can have.
 pub const MAX_WORKERS: u16 = 1024;
 
-/// The policy of a pool whose builder was not told one.
+/// The policy of a pool whose builder has no other.
 pub const DEFAULT_POLICY: &str = "random-steal";
 
 /// The description of a [`Pool`].

@@ -13,7 +13,7 @@
 //! - Waking ([`Sleep::wake_anyone`]), after the task was made available: if `searching > 0`, do nothing; else count one worker more as
 //!   searching, claim a bit (or take the count back), and unpark its worker.
 //! - Finding a task ([`Sleep::end_search`]): leave `searching`. The last worker to leave wakes another one. There may be more tasks than
-//!   the one that was found, and the threads that published them woke nobody because they saw `searching > 0`.
+//!   the one that was found, and the threads that published them woke no worker because they saw `searching > 0`.
 //!
 //! # Invariant
 //! *If a task is available to all workers, then some worker is searching, or no worker is asleep, or some thread is going to call
@@ -177,7 +177,7 @@ impl Sleep {
         self.searching.fetch_add(1, SeqCst);
         let bit = 1 << (whom % BITS);
         if self.asleep[whom / BITS].fetch_and(!bit, SeqCst) & bit == 0 {
-            // Another thread was faster. Until here `searching` was too high by one, and a third thread may have woken nobody because of
+            // Another thread was faster. Until here `searching` was too high by one, and a third thread may have woken no worker because of
             // that: so this thread wakes a worker instead.
             if self.searching.fetch_sub(1, SeqCst) == 1 {
                 self.wake_anyone();

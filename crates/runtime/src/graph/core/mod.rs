@@ -1,4 +1,4 @@
-//! The running state of one graph: what is active, how it failed, who waits for it.
+//! The running state of one graph: what is active, how it failed, which threads wait for it.
 
 mod explain;
 mod stall;

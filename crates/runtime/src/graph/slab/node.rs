@@ -1,4 +1,4 @@
-//! One node: where a dynamic task or a ticket lives.
+//! One node: the place of a dynamic task or a ticket.
 
 use super::count::{Count, Surplus};
 use crate::executable::{

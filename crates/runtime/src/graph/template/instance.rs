@@ -73,8 +73,8 @@ impl<'env, A> Instance<'env, A> {
 impl<A: Sync> Instance<'_, A> {
     /// Runs the template once with `arg`, on `pool`. Returns when all tasks have ended.
     ///
-    /// Allocates nothing once the policy's queues have grown to the template's needs (except on a worker of `pool`, where the run is
-    /// nested).
+    /// Allocates nothing once the policy's queues have grown to the template's needs (except on a worker of `pool`, because the run is
+    /// nested there).
     ///
     /// # Errors
     /// [`GraphError::Forked`]; [`GraphError::TooDeep`]; and [`GraphError::PolicyLost`], after which the instance does not run again.
