@@ -16,7 +16,7 @@
 //! 8   else halt
 //! ```
 //!
-//! What the paper leaves open: of several cells the one with the oldest head is taken, and `select` gives the T group that holds the
+//! What the paper leaves open: of several cells the one with the oldest head is taken, and `select` returns the T group that holds the
 //! oldest head. T' is undefined at first, stays when its cells run empty, and is unchanged when the worker halts. S group s >= 1
 //! belongs at first to worker (s - 1) mod workers; `Sown += S'` takes it from its owner; S0 belongs to no worker and is not in `~Sown`.
 //!

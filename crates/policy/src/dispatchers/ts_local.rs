@@ -19,7 +19,7 @@
 //!     else halt
 //! ```
 //!
-//! `select` gives the T group that has the seat's oldest task; of a seat and a T group the oldest task is taken. Before line 3 a worker
+//! `select` returns the T group that has the seat's oldest task; of a seat and a T group the oldest task is taken. Before line 3 a worker
 //! waits 64 pauses (about 1 us) for a task in its own seat. Without that wait a worker that is a step ahead of the others would open the
 //! next T group too early. It waits inside the call and then takes what there is, so no task is left behind.
 //!
