@@ -14,7 +14,7 @@ const NUMBER_BITS: u32 = ADDRESS_BITS - 1;
 /// passed to it. So no policy, however wrong, can run a task twice or run one that does not exist. (It can lose one by dropping it;
 /// engines report that as an error.)
 ///
-/// A handle is a number, or the address of a task in memory, and the lowest bit of the 48 tells which. So an engine that follows addresses
+/// A handle is a number, or the address of a task in memory, and the lowest bit of the 48 shows which. So an engine that follows addresses
 /// refuses the tasks of engines that count theirs, which a policy may have kept in a `static`.
 ///
 /// A thief may read the digest of a task that it does not own yet. The digest is T mod 2^16 of a task with groups, else the depth.
