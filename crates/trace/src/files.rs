@@ -168,7 +168,7 @@ impl FileSink {
         })
     }
 
-    /// Completes the file and gives it its name.
+    /// Completes the file under its name.
     ///
     /// # Errors
     /// Those of [`BinaryWriter::finish`]; the file cannot be written or renamed.

@@ -114,7 +114,7 @@ impl OutputFile {
         })
     }
 
-    /// Gives the file its name: the content is complete.
+    /// Renames the file to its final name: the content is complete.
     ///
     /// # Errors
     /// If the file cannot be written.

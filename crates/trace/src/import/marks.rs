@@ -409,7 +409,7 @@ impl TaskBuilder {
     fn end(&mut self, words: &Words<'_>, to: &mut Emitter<'_, impl Sink>) -> Result {
         let ended = self.here().running.pop().filter(|task| !task.waits);
         let Some(Running { slot, part, .. }) = ended else {
-            return Err(words.fault("the end of a task where none runs"));
+            return Err(words.fault("the end of a task although none runs"));
         };
         self.open = None;
         to.end()?;
