@@ -23,7 +23,7 @@ pub(super) enum Pattern {
 /// Where an access is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
-    /// So many bytes behind the last one.
+    /// This number of bytes behind the last one.
     Step(u64),
     /// Anywhere.
     Random,

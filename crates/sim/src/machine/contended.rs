@@ -284,7 +284,7 @@ pub struct BackgroundTable {
     pub step: u64,
     /// Whether the accesses write.
     pub write: bool,
-    /// The core whose shared caches it uses.
+    /// The core whose shared caches the stream uses.
     pub near_core: u16,
 }
 
