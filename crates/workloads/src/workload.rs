@@ -36,7 +36,7 @@ pub trait Workload: Sync {
         &[]
     }
 
-    /// Returns whether the workload's default groups gain so much that a run without a named policy takes one that reads groups.
+    /// Returns whether the workload's default groups make a run without a named policy take a policy that reads groups.
     fn prefers_groups(&self) -> bool {
         false
     }
@@ -304,7 +304,7 @@ pub trait Recorder: Sync {
     /// recorded.
     ///
     /// `values` are those of [`Purpose::Record`]; the tasks are cut for `site`. `seen` is called with the number of steps so far, and
-    /// stops the recording by `Break`. The same values and site give the same trace on every machine. The result of what is computed
+    /// stops the recording by `Break`. The same values and site produce the same trace on every machine. The result of what is computed
     /// meanwhile goes nowhere.
     ///
     /// # Errors

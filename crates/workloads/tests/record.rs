@@ -1,4 +1,4 @@
-//! Recordings: the graph is the one that runs natively, it orders all accesses that need an order, and equal input gives equal bytes.
+//! Recordings: the graph is the one that runs natively, it orders all accesses that need an order, and equal input produces equal bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -28,7 +28,7 @@ fn demo() -> Vec<u8> {
     std::fs::read(path).expect("the demo stream is in the repository")
 }
 
-/// A trace as it was told.
+/// A trace as the sink received it.
 #[derive(Default)]
 struct Told {
     tasks: Vec<Task>,
@@ -96,7 +96,7 @@ fn some(first: u64, count: u64, every: u64) -> Pictures {
     }
 }
 
-/// What was done to a byte since it was last written, and by whom.
+/// What was done to a byte since it was last written, and by which task.
 #[derive(Clone, Default)]
 struct Byte {
     writer: Option<u32>,

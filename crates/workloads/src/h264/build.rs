@@ -8,7 +8,7 @@
 //! - luma reconstruction: residual and prediction of (u, y);
 //! - chroma prediction and reconstruction: the same with chroma;
 //! - deblocking of a plane: reconstruction of (u, y); deblocking of (u-1, y), (u, y-1) and (u+1, y-1); and reconstruction of (u+1, y),
-//!   (u-1, y+1), (u, y+1) and (u+1, y+1) where they have intra macroblocks, which read their neighbours before these are deblocked.
+//!   (u-1, y+1), (u, y+1) and (u+1, y+1) if they have intra macroblocks, which read their neighbours before these are deblocked.
 //!
 //! A task that stands for several stages waits for what each of them waits for. With [`Dependencies::Fixed`] every unit waits, and is
 //! waited for, as one with intra macroblocks, and luma residual, too, waits for that of the four units before: what tasks do does not
@@ -171,11 +171,11 @@ impl Grid {
     }
 }
 
-/// Whose pixels intra prediction reads.
+/// The units whose pixels intra prediction reads.
 const BEFORE: &[(i64, i64)] = &[(-1, 0), (-1, -1), (0, -1), (1, -1)];
-/// Whose intra prediction reads a unit's pixels.
+/// The units whose intra prediction reads a unit's pixels.
 const READERS: &[(i64, i64)] = &[(1, 0), (-1, 1), (0, 1), (1, 1)];
-/// Whose deblocking comes before a unit's.
+/// The units whose deblocking comes before a unit's.
 const DEBLOCKED: &[(i64, i64)] = &[(-1, 0), (0, -1), (1, -1)];
 
 impl<K: Copy> Builder<K> {

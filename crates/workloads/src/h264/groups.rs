@@ -27,7 +27,7 @@ pub(crate) struct Place {
     pub(crate) row: u32,
     /// Rows of the picture.
     pub(crate) rows: u32,
-    /// Its stage; the first of them where a task has several.
+    /// The task's stage; the first of them if it has several.
     pub(crate) stage: Stage,
     pub(crate) workers: u16,
 }

@@ -222,7 +222,7 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
             s.depend(output, end)
                 .expect("the output task waits for its own count");
         }
-        // Last, because the output task gives the job back: from here on the slot may be the next picture's.
+        // Last, because the output task returns the job: from here on the slot may be the next picture's.
         s.resolve(output)
             .expect("the output task waits for one count");
     }

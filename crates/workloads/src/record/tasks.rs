@@ -123,7 +123,7 @@ impl<'a, S: Sink + ?Sized> Tasks<'a, S> {
 /// Writes tasks to a [`Sink`], one after the other, and charges them by `data/fields.toml`.
 ///
 /// Every task pays the same entry (cycles, code, stack, descriptor) and fetches the same code; what it reads, writes and computes goes to
-/// [`Accesses`]. Arrays get addresses in the order of first use, so equal programs give equal traces in any process.
+/// [`Accesses`]. Arrays get addresses in the order of first use, so equal programs have equal traces in any process.
 pub struct TaskRecorder<'a, S: ?Sized> {
     tasks: Tasks<'a, S>,
     pass: Code,

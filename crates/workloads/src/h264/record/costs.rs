@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use tanada_h264::{Operation, Stage};
 
-/// The table that is used unless another is given.
+/// The table that is used unless another is named.
 const MPE: &str = include_str!("../../../data/mpe.toml");
 
 /// Cycles and code of stages and operations, on a machine that runs the decoder.
