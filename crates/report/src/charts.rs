@@ -122,7 +122,7 @@ pub(crate) fn sections(report: &Report) -> Vec<Section> {
     let all = [
         Section {
             title: "Speed",
-            caption: "Longer is better; behind each bar its ratio to fcfs, the one queue that anybody would write first.",
+            caption: "Longer is better; behind each bar its ratio to fcfs, the plainest policy: one queue.",
             narrow: false,
             charts: charts(&|set, label| speed(set, label).into_iter().collect()),
         },
