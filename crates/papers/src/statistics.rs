@@ -163,7 +163,7 @@ mod tests {
         let variance = percent.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / 3.0;
         assert!((found.gain - mean).abs() < 1e-9);
         assert!((found.error.expect("of four") - (variance / 4.0).sqrt()).abs() < 1e-6);
-        // Who has seen all pictures is sure.
+        // A sample of all pictures has no error.
         assert_eq!(Sampled::of(&slow, &[10.0; 4], 4).error, Some(0.0));
     }
 

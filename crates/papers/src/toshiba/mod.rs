@@ -125,7 +125,7 @@ fn check(values: &Values, search: bool, quick: bool) -> Result<(), Error> {
     }
     if values.is_given("seed") && !search {
         return Err(Error::Usage(
-            "--seed is of the search: give --calibrate as well".to_owned(),
+            "--seed is of the search: add --calibrate".to_owned(),
         ));
     }
     Ok(())
