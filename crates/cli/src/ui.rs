@@ -36,7 +36,7 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 /// Returns the exit code of an outcome, after reporting what went wrong on standard error.
 pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
     let (code, message) = match outcome {
-        // Who closes the pipe, as `head` does, has what it wanted.
+        // A reader that closes the pipe, as `head` does, has what it wanted.
         Ok(()) | Err(Failure::Closed) => return ExitCode::SUCCESS,
         Err(Failure::Input(message)) => (1, message),
         Err(Failure::Usage(message)) => (2, message),
@@ -165,16 +165,16 @@ fn end_at_once() -> ! {
 
 /// Returns a handle that Ctrl-C, SIGTERM and SIGHUP cancel. A second signal ends the program at once, as does work that does not end.
 pub(crate) fn interruptible() -> Cancel {
-    /// Who signals a process and its group, as timeout(1) does, has not asked twice.
+    /// Two signals within this time are one request: timeout(1) signals a process and its group.
     const ONE_REQUEST: Duration = Duration::from_millis(300);
-    /// Reading from a pipe that no one writes does not end.
+    /// Reading from a pipe that no process writes does not end.
     const PATIENCE: Duration = Duration::from_secs(5);
     let cancel = Cancel::new();
     let handle = cancel.clone();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // Who used nohup(1) wants the work to outlive the terminal.
+    // Under nohup(1) the work outlives the terminal.
     let nohup = ignored.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1);
     let signals = Signals::new(
         [SIGINT, SIGTERM, SIGHUP]

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use support::{Said, bad, folder};
 
-/// Runs it to its end. The tests' folders are where there are no streams but the embedded demo, wherever others may be.
+/// Runs `reproduce` to its end. The tests' folders hold no streams, so only the embedded demo is found.
 fn good(folder: &Path, arguments: &[&str]) -> Said {
     support::good(folder, &[REPRODUCE, arguments].concat())
 }

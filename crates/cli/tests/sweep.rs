@@ -298,8 +298,8 @@ fn faults_are_told_with_file_and_line() {
             &["s.toml:", "no TOML"][..],
         ),
         (
-            "traces = 't.tnt'\nmachines = ['toshiba',\n'nobody']",
-            &["s.toml:3: ", "no machine \"nobody\"", "toshiba"],
+            "traces = 't.tnt'\nmachines = ['toshiba',\n'unknown']",
+            &["s.toml:3: ", "no machine \"unknown\"", "toshiba"],
         ),
         ("traces = 't.tnt'\nmachines = 'm.toml'", &["m.toml:1: "]),
         (

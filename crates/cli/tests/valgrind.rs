@@ -87,7 +87,7 @@ impl Recorded {
     }
 }
 
-/// Work that no compiler can leave out: one read and one write of each word, so many times.
+/// Work that no compiler can leave out: one read and one write of each word, `times` times.
 fn toil(words: &[AtomicU64], times: u64) {
     for _ in 0..times {
         for word in words {
@@ -253,7 +253,7 @@ fn templates_are_recorded_run_by_run() {
 fn program_nested() {
     let pool = Pool::builder().build().expect("a pool");
     let other = Pool::builder().build().expect("a pool");
-    // So many that what the engine does in the tasks is little beside it, in a release build, too.
+    // Enough words to make the engine's own accesses in the tasks few in comparison, in a release build, too.
     let data = words(8192);
     let (data, pool_again, other) = (&data, &pool, &other);
     pool.scope(|s| {
@@ -332,7 +332,7 @@ fn program_waiting_body() {
     let (send, receive) = mpsc::channel();
     let got = pool.scope(|s| {
         s.task("sender")
-            .register(move |_| send.send(7).expect("somebody waits"));
+            .register(move |_| send.send(7).expect("the receiver waits"));
         let got = receive.recv().expect("the task sends");
         s.task("after").register(|_| ());
         got

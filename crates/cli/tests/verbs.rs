@@ -903,7 +903,7 @@ fn an_input_without_an_end_is_refused() {
             &words,
         );
     }
-    // The square of so many cores took minutes and many gigabytes.
+    // Tables of the square of 65,535 cores took minutes and many gigabytes.
     let cores = "sim a.tnt --machine toshiba-board --cores 65535";
     let words = ["`cores` is 65535; it must be 1 to 4096"];
     bad(

@@ -1,4 +1,4 @@
-//! The options of every verb that makes a trace of a memory trace, and what it tells of it.
+//! The options of every verb that makes a trace of a memory trace, and the summary that it prints.
 
 use crate::ui::{self, Outcome};
 use serde::Serialize;

@@ -126,7 +126,7 @@ fn values(workload: &dyn Workload, matches: &ArgMatches, purpose: Purpose) -> Va
     with_given(values, workload.options(), matches)
 }
 
-/// Returns `values` of `specs` with those that the command line gives.
+/// Returns `values` of `specs` with those of the command line.
 pub(crate) fn with_given(mut values: Values, specs: &[OptionSpec], matches: &ArgMatches) -> Values {
     let purpose = values.purpose();
     for spec in specs.iter().filter(|spec| spec.is_for(purpose)) {

@@ -52,10 +52,10 @@ impl Outputs {
 }
 
 impl Open<'_> {
-    /// Prints the report, writes the files and says where the page is.
+    /// Prints the report, writes the files and reports where the page is.
     pub(crate) fn write(self, report: &Report) -> Outcome {
         let broken = |error| at_fault("the report", error);
-        // First, so that a file that cannot be written loses nothing; the files are there even if no one reads what is printed.
+        // First, so that a file that cannot be written loses nothing; the files are there even if standard output is closed.
         let printed = match self.outputs.json {
             true => ui::print(&format!("{}\n", to_json(report).map_err(broken)?)),
             false => ui::print(&to_table(report)),

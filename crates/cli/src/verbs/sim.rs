@@ -131,7 +131,7 @@ fn open(args: &Args) -> ui::Outcome<Trace> {
     opened.map_err(|error| of_sim(args, error.into()))
 }
 
-/// Returns the names of groups of which a user who asked for none may not know.
+/// Returns the names of groups that the trace has, if the user asked for none and may not know them.
 fn groups_left(args: &Args, trace: &Trace) -> Option<String> {
     let plain = trace.tasks().iter().any(|task| (task.t, task.s) != (0, 0));
     let left = args.groups.is_none() && !plain && !trace.groupings().is_empty();

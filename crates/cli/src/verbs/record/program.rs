@@ -10,7 +10,7 @@ use tanada_trace::{FileSink, TraceError, import};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Program {
-    /// Where the trace of PROGRAM goes: text where the name ends with .tnt, else binary [default: PROGRAM.tnb]
+    /// Where the trace of PROGRAM goes: text if the name ends with .tnt, else binary [default: PROGRAM.tnb]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 

@@ -113,7 +113,7 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// Prints it, as JSON or for people.
+    /// Prints the summary, as JSON or for people.
     pub(super) fn print(&self, json: bool) -> Outcome {
         if json {
             return ui::print(&ui::json(self));
