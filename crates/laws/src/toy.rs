@@ -6,7 +6,7 @@
 //! task are one `turn`, and then the other idle workers ask in index order.
 //!
 //! [`Idleness::Sleep`] replaces the last step: a worker that gets nothing sleeps, and asks again only when it is woken as the policy
-//! asked, the lowest index first where anyone will do. A policy that forgets a wake-up leaves work lying.
+//! asked, the lowest index first if any worker will do. A policy that forgets a wake-up leaves work lying.
 
 use tanada_policy::{Dispatcher, Env, Hints, Origin, Placement, Ready, Site, Wake, WorkerId, draw};
 
@@ -24,10 +24,10 @@ pub enum Idleness {
 /// Runs `graph` to its end under a fresh `D` and returns the log.
 ///
 /// # Errors
-/// Where the policy breaks a law that makes it impossible or meaningless to go on. (The others are found by [`check`](crate::check).)
+/// If the policy breaks a law that makes it impossible or meaningless to go on. (The others are found by [`check`](crate::check).)
 ///
 /// # Panics
-/// Where `D` makes another number of local states than there are workers, or its `turn` leaves some of what was released.
+/// If `D` makes another number of local states than there are workers, or its `turn` leaves some of what was released.
 pub fn run<D: Dispatcher>(
     graph: &Graph,
     placement: &Placement,

@@ -24,7 +24,7 @@ trait Fault: Send + Sync + 'static {
     fn serves(_worker: WorkerId) -> bool {
         true
     }
-    /// What is said of where a task came from.
+    /// The origin that is reported of a task.
     fn origin(_worker: WorkerId) -> Origin {
         Origin::Pool
     }
