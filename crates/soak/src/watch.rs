@@ -84,7 +84,7 @@ pub(crate) fn threads_left(most: usize) -> Option<String> {
         if start.elapsed() > Duration::from_secs(20) {
             let threads = threads();
             return Some(format!(
-                "{now} threads are left where {most} were before:\n{threads}"
+                "{now} threads are left, and {most} were there before:\n{threads}"
             ));
         }
         std::thread::sleep(Duration::from_millis(1));
