@@ -30,13 +30,13 @@ pub(crate) struct Options {
 /// The most that a program may be slower beside another one than alone, as a factor.
 const MOST_SLOWER: f64 = 2.2;
 
-/// So much slower with binding than without counts as equal: what measurements of this kind vary by.
+/// The factor by which measurements of this kind vary: a program that is no slower than this with binding counts as equal.
 const EQUAL: f64 = 1.05;
 
 /// How long a program should take alone.
 const ALONE: Duration = Duration::from_millis(800);
 
-/// A program without its binding, which takes about a second once it is told how much to do.
+/// A program without its binding, which takes about a second with the right amount of work.
 struct Program {
     name: &'static str,
     /// The program and its arguments.

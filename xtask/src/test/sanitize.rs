@@ -66,7 +66,7 @@ const ADDRESS: Sanitizer = Sanitizer {
     ),
 };
 
-/// What ThreadSanitizer is told not to report.
+/// What ThreadSanitizer does not report.
 const SUPPRESSIONS: &str = "xtask/sanitize/thread.supp";
 
 /// Returns the target to name: build scripts and procedural macros are then not instrumented.
@@ -192,8 +192,8 @@ fn reports(output: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns whether a race is that of the test harness: a test's thread hands its result on through a channel inside of the standard
-/// library, where the sanitizer does not see what orders the two. No code of this workspace is on the way. (It is sorted out here, and not
-/// suppressed, so that this can be asked.)
+/// library, and the sanitizer does not see what orders the two there. No code of this workspace is on the way. (It is sorted out here, and
+/// not suppressed, so that this can be asked.)
 fn is_of_harness(report: &str) -> bool {
     report.contains("<test::event::CompletedTest>") && !report.contains("/crates/")
 }
