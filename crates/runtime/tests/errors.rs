@@ -133,7 +133,7 @@ fn a_resolve_too_many_is_an_error_of_the_call_and_of_the_graph() {
 }
 
 #[test]
-fn a_panic_reaches_whoever_waits() {
+fn a_panic_reaches_the_thread_that_waits() {
     for_all(|pool| {
         let ran = AtomicUsize::new(0);
         let result = catch_unwind(AssertUnwindSafe(|| {
@@ -509,7 +509,7 @@ fn it_is_too_late_to_wait_once_ready() {
 }
 
 #[test]
-fn the_first_of_several_errors_is_told() {
+fn the_first_of_several_errors_is_reported() {
     let pool = Pool::builder().workers(1).build().unwrap();
     let error = pool
         .scope(|s| {

@@ -100,6 +100,8 @@ impl<'scope> Scope<'scope> {
     /// it waits for other tasks.
     ///
     /// # Errors
+    /// Returns an error:
+    ///
     /// - [`GraphError::Forked`] in a child process;
     /// - [`GraphError::SurplusResolve`] if the task has no unresolved count. The whole graph then fails with that error, too.
     pub fn resolve(&self, task: Token) -> Result<(), GraphError> {
@@ -109,7 +111,7 @@ impl<'scope> Scope<'scope> {
     /// Makes `task`, which is not ready yet, wait for `other` as well.
     ///
     /// # Errors
-    /// [`TooLate`] if `task` is ready already.
+    /// Returns [`TooLate`] if `task` is ready already.
     ///
     /// # Panics
     /// If a token is of another graph, or `task` has more than 2^20 - 2 dependencies.

@@ -104,7 +104,7 @@ impl<A: Sync> Instance<'_, A> {
     /// ```
     ///
     /// # Errors
-    /// As [`Instance::run`].
+    /// Returns the errors of [`Instance::run`].
     ///
     /// # Panics
     /// As [`Instance::run`]; runs that had not begun by then are left out.
@@ -115,7 +115,7 @@ impl<A: Sync> Instance<'_, A> {
     /// As [`Instance::run`], but the run stops once `cancel` is cancelled.
     ///
     /// # Errors
-    /// As [`Instance::run`], and [`GraphError::Cancelled`].
+    /// Returns the errors of [`Instance::run`], and [`GraphError::Cancelled`].
     ///
     /// # Panics
     /// As [`Instance::run`].
@@ -131,7 +131,7 @@ impl<A: Sync> Instance<'_, A> {
     /// As [`Instance::run_each`], but the runs stop once `cancel` is cancelled.
     ///
     /// # Errors
-    /// As [`Instance::run_with_cancel`].
+    /// Returns the errors of [`Instance::run_with_cancel`].
     ///
     /// # Panics
     /// As [`Instance::run_each`].
