@@ -72,7 +72,8 @@ impl Input {
 /// Linear time. Of a text nothing is kept in memory, of a binary trace what [`Trace::open`] keeps.
 ///
 /// # Errors
-/// The file cannot be read or is no valid trace, or `sink` refuses an item. Unknown IDs and cycles in a text are left to `sink` to find.
+/// Returns an error if the file cannot be read or is no valid trace, or `sink` refuses an item. Unknown IDs and cycles in a text are left
+/// to `sink` to find.
 pub fn read(path: &Path, sink: &mut impl Sink) -> Result<(), TraceError> {
     let name = path.display().to_string();
     match Input::open(path)? {
@@ -126,7 +127,7 @@ fn copy_to(trace: &Trace, layout: &Layout, sink: &mut impl Sink) -> Result<(), T
 /// Reads a trace file of either form and writes its content to `to`: as text if the name ends in `.tnt`, else in the binary form.
 ///
 /// # Errors
-/// Those of [`read`] and [`FileSink::finish`].
+/// Returns those of [`read`] and [`FileSink::finish`].
 pub fn convert(from: &Path, to: &Path) -> Result<(), TraceError> {
     let name = from.display().to_string();
     let mut sink = FileSink::create(to)?;
@@ -171,7 +172,7 @@ impl FileSink {
     /// Completes the file under its name.
     ///
     /// # Errors
-    /// Those of [`BinaryWriter::finish`]; the file cannot be written or renamed.
+    /// Returns those of [`BinaryWriter::finish`], and an error if the file cannot be written or renamed.
     pub fn finish(self) -> Result<(), TraceError> {
         let name = self.path.display().to_string();
         // An error of the content belongs to the file that is read, if there is one. Only the caller knows its name.

@@ -33,7 +33,7 @@ pub enum OutputError {
 /// compared by device and inode, through links; files that do not exist yet by their folder and name. Devices and pipes may be named twice.
 ///
 /// # Errors
-/// [`OutputError::Taken`] with the first such output.
+/// Returns [`OutputError::Taken`] with the first such output.
 pub fn distinct<'a>(
     inputs: impl IntoIterator<Item = &'a Path>,
     outputs: impl IntoIterator<Item = &'a Path>,
@@ -104,7 +104,7 @@ impl OutputFile {
     /// Writes `content` as the whole file.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn finish(mut self, content: &[u8]) -> Result<(), OutputError> {
         let path = self.path.clone();
         let written = self.write_all(content).and_then(|()| self.keep());
@@ -117,7 +117,7 @@ impl OutputFile {
     /// Renames the file to its final name: the content is complete.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn keep(mut self) -> io::Result<()> {
         self.file.flush()?;
         match self.whole {
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_output_that_cannot_be_made_is_told_by_its_own_name() {
+    fn an_output_that_cannot_be_made_is_reported_under_its_own_name() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("file");
         std::fs::write(&file, "").expect("it can be written");

@@ -189,7 +189,7 @@ impl TaskBuilder {
         }
     }
 
-    /// Checks at the end of the text that no task runs, and writes what is left.
+    /// Writes what is left at the end of the text; returns an error if a task runs.
     pub(super) fn finish(&mut self, to: &mut Emitter<'_, impl Sink>) -> Result {
         let running = |thread: &Thread| thread.running.last().map(|task| task.slot);
         if let Some(slot) = self.threads.values().find_map(running) {

@@ -80,7 +80,7 @@ impl<'a, S: Sink> Parser<'a, S> {
         self.sink.record(record)
     }
 
-    /// Checks at the end of the text that there was a header.
+    /// Returns an error at the end of the text if there was no header.
     pub(super) fn end(&self) -> Result<(), TraceError> {
         if self.header {
             return Ok(());
