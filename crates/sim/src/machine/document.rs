@@ -416,7 +416,7 @@ impl<'a> Section<'a> {
     /// Checks that all keys of the table were asked for.
     ///
     /// # Errors
-    /// If the table has a key that was never asked for; the error is about the first one.
+    /// Returns an error if the table has a key that was never asked for; the error is about the first one.
     pub fn finish(self) -> Result<(), MachineError> {
         let unknown = |(key, _): &&(String, _)| !self.known.contains(key.as_str());
         let Some((key, item)) = self.table.entries.iter().find(unknown) else {

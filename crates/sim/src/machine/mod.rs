@@ -481,7 +481,7 @@ fn cache(section: &mut Section<'_>, model: Model) -> Result<CacheTable, MachineE
     })
 }
 
-/// Checks that a further table does not contradict those before it.
+/// Returns an error if a further table contradicts those before it.
 fn compatible(
     before: &[CacheTable],
     cache: &CacheTable,

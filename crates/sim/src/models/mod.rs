@@ -56,7 +56,7 @@ impl<'a, D: Dispatcher> Simulation<'a, D> {
     /// Reports progress; see [`Options::watch`].
     ///
     /// # Errors
-    /// If the run is cancelled.
+    /// Returns an error if the run is cancelled.
     pub(crate) fn check_cancelled(&self) -> Result<(), SimError> {
         self.options.check_cancelled(self.dispatching.ended())
     }
@@ -64,8 +64,8 @@ impl<'a, D: Dispatcher> Simulation<'a, D> {
     /// Announces that a long record is about to touch `lines` more lines.
     ///
     /// # Errors
-    /// If a clock must overflow on every schedule. That is checked once, after a few million lines, so that the error does not come only
-    /// after hours of simulation.
+    /// Returns an error if a clock must overflow on every schedule. That is checked once, after a few million lines, so that the error does
+    /// not come only after hours of simulation.
     #[inline]
     pub(crate) fn announce_lines(&mut self, lines: u64) -> Result<(), SimError> {
         let before = self.long_touches;
