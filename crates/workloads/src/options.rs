@@ -296,7 +296,7 @@ impl Values {
     /// Sets the option `flag`. A text of [`Kind::Texts`] is added to those that are there.
     ///
     /// # Errors
-    /// A message that names the option and lists what it takes, or lists the options if there is none of this name.
+    /// Returns a message that names the option and lists what it takes, or lists the options if there is none of this name.
     pub fn set(&mut self, flag: &str, text: &str) -> Result<(), String> {
         let purpose = self.purpose;
         let known = |entry: &Entry| entry.spec.flag == flag || entry.spec.aliases.contains(&flag);

@@ -70,7 +70,7 @@ pub trait Prepared: Send {
     /// Brings the memory into the state that a run begins with. Called before every run, untimed.
     ///
     /// # Errors
-    /// See [`RunError`].
+    /// Returns a [`RunError`].
     fn set_up(&mut self, _way: Way<'_>, _cancel: &Cancel) -> Result<(), RunError> {
         Ok(())
     }
@@ -81,7 +81,7 @@ pub trait Prepared: Send {
     /// in [`result`](Self::result). `None`: the bytes are not wanted.
     ///
     /// # Errors
-    /// See [`RunError`]; once `cancel` is cancelled, [`GraphError::Cancelled`] within some milliseconds.
+    /// Returns a [`RunError`]; once `cancel` is cancelled, [`GraphError::Cancelled`] within some milliseconds.
     fn run(
         &mut self,
         way: Way<'_>,
@@ -190,10 +190,10 @@ impl Site {
         }
     }
 
-    /// Refuses work that takes more than the free memory: the system would end this process, or another.
+    /// Returns an error if the work takes more than the free memory: the system would end this process, or another.
     ///
     /// # Errors
-    /// [`RunError::Input`] with both figures and `advice`.
+    /// Returns [`RunError::Input`] with both figures and `advice`.
     pub fn require_memory(&self, bytes: u64, advice: &str) -> Result<(), RunError> {
         let gigabytes = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         match self.free_memory {
@@ -331,7 +331,7 @@ pub trait Recorder: Sync {
 /// Calls `seen` with the number of `tasks` that were recorded.
 ///
 /// # Errors
-/// [`RecordError::Stopped`]: `seen` stops the recording.
+/// Returns [`RecordError::Stopped`] if `seen` stops the recording.
 pub(crate) fn go_on(
     seen: &mut dyn FnMut(u64) -> ControlFlow<()>,
     tasks: u32,

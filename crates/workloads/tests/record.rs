@@ -528,7 +528,7 @@ fn pictures_wait_for_what_they_must_and_nothing_else() {
 }
 
 #[test]
-fn equal_input_gives_equal_bytes() {
+fn equal_input_produces_equal_bytes() {
     let text = |options: &H264Options| {
         let mut writer = TextWriter::new(Vec::new()).expect("memory can be written to");
         h264(PATTERN, options, &mut writer, |_, _| {
@@ -605,7 +605,7 @@ fn fixed_dependencies_are_the_same_for_every_picture() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_told() {
+fn what_cannot_be_recorded_is_reported() {
     let record = |stream: &[u8], pictures: Pictures, until: u64| {
         let options = H264Options {
             pictures,

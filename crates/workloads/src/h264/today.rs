@@ -51,7 +51,7 @@ impl Wavefronts {
     /// Reconstructs a picture.
     ///
     /// # Errors
-    /// As [`Instance::run_with_cancel`].
+    /// Returns the errors of [`Instance::run_with_cancel`].
     pub(super) fn reconstruct(
         &mut self,
         job: &Job,

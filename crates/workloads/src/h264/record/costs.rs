@@ -204,7 +204,7 @@ fn replace(table: &mut toml::Table, assignment: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses figures that are out of range, in a table whose name and a full stop are `before`.
+/// Returns an error if a figure is out of range, in a table whose name and a full stop are `before`.
 fn in_range(table: &toml::Table, before: &str) -> Result<(), String> {
     for (key, value) in table {
         let name = format!("{before}{key}");
@@ -238,7 +238,7 @@ fn in_range(table: &toml::Table, before: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a list of names that is not the right one.
+/// Returns an error unless the names of `given` are the `right` ones.
 fn complete<V>(what: &str, right: &[&str], given: &BTreeMap<String, V>) -> Result<(), String> {
     if let Some(missing) = right.iter().find(|name| !given.contains_key(**name)) {
         return Err(format!("there is no [{what}.{missing}]"));
