@@ -259,8 +259,8 @@ fn wrap(number: impl Into<i64>, sps: &Sps, frame_num: u32) -> i64 {
     }
 }
 
-/// Checks LongTermFrameIdx. MaxLongTermFrameIdx is not enforced: some encoders forget to raise it, and the limit on all frames holds
-/// anyway.
+/// Returns the fault of LongTermFrameIdx, if it is out of range. MaxLongTermFrameIdx is not enforced: some encoders forget to raise it, and
+/// the limit on all frames holds anyway.
 fn check_long(index: u32) -> Result<(), Fault> {
     Fault::Syntax("long_term_frame_idx is too large").when(index >= 16)
 }

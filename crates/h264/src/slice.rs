@@ -248,7 +248,7 @@ fn parse_modifications(r: &mut BitReader<'_>) -> Result<Modifications, Fault> {
     }
 }
 
-/// Appends an element of the syntax to `list`, unless the data ended within the element. Fails with `too_many` if `list` is full.
+/// Appends an element of the syntax to `list`, unless the data ended within the element. Returns the fault `too_many` if `list` is full.
 fn push<A: smallvec::Array>(
     r: &BitReader<'_>,
     list: &mut SmallVec<A>,
