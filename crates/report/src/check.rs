@@ -78,7 +78,7 @@ pub fn to_json(report: &Report) -> Result<String, ReportError> {
 /// Takes one pass over all events.
 ///
 /// # Errors
-/// The first contradiction, with the run or timeline in which it is.
+/// Returns the first contradiction, with the run or timeline in which it is.
 pub fn validate(report: &Report) -> Result<(), ReportError> {
     if report.schema != SCHEMA {
         return Err(ReportError::Version {

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_data_fits_anyway_that_is_said() {
+    fn data_that_fits_anyway_is_reported() {
         let (fcfs, mut ts) = (
             run("fcfs", 1.0, 20e3, 300.0, 0.98),
             run("ts", 1.1, 20.1e3, 700.0, 0.85),
