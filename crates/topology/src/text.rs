@@ -444,7 +444,7 @@ fn size_of<'a>(object: &'a mut Object, name: &str) -> &'a mut Option<u64> {
     }
 }
 
-/// Sets an attribute, which `ATTRIBUTES` must have for this kind.
+/// Sets an attribute; returns an error unless `ATTRIBUTES` has it for this kind.
 fn set_attribute(object: &mut Object, name: &str, value: &str) -> Result<(), String> {
     if name == "kind" {
         object.core_kind = value
