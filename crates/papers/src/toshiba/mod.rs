@@ -116,7 +116,7 @@ impl Paper for Toshiba {
     }
 }
 
-/// Refuses options that exclude each other.
+/// Returns an error if options exclude each other.
 fn check(values: &Values, search: bool, quick: bool) -> Result<(), Error> {
     let other = if quick { "quick" } else { "set" };
     if search && (quick || !values.texts("set").is_empty()) {

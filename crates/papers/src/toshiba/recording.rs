@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_of_the_demo_are_told_apart() {
+    fn pictures_of_the_demo_are_distinguished() {
         let sources = sources(None).expect("the demo is there");
         let [demo] = &sources[..] else {
             panic!("nothing but the demo: {}", sources.len());
