@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_where_a_shell_would_split_them() {
+    fn words_that_a_shell_would_split_are_quoted() {
         assert_eq!(quoted("a/b-c.264"), "a/b-c.264");
         assert_eq!(quoted("a b"), "'a b'");
         assert_eq!(quoted("it's"), r"'it'\''s'");

@@ -23,7 +23,7 @@ fn refused(arguments: &[&str], code: i32, words: &[&str]) {
 }
 
 #[test]
-fn the_demo_alone_gives_all_rows_and_the_keys_of_the_summary() {
+fn the_demo_alone_has_all_rows_and_the_keys_of_the_summary() {
     let folder = folder();
     let page = folder.path().join("page.html");
     let arguments = ["--quick", "--json", "--pictures", "1", "-o", "page.html"];

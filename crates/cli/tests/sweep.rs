@@ -281,7 +281,7 @@ fn results_of_other_inputs_or_programs_do_not_count() {
 }
 
 #[test]
-fn faults_are_told_with_file_and_line() {
+fn faults_are_reported_with_file_and_line() {
     let folder = folder();
     let folder = folder.path();
     std::fs::write(

@@ -309,7 +309,7 @@ fn a_task_that_waits_for_a_graph_is_cut() {
 }
 
 #[test]
-fn the_same_program_gives_the_same_bytes() {
+fn the_same_program_produces_the_same_bytes() {
     if !valgrind() {
         return;
     }
@@ -403,7 +403,7 @@ fn program_without_pool() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_told() {
+fn what_cannot_be_recorded_is_reported() {
     let folder = folder();
     let here = folder.path();
     bad(here, &["record"], 2, &["h264", "-- PROGRAM"]);

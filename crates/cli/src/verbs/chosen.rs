@@ -154,7 +154,7 @@ pub(crate) fn with_given(mut values: Values, specs: &[OptionSpec], matches: &Arg
     values
 }
 
-/// Reports on standard error what is wrong with an input that gave a result, and fails with it.
+/// Reports on standard error what is wrong with an input that had a result, and returns it as the failure.
 pub(crate) fn verdict(name: &str, flaws: Option<&Flaws>) -> Outcome {
     let Some(Flaws { details, summary }) = flaws else {
         return Ok(());
