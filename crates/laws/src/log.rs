@@ -194,7 +194,7 @@ struct Checker<'a> {
 /// Holds a log to the laws.
 ///
 /// # Errors
-/// The first violation.
+/// Returns the first violation.
 pub fn check(graph: &Graph, log: &Log, promises: Promises) -> Result<(), Violation> {
     let workers = usize::from(log.workers);
     let mut checker = Checker {
@@ -279,7 +279,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks that what is handed over was released by the task that the same worker just ended, and that no worker steals from itself.
+    /// Returns an error if what is handed over was not released by the task that the same worker just ended, or if a worker steals from
+    /// itself.
     fn comes_from(
         &mut self,
         task: usize,

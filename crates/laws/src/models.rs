@@ -542,7 +542,7 @@ impl Model for StealingModel {
 /// Puts the questions of a log to a model and compares the answers.
 ///
 /// # Errors
-/// Says which event differs, and how.
+/// Returns which event differs, and how.
 pub fn replay(graph: &Graph, log: &Log, model: &mut dyn Model) -> Result<(), String> {
     for (i, &event) in log.events.iter().enumerate() {
         let (worker, given) = match event {
@@ -559,7 +559,7 @@ pub fn replay(graph: &Graph, log: &Log, model: &mut dyn Model) -> Result<(), Str
     Ok(())
 }
 
-/// Asks `model` what `worker` takes in event `i`, and compares the answer with the task that it was `given`.
+/// Asks `model` what `worker` takes in event `i`, and returns an error unless the answer is the task that it was `given`.
 fn compare(
     i: usize,
     model: &mut dyn Model,
@@ -577,7 +577,7 @@ fn compare(
 /// Does as [`replay`], of what a shared pool recorded inside its critical sections, also while many workers used it at once.
 ///
 /// # Errors
-/// Says which event differs, and how.
+/// Returns which event differs, and how.
 pub fn replay_pool(events: &[Logged], model: &mut dyn Model) -> Result<(), String> {
     let mut next_age = 0;
     for (i, &event) in events.iter().enumerate() {

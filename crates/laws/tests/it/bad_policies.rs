@@ -154,7 +154,7 @@ fn without_a_fault_it_conforms() {
 }
 
 #[test]
-fn a_lost_wake_up_is_found_where_workers_sleep() {
+fn a_lost_wake_up_is_found_if_workers_sleep() {
     struct LosesWakes;
     impl Fault for LosesWakes {
         const WAKES: bool = false;
