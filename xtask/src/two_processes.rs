@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_is_told() {
+    fn a_program_that_fails_is_reported() {
         let program = Program {
             name: "false",
             words: vec!["false".to_owned()],

@@ -80,7 +80,7 @@ pub(super) fn examples(runner: &Runner) -> Outcome {
     all(runs)
 }
 
-/// Fails with the outputs of all that failed.
+/// Returns the outputs of all that failed as one failure.
 pub(super) fn all(endings: impl Iterator<Item = Outcome<String>>) -> Outcome {
     let failed = endings.filter_map(|ending| match ending {
         Err(Failed(output)) => Some(output),

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_race_of_the_harness_is_told_from_one_of_ours() {
+    fn a_race_of_the_harness_is_distinguished_from_one_of_ours() {
         let harness = "#4 <std::sync::mpmc::list::Channel<test::event::CompletedTest>>::read";
         let race = |frame: &str| {
             format!("==\nWARNING: ThreadSanitizer: data race (pid=1)\n  {frame}\n====\n")
