@@ -8,8 +8,8 @@
 //! worker as searching before the worker runs. So a burst of new tasks wakes one worker, instead of making one system call for each task.
 //!
 //! # Protocol
-//! - Falling asleep ([`Sleep::doze`]): set the own bit; leave `searching`; call `may_have`. If that returns true, take the bit back and
-//!   search again; else park until another thread has cleared the bit.
+//! - Falling asleep ([`Sleep::doze`]): set the worker's bit; leave `searching`; call `may_have`. If that returns true, take the bit back
+//!   and search again; else park until another thread has cleared the bit.
 //! - Waking ([`Sleep::wake_anyone`]), after the task was made available: if `searching > 0`, do nothing; else count one worker more as
 //!   searching, claim a bit (or take the count back), and unpark its worker.
 //! - Finding a task ([`Sleep::end_search`]): leave `searching`. The last worker to leave wakes another one. There may be more tasks than
