@@ -50,7 +50,7 @@ impl<Task> Cells<Task> {
         cell
     }
 
-    /// Gives back `cell`, which must be empty.
+    /// Frees `cell`, which must be empty.
     pub(super) fn remove(&mut self, cell: u32) {
         let this = &self.cells[cell as usize];
         debug_assert!(this.tasks.is_empty());

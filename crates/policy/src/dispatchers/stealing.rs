@@ -3,12 +3,12 @@
 //! Each worker has a deque of its own and a mailbox; all share one FIFO of tasks that became ready outside any worker. A [`Family`]
 //! member says which tasks are mailed, and in which order a thief tries its victims. The rule, exact when calls come one at a time:
 //!
-//! - A task that becomes ready and is mailed goes to the new end of that worker's mailbox. Any other goes to the new end of the own
-//!   deque of the worker on which it became ready, or of the shared FIFO if that was outside any worker.
+//! - A task that becomes ready and is mailed goes to the new end of that worker's mailbox. Any other goes to the new end of the deque of
+//!   the worker on which it became ready, or of the shared FIFO if that was outside any worker.
 //! - An idle worker takes 1. the newest task of its own deque; 2. the oldest of its mailbox (members that mail: the mailbox first);
 //!   3. the oldest of the shared FIFO; 4. the oldest task of a victim's deque, victims in the member's order; 5. (members that mail)
 //!   the oldest task in the mailbox of another worker, the nearest first, so that no worker idles while mail lies at a busy one.
-//! - `turn` does what `ready` for each released task and then `next` would do; a task that would thereby go into the own deque or
+//! - `turn` does what `ready` for each released task and then `next` would do; a task that would thereby go into this worker's deque or
 //!   mailbox and come out again at once is handed over without a queue ([`Origin::Handed`]).
 //!
 //! Wakes: `Anyone` for each task that becomes available and is not the one that this worker takes; for mail to another worker

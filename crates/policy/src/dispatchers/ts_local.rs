@@ -25,7 +25,7 @@
 //!
 //! Where it departs from the exact rule of `ts` (its *relaxations*):
 //!
-//! - **Age across workers.** Age orders the tasks of one seat. Of several seats the own one and then the nearest is asked.
+//! - **Age across workers.** Age orders the tasks of one seat. Of several seats the worker's own and then the nearest is asked.
 //! - **One T' at a time.** A worker stays in its T group while it finds tasks of it, also after another worker opened the next one.
 //! - **Lazy move.** When an S group is associated with another worker, tasks of it that are queued stay in the seat where they are, until
 //!   that seat's worker or a thief takes them. S groups that are equal mod 1024 move together.
@@ -35,8 +35,8 @@
 //!
 //! With one worker none of them applies: there it is `ts`, task for task.
 //!
-//! Cost: a task that is handed over costs a look at its hint and at its S group's owner; one that goes through the own seat an uncontended
-//! lock and O(log T groups in the seat); one that is sent a cache line. T and S may be any numbers.
+//! Cost: a task that is handed over costs a look at its hint and at its S group's owner; one that goes through the worker's own seat an
+//! uncontended lock and O(log T groups in the seat); one that is sent a cache line. T and S may be any numbers.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
