@@ -72,7 +72,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Tells the processor that this loop waits for another thread; under a model checker lets another thread run.
+/// Hints to the processor that this loop waits for another thread; under a model checker lets another thread run.
 #[inline]
 pub fn spin_loop() {
     #[cfg(not(any(loom, shuttle)))]
