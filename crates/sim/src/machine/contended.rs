@@ -184,9 +184,9 @@ pub struct Costs {
     pub call_cycles: Cycle,
     /// Every dependency that a finished task resolves, before the decision.
     pub resolve_cycles: Cycle,
-    /// A task into the own queue.
+    /// A task into the core's own queue.
     pub own_push_cycles: Cycle,
-    /// A task out of the own queue.
+    /// A task out of the core's own queue.
     pub own_pop_cycles: Cycle,
     /// A passage through the shared pool, with its lock held.
     pub pool_cycles: Cycle,
