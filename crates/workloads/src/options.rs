@@ -22,7 +22,7 @@ impl Name {
     }
 }
 
-/// Gives the variants of an enumeration the names that an option takes: `ALL`, `NAMES`, `name`, `Display` and `FromStr`.
+/// Names the variants of an enumeration as an option takes them: `ALL`, `NAMES`, `name`, `Display` and `FromStr`.
 ///
 /// `named!(Cut, "cut", Row = "row", Macroblock = "macroblock" | "mb")`: `mb` is an older spelling. Errors call a value `cut`.
 macro_rules! named {
