@@ -276,7 +276,7 @@ fn own_pool(job: &Job, ledger: &Ledger) {
     }
 }
 
-/// Keeps the processor, or gives it up, for a while.
+/// Keeps the processor, or yields it, for a while.
 pub(crate) fn work(work: Work) {
     match work {
         Work::Nothing => {}
