@@ -63,7 +63,7 @@ fn text(table: &Table) -> String {
     format!("{}\n", table.trim_fmt())
 }
 
-/// Renders a report for a terminal of `width` columns; `None`: no terminal.
+/// Returns a report as text for a terminal of `width` columns; `None`: no terminal.
 fn render(report: &Report, width: Option<usize>) -> String {
     let mut out = String::new();
     for (index, runs) in tables(report).iter().enumerate() {
@@ -86,7 +86,7 @@ fn render(report: &Report, width: Option<usize>) -> String {
     out
 }
 
-/// Splits the columns into sets that are narrow enough, each with the first column, which names the rows.
+/// Returns the columns as sets that are narrow enough, each with the first column, which names the rows.
 fn parts(columns: &[Column], width: Option<usize>) -> Vec<Vec<&Column>> {
     let (Some(first), Some(width)) = (columns.first(), width) else {
         return vec![columns.iter().collect()];

@@ -73,7 +73,7 @@ fn report(reason: &str, strict: bool) {
     }
 }
 
-/// One write, so that lines of test programs that run at the same time do not mix.
+/// Appends `line` in one write, so that lines of test programs that run at the same time do not mix.
 fn append(file: &Path, line: &str) -> std::io::Result<()> {
     let mut file = std::fs::File::options()
         .create(true)
@@ -86,7 +86,7 @@ fn line(name: &str, reason: &str) -> String {
     format!("{name}\t{}\n", reason.replace(['\n', '\t'], " "))
 }
 
-/// The test program's name, without the hash that cargo appends.
+/// Returns the test program's name, without the hash that cargo appends.
 fn test_program() -> String {
     let path = std::env::current_exe().unwrap_or_default();
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -100,7 +100,7 @@ fn test_program() -> String {
     }
 }
 
-/// The harness names a test's thread after the test.
+/// Returns the test's name, after which the harness names the thread.
 fn test() -> String {
     let thread = std::thread::current();
     thread

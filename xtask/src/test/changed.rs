@@ -50,8 +50,8 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Selects the packages with files that differ from `since`. Without `since` that is the merge base of `HEAD` with its upstream or with
-    /// `main`, or else `HEAD`.
+    /// Selects and returns the packages with files that differ from `since`. Without `since` that is the merge base of `HEAD` with its
+    /// upstream or with `main`, or else `HEAD`.
     ///
     /// # Errors
     /// If git or cargo fails, with the reason.
@@ -65,7 +65,7 @@ impl Selection {
         Ok(select(&workspace(&runner.root)?, &files))
     }
 
-    /// One line for the reader.
+    /// Returns one line for the reader.
     pub(super) fn describe(&self) -> String {
         let names = |names: &BTreeSet<String>| match names.is_empty() {
             true => "nothing".to_owned(),
@@ -82,8 +82,8 @@ impl Selection {
         }
     }
 
-    /// Unit tests, and the quick integration tests of what changed or depends on it. All packages but programs are named, so that features
-    /// are the same from run to run and nothing else is built again.
+    /// Runs unit tests, and the quick integration tests of what changed or depends on it. All packages but programs are named, so that
+    /// features are the same from run to run and nothing else is built again.
     pub(super) fn test(&self, runner: &Runner) -> Outcome {
         if self.changed.is_empty() {
             return Ok(());
@@ -105,7 +105,7 @@ fn workspace(root: &Path) -> Result<Metadata, String> {
     command.exec().map_err(|error| error.to_string())
 }
 
-/// The revision that the work began from.
+/// Returns the revision that the work began from.
 fn base(runner: &Runner) -> String {
     let upstreams = ["@{upstream}", "origin/main", "main"];
     let base = upstreams.iter().find_map(|upstream| {

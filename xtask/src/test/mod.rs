@@ -125,7 +125,7 @@ fn run_changed(runner: &Runner, since: Option<&str>) -> Option<Vec<Done>> {
     parts.map(|(name, part)| one(runner, name, part)).collect()
 }
 
-/// Runs a step and prints its line; `None` if it was interrupted.
+/// Runs a step, prints its line and returns what came of it; `None` if it was interrupted.
 fn one(runner: &Runner, name: &'static str, step: &dyn Fn() -> Outcome) -> Option<Done> {
     let (begun, cpu) = (Instant::now(), cpu_seconds());
     runner.begin(name);

@@ -71,7 +71,8 @@ mod tests {
         );
     }
 
-    /// Compiles `code` as clippy does in a crate with the lints of the workspace; `folder` is where its `clippy.toml` lies.
+    /// Compiles `code` as clippy does in a crate with the lints of the workspace and returns whether that succeeds, with the output;
+    /// `folder` is where its `clippy.toml` lies.
     fn clippy(folder: &str, code: &str) -> (bool, String) {
         let place = tempfile::tempdir().expect("a folder");
         let file = place.path().join("lib.rs");
@@ -171,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Arguments without which a generic function cannot be named as a value.
+    /// Returns the arguments without which a generic function cannot be named as a value.
     fn generics(path: &str) -> &'static str {
         match path {
             "std::thread::spawn" => "::<fn(), ()>",

@@ -1,11 +1,11 @@
-//! Who watches graphs.
+//! Observers of graphs.
 
 use super::slab::NodeRef;
 use crate::observer::TaskView;
 use crate::pool::PoolShared;
 use tanada_policy::Ready;
 
-/// Identifies a task in what a [`GraphObserver`] is told: its address, and its generation among the tasks at that address.
+/// Identifies a task in the calls of a [`GraphObserver`]: its address, and its generation among the tasks at that address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskId {
     pub(crate) address: usize,

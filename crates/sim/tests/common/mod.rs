@@ -28,7 +28,7 @@ pub(crate) struct Shape {
     pub(crate) dispatch: u64,
 }
 
-/// Records of data in so many bytes.
+/// Records of data within `bytes` bytes.
 fn any_line(bytes: u64) -> impl Strategy<Value = Line> {
     let most = (bytes / 16) as u32;
     prop_oneof![

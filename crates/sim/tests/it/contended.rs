@@ -156,7 +156,7 @@ fn a_seat_s_lock_makes_others_wait() {
     );
 }
 
-/// On one core without background streams nothing is gained where something takes longer: its touches come in one order, and each waits at
+/// On one core without background streams nothing is gained if something takes longer: its touches come in one order, and each waits at
 /// least as long as before.
 #[test]
 fn on_one_core_longer_times_never_help() {

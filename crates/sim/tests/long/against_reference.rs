@@ -1,6 +1,6 @@
 //! The simulator beside a second one that shares nothing with it but the text of the rules: everything that both say must be equal.
 //!
-//! `TANADA_CASES=100000` tries so many cases instead of the usual number; `TANADA_FIRST_CASE=17` begins with this one. A failure names the
+//! `TANADA_CASES=100000` tries 100,000 cases instead of the usual number; `TANADA_FIRST_CASE=17` begins with this one. A failure names the
 //! case.
 
 use std::io::Cursor;

@@ -9,8 +9,8 @@ use tanada_laws::{Event, Graph, Log, Promises, check, model, replay};
 use tanada_policy::{Hints, Origin, Wake, WorkerId, registry};
 use tanada_sim::{Machine, Observer, Options, Run, simulate};
 
-/// Writes a log in the order of the calls of the dispatcher. A task's end stands where the call that it began is decided: there its
-/// dependency counts fall.
+/// Writes a log in the order of the calls of the dispatcher. A task's end stands at the decision of the call that it began: its dependency
+/// counts fall then.
 struct Writer {
     log: Log,
     ended: HashMap<WorkerId, usize>,
@@ -58,7 +58,7 @@ fn graph(shape: &common::Shape) -> Graph {
     for (index, (t, s, records)) in shape.tasks.iter().enumerate() {
         // A task's name is its code.
         let hints = Hints::groups(*t, *s).with_code(1 + index as u64 % 3);
-        // What the policies that look at the graph are told: the least time of the task.
+        // The policies that look at the graph know the least time of the task.
         let lines = |address: u64, size: u32| {
             (address + u64::from(size) - 1) / shape.line - address / shape.line + 1
         };

@@ -156,8 +156,8 @@ impl<'a> Pool<'a> {
             0
         };
         let own = self.oldest(|ready| ready.t == t && ready.s != 0 && self.owner(ready.s) == core);
-        let nobody = self.oldest(|ready| ready.t == t && ready.s == 0);
-        if let Some(place) = own.or(nobody) {
+        let no_group = self.oldest(|ready| ready.t == t && ready.s == 0);
+        if let Some(place) = own.or(no_group) {
             return place;
         }
         let place = self
@@ -187,8 +187,8 @@ impl<'a> Pool<'a> {
         groups.sort_unstable();
         let in_last = self.last[core].filter(|s| *s != 0 && groups.contains(s));
         let own = groups.iter().find(|s| **s != 0 && self.owner(**s) == core);
-        let nobody = groups.iter().find(|s| **s == 0);
-        let s = match in_last.or(own.copied()).or(nobody.copied()) {
+        let s0 = groups.iter().find(|s| **s == 0);
+        let s = match in_last.or(own.copied()).or(s0.copied()) {
             Some(s) => s,
             None => {
                 let length = |s: u32| groups.iter().filter(|other| **other == s).count();
