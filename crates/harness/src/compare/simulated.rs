@@ -56,8 +56,8 @@ pub(super) struct Half {
     pub(super) timelines: Vec<Timeline>,
 }
 
-/// Simulates `recording` under each candidate on each machine of [`chip`], on as many threads as there are, and returns rows and charts. `ended` is called after every
-/// simulation with its policy and machine.
+/// Simulates `recording` under each candidate on each machine of [`chip`], on as many threads as there are, and returns rows and charts.
+/// `ended` is called after every simulation with its policy and machine.
 pub(super) fn simulate(
     recording: &Recording,
     task: Task<'_>,

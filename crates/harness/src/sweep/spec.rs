@@ -159,8 +159,8 @@ impl Reader<'_> {
             .ok_or_else(|| self.wrong(value, what))
     }
 
-    /// Adds keys of machines, with their places and values, to `found`. `l2.size` is the key `size` in the table `l2` for TOML, if it is not in
-    /// quotes.
+    /// Adds keys of machines, with their places and values, to `found`. `l2.size` is the key `size` in the table `l2` for TOML, if it is
+    /// not in quotes.
     fn set(
         &self,
         table: &DeTable<'_>,
