@@ -162,7 +162,7 @@ pub fn run(
     run_with_progress(workload, values, candidates, options, |_| ())
 }
 
-/// As [`run`]; `progress` is called for every run that begins and every simulation that ends.
+/// Returns what [`run`] does; `progress` is called for every run that begins and every simulation that ends.
 ///
 /// # Errors
 /// As [`run`].

@@ -7,7 +7,7 @@ use tanada_trace::{BinaryWriter, Groups, Sink, Trace};
 use tanada_workloads::workload::{self, RecordError};
 use tanada_workloads::{Site, Values, Workload, recorder_of};
 
-/// The cores for which paper 1 gives most of its figures.
+/// The number of cores in most figures of paper 1.
 const CORES: u16 = 4;
 
 /// The chip of paper 1 in both models. In the first a miss always costs the same; in the second ports, bus and memory are shared and the

@@ -84,8 +84,8 @@ pub fn site(placement: &Placement) -> Site {
     site
 }
 
-/// Runs the workload once and returns the time of the run alone. The result goes to `output`, if there is one: the time includes what the run
-/// writes there, and not what is written after the run.
+/// Runs the workload once and returns the time of the run alone. The result goes to `output`, if there is one: the time includes what the
+/// run writes there, and not what is written after the run.
 ///
 /// # Errors
 /// As [`Prepared::run`].
@@ -140,8 +140,8 @@ pub enum Turn<S> {
     Failed(String),
 }
 
-/// Runs `rounds` rounds, counted from 0, and returns a lane for each of `engines`. In each round every lane has its turn, so that other load
-/// on the machine slows all lanes alike.
+/// Runs `rounds` rounds, counted from 0, and returns a lane for each of `engines`. In each round every lane has its turn, so that other
+/// load on the machine slows all lanes alike.
 ///
 /// # Errors
 /// The first error of `turn`, which ends the rounds.
@@ -230,8 +230,8 @@ mod tests {
 
     type Ended = Result<Vec<(Vec<u32>, Option<String>)>, &'static str>;
 
-    /// Runs rounds of three lanes; `special` comes of the second lane's turn in round 1. Returns the order of the turns, and samples and failure
-    /// of each lane.
+    /// Runs rounds of three lanes; `special` comes of the second lane's turn in round 1. Returns the order of the turns, and samples and
+    /// failure of each lane.
     fn turns(special: &Result<Turn<u32>, &'static str>) -> (String, Ended) {
         let mut order = String::new();
         let lanes = in_turns(3, vec!['a', 'b', 'c'], |round, name| {

@@ -38,8 +38,8 @@ pub enum Error {
     Topology(#[from] tanada_topology::Error),
 }
 
-/// Runs `prepared`, which reports call `workload`, in rounds: in each of them every policy takes its turn. Returns the report. The result of the first run goes
-/// to `output`; if that is [broken](Output::is_broken), no further round begins.
+/// Runs `prepared`, which reports call `workload`, in rounds: in each of them every policy takes its turn. Returns the report. The result
+/// of the first run goes to `output`; if that is [broken](Output::is_broken), no further round begins.
 ///
 /// If there are several policies, or [`Options::events`], one more run of each is recorded.
 ///

@@ -1,5 +1,5 @@
-//! Each turn of a peer is a process of its own, and turns follow one another. So two OpenMP runtimes never meet, idle workers of one peer do
-//! not disturb the next, and the processor time of a process is that of one peer.
+//! Each turn of a peer is a process of its own, and turns follow one another. So two OpenMP runtimes never meet, idle workers of one peer
+//! do not disturb the next, and the processor time of a process is that of one peer.
 
 use crate::Fallible;
 use crate::cases::{self, Job};

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_have_a_case_is_named() {
+    fn a_peer_without_a_case_is_named() {
         let args = Args::parse_from(["peers", "h264", "wavefront", "--peer", "onetbb,rayon"]);
         let why: Vec<_> = plan(&args)
             .expect("right names")

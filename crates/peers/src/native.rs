@@ -65,8 +65,9 @@ pub(crate) fn set_body(ns: f64, rate: f64) -> Fallible<()> {
     Ok(())
 }
 
-/// Returns the nanoseconds of a body of about `ns`, call included, if plain loops run it on `threads` threads at once: the mean over threads
-/// of the fastest loop of each. (`threads` is the number of workers, since a processor's clock depends on the number of busy cores.)
+/// Returns the nanoseconds of a body of about `ns`, call included, if plain loops run it on `threads` threads at once: the mean over
+/// threads of the fastest loop of each. (`threads` is the number of workers, since a processor's clock depends on the number of busy
+/// cores.)
 pub(crate) fn body_ns(ns: f64, threads: u16) -> f64 {
     // A loop takes about 40 us, so many loops are not interrupted.
     let n = (4e4 / ns.max(2.0)).ceil() as u32;

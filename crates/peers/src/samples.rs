@@ -127,9 +127,9 @@ pub(crate) struct Row {
     pub(crate) setting: &'static str,
 }
 
-/// Returns the length at which a body equals its overhead: the body at which the line through the measured (body, overhead), ascending, first
-/// meets overhead = body. `None` if it never does, or if the shortest measured body is longer than its overhead already: then the length
-/// is not known.
+/// Returns the length at which a body equals its overhead: the body at which the line through the measured (body, overhead), ascending,
+/// first meets overhead = body. `None` if it never does, or if the shortest measured body is longer than its overhead already: then the
+/// length is not known.
 pub(crate) fn metg(points: &[(f64, f64)]) -> Option<f64> {
     points.windows(2).find_map(|pair| {
         let ((b0, o0), (b1, o1)) = (pair[0], pair[1]);

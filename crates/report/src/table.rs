@@ -27,8 +27,8 @@ pub fn to_list(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> 
     text(&list)
 }
 
-/// Returns rows of figures under a header, as plain columns on a terminal, too: the first column, which names the rows, to the left, and all
-/// others to the right.
+/// Returns rows of figures under a header, as plain columns on a terminal, too: the first column, which names the rows, to the left, and
+/// all others to the right.
 pub fn to_figures(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut figures = empty(false);
     figures.set_header(header.iter().copied());

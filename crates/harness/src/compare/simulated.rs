@@ -56,8 +56,8 @@ pub(super) struct Half {
     pub(super) timelines: Vec<Timeline>,
 }
 
-/// Simulates `recording` under each candidate on each machine of [`chip`], on as many threads as there are, and returns rows and charts. `ended` is called after every
-/// simulation with its policy and machine.
+/// Simulates `recording` under each candidate on each machine of [`chip`], on as many threads as there are, and returns rows and charts.
+/// `ended` is called after every simulation with its policy and machine.
 pub(super) fn simulate(
     recording: &Recording,
     task: Task<'_>,
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(begins.len(), 8, "{begins:?}");
         let candidates =
             ["fcfs", "ts"].map(|name| Candidate::registered(name).expect("it is known"));
-        let mut told = Vec::new();
+        let mut ended = Vec::new();
         let phase = prepared.phase();
         let task = Task {
             workload: "h264",
@@ -214,17 +214,17 @@ mod tests {
             task,
             &candidates,
             &Options::default(),
-            |policy, machine| told.push(format!("{policy} on {machine}")),
+            |policy, machine| ended.push(format!("{policy} on {machine}")),
         );
         let half = half.expect("it can be simulated");
-        told.sort();
+        ended.sort();
         let each = [
             "fcfs on toshiba",
             "fcfs on toshiba-board",
             "ts on toshiba",
             "ts on toshiba-board",
         ];
-        assert_eq!(told, each);
+        assert_eq!(ended, each);
         let rows: Vec<_> = half
             .runs
             .iter()

@@ -102,8 +102,9 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Reads the sweep file `spec` and returns the sweep; traces and machines that it names are looked for beside it. The outputs are called `output` with
-    /// extensions added, by default as the sweep file without its extension. `parquet` asks for the table as Parquet besides CSV.
+    /// Reads the sweep file `spec` and returns the sweep; traces and machines that it names are looked for beside it. The outputs are
+    /// called `output` with extensions added, by default as the sweep file without its extension. `parquet` asks for the table as Parquet
+    /// besides CSV.
     ///
     /// # Errors
     /// If the file is unsound or names what is not there; the text begins with the file and the line. [`Error::NoParquet`] if `parquet`

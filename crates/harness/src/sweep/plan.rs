@@ -315,7 +315,7 @@ fn variants(spec: &Spec, file: &str, folder: &Path) -> Result<Vec<Variant>, Erro
     Ok(variants)
 }
 
-/// All combinations of values of `[set]`, the last key's changing fastest, each with the line of its last value.
+/// Returns all combinations of values of `[set]`, the last key's changing fastest, each with the line of its last value.
 fn combinations(
     set: &[(String, Vec<At<String>>)],
     file: &str,
@@ -338,7 +338,7 @@ fn combinations(
     Ok(all)
 }
 
-/// A registered machine, or the one in a file beside the sweep file.
+/// Returns a registered machine, or the one in a file beside the sweep file.
 fn find(name: &str, folder: &Path) -> Result<Machine, NotFound> {
     if machines::all().any(|shipped| shipped.name == name) {
         return machines::find(name);

@@ -153,14 +153,14 @@ impl Reader<'_> {
             DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
             _ => None,
         };
-        let told = format!("this must be a number from {min} to {max}");
+        let what = format!("this must be a number from {min} to {max}");
         number
             .filter(|number| (min..=max).contains(number))
-            .ok_or_else(|| self.wrong(value, told))
+            .ok_or_else(|| self.wrong(value, what))
     }
 
-    /// Adds keys of machines, with their places and values, to `found`. `l2.size` is the key `size` in the table `l2` for TOML, if it is not in
-    /// quotes.
+    /// Adds keys of machines, with their places and values, to `found`. `l2.size` is the key `size` in the table `l2` for TOML, if it is
+    /// not in quotes.
     fn set(
         &self,
         table: &DeTable<'_>,

@@ -1,4 +1,5 @@
-//! H.264: frames a second. Frames stay in memory and are dropped; in the first round the MD5 of all frames is compared with the published one.
+//! H.264: frames a second. Frames stay in memory and are dropped; in the first round the MD5 of all frames is compared with the published
+//! one.
 //!
 //! The streams are those beside the workspace (`../shared/streams`, or below `TANADA_SHARED`); without them, the demo stream.
 

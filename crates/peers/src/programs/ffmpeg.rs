@@ -1,5 +1,5 @@
-//! FFmpeg's decoder by its command. The time is that of `-benchmark`: from the first packet to the end, without the start of the program. The
-//! stream is repeated so that the rest besides decoding counts little.
+//! FFmpeg's decoder by its command. The time is that of `-benchmark`: from the first packet to the end, without the start of the program.
+//! The stream is repeated so that the rest besides decoding counts little.
 
 use super::{Counted, Program, Stream};
 use crate::Fallible;

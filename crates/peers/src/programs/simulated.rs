@@ -207,7 +207,7 @@ impl Program for Valgrind {
 pub(crate) struct Dinero(NamedTempFile);
 
 impl Dinero {
-    /// Records the workload of `case`.
+    /// Records the workload of `case` and returns the peer.
     pub(crate) fn open(case: &Case) -> Fallible<Dinero> {
         Ok(Dinero(write_din(&record(case)?.trace)?))
     }
