@@ -186,6 +186,16 @@ pub fn native() -> Vec<&'static Entry> {
     ALL.iter().filter(|entry| !entry.needs_prepared).collect()
 }
 
+/// Returns the first greedy native dispatcher of each kind: with and without an exact rule, with and without groups. For tests that have
+/// no time for all.
+pub fn kinds() -> Vec<&'static Entry> {
+    let mut kinds = native();
+    kinds.retain(|entry| entry.greedy);
+    kinds.sort_by_key(|entry| (entry.exact, entry.groups));
+    kinds.dedup_by_key(|entry| (entry.exact, entry.groups));
+    kinds
+}
+
 /// Returns the entry of the dispatcher called `name`.
 ///
 /// # Errors
@@ -232,6 +242,15 @@ mod tests {
         assert!(native().iter().all(|entry| !entry.needs_prepared));
         let others = all().iter().filter(|entry| entry.needs_prepared).count();
         assert!(others > 0 && native().len() + others == all().len());
+    }
+
+    #[test]
+    fn there_is_one_of_each_kind() {
+        let names = kinds().into_iter().map(|entry| entry.name);
+        assert_eq!(
+            Vec::from_iter(names),
+            ["random-steal", "ts-local", "fcfs", "ts"]
+        );
     }
 
     #[test]

@@ -64,7 +64,13 @@ impl Runner {
         let _ = std::fs::remove_file(&self.skips); // it need not exist
     }
 
-    /// Returns the tests that could not run, each once: `PROGRAM::TEST<tab>REASON`.
+    /// Records that `tests` do not run because they are slow.
+    pub(super) fn leave_out(&self, tests: &BTreeSet<String>) -> std::io::Result<()> {
+        let line = |test| format!("{test}\tleft out (slow): `cargo xtask test` runs it\n");
+        std::fs::write(&self.skips, tests.iter().map(line).collect::<String>())
+    }
+
+    /// Returns the tests that did not run, each once: `PROGRAM::TEST<tab>REASON`.
     pub(super) fn skipped_tests(&self) -> BTreeSet<String> {
         let text = std::fs::read_to_string(&self.skips).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -313,6 +319,9 @@ mod tests {
         assert_eq!(found, ["a::b\twhy", "a::c\twhy"]);
         runner.clear_skips();
         assert!(runner.skipped_tests().is_empty());
+        assert!(runner.leave_out(&["b::d".to_owned()].into()).is_ok());
+        assert!(runner.run(&["sh", "-c", script], 10).is_ok());
+        assert_eq!(runner.skipped_tests().len(), 3);
     }
 
     #[test]

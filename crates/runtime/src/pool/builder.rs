@@ -167,9 +167,9 @@ impl<O: Observer> PoolBuilder<O> {
         }
         if marks::wanted() {
             let marked = self.workers(1).map_observer(Marked);
-            return marked.make::<marks::Reference>(marks::REFERENCE, Some(&MARKS));
+            return marked.make::<marks::Reference>(marks::REFERENCE, Watch(Some(&MARKS)));
         }
-        self.make::<D>(name, None)
+        self.make::<D>(name, Watch::default())
     }
 
     fn make<D: Dispatcher>(self, name: &str, watch: Watch) -> Result<Pool, BuildError> {

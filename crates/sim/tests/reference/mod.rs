@@ -21,7 +21,7 @@ mod trace;
 
 pub(crate) use cases::Case;
 pub(crate) use machine::Machine;
-pub(crate) use policy::{NEED_EQUAL_DISTANCES, POLICIES};
+pub(crate) use policy::knows;
 pub(crate) use run::{Finished, Result, csv, run};
 pub(crate) use trace::{Groups, Trace};
 

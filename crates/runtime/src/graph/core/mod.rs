@@ -134,10 +134,8 @@ impl GraphCore {
         self.nested.begin(worker.is_some());
         let outer = worker.map_or(std::ptr::null(), |worker| worker.graph.running());
         self.outer.store(outer.cast_mut(), Ordering::Relaxed);
-        if let Some(watch) = self.watch
-            && worker.is_none()
-        {
-            watch.begins(run_id, pool);
+        if worker.is_none() {
+            self.watch.observer().begins(run_id, pool);
         }
     }
 
@@ -331,10 +329,8 @@ impl GraphCore {
 impl Context<'_> {
     /// Waits for the end of the run.
     pub(super) fn wait(self) {
-        match self.graph.watch {
-            Some(watch) => watch.waits(self.graph.run_id(), &mut || self.wait_unwatched()),
-            None => self.wait_unwatched(),
-        }
+        let watch = self.graph.watch.observer();
+        watch.waits(self.graph.run_id(), &mut || self.wait_unwatched());
     }
 
     fn wait_unwatched(self) {

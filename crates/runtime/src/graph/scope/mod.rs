@@ -125,10 +125,10 @@ impl<'scope> Scope<'scope> {
         if !task.node.try_add_edge(task.generation) {
             return Err(TooLate);
         }
-        if let Some(watch) = context.graph.watch {
+        context.graph.watch.tell(|watch| {
             watch.resolves(task.run_id, task.id());
             watch.edge(task.run_id, other.id(), task.id());
-        }
+        });
         if !other.node.add_successor(other.generation, task.node)
             && let Some(ready) = task.node.drop_edges(1)
         {

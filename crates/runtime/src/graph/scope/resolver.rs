@@ -72,9 +72,9 @@ pub(super) fn resolve(context: Context<'_>, task: Token) -> Result<(), GraphErro
         return Err(GraphError::Forked);
     }
     let graph = context.graph;
-    if let Some(watch) = graph.watch {
-        watch.resolves(task.run_id, task.id());
-    }
+    graph
+        .watch
+        .tell(|watch| watch.resolves(task.run_id, task.id()));
     let resolved = if task.run_id == graph.run_id() {
         task.node.resolve(task.generation)
     } else {

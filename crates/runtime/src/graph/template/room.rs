@@ -300,9 +300,7 @@ impl<'env, A> Room<'env, A> {
         let arg = unsafe { batch.args.add(at) };
         self.arg.store(arg.as_ptr(), Ordering::Relaxed);
         self.left.0.store(self.sinks, Ordering::Relaxed);
-        if let Some(watch) = graph.watch {
-            self.report(watch, graph.run_id());
-        }
+        graph.watch.tell(|watch| self.report(watch, graph.run_id()));
         true
     }
 
