@@ -29,6 +29,7 @@ mod check;
 pub mod compare;
 mod counted;
 pub mod host;
+pub mod recording;
 pub mod rounds;
 pub mod run;
 pub mod simulated;

@@ -73,7 +73,7 @@ pub fn to_html(report: &Report) -> Result<String, ReportError> {
     Ok(page)
 }
 
-/// Escapes text for HTML and for attributes in double quotes.
+/// Returns `text` escaped for HTML and for attributes in double quotes.
 fn escape(text: &str) -> String {
     svg::escape(text).replace('"', "&quot;")
 }
@@ -265,7 +265,7 @@ fn write_timelines(page: &mut String, report: &Report) {
         return;
     }
     page.push_str(
-        "<section>\n<h2>Who ran what, and when</h2>\n<p>One row a worker or core, time from left to right. Where tasks are \
+        "<section>\n<h2>Who ran what, and when</h2>\n<p>One row a worker or core, time from left to right. If tasks are \
          narrower than a pixel their colours mix, so calm colours mean that like followed like. Drag to pan; zoom \
          with the slider, the buttons, two fingers, Ctrl and the wheel, or the keys + and -; point at a task for its description; \
          choose a class below a chart to see it alone.</p>\n<div id=\"switches\"><fieldset><legend>Colour by</legend>",

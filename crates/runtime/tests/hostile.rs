@@ -178,7 +178,7 @@ fn child_wakes_none() {
     assert_eq!(ran.load(Ordering::Relaxed), 1001);
 }
 
-/// Gives the workers of a pool a task that another engine made.
+/// Hands the workers of a pool a task that another engine made.
 struct Forger(Queue);
 
 static FORGED: Mutex<Option<Ready>> = Mutex::new(None);

@@ -57,7 +57,7 @@ struct Common {
     open: String,
 }
 
-/// The workload that is compared if none is named.
+/// Returns the workload that is compared if none is named.
 fn unnamed() -> &'static dyn Workload {
     tanada_workloads::all()[0]
 }
@@ -148,7 +148,7 @@ fn compare(chosen: &Chosen<Common>, cancel: Cancel) -> Outcome<Found> {
     Ok(found)
 }
 
-/// Fails if results differ or the input is flawed.
+/// Returns an error if results differ or the input is flawed.
 fn verdict(found: &Found) -> Outcome {
     let parts = format!("{}s", found.part);
     for difference in &found.differences {
