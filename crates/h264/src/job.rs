@@ -328,7 +328,7 @@ impl Job {
     ///
     /// # Safety
     /// Stages of different macroblocks, and different stages of one, may run at the same time, if
-    /// - each (stage, macroblock) pair of the picture runs at most once, by whichever of the methods;
+    /// - each (stage, macroblock) pair of the picture runs at most once, by one of these methods;
     /// - the order that [`recon`] documents is kept, with a happens-before relation between threads, and the rows of the
     ///   [`references`](Self::references) that the stage reads ([`reference_reach`](Self::reference_reach)) have ended;
     /// - no thread reads [`frame`](Self::frame) before the stages that write what the thread reads have ended.
