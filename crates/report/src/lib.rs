@@ -39,6 +39,8 @@ mod groups;
 mod headline;
 #[cfg(feature = "render")]
 mod html;
+#[cfg(feature = "render")]
+pub mod judge;
 mod parts;
 mod perfetto;
 mod schema;
@@ -56,7 +58,7 @@ pub use parts::{Accesses, CacheUse, Limits, NameUse, Reuse, Stalls};
 pub use perfetto::to_perfetto;
 pub use schema::{
     BASELINE, Engine, Event, Events, Memory, Origin, OriginCounts, Report, RunResult, SCHEMA,
-    SEQUENTIAL, Seconds, TODAY, Timeline, Unit,
+    SEQUENTIAL, Seconds, TODAY, Timeline, Unit, Verdict,
 };
 #[cfg(feature = "render")]
 pub use svg::{to_svg_gantt, to_svg_gantts};

@@ -3,10 +3,25 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::columns::{Column, columns, shared_settings, tables};
-use crate::headline::headlines;
-use crate::schema::Report;
+use crate::headline::{comparable_sets, headlines, speed};
+use crate::schema::{Report, RunResult, Verdict};
 
-/// Returns the comparison as text: the settings that all runs share, the table, and the result in a sentence.
+/// The columns that follow verdicts; the page has all.
+const BRIEF: [&str; 7] = [
+    "policy",
+    "groups",
+    "best",
+    "cycles",
+    "x fcfs",
+    "l2 misses",
+    "ns beside the loop",
+];
+
+/// Columns of verdicts where there is no terminal, and the most where there is one.
+const VERDICT_COLUMNS: [usize; 2] = [100, 140];
+
+/// Returns the comparison as text: the settings that all runs share, the table, and the result in a sentence. A report with verdicts begins
+/// with them, without their reasons; a few columns of the runs follow.
 ///
 /// On a terminal the table has lines, and is split if it is too wide. Elsewhere (a pipe, a file) it is plain columns that other programs
 /// can cut. A value that no run measured has no column.
@@ -53,6 +68,9 @@ fn text(table: &Table) -> String {
 
 /// Renders a report for a terminal of `width` columns; `None`: no terminal.
 fn render(report: &Report, width: Option<usize>) -> String {
+    if !report.verdicts.is_empty() {
+        return verdicts(report, width);
+    }
     let mut out = String::new();
     for (index, runs) in tables(report).iter().enumerate() {
         if index > 0 {
@@ -70,6 +88,35 @@ fn render(report: &Report, width: Option<usize>) -> String {
     for headline in headlines(report) {
         out.push_str(&headline.text);
         out.push('\n');
+    }
+    out
+}
+
+/// Renders the verdicts, then each set of timed runs with its settings above it.
+fn verdicts(report: &Report, width: Option<usize>) -> String {
+    let [plain, most] = VERDICT_COLUMNS;
+    let mut sentences = empty(false);
+    sentences
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width.map_or(plain, |width| width.min(most)) as u16); // at most `most`
+    sentences.add_rows(report.verdicts.iter().map(|verdict| {
+        let Verdict { claim, text, .. } = verdict;
+        [claim, text]
+    }));
+    let mut out = text(&sentences);
+    for runs in comparable_sets(report) {
+        let timed: Vec<&RunResult> = runs
+            .into_iter()
+            .filter(|run| speed(run).is_some())
+            .collect();
+        if timed.is_empty() {
+            continue;
+        }
+        out.push_str(&format!("\n{}\n", shared_settings(&timed)));
+        let columns = columns(&timed);
+        let brief = columns.iter();
+        let brief = brief.filter(|column| BRIEF.contains(&column.heading.as_str()));
+        out.push_str(&table(&brief.collect::<Vec<_>>(), timed.len(), false));
     }
     out
 }
@@ -140,6 +187,30 @@ mod tests {
             !text.contains('│') && !text.contains("steals") && !text.contains('\u{1b}'),
             "{text}"
         );
+    }
+
+    #[test]
+    fn verdicts_come_first_and_their_reasons_stay_on_the_page() {
+        let mut report = report();
+        report.verdicts.push(Verdict {
+            claim: "right".to_owned(),
+            text: "All frames are equal under every policy, ".repeat(6),
+            reasons: vec!["One by one".to_owned()],
+            alarm: false,
+        });
+        for (width, most) in [(None, 100), (Some(60), 60), (Some(400), 140)] {
+            let text = render(&report, width);
+            assert!(text.trim_start().starts_with("right "), "{text}");
+            assert!(
+                text.contains("1.250") && !text.contains("One by one"),
+                "{text}"
+            );
+            assert!(!text.contains("identical"), "{text}");
+            assert!(
+                text.lines().all(|line| line.chars().count() <= most),
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -50,6 +50,12 @@ fn site(machine: &Machine) -> Site {
     site
 }
 
+/// A recording as bytes, which can be read with several groupings.
+pub(crate) struct Bytes {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) made: workload::Recording,
+}
+
 /// Records a small part of what a run with `values` does.
 pub(super) fn record(
     workload: &dyn Workload,
@@ -57,6 +63,20 @@ pub(super) fn record(
     prepared: &dyn Prepared,
     options: &Options,
 ) -> Result<Recording, Error> {
+    let Bytes { bytes, made } = record_bytes(workload, values, prepared, options)?;
+    Ok(Recording {
+        trace: Trace::parse(&bytes, "the recording", &Groups::Plain).map_err(failed)?,
+        made,
+    })
+}
+
+/// As [`record`], without reading the recording.
+pub(crate) fn record_bytes(
+    workload: &dyn Workload,
+    values: &Values,
+    prepared: &dyn Prepared,
+    options: &Options,
+) -> Result<Bytes, Error> {
     let mut values = values.small_recording(workload.options());
     for (flag, text) in prepared.recorded_part() {
         values.set(flag, &text).map_err(failed)?;
@@ -74,13 +94,10 @@ pub(super) fn record(
         other => failed(other),
     })?;
     let bytes = sink.finish().map_err(failed)?;
-    Ok(Recording {
-        trace: Trace::parse(&bytes, "the recording", &Groups::Plain).map_err(failed)?,
-        made,
-    })
+    Ok(Bytes { bytes, made })
 }
 
-fn failed(error: impl std::fmt::Display) -> Error {
+pub(crate) fn failed(error: impl std::fmt::Display) -> Error {
     Error::Simulation {
         what: error.to_string(),
     }
