@@ -20,7 +20,7 @@ fn the_demonstration_has_four_verdicts_and_a_page() {
     );
     let first = |claim: &str| {
         let begins = |line: &&str| line.trim_start().starts_with(claim);
-        lines.iter().position(|line| begins(line))
+        lines.iter().position(begins)
     };
     let places = CLAIMS.map(|claim| first(claim).unwrap_or_else(|| panic!("{}", said.out)));
     assert!(places.is_sorted(), "{}", said.out);

@@ -144,8 +144,16 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Step<'_>)) -> Result<Foun
     let light = light::run(&mut stage)?;
     let here = here::run(&mut stage)?;
     let there = there::run(&mut stage)?;
+    let caches = here::caches(&stage.topology);
     let report = &mut found.report;
-    report.verdicts = verdicts(report, &found.differences, &light, &here, &there.runs);
+    report.verdicts = verdicts(
+        report,
+        &found.differences,
+        &light,
+        &here,
+        &there.runs,
+        caches,
+    );
     for runs in [light, here, there.runs] {
         report.runs.extend(runs);
     }
@@ -161,6 +169,7 @@ fn verdicts(
     light: &[RunResult],
     here: &[RunResult],
     there: &[RunResult],
+    caches: u64,
 ) -> Vec<Verdict> {
     let spreads = [light, here].into_iter().filter_map(judge::busy);
     let busy = spreads.max_by(f64::total_cmp);
@@ -176,7 +185,7 @@ fn verdicts(
     };
     let timed = match busy {
         Some(_) => [light::CLAIM, here::CLAIM].map(not_judged),
-        None => [light::verdict(light), here::verdict(here)],
+        None => [light::verdict(light), here::verdict(here, caches)],
     };
     let mut verdicts: Vec<Verdict> = attention.into_iter().collect();
     verdicts.push(verdict_of_right(right, differences));
@@ -291,6 +300,7 @@ mod tests {
                     &light::made_up(light),
                     &here::made_up(here),
                     &there,
+                    1 << 20,
                 )
             };
             for all in [all(spread, 1.0), all(1.0, spread)] {

@@ -19,7 +19,7 @@
 //! # Ok::<(), tanada_report::ReportError>(())
 //! ```
 //!
-//! The default feature `render` adds [`to_table`] for terminals, [`to_html`] for a page that needs no network, and [`to_svg_gantt`] for a
+//! The default feature `render` adds [`to_table`] for terminals, [`to_markdown`] for documents, [`to_html`] for a page that needs no network, and [`to_svg_gantt`] for a
 //! still picture. [`to_json`] and [`to_perfetto`] are always available.
 
 #![forbid(unsafe_code)]
@@ -63,4 +63,4 @@ pub use schema::{
 #[cfg(feature = "render")]
 pub use svg::{to_svg_gantt, to_svg_gantts};
 #[cfg(feature = "render")]
-pub use table::{to_list, to_table};
+pub use table::{to_list, to_markdown, to_table};

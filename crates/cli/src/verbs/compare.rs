@@ -72,13 +72,14 @@ struct Common {
 }
 
 /// The options that the demonstration has: where it runs, and where its report goes.
-const OF_DEMONSTRATION: [&str; 8] = [
+const OF_DEMONSTRATION: [&str; 9] = [
     "workers",
     "bind",
     "seed",
     "small",
     "html",
     "trace_events",
+    "markdown",
     "json",
     "open",
 ];

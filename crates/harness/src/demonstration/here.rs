@@ -15,9 +15,6 @@ use tanada_workloads::Prepared;
 
 pub(super) const CLAIM: &str = "local, here";
 
-/// The column of the caches' sizes.
-const CACHES: &str = "caches, bytes";
-
 /// The programs, with the fields of each, and options for rounds of a fraction of a second.
 const PROGRAMS: [(&str, u64, (&str, &str)); 2] = [
     ("stencil", 2, ("sweeps", "16")),
@@ -46,7 +43,7 @@ const BYTES: (u64, u64) = (64 << 20, 640 << 20);
 const POINT: u64 = 4;
 
 /// Bytes of all caches from the second level on.
-fn caches(topology: &Topology) -> u64 {
+pub(super) fn caches(topology: &Topology) -> u64 {
     let mut sum = 0;
     topology.root().visit(&mut |object: &Object| {
         if object.kind.is_cache() {
@@ -118,14 +115,11 @@ fn program(
     if judge::busy(&runs).is_none() {
         rounds::rate(&mut runs);
     }
-    for run in &mut runs {
-        run.extra
-            .insert(CACHES.to_owned(), caches(&stage.topology).into());
-    }
     Ok(runs)
 }
 
-pub(super) fn verdict(runs: &[RunResult]) -> Verdict {
+/// `caches`: bytes of all caches of this machine from the second level on.
+pub(super) fn verdict(runs: &[RunResult], caches: u64) -> Verdict {
     let mut sentences = Vec::new();
     let mut verdict = Verdict {
         claim: CLAIM.to_owned(),
@@ -133,7 +127,7 @@ pub(super) fn verdict(runs: &[RunResult]) -> Verdict {
     };
     for (name, ..) in PROGRAMS {
         let own = runs.iter().filter(|run| run.workload == name).cloned();
-        let (sentence, reasons) = gains(name, &own.collect::<Vec<_>>());
+        let (sentence, reasons) = gains(name, &own.collect::<Vec<_>>(), caches);
         sentences.push(sentence);
         verdict.reasons.extend(reasons);
     }
@@ -142,7 +136,7 @@ pub(super) fn verdict(runs: &[RunResult]) -> Verdict {
 }
 
 /// Returns what a program gains over loops with barriers, in words without a full stop, and how that follows from its rows.
-fn gains(name: &str, runs: &[RunResult]) -> (String, Vec<String>) {
+fn gains(name: &str, runs: &[RunResult], caches: u64) -> (String, Vec<String>) {
     let (today, fcfs) = (row(runs, TODAY, false), row(runs, BASELINE, false));
     let deep = fastest(DEPTH_FIRST.map(|policy| row(runs, policy, false)));
     let grouped = fastest(GROUPED.map(|policy| row(runs, policy, true)));
@@ -163,11 +157,6 @@ fn gains(name: &str, runs: &[RunResult]) -> (String, Vec<String>) {
     );
     let best = |run: &RunResult| run.seconds.map_or(0.0, |seconds| seconds.min * 1e3);
     let data = today.memory.or(fcfs.memory).map_or(0, |memory| memory.data);
-    let caches = fcfs
-        .extra
-        .get(CACHES)
-        .and_then(serde_json::Value::as_u64)
-        .unwrap_or(0);
     let beyond = match data > caches {
         true => "more than",
         false => "beside",
@@ -227,7 +216,7 @@ mod tests {
     fn graph_order_and_groups_are_told_apart() {
         let rows = made_up(1.0);
         let (stencil, pipeline) = rows.split_at(rows.len() / 2);
-        let (sentence, reasons) = gains("stencil", stencil);
+        let (sentence, reasons) = gains("stencil", stencil, 1 << 20);
         assert_eq!(
             sentence,
             "the stencil is 2.50 times as fast under ts: the task graph brings nothing measurable, depth-first order 1.99 x \
@@ -239,9 +228,9 @@ mod tests {
         );
         let mut slow = pipeline.to_vec();
         slow[0].seconds = tanada_report::Seconds::of(&[0.4, 0.4]);
-        let (sentence, _) = gains("pipeline", &slow);
+        let (sentence, _) = gains("pipeline", &slow, 1 << 20);
         assert!(sentence.contains("is not faster: "), "{sentence}");
-        let text = verdict(&rows).text;
+        let text = verdict(&rows, 1 << 20).text;
         assert!(
             text.contains("the stencil") && text.contains("; the pipeline"),
             "{text}"

@@ -58,26 +58,18 @@ pub(super) fn run(stage: &mut Stage<'_>) -> Result<There, Error> {
     };
     let recording = recorded::record_bytes(workload, &values, &*prepared, &options)?;
     let load = |groups| Trace::parse(&recording.bytes, "the recording", &groups).map_err(failed);
-    let traces = [
-        (load(Groups::None)?, "none"),
-        (load(Groups::Plain)?, recording.made.groups),
-    ];
+    // Policies that read no groups run the tasks with groups, too: so their charts have the same colours.
+    let (plain, without) = (load(Groups::Plain)?, load(Groups::None)?);
+    let (none, paper) = ("none", recording.made.groups);
     let machine = machines::find(MACHINE).map_err(failed)?;
     let machine = machine.with_cores(CORES).map_err(failed)?;
-    let simulations: Vec<(&str, usize)> = BARE
-        .map(|policy| (policy, 0))
-        .into_iter()
-        .chain(
-            GROUPED
-                .into_iter()
-                .flat_map(|policy| [(policy, 0), (policy, 1)]),
-        )
-        .collect();
+    let bare = BARE.map(|policy| (policy, &plain, none));
+    let grouped = GROUPED.map(|policy| [(policy, &without, none), (policy, &plain, paper)]);
+    let simulations = [&bare[..], grouped.as_flattened()].concat();
 
     let options = stage.options;
     let one = |number: usize| {
-        let (policy, groups) = simulations[number];
-        let (trace, groups) = &traces[groups];
+        let (policy, trace, groups) = simulations[number];
         simulate(
             options,
             trace,
