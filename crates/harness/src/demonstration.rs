@@ -240,8 +240,8 @@ fn verdict_of_right(report: &Report, differences: &[compare::Difference]) -> Ver
         claim: "right".to_owned(),
         text,
         reasons: vec![
-            "Each policy decoded the video three times; each frame was compared. A dependency that is missing or a policy that loses a task \
-             shows as a wrong sample."
+            "Each policy decoded the video three times; each frame was compared. A dependency that is missing or a policy that loses a \
+             task shows as a wrong sample."
                 .to_owned(),
             "Parallel loops with barriers (the row `today`) were compared, too. This verdict says nothing about speed: a picture fits into \
              the caches, and `tanada compare h264` measures it."

@@ -19,8 +19,8 @@ pub fn spread(run: &RunResult) -> Option<f64> {
     Some(seconds.median / seconds.min - 1.0).filter(|spread| spread.is_finite())
 }
 
-/// Returns the median of the runs' spreads if it is above [`BUSY`]. One run alone may vary by its nature; a busy host slows down the repeats
-/// of most runs.
+/// Returns the median of the runs' spreads if it is above [`BUSY`]. One run alone may vary by its nature; a busy host slows down most
+/// runs.
 pub fn busy<'a>(runs: impl IntoIterator<Item = &'a RunResult>) -> Option<f64> {
     let mut spreads: Vec<f64> = runs.into_iter().filter_map(spread).collect();
     spreads.sort_by(f64::total_cmp);

@@ -39,8 +39,8 @@ pub(super) fn middle(recorded: &Timeline) -> Timeline {
 /// Returns the stretch of time in which tasks of `phase` run, from 0 on, with all tasks that ran in it.
 ///
 /// Several phases are on their way at once. Tasks of the others keep their groups, which mean the same in every phase, and share one name;
-/// so do the phase's own loose tasks, which run inside this stretch in one run and outside in another. The tasks with names of their own are
-/// thus the same in every chart of the phase. Tasks are numbered within their phases.
+/// so do the phase's own loose tasks, which run inside this stretch in one run and outside in another. The tasks with names of their own
+/// are thus the same in every chart of the phase. Tasks are numbered within their phases.
 pub(super) fn of_phase(recorded: &Timeline, phase: &Phase) -> Timeline {
     let Timeline { label, policy, .. } = recorded;
     let mut shown = Timeline::new(label, policy, recorded.unit, recorded.workers);

@@ -1,7 +1,7 @@
 //! *Local, there*: the program of paper 1 on the chip of paper 1, simulated.
 //!
-//! Some pictures of the demo video are recorded with the paper's cut (eight stages a macroblock) and its groups (pattern A), and simulated on
-//! the model of its board with four cores: under policies that read no groups, and under policies that do, without groups and with them.
+//! Some pictures of the demo video are recorded with the paper's cut (eight stages a macroblock) and its groups (pattern A), and simulated
+//! on the model of its board with four cores: under policies that read no groups, and under policies that do, without groups and with them.
 
 use super::{Stage, candidate, factor, fastest, named, row};
 use crate::batch;
@@ -243,8 +243,8 @@ mod tests {
         let verdict = verdict(&made_up());
         assert_eq!(
             verdict.text,
-            "Paper 1's program on paper 1's chip, simulated: beside ts-local with groups, fcfs takes 1.50 times the cycles, near-steal 1.25 \
-             times the cycles and ts-local without groups as many cycles within 1%; with groups it has 33% fewer level-2 misses than fcfs."
+            "Paper 1's program on paper 1's chip, simulated: beside ts-local with groups, fcfs takes 1.50 times the cycles, near-steal \
+             1.25 times the cycles and ts-local without groups as many cycles within 1%; with groups it has 33% fewer level-2 misses than fcfs."
         );
     }
 }
