@@ -87,7 +87,7 @@ impl Workload for Histogram {
     }
 }
 
-/// A task a block, which the last one waits for.
+/// Returns a graph with a task for each block, and a last one that waits for all of them.
 fn tasks(blocks: usize) -> Result<Instance<'static, Text>, GraphError> {
     let mut builder = TemplateBuilder::new();
     let count = |at| builder.task("count", at as u64, move |text: &Text, _| text.count(at));
@@ -101,7 +101,7 @@ fn tasks(blocks: usize) -> Result<Instance<'static, Text>, GraphError> {
     Ok(builder.build()?.instance())
 }
 
-/// The same as it would be written today.
+/// Returns the graph of the same work as it would be written today.
 fn loops(blocks: usize, workers: u16) -> Result<Instance<'static, Text>, GraphError> {
     let mut loops = Loops::new(workers);
     loops.parallel("count", blocks, |text: &Text, block| {

@@ -30,13 +30,13 @@ pub(crate) struct Options {
 /// The most that a program may be slower beside another one than alone, as a factor.
 const MOST_SLOWER: f64 = 2.2;
 
-/// So much slower with binding than without counts as equal: what measurements of this kind vary by.
+/// The factor by which measurements of this kind vary: a program that is no slower than this with binding counts as equal.
 const EQUAL: f64 = 1.05;
 
 /// How long a program should take alone.
 const ALONE: Duration = Duration::from_millis(800);
 
-/// A program without its binding, which takes about a second once it is told how much to do.
+/// A program without its binding, which takes about a second with the right amount of work.
 struct Program {
     name: &'static str,
     /// The program and its arguments.
@@ -65,7 +65,7 @@ fn programs(options: &Options) -> [Program; 2] {
     ]
 }
 
-/// Prints the times and ratios; whether all are as they should be.
+/// Prints the times and ratios, and returns whether all are as they should be.
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
     measure(root, options).unwrap_or_else(|error| {
         eprintln!("two-processes: {error}");
@@ -111,7 +111,7 @@ fn measure(root: &Path, options: &Options) -> Result<bool, String> {
     Ok(good)
 }
 
-/// What is wrong, if anything.
+/// Returns what is wrong, if anything.
 fn judge(alone: f64, bound: f64, unbound: f64) -> Option<&'static str> {
     if bound > MOST_SLOWER * alone {
         Some("TOO SLOW beside another one")
@@ -123,7 +123,7 @@ fn judge(alone: f64, bound: f64, unbound: f64) -> Option<&'static str> {
 }
 
 impl Program {
-    /// How much it has to do to take long enough alone.
+    /// Returns how much a process has to do to take long enough alone.
     fn calibrate(&self, root: &Path) -> Result<u32, String> {
         let mut amount = 1;
         loop {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_is_told() {
+    fn a_program_that_fails_is_reported() {
         let program = Program {
             name: "false",
             words: vec!["false".to_owned()],

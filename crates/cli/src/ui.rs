@@ -33,10 +33,10 @@ pub(crate) enum Failure {
 
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
-/// The exit code of an outcome, after saying on standard error what there is to say.
+/// Returns the exit code of an outcome, after reporting what went wrong on standard error.
 pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
     let (code, message) = match outcome {
-        // Who closes the pipe, as `head` does, has what it wanted.
+        // A reader that closes the pipe, as `head` does, has what it wanted.
         Ok(()) | Err(Failure::Closed) => return ExitCode::SUCCESS,
         Err(Failure::Input(message)) => (1, message),
         Err(Failure::Usage(message)) => (2, message),
@@ -65,18 +65,18 @@ impl From<OutputError> for Failure {
     }
 }
 
-/// A failure whose cause is the input, with what it happened to.
+/// Returns the failure of an input, with what it happened to.
 pub(crate) fn at_fault(what: impl std::fmt::Display, why: impl std::fmt::Display) -> Failure {
     Failure::Input(format!("{what}: {why}"))
 }
 
-/// Reads a text that has an end.
+/// Reads and returns a text that has an end.
 pub(crate) fn read_text(path: &Path) -> Outcome<String> {
     let bytes = read_whole(path).map_err(|error| at_fault(path.display(), error))?;
     String::from_utf8(bytes).map_err(|error| at_fault(path.display(), error))
 }
 
-/// The text with control characters of names, which a terminal would obey, as JSON has them; so JSON stays what it says.
+/// Returns `text` with the control characters that a terminal would obey escaped as JSON escapes them; so JSON keeps its meaning.
 fn visible(text: &str) -> Cow<'_, str> {
     let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
     if !text.contains(obeyed) {
@@ -105,7 +105,7 @@ pub(crate) fn note(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible(line));
 }
 
-/// What an error on standard output means.
+/// Returns what an error on standard output means.
 pub(crate) fn output_failed(error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         Failure::Closed
@@ -114,13 +114,13 @@ pub(crate) fn output_failed(error: io::Error) -> Failure {
     }
 }
 
-/// A value as JSON on one line.
+/// Returns a value as JSON on one line.
 pub(crate) fn json(value: &impl serde::Serialize) -> String {
     let text = serde_json::to_string(value).expect("plain data has a JSON form");
     format!("{text}\n")
 }
 
-/// Columns of the terminal, or 100 where there is none.
+/// Returns the number of columns of the terminal, or 100 if there is none.
 pub(crate) fn columns() -> usize {
     let stdout = rustix::stdio::stdout();
     match rustix::termios::tcgetwinsize(stdout) {
@@ -135,7 +135,7 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// The child process that ends with this one; 0: none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
-/// The exit code after a signal, as shells have it.
+/// Returns the exit code after a signal, as shells define it.
 fn stopped() -> i32 {
     128 + SIGNAL.load(Ordering::SeqCst)
 }
@@ -156,25 +156,25 @@ pub(crate) fn end_child() {
     }
 }
 
-/// Ends the program, whatever it does.
+/// Ends the program at once; never returns.
 fn end_at_once() -> ! {
     remove_unfinished();
     note("tanada: stopped at once");
     exit(stopped())
 }
 
-/// A handle that Ctrl-C, SIGTERM and SIGHUP cancel. A second signal ends the program at once, as does work that does not end.
+/// Returns a handle that Ctrl-C, SIGTERM and SIGHUP cancel. A second signal ends the program at once, as does work that does not end.
 pub(crate) fn interruptible() -> Cancel {
-    /// Who signals a process and its group, as timeout(1) does, has not asked twice.
+    /// Two signals within this time are one request: timeout(1) signals a process and its group.
     const ONE_REQUEST: Duration = Duration::from_millis(300);
-    /// Reading from a pipe that no one writes does not end.
+    /// Reading from a pipe that no process writes does not end.
     const PATIENCE: Duration = Duration::from_secs(5);
     let cancel = Cancel::new();
     let handle = cancel.clone();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // Who used nohup(1) wants the work to outlive the terminal.
+    // Under nohup(1) the work outlives the terminal.
     let nohup = ignored.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1);
     let signals = Signals::new(
         [SIGINT, SIGTERM, SIGHUP]
@@ -217,7 +217,7 @@ pub(crate) struct Progress {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Progress {
-    /// `of` steps are to be done; `None`: their number is not known.
+    /// Returns the progress of `of` steps; `None`: their number is not known.
     pub(crate) fn new(of: Option<u64>) -> Progress {
         let bar = ProgressBar::with_draw_target(of, ProgressDrawTarget::hidden());
         let template = match of {
@@ -259,7 +259,7 @@ pub(crate) struct Watched<'a, R> {
 }
 
 impl<'a, R> Watched<'a, R> {
-    /// `megabytes` are to be read, if that is known; `what` says what they are.
+    /// Returns a reader of `input` that shows its progress: of `megabytes`, if that is known; `what` names them.
     pub(crate) fn new(
         input: R,
         cancel: &'a Cancel,
@@ -297,7 +297,7 @@ impl Drop for Progress {
     }
 }
 
-/// The command line, so that a reader of a report can repeat it.
+/// Returns the command line, so that a reader of a report can repeat it.
 pub(crate) fn command_line() -> String {
     let words = std::env::args().skip(1).map(|word| quoted(&word));
     std::iter::once("tanada".to_owned())
@@ -306,7 +306,7 @@ pub(crate) fn command_line() -> String {
         .join(" ")
 }
 
-/// A word as a shell wants it.
+/// Returns a word quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=:+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_where_a_shell_would_split_them() {
+    fn words_that_a_shell_would_split_are_quoted() {
         assert_eq!(quoted("a/b-c.264"), "a/b-c.264");
         assert_eq!(quoted("a b"), "'a b'");
         assert_eq!(quoted("it's"), r"'it'\''s'");

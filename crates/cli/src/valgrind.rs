@@ -18,7 +18,8 @@ pub(crate) struct Traced {
 }
 
 impl Traced {
-    /// Starts the program, the first of `words`, with the others as its arguments. `quiet`: what it prints goes to standard error.
+    /// Starts the program, the first of `words`, with the others as its arguments, and returns the running program. `quiet`: what it prints
+    /// goes to standard error.
     pub(crate) fn start(words: &[OsString], quiet: bool) -> Outcome<Traced> {
         let (program, arguments) = words.split_first().expect("the parser wants a program");
         let name = program.to_string_lossy().into_owned();
@@ -55,7 +56,7 @@ impl Traced {
         Ok(Traced { child, log, name })
     }
 
-    /// Gives the log to `read`, which is told when to stop by an error; then waits for the program.
+    /// Passes the log to `read`, whose reader fails once it must stop; then waits for the program and returns the result of `read`.
     ///
     /// The second part is how the program ended, if it failed and its log was read to the end.
     pub(crate) fn read<R>(
@@ -93,8 +94,8 @@ fn missing() -> Failure {
     )
 }
 
-/// Valgrind, in a process whose addresses the system does not randomise where that can be had. Valgrind places nearly everything itself;
-/// what is left are pages that the system chooses, and these are renumbered.
+/// Returns the command of Valgrind, in a process whose addresses the system does not randomise if that can be had. Valgrind places nearly
+/// everything itself; what is left are pages that the system chooses, and these are renumbered.
 fn without_randomisation() -> Command {
     let setarch = || {
         let mut command = Command::new("setarch");
@@ -118,7 +119,7 @@ fn without_randomisation() -> Command {
     }
 }
 
-/// The program as a shell would find it.
+/// Returns the path at which a shell would find the program.
 pub(crate) fn find(program: &OsStr) -> Option<PathBuf> {
     let executable = |path: &Path| {
         path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()

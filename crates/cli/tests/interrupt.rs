@@ -35,7 +35,7 @@ fn signalled(command: Command, signal: Signal, begun: impl Fn() -> bool) -> supp
     said(output)
 }
 
-/// Bytes of the output that is being written and does not have its name yet; `None` where there is none.
+/// Bytes of the output that is being written and does not have its name yet; `None` if there is none.
 fn unfinished(folder: &Path) -> Option<u64> {
     let entries = std::fs::read_dir(folder).expect("a folder").flatten();
     let mut hidden =

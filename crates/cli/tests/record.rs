@@ -78,7 +78,7 @@ fn both_forms_hold_the_same_tasks_and_the_summary_counts_them() {
 }
 
 #[test]
-fn the_same_command_gives_the_same_bytes_in_any_environment() {
+fn the_same_command_writes_the_same_bytes_in_any_environment() {
     let folder = folder();
     short_stream(folder.path());
     for workload in tanada_workloads::all() {
@@ -181,7 +181,7 @@ fn groups_have_either_name_in_old_and_new_recordings() {
 }
 
 #[test]
-fn wrong_usage_and_bad_input_are_told_and_leave_no_file() {
+fn wrong_usage_and_bad_input_are_reported_and_leave_no_file() {
     let folder = folder();
     short_stream(folder.path());
     std::fs::write(folder.path().join("junk.264"), "no video")

@@ -101,7 +101,7 @@ fn report_puts_simulated_results_beside_native_ones() {
     let engines: Vec<Engine> = merged.runs.iter().map(|run| run.engine).collect();
     assert_eq!(engines[0], Engine::Native);
     assert!(engines.len() >= 5 && engines[engines.len() - 4..] == [Engine::Simulated; 4]);
-    // What `sim --json` prints has less, but the same where it has it.
+    // The report has all that `sim --json` prints, with the same values.
     let (line, data) = (
         &merged.runs[engines.len() - 4],
         &merged.runs[engines.len() - 2],

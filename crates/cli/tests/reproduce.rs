@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use support::{Said, bad, folder};
 
-/// Runs it to its end. The tests' folders are where there are no streams but the embedded demo, wherever others may be.
+/// Runs `reproduce` to its end. The tests' folders hold no streams, so only the embedded demo is found.
 fn good(folder: &Path, arguments: &[&str]) -> Said {
     support::good(folder, &[REPRODUCE, arguments].concat())
 }
@@ -23,7 +23,7 @@ fn refused(arguments: &[&str], code: i32, words: &[&str]) {
 }
 
 #[test]
-fn the_demo_alone_gives_all_rows_and_the_keys_of_the_summary() {
+fn the_demo_alone_has_all_rows_and_the_keys_of_the_summary() {
     let folder = folder();
     let page = folder.path().join("page.html");
     let arguments = ["--quick", "--json", "--pictures", "1", "-o", "page.html"];

@@ -5,9 +5,10 @@ mod support;
 #[path = "../../sim/tests/reference/mod.rs"]
 mod reference;
 
-use reference::{Case, Groups, NEED_EQUAL_DISTANCES, POLICIES};
+use reference::{Case, Groups, knows};
 use std::fs::write;
 use support::good;
+use tanada_policy::registry;
 
 /// `"key":value,...` as a line of JSON begins.
 fn begin(keys: &[(String, serde_json::Value)]) -> String {
@@ -25,8 +26,10 @@ fn lines_and_events_are_those_of_the_second_simulator() {
         let case = Case::of(seed, 30);
         write(folder.path().join("case.tnt"), &case.trace).expect("a file");
         write(folder.path().join("case.toml"), &case.machine).expect("a file");
-        let known = |policy: &&str| case.equal_distances || !NEED_EQUAL_DISTANCES.contains(policy);
-        let policies: Vec<&str> = POLICIES.iter().copied().filter(known).collect();
+        let names = registry::all().iter().map(|entry| entry.name);
+        let policies: Vec<&str> = names
+            .filter(|name| knows(name, case.equal_distances))
+            .collect();
         let list = policies.join(",");
         let mut options: Vec<String> = Vec::new();
         let mut option = |name: &str, value: String| options.extend([name.to_owned(), value]);

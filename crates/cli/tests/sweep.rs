@@ -281,7 +281,7 @@ fn results_of_other_inputs_or_programs_do_not_count() {
 }
 
 #[test]
-fn faults_are_told_with_file_and_line() {
+fn faults_are_reported_with_file_and_line() {
     let folder = folder();
     let folder = folder.path();
     std::fs::write(
@@ -298,8 +298,8 @@ fn faults_are_told_with_file_and_line() {
             &["s.toml:", "no TOML"][..],
         ),
         (
-            "traces = 't.tnt'\nmachines = ['toshiba',\n'nobody']",
-            &["s.toml:3: ", "no machine \"nobody\"", "toshiba"],
+            "traces = 't.tnt'\nmachines = ['toshiba',\n'unknown']",
+            &["s.toml:3: ", "no machine \"unknown\"", "toshiba"],
         ),
         ("traces = 't.tnt'\nmachines = 'm.toml'", &["m.toml:1: "]),
         (

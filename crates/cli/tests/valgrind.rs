@@ -87,7 +87,7 @@ impl Recorded {
     }
 }
 
-/// Work that no compiler can leave out: one read and one write of each word, so many times.
+/// Work that no compiler can leave out: one read and one write of each word, `times` times.
 fn toil(words: &[AtomicU64], times: u64) {
     for _ in 0..times {
         for word in words {
@@ -253,7 +253,7 @@ fn templates_are_recorded_run_by_run() {
 fn program_nested() {
     let pool = Pool::builder().build().expect("a pool");
     let other = Pool::builder().build().expect("a pool");
-    // So many that what the engine does in the tasks is little beside it, in a release build, too.
+    // Enough words to make the engine's own accesses in the tasks few in comparison, in a release build, too.
     let data = words(8192);
     let (data, pool_again, other) = (&data, &pool, &other);
     pool.scope(|s| {
@@ -309,7 +309,7 @@ fn a_task_that_waits_for_a_graph_is_cut() {
 }
 
 #[test]
-fn the_same_program_gives_the_same_bytes() {
+fn the_same_program_produces_the_same_bytes() {
     if !valgrind() {
         return;
     }
@@ -332,7 +332,7 @@ fn program_waiting_body() {
     let (send, receive) = mpsc::channel();
     let got = pool.scope(|s| {
         s.task("sender")
-            .register(move |_| send.send(7).expect("somebody waits"));
+            .register(move |_| send.send(7).expect("the receiver waits"));
         let got = receive.recv().expect("the task sends");
         s.task("after").register(|_| ());
         got
@@ -403,7 +403,7 @@ fn program_without_pool() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_told() {
+fn what_cannot_be_recorded_is_reported() {
     let folder = folder();
     let here = folder.path();
     bad(here, &["record"], 2, &["h264", "-- PROGRAM"]);

@@ -72,7 +72,7 @@ fn every_verb_explains_itself() {
 }
 
 #[test]
-fn a_policy_that_must_know_the_graph_is_refused_natively_and_its_place_is_told() {
+fn a_policy_that_must_know_the_graph_is_refused_natively_and_its_place_is_named() {
     let folder = folder();
     for entry in registry::all().iter().filter(|entry| entry.needs_prepared) {
         let place = format!("tanada sim TRACE --machine M --policy {}", entry.name);
@@ -336,7 +336,7 @@ fn standard_output_holds_frames_and_nothing_else() {
 }
 
 #[test]
-fn a_damaged_stream_gives_its_good_pictures_and_ends_with_1() {
+fn a_damaged_stream_yields_its_good_pictures_and_ends_with_1() {
     let folder = folder();
     let whole = support::first_units(tanada_harness::DEMO, 8);
     let cut = &whole[..whole.len() - 100];
@@ -902,7 +902,7 @@ fn an_input_without_an_end_is_refused() {
             &words,
         );
     }
-    // The square of so many cores took minutes and many gigabytes.
+    // Tables of the square of 65,535 cores took minutes and many gigabytes.
     let cores = "sim a.tnt --machine toshiba-board --cores 65535";
     let words = ["`cores` is 65535; it must be 1 to 4096"];
     bad(

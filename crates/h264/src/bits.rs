@@ -78,7 +78,7 @@ impl<'a> BitReader<'a> {
         self.position() > self.end
     }
 
-    /// Fails if more bits were read than the payload has.
+    /// Returns an error if more bits were read than the payload has.
     #[inline(always)]
     pub(crate) fn check(&self) -> Result<(), Fault> {
         Fault::Syntax("data ends too early").when(self.overrun())
@@ -111,7 +111,7 @@ impl<'a> BitReader<'a> {
         self.valid -= n;
     }
 
-    /// Reads u(n); 1 <= `n` <= 32.
+    /// Reads and returns u(n); 1 <= `n` <= 32.
     #[inline(always)]
     pub(crate) fn bits(&mut self, n: u32) -> u32 {
         self.need(n);
@@ -120,7 +120,7 @@ impl<'a> BitReader<'a> {
         value
     }
 
-    /// Reads u(1) as a flag.
+    /// Reads and returns u(1) as a flag.
     #[inline(always)]
     pub(crate) fn flag(&mut self) -> bool {
         self.bits(1) != 0
@@ -154,7 +154,7 @@ impl<'a> BitReader<'a> {
         ((1u32 << zeros) - 1).wrapping_add(rest)
     }
 
-    /// Reads se(v).
+    /// Reads and returns se(v).
     #[inline(always)]
     pub(crate) fn se(&mut self) -> i32 {
         let code = self.ue();
@@ -162,7 +162,7 @@ impl<'a> BitReader<'a> {
         if code & 1 == 1 { magnitude } else { -magnitude }
     }
 
-    /// Reads te(v) with values up to `max`.
+    /// Reads and returns te(v) with values up to `max`.
     #[inline(always)]
     pub(crate) fn te(&mut self, max: u32) -> u32 {
         if max == 1 {
@@ -172,14 +172,14 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// Reads ue(v). Fails with `what` if the value is above `max`.
+    /// Reads and returns ue(v). Fails with `what` if the value is above `max`.
     pub(crate) fn ue_max(&mut self, max: u32, what: &'static str) -> Result<u32, Fault> {
         let value = self.ue();
         Fault::Syntax(what).when(value > max)?;
         Ok(value)
     }
 
-    /// Reads se(v). Fails with `what` if the value is outside `range`.
+    /// Reads and returns se(v). Fails with `what` if the value is outside `range`.
     pub(crate) fn se_in(
         &mut self,
         range: std::ops::RangeInclusive<i32>,
@@ -195,7 +195,7 @@ impl<'a> BitReader<'a> {
         self.seek(self.position().next_multiple_of(8));
     }
 
-    /// Reads `n` whole bytes from an aligned position; `None` if fewer are left.
+    /// Reads and returns `n` whole bytes from an aligned position; `None` if fewer are left.
     pub(crate) fn bytes(&mut self, n: usize) -> Option<&'a [u8]> {
         let at = self.position() / 8;
         let bytes = self.data.get(at..at + n)?;

@@ -259,8 +259,8 @@ fn wrap(number: impl Into<i64>, sps: &Sps, frame_num: u32) -> i64 {
     }
 }
 
-/// Checks LongTermFrameIdx. MaxLongTermFrameIdx is not enforced: some encoders forget to raise it, and the limit on all frames holds
-/// anyway.
+/// Returns the fault of LongTermFrameIdx, if it is out of range. MaxLongTermFrameIdx is not enforced: some encoders forget to raise it, and
+/// the limit on all frames holds anyway.
 fn check_long(index: u32) -> Result<(), Fault> {
     Fault::Syntax("long_term_frame_idx is too large").when(index >= 16)
 }
@@ -272,7 +272,7 @@ mod tests {
     use crate::slice::tests::header;
     use smallvec::smallvec;
 
-    /// Decodes reference pictures with these frame_nums; picture number i of the list gets frame i.
+    /// Decodes reference pictures with these frame_nums and returns the lists after them; picture number i of the list gets frame i.
     fn decoded(sps: &Sps, frame_nums: &[u32]) -> References {
         let mut references = References::default();
         for (number, &frame_num) in frame_nums.iter().enumerate() {

@@ -75,7 +75,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Fails with this fault if `wrong`.
+    /// Returns this fault if `wrong`.
     #[inline(always)]
     pub(crate) fn when(self, wrong: bool) -> Result<(), Fault> {
         if wrong { Err(self) } else { Ok(()) }

@@ -157,7 +157,7 @@ impl Frame {
     /// Writes the shown picture as I420.
     ///
     /// # Errors
-    /// `out` fails; the rest of the picture is then not written.
+    /// Returns an error if `out` fails; the rest of the picture is then not written.
     pub fn write_i420(&self, out: &mut impl Write) -> io::Result<()> {
         let mut result = Ok(());
         self.visit_rows(|row| {

@@ -146,7 +146,7 @@ impl Mb {
         (self.modes >> (4 * block)) as u8 & 15
     }
 
-    /// Computes `stages` from all other fields.
+    /// Computes and returns `stages` from all other fields.
     #[inline(always)]
     pub(crate) fn needed_stages(&self) -> u8 {
         let [luma, chroma] = [self.coded & 0xffff != 0, self.coded >> 16 != 0];

@@ -118,8 +118,8 @@ impl Sps {
         }
     }
 
-    /// Parses 7.3.2.1.1. `max_macroblocks` limits the size of a picture. A fault comes with the id if it could be read, so that the set of
-    /// that id can be marked as unusable.
+    /// Parses 7.3.2.1.1 and returns the parameter set. `max_macroblocks` limits the size of a picture. A fault comes with the id if it
+    /// could be read, so that the set of that id can be marked as unusable.
     pub(crate) fn parse(
         r: &mut BitReader<'_>,
         max_macroblocks: u32,
@@ -227,7 +227,7 @@ fn parse_crop(r: &mut BitReader<'_>, width: u32, height: u32) -> Result<Crop, Fa
     })
 }
 
-/// Parses E.1.1, of which only the restriction at its end matters for decoding.
+/// Parses E.1.1 and returns the restriction at its end, the only part that matters for decoding.
 fn parse_vui(r: &mut BitReader<'_>) -> Result<Option<Restriction>, Fault> {
     const EXTENDED_SAR: u32 = 255;
     if r.flag() && r.bits(8) == EXTENDED_SAR {
@@ -296,7 +296,7 @@ fn skip_hrd(r: &mut BitReader<'_>) -> Result<(), Fault> {
 }
 
 impl Pps {
-    /// Parses 7.3.2.2. A fault comes with the id as in [`Sps::parse`].
+    /// Parses 7.3.2.2 and returns the parameter set. A fault comes with the id as in [`Sps::parse`].
     pub(crate) fn parse(r: &mut BitReader<'_>) -> Result<Self, (Option<u8>, Fault)> {
         let id = r.ue_max(255, "pic_parameter_set_id");
         let id = id.map_err(|fault| (None, fault))? as u8;

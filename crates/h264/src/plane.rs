@@ -129,7 +129,7 @@ impl<T: Copy + Default> Shared<T> {
         UnsafeCell::raw_get(self.cells.as_ptr()).wrapping_add(start)
     }
 
-    /// Holds a rectangle for reading.
+    /// Returns a guard that holds a rectangle for reading.
     ///
     /// # Panics
     /// If it is not inside of the plane; in debug builds also if it overlaps a rectangle held for writing.
@@ -138,7 +138,7 @@ impl<T: Copy + Default> Shared<T> {
         self.hold(Rect { x, y, w, h })
     }
 
-    /// Holds a rectangle for writing.
+    /// Returns a guard that holds a rectangle for writing.
     ///
     /// # Panics
     /// If it is not inside of the plane; in debug builds also if it overlaps another held rectangle.
@@ -334,8 +334,8 @@ mod tests {
         assert_eq!(plane.read(4, 0, 8, 4).chunk::<6>(1, 2), &[0, 7, 7, 7, 7, 0]);
     }
 
-    /// Whether `access` panics with `message`. The plane has rows beyond the rectangle of the guard, so an access that is not refused would
-    /// stay inside of the plane.
+    /// Returns whether `access` panics with `message`. The plane has rows beyond the rectangle of the guard, so an access that is not
+    /// refused would stay inside of the plane.
     fn is_refused(access: impl FnOnce(&Shared<u8>), message: &str) -> bool {
         let plane = Shared::<u8>::new(16, 8);
         let result = catch_unwind(AssertUnwindSafe(|| access(&plane)));

@@ -32,7 +32,7 @@ impl Poc {
 }
 
 impl PocState {
-    /// Derives the picture order counts of the picture with this header.
+    /// Derives and returns the picture order counts of the picture with this header.
     pub(crate) fn derive(&self, sps: &Sps, header: &SliceHeader) -> Poc {
         if let PocType::Lsb { log2_max } = sps.poc_type {
             return self.derive_lsb(1 << log2_max, header);

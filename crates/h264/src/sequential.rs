@@ -61,7 +61,7 @@ pub enum Step<'a> {
     Frame(&'a Frame),
 }
 
-/// Decodes an Annex B stream on this thread and passes each shown frame to `sink`, in output order.
+/// Decodes an Annex B stream on this thread, passes each shown frame to `sink`, in output order, and returns a summary.
 ///
 /// Decoding continues behind an error, which is then in the [`Summary`].
 ///
@@ -72,7 +72,7 @@ pub fn decode(stream: &[u8], limits: Limits, sink: impl FnMut(&Frame)) -> Result
     decode_frames(stream, limits, Job::reconstruct, sink)
 }
 
-/// Decodes as [`decode`], with a probe that observes what reconstruction computes, reads and writes.
+/// Decodes as [`decode`] and returns what it returns; `probe` observes what reconstruction computes, reads and writes.
 ///
 /// # Errors
 /// As [`decode`].

@@ -103,7 +103,7 @@ impl SliceStart {
 }
 
 impl SliceHeader {
-    /// Parses the elements behind `start`; `nal_header` is the first byte of the NAL unit.
+    /// Parses the elements behind `start` and returns the header; `nal_header` is the first byte of the NAL unit.
     pub(crate) fn parse(
         r: &mut BitReader<'_>,
         start: SliceStart,
@@ -184,7 +184,7 @@ impl SliceHeader {
     }
 }
 
-/// Parses pic_order_cnt_lsb, delta_pic_order_cnt_bottom and delta_pic_order_cnt.
+/// Parses and returns pic_order_cnt_lsb, delta_pic_order_cnt_bottom and delta_pic_order_cnt.
 fn parse_order_count(r: &mut BitReader<'_>, sps: &Sps, pps: &Pps) -> (u32, i32, [i32; 2]) {
     let delta_of = |present: bool, r: &mut BitReader<'_>| if present { r.se() } else { 0 };
     match sps.poc_type {
@@ -197,7 +197,7 @@ fn parse_order_count(r: &mut BitReader<'_>, sps: &Sps, pps: &Pps) -> (u32, i32, 
     }
 }
 
-/// Parses what a P slice has about its references: their number, modifications of the list, weights.
+/// Parses and returns what a P slice has about its references: their number, modifications of the list, weights.
 fn parse_references(
     r: &mut BitReader<'_>,
     pps: &Pps,
@@ -219,7 +219,7 @@ fn parse_references(
     Ok((count, modifications, weights))
 }
 
-/// Parses disable_deblocking_filter_idc and the offsets to the indices of the filter's tables.
+/// Parses and returns disable_deblocking_filter_idc and the offsets to the indices of the filter's tables.
 fn parse_deblocking(r: &mut BitReader<'_>, pps: &Pps) -> Result<(u8, i8, i8), Fault> {
     if !pps.deblocking_control_present {
         return Ok((0, 0, 0));
@@ -233,7 +233,7 @@ fn parse_deblocking(r: &mut BitReader<'_>, pps: &Pps) -> Result<(u8, i8, i8), Fa
     Ok((deblocking, alpha, beta))
 }
 
-/// Parses 7.3.3.1.
+/// Parses 7.3.3.1 and returns the modifications.
 fn parse_modifications(r: &mut BitReader<'_>) -> Result<Modifications, Fault> {
     let mut list = Modifications::new();
     loop {
@@ -248,7 +248,7 @@ fn parse_modifications(r: &mut BitReader<'_>) -> Result<Modifications, Fault> {
     }
 }
 
-/// Appends an element of the syntax to `list`, unless the data ended within the element. Fails with `too_many` if `list` is full.
+/// Appends an element of the syntax to `list`, unless the data ended within the element. Returns the fault `too_many` if `list` is full.
 fn push<A: smallvec::Array>(
     r: &BitReader<'_>,
     list: &mut SmallVec<A>,
@@ -261,7 +261,7 @@ fn push<A: smallvec::Array>(
     Ok(())
 }
 
-/// Parses 7.3.3.2, list 0.
+/// Parses 7.3.3.2, list 0, and returns the weights.
 fn parse_weights(r: &mut BitReader<'_>, count: u32) -> Result<Weights, Fault> {
     let luma = r.ue_max(7, "luma_log2_weight_denom")? as u8;
     let chroma = r.ue_max(7, "chroma_log2_weight_denom")? as u8;
@@ -290,7 +290,7 @@ fn parse_weights(r: &mut BitReader<'_>, count: u32) -> Result<Weights, Fault> {
     })
 }
 
-/// Parses 7.3.3.3.
+/// Parses 7.3.3.3 and returns the marking.
 fn parse_marking(r: &mut BitReader<'_>, idr: bool) -> Result<Marking, Fault> {
     if idr {
         // no_output_of_prior_pics_flag is ignored: every decoded picture is shown.
@@ -349,7 +349,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Parses a header written as bits, in a NAL unit of a reference picture.
+    /// Parses and returns a header written as bits, in a NAL unit of a reference picture.
     fn parse(bits: &str) -> Result<SliceHeader, Fault> {
         let rbsp = Rbsp::from_bits(&format!("{bits}1"));
         let mut reader = BitReader::new(&rbsp);

@@ -76,7 +76,7 @@ pub fn collect<R: Send>(
     results
 }
 
-/// Threads that this host runs at once.
+/// Returns the number of threads that this host runs at once.
 pub fn host_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

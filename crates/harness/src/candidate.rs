@@ -28,7 +28,7 @@ impl std::fmt::Debug for Candidate {
 }
 
 impl Candidate {
-    /// The registered policy `name`.
+    /// Returns the registered policy `name`.
     ///
     /// # Errors
     /// There is none; the text of the error lists the names.
@@ -51,7 +51,7 @@ impl Candidate {
         }
     }
 
-    /// The policy `D` of another crate, which reports call `name`.
+    /// Returns the policy `D` of another crate, which reports call `name`.
     pub fn of<D: Dispatcher>(name: &str) -> Candidate {
         let shown = name.to_owned();
         Candidate {
@@ -70,23 +70,23 @@ impl Candidate {
         }
     }
 
-    /// All registered policies that run natively, in the registry's order.
+    /// Returns all registered policies that run natively, in the registry's order.
     pub fn all() -> Vec<Candidate> {
         let listed = registry::native().into_iter();
         listed.map(Candidate::listed).collect()
     }
 
-    /// What reports call the policy.
+    /// Returns what reports call the policy.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether the policy reads groups.
+    /// Returns whether the policy reads groups.
     pub fn reads_groups(&self) -> bool {
         self.groups
     }
 
-    /// Builds a pool that runs under the policy; `recorder` observes its tasks.
+    /// Returns a pool that runs under the policy; `recorder` observes its tasks.
     ///
     /// # Errors
     /// Those of the builder.

@@ -55,7 +55,7 @@ impl Reference {
         self.found = found;
     }
 
-    /// Begins to compare another result.
+    /// Returns a comparison, to which another result is written.
     pub(crate) fn comparison(&self) -> Comparison<'_> {
         Comparison {
             reference: self,

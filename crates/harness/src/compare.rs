@@ -18,7 +18,8 @@ mod window;
 pub use crate::candidate::Candidate;
 use crate::check::Reference;
 use crate::host;
-use crate::rounds::{self, Engine, Lane, Pools, once, timed};
+use crate::recording::CHIP;
+use crate::rounds::{self, Engine, Pools, Row, Turn, once, timed};
 use std::time::Duration;
 use tanada_report::{Report, RunResult, SEQUENTIAL, Timeline};
 use tanada_runtime::{BuildError, Cancel, DEFAULT_POLICY, Pool, Recorded, Recorder, Totals};
@@ -146,7 +147,7 @@ impl Error {
     }
 }
 
-/// Compares `candidates`; see the [module](self).
+/// Compares `candidates` and returns what was found; see the [module](self).
 ///
 /// `values` must be made for [`Purpose::Run`](tanada_workloads::Purpose::Run).
 ///
@@ -161,7 +162,7 @@ pub fn run(
     run_with_progress(workload, values, candidates, options, |_| ())
 }
 
-/// As [`run`]; `progress` is called for every run that begins and every simulation that ends.
+/// Returns what [`run`] does; `progress` is called for every run that begins and every simulation that ends.
 ///
 /// # Errors
 /// As [`run`].
@@ -173,7 +174,7 @@ pub fn run_with_progress(
     progress: impl FnMut(Step<'_>),
 ) -> Result<Found, Error> {
     let topology = Topology::detect()?;
-    let site = rounds::site(&topology, options.pools.workers_on(&topology));
+    let site = rounds::site(&topology.place(options.pools.workers_on(&topology)));
     let prepared = workload.prepare(values, &site)?;
     if options.cancel.is_cancelled() {
         return Err(Error::Cancelled);
@@ -207,16 +208,16 @@ pub fn run_with_progress(
     Ok(harness.found(candidates, &lanes, difference, checked, half))
 }
 
-/// Runs and simulations in all.
+/// Returns the number of runs and simulations in all.
 pub(crate) fn steps(candidates: u32, repeat: u32, simulate: bool) -> u32 {
     let simulations = match simulate {
-        true => 1 + simulated::MACHINES.len() as u32 * candidates,
+        true => 1 + CHIP.len() as u32 * candidates,
         false => 0,
     };
     2 + RECORDED * candidates + repeat * (2 + candidates) + simulations
 }
 
-/// What the recorded runs of a candidate brought.
+/// The best of the recorded runs of a candidate, and whether a result was wrong.
 struct Checked {
     totals: Totals,
     timeline: Timeline,
@@ -256,6 +257,7 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         })
     }
 
+    /// Runs without tasks and returns the result.
     fn reference(&mut self) -> Result<Reference, Error> {
         let purpose = format!("keeps the {}s", self.prepared.part());
         self.step(SEQUENTIAL, &purpose);
@@ -335,25 +337,23 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         })
     }
 
-    /// Runs the rounds: the program without tasks, that of today, and all candidates in turn.
-    fn rounds(&mut self, today: Engine, candidates: &[Candidate]) -> Result<Vec<Lane>, Error> {
-        let mut lanes = vec![Lane::new(Engine::Sequential), Lane::new(today)];
+    /// Runs the rounds: the program without tasks, that of today, and all candidates in turn. Returns their rows in this order.
+    fn rounds(&mut self, today: Engine, candidates: &[Candidate]) -> Result<Vec<Row>, Error> {
+        let mut engines = vec![Engine::Sequential, today];
         for candidate in candidates {
-            let pool = self.pool(candidate, None)?;
-            lanes.push(Lane::new(Engine::Tasks(pool)));
+            engines.push(Engine::Tasks(self.pool(candidate, None)?));
         }
-        for round in 1..=self.options.repeat {
-            let purpose = format!("round {round}");
-            for lane in &mut lanes {
-                self.step(lane.engine.name(), &purpose);
-                lane.round(&mut *self.prepared, &self.options.cancel, None)
-                    .map_err(|error| Error::of(lane.engine.name(), error))?;
-            }
-        }
-        Ok(lanes)
+        let options = self.options;
+        rounds::in_turns(options.repeat, engines, |round, engine| {
+            let name = engine.name();
+            self.step(name, &format!("round {}", round + 1));
+            let wall = once(&mut *self.prepared, engine.way(), &options.cancel, None);
+            wall.map(Turn::Sample)
+                .map_err(|error| Error::of(name, error))
+        })
     }
 
-    /// Records a small part of the work and simulates it under each candidate.
+    /// Records a small part of the work and simulates it under each candidate. Returns the simulated half of the report.
     fn simulated(
         &mut self,
         values: &Values,
@@ -377,7 +377,7 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
     fn found(
         self,
         candidates: &[Candidate],
-        lanes: &[Lane],
+        lanes: &[Row],
         today: Option<String>,
         checked: Vec<Checked>,
         mut half: simulated::Half,
@@ -390,7 +390,7 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         let [sequential, of_today, lanes @ ..] = lanes else {
             unreachable!("`rounds` begins with these two");
         };
-        let row = |lane: &Lane| lane.to_result(workload, input, &facts, None);
+        let row = |lane: &Row| lane.to_result(workload, input, &facts, None);
         report.runs.push(row(sequential));
         let mut differences: Vec<Difference> = Vec::new();
         let mut add = |mut run: RunResult, what: Option<String>| {

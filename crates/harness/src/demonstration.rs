@@ -13,7 +13,7 @@ mod light;
 mod there;
 
 use crate::compare::{self, Candidate, Error, Found, Step};
-use crate::rounds::{Engine, Lane, Pools, site};
+use crate::rounds::{self, Engine, Pools, Row, Turn, once, site};
 use std::time::{Duration, Instant};
 use tanada_report::judge;
 use tanada_report::{Report, RunResult, Verdict};
@@ -69,7 +69,7 @@ impl Stage<'_> {
     /// Returns the demonstration's workload `name` with `pairs` of its options, prepared for this machine.
     fn prepare(&self, name: &str, pairs: &[(&str, &str)]) -> Result<Box<dyn Prepared>, Error> {
         let (workload, values) = named(name, pairs);
-        let site = site(&self.topology, self.workers());
+        let site = site(&self.topology.place(self.workers()));
         Ok(workload.prepare(&values, &site)?)
     }
 
@@ -83,31 +83,43 @@ impl Stage<'_> {
         })?))
     }
 
-    /// Runs `lanes` in turns, `rounds` times at the most; after [`FEWEST_ROUNDS`] no further round begins once `budget` is spent.
-    /// `prepared` has the workload of each lane by its first member.
+    /// Runs `engines` in turns, `rounds` times at the most, and returns their rows; after [`FEWEST_ROUNDS`] no further round begins once
+    /// `budget` is spent. The first member of an engine is the place of its workload in `prepared`.
     fn rounds(
         &mut self,
         part: &str,
         prepared: &mut [Box<dyn Prepared>],
-        lanes: &mut [(usize, Lane)],
+        engines: Vec<(usize, Engine)>,
         rounds: u32,
         budget: Duration,
-    ) -> Result<(), Error> {
-        let begun = Instant::now();
-        let planned = self.done + rounds * lanes.len() as u32;
-        for round in 1..=rounds {
-            if round > FEWEST_ROUNDS && begun.elapsed() > budget {
-                break;
-            }
-            for (workload, lane) in &mut *lanes {
-                let name = lane.engine.name().to_owned();
-                self.step(part, &format!("{name}, round {round}"))?;
-                let ran = lane.round(&mut *prepared[*workload], &self.options.cancel, None);
-                ran.map_err(|error| Error::of(&name, error))?;
-            }
-        }
+    ) -> Result<Vec<(usize, Row)>, Error> {
+        let (begun, lanes) = (Instant::now(), engines.len() as u32);
+        let (first, planned) = (self.done, self.done + rounds * lanes);
+        let cancel = &self.options.cancel.clone();
+        let lanes = rounds::in_turns(rounds, engines, |round, (workload, engine)| {
+            let name = engine.name();
+            self.step(part, &format!("{name}, round {}", round + 1))?;
+            let wall = once(&mut *prepared[*workload], engine.way(), cancel, None);
+            let wall = wall.map_err(|error| Error::of(name, error))?;
+            let whole = (self.done - first).is_multiple_of(lanes);
+            Ok::<_, Error>(
+                match whole && round + 1 >= FEWEST_ROUNDS && begun.elapsed() > budget {
+                    true => Turn::Last(wall),
+                    false => Turn::Sample(wall),
+                },
+            )
+        })?;
         self.done = planned;
-        Ok(())
+        let rows = lanes.into_iter().map(|lane| {
+            let (workload, engine) = lane.engine;
+            let row = Row {
+                engine,
+                samples: lane.samples,
+                failed: lane.failed,
+            };
+            (workload, row)
+        });
+        Ok(rows.collect())
     }
 }
 

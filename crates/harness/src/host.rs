@@ -2,7 +2,7 @@
 
 use tanada_topology::Topology;
 
-/// The processor's model as the system calls it; where it does not, the architecture.
+/// Returns the processor's model by the system's name; if it has none, the architecture.
 pub fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     model(&text).unwrap_or_else(|| std::env::consts::ARCH.to_owned())
@@ -16,12 +16,12 @@ fn model(cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// The processor and its topology in two lines.
+/// Returns the processor and its topology in two lines.
 pub fn summary(topology: &Topology) -> String {
     format!("{}\n{topology}", processor())
 }
 
-/// Bytes of memory that programs can have without others being pushed out, where the system tells.
+/// Returns `MemAvailable`: bytes of memory that can be allocated without swapping; `None` if the system does not report it.
 pub fn free_memory() -> Option<u64> {
     available(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_model_is_found_where_there_is_one() {
+    fn the_model_is_found_if_there_is_one() {
         let text = "processor\t: 0\nmodel name\t: Example CPU @ 2.0GHz\nmodel name\t: other\n";
         assert_eq!(model(text).as_deref(), Some("Example CPU @ 2.0GHz"));
         assert_eq!(model("Processor: ARM\n"), None);

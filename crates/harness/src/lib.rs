@@ -30,6 +30,7 @@ pub mod compare;
 mod counted;
 pub mod demonstration;
 pub mod host;
+pub mod recording;
 pub mod rounds;
 pub mod run;
 pub mod simulated;

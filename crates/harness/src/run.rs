@@ -1,7 +1,7 @@
 //! The harness behind `tanada run`: rounds of one workload under some policies, timed, and recorded if there is more than one.
 
 use crate::host;
-use crate::rounds::{Engine, Lane, Pools, rate, timed};
+use crate::rounds::{self, Engine, Pools, Row, Turn, once, rate, timed};
 use std::time::Duration;
 use tanada_policy::registry;
 use tanada_report::Report;
@@ -38,8 +38,8 @@ pub enum Error {
     Topology(#[from] tanada_topology::Error),
 }
 
-/// Runs `prepared`, which reports call `workload`, in rounds: in each of them every policy takes its turn. The result of the first run goes
-/// to `output`; if that is [broken](Output::is_broken), no further round begins.
+/// Runs `prepared`, which reports call `workload`, in rounds: in each of them every policy takes its turn. Returns the report. The result
+/// of the first run goes to `output`; if that is [broken](Output::is_broken), no further round begins.
 ///
 /// If there are several policies, or [`Options::events`], one more run of each is recorded.
 ///
@@ -53,23 +53,19 @@ pub fn run(
     mut output: Option<&mut (dyn Output + '_)>,
 ) -> Result<Report, Error> {
     let topology = Topology::detect()?;
-    let mut lanes = lanes(options, &topology)?;
-    let records = !options.policies.is_empty() && (options.events || lanes.len() > 1);
-    let mut wanted = output.is_some();
-    let mut broken = false;
-    'rounds: for _ in 0..options.rounds {
-        for lane in &mut lanes {
-            let first = match std::mem::take(&mut wanted) {
-                true => output.as_deref_mut(),
-                false => None,
-            };
-            lane.round(prepared, cancel, first)?;
-            broken = output.as_deref().is_some_and(Output::is_broken);
-            if broken {
-                break 'rounds;
-            }
-        }
-    }
+    let engines = engines(options, &topology)?;
+    let records = !options.policies.is_empty() && (options.events || engines.len() > 1);
+    let (mut wanted, mut broken) = (true, false);
+    let lanes = rounds::in_turns(options.rounds, engines, |_, engine| {
+        let first = output.as_deref_mut();
+        let first = first.filter(|_| std::mem::take(&mut wanted));
+        let wall = once(prepared, engine.way(), cancel, first)?;
+        broken = output.as_deref().is_some_and(Output::is_broken);
+        Ok::<_, RunError>(match broken {
+            true => Turn::Last(wall),
+            false => Turn::Sample(wall),
+        })
+    })?;
     let mut recorded = Vec::new();
     if records && !broken {
         for lane in &lanes {
@@ -84,21 +80,22 @@ fn builder(options: &Options, topology: &Topology, policy: &str) -> PoolBuilder 
     options.pools.builder(topology).policy(policy)
 }
 
-fn lanes(options: &Options, topology: &Topology) -> Result<Vec<Lane>, BuildError> {
+/// Returns what does the work: pools of the policies, or none.
+fn engines(options: &Options, topology: &Topology) -> Result<Vec<Engine>, BuildError> {
     if options.policies.is_empty() {
-        return Ok(vec![Lane::new(Engine::Sequential)]);
+        return Ok(vec![Engine::Sequential]);
     }
-    let mut lanes: Vec<Lane> = Vec::new();
+    let mut engines: Vec<Engine> = Vec::new();
     for policy in &options.policies {
-        if lanes.iter().all(|lane| lane.engine.name() != policy) {
+        if engines.iter().all(|engine| engine.name() != policy) {
             let pool = builder(options, topology, policy).build()?;
-            lanes.push(Lane::new(Engine::Tasks(pool)));
+            engines.push(Engine::Tasks(pool));
         }
     }
-    Ok(lanes)
+    Ok(engines)
 }
 
-/// One more run on a pool whose tasks are recorded: each of them, or their sums.
+/// Runs once more, on a pool whose tasks are recorded: each of them, or their sums. Returns the time of the run and the record.
 fn record(
     builder: PoolBuilder,
     prepared: &mut dyn Prepared,
@@ -119,7 +116,7 @@ fn record(
 fn report(
     workload: &str,
     prepared: &dyn Prepared,
-    lanes: &[Lane],
+    lanes: &[Row],
     recorded: &[(Duration, Recorded)],
     topology: &Topology,
 ) -> Report {

@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 use tanada_report::{BASELINE, CacheUse, Engine, Report, RunResult, Timeline};
-
 use tanada_sim::{Machine, Outcome, Run, SimError, reuse, timeline};
 use tanada_trace::Trace;
 
@@ -23,7 +22,10 @@ pub struct Work<'a> {
     pub groups: &'a str,
 }
 
-/// The result of a simulation; `runs` are all of its runs in order of their ends, or none where reuse distances are not wanted.
+/// Returns the result of a simulation. `runs` are all of its runs in the order of their ends; empty: reuse distances are not wanted.
+///
+/// # Errors
+/// If the trace cannot be read.
 pub fn result(
     trace: &Trace,
     machine: &Machine,
@@ -38,7 +40,7 @@ pub fn result(
     Ok(result)
 }
 
-/// A chart of the runs, or of as many from their middle as a chart bears.
+/// Returns a chart of the runs; if a chart cannot hold all, of those in the middle.
 pub fn chart(trace: &Trace, outcome: &Outcome, runs: &[Run]) -> Timeline {
     let mut label = format!("{} on {}", outcome.policy, outcome.machine);
     let left_out = runs.len().saturating_sub(CHARTED);
@@ -57,7 +59,7 @@ pub fn chart(trace: &Trace, outcome: &Outcome, runs: &[Run]) -> Timeline {
     timeline(trace, outcome, &label, &shown)
 }
 
-/// Gives simulated runs their ratio to the one under [`BASELINE`] on the same machine.
+/// Stores the ratio of each simulated run to the one under [`BASELINE`] on the same machine.
 pub fn rate(runs: &mut [RunResult]) {
     let key = |run: &RunResult| (run.machine.clone(), run.input.clone(), run.workers);
     let baselines: Vec<_> = runs
@@ -73,7 +75,7 @@ pub fn rate(runs: &mut [RunResult]) {
     }
 }
 
-/// A report of what `tanada sim --json` printed: one object a line. `None` of a text that is something else.
+/// Returns a report of what `tanada sim --json` printed, one object a line; `None` if the text is something else.
 ///
 /// # Errors
 /// What is wrong, with the line: a line that is no result of a simulation, behind one that is.

@@ -1,4 +1,4 @@
-//! The harness with a workload of its own, which is run and not recorded, and which goes wrong where a test wants it.
+//! The harness with a workload of its own, which is run and not recorded, and which goes wrong as a test asks.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use tanada_harness::compare::{self, Candidate, Error, Options};

@@ -22,7 +22,7 @@ pub struct Case<'a> {
 /// Runs a case under `D` in the toy engine; holds the run to the laws, and to the policy's model.
 ///
 /// # Errors
-/// What is wrong, with all that is needed to see it again.
+/// Returns what is wrong, with all that is needed to see it again.
 pub fn conforms<D: Dispatcher>(entry: &Entry, case: Case<'_>) -> Result<(), String> {
     let Case {
         graph,

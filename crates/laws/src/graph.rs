@@ -41,7 +41,7 @@ impl Graph {
         self.tasks[from].successors.push(to);
     }
 
-    /// The number of different sets of edges that `tasks` tasks can have.
+    /// Returns the number of different sets of edges that `tasks` tasks can have.
     ///
     /// # Panics
     /// If `tasks` is more than [`Graph::MOST_ENUMERATED`].
@@ -78,7 +78,7 @@ impl Graph {
         implied.fold(set, |left, (_, _, bit)| left & !(1 << bit))
     }
 
-    /// Which tasks wait, directly or not, for each of `tasks` tasks with edge set number `set`: bit `to` of entry `from`.
+    /// Returns which tasks wait, directly or not, for each of `tasks` tasks with edge set number `set`: bit `to` of entry `from`.
     ///
     /// # Panics
     /// As [`Graph::edge_sets`].
@@ -94,8 +94,8 @@ impl Graph {
         reached
     }
 
-    /// The numbers of the edge sets that are their own transitive reduction: one for each partial order of `tasks` tasks that agrees with
-    /// the order of their numbers.
+    /// Returns the numbers of the edge sets that are their own transitive reduction: one for each partial order of `tasks` tasks that
+    /// agrees with the order of their numbers.
     ///
     /// # Panics
     /// As [`Graph::edge_sets`].
@@ -118,28 +118,28 @@ impl Graph {
         }
     }
 
-    /// The tasks in the order of their numbers.
+    /// Returns the tasks in the order of their numbers.
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
     }
 
-    /// Number of tasks.
+    /// Returns the number of tasks.
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Whether there is no task.
+    /// Returns whether there is no task.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
 
-    /// What a policy that looks at the graph is built from; handles are numbers plus one, as in [`toy`](crate::toy).
+    /// Returns what a policy that looks at the graph is built from; handles are numbers plus one, as in [`toy`](crate::toy).
     pub fn prepared(&self) -> Prepared {
         let work = self.tasks.iter().map(|task| task.duration).collect();
         Prepared::of_graph(1, work, |task| self.tasks[task].successors.iter().copied())
     }
 
-    /// The dependency count of every task before anything ran.
+    /// Returns the dependency count of every task before anything ran.
     pub fn dependency_counts(&self) -> Vec<usize> {
         let mut counts = vec![0; self.tasks.len()];
         for task in &self.tasks {
@@ -149,7 +149,7 @@ impl Graph {
     }
 }
 
-/// All pairs of `tasks` tasks, the lower number first, each with its bit in the number of an edge set.
+/// Returns all pairs of `tasks` tasks, the lower number first, each with its bit in the number of an edge set.
 fn pairs(tasks: usize) -> impl Iterator<Item = (usize, usize, u32)> {
     let pairs = (0..tasks).flat_map(move |from| (from + 1..tasks).map(move |to| (from, to)));
     pairs.zip(0..).map(|((from, to), bit)| (from, to, bit))
@@ -166,8 +166,8 @@ enum Shape {
     Mesh(u32),
 }
 
-/// Random graphs of up to `tasks` tasks, from chains to wide trees, with few or many groups (also far apart numbers), durations 0 to 9,
-/// few codes.
+/// Returns random graphs of up to `tasks` tasks, from chains to wide trees, with few or many groups (also far apart numbers), durations 0
+/// to 9, few codes.
 pub fn any_graph(tasks: usize) -> impl Strategy<Value = Graph> {
     let some_group =
         prop_oneof![4 => 0..4u32, 1 => 0..40u32, 1 => Just(u32::MAX), 1 => Just(0x0001_0002)];

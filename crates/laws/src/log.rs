@@ -51,8 +51,8 @@ pub enum Event {
 
 /// What happened in a run: events in an order that agrees with what each worker saw (an event that caused another stands before it).
 ///
-/// An engine writes the kinds of event that it can: `Start` and `End` always; the laws that speak of others hold trivially where those
-/// are left out. An engine that runs workers at once must not write `Idle` or `Sleep` unless its order of events is the real one.
+/// An engine writes the kinds of event that it can: `Start` and `End` always; the laws about other kinds hold trivially if these are left
+/// out. An engine that runs workers at once must not write `Idle` or `Sleep` unless its order of events is the real one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     /// How many workers there are.
@@ -130,16 +130,16 @@ pub enum Violation {
         /// The task.
         task: usize,
     },
-    /// `may_have` stays true although `next` gives nothing: the worker could never sleep.
+    /// `may_have` stays true although `next` returns nothing: the worker could never sleep.
     #[error("may_have keeps worker {worker} awake, but there is nothing for it")]
     Sleepless {
         /// The worker.
         worker: WorkerId,
     },
     /// More workers were called for than tasks became available.
-    #[error("{wakes} wake-ups for anyone were asked for {ready} ready tasks")]
+    #[error("{wakes} wake-ups of any worker were asked for {ready} ready tasks")]
     TooManyWakes {
-        /// Wake-ups for anyone so far.
+        /// Wake-ups of any worker so far.
         wakes: usize,
         /// Tasks that became ready so far.
         ready: usize,
@@ -179,10 +179,10 @@ struct Checker<'a> {
     /// Dependency counts.
     unresolved: Vec<usize>,
     stages: Vec<Stage>,
-    /// Tasks that are ready, by age. Empty throughout where the log has no `Ready` events.
+    /// Tasks that are ready, by age. Empty throughout if the log has no `Ready` events.
     ready: Vec<usize>,
     running: Vec<Option<usize>>,
-    /// Of each worker: how many tasks it started and ended. Tells one turn from another.
+    /// Of each worker: how many tasks it started and ended. Distinguishes turns.
     steps: Vec<usize>,
     /// Of each task: the worker on which it became ready, and that worker's step.
     released: Vec<(WorkerId, usize)>,
@@ -194,7 +194,7 @@ struct Checker<'a> {
 /// Holds a log to the laws.
 ///
 /// # Errors
-/// The first violation.
+/// Returns the first violation.
 pub fn check(graph: &Graph, log: &Log, promises: Promises) -> Result<(), Violation> {
     let workers = usize::from(log.workers);
     let mut checker = Checker {
@@ -279,7 +279,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// What is handed over was released by the task that the same worker just ended; no worker steals from itself.
+    /// Returns an error if what is handed over was not released by the task that the same worker just ended, or if a worker steals from
+    /// itself.
     fn comes_from(
         &mut self,
         task: usize,
@@ -391,7 +392,7 @@ mod tests {
         Event::End { task, worker: W[w] }
     }
 
-    /// 0 -> 1, and 2.
+    /// Returns a graph of three tasks: 0 -> 1, and 2.
     fn graph() -> Graph {
         let mut graph = Graph::default();
         for _ in 0..3 {

@@ -11,12 +11,12 @@ use crate::{Event, Graph, Log};
 pub trait Model {
     /// A task became ready on a worker, or outside any ([`WorkerId::NONE`]).
     fn ready(&mut self, on: WorkerId, task: u64, hints: Hints);
-    /// The task that an idle worker takes.
+    /// Returns the task that an idle worker takes.
     fn next(&mut self, worker: WorkerId) -> Option<u64>;
 }
 
-/// The model of the policy called `name`; `None` where there is none. `graph` is for policies that look at it before it runs: their models
-/// take the number of a task in it for the task.
+/// Returns the model of the policy called `name`; `None` if there is none. `graph` is for policies that look at it before it runs: their
+/// models take the number of a task in it for the task.
 pub fn model(
     name: &str,
     graph: &Graph,
@@ -84,13 +84,13 @@ pub fn model(
     })
 }
 
-/// The owner of S group `s`: the worker of its last entry in `moved`, or at first one worker after the other.
+/// Returns the owner of S group `s`: the worker of its last entry in `moved`, or at first one worker after the other.
 fn owner(moved: &[(u32, u16)], s: u32, workers: u16) -> u16 {
     let last = moved.iter().rev().find(|&&(group, _)| group == s);
     last.map_or(((s - 1) % u32::from(workers)) as u16, |&(_, owner)| owner)
 }
 
-/// The workers other than `me`, nearest first; of equally near ones w+1, w+2, ... come first, then 0, 1, ...
+/// Returns the workers other than `me`, nearest first; of equally near ones w+1, w+2, ... come first, then 0, 1, ...
 fn others(placement: &Placement, me: WorkerId) -> Vec<WorkerId> {
     let workers = placement.workers();
     let others = (1..workers).map(|i| WorkerId((me.0 + i) % workers));
@@ -119,7 +119,7 @@ impl<F: Fn(&[u64], WorkerId) -> Option<usize>> Model for ListModel<F> {
     }
 }
 
-/// The longest way from each task, which critical-path goes by. Edges lead to higher numbers.
+/// Returns the longest way from each task, by which critical-path decides. Edges lead to higher numbers.
 fn longest_ways(graph: &Graph) -> Vec<u64> {
     let mut ways = vec![0; graph.len()];
     for (number, task) in graph.tasks().iter().enumerate().rev() {
@@ -142,7 +142,7 @@ struct TsModel {
 }
 
 impl TsModel {
-    /// Takes from (t, Sown), else from (t, S0), else from (t, ~Sown) with Sown += S'.
+    /// Returns the task that is taken from (t, Sown), else from (t, S0), else from (t, ~Sown) with Sown += S'.
     fn take_in(&mut self, t: u32, worker: WorkerId) -> Option<u64> {
         let find = |here: &dyn Fn(u32) -> bool| {
             let mut list = self.list.iter();
@@ -205,7 +205,7 @@ impl StickyModel {
         self.list.iter().filter(here).count()
     }
 
-    /// The S groups of `t` that have tasks, the lowest first.
+    /// Returns the S groups of `t` that have tasks, the lowest first.
     fn groups(&self, t: u32) -> Vec<u32> {
         let here = self.list.iter().filter(|&&(group, ..)| group == t);
         let mut groups: Vec<u32> = here.map(|&(_, s, _)| s).collect();
@@ -214,7 +214,7 @@ impl StickyModel {
         groups
     }
 
-    /// The T group that is taken from.
+    /// Returns the T group that is taken from.
     fn group(&mut self) -> Option<u32> {
         if let Some(t) = self.running
             && self.has(t)
@@ -229,7 +229,7 @@ impl StickyModel {
         self.has(0).then_some(0)
     }
 
-    /// The S group that `me` takes from.
+    /// Returns the S group that `me` takes from.
     fn choose(&mut self, t: u32, me: u16) -> u32 {
         let groups = self.groups(t);
         let last = self.taken.iter().rev().find(|&&(worker, _)| worker == me);
@@ -321,13 +321,13 @@ struct TsLocalModel {
     injected: u32,
 }
 
-/// The number under which ts-local keeps the owner of group `s`: there are 1024.
+/// Returns the number under which ts-local keeps the owner of group `s`: there are 1024.
 fn slot(s: u32) -> u32 {
     1 + (s - 1) % 1024
 }
 
 impl TsLocalModel {
-    /// What was released in the T group of the task that ended, and has its seat here.
+    /// Returns what was released in the T group of the task that ended, and has its seat here.
     fn released(&self, me: WorkerId) -> Option<usize> {
         let t = self.current[me.index()];
         let mine = |task: &&Seated| task.seat == me;
@@ -343,7 +343,7 @@ impl TsLocalModel {
         self.first_of(seat == me, |task| task.seat == seat && task.t == t)
     }
 
-    /// The oldest task of those that `wanted` accepts, those with an S group first if `spatial_first`, else last.
+    /// Returns the oldest task of those that `wanted` accepts, those with an S group first if `spatial_first`, else last.
     fn first_of(&self, spatial_first: bool, wanted: impl Fn(&Seated) -> bool) -> Option<usize> {
         let find = |spatial| {
             let mut list = self.list.iter();
@@ -459,7 +459,7 @@ impl StealingModel {
         draw(self.seed, worker, self.calls[worker.index()] - 1)
     }
 
-    /// The oldest task in the queue of the first of `victims` that has any.
+    /// Returns the oldest task in the queue of the first of `victims` that has any.
     fn oldest_of(&self, victims: &[WorkerId]) -> Option<usize> {
         let mut victims = victims.iter();
         victims.find_map(|&victim| self.oldest(Place::Own(victim)))
@@ -542,7 +542,7 @@ impl Model for StealingModel {
 /// Puts the questions of a log to a model and compares the answers.
 ///
 /// # Errors
-/// Says which event differs, and how.
+/// Returns which event differs, and how.
 pub fn replay(graph: &Graph, log: &Log, model: &mut dyn Model) -> Result<(), String> {
     for (i, &event) in log.events.iter().enumerate() {
         let (worker, given) = match event {
@@ -559,7 +559,7 @@ pub fn replay(graph: &Graph, log: &Log, model: &mut dyn Model) -> Result<(), Str
     Ok(())
 }
 
-/// Asks `model` what `worker` takes in event `i`, and compares the answer with the task that it was `given`.
+/// Asks `model` what `worker` takes in event `i`, and returns an error unless the answer is the task that it was `given`.
 fn compare(
     i: usize,
     model: &mut dyn Model,
@@ -574,10 +574,10 @@ fn compare(
     }
 }
 
-/// As [`replay`], of what a shared pool recorded inside its critical sections, also while many workers used it at once.
+/// Does as [`replay`], of what a shared pool recorded inside its critical sections, also while many workers used it at once.
 ///
 /// # Errors
-/// Says which event differs, and how.
+/// Returns which event differs, and how.
 pub fn replay_pool(events: &[Logged], model: &mut dyn Model) -> Result<(), String> {
     let mut next_age = 0;
     for (i, &event) in events.iter().enumerate() {

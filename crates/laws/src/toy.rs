@@ -6,7 +6,7 @@
 //! task are one `turn`, and then the other idle workers ask in index order.
 //!
 //! [`Idleness::Sleep`] replaces the last step: a worker that gets nothing sleeps, and asks again only when it is woken as the policy
-//! asked, the lowest index first where anyone will do. A policy that forgets a wake-up leaves work lying.
+//! asked, the lowest index first if any worker will do. A policy that forgets a wake-up leaves work lying.
 
 use tanada_policy::{Dispatcher, Env, Hints, Origin, Placement, Ready, Site, Wake, WorkerId, draw};
 
@@ -21,13 +21,13 @@ pub enum Idleness {
     Sleep,
 }
 
-/// Runs `graph` to its end under a fresh `D`.
+/// Runs `graph` to its end under a fresh `D` and returns the log.
 ///
 /// # Errors
-/// Where the policy breaks a law that makes it impossible or meaningless to go on. (The others are found by [`check`](crate::check).)
+/// If the policy breaks a law that makes it impossible or meaningless to go on. (The others are found by [`check`](crate::check).)
 ///
 /// # Panics
-/// Where `D` makes another number of local states than there are workers, or its `turn` leaves some of what was released.
+/// If `D` makes another number of local states than there are workers, or its `turn` leaves some of what was released.
 pub fn run<D: Dispatcher>(
     graph: &Graph,
     placement: &Placement,
@@ -117,13 +117,13 @@ impl Env for ToyEnv<'_> {
     }
 }
 
-/// The number of a task from its handle. Handles are numbers plus one, since no handle is 0.
+/// Returns the number of a task from its handle. Handles are numbers plus one, since no handle is 0.
 fn number(task: &Ready) -> usize {
     task.handle() as usize - 1
 }
 
 impl<D: Dispatcher> Toy<'_, D> {
-    /// Makes the word for a task whose dependency count is zero.
+    /// Returns the word for a task whose dependency count is zero.
     fn becomes_ready(&mut self, task: usize, on: WorkerId) -> Ready {
         self.log.events.push(Event::Ready { task, on });
         self.inside[task] = true;
@@ -182,14 +182,14 @@ impl<D: Dispatcher> Toy<'_, D> {
         }
     }
 
-    /// The busy worker whose task ends first, and when.
+    /// Returns the busy worker whose task ends first, and the time of that end.
     fn first_to_end(&self) -> Option<(u64, WorkerId)> {
         let workers = self.busy.iter().zip(self.env.placement.ids());
         let ends = workers.filter_map(|(busy, worker)| busy.map(|(end, _)| (end, worker)));
         ends.min()
     }
 
-    /// Idle workers other than the one that just had its turn ask in index order.
+    /// Lets idle workers other than `but`, which just had its turn, ask in index order.
     fn poll(&mut self, but: WorkerId) -> Result<(), Violation> {
         self.env.wakes.clear();
         for worker in self.env.placement.ids() {
@@ -236,7 +236,7 @@ impl<D: Dispatcher> Toy<'_, D> {
         self.log.events.extend(asked.map(|&whom| Event::Wake(whom)));
     }
 
-    /// What `worker` does with the answer to its question. `expects`: what `may_have` had said.
+    /// Does what `worker` does with the answer to its question. `expects`: what `may_have` had said.
     fn answer(
         &mut self,
         worker: WorkerId,

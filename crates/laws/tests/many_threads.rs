@@ -51,7 +51,7 @@ fn ready(graph: &Graph, task: usize) -> Ready {
     unsafe { Ready::new(task as u64 + 1, graph.tasks()[task].hints.digest()) }
 }
 
-/// Runs the graph with one thread a worker, and gives the log: starts and ends in an order that agrees with what each thread saw.
+/// Runs the graph with one thread a worker, and returns the log: starts and ends in an order that agrees with what each thread saw.
 fn run<D: Dispatcher>(
     graph: &Graph,
     dispatcher: &D,

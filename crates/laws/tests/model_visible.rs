@@ -55,7 +55,7 @@ fn ready(task: u64) -> Ready {
 }
 
 /// Four tasks are inside before anything else happens. Worker 1 sends one more to worker 0, which releases one and takes two; worker 2
-/// takes one. So there is always one left, and worker 3 must be told so.
+/// takes one. So there is always one left, and `may_have` must say so to worker 3.
 fn always_one_left<D: Dispatcher>() {
     let placement = Placement::flat(WORKERS);
     let prepared = Prepared::of_graph(1, vec![1; 6], |_| None);

@@ -52,7 +52,7 @@ pub(crate) struct Chart<'a> {
 }
 
 impl Chart<'_> {
-    /// The chart as an SVG element that is as wide as there is room.
+    /// Returns the chart as an SVG element that is as wide as there is room.
     pub(crate) fn svg(&self) -> String {
         let mut text = String::new();
         self.draw(&mut text)

@@ -31,22 +31,23 @@ use tanada_workloads::options::{OptionSpec, Values};
 
 /// A paper whose figures can be reproduced.
 pub trait Paper: Sync {
-    /// The name by which the command line calls the paper: one word.
+    /// Returns the name by which the command line calls the paper: one word.
     fn name(&self) -> &'static str;
 
-    /// What the paper is about and which of its tables are reproduced: one line.
+    /// Returns what the paper is about and which of its tables are reproduced: one line.
     fn about(&self) -> &'static str;
 
-    /// Options of this paper, besides those of [`Request`].
+    /// Returns the options of this paper, besides those of [`Request`].
     fn options(&self) -> &'static [OptionSpec];
 
-    /// Arguments after `tanada reproduce NAME` that help shows as examples.
+    /// Returns the arguments after `tanada reproduce NAME` that help shows as examples.
     fn examples(&self) -> &'static [&'static str];
 
     /// Returns the files, and the folders of files, that [`Paper::reproduce`] reads if it has these values.
     fn inputs(&self, values: &Values) -> Vec<PathBuf>;
 
-    /// Simulates what the paper's figures need. `progress` is called at least ten times a second while simulations run.
+    /// Simulates what the paper's figures need and returns what was found. `progress` is called at least ten times a second while
+    /// simulations run.
     ///
     /// # Errors
     /// If an option or an input is wrong, or if `cancel` stopped the work.

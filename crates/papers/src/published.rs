@@ -18,7 +18,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// The text in `column`.
+    /// Returns the text in `column`.
     pub(crate) fn text(&self, column: &str) -> &'static str {
         let mut cells = self.cells.iter();
         let cell = cells.find(|(name, _)| *name == column);
@@ -26,7 +26,7 @@ impl Line {
             .1
     }
 
-    /// The number in `column`.
+    /// Returns the number in `column`.
     pub(crate) fn number<N: FromStr>(&self, column: &str) -> N {
         let text = self.text(column);
         let number = text.parse().ok();

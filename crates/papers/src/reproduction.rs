@@ -20,7 +20,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// Our figure over the published one; `None` without either, or if the published one is 0.
+    /// Returns our figure over the published one; `None` without either, or if the published one is 0.
     pub fn ratio(&self) -> Option<f64> {
         Some(self.ours? / self.published.filter(|&published| published != 0.0)?)
     }
@@ -63,12 +63,12 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// Whether our figure meets the bar; `None` without one.
+    /// Returns whether our figure meets the bar; `None` without one.
     pub fn is_met(&self) -> Option<bool> {
         self.ours.map(|ours| self.range.contains(&ours))
     }
 
-    /// What is wrong with a bar that is not met.
+    /// Returns what is wrong with a bar that is not met.
     pub fn missed(&self) -> Option<String> {
         let (what, from, to) = (self.what, self.range.start(), self.range.end());
         match (self.ours, self.is_met()) {
@@ -83,7 +83,7 @@ impl Bar {
     /// The names of [`Bar::cells`].
     pub(crate) const HEADER: [&str; 5] = ["", "published", "ours", "bar", "met"];
 
-    /// One line of the claim's table.
+    /// Returns one line of the claim's table.
     pub(crate) fn cells(&self) -> [String; 5] {
         let number =
             |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
@@ -137,13 +137,13 @@ pub struct Reproduction {
 }
 
 impl Reproduction {
-    /// The rows and the summary as one line of JSON.
+    /// Returns the rows and the summary as one line of JSON.
     pub fn json(&self) -> String {
         let rows = serde_json::to_string(&self.rows).expect("rows have a JSON form");
         format!("{{\"rows\":{rows},\"summary\":{}}}\n", self.summary)
     }
 
-    /// The tables, the claim, and what did not come out, as text for people.
+    /// Returns the tables, the claim, and the points that did not come out, as text for people.
     pub fn text(&self) -> String {
         let (tables, bars) = (
             self.tables(),
@@ -162,7 +162,7 @@ impl Reproduction {
         text
     }
 
-    /// A page that loads nothing from elsewhere; `command` is the command line that made it.
+    /// Returns a page that loads nothing from elsewhere; `command` is the command line that made it.
     pub fn page(&self, command: &str) -> String {
         page::page(self, command)
     }

@@ -24,7 +24,7 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
-    /// Compares every pair of `items` whose published figures differ by more than `apart`.
+    /// Compares every pair of `items` whose published figures differ by more than `apart`, and returns how many agree.
     pub(crate) fn among(items: &[Pair], apart: f64) -> Agreement {
         let mut found = Agreement::default();
         for (index, a) in items.iter().enumerate() {
@@ -39,7 +39,7 @@ impl Agreement {
         found
     }
 
-    /// The sum of both.
+    /// Returns the sum of both.
     pub(crate) fn and(self, other: Agreement) -> Agreement {
         Agreement {
             alike: self.alike + other.alike,
@@ -47,7 +47,7 @@ impl Agreement {
         }
     }
 
-    /// The share of pairs in the same order, from 0 to 1; `None` if nothing was compared.
+    /// Returns the share of pairs in the same order, from 0 to 1; `None` if nothing was compared.
     pub(crate) fn share(self) -> Option<f64> {
         (self.of > 0).then(|| self.alike as f64 / self.of as f64)
     }
@@ -73,7 +73,7 @@ pub(crate) struct Sampled {
 }
 
 impl Sampled {
-    /// The gain of `fast` over `slow`: times of the same pictures, a sample of `all`.
+    /// Returns the gain of `fast` over `slow`: times of the same pictures, a sample of `all`.
     ///
     /// # Panics
     /// If there is no picture, or `slow` and `fast` differ in length.
@@ -163,7 +163,7 @@ mod tests {
         let variance = percent.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / 3.0;
         assert!((found.gain - mean).abs() < 1e-9);
         assert!((found.error.expect("of four") - (variance / 4.0).sqrt()).abs() < 1e-6);
-        // Who has seen all pictures is sure.
+        // A sample of all pictures has no error.
         assert_eq!(Sampled::of(&slow, &[10.0; 4], 4).error, Some(0.0));
     }
 

@@ -1,5 +1,5 @@
-//! Peers run in processes of their own, one after the other: so that two OpenMP runtimes never meet, no idle workers of one disturb
-//! another's turn, and the processor time of a process is that of one peer.
+//! Each turn of a peer is a process of its own, and turns follow one another. So two OpenMP runtimes never meet, idle workers of one peer
+//! do not disturb the next, and the processor time of a process is that of one peer.
 
 use crate::Fallible;
 use crate::cases::{self, Job};
@@ -16,22 +16,15 @@ pub(crate) const WORD: &str = "__measure";
 /// A child that takes longer is ended.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// The child that runs, for those who stop it.
+/// The child process that runs, which the handler of Ctrl-C can end.
 #[derive(Clone, Default)]
 pub(crate) struct Current(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     child: Option<Child>,
-    /// Ctrl-C was pressed: no other peer starts.
+    /// Ctrl-C was pressed: no further child starts.
     stopped: bool,
-}
-
-/// Why a child gave nothing.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    Stopped,
-    Failed(String),
 }
 
 impl Current {
@@ -39,7 +32,7 @@ impl Current {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the child that runs, and lets none start any more; whether that was so already.
+    /// Ends the child that runs; no further child starts. Returns whether an earlier call did so already.
     pub(crate) fn stop(&self) -> bool {
         let mut state = self.state();
         let before = std::mem::replace(&mut state.stopped, true);
@@ -50,16 +43,19 @@ impl Current {
         before
     }
 
-    /// Measures `job` in a child process.
-    pub(crate) fn measure(&self, job: &Job, setting: &Setting) -> Result<Vec<Sample>, Failure> {
+    /// Returns whether [`stop`](Self::stop) was called.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state().stopped
+    }
+
+    /// Measures `job` in a child process and returns its samples.
+    ///
+    /// # Errors
+    /// A line for people, if the child failed or was stopped.
+    pub(crate) fn measure(&self, job: &Job, setting: &Setting) -> Result<Vec<Sample>, String> {
         let (case, peer, workers) = (&job.case, &job.peer, job.workers);
         let samples = self.run(job, setting);
-        match self.state().stopped {
-            true => Err(Failure::Stopped),
-            false => samples.map_err(|why| {
-                Failure::Failed(format!("{case}, {peer}, {workers} workers: {why}"))
-            }),
-        }
+        samples.map_err(|why| format!("{case}, {peer}, {workers} workers: {why}"))
     }
 
     fn run(&self, job: &Job, setting: &Setting) -> Fallible<Vec<Sample>> {
@@ -81,7 +77,7 @@ impl Current {
         };
         let errors = std::thread::spawn(move || {
             let mut text = String::new();
-            // What cannot be read is not shown.
+            // An error message that cannot be read is not shown.
             let _ = err.read_to_string(&mut text);
             text
         });
@@ -92,10 +88,10 @@ impl Current {
             let mut state = self.state();
             let mut child = state.child.take().expect("set above");
             if samples.is_err() {
-                // Its time is over.
+                // The child has taken longer than `PATIENCE`.
                 let _ = child.kill();
             }
-            // Its output has ended, so that it ends itself, or was killed.
+            // The child's output has ended, so it ends by itself; or it was killed.
             child.wait()
         };
         let errors = errors.join().unwrap_or_default();
@@ -114,9 +110,9 @@ fn read(out: &mut impl Read) -> Fallible<Vec<Sample>> {
     samples.collect()
 }
 
-/// The program of a child process: `job` follows [`WORD`], as JSON.
+/// Runs the program of a child process and returns its exit code. `job` is the argument behind [`WORD`]: a [`Job`] as JSON.
 pub(crate) fn main(job: &str) -> ExitCode {
-    // A parent that is killed takes its child along.
+    // The child ends with its parent, even if the parent is killed.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     match measure(job) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,7 +1,7 @@
-//! The command line: who is measured how, in turns.
+//! The command line: which cases are measured, on which peers, and in which settings.
 
 use crate::cases::{self, Case, Job};
-use crate::child::{Current, Failure};
+use crate::child::Current;
 use crate::native;
 use crate::output::{self, Result as Line};
 use crate::peers::{self, Peer, Setting};
@@ -10,6 +10,7 @@ use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use tanada_harness::rounds::{Lane, Turn, in_turns};
 
 const HELP: &str = "\
 Examples:
@@ -77,7 +78,7 @@ pub(crate) fn main() -> ExitCode {
     }
     let current = Current::default();
     let handle = current.clone();
-    // Without the handler Ctrl-C ends the program as it would any other; a child then ends with its parent.
+    // Without the handler Ctrl-C ends this process, as by default; a child ends with its parent.
     let _ = ctrlc::set_handler(move || {
         if handle.stop() {
             std::process::exit(130);
@@ -96,8 +97,8 @@ pub(crate) fn main() -> ExitCode {
     ExitCode::from(u8::from(!good))
 }
 
-/// One case and who takes part.
-struct Turn {
+/// One case and its peers.
+struct Plan {
     case: &'static Case,
     params: Vec<String>,
     workers: Vec<u16>,
@@ -105,8 +106,8 @@ struct Turn {
     absent: Vec<Peer>,
 }
 
-impl Turn {
-    /// Why there is nothing to measure, if so.
+impl Plan {
+    /// Returns why there is nothing to measure; `None`: there is something.
     fn nothing(&self, args: &Args) -> Option<String> {
         let case = self.case.name;
         if self.params.is_empty() {
@@ -129,15 +130,18 @@ impl Turn {
     }
 }
 
-/// The error of an unknown name of one of `what`s, of which `right` are known.
+/// Returns the error message for an unknown `name` of a `what`; `right` are the known names.
 fn unknown<S: ToString>(what: &str, name: &str, right: impl IntoIterator<Item = S>) -> String {
     let right = Vec::from_iter(right.into_iter().map(|one| one.to_string())).join(", ");
     let all = what.strip_suffix('s').unwrap_or(what);
     format!("unknown {what} \"{name}\"; the {all}s are {right}")
 }
 
-/// What the arguments ask for.
-fn plan(args: &Args) -> Result<Vec<Turn>, String> {
+/// Returns what the arguments ask for.
+///
+/// # Errors
+/// A line for people that names the wrong argument and the right ones.
+fn plan(args: &Args) -> Result<Vec<Plan>, String> {
     let names = || cases::all().iter().map(|case| case.name);
     let mut chosen: Vec<&'static Case> = Vec::new();
     for name in &args.cases {
@@ -165,7 +169,7 @@ fn plan(args: &Args) -> Result<Vec<Turn>, String> {
         let (here, absent) = peers.partition(|peer| peer.absent.is_none());
         let mut params = (case.params)();
         params.retain(|params| args.params.is_empty() || args.params.contains(params));
-        Turn {
+        Plan {
             case,
             params,
             workers: match args.workers.is_empty() {
@@ -179,32 +183,32 @@ fn plan(args: &Args) -> Result<Vec<Turn>, String> {
     Ok(chosen.iter().map(|case| turn(case)).collect())
 }
 
-/// Runs a case and prints its results. Returns whether all peers ended well; an error if it was stopped.
-fn measure(turn: &Turn, args: &Args, current: &Current) -> Result<bool, ()> {
+/// Runs a case and prints its results. Returns whether no peer failed.
+///
+/// # Errors
+/// Ctrl-C stopped the case; nothing was printed.
+fn measure(turn: &Plan, args: &Args, current: &Current) -> Result<bool, ()> {
     let case = turn.case;
     let rounds = [case.rounds, case.quick_rounds][usize::from(args.quick)];
     let rounds = args.rounds.unwrap_or(rounds);
-    let mut jobs = jobs(turn, args.quick, native::rate());
-    let progress = progress(u64::from(rounds) * jobs.len() as u64);
-    let mut found: Vec<Vec<Sample>> = vec![Vec::new(); jobs.len()];
-    let mut failed: Vec<Option<String>> = vec![None; jobs.len()];
-    for round in 0..rounds {
-        for (at, (job, setting)) in jobs.iter_mut().enumerate() {
-            job.first = round == 0;
-            progress.set_message(format!("{} {} {}", case.name, job.peer, setting.label));
-            // Who failed once would fail again.
-            if failed[at].is_none() {
-                match current.measure(job, setting) {
-                    Ok(samples) => found[at].extend(samples),
-                    Err(Failure::Failed(why)) => failed[at] = Some(why),
-                    Err(Failure::Stopped) => return Err(()),
-                }
+    let entrants = entrants(turn, args.quick, native::rate());
+    let progress = progress(u64::from(rounds) * entrants.len() as u64);
+    let lanes = in_turns(rounds, entrants, |round, (job, setting)| {
+        job.first = round == 0;
+        progress.set_message(format!("{} {} {}", case.name, job.peer, setting.label));
+        let samples = current.measure(job, setting);
+        progress.inc(1);
+        match samples {
+            _ if current.is_stopped() => Err(()),
+            Ok(samples) => Ok(Turn::Sample(samples)),
+            Err(why) => {
+                progress.dec_length(u64::from(rounds - round - 1));
+                Ok(Turn::Failed(why))
             }
-            progress.inc(1);
         }
-    }
+    })?;
     progress.finish_and_clear();
-    let results = results(turn, &jobs, &found);
+    let results = results(turn, &lanes);
     if args.json {
         print(&output::json(case, &results));
     } else {
@@ -215,15 +219,18 @@ fn measure(turn: &Turn, args: &Args, current: &Current) -> Result<bool, ()> {
         }
         print(&(text + "\n"));
     }
-    for why in failed.iter().flatten() {
+    for why in lanes.iter().filter_map(|lane| lane.failed.as_ref()) {
         note(&format!("peers: {why}"));
     }
-    Ok(failed.iter().all(Option::is_none))
+    Ok(lanes.iter().all(|lane| lane.failed.is_none()))
 }
 
-/// The turns of all peers in one round.
-fn jobs(turn: &Turn, quick: bool, rate: f64) -> Vec<(Job, &'static Setting)> {
-    let mut jobs = Vec::new();
+/// A peer at one number of workers in one setting.
+type Entrant = (Job, &'static Setting);
+
+/// Returns what has a turn in each round: all peers.
+fn entrants(turn: &Plan, quick: bool, rate: f64) -> Vec<Entrant> {
+    let mut entrants = Vec::new();
     for peer in &turn.here {
         for workers in peer.workers(&turn.workers) {
             for setting in peer.settings(turn.case.name) {
@@ -236,22 +243,23 @@ fn jobs(turn: &Turn, quick: bool, rate: f64) -> Vec<(Job, &'static Setting)> {
                     rate,
                     params: turn.params.clone(),
                 };
-                jobs.push((job, setting));
+                entrants.push((job, setting));
             }
         }
     }
-    jobs
+    entrants
 }
 
-/// All rows of a case: the best of each peer's settings and rounds.
-fn results(turn: &Turn, jobs: &[(Job, &'static Setting)], found: &[Vec<Sample>]) -> Vec<Line> {
+/// Returns all rows of a case: the best of each peer's settings and rounds.
+fn results(turn: &Plan, lanes: &[Lane<Entrant, Vec<Sample>>]) -> Vec<Line> {
     let mut lines = Vec::new();
     for peer in &turn.here {
         for workers in peer.workers(&turn.workers) {
             let mine = |job: &Job| job.workers == workers && job.peer == peer.name;
-            let of_peer = jobs.iter().zip(found).filter(|((job, _), _)| mine(job));
-            let samples = of_peer.flat_map(|((_, setting), samples)| {
-                samples.iter().map(|sample| (setting.label, sample.clone()))
+            let of_peer = lanes.iter().filter(|lane| mine(&lane.engine.0));
+            let samples = of_peer.flat_map(|lane| {
+                let samples = lane.samples.iter().flatten().cloned();
+                samples.map(|sample| (lane.engine.1.label, sample))
             });
             let series = Series::collect(workers, samples);
             let derived = (turn.case.derive)(&series).into_iter();
@@ -266,6 +274,7 @@ fn results(turn: &Turn, jobs: &[(Job, &'static Setting)], found: &[Vec<Sample>])
     lines
 }
 
+/// Returns the text of `--list`.
 fn list() -> String {
     let mut text = "Cases\n".to_owned();
     for case in cases::all() {
@@ -283,14 +292,14 @@ fn list() -> String {
     text
 }
 
-/// A bar on standard error, which is hidden unless that is a terminal.
+/// Returns a progress bar of `steps` steps on standard error. The bar is hidden if standard error is no terminal.
 fn progress(steps: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} {msg}")
         .expect("a template of known words");
     ProgressBar::new(steps).with_style(style)
 }
 
-/// Writes to standard output; who closes the pipe has what it wanted.
+/// Writes to standard output. A closed pipe is no error: its reader has what it wanted.
 fn print(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -325,7 +334,7 @@ mod tests {
         peer.absent = Some("not installed".to_owned());
         turn.absent.push(peer.clone());
         assert!(
-            jobs(&turn, true, 1.0)
+            entrants(&turn, true, 1.0)
                 .iter()
                 .all(|(job, _)| job.peer != peer.name)
         );
@@ -348,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_have_a_case_is_named() {
+    fn a_peer_without_a_case_is_named() {
         let args = Args::parse_from(["peers", "h264", "wavefront", "--peer", "onetbb,rayon"]);
         let why: Vec<_> = plan(&args)
             .expect("right names")

@@ -1,5 +1,5 @@
-//! The peers bench: every case runs on Tanada and on whatever else is installed that does the same, in turns, and the best of all turns
-//! counts. `docs/benchmarks.md` says how to use it.
+//! The peers bench: every case runs on Tanada and on every installed program that does the same, in turns; the best of all turns counts.
+//! `docs/benchmarks.md` says how to use it.
 #![deny(unsafe_code)]
 
 mod cases;
@@ -14,7 +14,7 @@ mod samples;
 
 use programs::simulated::{TOIL, toil};
 
-/// A result whose error is only shown.
+/// A result whose error is shown and not matched.
 type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> std::process::ExitCode {

@@ -1,7 +1,7 @@
 //! The bodies that all peers share (`native/body.c`), and peers that are shared objects (`native/peer.h`).
 
 use crate::Fallible;
-use crate::programs::{Counted, Field, Program, Swept};
+use crate::programs::{Counted, Field, Program, Stream, Swept};
 use libloading::{Library, Symbol};
 use md5::{Digest as _, Md5};
 use std::ffi::c_void;
@@ -45,16 +45,16 @@ pub(crate) fn grid(columns: u32, rows: u32) {
     unsafe { c::peers_grid(columns, rows) };
 }
 
-/// Multiplications in a nanosecond. Measured once, by the parent: all bodies of one name are then the same in all processes.
+/// Returns multiplications in a nanosecond. The parent measures them once, so all bodies of one name are the same in all processes.
 pub(crate) fn rate() -> f64 {
     // SAFETY: no task runs: the parent has none.
     unsafe { c::peers_rate() }
 }
 
-/// Sets the length of bodies, and looks whether they take about that long.
+/// Sets the length of bodies to `ns`, and measures one.
 ///
 /// # Errors
-/// Where it is half or double: processors change their clock by a third, but not by that.
+/// If the body takes less than half of `ns` or more than double: processors change their clock by a third, but not by that.
 pub(crate) fn set_body(ns: f64, rate: f64) -> Fallible<()> {
     // SAFETY: no task runs (above).
     unsafe { c::peers_length(ns, rate) };
@@ -65,10 +65,11 @@ pub(crate) fn set_body(ns: f64, rate: f64) -> Fallible<()> {
     Ok(())
 }
 
-/// What the body of about `ns` takes, call included, if nothing but loops run it, on several threads at once: the mean over threads of
-/// each one's fastest loop. (On as many as there are workers, since a processor's clock depends on how many of its cores are busy.)
+/// Returns the nanoseconds of a body of about `ns`, call included, if plain loops run it on `threads` threads at once: the mean over
+/// threads of the fastest loop of each. (`threads` is the number of workers, since a processor's clock depends on the number of busy
+/// cores.)
 pub(crate) fn body_ns(ns: f64, threads: u16) -> f64 {
-    // Some hundredths of a millisecond a loop: many of them are not interrupted.
+    // A loop takes about 40 us, so many loops are not interrupted.
     let n = (4e4 / ns.max(2.0)).ceil() as u32;
     let one = move || c::peers_serial_ns(n, 20);
     let sum: f64 = std::thread::scope(|scope| {
@@ -80,35 +81,36 @@ pub(crate) fn body_ns(ns: f64, threads: u16) -> f64 {
     sum / f64::from(threads)
 }
 
-/// How many tasks ran too early, twice, or not at all while `run` ran frames of the graph, one after the other.
+/// Returns the number of tasks that ran too early, twice, or not at all while `run` ran `frames` frames of the graph, one after the other.
 pub(crate) fn checked(frames: u32, run: impl FnOnce(u32)) -> u32 {
     // SAFETY: no task runs yet (above).
     unsafe { c::peers_check_begin() };
     run(frames);
-    // SAFETY: those that ran have ended.
+    // SAFETY: the tasks that `run` ran have ended.
     unsafe { c::peers_check_end(frames) }
 }
 
-/// The least part of all tasks that one of `workers` workers ran while `run` ran.
+/// Returns the least share of all tasks that one of `workers` workers ran while `run` ran.
 pub(crate) fn least_share(workers: u16, run: impl FnOnce()) -> f64 {
     // SAFETY: no task runs yet (above).
     unsafe { c::peers_count_begin() };
     run();
-    // SAFETY: those that ran have ended.
+    // SAFETY: the tasks that `run` ran have ended.
     unsafe { c::peers_least_share(u32::from(workers)) }
 }
 
-/// One row of a stencil: `to`, from three lines that hold a point more to either side.
+/// Computes the row `to` of a stencil from three lines that have one more point at either side.
 ///
 /// # Panics
-/// Where they do not.
+/// If a line has another length.
 #[inline]
 pub(crate) fn stencil_row(to: &mut [f32], above: &[f32], here: &[f32], below: &[f32]) {
     let columns = to.len();
     let bordered = |line: &[f32]| line.len() == columns + 2;
     let all = bordered(above) && bordered(here) && bordered(below);
     assert!(all, "lines have a border");
-    // SAFETY: all that is read, from one point before the second of each line to one behind, was just found to be there.
+    // SAFETY: the C function reads `columns` points from the second point of `above` and `below`, and one more at either side of those of
+    // `here`; the assertion has checked that all lines have these points.
     unsafe {
         c::peers_stencil_row(
             to.as_mut_ptr(),
@@ -131,7 +133,7 @@ unsafe extern "C" fn add_frame(
     width: usize,
     height: usize,
 ) {
-    // SAFETY: `decode` below gives a digest that it holds alone meanwhile.
+    // SAFETY: `decode` below passes a digest that only it holds while the decoder runs.
     let digest = unsafe { &mut *context.cast::<Md5>() };
     for (plane, of_stride, shift) in [(0, 0, 0), (1, 1, 1), (2, 1, 1)] {
         // SAFETY: there are three planes and two strides (`native/peer.h`).
@@ -151,7 +153,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Loads the shared object and starts its workers.
+    /// Loads the shared object, starts its workers and returns it.
     pub(crate) fn open(path: &str, workers: u16) -> Fallible<Shared> {
         // SAFETY: the object is one of ours; what runs when it is loaded are the initialisers of the runtime that it is linked with,
         // in a process that has one thread yet and will load no other.
@@ -165,6 +167,7 @@ impl Shared {
         Ok(shared)
     }
 
+    /// Returns a function of the shared object.
     fn function<F>(&self, name: &str) -> Fallible<Symbol<'_, F>> {
         // SAFETY: callers name a function of `native/peer.h` with its type.
         Ok(unsafe { self.object.get(name.as_bytes()) }?)
@@ -212,14 +215,15 @@ impl Program for Shared {
         }))
     }
 
-    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Fallible<Counted> {
+    fn decode(&mut self, stream: &Stream, digest: Option<&mut Md5>) -> Fallible<Counted> {
         type Decode = unsafe extern "C" fn(*const u8, usize, Option<OnFrame>, *mut c_void) -> u64;
         let run = self.function::<Decode>("peer_decode")?;
         let on_frame = digest.is_some().then_some(add_frame as OnFrame);
+        let stream = stream.bytes()?;
         let context = digest.map_or(std::ptr::null_mut(), |digest| {
             std::ptr::from_mut(digest).cast()
         });
-        // SAFETY: the stream is so long, and the context is what `add_frame` expects.
+        // SAFETY: the stream has this length, and the context is the digest that `add_frame` expects.
         Counted::timed(|| Ok(unsafe { run(stream.as_ptr(), stream.len(), on_frame, context) }))
     }
 

@@ -2,10 +2,10 @@
 
 use crate::cases::{Better, Case, Metric, metric_of};
 use crate::samples::Row;
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
+use tanada_report::to_figures;
 
-/// A row with who it is of.
+/// A row with its peer.
 #[derive(Clone, Debug)]
 pub(crate) struct Result {
     pub(crate) peer: String,
@@ -13,7 +13,7 @@ pub(crate) struct Result {
     pub(crate) row: Row,
 }
 
-/// What programs read: one object a line.
+/// A result as other programs read it: one object a line.
 #[derive(Serialize)]
 struct Line<'a> {
     case: &'a str,
@@ -25,7 +25,7 @@ struct Line<'a> {
     unit: &'a str,
 }
 
-/// All results of a case, one JSON object a line.
+/// Returns all results of a case, one JSON object a line.
 pub(crate) fn json(case: &Case, results: &[Result]) -> String {
     let line = |result: &Result| {
         let row = &result.row;
@@ -43,18 +43,12 @@ pub(crate) fn json(case: &Case, results: &[Result]) -> String {
     results.iter().map(line).collect()
 }
 
-/// All results of a case: a table for each number of workers and metric, with a line a peer and a column for each of `params`.
+/// Returns all results of a case: a table for each number of workers and metric, with a line a peer and a column for each of `params`.
 ///
-/// A cell shows the best run, in parentheses how many times the best of Tanada's it is, and how far the median run is from it.
+/// A cell shows the best run; in parentheses its ratio to the best of Tanada's policies, and the distance of the median run from it.
 pub(crate) fn table(case: &Case, results: &[Result]) -> String {
     let mut text = format!("{}: {}\n", case.name, case.about);
-    let mut done: Vec<(u16, &str)> = Vec::new();
-    for result in results {
-        let key = (result.workers, result.row.metric);
-        if !done.contains(&key) {
-            done.push(key);
-        }
-    }
+    let mut done = distinct(results.iter().map(|one| (one.workers, one.row.metric)));
     done.sort_by_key(|&(workers, _)| workers);
     for (workers, metric) in done {
         let part = results
@@ -68,38 +62,36 @@ pub(crate) fn table(case: &Case, results: &[Result]) -> String {
     text
 }
 
+/// Returns the items without repetitions, in the order in which they first appear.
+fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    items.fold(Vec::new(), |mut found, item| {
+        if !found.contains(&item) {
+            found.push(item);
+        }
+        found
+    })
+}
+
+/// Returns the table of one number of workers and one metric.
 fn part_table(part: &[&Result], better: Better) -> String {
-    let mut params: Vec<&str> = Vec::new();
-    let mut peers: Vec<&str> = Vec::new();
-    for result in part {
-        if !params.contains(&result.row.params.as_str()) {
-            params.push(&result.row.params);
-        }
-        if !peers.contains(&result.peer.as_str()) {
-            peers.push(&result.peer);
-        }
-    }
+    let params = distinct(part.iter().map(|result| &*result.row.params));
+    let peers = distinct(part.iter().map(|result| &*result.peer));
     let of = |peer: &str, params: &str| {
         let mut part = part.iter();
         part.find(|r| r.peer == peer && r.row.params == params)
     };
-    let mut table = Table::new();
-    let header = std::iter::once("peer").chain(params.iter().copied());
-    table.load_style(presets::NOTHING).set_header(header);
-    for peer in peers {
+    let row = |peer: &&str| {
         let cells = params.iter().map(|params| match of(peer, params) {
             Some(result) => cell(&result.row, reference(part, params, better)),
             None => "-".to_owned(),
         });
-        table.add_row(std::iter::once(peer.to_owned()).chain(cells));
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.trim_fmt() + "\n"
+        Vec::from_iter(std::iter::once((*peer).to_owned()).chain(cells))
+    };
+    let header = Vec::from_iter(std::iter::once("peer").chain(params.iter().copied()));
+    to_figures(&header, peers.iter().map(row))
 }
 
-/// The best value among Tanada's.
+/// Returns the best value of Tanada's policies.
 fn reference(part: &[&Result], params: &str, better: Better) -> Option<f64> {
     let ours = part.iter().filter(|r| r.peer.starts_with("tanada/"));
     let ours = ours.filter(|r| r.row.params == params).map(|r| r.row.value);
@@ -109,9 +101,10 @@ fn reference(part: &[&Result], params: &str, better: Better) -> Option<f64> {
     }
 }
 
+/// Returns the text of a cell; `reference` is the best value of Tanada's policies.
 fn cell(row: &Row, reference: Option<f64>) -> String {
     let mut notes: Vec<String> = Vec::new();
-    // A ratio of costs that are nothing within what can be measured says nothing.
+    // A ratio of costs below what can be measured says nothing.
     let least = match metric_of(row.metric).unit {
         "%" => 0.05,
         _ => 0.0,
@@ -125,7 +118,7 @@ fn cell(row: &Row, reference: Option<f64>) -> String {
     if !row.setting.is_empty() {
         notes.push(row.setting.to_owned());
     }
-    // Three digits that count.
+    // At least three significant digits.
     let decimals = match row.value.abs() {
         large if large >= 100.0 => 1,
         medium if medium >= 1.0 => 2,

@@ -1,17 +1,19 @@
-//! The one place that lists the peers: which takes part in which case, in which settings, and why one is absent.
+//! The one list of the peers: which peer takes part in which case, in which settings, and why a peer is absent.
 
 use crate::Fallible;
+use crate::cases::Case;
 use crate::native::Shared;
 use crate::programs::{
     Chili, Dinero, Ffmpeg, ForkUnion, Program, Rayon, Sequential, Serial, Tanada, Valgrind, inline,
     spawned,
 };
 use std::path::PathBuf;
+use tanada_runtime::policies;
 
-/// A way to run a peer; of several the best counts.
+/// A way to run a peer. If a peer has several, the best counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
-    /// What the table calls it.
+    /// The name in the table.
     pub(crate) label: &'static str,
     /// Environment variables of the child process.
     pub(crate) environment: &'static [(&'static str, &'static str)],
@@ -20,12 +22,12 @@ pub(crate) struct Setting {
 /// A program that is measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    /// What rows call it: `tanada/POLICY`, `floor/NAME`, or the name of a library or program.
+    /// The name in rows: `tanada/POLICY`, `floor/NAME`, or the name of a library or program.
     pub(crate) name: String,
-    /// What it is, in one line.
+    /// A description in one line.
     pub(crate) about: &'static str,
     pub(crate) cases: &'static [&'static str],
-    /// Why it is not here, if so, and what would help.
+    /// Why the peer cannot be measured, and what would help; `None`: it is installed.
     pub(crate) absent: Option<String>,
     settings: &'static [Setting],
     most_workers: u16,
@@ -69,7 +71,7 @@ const LLVM_SETTINGS: &[Setting] = &[
     setting("blocktime 0", BLOCKTIME_0),
 ];
 
-/// A peer that `build.rs` compiles, if it could.
+/// A peer that `build.rs` compiles, if the machine has what it needs.
 macro_rules! native {
     ($key:literal) => {
         Start::Shared(
@@ -79,12 +81,12 @@ macro_rules! native {
     };
 }
 
-/// Where measuring everything a peer can do at its defaults is the point: what idle workers cost those who configure nothing.
+/// The case in which peers with several settings run at their defaults: what idle workers cost a user who configures nothing.
 const AT_DEFAULTS: &str = "idle";
 
 const ANY: u16 = u16::MAX;
 
-/// The peers of a table, each with: how many workers at most, name, cases, settings, how it is started, and what it is.
+/// Lists peers, each with: most workers, name, cases, settings, start, and description.
 macro_rules! peers {
     (@settings) => { AS_IT_IS };
     (@settings $settings:expr) => { $settings };
@@ -103,7 +105,7 @@ macro_rules! peers {
 
 const ONE: u16 = 1;
 
-/// All peers but Tanada's policies.
+/// Returns all peers but Tanada's policies.
 fn others() -> Vec<Peer> {
     peers! {
         ONE "tanada/sequential" [h264] => Start::Sequential;
@@ -147,18 +149,18 @@ fn others() -> Vec<Peer> {
     }
 }
 
-/// Policies that the simulator is measured with: the time that a policy takes is no property of the simulator.
-const SIMULATED: &[&str] = &["fcfs", "ts"];
-
-/// All peers, Tanada's policies first.
+/// Returns all peers, Tanada's policies first.
 pub(crate) fn all() -> Vec<Peer> {
-    // `serial` is a reference that leaves all work to one worker: no program would choose it.
-    let policies = tanada_runtime::policies::native().into_iter();
-    let policies = policies.filter(|entry| entry.name != "serial");
-    let ours = policies.map(|entry| Peer {
+    let mut policies = policies::native();
+    // A policy that leaves workers idle is a reference for tests.
+    policies.retain(|entry| entry.greedy);
+    // The time that a policy takes is no property of the simulator: one policy without groups and one with groups stand for all.
+    let first = |groups| policies.iter().find(|entry| entry.groups == groups);
+    let simulated = [first(false), first(true)];
+    let ours = policies.iter().map(|entry| Peer {
         name: format!("tanada/{}", entry.name),
         about: entry.summary,
-        cases: match SIMULATED.contains(&entry.name) {
+        cases: match simulated.contains(&Some(entry)) {
             true => &["wavefront", "build", "stencil", "h264", "idle", "sim"],
             false => &["wavefront", "build", "stencil", "h264", "idle"],
         },
@@ -170,12 +172,13 @@ pub(crate) fn all() -> Vec<Peer> {
     ours.chain(others()).collect()
 }
 
-/// The peer called `name`.
+/// Returns the peer called `name`.
 pub(crate) fn find(name: &str) -> Option<Peer> {
     all().into_iter().find(|peer| peer.name == name)
 }
 
 impl Start {
+    /// Returns why the peer cannot be started; `None`: it can.
     fn absent(self) -> Option<String> {
         let (program, remedy) = match self {
             Start::Shared(None, why) => return Some(why.unwrap_or("not compiled").to_owned()),
@@ -192,7 +195,7 @@ impl Start {
     }
 }
 
-/// The program of this name on the search path.
+/// Returns the program of this name on the search path.
 pub(crate) fn command(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let mut files = std::env::split_paths(&path).map(|folder| folder.join(name));
@@ -200,7 +203,7 @@ pub(crate) fn command(name: &str) -> Option<PathBuf> {
 }
 
 impl Peer {
-    /// The settings that are tried in a case.
+    /// Returns the settings that are tried in a case.
     pub(crate) fn settings(&self, case: &str) -> &'static [Setting] {
         match case == AT_DEFAULTS && self.settings.len() > 1 {
             true => AS_IT_IS,
@@ -208,7 +211,7 @@ impl Peer {
         }
     }
 
-    /// The numbers of workers that it can be measured with, of those that are wanted; at least one.
+    /// Returns those of the wanted numbers of workers that the peer can be measured with; if there is none, its greatest number.
     pub(crate) fn workers(&self, wanted: &[u16]) -> Vec<u16> {
         let mut can = wanted.to_vec();
         can.retain(|&workers| workers <= self.most_workers);
@@ -218,17 +221,20 @@ impl Peer {
         can
     }
 
-    /// Whether it has graphs that are built once and run often, and graphs that are registered while they run.
+    /// Returns whether the peer has graphs that are built once and run often, and whether it has graphs that are registered while they run.
     pub(crate) fn graphs(&self) -> (bool, bool) {
         let openmp = self.name.ends_with("openmp");
         (!openmp, openmp || matches!(self.start, Start::Tanada(_)))
     }
 
-    /// Starts its workers, in the process that measures it.
-    pub(crate) fn open(&self, workers: u16) -> Fallible<Box<dyn Program>> {
+    /// Starts the peer's workers in this process and returns its program for `case`.
+    ///
+    /// # Errors
+    /// If the peer cannot be started.
+    pub(crate) fn open(&self, case: &'static Case, workers: u16) -> Fallible<Box<dyn Program>> {
         Ok(match self.start {
-            Start::Tanada(policy) => Box::new(Tanada::open(policy, workers)?),
-            Start::Sequential => Box::new(Sequential),
+            Start::Tanada(policy) => Box::new(Tanada::open(policy, case, workers)?),
+            Start::Sequential => Box::new(Sequential(case)),
             Start::Serial => Box::new(Serial),
             Start::Rayon => Box::new(Rayon::open(workers, spawned)?),
             Start::RayonCounters => Box::new(Rayon::open(workers, inline)?),
@@ -236,7 +242,7 @@ impl Peer {
             Start::ForkUnion => Box::new(ForkUnion::open(workers)?),
             Start::Ffmpeg => Box::new(Ffmpeg::open(workers)?),
             Start::Valgrind(tool) => Box::new(Valgrind::open(tool)),
-            Start::Dinero => Box::new(Dinero::open()?),
+            Start::Dinero => Box::new(Dinero::open(case)?),
             Start::Shared(path, _) => Box::new(Shared::open(path.ok_or("it is absent")?, workers)?),
         })
     }
@@ -252,11 +258,9 @@ mod tests {
         for (at, name) in names.iter().enumerate() {
             assert!(!names[..at].contains(name), "{name} is there twice");
         }
-        for entry in tanada_runtime::policies::native()
-            .iter()
-            .filter(|entry| entry.name != "serial")
-        {
-            assert!(names.contains(&format!("tanada/{}", entry.name)));
+        for entry in policies::native() {
+            let name = format!("tanada/{}", entry.name);
+            assert_eq!(names.contains(&name), entry.greedy, "{name}");
         }
     }
 
@@ -270,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn who_could_not_be_compiled_is_absent_with_a_reason() {
+    fn a_peer_that_could_not_be_compiled_is_absent_with_a_reason() {
         assert_eq!(
             Start::Shared(None, Some("no compiler")).absent().as_deref(),
             Some("no compiler")

@@ -1,23 +1,24 @@
-//! What children report, and the arithmetic that turns it into rows.
+//! Samples, which child processes report, and the arithmetic that turns them into rows.
 
 use crate::cases::{Better, metric_of};
 use serde::{Deserialize, Serialize};
 
-/// What one run of one peer gave: a leading value, by which runs are compared, and what belongs to the same run. A child reports each as
-/// a line of JSON.
+/// The result of one run of one peer: a leading value, by which runs are compared, and further values of the same run. A child process
+/// prints each sample as a line of JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) params: String,
     pub(crate) values: Vec<(String, f64)>,
 }
 
-/// Whether a worker that ran this share of the tasks took part: six tenths of an even share do, 30% of all tasks with two workers.
+/// Returns whether a worker that ran this share of the tasks took part: six tenths of an even share do, 30% of all tasks with two workers.
 pub(crate) fn took_part(share: f64, workers: u16) -> bool {
     const LEAST: f64 = 0.6;
     share >= LEAST / f64::from(workers)
 }
 
 impl Sample {
+    /// Returns a sample; the first of `values` is the leading one.
     pub(crate) fn new(params: &str, values: &[(&str, f64)]) -> Sample {
         let own = |&(name, value): &(&str, f64)| (name.to_owned(), value);
         Sample {
@@ -26,7 +27,7 @@ impl Sample {
         }
     }
 
-    /// Whether every worker took part, as far as the sample says.
+    /// Returns whether every worker took part; `true` if the sample has no shares.
     pub(crate) fn all_took_part(&self, workers: u16) -> bool {
         let mut values = self.values.iter();
         let share = values.find(|(metric, _)| metric == "least_worker_share");
@@ -46,7 +47,7 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Sorts samples into series, in the order in which they first appear.
+    /// Returns the samples as series, in the order in which their params and leading metric first appear.
     pub(crate) fn collect(
         workers: u16,
         samples: impl IntoIterator<Item = (&'static str, Sample)>,
@@ -68,7 +69,7 @@ impl Series {
         all
     }
 
-    /// The run with the best leading value among those in which every worker took part (among all, where there is none), and its setting.
+    /// Returns the run with the best leading value, and its setting. Runs in which every worker took part come first.
     pub(crate) fn best(&self) -> (&'static str, &Sample) {
         let better = metric_of(&self.leading).better;
         let key = |sample: &Sample| match better {
@@ -84,14 +85,15 @@ impl Series {
         (setting, sample)
     }
 
-    /// How far the median of the runs in the best setting is from the best run, as a part of that; nothing, where there was one run.
+    /// Returns the distance of the median of the runs in the best setting from the best run, as a part of the best; `None` if there was one
+    /// run.
     pub(crate) fn spread(&self) -> Option<f64> {
         let (setting, best) = self.best();
         let best = best.values[0].1;
         let of_setting = self.samples.iter().filter(|s| s.0 == setting);
         let mut values: Vec<f64> = of_setting.map(|s| s.1.values[0].1).collect();
         values.sort_by(f64::total_cmp);
-        // Beside costs of about nothing every distance would be large.
+        // A distance relative to a cost of about 0 would be large.
         let least = match &*self.leading {
             "core_ns_per_task" | "idle_percent_of_core" => 1.0,
             _ => 0.0,
@@ -100,7 +102,7 @@ impl Series {
         (values.len() > 1).then(|| (values[values.len() / 2] - best).abs() / whole)
     }
 
-    /// One row a metric.
+    /// Returns a row for each metric of the best run.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let (setting, best) = self.best();
         let row = |(metric, value): &(String, f64)| Row {
@@ -125,8 +127,9 @@ pub(crate) struct Row {
     pub(crate) setting: &'static str,
 }
 
-/// The length at which a body equals its overhead: where the line through the measured (body, overhead), ascending, first meets
-/// overhead = body. `None` if it never is, or if the shortest measured body is longer already: then it is not known.
+/// Returns the length at which a body equals its overhead: the body at which the line through the measured (body, overhead), ascending,
+/// first meets overhead = body. `None` if it never does, or if the shortest measured body is longer than its overhead already: then the
+/// length is not known.
 pub(crate) fn metg(points: &[(f64, f64)]) -> Option<f64> {
     points.windows(2).find_map(|pair| {
         let ((b0, o0), (b1, o1)) = (pair[0], pair[1]);
@@ -244,7 +247,7 @@ mod tests {
         assert_eq!(
             best(&[run(10.0, 0.01), run(9.0, 0.0)]),
             9.0,
-            "where there is nothing else"
+            "if there is nothing else"
         );
     }
 
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn more_is_better_where_the_metric_says_so() {
+    fn more_is_better_if_the_metric_says_so() {
         let runs =
             [0.2, 0.4, 0.3].map(|share| ("", Sample::new("", &[("least_worker_share", share)])));
         assert_eq!(Series::collect(1, runs)[0].best().1.values[0].1, 0.4);

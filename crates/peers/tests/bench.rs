@@ -205,8 +205,8 @@ fn wrong_names_are_answered_with_the_right_ones() {
 }
 
 #[test]
-fn who_is_not_installed_is_named() {
-    // Nothing is on this path, FFmpeg neither.
+fn a_peer_that_is_not_installed_is_named() {
+    // No program is on this path, so FFmpeg is not.
     let mut command = Command::new(env!("CARGO_BIN_EXE_peers"));
     let empty = tempfile::tempdir().expect("a folder");
     command
@@ -229,7 +229,7 @@ fn who_is_not_installed_is_named() {
 }
 
 #[test]
-fn a_case_that_no_named_peer_has_is_told() {
+fn a_case_that_no_named_peer_has_is_an_error() {
     let output = peers(&["--peer", "onetbb", "h264"]);
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{errors}");
@@ -240,7 +240,7 @@ fn a_case_that_no_named_peer_has_is_told() {
 }
 
 #[test]
-fn ctrl_c_ends_the_bench_and_who_is_being_measured() {
+fn ctrl_c_ends_the_bench_and_the_peer_that_is_measured() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_peers"));
     command.args([
         "wavefront",

@@ -70,7 +70,7 @@ pub struct NotNative {
 }
 
 impl NotNative {
-    /// The error for the dispatcher called `name`.
+    /// Returns the error for the dispatcher called `name`.
     pub fn named(name: &str) -> Self {
         NotNative {
             name: name.to_owned(),
@@ -95,7 +95,7 @@ impl std::error::Error for NotNative {}
 pub trait Visitor {
     /// What it returns.
     type Out;
-    /// Is called with the dispatcher `D` and its entry.
+    /// Receives the dispatcher `D` and its entry, and returns the visitor's result.
     fn visit<D: Dispatcher>(self, entry: &'static Entry) -> Self::Out;
 }
 
@@ -103,7 +103,7 @@ pub trait Visitor {
 pub trait RuleVisitor {
     /// What it returns.
     type Out;
-    /// Is called with the rule `R` and its entry.
+    /// Receives the rule `R` and its entry, and returns the visitor's result.
     fn visit<R: Rule>(self, entry: &'static Entry) -> Self::Out;
 }
 
@@ -135,7 +135,7 @@ macro_rules! registry {
             $(entry::<$type>($other, $about_other, false, true $(&& $other_greedy)?),)*
         ];
 
-        /// Calls `visitor` with the dispatcher called `name`.
+        /// Calls `visitor` with the dispatcher called `name` and returns its result.
         ///
         /// # Errors
         /// If there is none; the error's text lists the registered names.
@@ -176,17 +176,27 @@ registry! {
     other "locality-steal" = Stealing<Locality>: "S groups by mail, thieves prefer the T group that they ran last";
 }
 
-/// All dispatchers, in the order in which tables show them.
+/// Returns all dispatchers, in the order in which tables show them.
 pub fn all() -> &'static [Entry] {
     ALL
 }
 
-/// The dispatchers that the native engine offers, in the same order: all that need not know the graph before it runs.
+/// Returns the dispatchers that the native engine offers, in the same order: all that need not know the graph before it runs.
 pub fn native() -> Vec<&'static Entry> {
     ALL.iter().filter(|entry| !entry.needs_prepared).collect()
 }
 
-/// The entry of the dispatcher called `name`.
+/// Returns the first greedy native dispatcher of each kind: with and without an exact rule, with and without groups. For tests that have
+/// no time for all.
+pub fn kinds() -> Vec<&'static Entry> {
+    let mut kinds = native();
+    kinds.retain(|entry| entry.greedy);
+    kinds.sort_by_key(|entry| (entry.exact, entry.groups));
+    kinds.dedup_by_key(|entry| (entry.exact, entry.groups));
+    kinds
+}
+
+/// Returns the entry of the dispatcher called `name`.
 ///
 /// # Errors
 /// If there is none; the error's text lists the registered names.
@@ -197,7 +207,7 @@ pub fn find(name: &str) -> Result<&'static Entry, UnknownPolicy> {
     })
 }
 
-/// Calls `visitor` with every dispatcher, in order.
+/// Calls `visitor` with every dispatcher, in order, and returns the results.
 ///
 /// # Panics
 /// If the visitor does.
@@ -232,6 +242,15 @@ mod tests {
         assert!(native().iter().all(|entry| !entry.needs_prepared));
         let others = all().iter().filter(|entry| entry.needs_prepared).count();
         assert!(others > 0 && native().len() + others == all().len());
+    }
+
+    #[test]
+    fn there_is_one_of_each_kind() {
+        let names = kinds().into_iter().map(|entry| entry.name);
+        assert_eq!(
+            Vec::from_iter(names),
+            ["random-steal", "ts-local", "fcfs", "ts"]
+        );
     }
 
     #[test]

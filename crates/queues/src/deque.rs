@@ -71,7 +71,7 @@ fn new_buffer(capacity: usize) -> Box<[AtomicU64]> {
     (0..capacity).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// Makes an empty deque: the side of its owner, of which there is one, and the side of thieves, which can be cloned.
+/// Returns an empty deque: the side of its owner, of which there is one, and the side of thieves, which can be cloned.
 ///
 /// ```
 /// # use tanada_queues::{Ready, Steal, deque};
@@ -144,7 +144,7 @@ impl Owner {
         self.shared.current.store(self.buffer, Ordering::Release);
     }
 
-    /// Takes the newest task.
+    /// Takes and returns the newest task.
     #[inline]
     pub fn pop(&mut self) -> Option<Ready> {
         let bottom = self.shared.bottom.0.load(Ordering::Relaxed);
@@ -220,7 +220,7 @@ pub struct Stealer {
 }
 
 impl Stealer {
-    /// Tries once to take the oldest task. Lock-free: a `Retry` means that another thread took one.
+    /// Tries once to take the oldest task and returns the outcome. Lock-free: a `Retry` means that another thread took one.
     #[inline]
     pub fn steal(&self) -> Steal {
         self.steal_if(|_| true)

@@ -26,7 +26,7 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// Makes an empty queue.
+    /// Returns an empty queue.
     pub fn new() -> Self {
         Self::default()
     }
@@ -42,7 +42,7 @@ impl Fifo {
         total_order();
     }
 
-    /// Takes the oldest task. Takes no lock if there is none.
+    /// Takes and returns the oldest task. Takes no lock if there is none.
     #[inline]
     pub fn pop(&self) -> Option<Ready> {
         if self.is_empty() {

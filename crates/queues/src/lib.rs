@@ -3,7 +3,7 @@
 //! This crate knows no policy and no engine. A queue moves [`Ready`] values: each stands for one task that is ready to run, is one
 //! word long and cannot be copied, so a task that went into a queue comes out of it once.
 //!
-//! | queue | who puts in | who takes out | order |
+//! | queue | put in by | taken out by | order |
 //! |---|---|---|---|
 //! | [`deque`](deque()) | its [`Owner`] | its [`Owner`] | newest first |
 //! | | | any [`Stealer`] | oldest first |

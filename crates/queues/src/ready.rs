@@ -14,7 +14,7 @@ const NUMBER_BITS: u32 = ADDRESS_BITS - 1;
 /// passed to it. So no policy, however wrong, can run a task twice or run one that does not exist. (It can lose one by dropping it;
 /// engines report that as an error.)
 ///
-/// A handle is a number, or the address of a task in memory, and the lowest bit of the 48 tells which. So an engine that follows addresses
+/// A handle is a number, or the address of a task in memory, and the lowest bit of the 48 shows which. So an engine that follows addresses
 /// refuses the tasks of engines that count theirs, which a policy may have kept in a `static`.
 ///
 /// A thief may read the digest of a task that it does not own yet. The digest is T mod 2^16 of a task with groups, else the depth.
@@ -23,7 +23,7 @@ const NUMBER_BITS: u32 = ADDRESS_BITS - 1;
 pub struct Ready(NonZeroU64);
 
 impl Ready {
-    /// Makes the right to run the task with the number `handle`.
+    /// Returns the right to run the task with the number `handle`.
     ///
     /// # Safety
     /// `handle` must name a task of the engine that this `Ready` will come back to, that task must be ready, and no other `Ready` for
@@ -41,7 +41,7 @@ impl Ready {
         Self::from_parts(handle << 1 | 1, digest)
     }
 
-    /// Makes the right to run the task at `address`.
+    /// Returns the right to run the task at `address`.
     ///
     /// # Safety
     /// As [`Ready::new`]. The task is of the one kind of engine that follows addresses, `tanada_runtime`'s, and its memory stays until the
@@ -85,13 +85,13 @@ impl Ready {
         digest_of(self.0)
     }
 
-    /// Turns the right into a word, for a slot of a queue.
+    /// Returns the right as a word, for a slot of a queue.
     #[inline]
     pub(crate) fn into_word(self) -> NonZeroU64 {
         self.0
     }
 
-    /// Turns a word back into the right.
+    /// Returns the right that was turned into `word`.
     ///
     /// # Safety
     /// `word` came from [`Ready::into_word`] and is turned back only once.

@@ -21,7 +21,7 @@ impl Default for Slot {
 }
 
 impl Slot {
-    /// Makes an empty slot.
+    /// Returns an empty slot.
     pub fn new() -> Self {
         Slot(AtomicU64::new(0))
     }
@@ -46,7 +46,7 @@ impl Slot {
         }
     }
 
-    /// Takes the task out, if there is one; otherwise writes nothing.
+    /// Takes the task out and returns it, if there is one; otherwise writes nothing.
     #[inline]
     pub fn take(&self) -> Option<Ready> {
         if self.is_empty() {

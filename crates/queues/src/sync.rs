@@ -51,19 +51,19 @@ pub use std::sync::Arc;
 pub struct Mutex<T>(imp::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// Makes an unlocked lock around `value`.
+    /// Returns an unlocked lock around `value`.
     pub fn new(value: T) -> Self {
         Mutex(imp::Mutex::new(value))
     }
 
-    /// Waits for the lock and takes it.
+    /// Waits for the lock, takes it and returns its guard.
     #[cfg(not(any(loom, shuttle)))]
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock()
     }
 
-    /// Waits for the lock and takes it.
+    /// Waits for the lock, takes it and returns its guard.
     #[cfg(any(loom, shuttle))]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0
@@ -72,7 +72,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Tells the processor that this loop waits for another thread; under a model checker lets another thread run.
+/// Hints to the processor that this loop waits for another thread; under a model checker lets another thread run.
 #[inline]
 pub fn spin_loop() {
     #[cfg(not(any(loom, shuttle)))]

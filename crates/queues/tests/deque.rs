@@ -272,7 +272,7 @@ proptest! {
                     }
                     Steal::Refused => prop_assert_eq!(model.front().map(|n| n % 2), Some(1)),
                     Steal::Empty => prop_assert!(model.is_empty()),
-                    Steal::Retry => prop_assert!(false, "nobody else is there"),
+                    Steal::Retry => prop_assert!(false, "no other thread is there"),
                 },
             }
             prop_assert_eq!(owner.len(), model.len());

@@ -132,7 +132,8 @@ fn what_a_thief_accepts_is_what_it_gets() {
     });
 }
 
-/// The promise to sleepers: either who pushes sees the sleeper, or the sleeper sees the task. (The queues bring loom's fences along.)
+/// The promise to sleepers: either the owner that pushes sees the sleeper, or the sleeper sees the task. (The queues bring loom's fences
+/// along.)
 #[test]
 fn no_push_is_overlooked_by_a_sleeper() {
     loom::model(|| {
@@ -146,6 +147,6 @@ fn no_push_is_overlooked_by_a_sleeper() {
         owner.push(task(1));
         let wakes = sleepers.load(Ordering::SeqCst) > 0;
         let sleeps = sleeper.join().unwrap();
-        assert!(wakes || !sleeps, "the worker sleeps and nobody wakes it");
+        assert!(wakes || !sleeps, "the worker sleeps and no thread wakes it");
     });
 }

@@ -39,7 +39,8 @@ fn two_receivers_on_the_last_task() {
     });
 }
 
-/// The promise to sleepers: either who pushes sees the sleeper, or the sleeper sees the task. (The queues bring loom's fences along.)
+/// The promise to sleepers: either the thread that pushes sees the sleeper, or the sleeper sees the task. (The queues bring loom's fences
+/// along.)
 #[test]
 fn no_push_is_overlooked_by_a_sleeper() {
     loom::model(|| {
@@ -53,6 +54,6 @@ fn no_push_is_overlooked_by_a_sleeper() {
         mail.push(task(1));
         let wakes = sleepers.load(Ordering::SeqCst) > 0;
         let sleeps = sleeper.join().unwrap();
-        assert!(wakes || !sleeps, "the worker sleeps and nobody wakes it");
+        assert!(wakes || !sleeps, "the worker sleeps and no thread wakes it");
     });
 }

@@ -26,7 +26,7 @@ fn two_senders_and_a_receiver() {
     });
 }
 
-/// What the sender wrote before is visible to who takes the task.
+/// What the sender wrote before is visible to the receiver that takes the task.
 #[test]
 fn two_receivers_on_one_task() {
     loom::model(|| {
@@ -49,7 +49,7 @@ fn two_receivers_on_one_task() {
     });
 }
 
-/// The promise to sleepers: either who puts sees the sleeper, or the sleeper sees the task. (The slot brings loom's fences along.)
+/// The promise to sleepers: either the sender sees the sleeper, or the sleeper sees the task. (The slot brings loom's fences along.)
 #[test]
 fn no_task_is_overlooked_by_a_sleeper() {
     loom::model(|| {
@@ -63,6 +63,6 @@ fn no_task_is_overlooked_by_a_sleeper() {
         slot.put(task(1)).expect("the slot is empty");
         let wakes = sleepers.load(Ordering::SeqCst) > 0;
         let sleeps = sleeper.join().unwrap();
-        assert!(wakes || !sleeps, "the worker sleeps and nobody wakes it");
+        assert!(wakes || !sleeps, "the worker sleeps and no thread wakes it");
     });
 }

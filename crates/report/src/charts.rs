@@ -129,8 +129,8 @@ pub(crate) fn sections(report: &Report) -> Vec<Section> {
         },
         Section {
             title: "Native beside simulated",
-            caption: "Speed relative to fcfs on the same machine. Where the bars of a policy agree, the simulated \
-                      machine says of it what this one does; where they differ, so do the machines' caches and cores.",
+            caption: "Speed relative to fcfs on the same machine. If the bars of a policy agree, the simulated \
+                      machine says of it what this one does; if they differ, so do the machines' caches and cores.",
             narrow: false,
             charts: beside(&sets, &label).into_iter().collect(),
         },
@@ -153,7 +153,7 @@ pub(crate) fn sections(report: &Report) -> Vec<Section> {
         Section {
             title: "Misses by cache and stage",
             caption: "Shorter is better. A bar is one cache level, summed over the cores; its parts are the stages \
-                      whose tasks missed. The line across is what no order of the tasks avoids, where that is known.",
+                      whose tasks missed. The line across is what no order of the tasks avoids, if that is known.",
             narrow: true,
             charts: charts(&|set, label| misses(set, label, &stages)),
         },

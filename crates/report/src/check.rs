@@ -42,7 +42,7 @@ pub enum ReportError {
     },
 }
 
-/// Reads a report and checks it with [`validate`].
+/// Reads a report, checks it with [`validate`] and returns it.
 ///
 /// # Errors
 /// The text is not JSON or lacks a key, or the report has another version or contradicts itself.
@@ -63,7 +63,7 @@ pub fn from_json(text: &str) -> Result<Report, ReportError> {
     Ok(report)
 }
 
-/// Writes a report as one line of JSON.
+/// Returns a report as one line of JSON.
 ///
 /// # Errors
 /// [`validate`] refuses the report, so that nothing unreadable is written.
@@ -78,7 +78,7 @@ pub fn to_json(report: &Report) -> Result<String, ReportError> {
 /// Takes one pass over all events.
 ///
 /// # Errors
-/// The first contradiction, with the run or timeline in which it is.
+/// Returns the first contradiction, with the run or timeline in which it is.
 pub fn validate(report: &Report) -> Result<(), ReportError> {
     if report.schema != SCHEMA {
         return Err(ReportError::Version {
@@ -100,7 +100,7 @@ pub fn validate(report: &Report) -> Result<(), ReportError> {
     Ok(())
 }
 
-/// Fails with `what` if `wrong`.
+/// Returns the fault `what` if `wrong`.
 fn refuse(wrong: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if wrong { Err(what()) } else { Ok(()) }
 }

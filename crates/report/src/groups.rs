@@ -24,8 +24,8 @@ fn timed_once(run: &RunResult) -> bool {
 /// The share of its time above which a worker that spends it on scheduling has tasks that are too short.
 const TOO_SHORT: f64 = 0.05;
 
-/// Compares each dispatcher that looks at groups with the fastest dispatcher that does not. So advantages with other causes, such as
-/// running the newest task next, are not attributed to groups. `set` has comparable runs.
+/// Compares each dispatcher that looks at groups with the fastest dispatcher that does not, and returns a sentence for each. So advantages
+/// with other causes, such as running the newest task next, are not attributed to groups. `set` has comparable runs.
 pub(crate) fn verdicts(set: &[&RunResult]) -> Vec<String> {
     let grouped =
         |run: &&&RunResult| run.honours_groups && !matches!(run.groups.as_str(), "" | "none");
@@ -90,7 +90,7 @@ fn verdict(run: &RunResult, baseline: &RunResult, several: bool) -> Option<Strin
     Some(text)
 }
 
-/// Describes the change of the tasks' own time, in which locality shows.
+/// Returns a description of the change of the tasks' own time, in which locality shows.
 fn body(run: &RunResult, baseline: &RunResult) -> Option<String> {
     let (mean, before) = (run.mean_task_ns?, baseline.mean_task_ns?);
     let change = mean / before - 1.0;
@@ -109,7 +109,7 @@ fn body(run: &RunResult, baseline: &RunResult) -> Option<String> {
     Some(format!("{took}{why}."))
 }
 
-/// Describes the change of the misses of each level, if they were counted.
+/// Returns a description of the change of the misses of each level, if they were counted.
 fn misses(run: &RunResult, baseline: &RunResult) -> Option<String> {
     let changes: Vec<String> = run
         .caches
@@ -126,7 +126,7 @@ fn misses(run: &RunResult, baseline: &RunResult) -> Option<String> {
     (!changes.is_empty()).then(|| format!("Misses: {}.", changes.join(", ")))
 }
 
-/// Describes how the data relates to the sizes of the caches.
+/// Returns a description of how the data relates to the sizes of the caches.
 fn room(memory: &Memory, workers: u16, saved: bool) -> String {
     let Memory {
         data,
@@ -152,7 +152,7 @@ fn room(memory: &Memory, workers: u16, saved: bool) -> String {
     )
 }
 
-/// Describes the change of the scheduling cost.
+/// Returns a description of the change of the scheduling cost.
 fn scheduling(run: &RunResult, baseline: &RunResult) -> Option<String> {
     let cost = run.scheduling_ns_per_task?;
     let before = baseline.scheduling_ns_per_task?;
@@ -169,7 +169,7 @@ fn scheduling(run: &RunResult, baseline: &RunResult) -> Option<String> {
     ))
 }
 
-/// Describes the change of the time without a task, beyond the scheduling cost.
+/// Returns a description of the change of the time without a task, beyond the scheduling cost.
 fn idle(run: &RunResult, baseline: &RunResult) -> Option<String> {
     let (now, before) = (waiting(run)?, waiting(baseline)?);
     (now - before > NOISE).then(|| {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_data_fits_anyway_that_is_said() {
+    fn data_that_fits_anyway_is_reported() {
         let (fcfs, mut ts) = (
             run("fcfs", 1.0, 20e3, 300.0, 0.98),
             run("ts", 1.1, 20.1e3, 700.0, 0.85),

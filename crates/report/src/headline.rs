@@ -42,7 +42,7 @@ pub(crate) fn speed(run: &RunResult) -> Option<f64> {
         .filter(|speed| speed.is_finite())
 }
 
-/// Groups the runs into sets that can be compared, in order of appearance.
+/// Returns the runs as sets that can be compared, in order of appearance.
 pub(crate) fn comparable_sets(report: &Report) -> Vec<Vec<&RunResult>> {
     let mut sets: Vec<Vec<&RunResult>> = Vec::new();
     for run in &report.runs {

@@ -73,7 +73,7 @@ pub fn to_html(report: &Report) -> Result<String, ReportError> {
     Ok(page)
 }
 
-/// Escapes text for HTML and for attributes in double quotes.
+/// Returns `text` escaped for HTML and for attributes in double quotes.
 fn escape(text: &str) -> String {
     svg::escape(text).replace('"', "&quot;")
 }
@@ -290,7 +290,7 @@ fn write_timelines(page: &mut String, report: &Report) {
         return;
     }
     page.push_str(
-        "<section>\n<h2>Who ran what, and when</h2>\n<p>One row a worker or core, time from left to right. Where tasks are \
+        "<section>\n<h2>Who ran what, and when</h2>\n<p>One row a worker or core, time from left to right. If tasks are \
          narrower than a pixel their colours mix, so calm colours mean that like followed like. Drag to pan; zoom \
          with the slider, the buttons, two fingers, Ctrl and the wheel, or the keys + and -; point at a task for its description; \
          choose a class below a chart to see it alone.</p>\n<div id=\"switches\"><fieldset><legend>Colour by</legend>",
@@ -319,8 +319,7 @@ fn write_timelines(page: &mut String, report: &Report) {
 
 /// Returns the order of the timelines, and whether each odd one stands to the right of the one before it.
 ///
-/// Only charts of the same tasks stand side by side: a native one and the simulated one of its policy that shows the same picture or the
-/// same tasks. If a chart has no such partner, all stand one below the other, in their own order.
+/// Only charts of the same tasks stand side by side: a native one and the simulated one of its policy. If a chart has no such partner, all stand one below the other, in their own order.
 fn side_by_side(timelines: &[Timeline]) -> (Vec<usize>, bool) {
     let own: Vec<usize> = (0..timelines.len()).collect();
     let first = |policy: &str| timelines.iter().position(|other| other.policy == policy);
@@ -336,7 +335,7 @@ fn side_by_side(timelines: &[Timeline]) -> (Vec<usize>, bool) {
             a.policy == b.policy
                 && a.engine == Engine::Native
                 && b.engine == Engine::Simulated
-                && (a.picture.is_some() && a.picture == b.picture || same_tasks(a, b))
+                && same_tasks(a, b)
         }
         _ => false,
     });
@@ -346,17 +345,29 @@ fn side_by_side(timelines: &[Timeline]) -> (Vec<usize>, bool) {
     }
 }
 
-/// Returns whether both charts have the same tasks: equal numbers and names.
+/// Returns whether both charts have the same tasks: equal numbers and names. Charts of a picture also have tasks of other pictures, under one
+/// name; theirs are the same if they have equally many tasks of each other name.
 fn same_tasks(a: &Timeline, b: &Timeline) -> bool {
-    fn tasks(timeline: &Timeline) -> Vec<(u64, &str)> {
+    fn tasks(timeline: &Timeline) -> Vec<(&str, u64)> {
         let events = timeline.events.iter();
         let mut tasks: Vec<_> = events
-            .map(|event| (event.task, timeline.names[event.name as usize].as_str()))
+            .map(|event| (timeline.names[event.name as usize].as_str(), event.task))
             .collect();
         tasks.sort_unstable();
         tasks
     }
-    a.events.len() == b.events.len() && tasks(a) == tasks(b)
+    let (a_tasks, b_tasks) = (tasks(a), tasks(b));
+    if a.picture.is_none() || a.picture != b.picture {
+        return a_tasks == b_tasks;
+    }
+    let count = |tasks: &[(&str, u64)], name| tasks.iter().filter(|task| task.0 == name).count();
+    let mut names: Vec<&str> = a_tasks.iter().chain(&b_tasks).map(|task| task.0).collect();
+    names.sort_unstable();
+    names.dedup();
+    let differ = names
+        .iter()
+        .filter(|&&name| count(&a_tasks, name) != count(&b_tasks, name));
+    differ.count() <= 1
 }
 
 fn write_gantt(page: &mut String, index: usize, timeline: &Timeline) {

@@ -56,7 +56,7 @@ pub fn to_svg_gantts(timelines: &[&Timeline], colour_by: ColourBy) -> String {
     )
 }
 
-/// Escapes text for XML and HTML.
+/// Returns `text` escaped for XML and HTML.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -154,7 +154,7 @@ fn paths(
     paths
 }
 
-/// Writes the axis. The unit is written once, left of the numbers.
+/// Writes the axis and returns the height at which it ends. The unit is written once, left of the numbers.
 fn write_axis(body: &mut String, unit: Unit, longest: u64, y: f64) -> f64 {
     let step = tick(longest);
     let (scale, word) = scale(unit, step);

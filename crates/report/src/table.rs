@@ -77,6 +77,18 @@ pub fn to_list(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> 
     text(&list)
 }
 
+/// Returns rows of figures under a header, as plain columns on a terminal, too: the first column, which names the rows, to the left, and
+/// all others to the right.
+pub fn to_figures(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut figures = empty(style(false));
+    figures.set_header(header.iter().copied());
+    figures.add_rows(rows);
+    for column in figures.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    text(&figures)
+}
+
 /// Returns the columns of the terminal behind standard output; `None` if it is no terminal.
 fn terminal_width() -> Option<u16> {
     use std::io::IsTerminal as _;
@@ -105,7 +117,7 @@ fn text(table: &Table) -> String {
     format!("{}\n", table.trim_fmt())
 }
 
-/// Renders a report for a terminal of `width` columns; `None`: no terminal.
+/// Returns a report as text for a terminal of `width` columns; `None`: no terminal.
 fn render(report: &Report, width: Option<usize>) -> String {
     if !report.verdicts.is_empty() {
         return verdicts(report, width);
@@ -164,7 +176,7 @@ fn verdicts(report: &Report, width: Option<usize>) -> String {
     out
 }
 
-/// Splits the columns into sets that are narrow enough, each with the first column, which names the rows.
+/// Returns the columns as sets that are narrow enough, each with the first column, which names the rows.
 fn parts(columns: &[Column], width: Option<usize>) -> Vec<Vec<&Column>> {
     let (Some(first), Some(width)) = (columns.first(), width) else {
         return vec![columns.iter().collect()];

@@ -353,7 +353,7 @@ fn what_is_no_report_is_a_clear_error() {
 }
 
 #[test]
-fn contradictions_are_refused_where_they_are() {
+fn contradictions_are_refused_with_their_place() {
     let events = |report: &mut Value, column: &str, value: Value| {
         report["timelines"][0]["events"][column] = value
     };

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use tanada_runtime::{Pool, SGroup, Scope, TGroup, Token};
 
-/// The paper's `register`.
+/// Registers a task as the paper's `register` does and returns its token.
 fn register<'scope>(
     scope: &Scope<'scope>,
     count: u32,

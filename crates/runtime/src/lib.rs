@@ -27,7 +27,7 @@
 //!
 //! # Recordings
 //! `tanada record -- PROGRAM` runs a program under Valgrind with `TANADA_MARKS=1` in its environment. Then every pool has one worker and
-//! the policy `serial`, whatever its builder was told, and reports its tasks to Valgrind. Without Valgrind the variable changes nothing.
+//! the policy `serial`, whatever its builder asked for, and reports its tasks to Valgrind. Without Valgrind the variable changes nothing.
 //!
 //! # After `fork(2)`
 //! A pool works in the process that made it. In a child of that process it returns [`GraphError::Forked`]; [`Pool::global`] makes a

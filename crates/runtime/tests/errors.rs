@@ -1,4 +1,4 @@
-//! What goes wrong gives a clear error within a second, on 1 and on 64 workers, under every policy.
+//! What goes wrong ends with a clear error within a second, on 1 and on 64 workers, under every policy.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -133,7 +133,7 @@ fn a_resolve_too_many_is_an_error_of_the_call_and_of_the_graph() {
 }
 
 #[test]
-fn a_panic_reaches_whoever_waits() {
+fn a_panic_reaches_the_thread_that_waits() {
     for_all(|pool| {
         let ran = AtomicUsize::new(0);
         let result = catch_unwind(AssertUnwindSafe(|| {
@@ -292,7 +292,7 @@ fn a_policy_that_loses_tasks_is_found_out() {
     assert_eq!(pool.scope(|_| ()).unwrap_err(), error);
 }
 
-/// Takes tasks in and gives none out, and the pool around it goes on to say that it may have some.
+/// Takes tasks in and hands none out, and the pool around it goes on to say that it may have some.
 struct Hoarder(Vec<Ready>);
 
 impl Rule for Hoarder {
@@ -509,7 +509,7 @@ fn it_is_too_late_to_wait_once_ready() {
 }
 
 #[test]
-fn the_first_of_several_errors_is_told() {
+fn the_first_of_several_errors_is_reported() {
     let pool = Pool::builder().workers(1).build().unwrap();
     let error = pool
         .scope(|s| {

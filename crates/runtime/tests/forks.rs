@@ -5,6 +5,7 @@ mod own_process;
 
 use own_process::in_own_process;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tanada_policy::registry;
 use tanada_runtime::{GraphError, Pool, Scope, TemplateBuilder};
 
 /// Forks. The child ends by a signal if it takes five seconds.
@@ -196,7 +197,7 @@ fn forks_nothing(s: &Scope<'_>) {
 #[test]
 #[ignore = "run by `a_child_of_a_scope_s_body_gets_an_error`"]
 fn child_of_a_body() {
-    for policy in ["random-steal", "fcfs"] {
+    for policy in registry::kinds().into_iter().map(|entry| entry.name) {
         let pool = Pool::builder().workers(4).policy(policy).build();
         let pool = pool.expect("a pool");
         for round in 0..75 {

@@ -129,8 +129,8 @@ impl Dispatcher for WakesNone {
     fn inject<E: Env>(&self, env: &mut E, task: Ready) {
         self.0.push(env, task);
         let me = env.me();
-        for nobody in [me, WorkerId::NONE, WorkerId(env.workers()), WorkerId(1000)] {
-            env.wake(Wake::This(nobody));
+        for absent in [me, WorkerId::NONE, WorkerId(env.workers()), WorkerId(1000)] {
+            env.wake(Wake::This(absent));
         }
     }
     fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
@@ -177,7 +177,7 @@ fn child_wakes_none() {
     assert_eq!(ran.load(Ordering::Relaxed), 1001);
 }
 
-/// Gives the workers of a pool a task that another engine made.
+/// Hands the workers of a pool a task that another engine made.
 struct Forger(Queue);
 
 static FORGED: Mutex<Option<Ready>> = Mutex::new(None);

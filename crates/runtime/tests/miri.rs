@@ -5,19 +5,17 @@
 //! `-Zmiri-disable-isolation` because a pool reads the machine's topology.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use tanada_policy::registry;
 use tanada_runtime::{Cancel, GraphError, Pool, SGroup, Scope, TGroup, TemplateBuilder};
 use tanada_topology::Topology;
 
-/// A stealing policy, one with a lock, and the one with groups.
-const POLICIES: [&str; 3] = ["random-steal", "fcfs", "ts"];
-
 fn for_each_pool(workers: u32, test: impl Fn(&Pool)) {
-    for policy in POLICIES {
+    for policy in registry::kinds() {
         // The machine's own topology is read from hundreds of files, which takes Miri a minute.
         let pool = Pool::builder()
             .topology(Topology::flat(0..2).expect("two hardware threads"))
             .workers(workers)
-            .policy(policy)
+            .policy(policy.name)
             .build()
             .expect("a pool");
         test(&pool);

@@ -202,7 +202,8 @@ fn a_million_nested_graphs_in_one_task_take_a_fixed_amount_of_memory() {
 #[test]
 #[ignore = "run by `a_million_nested_graphs_in_one_task_take_a_fixed_amount_of_memory`"]
 fn child_nests_a_million_times() {
-    for (workers, policy) in [(1, "fcfs"), (3, "random-steal"), (3, "ts-local")] {
+    for entry in registry::kinds() {
+        let (workers, policy) = (if entry.exact { 1 } else { 3 }, entry.name);
         let pool = Pool::builder().workers(workers).policy(policy);
         let pool = pool.build().expect("a pool");
         let (pool_, done) = (&pool, &AtomicBool::new(false));

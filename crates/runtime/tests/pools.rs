@@ -11,12 +11,14 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId, registry};
-use tanada_runtime::{GraphError, Pool, TemplateBuilder};
+use tanada_runtime::{GraphError, Pool, PoolBuilder, TemplateBuilder};
 
-/// A pool goes through `catch_unwind` without `AssertUnwindSafe`, and may be used from any thread.
+/// A pool and its builder go through `catch_unwind` without `AssertUnwindSafe`, and may be used from any thread. Templates and instances
+/// do not: they hold the program's closures, whose data a panic may leave half changed.
 const _: () = {
     const fn is_unwind_safe<T: UnwindSafe + RefUnwindSafe + Send + Sync>() {}
     is_unwind_safe::<Pool>();
+    is_unwind_safe::<PoolBuilder>();
 };
 
 fn count_on(pool: &Pool) -> usize {

@@ -12,7 +12,7 @@ use wavefront::{COLUMNS, Grid, ROWS, expected, wavefront};
 static ALLOCATOR: Counting = Counting::new();
 
 #[test]
-fn a_template_gives_the_same_run_after_run_and_then_allocates_nothing() {
+fn a_template_computes_the_same_run_after_run_and_then_allocates_nothing() {
     let template = wavefront();
     let expected = expected();
     for entry in registry::native() {

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What resembles a decoder.
+/// Returns a trace that resembles a decoder.
 fn made_up(folder: &Path) -> Result<Trace, TraceError> {
     let path = folder.join(format!("tanada-stalls-{}.tnb", std::process::id()));
     let (_, pattern) = made_up::PATTERNS[0];
@@ -56,7 +56,7 @@ fn made_up(folder: &Path) -> Result<Trace, TraceError> {
     trace
 }
 
-/// Names of the parts, and the cycles of all cores that went to each.
+/// Returns the names of the parts, and the cycles of all cores that each took.
 fn parts(outcome: &Outcome) -> Vec<(String, u64)> {
     let all = outcome.stalls.iter();
     let caches = outcome.caches.iter().enumerate().map(|(number, cache)| {

@@ -58,7 +58,7 @@ impl SimError {
         }
     }
 
-    /// Adds file and line if the error is about a record and `path` is a text trace, which is read again for this.
+    /// Returns this error with file and line if the error is about a record and `path` is a text trace, which is read again for this.
     #[must_use]
     pub fn locate(mut self, path: &Path) -> SimError {
         if let SimError::Overflow { place, id, record } = &mut self
@@ -69,7 +69,7 @@ impl SimError {
         self
     }
 
-    /// Whether the message begins with file and line.
+    /// Returns whether the message begins with file and line.
     #[must_use]
     pub fn is_located(&self) -> bool {
         matches!(self, SimError::Overflow { place, .. } if !place.is_empty())
@@ -99,7 +99,7 @@ impl SimError {
     }
 }
 
-/// The place of an error in a task.
+/// Returns the place of an error in a task.
 fn within(id: u32, record: Option<u64>) -> String {
     match record {
         Some(record) => format!("at record {record} of task {id} (counted from 0)"),
@@ -107,7 +107,7 @@ fn within(id: u32, record: Option<u64>) -> String {
     }
 }
 
-/// The line of a record, or of its task if the task has fewer records. `None` if the file is no text trace.
+/// Returns the line of a record, or of its task if the task has fewer records. `None` if the file is no text trace.
 fn line_of(path: &Path, id: u32, record: u64) -> Option<u64> {
     let mut finder = Finder {
         id,

@@ -61,7 +61,7 @@ impl Options<'_> {
     }
 }
 
-/// Runs `trace` on `machine` under the policy called `policy`.
+/// Runs `trace` on `machine` under the policy called `policy` and returns the results.
 ///
 /// # Errors
 /// If the policy is unknown, the trace cannot be read, a clock would pass 2^64-1, `options` stop the run, or the policy never hands out
@@ -98,7 +98,7 @@ pub fn simulate(
     registry::with(policy, run)?
 }
 
-/// As [`simulate`], under a dispatcher of any crate, which the outcome calls `policy`.
+/// Does and returns the same as [`simulate`], under a dispatcher of any crate, which the outcome calls `policy`.
 ///
 /// # Errors
 /// As [`simulate`].

@@ -36,7 +36,7 @@ fn write(path: &Path, tasks: u32, width: u32) -> usize {
     edges
 }
 
-/// Most bytes in use to load a trace of so many tasks, and to run it.
+/// Most bytes in use to load a trace of `tasks` tasks, and to run it.
 fn most(path: &Path, tasks: u32, policy: &str) -> [usize; 2] {
     let machine = machines::find("toshiba").expect("it is registered");
     let before = ALLOCATOR.restart_peak();

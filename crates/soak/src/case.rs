@@ -62,7 +62,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Draws the case of a seed.
+    /// Draws and returns the case of a seed.
     pub(crate) fn of(seed: u64, bounds: Bounds) -> Case {
         let mut rng = Rng::with_seed(seed);
         let rng = &mut rng;
@@ -156,7 +156,7 @@ impl Case {
         findings
     }
 
-    /// Drops the pools, perhaps in a task of another pool.
+    /// Drops the pools, perhaps in a task of another pool, and returns what went wrong.
     fn end(&self, pools: Vec<Pool>) -> Option<String> {
         if !self.end_in_task {
             return None;

@@ -45,7 +45,7 @@ struct Run<'a> {
 /// How a graph ended: with a result, or with a panic that may be [`Planned`].
 type Ending = std::thread::Result<Result<(), GraphError>>;
 
-/// The message of a panic.
+/// Returns the message of a panic.
 pub(crate) fn text_of(payload: &(dyn std::any::Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
@@ -276,7 +276,7 @@ fn own_pool(job: &Job, ledger: &Ledger) {
     }
 }
 
-/// Keeps the processor, or gives it up, for a while.
+/// Keeps the processor, or yields it, for a while.
 pub(crate) fn work(work: Work) {
     match work {
         Work::Nothing => {}
@@ -295,7 +295,7 @@ struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The argument of a run of `plan` without a mishap.
+    /// Returns the argument of a run of `plan` without a mishap.
     fn new(plan: &'a Plan, salt: u64) -> Self {
         let mut ledger = Ledger::new(plan.jobs.len(), salt);
         for (number, job) in plan.jobs.iter().enumerate() {

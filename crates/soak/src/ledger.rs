@@ -86,7 +86,7 @@ impl Ledger {
         Guest { ledger: self, task }
     }
 
-    /// As [`Ledger::guest`], for a task that is not of the plan.
+    /// Returns the same as [`Ledger::guest`], for a task that is not of the plan.
     pub(crate) fn helper(&self) -> Helper<'_> {
         self.helpers[0].fetch_add(1, Relaxed);
         Helper(self)
@@ -217,7 +217,7 @@ impl Drop for Helper<'_> {
     }
 }
 
-/// Reads freed memory, for `--fault use-after-free`.
+/// Reads freed memory and returns it, for `--fault use-after-free`.
 pub(crate) fn use_after_free() -> u64 {
     let gone = Box::into_raw(Box::new(std::hint::black_box(7_u64)));
     // SAFETY: from the line above.
@@ -226,7 +226,7 @@ pub(crate) fn use_after_free() -> u64 {
     unsafe { std::ptr::read_volatile(gone) }
 }
 
-/// Reads behind an allocation, for `--fault invalid-read`.
+/// Reads a byte behind an allocation and returns it, for `--fault invalid-read`.
 pub(crate) fn invalid_read() -> u8 {
     let bytes = std::hint::black_box(vec![1_u8; 16]);
     // SAFETY: none: it is the fault that memcheck must find.

@@ -161,7 +161,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     })
 }
 
-/// Runs cases until the time is over, something is found or Ctrl-C stops it.
+/// Runs cases until the time is over, something is found or Ctrl-C stops it, and returns a summary.
 fn soak(arguments: &Arguments, watchdog: &Watchdog, stop: &AtomicBool) -> Summary {
     let start = Instant::now();
     let limit = arguments.minutes.or(arguments.duration);

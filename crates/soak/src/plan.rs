@@ -93,7 +93,7 @@ pub(crate) struct Size {
     pub(crate) depth: u32,
 }
 
-/// Draws a number from 1 to `most`. Every order of magnitude is equally likely.
+/// Draws and returns a number from 1 to `most`. Every order of magnitude is equally likely.
 pub(crate) fn magnitude(rng: &mut Rng, most: usize) -> usize {
     let bits = most.ilog2() + 1;
     let below = 1usize << rng.u32(1..=bits);
@@ -101,7 +101,7 @@ pub(crate) fn magnitude(rng: &mut Rng, most: usize) -> usize {
 }
 
 impl Plan {
-    /// Draws a graph that is registered while it runs.
+    /// Draws and returns a graph that is registered while it runs.
     pub(crate) fn dynamic(rng: &mut Rng, size: Size) -> Plan {
         let count = magnitude(rng, size.most_jobs);
         let chances = Chances::draw(rng);
@@ -142,7 +142,7 @@ impl Plan {
         }
     }
 
-    /// Draws a graph that is built once: no job registers another, and no count is resolved.
+    /// Draws and returns a graph that is built once: no job registers another, and no count is resolved.
     pub(crate) fn fixed(rng: &mut Rng, size: Size) -> Plan {
         let count = magnitude(rng, size.most_jobs);
         let chances = Chances::draw(rng);
@@ -156,7 +156,7 @@ impl Plan {
 }
 
 impl Mishap {
-    /// Draws how a graph of these jobs ends: three of four end without an error.
+    /// Draws and returns how a graph of these jobs ends: three of four end without an error.
     fn draw(rng: &mut Rng, jobs: &[Job]) -> Mishap {
         let job = rng.usize(0..jobs.len());
         match rng.u8(0..36) {
@@ -233,7 +233,7 @@ impl By {
     }
 }
 
-/// Draws about `mean` numbers below `number`, most of them close to it.
+/// Draws and returns about `mean` numbers below `number`, most of them close to it.
 fn earlier(rng: &mut Rng, number: usize, mean: f32) -> Vec<usize> {
     if number == 0 {
         return Vec::new();

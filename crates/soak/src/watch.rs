@@ -19,7 +19,7 @@ struct Watched {
 pub(crate) struct Watchdog(Arc<Mutex<Watched>>);
 
 impl Watchdog {
-    /// Starts the watch, which goes on to the end of the process. If no body and no case begins for `limit`, the process ends.
+    /// Starts and returns the watch, which goes on to the end of the process. If no body and no case begins for `limit`, the process ends.
     pub(crate) fn start(limit: Duration) -> std::io::Result<Watchdog> {
         let watched: Arc<Mutex<Watched>> = Arc::default();
         let seen = Arc::clone(&watched);
@@ -84,7 +84,7 @@ pub(crate) fn threads_left(most: usize) -> Option<String> {
         if start.elapsed() > Duration::from_secs(20) {
             let threads = threads();
             return Some(format!(
-                "{now} threads are left where {most} were before:\n{threads}"
+                "{now} threads are left, and {most} were there before:\n{threads}"
             ));
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -29,7 +29,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// All counts are 0.
+    /// Returns an allocator whose counts are all 0.
     #[expect(
         clippy::new_without_default,
         reason = "a static needs a constant function"

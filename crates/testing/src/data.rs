@@ -18,7 +18,7 @@ pub fn shared() -> Option<PathBuf> {
     None
 }
 
-/// The H.264 streams in the folder `part` (`conformance` or `video`) of [`shared`], by name. Empty if there is no such folder.
+/// Returns the H.264 streams in the folder `part` (`conformance` or `video`) of [`shared`], by name. Empty if there is no such folder.
 ///
 /// # Panics
 /// If the folder is there and cannot be read.

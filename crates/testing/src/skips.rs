@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Environment variable with the path of the file to which [`skip`] and [`program`] append a line; `cargo xtask test` sets it.
 pub const RECORD: &str = "TANADA_SKIPS";
 
-/// Environment variable that turns skips into failures: `1` those of [`program`], `all` those of [`skip`], too.
+/// Environment variable that turns skips into failures: `1` all of them, `installable` those of [`program`] only.
 pub const STRICT: &str = "TANADA_STRICT";
 
 /// Reports that the calling test, or a part of it, cannot run because of something that cannot be installed everywhere: test data, a
@@ -17,7 +17,7 @@ pub const STRICT: &str = "TANADA_STRICT";
 /// capture of the test harness.
 ///
 /// # Panics
-/// If [`STRICT`] is `all`, or if the file of [`RECORD`] cannot be written.
+/// If [`STRICT`] is `1`, or if the file of [`RECORD`] cannot be written.
 pub fn skip(reason: impl Display) {
     report(&reason.to_string(), is_strict(strict().as_deref(), false));
 }
@@ -27,7 +27,7 @@ pub fn skip(reason: impl Display) {
 /// what the test does with the program.
 ///
 /// # Panics
-/// If there is none and [`STRICT`] is `1` or `all`, or if the file of [`RECORD`] cannot be written.
+/// If there is none and [`STRICT`] is `1` or `installable`, or if the file of [`RECORD`] cannot be written.
 pub fn program(names: &[&str], package: &str, purpose: impl Display) -> Option<PathBuf> {
     let found = find_program(names);
     if found.is_none() {
@@ -55,9 +55,9 @@ fn strict() -> Option<String> {
 
 fn is_strict(value: Option<&str>, installable: bool) -> bool {
     match value {
-        Some("all") => true,
         Some("" | "0") | None => false,
-        Some(_) => installable,
+        Some("installable") => installable,
+        Some(_) => true,
     }
 }
 
@@ -73,7 +73,7 @@ fn report(reason: &str, strict: bool) {
     }
 }
 
-/// One write, so that lines of test programs that run at the same time do not mix.
+/// Appends `line` in one write, so that lines of test programs that run at the same time do not mix.
 fn append(file: &Path, line: &str) -> std::io::Result<()> {
     let mut file = std::fs::File::options()
         .create(true)
@@ -86,7 +86,7 @@ fn line(name: &str, reason: &str) -> String {
     format!("{name}\t{}\n", reason.replace(['\n', '\t'], " "))
 }
 
-/// The test program's name, without the hash that cargo appends.
+/// Returns the test program's name, without the hash that cargo appends.
 fn test_program() -> String {
     let path = std::env::current_exe().unwrap_or_default();
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -100,7 +100,7 @@ fn test_program() -> String {
     }
 }
 
-/// The harness names a test's thread after the test.
+/// Returns the test's name, after which the harness names the thread.
 fn test() -> String {
     let thread = std::thread::current();
     thread
@@ -119,7 +119,8 @@ mod tests {
             (None, [false, false]),
             (Some(""), [false, false]),
             (Some("0"), [false, false]),
-            (Some("1"), [true, false]),
+            (Some("installable"), [true, false]),
+            (Some("1"), [true, true]),
             (Some("all"), [true, true]),
         ];
         for (value, expected) in table {

@@ -39,7 +39,7 @@ fn group_in(line: &str, version2: bool) -> Option<&str> {
     right.then_some(path)
 }
 
-/// Parses lines of `/proc/self/mountinfo`: `ID PARENT DEVICE ROOT POINT OPTIONS... - TYPE SOURCE SUPER-OPTIONS` (proc(5)).
+/// Parses and returns the lines of `/proc/self/mountinfo`: `ID PARENT DEVICE ROOT POINT OPTIONS... - TYPE SOURCE SUPER-OPTIONS` (proc(5)).
 fn parse_mounts(text: &str) -> Vec<Mount> {
     let mount = |line: &str| {
         let (left, right) = line.split_once(" - ")?;
@@ -72,14 +72,14 @@ fn smallest(root: &Path, mount: &Mount, group: &str) -> Option<f64> {
     below.ancestors().filter_map(read).min_by(f64::total_cmp)
 }
 
-/// Reads `cpu.max`: `QUOTA PERIOD` in microseconds, or `max PERIOD`.
+/// Returns the cores that `cpu.max` grants: `QUOTA PERIOD` in microseconds, or `max PERIOD`.
 fn version2(folder: &Path) -> Option<f64> {
     let text = fs::read_to_string(folder.join("cpu.max")).ok()?;
     let mut words = text.split_whitespace();
     cores(words.next()?, words.next().unwrap_or("100000"))
 }
 
-/// Reads `cpu.cfs_quota_us` (-1: none) divided by `cpu.cfs_period_us`.
+/// Returns `cpu.cfs_quota_us` (-1: none) divided by `cpu.cfs_period_us`.
 fn version1(folder: &Path) -> Option<f64> {
     let read = |file| fs::read_to_string(folder.join(file)).ok();
     let (quota, period) = (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?);

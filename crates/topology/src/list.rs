@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Parses a list such as `0-3,8,10-11`. Keeps the order; numbers may repeat; an empty text is an empty list.
+/// Parses and returns a list such as `0-3,8,10-11`. Keeps the order; numbers may repeat; an empty text is an empty list.
 ///
 /// Source: `cpulist` in Documentation/admin-guide/cputopology.rst of Linux (without its `:stride` form, which the kernel never writes).
 pub(crate) fn parse_list(text: &str, at_most: usize) -> Result<Vec<u32>, String> {
@@ -27,7 +27,7 @@ pub(crate) fn parse_list(text: &str, at_most: usize) -> Result<Vec<u32>, String>
     Ok(list)
 }
 
-/// Writes a list in the form that [`parse_list`] reads; keeps the order.
+/// Returns `list` as text in the form that [`parse_list`] reads; keeps the order.
 pub(crate) fn format_list(list: &[u32]) -> String {
     let mut text = String::new();
     for run in list.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
@@ -40,7 +40,7 @@ pub(crate) fn format_list(list: &[u32]) -> String {
     text
 }
 
-/// Parses a number of bytes with an optional suffix K, M, G or T (powers of 1024).
+/// Parses and returns a number of bytes with an optional suffix K, M, G or T (powers of 1024).
 pub fn parse_size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(['K', 'M', 'G', 'T']);
     let shift = match &text[digits.len()..] {
@@ -57,7 +57,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// Writes a number of bytes exactly, with the greatest suffix that divides it.
+/// Returns a number of bytes as text, exactly, with the greatest suffix that divides it.
 pub(crate) fn format_size(bytes: u64) -> String {
     let suffixes = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
     let divides = |&(shift, _): &(u32, &str)| bytes != 0 && bytes.is_multiple_of(1 << shift);

@@ -12,7 +12,7 @@ const MANY_LINES: usize = 50;
 const FRAME: usize = 4;
 
 impl Topology {
-    /// Draws the tree as nested boxes in lines of at most `width` characters (at least 40), each ended by a line feed.
+    /// Returns the tree as nested boxes in lines of at most `width` characters (at least 40), each ended by a line feed.
     ///
     /// If the picture would be too tall, like objects side by side are drawn as one (`8 × Core`). Hardware threads outside of the affinity
     /// mask are in parentheses. Each character used takes one column.
@@ -58,7 +58,7 @@ struct Picture {
 }
 
 impl Picture {
-    /// Draws the box of a group of like objects, which are drawn as one.
+    /// Draws and returns the box of a group of like objects, which are drawn as one.
     fn object(&self, group: &[&Object], title: String, width: usize) -> Block {
         let inner = width.saturating_sub(FRAME);
         let mut group = group.to_vec();
@@ -175,7 +175,7 @@ fn threads(group: &[&Object]) -> String {
     parts.join(" ")
 }
 
-/// Breaks a text after commas and spaces.
+/// Returns `text` broken after commas and spaces.
 fn wrap(text: &str, width: usize) -> Block {
     let mut lines = vec![String::new()];
     for piece in text.split_inclusive([',', ' ']) {
@@ -193,7 +193,7 @@ fn columns(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Arranges blocks in rows, with as many in each as fit.
+/// Returns `blocks` arranged in rows, with as many in each as fit.
 fn side_by_side(blocks: Vec<Block>, width: usize) -> Block {
     let mut lines = Block::new();
     let mut row: Vec<Block> = Vec::new();
@@ -222,7 +222,7 @@ fn join(row: &[Block]) -> Block {
     (0..height).map(line).collect()
 }
 
-/// Draws a box, as narrow as its content, with its title in the upper line.
+/// Draws and returns a box, as narrow as its content, with its title in the upper line.
 fn frame(title: &str, body: &[String], width: usize) -> Block {
     let room = width.saturating_sub(FRAME).max(1);
     let cut = |text: &str| match columns(text) <= room {

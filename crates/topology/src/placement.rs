@@ -45,7 +45,7 @@ struct Inner {
 }
 
 impl Topology {
-    /// Places `workers` workers on the usable hardware threads. The number is limited to 1 to 65,535.
+    /// Returns the places of `workers` workers on the usable hardware threads. The number is limited to 1 to 65,535.
     ///
     /// 1. Distinct cores come before second hardware threads of used cores, and fast cores before slow ones.
     /// 2. If there are fewer workers than cores, they are placed together: in the smallest object of the tree that has enough cores of the

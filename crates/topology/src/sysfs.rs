@@ -109,7 +109,7 @@ struct Set {
 }
 
 impl Set {
-    /// A set whose object, of this kind, has no attributes and no children yet.
+    /// Returns a set whose object, of this kind, has no attributes and no children yet.
     fn new(kind: Kind, cpus: Cpus) -> Set {
         Set {
             object: Object::new(kind, Vec::new()),
@@ -272,7 +272,7 @@ struct Cache {
     bytes: Option<u64>,
 }
 
-/// Reads `Node 0 MemTotal:  16384 kB`.
+/// Returns the bytes of a line such as `Node 0 MemTotal:  16384 kB`.
 fn memory_bytes(meminfo: &Path) -> Option<u64> {
     let text = fs::read_to_string(meminfo).ok()?;
     let line = text.lines().find(|line| line.contains("MemTotal:"))?;
@@ -280,7 +280,8 @@ fn memory_bytes(meminfo: &Path) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// Nests the sets by inclusion, widest first. Of equal sets, a package holds a NUMA node and a NUMA node its caches.
+/// Nests the sets by inclusion, widest first, and returns the outermost object. Of equal sets, a package holds a NUMA node and a NUMA node
+/// its caches.
 fn build(online: &Cpus, cores: Vec<Set>, mut sets: Vec<Set>, mask: &Cpus) -> Object {
     let core_of: BTreeMap<u32, &Cpus> = cores
         .iter()

@@ -50,7 +50,7 @@ const ATTRIBUTES: [(Kind, &str); 7] = [
 const DEFAULTS: &[(Kind, &str)] = ATTRIBUTES.split_at(6).0;
 
 impl Topology {
-    /// Parses a topology from text such as `package:2 numa:1 l3:1(size=32M) core:4 pu:2`.
+    /// Parses and returns a topology from text such as `package:2 numa:1 l3:1(size=32M) core:4 pu:2`.
     ///
     /// The text is a row of levels, outermost first: `package`, `numa`, `l4`, `l3`, `l2`, `core`, `pu`, each with `:COUNT` and attributes
     /// in brackets (`size=`, `memory=`, `l1d=`, `l1i=`, `kind=`). `[ a | b ]` puts unlike parts side by side. Settings are `cpus=`,
@@ -119,7 +119,7 @@ impl fmt::Display for Topology {
 impl FromStr for Topology {
     type Err = Error;
 
-    /// Parses as [`Topology::parse`].
+    /// Parses and returns the same as [`Topology::parse`].
     fn from_str(text: &str) -> Result<Topology, Error> {
         Topology::parse(text)
     }
@@ -155,7 +155,7 @@ impl Word<'_> {
     }
 }
 
-/// Splits a text into words; `[`, `|` and `]` are always words of their own.
+/// Returns the words of a text; `[`, `|` and `]` are always words of their own.
 fn split(text: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
     for (line, text) in text.lines().enumerate() {
@@ -236,7 +236,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses `[ row | row ]`. A row inside of it must begin with a level, which limits the depth of the recursion.
+    /// Parses and returns `[ row | row ]`. A row inside of it must begin with a level, which limits the depth of the recursion.
     fn branch(&mut self, open: Word<'a>, path: &mut Vec<Kind>) -> Result<Vec<Object>, Error> {
         let (mut all, mut threads) = (Vec::new(), 0);
         loop {
@@ -401,7 +401,7 @@ fn check_size(threads: usize, word: Word<'_>) -> Result<(), Error> {
     }
 }
 
-/// Parses `KIND[:COUNT][(ATTRIBUTE=VALUE,...)]`.
+/// Parses and returns `KIND[:COUNT][(ATTRIBUTE=VALUE,...)]`.
 fn parse_level(word: Word<'_>) -> Result<(Object, usize), Error> {
     let (head, attributes) = match word.text.split_once('(') {
         None => (word.text, None),
@@ -444,7 +444,7 @@ fn size_of<'a>(object: &'a mut Object, name: &str) -> &'a mut Option<u64> {
     }
 }
 
-/// Sets an attribute, which `ATTRIBUTES` must have for this kind.
+/// Sets an attribute; returns an error unless `ATTRIBUTES` has it for this kind.
 fn set_attribute(object: &mut Object, name: &str, value: &str) -> Result<(), String> {
     if name == "kind" {
         object.core_kind = value

@@ -175,8 +175,8 @@ impl Topology {
     /// The greatest number of hardware threads of a topology.
     pub const MAX_HARDWARE_THREADS: usize = 65_535;
 
-    /// Checks a tree and numbers its objects (hardware threads and NUMA nodes keep their numbers). `quota` is the processor time that this
-    /// process is granted, in cores.
+    /// Checks a tree, numbers its objects (hardware threads and NUMA nodes keep their numbers) and returns the topology. `quota` is the
+    /// processor time that this process is granted, in cores.
     ///
     /// # Errors
     /// [`Error::Tree`] if the root is not a machine, an object is inside of one that cannot contain it (a core in a core, a level-3 cache

@@ -105,7 +105,7 @@ impl Store {
     /// Reads `block` into `out` and appends `padding` zeros; `packed` is scratch space. About 25 microseconds for 64 KiB.
     ///
     /// # Errors
-    /// The block cannot be read, its checksum is wrong, or it cannot be decompressed to its length.
+    /// Returns an error if the block cannot be read, its checksum is wrong, or it cannot be decompressed to its length.
     pub(crate) fn block(
         &self,
         block: Block,

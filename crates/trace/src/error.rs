@@ -87,7 +87,7 @@ impl TraceError {
         }
     }
 
-    /// Adds the file name `name`, unless the error has one already.
+    /// Returns this error with the file name `name`, unless the error has one already.
     #[must_use]
     pub fn of_file(mut self, name: &str) -> Self {
         let (Self::Text { file, .. }

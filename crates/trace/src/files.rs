@@ -19,7 +19,8 @@ const BUFFER: usize = 256 << 10;
 /// The most bytes that [`read_whole`] reads from what is no file.
 const MOST_OF_DEVICE: u64 = 1 << 30;
 
-/// Reads a file, pipe or device as a whole, such as a stream or a table. Of what is no file, and may have no end, at most 1 GiB is read.
+/// Reads and returns a file, pipe or device as a whole, such as a stream or a table. Of what is no file, and may have no end, at most 1 GiB
+/// is read.
 ///
 /// # Errors
 /// It cannot be read, or is no file and has more bytes.
@@ -47,7 +48,7 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    /// Opens `path` and recognises the form by its first bytes.
+    /// Opens and returns `path`, in the form that its first bytes show.
     pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
         let with_path = |error| TraceError::io(path, error);
         let mut file = File::open(path).map_err(with_path)?;
@@ -71,7 +72,8 @@ impl Input {
 /// Linear time. Of a text nothing is kept in memory, of a binary trace what [`Trace::open`] keeps.
 ///
 /// # Errors
-/// The file cannot be read or is no valid trace, or `sink` refuses an item. Unknown IDs and cycles in a text are left to `sink` to find.
+/// Returns an error if the file cannot be read or is no valid trace, or `sink` refuses an item. Unknown IDs and cycles in a text are left
+/// to `sink` to find.
 pub fn read(path: &Path, sink: &mut impl Sink) -> Result<(), TraceError> {
     let name = path.display().to_string();
     match Input::open(path)? {
@@ -125,7 +127,7 @@ fn copy_to(trace: &Trace, layout: &Layout, sink: &mut impl Sink) -> Result<(), T
 /// Reads a trace file of either form and writes its content to `to`: as text if the name ends in `.tnt`, else in the binary form.
 ///
 /// # Errors
-/// Those of [`read`] and [`FileSink::finish`].
+/// Returns those of [`read`] and [`FileSink::finish`].
 pub fn convert(from: &Path, to: &Path) -> Result<(), TraceError> {
     let name = from.display().to_string();
     let mut sink = FileSink::create(to)?;
@@ -150,7 +152,7 @@ enum Form {
 }
 
 impl FileSink {
-    /// Starts a text if the name ends in `.tnt`, else the binary form.
+    /// Starts and returns a text if the name ends in `.tnt`, else the binary form.
     ///
     /// # Errors
     /// The file cannot be created.
@@ -167,10 +169,10 @@ impl FileSink {
         })
     }
 
-    /// Completes the file and gives it its name.
+    /// Completes the file under its name.
     ///
     /// # Errors
-    /// Those of [`BinaryWriter::finish`]; the file cannot be written or renamed.
+    /// Returns those of [`BinaryWriter::finish`], and an error if the file cannot be written or renamed.
     pub fn finish(self) -> Result<(), TraceError> {
         let name = self.path.display().to_string();
         // An error of the content belongs to the file that is read, if there is one. Only the caller knows its name.

@@ -50,7 +50,7 @@ pub(crate) fn declared_twice(id: u32, line: u64) -> TraceError {
     TraceError::at(line, text)
 }
 
-/// Describes a cycle of which `from` -> `to` is an edge; both are IDs.
+/// Returns a description of a cycle of which `from` -> `to` is an edge; both are IDs.
 #[cold]
 pub(crate) fn cycle_text(from: u32, to: u32) -> String {
     format!(
@@ -142,7 +142,7 @@ impl Builder {
         })
     }
 
-    /// Resolves the IDs of edges, counts dependencies and checks that every task can run.
+    /// Resolves the IDs of edges, counts dependencies, checks that every task can run, and returns the graph.
     ///
     /// Linear in tasks and edges; needs 8 bytes a task and 4 an edge of temporary memory.
     pub(crate) fn finish(mut self) -> Result<(Graph, Words), TraceError> {

@@ -12,7 +12,7 @@ use crate::{Groups, Trace, TraceError, read_text};
 /// The greatest size in bytes at which the binary form of a text stays in memory; above it, a temporary file is used.
 const IN_MEMORY: usize = 16 << 20;
 
-/// Converts a text trace to the binary form and loads that.
+/// Converts a text trace to the binary form, loads that and returns it.
 pub(crate) fn text(from: impl Read, name: &str, groups: &Groups) -> Result<Trace, TraceError> {
     let of_file = |error: TraceError| error.of_file(name);
     let mut writer = BinaryWriter::new(spooled_tempfile(IN_MEMORY)).map_err(of_file)?;
@@ -27,7 +27,7 @@ pub(crate) fn text(from: impl Read, name: &str, groups: &Groups) -> Result<Trace
     binary(store, length, name, groups)
 }
 
-/// Loads the graph of a binary trace of `length` bytes.
+/// Loads and returns the graph of a binary trace of `length` bytes.
 pub(crate) fn binary(
     store: Store,
     length: u64,
@@ -53,7 +53,7 @@ fn check_groups(trace: Trace, groups: &Groups) -> Result<Trace, TraceError> {
     }
 }
 
-/// Reads the graph of a binary trace.
+/// Reads and returns the graph of a binary trace.
 fn graph(store: &Store, layout: &Layout, groups: &Groups) -> Result<Trace, TraceError> {
     let mut reader = GraphReader::new(store, layout)?;
     let mut entry = Entry::default();

@@ -33,7 +33,7 @@ pub enum OutputError {
 /// compared by device and inode, through links; files that do not exist yet by their folder and name. Devices and pipes may be named twice.
 ///
 /// # Errors
-/// [`OutputError::Taken`] with the first such output.
+/// Returns [`OutputError::Taken`] with the first such output.
 pub fn distinct<'a>(
     inputs: impl IntoIterator<Item = &'a Path>,
     outputs: impl IntoIterator<Item = &'a Path>,
@@ -57,7 +57,7 @@ pub fn distinct<'a>(
     Ok(())
 }
 
-/// Device and inode of a file; of a file that does not exist yet those of its folder, and its name. `None`: no file.
+/// Returns device and inode of a file; of a file that does not exist yet those of its folder, and its name. `None`: no file.
 fn identity(path: &Path) -> Option<(u64, u64, OsString)> {
     let (data, name) = match path.metadata() {
         Ok(data) => (Some(data).filter(|data| data.is_file())?, OsString::new()),
@@ -90,7 +90,7 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Prepares to write `path`.
+    /// Returns an output that is prepared to write `path`.
     ///
     /// # Errors
     /// If the file cannot be written; the error says what helps.
@@ -104,7 +104,7 @@ impl OutputFile {
     /// Writes `content` as the whole file.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn finish(mut self, content: &[u8]) -> Result<(), OutputError> {
         let path = self.path.clone();
         let written = self.write_all(content).and_then(|()| self.keep());
@@ -114,10 +114,10 @@ impl OutputFile {
         })
     }
 
-    /// Gives the file its name: the content is complete.
+    /// Renames the file to its final name: the content is complete.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn keep(mut self) -> io::Result<()> {
         self.file.flush()?;
         match self.whole {
@@ -157,7 +157,7 @@ impl OutputFile {
     }
 }
 
-/// Why an output cannot be made, and what helps. The error itself may name the file's other name, which means nothing to a reader.
+/// Returns why an output cannot be made, and what helps. The error itself may name the file's other name, which means nothing to a reader.
 fn advice(path: &Path, error: &io::Error) -> String {
     let folder = folder_of(path).display();
     match error.kind() {
@@ -171,7 +171,7 @@ fn advice(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// The folder that a file is in.
+/// Returns the folder that a file is in.
 fn folder_of(path: &Path) -> &Path {
     let folder = path
         .parent()
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_output_that_cannot_be_made_is_told_by_its_own_name() {
+    fn an_output_that_cannot_be_made_is_reported_under_its_own_name() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("file");
         std::fs::write(&file, "").expect("it can be written");

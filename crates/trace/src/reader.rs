@@ -64,8 +64,8 @@ impl<'a> Reader<'a> {
     /// Takes one or two nanoseconds a record, and about 25 microseconds for each block that is not among those kept.
     ///
     /// # Errors
-    /// The file cannot be read or is damaged there; or this was the end of the last task, and the number of all records differs from the
-    /// footer's.
+    /// Returns an error if the file cannot be read or is damaged there; or this was the end of the last task, and the number of all records
+    /// differs from the footer's.
     pub fn fill(
         &mut self,
         cursor: &mut Cursor,
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
     /// Calls `each` with every record of the task with index `task`, in order; `window` is scratch memory.
     ///
     /// # Errors
-    /// As [`Reader::fill`], and the first error of `each`.
+    /// Returns the errors of [`Reader::fill`], and the first error of `each`.
     ///
     /// # Panics
     /// If there is no such task.

@@ -41,19 +41,19 @@ pub trait Sink {
     /// Starts a task.
     ///
     /// # Errors
-    /// The ID exists already, a name is no word, or the file cannot be written.
+    /// Returns an error if the ID exists already, a name is no word, or the file cannot be written.
     fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError>;
 
     /// Adds a record to the last task.
     ///
     /// # Errors
-    /// There is no task yet, the record is not valid ([`Record::is_valid`]), or the file cannot be written.
+    /// Returns an error if there is no task yet, the record is not valid ([`Record::is_valid`]), or the file cannot be written.
     fn record(&mut self, record: Record) -> Result<(), TraceError>;
 
     /// Adds an edge: task `to` waits for task `from`, both by ID. If `fork`, `to` is a child that is forked when `from` ends.
     ///
     /// # Errors
-    /// The file cannot be written. Unknown IDs and cycles are reported at the end.
+    /// Returns an error if the file cannot be written. Unknown IDs and cycles are reported at the end.
     fn edge(&mut self, from: u32, to: u32, fork: bool) -> Result<(), TraceError>;
 
     /// Sets the line of a text from which the next items come, for error messages.
@@ -67,7 +67,7 @@ pub(crate) fn is_word(word: &str, equals: bool) -> bool {
     !word.is_empty() && word.bytes().all(good)
 }
 
-/// Refuses a task whose names could not be written as text.
+/// Returns an error if the task's names could not be written as text.
 pub(crate) fn check_task(task: &NewTask<'_>, line: u64) -> Result<(), TraceError> {
     let bad = |what: &str, word: &str| {
         let text = format!(

@@ -23,7 +23,7 @@ pub(crate) const LONGEST_LINE: usize = 64 << 10;
 /// Linear time, constant memory; some 8 million lines a second.
 ///
 /// # Errors
-/// `from` cannot be read, a line is invalid, or `sink` refuses an item. The error names the line.
+/// Returns an error if `from` cannot be read, a line is invalid, or `sink` refuses an item. The error names the line.
 pub fn read_text(from: impl Read, name: &str, sink: &mut impl Sink) -> Result<(), TraceError> {
     let mut parser = Parser::new(sink);
     // Of a line longer than the buffer, only a comment is skipped: the parser refuses all else.

@@ -89,7 +89,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Reads a trace of either form, recognised by its first bytes.
+    /// Reads and returns a trace of either form, recognised by its first bytes.
     ///
     /// A text is converted while it is read, at some ten million records a second. Of a binary trace only the graph is read, at some ten
     /// million tasks a second.
@@ -104,7 +104,7 @@ impl Trace {
         }
     }
 
-    /// Reads a trace of either form from memory; error messages call it `name`.
+    /// Reads and returns a trace of either form from memory; error messages call it `name`.
     ///
     /// # Errors
     /// The bytes are no valid trace, or no task has the grouping that `groups` names.

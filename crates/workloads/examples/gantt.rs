@@ -39,7 +39,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The shortest way of the picture through the workers, of those on which every worker had half of its even share of tasks or more.
+/// Returns the shortest of the picture's ways through the workers, among those on which every worker had half of its even share of tasks or
+/// more.
 fn shortest(policy: &str, stream: &[u8], repeats: u32) -> Result<Timeline> {
     let length = |chart: &Timeline| chart.span().map_or(0, |(start, end)| end - start);
     let fair = |chart: &Timeline| {

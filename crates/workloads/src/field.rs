@@ -46,7 +46,7 @@ pub(crate) struct Field {
 unsafe impl Sync for Field {}
 
 impl Field {
-    /// A field of zeros. Rectangles count from the corner of its border.
+    /// Returns a field of zeros. Rectangles count from the corner of its border.
     pub(crate) fn new(rows: usize, columns: usize) -> Self {
         let (rows, columns) = (rows + 2 * REACH, columns + 2 * REACH);
         let mut stride = columns.next_multiple_of(LINE) + LINE;
@@ -96,7 +96,7 @@ impl Field {
         }
     }
 
-    /// Holds a rectangle for reading.
+    /// Returns a guard that holds a rectangle for reading.
     ///
     /// # Panics
     /// The rectangle is not inside the field; in debug builds also: a part of it is held for writing.
@@ -105,7 +105,7 @@ impl Field {
         self.hold(rect)
     }
 
-    /// Holds a rectangle for writing.
+    /// Returns a guard that holds a rectangle for writing.
     ///
     /// # Panics
     /// The rectangle is not inside the field; in debug builds also: a part of it is held.
@@ -186,7 +186,7 @@ pub(crate) type Read<'a> = Guard<'a, false>;
 pub(crate) type Write<'a> = Guard<'a, true>;
 
 impl Read<'_> {
-    /// Row `y` of the rectangle.
+    /// Returns row `y` of the rectangle.
     #[inline(always)]
     pub(crate) fn row(&self, y: usize) -> &[f32] {
         assert!(y < self.rect.h);
@@ -197,7 +197,7 @@ impl Read<'_> {
 }
 
 impl Write<'_> {
-    /// Row `y` of the rectangle.
+    /// Returns row `y` of the rectangle.
     #[inline(always)]
     pub(crate) fn row(&mut self, y: usize) -> &mut [f32] {
         assert!(y < self.rect.h);

@@ -35,7 +35,7 @@ pub struct Loops<A> {
 }
 
 impl<A: Sync> Loops<A> {
-    /// No loops yet, for `workers` workers.
+    /// Returns a builder without loops, for `workers` workers.
     pub fn new(workers: u16) -> Self {
         Loops {
             builder: TemplateBuilder::new(),
@@ -81,7 +81,7 @@ impl<A: Sync> Loops<A> {
         };
     }
 
-    /// Builds the graph of all loops; a run of it takes the argument of the bodies.
+    /// Builds and returns the graph of all loops; a run of it takes the argument of the bodies.
     ///
     /// # Errors
     /// Those of a template, none of which loops cause.

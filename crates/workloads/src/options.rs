@@ -12,7 +12,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// A name without other spellings.
+    /// Returns a name without other spellings.
     pub const fn new(name: &'static str) -> Name {
         Name { name, aliases: &[] }
     }
@@ -22,7 +22,7 @@ impl Name {
     }
 }
 
-/// Gives the variants of an enumeration the names that an option takes: `ALL`, `NAMES`, `name`, `Display` and `FromStr`.
+/// Names the variants of an enumeration as an option takes them: `ALL`, `NAMES`, `name`, `Display` and `FromStr`.
 ///
 /// `named!(Cut, "cut", Row = "row", Macroblock = "macroblock" | "mb")`: `mb` is an older spelling. Errors call a value `cut`.
 macro_rules! named {
@@ -35,7 +35,7 @@ macro_rules! named {
             pub const NAMES: [$crate::options::Name; [$($name),+].len()] =
                 [$($crate::options::Name { name: $name, aliases: &[$($alias),*] }),+];
 
-            /// The name that the command line knows.
+            /// Returns the name that the command line knows.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($type::$variant => $name,)+
@@ -121,7 +121,7 @@ pub struct OptionSpec {
 }
 
 impl OptionSpec {
-    /// `--flag PLACEHOLDER`, without a default, in runs and in recordings. The placeholder of a switch is empty.
+    /// Returns the option `--flag PLACEHOLDER`, without a default, in runs and in recordings. The placeholder of a switch is empty.
     pub const fn new(
         flag: &'static str,
         placeholder: &'static str,
@@ -141,7 +141,7 @@ impl OptionSpec {
         }
     }
 
-    /// The same with a default, in runs and in recordings.
+    /// Returns this option with a default, in runs and in recordings.
     pub const fn default(mut self, value: &'static str) -> OptionSpec {
         if self.run.is_some() {
             self.run = Some(value);
@@ -152,49 +152,49 @@ impl OptionSpec {
         self
     }
 
-    /// The same with another default in recordings: usually a smaller size, because a simulation takes some hundred times as long as a
-    /// run.
+    /// Returns this option with another default in recordings: usually a smaller size, because a simulation takes some hundred times as
+    /// long as a run.
     pub const fn default_in_recordings(mut self, value: &'static str) -> OptionSpec {
         self.record = Some(value);
         self
     }
 
-    /// The same for runs only.
+    /// Returns this option for runs only.
     pub const fn run_only(mut self) -> OptionSpec {
         self.record = None;
         self
     }
 
-    /// The same for recordings only.
+    /// Returns this option for recordings only.
     pub const fn record_only(mut self) -> OptionSpec {
         self.run = None;
         self
     }
 
-    /// The same as an option of the tasks, which is refused for a run without tasks.
+    /// Returns this option as an option of the tasks, which is refused for a run without tasks.
     pub const fn of_tasks(mut self) -> OptionSpec {
         self.of_tasks = true;
         self
     }
 
-    /// The same without its flag: the value stands alone, as the name of an input file does.
+    /// Returns this option without its flag: the value stands alone, as the name of an input file does.
     pub const fn positional(mut self) -> OptionSpec {
         self.positional = true;
         self
     }
 
-    /// The same with older spellings of the flag, which are accepted and never shown.
+    /// Returns this option with older spellings of the flag, which are accepted and never shown.
     pub const fn aliases(mut self, aliases: &'static [&'static str]) -> OptionSpec {
         self.aliases = aliases;
         self
     }
 
-    /// Whether the option exists for `purpose`.
+    /// Returns whether the option exists for `purpose`.
     pub fn is_for(&self, purpose: Purpose) -> bool {
         self.entry(purpose).is_some()
     }
 
-    /// The default for `purpose`; `None`: the option has none.
+    /// Returns the default for `purpose`; `None`: the option has none.
     pub fn default_for(&self, purpose: Purpose) -> Option<&'static str> {
         self.entry(purpose).filter(|text| !text.is_empty())
     }
@@ -206,7 +206,7 @@ impl OptionSpec {
         }
     }
 
-    /// Parses a value of this option.
+    /// Parses and returns a value of this option.
     fn parse(&self, text: &str) -> Result<Value, String> {
         match self.kind {
             Kind::Switch => match text {
@@ -268,7 +268,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// The defaults of all options of `specs` that exist for `purpose`.
+    /// Returns the defaults of all options of `specs` that exist for `purpose`.
     ///
     /// # Panics
     /// A default is not a value of its option.
@@ -288,7 +288,7 @@ impl Values {
         }
     }
 
-    /// What the values are for.
+    /// Returns the purpose of the values.
     pub fn purpose(&self) -> Purpose {
         self.purpose
     }
@@ -296,7 +296,7 @@ impl Values {
     /// Sets the option `flag`. A text of [`Kind::Texts`] is added to those that are there.
     ///
     /// # Errors
-    /// A message that names the option and lists what it takes, or lists the options if there is none of this name.
+    /// Returns a message that names the option and lists what it takes, or lists the options if there is none of this name.
     pub fn set(&mut self, flag: &str, text: &str) -> Result<(), String> {
         let purpose = self.purpose;
         let known = |entry: &Entry| entry.spec.flag == flag || entry.spec.aliases.contains(&flag);
@@ -335,7 +335,7 @@ impl Values {
         entry.given = true;
     }
 
-    /// Sets several options: `[("size", "64"), ("sweeps", "3")]`.
+    /// Returns these values with several options set: `[("size", "64"), ("sweeps", "3")]`.
     ///
     /// # Errors
     /// As [`set`](Self::set).
@@ -353,12 +353,12 @@ impl Values {
             .unwrap_or_else(|| panic!("there is no option --{flag} for {:?}", self.purpose))
     }
 
-    /// Whether there is an option `flag`.
+    /// Returns whether there is an option `flag`.
     pub fn has(&self, flag: &str) -> bool {
         self.entries.iter().any(|entry| entry.spec.flag == flag)
     }
 
-    /// Whether the option `flag` was set, rather than left at its default.
+    /// Returns whether the option `flag` was set, rather than left at its default.
     ///
     /// # Panics
     /// See [`Values`].
@@ -366,7 +366,7 @@ impl Values {
         self.entry(flag).given
     }
 
-    /// Whether the switch `flag` is on.
+    /// Returns whether the switch `flag` is on.
     ///
     /// # Panics
     /// See [`Values`].
@@ -377,7 +377,7 @@ impl Values {
         }
     }
 
-    /// The count of `flag`, which has a default.
+    /// Returns the count of `flag`, which has a default.
     ///
     /// # Panics
     /// See [`Values`].
@@ -386,7 +386,7 @@ impl Values {
         count.unwrap_or_else(|| panic!("--{flag} has no default"))
     }
 
-    /// The count of `flag`; `None`: it has no default and was not set.
+    /// Returns the count of `flag`; `None`: it has no default and was not set.
     ///
     /// # Panics
     /// See [`Values`].
@@ -397,7 +397,7 @@ impl Values {
         }
     }
 
-    /// The name that was chosen for `flag`, never an alias of it.
+    /// Returns the name that was chosen for `flag`, never an alias of it.
     ///
     /// # Panics
     /// See [`Values`].
@@ -408,7 +408,7 @@ impl Values {
         }
     }
 
-    /// The file of `flag`, if there is one.
+    /// Returns the file of `flag`, if there is one.
     ///
     /// # Panics
     /// See [`Values`].
@@ -419,7 +419,7 @@ impl Values {
         }
     }
 
-    /// All texts of `flag`.
+    /// Returns all texts of `flag`.
     ///
     /// # Panics
     /// See [`Values`].
@@ -430,7 +430,7 @@ impl Values {
         }
     }
 
-    /// All files that were named.
+    /// Returns all files that were named.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.entries.iter().filter_map(|entry| match &entry.value {
             Value::Path(path) => path.as_deref(),
@@ -438,8 +438,8 @@ impl Values {
         })
     }
 
-    /// Values for a recording that stands for a run with these values where every policy is to be simulated: names, switches and files are
-    /// the run's, counts are at most the defaults of recordings.
+    /// Returns the values for a recording that stands for a run with these values if every policy is to be simulated: names, switches and
+    /// files are the run's, counts are at most the defaults of recordings.
     ///
     /// # Panics
     /// The values are not those of a run.

@@ -20,7 +20,7 @@ pub(crate) struct Lines<'a> {
 /// Neighbouring points of a row, as bytes of their field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// The field: any number that tells fields apart.
+    /// The field: any number that distinguishes fields.
     pub field: usize,
     /// Bytes of the field.
     pub field_bytes: u64,
@@ -147,7 +147,7 @@ impl Passes {
     }
 }
 
-/// A tile as a rectangle of a field.
+/// Returns a tile as a rectangle of a field.
 pub(crate) fn rect(tile: Tile) -> Rect {
     Rect {
         x: tile.x + REACH,
@@ -215,7 +215,7 @@ pub(crate) fn same_in_all_forms<F: Formula>() {
         h,
     };
     let (from, other, plain, fast) = (field(), field(), field(), field());
-    // Of all sizes, so that rounding shows: a fused or reordered operation would give other bits.
+    // Of all sizes, so that rounding shows: a fused or reordered operation would compute other bits.
     let mut state = 1_u32;
     let mut number = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -29,7 +29,7 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// A sample of the picture: rings of light with hard edges, and grain.
+    /// Returns a sample of the picture: rings of light with hard edges, and grain.
     pub fn initial(x: usize, y: usize) -> f32 {
         let ring = ((x * x + y * y) >> 12) % 5;
         let grain = (x * 31 + y * 17 + x * y) % 7;
@@ -49,7 +49,7 @@ struct Smooth;
 
 struct Tone;
 
-/// The mean of five samples with the weights of Pascal's triangle.
+/// Returns the mean of five samples with the weights of Pascal's triangle.
 #[inline(always)]
 fn binomial(a: f32, b: f32, c: f32, d: f32, e: f32) -> f32 {
     0.0625 * (a + e) + 0.25 * (b + d) + 0.375 * c

@@ -95,7 +95,7 @@ impl Plan {
         }
     }
 
-    /// The options as text.
+    /// Returns the options as text.
     fn input(self) -> String {
         format!("size={},leaf={}", self.size, self.leaf)
     }
@@ -108,18 +108,19 @@ impl Plan {
         self.size as u64 * WORD
     }
 
-    /// Bytes of sums and tasks, of which each takes `task` bytes.
+    /// Returns the bytes of sums and tasks, of which each takes `task` bytes.
     fn bytes(self, task: u64) -> u64 {
         let leaves = self.leaves() as u64;
         leaves * WORD + (2 * leaves - 1) * task
     }
 
-    /// The elements of a leaf.
+    /// Returns the elements of a leaf.
     fn elements(self, leaf: usize) -> Range<usize> {
         leaf * self.leaf..((leaf + 1) * self.leaf).min(self.size)
     }
 
-    /// All inner tasks, level by level. There is one fewer than there are leaves: a sum that has no partner waits for the next level.
+    /// Returns all inner tasks, level by level. There is one fewer than there are leaves: a sum that has no partner waits for the next
+    /// level.
     fn pairs(self) -> impl Iterator<Item = Pair> {
         let leaves = self.leaves();
         let levels = leaves.next_power_of_two().ilog2();
@@ -133,7 +134,7 @@ impl Plan {
         })
     }
 
-    /// The groups of a leaf: see the head of this module.
+    /// Returns the groups of a leaf: see the head of this module.
     fn groups(self, leaf: usize) -> TaskGroups {
         let (line, workers) = (leaf / SUMS_PER_LINE, usize::from(self.workers));
         (
@@ -142,14 +143,14 @@ impl Plan {
         )
     }
 
-    /// The groups of an inner task: S is that of the sum it changes, T that of the sum it waits for longest.
+    /// Returns the groups of an inner task: S is that of the sum it changes, T that of the sum it waits for longest.
     fn groups_of_pair(self, pair: Pair) -> TaskGroups {
         (self.groups(pair.second).0, self.groups(pair.first).1)
     }
 }
 
 impl Pair {
-    /// The level, and the task's place in it.
+    /// Returns the level and the task's place in it, as one number.
     fn index(self) -> u64 {
         u64::from(self.level) << 32 | (self.first >> self.level) as u64
     }
@@ -210,7 +211,7 @@ fn wrapping_sum(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::wrapping_add)
 }
 
-/// Builds the tree.
+/// Builds and returns the tree.
 fn tasks(plan: Plan) -> Result<Instance<'static, Work>, GraphError> {
     let mut builder = TemplateBuilder::new();
     // The task that wrote each sum last.
@@ -232,7 +233,7 @@ fn tasks(plan: Plan) -> Result<Instance<'static, Work>, GraphError> {
     Ok(builder.build()?.instance())
 }
 
-/// Builds the program of today: a parallel loop over the leaves, and one sum of their sums.
+/// Builds and returns the program of today: a parallel loop over the leaves, and one sum of their sums.
 fn loops(plan: Plan) -> Result<Instance<'static, Work>, GraphError> {
     let mut loops = Loops::new(plan.workers);
     loops.parallel(LEAF, plan.leaves(), |work: &Work, leaves| {
@@ -377,7 +378,7 @@ impl Plan {
         task.write(self.sum(pair.first));
     }
 
-    /// The place of a sum.
+    /// Returns the place of a sum.
     fn sum(self, leaf: usize) -> Stretch {
         Stretch {
             field: 1,

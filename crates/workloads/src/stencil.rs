@@ -16,7 +16,7 @@ pub struct Stencil {
 }
 
 impl Stencil {
-    /// The initial value of a point: a sawtooth in both directions, so that no two rows or columns that meet are alike.
+    /// Returns the initial value of a point: a sawtooth in both directions, so that no two rows or columns that meet are alike.
     pub fn initial(x: usize, y: usize) -> f32 {
         ((x * 7 + y * 13) % 101) as f32
     }

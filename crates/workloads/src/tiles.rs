@@ -51,7 +51,7 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// The caches that a topology reports; unknown ones are taken to have 1 MiB and 32 KiB.
+    /// Returns the caches that a topology reports; unknown ones are taken to have 1 MiB and 32 KiB.
     pub fn new(own: Option<u64>, l1d: Option<u64>) -> Self {
         Caches {
             own: own.unwrap_or(1 << 20),
@@ -85,7 +85,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The options as values of [`Program::OPTIONS`] say.
+    /// Returns the options that values of [`Program::OPTIONS`] express.
     fn of<P: Program>(values: &Values) -> Options {
         Options {
             size: values.count("size") as usize,
@@ -94,12 +94,12 @@ impl Options {
         }
     }
 
-    /// The options that decide the result, for reports: `size=1024,sweeps=16`.
+    /// Returns the options that decide the result, for reports: `size=1024,sweeps=16`.
     fn input<P: Program>(self) -> String {
         format!("size={},{}={}", self.size, P::TIMES, self.times)
     }
 
-    /// What the program goes over.
+    /// Returns the shape that the program goes over.
     fn shape<P: Program>(self) -> Shape {
         Shape {
             rows: self.size,
@@ -159,7 +159,7 @@ const PARTS: usize = 8;
 const TASK: (usize, usize) = (16 << 10, 64 << 10);
 
 impl Plan {
-    /// Cuts `shape` for `workers` workers with these caches.
+    /// Cuts `shape` for `workers` workers with these caches and returns the plan.
     ///
     /// # Panics
     /// The shape is empty.
@@ -197,57 +197,58 @@ impl Plan {
         plan
     }
 
-    /// Bands of rows.
+    /// Returns the number of bands of rows.
     pub fn bands(&self) -> usize {
         self.bands
     }
 
-    /// Strips of columns.
+    /// Returns the number of strips of columns.
     pub fn strips(&self) -> usize {
         self.strips
     }
 
-    /// Successive bands of a sweep that one worker has in a T group; `None`: all, because the fields fit the workers' caches.
+    /// Returns the number of successive bands of a sweep that one worker has in a T group; `None`: all, because the fields fit the workers'
+    /// caches.
     pub fn window(&self) -> Option<usize> {
         (self.window > 0).then_some(self.window)
     }
 
-    /// Workers that have parts of one strip.
+    /// Returns the number of workers that have parts of one strip.
     pub fn lanes(&self) -> usize {
         self.lanes
     }
 
-    /// Tasks of a run.
+    /// Returns the number of tasks of a run.
     pub fn tasks(&self) -> u64 {
         (self.bands * self.strips) as u64 * u64::from(self.shape.sweeps)
     }
 
-    /// Bands of all sweeps: the steps in which [`Done`] counts a run.
+    /// Returns the number of bands of all sweeps: the steps in which [`Done`] counts a run.
     pub fn steps(&self) -> u64 {
         self.bands as u64 * u64::from(self.shape.sweeps)
     }
 
-    /// Bytes of all fields.
+    /// Returns the bytes of all fields.
     pub fn field_bytes(&self) -> u64 {
         (self.shape.rows * self.shape.columns * self.shape.bytes_per_point) as u64
     }
 
-    /// Bytes of one tile in all fields.
+    /// Returns the bytes of one tile in all fields.
     fn tile_bytes(&self) -> u64 {
         self.field_bytes() / (self.bands * self.strips) as u64
     }
 
-    /// Bytes of the graph, roughly.
+    /// Returns the bytes of the graph, roughly.
     fn graph_bytes(&self) -> u64 {
         self.tasks() * 256
     }
 
-    /// Whether a worker's part of all fields fits its own cache; groups then have nothing to gain.
+    /// Returns whether a worker's part of all fields fits its own cache; groups then have nothing to gain.
     pub fn fits(&self) -> bool {
         self.window == 0
     }
 
-    /// Bytes, in all fields, of a worker's part of a T group at a time: its window, and the band that comes next.
+    /// Returns the bytes, in all fields, of a worker's part of a T group at a time: its window, and the band that comes next.
     pub fn group_bytes(&self) -> u64 {
         match self.window {
             0 => self.field_bytes().div_ceil(self.workers.into()),
@@ -255,7 +256,7 @@ impl Plan {
         }
     }
 
-    /// The groups of a task.
+    /// Returns the groups of a task.
     pub fn groups_of(&self, tile: &Tile, sweep: u32) -> (TGroup, SGroup) {
         if self.groups == Groups::None {
             return (TGroup(0), SGroup(0));
@@ -321,12 +322,12 @@ impl Plan {
         Ok(())
     }
 
-    /// The place of a tile among all tiles.
+    /// Returns the place of a tile among all tiles.
     fn place(&self, tile: &Tile) -> usize {
         tile.band * self.strips + tile.strip
     }
 
-    /// The places of a tile and of its neighbours, of which there are up to four.
+    /// Returns the places of a tile and of its neighbours, of which there are up to four.
     fn beside(&self, tile: &Tile) -> [Option<usize>; 5] {
         let at = self.place(tile);
         [
@@ -362,18 +363,18 @@ pub trait Program: Send + Sync + Sized + 'static {
     /// Fields of single-precision numbers, each of the size that the options say.
     const FIELDS: usize;
 
-    /// Sweeps of `times` times.
+    /// Returns the number of sweeps of `times` times.
     fn sweeps(times: u32) -> u32 {
         times
     }
 
-    /// Makes the fields; their memory is mapped when they are filled.
+    /// Returns the fields; their memory is mapped when they are filled.
     ///
     /// # Panics
     /// A field is larger than an address space.
     fn new(options: Options, caches: Caches) -> Self;
 
-    /// The name of the tasks of sweep number `sweep`.
+    /// Returns the name of the tasks of sweep number `sweep`.
     fn name(sweep: u32, sweeps: u32) -> &'static str;
 
     /// Sets all points of a tile, in all fields, to their initial values.

@@ -11,7 +11,7 @@ pub(crate) trait Kernel {
     fn run(self);
 }
 
-/// Runs the version of the kernel that suits this processor: on x86-64 with AVX2 where there is that.
+/// Runs the version of the kernel that suits this processor: on x86-64 the one for AVX2 if the processor has AVX2.
 ///
 /// (Not with AVX-512: a load of 64 bytes that begins one element beside a cache line's edge always crosses one, so kernels that read
 /// their neighbours became slower by a sixth when they were compiled for it.)

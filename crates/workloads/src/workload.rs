@@ -15,39 +15,39 @@ use tanada_trace::{Sink, TraceError};
 /// A workload is one module that implements this trait, and one line in [`all`](crate::all); `docs/workloads.md` of the repository goes
 /// through both. All commands, benches and tests then have it: none of them names a workload.
 pub trait Workload: Sync {
-    /// The name that every command knows: one word in lower case.
+    /// Returns the name that every command knows: one word in lower case.
     fn name(&self) -> &'static str;
 
-    /// What the workload computes, in one line without a full stop.
+    /// Returns what the workload computes, in one line without a full stop.
     fn about(&self) -> &'static str;
 
-    /// A paragraph for `--help`.
+    /// Returns a paragraph for `--help`.
     fn details(&self) -> &'static str {
         ""
     }
 
-    /// The options of its own. Options that every workload has (policies, workers, repeats, outputs) come from the commands.
+    /// Returns the workload's own options. Options that every workload has (policies, workers, repeats, outputs) come from the commands.
     fn options(&self) -> &'static [OptionSpec] {
         &[]
     }
 
-    /// Options for tests, as pairs of flag and value: a run takes milliseconds, and still has a few dozen tasks.
+    /// Returns the options for tests, as pairs of flag and value: a run takes milliseconds, and still has a few dozen tasks.
     fn test_options(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// Whether its default groups gain so much that a run without a named policy takes one that reads groups.
+    /// Returns whether the workload's default groups make a run without a named policy take a policy that reads groups.
     fn prefers_groups(&self) -> bool {
         false
     }
 
-    /// Reads its input and builds what all runs share: memory, graphs, templates. Untimed.
+    /// Reads the input, and builds and returns what all runs share: memory, graphs, templates. Untimed.
     ///
     /// # Errors
     /// See [`RunError`].
     fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError>;
 
-    /// What records it; `None`: it can be run, but not recorded, and comparisons have no simulated half.
+    /// Returns the recorder of the workload; `None`: it can be run, but not recorded, and comparisons have no simulated half.
     fn recorder(&self) -> Option<&dyn Recorder> {
         None
     }
@@ -61,16 +61,16 @@ impl fmt::Debug for dyn Workload {
 
 /// A workload with its input in memory, ready to be run any number of times.
 pub trait Prepared: Send {
-    /// What the runs are called in a heading: `H.264 decoding`.
+    /// Returns the name of the runs in a heading: `H.264 decoding`.
     fn title(&self) -> String;
 
-    /// What it works on: a file, or its sizes.
+    /// Returns what the runs work on: a file, or its sizes.
     fn input(&self) -> String;
 
     /// Brings the memory into the state that a run begins with. Called before every run, untimed.
     ///
     /// # Errors
-    /// See [`RunError`].
+    /// Returns a [`RunError`].
     fn set_up(&mut self, _way: Way<'_>, _cancel: &Cancel) -> Result<(), RunError> {
         Ok(())
     }
@@ -81,7 +81,7 @@ pub trait Prepared: Send {
     /// in [`result`](Self::result). `None`: the bytes are not wanted.
     ///
     /// # Errors
-    /// See [`RunError`]; once `cancel` is cancelled, [`GraphError::Cancelled`] within some milliseconds.
+    /// Returns a [`RunError`]; once `cancel` is cancelled, [`GraphError::Cancelled`] within some milliseconds.
     fn run(
         &mut self,
         way: Way<'_>,
@@ -95,45 +95,45 @@ pub trait Prepared: Send {
         let _ = output;
     }
 
-    /// What a part of the result is called, in the singular; see [`Output::begin`].
+    /// Returns the name of a part of the result, in the singular; see [`Output::begin`].
     fn part(&self) -> &'static str {
         "part"
     }
 
-    /// What the last run found besides its result, as text: compared with what the run without tasks found.
+    /// Returns what the last run found besides its result, as text: compared with what the run without tasks found.
     fn found(&self) -> String {
         String::new()
     }
 
-    /// What a report says of the last run.
+    /// Returns what a report says of the last run.
     fn facts(&self) -> Facts {
         Facts::default()
     }
 
-    /// What is wrong with the input although a result came out; `None`: nothing.
+    /// Returns what is wrong with the input although a result came out; `None`: nothing.
     fn flaws(&self) -> Option<Flaws> {
         None
     }
 
-    /// A counter of steps that another thread may read while a run goes on.
+    /// Returns a counter of steps that another thread may read while a run goes on.
     fn done(&self) -> Done;
 
-    /// Steps of one run, if they are known before.
+    /// Returns the number of steps of one run, if it is known before.
     fn steps(&self) -> Option<u64> {
         None
     }
 
-    /// What a step is called, in the plural.
+    /// Returns the name of a step, in the plural.
     fn step(&self) -> &'static str {
         "steps"
     }
 
-    /// The phase (a picture, a sweep) that a chart of a run shows, once a run without tasks has ended; `None`: its middle.
+    /// Returns the phase (a picture, a sweep) that a chart of a run shows, once a run without tasks has ended; `None`: its middle.
     fn phase(&self) -> Option<Phase> {
         None
     }
 
-    /// Options of the recording that a comparison simulates, as pairs of flag and value, besides [`Values::small_recording`].
+    /// Returns the options of the recording that a comparison simulates, as pairs of flag and value, besides [`Values::small_recording`].
     fn recorded_part(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
@@ -159,7 +159,7 @@ pub trait Output: Send {
     /// Takes further bytes of the part.
     fn write(&mut self, bytes: &[u8]);
 
-    /// Whether an earlier write failed, so that further bytes are of no use.
+    /// Returns whether an earlier write failed, so that further bytes are of no use.
     fn is_broken(&self) -> bool {
         false
     }
@@ -180,7 +180,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// A machine of `workers` workers, of which nothing else is known.
+    /// Returns a machine of `workers` workers, of which nothing else is known.
     pub fn new(workers: u16) -> Site {
         Site {
             workers: workers.max(1),
@@ -190,10 +190,10 @@ impl Site {
         }
     }
 
-    /// Refuses work that takes more than the free memory: the system would end this process, or another.
+    /// Returns an error if the work takes more than the free memory: the system would end this process, or another.
     ///
     /// # Errors
-    /// [`RunError::Input`] with both figures and `advice`.
+    /// Returns [`RunError::Input`] with both figures and `advice`.
     pub fn require_memory(&self, bytes: u64, advice: &str) -> Result<(), RunError> {
         let gigabytes = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         match self.free_memory {
@@ -220,7 +220,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Whether [`Cancel`] stopped the run.
+    /// Returns whether [`Cancel`] stopped the run.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, RunError::Graph(GraphError::Cancelled))
     }
@@ -292,7 +292,7 @@ impl Done {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Steps of all runs so far.
+    /// Returns the number of steps of all runs so far.
     pub fn steps(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -300,10 +300,11 @@ impl Done {
 
 /// Records a workload as a trace, which every policy can then be simulated with.
 pub trait Recorder: Sync {
-    /// Writes the tasks that a run with the same options has, with what each computes, reads and writes, to `sink`.
+    /// Writes the tasks that a run with the same options has, with what each computes, reads and writes, to `sink`, and returns what was
+    /// recorded.
     ///
     /// `values` are those of [`Purpose::Record`]; the tasks are cut for `site`. `seen` is called with the number of steps so far, and
-    /// stops the recording by `Break`. The same values and site give the same trace on every machine. The result of what is computed
+    /// stops the recording by `Break`. The same values and site produce the same trace on every machine. The result of what is computed
     /// meanwhile goes nowhere.
     ///
     /// # Errors
@@ -316,12 +317,12 @@ pub trait Recorder: Sync {
         seen: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<Recording, RecordError>;
 
-    /// What a step is called, in the plural.
+    /// Returns the name of a step, in the plural.
     fn step(&self) -> &'static str {
         "tasks"
     }
 
-    /// Steps of a recording with these values, if they are known before.
+    /// Returns the number of steps of a recording with these values, if it is known before.
     fn steps(&self, _values: &Values) -> Option<u64> {
         None
     }
@@ -330,7 +331,7 @@ pub trait Recorder: Sync {
 /// Calls `seen` with the number of `tasks` that were recorded.
 ///
 /// # Errors
-/// [`RecordError::Stopped`]: `seen` stops the recording.
+/// Returns [`RecordError::Stopped`] if `seen` stops the recording.
 pub(crate) fn go_on(
     seen: &mut dyn FnMut(u64) -> ControlFlow<()>,
     tasks: u32,

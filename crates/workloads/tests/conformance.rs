@@ -1,4 +1,4 @@
-//! Every known stream, decoded as tasks, gives the frames of its checksum.
+//! Every known stream, decoded as tasks, has the frames of its checksum.
 //!
 //! By default each stream meets every dispatcher, every cut, every grouping and every number of workers at least once, in combinations
 //! that change from stream to stream; with `TANADA_FULL=1` it meets all dispatchers x cuts x numbers of workers. Builds with debug

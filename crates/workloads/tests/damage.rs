@@ -1,4 +1,4 @@
-//! Damaged streams: tasks give the frames and the errors of the sequential decoder, whatever was hit.
+//! Damaged streams: tasks return the frames and the errors of the sequential decoder, whatever was hit.
 
 use proptest::prelude::*;
 use tanada_policy::registry;

@@ -1,6 +1,7 @@
 //! Decoding as tasks allocates nothing a frame once it is warm. A program of its own, because it counts the allocations of all threads.
 
 use std::path::Path;
+use tanada_policy::registry;
 use tanada_runtime::{Cancel, Pool};
 use tanada_testing::allocator::Counting;
 use tanada_workloads::h264::{Frame, Options, decode};
@@ -20,8 +21,7 @@ fn a_stream_that_comes_again_allocates_nothing() {
     let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/terraces_wvga.264");
     let stream = std::fs::read(demo).expect("the demo stream is in the repository");
     let repeated = stream.repeat(6);
-    // One policy for each kind of queue: a plain one, cells, deques, seats.
-    for policy in ["fcfs", "ts", "random-steal", "ts-local"] {
+    for policy in registry::native().into_iter().map(|entry| entry.name) {
         for workers in [1, 2] {
             let pool = Pool::builder()
                 .policy(policy)

@@ -1,4 +1,4 @@
-//! Recordings: the graph is the one that runs natively, it orders all accesses that need an order, and equal input gives equal bytes.
+//! Recordings: the graph is the one that runs natively, it orders all accesses that need an order, and equal input produces equal bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -28,7 +28,7 @@ fn demo() -> Vec<u8> {
     std::fs::read(path).expect("the demo stream is in the repository")
 }
 
-/// A trace as it was told.
+/// A trace as the sink received it.
 #[derive(Default)]
 struct Told {
     tasks: Vec<Task>,
@@ -96,7 +96,7 @@ fn some(first: u64, count: u64, every: u64) -> Pictures {
     }
 }
 
-/// What was done to a byte since it was last written, and by whom.
+/// What was done to a byte since it was last written, and by which task.
 #[derive(Clone, Default)]
 struct Byte {
     writer: Option<u32>,
@@ -528,7 +528,7 @@ fn pictures_wait_for_what_they_must_and_nothing_else() {
 }
 
 #[test]
-fn equal_input_gives_equal_bytes() {
+fn equal_input_produces_equal_bytes() {
     let text = |options: &H264Options| {
         let mut writer = TextWriter::new(Vec::new()).expect("memory can be written to");
         h264(PATTERN, options, &mut writer, |_, _| {
@@ -605,7 +605,7 @@ fn fixed_dependencies_are_the_same_for_every_picture() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_told() {
+fn what_cannot_be_recorded_is_reported() {
     let record = |stream: &[u8], pictures: Pictures, until: u64| {
         let options = H264Options {
             pictures,

@@ -46,7 +46,7 @@ fn here<P: Program>(mut tiled: Tiled<P>) -> Vec<u32> {
     bits(&mut tiled)
 }
 
-/// The stencil as anybody would write it.
+/// The stencil in its plainest form.
 fn obvious(size: usize, sweeps: u32) -> Vec<u32> {
     let initial = |at| Stencil::initial(at % size, at / size);
     let mut now: Vec<f32> = (0..size * size).map(initial).collect();
@@ -70,7 +70,7 @@ fn obvious(size: usize, sweeps: u32) -> Vec<u32> {
     now.into_iter().map(f32::to_bits).collect()
 }
 
-/// The pipeline as anybody would write it.
+/// The pipeline in its plainest form.
 fn obvious_pipeline(size: usize, rounds: u32) -> Vec<u32> {
     type Plane = Vec<f32>;
     let at = |plane: &Plane, x: i64, y: i64| {
@@ -274,7 +274,7 @@ fn the_plan_of_a_large_field_uses_the_cache() {
 }
 
 proptest! {
-    /// Tiles are the field without gap or overlap; groups fit the cache where they can; and T groups can run one after the other.
+    /// Tiles are the field without gap or overlap; groups fit the cache if they can; and T groups can run one after the other.
     #[test]
     fn plans_keep_their_promises(
         (rows, columns) in (1_usize..3000, 1_usize..6000),

@@ -21,8 +21,7 @@ const OUTSIDE: &[(&str, &str)] = &[
 struct Marks<'a> {
     /// `slow = ["NAME"]`: integration tests that take long; only the whole check runs them.
     slow: Vec<&'a str>,
-    /// `program = true`: nothing depends on the package, and its tests are about its command line. They run only if the package itself
-    /// changed.
+    /// `program = true`: nothing depends on the package, so it is built only if it is tested.
     program: bool,
 }
 
@@ -45,13 +44,15 @@ pub(super) struct Selection {
     dependents: BTreeSet<String>,
     /// Quick integration tests of changed packages and dependents.
     tests: BTreeSet<String>,
+    /// Slow ones, which do not run, as `PACKAGE::TEST`.
+    left_out: BTreeSet<String>,
     /// Packages without a test to run, which need not be built.
     excluded: BTreeSet<String>,
 }
 
 impl Selection {
-    /// Selects the packages with files that differ from `since`. Without `since` that is the merge base of `HEAD` with its upstream or with
-    /// `main`, or else `HEAD`.
+    /// Selects and returns the packages with files that differ from `since`. Without `since` that is the merge base of `HEAD` with its
+    /// upstream or with `main`, or else `HEAD`.
     ///
     /// # Errors
     /// If git or cargo fails, with the reason.
@@ -65,7 +66,7 @@ impl Selection {
         Ok(select(&workspace(&runner.root)?, &files))
     }
 
-    /// One line for the reader.
+    /// Returns one line for the reader.
     pub(super) fn describe(&self) -> String {
         let names = |names: &BTreeSet<String>| match names.is_empty() {
             true => "nothing".to_owned(),
@@ -82,8 +83,8 @@ impl Selection {
         }
     }
 
-    /// Unit tests, and the quick integration tests of what changed or depends on it. All packages but programs are named, so that features
-    /// are the same from run to run and nothing else is built again.
+    /// Runs unit tests, and the quick integration tests of what changed or depends on it. All packages but programs are named, so that
+    /// features are the same from run to run and nothing else is built again.
     pub(super) fn test(&self, runner: &Runner) -> Outcome {
         if self.changed.is_empty() {
             return Ok(());
@@ -94,6 +95,7 @@ impl Selection {
         }
         words.extend(self.excluded.iter().flat_map(|name| ["--exclude", name]));
         words.extend(self.tests.iter().flat_map(|test| ["--test", test]));
+        runner.leave_out(&self.left_out)?;
         runner.run(&words, 1800)?;
         Ok(())
     }
@@ -105,7 +107,7 @@ fn workspace(root: &Path) -> Result<Metadata, String> {
     command.exec().map_err(|error| error.to_string())
 }
 
-/// The revision that the work began from.
+/// Returns the revision that the work began from.
 fn base(runner: &Runner) -> String {
     let upstreams = ["@{upstream}", "origin/main", "main"];
     let base = upstreams.iter().find_map(|upstream| {
@@ -149,23 +151,26 @@ fn select(metadata: &Metadata, files: &[String]) -> Selection {
         }
         affected.extend(more);
     }
-    let (mut tests, mut excluded) = (BTreeSet::new(), BTreeSet::new());
+    let [mut tests, mut left_out, mut excluded] = [const { BTreeSet::new() }; 3];
     for package in packages {
         let name = package.name.as_str();
         let marks = Marks::of(package);
-        if marks.program && !changed.contains(name) {
+        if affected.contains(name) {
+            let all = package.targets.iter().filter(|target| target.is_test());
+            let names = all.map(|target| target.name.clone());
+            let (slow, quick): (Vec<_>, Vec<_>) =
+                names.partition(|test| marks.slow.contains(&test.as_str()));
+            tests.extend(quick);
+            left_out.extend(slow.iter().map(|test| format!("{name}::{test}")));
+        } else if marks.program {
             excluded.insert(name.to_owned());
-        } else if affected.contains(name) {
-            let targets = package.targets.iter();
-            let quick = targets
-                .filter(|target| target.is_test() && !marks.slow.contains(&target.name.as_str()));
-            tests.extend(quick.map(|target| target.name.clone()));
         }
     }
     Selection {
         dependents: affected.difference(&changed).cloned().collect(),
         changed,
         tests,
+        left_out,
         excluded,
     }
 }
@@ -192,16 +197,17 @@ mod tests {
         for test in ["it", "template", "registry"] {
             assert!(selection.tests.contains(test), "{test}");
         }
-        for slow in ["conformance", "compile_fail", "long", "verbs"] {
+        for (package, slow) in [("tanada-laws", "long"), ("tanada", "verbs")] {
             assert!(!selection.tests.contains(slow), "{slow}");
+            assert!(selection.left_out.contains(&format!("{package}::{slow}")));
         }
-        assert!(selection.excluded.contains("tanada"));
+        assert!(selection.tests.contains("sim_reference") && selection.excluded.is_empty());
     }
 
     #[test]
-    fn a_program_that_changed_is_tested() {
+    fn a_program_that_nothing_affects_is_not_built() {
         let selection = selected(&["crates/cli/src/main.rs"]);
-        assert!(selection.tests.contains("verbs") && !selection.excluded.contains("tanada"));
+        assert!(selection.tests.contains("record") && !selection.excluded.contains("tanada"));
         assert!(selection.excluded.contains("peers"));
     }
 

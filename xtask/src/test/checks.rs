@@ -5,7 +5,7 @@ use cargo_metadata::MetadataCommand;
 use super::runner::Runner;
 use super::{Failed, Outcome, Skipped};
 
-/// The rules that read the workspace, as a process of their own so that their output can be kept.
+/// Runs the rules that read the workspace, as a process of their own so that their output can be kept.
 pub(super) fn tidy(runner: &Runner) -> Outcome {
     let program = std::env::current_exe()
         .map_err(|error| Failed(format!("this program does not know its own file: {error}")))?;
@@ -80,7 +80,7 @@ pub(super) fn examples(runner: &Runner) -> Outcome {
     all(runs)
 }
 
-/// Fails with the outputs of all that failed.
+/// Returns the outputs of all that failed as one failure.
 pub(super) fn all(endings: impl Iterator<Item = Outcome<String>>) -> Outcome {
     let failed = endings.filter_map(|ending| match ending {
         Err(Failed(output)) => Some(output),

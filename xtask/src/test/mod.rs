@@ -125,11 +125,14 @@ fn run_changed(runner: &Runner, since: Option<&str>) -> Option<Vec<Done>> {
     parts.map(|(name, part)| one(runner, name, part)).collect()
 }
 
-/// Runs a step and prints its line; `None` if it was interrupted.
+/// Runs a step, prints its line and returns what came of it; `None` if it was interrupted.
 fn one(runner: &Runner, name: &'static str, step: &dyn Fn() -> Outcome) -> Option<Done> {
     let (begun, cpu) = (Instant::now(), cpu_seconds());
     runner.begin(name);
-    let outcome = step();
+    let outcome = match step() {
+        Err(Skipped(why)) if is_strict() => Err(Failed(format!("cannot run: {why}"))),
+        outcome => outcome,
+    };
     if runner.interrupted() {
         println!("interrupted in step {name}");
         return None;
@@ -145,6 +148,12 @@ fn one(runner: &Runner, name: &'static str, step: &dyn Fn() -> Outcome) -> Optio
     }
     println!("{}", done.line());
     Some(done)
+}
+
+/// Returns whether `TANADA_STRICT` makes every skip a failure. With `installable` it does so for tests only, which read it themselves.
+fn is_strict() -> bool {
+    let value = std::env::var("TANADA_STRICT").unwrap_or_default();
+    !matches!(value.as_str(), "" | "0" | "installable")
 }
 
 impl Done {
@@ -176,7 +185,7 @@ fn summary(runner: &Runner, done: &[Done], took: Duration, limit: Option<f64>) -
     println!("{minutes:.1} minutes in all");
     let skipped_tests = runner.skipped_tests();
     if !skipped_tests.is_empty() {
-        println!("tests that could not run:");
+        println!("tests that did not run:");
         for line in &skipped_tests {
             println!("SKIPPED  {}", line.replace('\t', "  "));
         }

@@ -64,18 +64,24 @@ impl Runner {
         let _ = std::fs::remove_file(&self.skips); // it need not exist
     }
 
-    /// The tests that could not run, each once: `PROGRAM::TEST<tab>REASON`.
+    /// Records that `tests` do not run because they are slow.
+    pub(super) fn leave_out(&self, tests: &BTreeSet<String>) -> std::io::Result<()> {
+        let line = |test| format!("{test}\tleft out (slow): `cargo xtask test` runs it\n");
+        std::fs::write(&self.skips, tests.iter().map(line).collect::<String>())
+    }
+
+    /// Returns the tests that did not run, each once: `PROGRAM::TEST<tab>REASON`.
     pub(super) fn skipped_tests(&self) -> BTreeSet<String> {
         let text = std::fs::read_to_string(&self.skips).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Whether Ctrl-C was pressed, or the process was asked to end.
+    /// Returns whether Ctrl-C was pressed, or the process was asked to end.
     pub(super) fn interrupted(&self) -> bool {
         self.interrupted.load(Ordering::SeqCst)
     }
 
-    /// Whether the path of some file of the workspace begins with `prefix`.
+    /// Returns whether the path of some file of the workspace begins with `prefix`.
     pub(super) fn has_file(&self, prefix: &str) -> bool {
         let (folder, start) = prefix.rsplit_once('/').unwrap_or((".", prefix));
         let entries = std::fs::read_dir(self.root.join(folder));
@@ -83,7 +89,7 @@ impl Runner {
         entries.any(|entry| entry.file_name().to_string_lossy().starts_with(start))
     }
 
-    /// Runs a program with its arguments for at most `seconds`, see [`Runner::run_words`].
+    /// Runs a program with its arguments for at most `seconds` and returns its output, see [`Runner::run_words`].
     pub(super) fn run(&self, words: &[&str], seconds: u64) -> Outcome<String> {
         self.run_words(words, &[], Duration::from_secs(seconds))
     }
@@ -125,7 +131,7 @@ impl Runner {
         output.status.success().then(|| lines.collect())
     }
 
-    /// A program with its arguments, in the root of the workspace, without input.
+    /// Returns a program with its arguments, in the root of the workspace, without input.
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(words[0]);
         command
@@ -185,8 +191,8 @@ impl Runner {
         Ok((status.success() && !late, output))
     }
 
-    /// Waits for the child for at most `limit` and shows what it writes to `output` meanwhile. The second value: whether it took longer and
-    /// was stopped.
+    /// Waits for the child for at most `limit`, shows what it writes to `output` meanwhile, and returns its exit status. The second value:
+    /// whether it took longer and was stopped.
     fn wait(
         &self,
         child: &mut Child,
@@ -313,6 +319,9 @@ mod tests {
         assert_eq!(found, ["a::b\twhy", "a::c\twhy"]);
         runner.clear_skips();
         assert!(runner.skipped_tests().is_empty());
+        assert!(runner.leave_out(&["b::d".to_owned()].into()).is_ok());
+        assert!(runner.run(&["sh", "-c", script], 10).is_ok());
+        assert_eq!(runner.skipped_tests().len(), 3);
     }
 
     #[test]

@@ -66,10 +66,10 @@ const ADDRESS: Sanitizer = Sanitizer {
     ),
 };
 
-/// What ThreadSanitizer is told not to report.
+/// What ThreadSanitizer does not report.
 const SUPPRESSIONS: &str = "xtask/sanitize/thread.supp";
 
-/// Build scripts and procedural macros are not instrumented where a target is named.
+/// Returns the target to name: build scripts and procedural macros are then not instrumented.
 fn target() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
@@ -119,7 +119,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
     good && !runner.interrupted()
 }
 
-/// The step of `cargo xtask test`: what is quick, or with `--full` everything.
+/// Runs the step of `cargo xtask test`: what is quick, or with `--full` everything.
 pub(super) fn step(runner: &Runner) -> Outcome {
     if !runner.full {
         return compiled(runner, &THREAD, true, (Duration::from_secs(8), false));
@@ -154,7 +154,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Must end well.
+    /// Runs a program that must end well, and returns its output.
     fn good(&self, words: &[&str]) -> Outcome<String> {
         let begun = Instant::now();
         let ending = self.runner.run_words(words, self.environment, self.limit);
@@ -165,14 +165,14 @@ impl Parts<'_> {
         ending
     }
 
-    /// Tests that must pass without a report, but for one that is about the test harness.
+    /// Runs tests that must pass without a report, but for one that is about the test harness.
     fn tests(&self, words: &[&str]) -> Outcome {
         let output = self.good(words)?;
         let passed = reports(&output).all(is_of_harness);
         if passed { Ok(()) } else { Err(Failed(output)) }
     }
 
-    /// Must end badly, and say `what`.
+    /// Runs a program that must end badly, and say `what`.
     fn fault(&self, words: &[&str], what: &str) -> Outcome {
         let ending = self.runner.run_words(words, self.environment, self.limit);
         let (Ok(output) | Err(Failed(output) | Skipped(output))) = &ending;
@@ -185,20 +185,20 @@ impl Parts<'_> {
     }
 }
 
-/// What ThreadSanitizer wrote of each race.
+/// Returns what ThreadSanitizer wrote of each race.
 fn reports(output: &str) -> impl Iterator<Item = &str> {
     let parts = output.split("WARNING: ThreadSanitizer: ").skip(1);
     parts.map(|part| part.split("\n====").next().unwrap_or(part))
 }
 
-/// Whether a race is that of the test harness: a test's thread hands its result on through a channel inside of the standard library, where
-/// the sanitizer does not see what orders the two. No code of this workspace is on the way. (It is sorted out here, and not suppressed,
-/// so that this can be asked.)
+/// Returns whether a race is that of the test harness: a test's thread hands its result on through a channel inside of the standard
+/// library, and the sanitizer does not see what orders the two there. No code of this workspace is on the way. (It is sorted out here, and
+/// not suppressed, so that this can be asked.)
 fn is_of_harness(report: &str) -> bool {
     report.contains("<test::event::CompletedTest>") && !report.contains("/crates/")
 }
 
-/// Everything under a sanitizer that is compiled in.
+/// Runs everything under a sanitizer that is compiled in.
 fn compiled(
     runner: &Runner,
     sanitizer: &Sanitizer,
@@ -251,7 +251,7 @@ fn compiled(
     soak_parts(&parts, &[&program], soak, &[])
 }
 
-/// The soak, and the decoding of a stream.
+/// Runs the soak, and the decoding of a stream.
 fn soak_parts(parts: &Parts<'_>, program: &[&str], soak: Duration, bounds: &[&str]) -> Outcome {
     let duration = format!("{}s", soak.as_secs_f64());
     let decoding = format!("{}s", soak.as_secs_f64().min(60.0) / 5.0);
@@ -262,7 +262,7 @@ fn soak_parts(parts: &Parts<'_>, program: &[&str], soak: Duration, bounds: &[&st
     Ok(())
 }
 
-/// Short soak and decoding under Valgrind.
+/// Runs a short soak and decoding under Valgrind.
 fn memcheck(runner: &Runner, (soak, tell): (Duration, bool)) -> Outcome {
     if !runner.works(&["valgrind", "--version"]) {
         return Err(Skipped(
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_race_of_the_harness_is_told_from_one_of_ours() {
+    fn a_race_of_the_harness_is_distinguished_from_one_of_ours() {
         let harness = "#4 <std::sync::mpmc::list::Channel<test::event::CompletedTest>>::read";
         let race = |frame: &str| {
             format!("==\nWARNING: ThreadSanitizer: data race (pid=1)\n  {frame}\n====\n")

@@ -170,7 +170,7 @@ pub(super) fn run_named(name: &str, runner: &Runner) -> Outcome {
     step.expect("a step of the table").action.run(runner)
 }
 
-/// For the command line, which answers a wrong name with these.
+/// Returns the names of the steps, with which the command line answers a wrong name.
 pub(super) fn names() -> Vec<&'static str> {
     STEPS.iter().map(|step| step.name).collect()
 }

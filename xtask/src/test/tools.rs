@@ -98,7 +98,7 @@ pub(super) fn ensure(runner: &Runner) -> Outcome {
     }
 }
 
-/// The programs of the system that are missing and cannot be installed.
+/// Returns the programs of the system that are missing and cannot be installed.
 fn system(runner: &Runner) -> Vec<&'static SystemTool> {
     let present = |tool: &SystemTool| {
         let mut programs = tool.programs.iter();
@@ -141,7 +141,7 @@ fn subcommands(runner: &Runner) -> Vec<String> {
         .collect()
 }
 
-/// Whether the nightly toolchain works. If there is none, installs its smallest form.
+/// Checks whether the nightly toolchain works. If there is none, installs its smallest form.
 pub(super) fn nightly(runner: &Runner) -> Outcome {
     if !cfg!(all(target_os = "linux", target_env = "gnu")) {
         return Err(Skipped("runs on Linux only".into()));

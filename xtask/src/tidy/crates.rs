@@ -52,11 +52,11 @@ const TABLE: &[Allowed] = &[
     ("openmp", "runtime", ""),
     ("capi", "runtime", ""),
     ("python", "runtime", ""),
-    ("peers", "harness runtime workloads sim", ""),
+    ("peers", "harness report runtime workloads sim", ""),
     ("xtask", "", ""),
 ];
 
-/// A crate's name in the table.
+/// Returns a crate's name in the table.
 pub(super) fn short(package: &str) -> &str {
     match package {
         "tanada" => "cli",
@@ -114,7 +114,7 @@ pub(super) fn map(workspace: &Workspace, report: &mut Report) {
     }
 }
 
-/// The crates of the workspace, as cargo sees them.
+/// Returns the crates of the workspace, as cargo sees them.
 pub(super) fn read_packages(root: &Path) -> Result<Vec<Package>, String> {
     let mut command = MetadataCommand::new();
     let command = command.current_dir(root).no_deps();

@@ -23,7 +23,7 @@ pub(super) fn links(workspace: &Workspace, report: &mut Report) {
     }
 }
 
-/// The lines outside of code blocks, numbered.
+/// Returns the lines outside of code blocks, numbered.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     (1..).zip(text.lines()).filter(move |(_, line)| {
@@ -33,7 +33,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What stands in the parentheses of `[text](target "title")`, and after `[name]:`.
+/// Returns what stands in the parentheses of `[text](target "title")`, and after `[name]:`.
 fn targets(line: &str) -> Vec<&str> {
     let mut targets = Vec::new();
     // A code span in the text of a link separates the text from its target: `[`name`](target)`.
@@ -54,7 +54,7 @@ fn targets(line: &str) -> Vec<&str> {
     bare.collect()
 }
 
-/// The path from the root of what `target` means in the file `from`; `None` outside of the repository.
+/// Returns the path from the root of what `target` means in the file `from`; `None` outside of the repository.
 fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
@@ -160,7 +160,7 @@ pub(super) fn policies(workspace: &Workspace, report: &mut Report) {
     }
 }
 
-/// Lines such as `central "fcfs" = Fcfs: "...";` in the call of `registry!`.
+/// Returns lines such as `central "fcfs" = Fcfs: "...";` in the call of `registry!`.
 fn registered(text: &str) -> Vec<&str> {
     let call = text.lines().skip_while(|line| line.trim() != "registry! {");
     let entries = call.skip(1).take_while(|line| line.trim() != "}");

@@ -62,7 +62,7 @@ pub(super) fn renew(workspace: &Workspace, text: &str) -> String {
     text
 }
 
-/// Which crate of the workspace depends on which.
+/// Returns the table of which crate of the workspace depends on which.
 fn crates(workspace: &Workspace, _: &str) -> String {
     let mut table = "| crate | depends on | its tests also on |\n|---|---|---|\n".to_owned();
     for package in &workspace.packages {
@@ -82,7 +82,7 @@ fn crates(workspace: &Workspace, _: &str) -> String {
     table
 }
 
-/// Every crate from outside of the workspace, where it is used, and the reason, which is written by hand and kept.
+/// Returns the table of every crate from outside of the workspace, where it is used, and the reason, which is written by hand and kept.
 fn dependencies(workspace: &Workspace, old: &str) -> String {
     let mut uses: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for package in &workspace.packages {

@@ -46,7 +46,7 @@ struct Package {
 }
 
 impl Package {
-    /// Names of the crates that its tests (if `tests`), or its code and its build script, depend on.
+    /// Returns the names of the crates that the package's tests (if `tests`), or its code and its build script, depend on.
     fn needs(&self, tests: bool) -> impl Iterator<Item = &str> {
         let dependencies = self.dependencies.iter();
         let wanted = dependencies.filter(move |(_, kind)| (*kind == Kind::Test) == tests);
@@ -151,7 +151,7 @@ fn write(root: &Path) -> Result<(), String> {
 }
 
 impl Workspace {
-    /// Reads the files that git knows or would take (the whole folder if there is no git) and asks cargo for the crates.
+    /// Reads the files that git knows or would take (the whole folder if there is no git), asks cargo for the crates and returns both.
     fn read(root: &Path) -> Result<Workspace, String> {
         let mut files = BTreeMap::new();
         for path in list_files(root)? {
@@ -170,14 +170,14 @@ impl Workspace {
         })
     }
 
-    /// Every text file whose path ends with `ending`.
+    /// Returns every text file whose path ends with `ending`.
     fn texts<'a>(&'a self, ending: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let files = self.files.iter();
         let files = files.filter(move |(path, _)| path.ends_with(ending));
         files.filter_map(|(path, file)| Some((path.as_str(), file.text.as_deref()?)))
     }
 
-    /// Whether `name` is a crate of the workspace.
+    /// Returns whether `name` is a crate of the workspace.
     fn has(&self, name: &str) -> bool {
         self.packages.iter().any(|package| package.name == name)
     }
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     impl Workspace {
-        /// A workspace in memory that holds these texts.
+        /// Returns a workspace in memory that holds these texts.
         pub(super) fn of(files: &[(&str, &str)]) -> Workspace {
             let file = |text: &str| File {
                 bytes: text.len() as u64,
@@ -243,7 +243,7 @@ mod tests {
             }
         }
 
-        /// With a crate in `crates/NAME`, called `tanada-NAME`.
+        /// Returns this workspace with a crate in `crates/NAME`, called `tanada-NAME`.
         pub(super) fn package(mut self, name: &str, normal: &[&str], dev: &[&str]) -> Workspace {
             let normal = normal.iter().map(|name| (name.to_string(), Kind::Normal));
             let dev = dev.iter().map(|name| (name.to_string(), Kind::Test));
@@ -255,14 +255,14 @@ mod tests {
             self
         }
 
-        /// What a rule finds, joined by line feeds.
+        /// Returns what a rule finds, joined by line feeds.
         pub(super) fn findings(&self, rule: Rule) -> String {
             let mut report = Report::default();
             rule(self, &mut report);
             report.findings.join("\n")
         }
 
-        /// What a rule skips, joined by line feeds.
+        /// Returns what a rule skips, joined by line feeds.
         pub(super) fn skips(&self, rule: Rule) -> String {
             let mut report = Report::default();
             rule(self, &mut report);

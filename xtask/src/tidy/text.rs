@@ -21,7 +21,7 @@ pub(super) fn columns(workspace: &Workspace, report: &mut Report) {
     }
 }
 
-/// Files that are carried along as their authors wrote them.
+/// Returns whether `path` is a file that is carried along as its authors wrote it.
 fn third_party(path: &str) -> bool {
     let mut parts = path.split('/');
     parts.any(|part| part == "third_party" || part == "vendor")
@@ -57,7 +57,7 @@ pub(super) fn marks(workspace: &Workspace, report: &mut Report) {
     }
 }
 
-/// Whether the mark is there, not as a part of a longer word.
+/// Returns whether the mark is there, not as a part of a longer word.
 fn stands_alone(line: &str, mark: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     let word = mark.chars().all(part);

@@ -1,4 +1,4 @@
-//! The options of every verb that makes a trace of a memory trace, and what it tells of it.
+//! The options of every verb that makes a trace of a memory trace, and the summary that it prints.
 
 use crate::ui::{self, Outcome};
 use serde::Serialize;
@@ -32,7 +32,7 @@ fn fetches(text: &str) -> Result<Fetches, String> {
 }
 
 impl Charging {
-    /// As the options say.
+    /// Returns the options of an import.
     pub(crate) fn options(&self, renumber: bool, marks: bool) -> Options {
         Options {
             cycles_per_instruction: self.cycles_per_instruction,
@@ -61,7 +61,7 @@ struct Summary<'a> {
     bytes: Option<u64>,
 }
 
-/// Says what was made of `input`.
+/// Reports what was made of `input`.
 pub(crate) fn tell(input: &str, output: &Path, imported: &Imported, json: bool) -> Outcome {
     // None for a pipe or device.
     let data = std::fs::metadata(output).ok();

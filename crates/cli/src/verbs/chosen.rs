@@ -17,7 +17,7 @@ pub(crate) struct Chosen<C> {
 }
 
 impl<C: clap::Args> Chosen<C> {
-    /// A subcommand of `verb` for each workload.
+    /// Returns a subcommand of `verb` for each workload.
     pub(crate) fn commands(verb: &str, purpose: Purpose, example: &str) -> Vec<Command> {
         let command = |workload: &&'static dyn Workload| {
             let name = workload.name();
@@ -43,7 +43,7 @@ impl<C: clap::Args> Chosen<C> {
         tanada_workloads::all().iter().map(command).collect()
     }
 
-    /// What a command line of one of [`commands`](Self::commands) says.
+    /// Returns what a command line of one of [`commands`](Self::commands) asks for.
     pub(crate) fn from_subcommand(
         (name, matches): (&str, &ArgMatches),
         purpose: Purpose,
@@ -52,7 +52,7 @@ impl<C: clap::Args> Chosen<C> {
         Chosen::of(workload, matches, purpose)
     }
 
-    /// What the arguments of `workload` say.
+    /// Returns what the arguments of `workload` ask for.
     pub(crate) fn of(
         workload: &'static dyn Workload,
         matches: &ArgMatches,
@@ -66,7 +66,7 @@ impl<C: clap::Args> Chosen<C> {
     }
 }
 
-/// The arguments of a workload's options. `C` are the verb's own: options of tasks contradict its `--sequential`, if it has one.
+/// Returns the arguments of a workload's options. `C` are the verb's own: options of tasks contradict its `--sequential`, if it has one.
 pub(crate) fn arguments<C: clap::Args>(workload: &dyn Workload, purpose: Purpose) -> Vec<Arg> {
     let common = C::augment_args(Command::new("common"));
     let sequential = common
@@ -84,7 +84,7 @@ pub(crate) fn arguments<C: clap::Args>(workload: &dyn Workload, purpose: Purpose
     specs.map(argument).collect()
 }
 
-/// The argument of an option.
+/// Returns the argument of an option.
 pub(crate) fn argument(spec: &OptionSpec, purpose: Purpose) -> Arg {
     let parser: ValueParser = match spec.kind {
         Kind::Switch => {
@@ -126,7 +126,7 @@ fn values(workload: &dyn Workload, matches: &ArgMatches, purpose: Purpose) -> Va
     with_given(values, workload.options(), matches)
 }
 
-/// Returns `values` of `specs` with those that the command line gives.
+/// Returns `values` of `specs` with those of the command line.
 pub(crate) fn with_given(mut values: Values, specs: &[OptionSpec], matches: &ArgMatches) -> Values {
     let purpose = values.purpose();
     for spec in specs.iter().filter(|spec| spec.is_for(purpose)) {
@@ -154,7 +154,7 @@ pub(crate) fn with_given(mut values: Values, specs: &[OptionSpec], matches: &Arg
     values
 }
 
-/// Reports on standard error what is wrong with an input that gave a result, and fails with it.
+/// Reports on standard error what is wrong with an input that had a result, and returns it as the failure.
 pub(crate) fn verdict(name: &str, flaws: Option<&Flaws>) -> Outcome {
     let Some(Flaws { details, summary }) = flaws else {
         return Ok(());

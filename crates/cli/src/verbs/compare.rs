@@ -96,7 +96,7 @@ fn is_group(id: &str) -> bool {
     id.starts_with(char::is_uppercase)
 }
 
-/// The workload that is compared if none is named.
+/// Returns the workload that is compared if none is named.
 fn unnamed() -> &'static dyn Workload {
     tanada_workloads::all()[0]
 }
@@ -215,7 +215,7 @@ fn finished(found: Result<Found, Error>) -> Outcome<Found> {
     Ok(found)
 }
 
-/// Fails if results differ or the input is flawed.
+/// Returns an error if results differ or the input is flawed.
 fn verdict(found: &Found) -> Outcome {
     let parts = format!("{}s", found.part);
     for difference in &found.differences {

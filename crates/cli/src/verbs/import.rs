@@ -22,11 +22,11 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE")]
     input: PathBuf,
 
-    /// Where the trace goes: text where the name ends with .tnt, else binary
+    /// Where the trace goes: text if the name ends with .tnt, else binary
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// What FILE is [default: dinero where its name ends with .din or .xdin, else lackey]
+    /// What FILE is [default: dinero if its name ends with .din or .xdin, else lackey]
     #[arg(long, value_name = "FORM")]
     from: Option<Form>,
 
@@ -54,7 +54,7 @@ enum Form {
     Dinero,
 }
 
-/// What `path` is by its name.
+/// Returns the form of `path`, by its name.
 fn form(path: &Path) -> Form {
     match path.extension() {
         Some(end) if end == "din" || end == "xdin" => Form::Dinero,

@@ -78,7 +78,7 @@ impl Line {
     }
 }
 
-/// `128K`.
+/// Returns a size with its unit, such as `128K`.
 fn size(bytes: u64) -> String {
     let units = [("G", 30), ("M", 20), ("K", 10)];
     let fits = |&&(_, shift): &&(&str, u32)| bytes >> shift > 0 && bytes.is_multiple_of(1 << shift);

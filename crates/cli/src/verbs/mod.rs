@@ -48,10 +48,10 @@ enum Verb {
 
 /// Arguments of a verb whose command is made of a table of workloads or papers, and not derived from a struct.
 trait FromTable: Sized {
-    /// Adds the arguments to the verb's command.
+    /// Returns the verb's command with the arguments added.
     fn augment(command: Command) -> Command;
 
-    /// Reads the arguments, of which the parser has found no fault.
+    /// Reads and returns the arguments, in which the parser has found no fault.
     fn read(matches: &ArgMatches) -> Result<Self, clap::Error>;
 }
 
@@ -78,12 +78,12 @@ impl<A: FromTable> FromArgMatches for Made<A> {
     }
 }
 
-/// The command line of the program.
+/// Returns the command line of the program.
 pub fn command() -> Command {
     Cli::command()
 }
 
-/// Runs the program with the arguments of this process.
+/// Runs the program with the arguments of this process and returns its exit code.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -105,7 +105,7 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// Says what is wrong with the command line. The parser proposes similar names only; we list them all.
+/// Reports what is wrong with the command line and returns the exit code. The parser proposes similar names only; we list them all.
 fn refused(error: clap::Error) -> ExitCode {
     let _ = error.print();
     if error.kind() == ErrorKind::InvalidSubcommand

@@ -39,7 +39,7 @@ pub(crate) struct Open<'a> {
 }
 
 impl Outputs {
-    /// Opens the files before the work, so that a file that cannot be written is reported at once.
+    /// Opens and returns the files before the work, so that a file that cannot be written is reported at once.
     ///
     /// # Errors
     /// A file cannot be written, is one of `inputs`, or is named twice.
@@ -63,10 +63,10 @@ impl Outputs {
 }
 
 impl Open<'_> {
-    /// Prints the report, writes the files and says where the page is.
+    /// Prints the report, writes the files and reports where the page is.
     pub(crate) fn write(self, report: &Report) -> Outcome {
         let broken = |error| at_fault("the report", error);
-        // First, so that a file that cannot be written loses nothing; the files are there even if no one reads what is printed.
+        // First, so that a file that cannot be written loses nothing; the files are there even if standard output is closed.
         let printed = match self.outputs.json {
             true => ui::print(&format!("{}\n", to_json(report).map_err(broken)?)),
             false => ui::print(&to_table(report)),
@@ -85,13 +85,13 @@ impl Open<'_> {
     }
 }
 
-/// The name of a file without its folder.
+/// Returns the name of a file without its folder.
 pub(crate) fn file_name(path: &Path) -> Cow<'_, str> {
     let name = path.file_name().unwrap_or(path.as_os_str());
     name.to_string_lossy()
 }
 
-/// The path as a terminal makes it a link.
+/// Returns the path as a link that a terminal opens.
 fn shown(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     format!("file://{}", path.display())

@@ -26,7 +26,7 @@ fn binds() -> impl TypedValueParser<Value = Bind> {
         .map(|name| name.parse().expect("one of the names"))
 }
 
-/// The names of the policies that run natively. Who asks for another is told where it works.
+/// Returns the names of the policies that run natively. The error about another policy says where that policy works.
 pub(crate) fn policies() -> impl TypedValueParser<Value = String> {
     let values = registry::all()
         .iter()
@@ -38,7 +38,7 @@ pub(crate) fn policies() -> impl TypedValueParser<Value = String> {
 }
 
 impl Pooling {
-    /// How many workers were asked for: by `--workers`, else by `TANADA_WORKERS`, as for every pool of the runtime.
+    /// Returns the number of workers that was asked for: by `--workers`, else by `TANADA_WORKERS`, as for every pool of the runtime.
     fn workers(&self) -> Outcome<Option<u16>> {
         const VARIABLE: &str = "TANADA_WORKERS";
         let Some(value) = std::env::var_os(VARIABLE).filter(|_| self.workers.is_none()) else {
@@ -53,7 +53,7 @@ impl Pooling {
         }
     }
 
-    /// How pools are made.
+    /// Returns how pools are made.
     pub(crate) fn pools(&self) -> Outcome<Pools> {
         Ok(Pools {
             workers: self.workers()?,

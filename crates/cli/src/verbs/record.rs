@@ -7,10 +7,9 @@ use super::FromTable;
 use super::chosen::{self, Chosen};
 use crate::ui::{self, Failure, Outcome, Progress};
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use summary::Summary;
-use tanada_harness::host;
+use tanada_harness::{host, recording};
 use tanada_trace::output::distinct;
 use tanada_trace::{FileSink, TraceError};
 use tanada_workloads::options::Purpose;
@@ -106,14 +105,8 @@ fn workload(chosen: &Chosen<Common>) -> Outcome {
     let mut file = FileSink::create(&common.output).map_err(unwritable)?;
     let mut progress = Progress::new(recorder.steps(values));
     progress.says(recorder.step());
-    let mut seen = |steps| {
-        progress.at(steps);
-        match cancel.is_cancelled() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
-    };
-    let recorded = recorder.record(values, &site, &mut file, &mut seen);
+    let at = |steps| progress.at(steps);
+    let recorded = recording::record(*workload, values, &site, &mut file, &cancel, at);
     drop(progress);
     let recording = recorded.map_err(|error| match error {
         RecordError::Stopped => Failure::Interrupted,

@@ -43,7 +43,7 @@ fn read(path: &Path) -> Outcome<Report> {
     }
 }
 
-/// All runs and timelines in order; what the reports say of themselves is said once.
+/// Returns one report of all runs and timelines in order; titles, command lines and machines that are equal appear once.
 fn merged(reports: Vec<Report>) -> Report {
     let mut all = Report::new(&distinct(&reports, " · ", |report| &report.title));
     all.command = distinct(&reports, "\n", |report| &report.command);

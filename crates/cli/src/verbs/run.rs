@@ -80,7 +80,7 @@ impl FromTable for Args {
 }
 
 impl Chosen<Common> {
-    /// The policies that were asked for; none without tasks.
+    /// Returns the policies that were asked for; none without tasks.
     fn policies(&self) -> Vec<String> {
         let Common {
             policy, sequential, ..
@@ -119,7 +119,7 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
         true => 1,
         false => pools.workers_on(&topology),
     };
-    let prepared = workload.prepare(values, &rounds::site(&topology, workers));
+    let prepared = workload.prepare(values, &rounds::site(&topology.place(workers)));
     let mut prepared = prepared.map_err(unprepared)?;
     if cancel.is_cancelled() {
         return Err(Failure::Interrupted);
@@ -160,7 +160,7 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
     chosen::verdict(&input, prepared.flaws().as_ref())
 }
 
-/// What a workload that cannot be prepared ends with.
+/// Returns the failure of a workload that cannot be prepared.
 pub(super) fn unprepared(error: RunError) -> Failure {
     Failure::Input(error.to_string())
 }
@@ -185,7 +185,7 @@ fn tell(common: &Common, mut report: Report, md5: Option<&str>, input: &str) -> 
     ui::print(&text)
 }
 
-/// Does the work while another thread shows on a terminal how far it is.
+/// Does the work, while another thread shows on a terminal how far it is, and returns its result.
 fn watched<T>(done: &Done, progress: &mut Progress, work: impl FnOnce() -> T) -> T {
     const LOOK: Duration = Duration::from_millis(200);
     if !io::stderr().is_terminal() {
@@ -219,7 +219,7 @@ struct Bytes {
 }
 
 impl Bytes {
-    /// Opens the output.
+    /// Opens and returns the output.
     fn open(common: &Common) -> Outcome<Bytes> {
         let target = match common.output.as_deref() {
             None => Target::Nowhere,
@@ -277,7 +277,7 @@ impl Output for Bytes {
     }
 }
 
-/// A digest as text.
+/// Returns a digest as text.
 fn hex(md5: Md5) -> String {
     let digest = md5.finalize();
     digest.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -113,7 +113,7 @@ pub(crate) fn run(args: Args) -> ui::Outcome {
     printed
 }
 
-/// Opens the trace with the groups that were asked for, in either spelling of their name.
+/// Opens and returns the trace with the groups that were asked for, in either spelling of their name.
 fn open(args: &Args) -> ui::Outcome<Trace> {
     let named = |name: &str| Groups::Named(name.to_owned());
     let groups = match args.groups.as_deref() {
@@ -131,14 +131,14 @@ fn open(args: &Args) -> ui::Outcome<Trace> {
     opened.map_err(|error| of_sim(args, error.into()))
 }
 
-/// The names of groups of which a user who asked for none may not know.
+/// Returns the names of groups that the trace has, if the user asked for none and may not know them.
 fn groups_left(args: &Args, trace: &Trace) -> Option<String> {
     let plain = trace.tasks().iter().any(|task| (task.t, task.s) != (0, 0));
     let left = args.groups.is_none() && !plain && !trace.groupings().is_empty();
     left.then(|| trace.groupings().join("|"))
 }
 
-/// The registered names of the policies that were asked for.
+/// Returns the registered names of the policies that were asked for.
 fn policies(wanted: &[String]) -> ui::Outcome<Vec<&'static str>> {
     if wanted.is_empty() {
         return Ok(registry::all().iter().map(|entry| entry.name).collect());
@@ -180,7 +180,8 @@ fn of_sim(args: &Args, error: SimError) -> Failure {
     }
 }
 
-/// Runs all policies, on as many threads as there are; outcomes in the order of the policies, with their runs where those are asked for.
+/// Runs all policies, on as many threads as there are, and returns the outcomes in the order of the policies, with their runs if those are
+/// asked for.
 fn all(
     args: &Args,
     trace: &Trace,
@@ -230,7 +231,7 @@ fn write_events(file: OutputFile, trace: &Trace, runs: &[Run]) -> ui::Outcome {
     Ok(file.finish(text.as_bytes())?)
 }
 
-/// The page of all runs, or their data.
+/// Writes the page of all runs, or their data.
 fn write_report(
     args: &Args,
     file: OutputFile,

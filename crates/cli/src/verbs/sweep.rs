@@ -9,7 +9,7 @@ use tanada_report::to_list;
 
 /// Run all combinations of traces, machines, settings and policies, on all cores of this host
 ///
-/// The results go to one table, as CSV and, if --parquet is given, as Parquet. A sweep that was stopped goes on where it was when the same
+/// The results go to one table, as CSV and, if --parquet is given, as Parquet. A stopped sweep continues when the same
 /// command is given again, and ends with the same bytes, whatever the number of threads. The sweep file is described in docs/sweep.md.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -108,7 +108,7 @@ fn failed(error: Error) -> Failure {
     }
 }
 
-/// What would run, and into which files.
+/// Returns what would run, and into which files.
 fn planned(sweep: &Sweep, json: bool, files: &str) -> String {
     let runs = sweep.runs();
     let count = runs.len();

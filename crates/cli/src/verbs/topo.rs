@@ -12,7 +12,7 @@ use tanada_topology::{Kind, Topology};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  tanada topo\n  tanada topo --from machine.txt\n\n\
-    where machine.txt holds, for instance: package:2 numa:1 l3:1(size=32M) l2:4(size=1M) core:1 pu:2"
+    machine.txt holds, for instance: package:2 numa:1 l3:1(size=32M) l2:4(size=1M) core:1 pu:2"
 )]
 pub(crate) struct Args {
     /// Show the topology in this file, as text or JSON, instead of this machine's

@@ -50,7 +50,7 @@ impl CoeffToken {
         })
     }
 
-    /// Reads the token of a luma or chroma AC block; `context` is nC. Requests [`TOKEN_BITS`].
+    /// Reads and returns the token of a luma or chroma AC block; `context` is nC. Requests [`TOKEN_BITS`].
     #[inline(always)]
     fn read(reader: &mut BitReader<'_>, context: u8) -> Result<Self, Broken> {
         reader.need(TOKEN_BITS);
@@ -64,7 +64,7 @@ impl CoeffToken {
         CoeffToken::take(reader, entry)
     }
 
-    /// Reads the token of a chroma DC block. Requests [`TOKEN_BITS`].
+    /// Reads and returns the token of a chroma DC block. Requests [`TOKEN_BITS`].
     #[inline(always)]
     fn read_chroma_dc(reader: &mut BitReader<'_>) -> Result<Self, Broken> {
         reader.need(TOKEN_BITS);
@@ -136,7 +136,7 @@ fn levels(
     Ok(())
 }
 
-/// Reads total_zeros of a block with `total` coefficients, fewer than the block can have.
+/// Reads and returns total_zeros of a block with `total` coefficients, fewer than the block can have.
 #[inline(always)]
 fn total_zeros(reader: &mut BitReader<'_>, total: usize) -> Result<usize, Broken> {
     reader.need(9);
@@ -152,7 +152,7 @@ fn total_zeros(reader: &mut BitReader<'_>, total: usize) -> Result<usize, Broken
     Ok(usize::from(entry & 15))
 }
 
-/// Reads run_before with `zeros` > 0 zeros left.
+/// Reads and returns run_before with `zeros` > 0 zeros left.
 #[inline(always)]
 fn run_before(reader: &mut BitReader<'_>, zeros: usize) -> Result<usize, Broken> {
     reader.need(11);
@@ -391,7 +391,7 @@ mod tests {
         }
     }
 
-    /// A slow form of [`level_code`]: 9.2.2.1 bit by bit.
+    /// Returns what [`level_code`] returns, more slowly: 9.2.2.1 bit by bit.
     fn slow_level_code(reader: &mut BitReader<'_>, suffix_length: u32) -> Result<u32, Broken> {
         let mut prefix = 0;
         while prefix <= LONGEST_PREFIX && reader.bits(1) == 0 {

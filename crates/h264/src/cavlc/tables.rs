@@ -208,7 +208,7 @@ const fn coeff_token_table(codes: &[&str; 17]) -> CoeffTokenTable {
     table
 }
 
-/// Computes the table of nC 8 and more (Table 9-5): six bits, TotalCoeff - 1 and TrailingOnes; 000011 is no coefficients.
+/// Computes and returns the table of nC 8 and more (Table 9-5): six bits, TotalCoeff - 1 and TrailingOnes; 000011 is no coefficients.
 const fn coeff_token_table_of_many() -> CoeffTokenTable {
     let mut table = NO_TOKENS;
     let mut i = 0;

@@ -49,7 +49,7 @@ impl SliceParser<'_, '_> {
         self.finish_inter(mb, pattern)
     }
 
-    /// Reads coded_block_pattern.
+    /// Reads and returns coded_block_pattern.
     #[inline(always)]
     fn inter_pattern(&mut self) -> Result<u8, Fault> {
         let code = self.reader.ue_max(47, "coded_block_pattern")?;

@@ -33,7 +33,7 @@ const READ_BY_4X4: [u8; 9] = [
 const READ_BY_16X16: [u8; 4] = [AVAILABLE_TOP, AVAILABLE_LEFT, 0, ALL_AROUND];
 const READ_BY_CHROMA: [u8; 4] = [0, AVAILABLE_LEFT, AVAILABLE_TOP, ALL_AROUND];
 
-/// Fails with `what` unless all neighbours in `read` are `available`.
+/// Returns the fault `what` unless all neighbours in `read` are `available`.
 #[inline(always)]
 fn check_available(read: u8, available: u8, what: &'static str) -> Result<(), Fault> {
     Fault::Syntax(what).when(read & !available != 0)

@@ -182,7 +182,7 @@ impl SliceParser<'_, '_> {
         start
     }
 
-    /// Reads mb_qp_delta and the residual of a macroblock with coded block pattern `pattern`.
+    /// Reads and returns mb_qp_delta and the residual of a macroblock with coded block pattern `pattern`.
     #[inline(always)]
     pub(super) fn residual(&mut self, mb: &mut Mb, pattern: u8) -> Result<Totals, Fault> {
         if pattern == 0 && mb.kind != Kind::Intra16x16 {

@@ -452,7 +452,7 @@ fn weight<const W: usize>(row: &mut [u8; W], (log2_denominator, weight, offset):
 // The kernels below are loops over arrays of constant length, which the compiler vectorises. Closures that build arrays element by element
 // prevent that.
 
-/// The six-tap filter without rounding (8-241 and following).
+/// Returns the six-tap filter without rounding (8-241 and following).
 #[inline(always)]
 fn tap6(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) -> i16 {
     (wide(a) + wide(f)) + 5 * (4 * (wide(c) + wide(d)) - (wide(b) + wide(e)))
@@ -463,7 +463,7 @@ pub(super) fn wide(sample: u8) -> i16 {
     i16::from(sample)
 }
 
-/// Filters `W` columns of a row; `from[at]` is the whole sample left of the first result.
+/// Filters and returns `W` columns of a row; `from[at]` is the whole sample left of the first result.
 #[inline(always)]
 fn filter_row<const W: usize>(from: &[u8], at: usize) -> [i16; W] {
     let s = &from[at - 2..at + W + 3];

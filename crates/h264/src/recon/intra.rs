@@ -305,7 +305,7 @@ pub(super) fn predict_chroma<P: Probe>(place: &Place<'_>, plane: usize, probe: &
     store(place, plane, &samples, operation, probe);
 }
 
-/// Predicts by a mean for each 4x4 block (8.3.4.1 to 8.3.4.3). Off the diagonal, one of the two sides is preferred.
+/// Returns the prediction by a mean for each 4x4 block (8.3.4.1 to 8.3.4.3). Off the diagonal, one of the two sides is preferred.
 fn chroma_dc(border: &Border<8>) -> [[u8; 8]; 8] {
     let mut out = [[0; 8]; 8];
     for (block, [x, y]) in [[0, 0], [4, 0], [0, 4], [4, 4]].into_iter().enumerate() {

@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-/// Loads `N` bytes of `from` from `at` on into the low bytes of a register; `N` is 2, 4, 8 or 16.
+/// Loads and returns `N` bytes of `from` from `at` on into the low bytes of a register; `N` is 2, 4, 8 or 16.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn load<const N: usize>(from: &[u8], at: usize) -> __m128i {

@@ -107,7 +107,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Holds the macroblock's samples in plane `plane` for writing.
+    /// Returns a guard that holds the macroblock's samples in plane `plane` for writing.
     fn write(&self, plane: usize) -> Write<'a, u8> {
         let (x, y, size) = self.area(plane);
         self.job.frame.planes[plane].write(x, y, size, size)

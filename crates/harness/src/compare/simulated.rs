@@ -7,25 +7,14 @@
 use super::{Candidate, Error, Options, window};
 use crate::batch;
 use crate::candidate::Simulate;
+use crate::recording::{Recording, chip};
 use crate::simulated::{self as shared, Work};
 use std::ops::ControlFlow;
 use tanada_report::{RunResult, Timeline};
-use tanada_sim::{Machine, Outcome, Run, SimError, machines};
-use tanada_trace::{BinaryWriter, Groups, Trace};
-use tanada_workloads::workload::{self, Phase, RecordError};
-use tanada_workloads::{Prepared, Site, Values, Workload, recorder_of};
-
-/// The cores for which paper 1 gives most of its figures.
-const CORES: u16 = 4;
-
-/// The chip of paper 1 in both models. The charts are of the last.
-pub(super) const MACHINES: [&str; 2] = ["toshiba", "toshiba-board"];
-
-/// A recording in memory.
-pub(super) struct Recording {
-    trace: Trace,
-    made: workload::Recording,
-}
+use tanada_sim::{Outcome, Run, SimError};
+use tanada_trace::Groups;
+use tanada_workloads::workload::{Phase, RecordError};
+use tanada_workloads::{Prepared, Values, Workload};
 
 /// What is simulated.
 #[derive(Clone, Copy)]
@@ -36,65 +25,22 @@ pub(super) struct Task<'a> {
     pub(super) phase: Option<&'a Phase>,
 }
 
-/// The chip as a place to cut work for.
-fn site(machine: &Machine) -> Site {
-    let cache = |level: u8| {
-        let mut of_level = machine.caches.iter().filter(|cache| cache.level == level);
-        of_level.next_back().map(|cache| cache.size)
-    };
-    let last = machine.caches.iter().map(|cache| cache.level).max();
-    let mut site = Site::new(CORES);
-    site.l1d = cache(1);
-    // All cores of the chip share its last level.
-    site.own_cache = last.and_then(cache).map(|bytes| bytes / u64::from(CORES));
-    site
-}
-
-/// A recording as bytes, which can be read with several groupings.
-pub(crate) struct Bytes {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) made: workload::Recording,
-}
-
-/// Records a small part of what a run with `values` does.
+/// Records a small part of what a run with `values` does, and returns the recording.
 pub(super) fn record(
     workload: &dyn Workload,
     values: &Values,
     prepared: &dyn Prepared,
     options: &Options,
 ) -> Result<Recording, Error> {
-    let Bytes { bytes, made } = record_bytes(workload, values, prepared, options)?;
-    Ok(Recording {
-        trace: Trace::parse(&bytes, "the recording", &Groups::Plain).map_err(failed)?,
-        made,
-    })
-}
-
-/// As [`record`], without reading the recording.
-pub(crate) fn record_bytes(
-    workload: &dyn Workload,
-    values: &Values,
-    prepared: &dyn Prepared,
-    options: &Options,
-) -> Result<Bytes, Error> {
     let mut values = values.small_recording(workload.options());
     for (flag, text) in prepared.recorded_part() {
         values.set(flag, &text).map_err(failed)?;
     }
-    let machine = machines::find(MACHINES[0]).map_err(failed)?;
-    let mut sink = BinaryWriter::new(Vec::new()).map_err(failed)?;
-    let mut seen = |_| match options.cancel.is_cancelled() {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    };
-    let made = recorder_of(workload)
-        .and_then(|recorder| recorder.record(&values, &site(&machine), &mut sink, &mut seen));
-    let made = made.map_err(|error| match error {
+    let recorded = Recording::new(workload, &values, &Groups::Plain, &options.cancel);
+    recorded.map_err(|error| match error {
         RecordError::Stopped => Error::Cancelled,
         other => failed(other),
-    })?;
-    let bytes = sink.finish().map_err(failed)?;
-    Ok(Bytes { bytes, made })
+    })
 }
 
 pub(crate) fn failed(error: impl std::fmt::Display) -> Error {
@@ -103,15 +49,15 @@ pub(crate) fn failed(error: impl std::fmt::Display) -> Error {
     }
 }
 
-/// What the simulations brought.
+/// The rows and charts of the simulations.
 #[derive(Default)]
 pub(super) struct Half {
     pub(super) runs: Vec<RunResult>,
     pub(super) timelines: Vec<Timeline>,
 }
 
-/// Simulates `recording` under each candidate on each of [`MACHINES`], on as many threads as there are. `ended` is called after every
-/// simulation with its policy and machine.
+/// Simulates `recording` under each candidate on each machine of [`chip`], on as many threads as there are, and returns rows and charts.
+/// `ended` is called after every simulation with its policy and machine.
 pub(super) fn simulate(
     recording: &Recording,
     task: Task<'_>,
@@ -119,7 +65,7 @@ pub(super) fn simulate(
     options: &Options,
     mut ended: impl FnMut(&str, &str),
 ) -> Result<Half, Error> {
-    let machines = machines()?;
+    let machines = chip();
     let made = &recording.made;
     let input = match made.source {
         Some(_) => format!("{}, {}", task.input, made.extent),
@@ -147,7 +93,7 @@ pub(super) fn simulate(
             ..tanada_sim::Options::default()
         };
         let outcome = simulations[policy](trace, machine, &watched, &mut runs)?;
-        // Their order differs little between the models; the first is the one whose caches alone decide.
+        // The order of runs differs little between the models; in the first only caches decide it.
         let reused = if number < policies { &runs[..] } else { &[] };
         let result = shared::result(trace, machine, &outcome, reused, work)?;
         let timeline = charted.then(|| chart(recording, &outcome, &runs, task.phase));
@@ -181,7 +127,7 @@ pub(super) fn simulate(
 }
 
 impl Half {
-    /// Names of tasks as `native` charts have them, where they differ by how a trace writes words: so a stage has one colour.
+    /// Replaces names of tasks by those of `native` charts, if they differ only by how a trace writes words: so a stage has one colour.
     pub(super) fn name_as(&mut self, native: &[Timeline]) {
         let rename = |name: &mut String| {
             let mut known = native.iter().flat_map(|timeline| &timeline.names);
@@ -200,15 +146,7 @@ impl Half {
     }
 }
 
-fn machines() -> Result<Vec<Machine>, Error> {
-    let machine = |name| {
-        let machine = machines::find(name).map_err(failed)?;
-        machine.with_cores(CORES).map_err(failed)
-    };
-    MACHINES.into_iter().map(machine).collect()
-}
-
-/// A chart of the phase, as that of a native run; without one, of the middle.
+/// Returns a chart of the phase, as that of a native run; without a phase, of the middle.
 fn chart(
     recording: &Recording,
     outcome: &Outcome,
@@ -240,7 +178,7 @@ fn chart(
 mod tests {
     use super::*;
     use tanada_runtime::Cancel;
-    use tanada_workloads::{Purpose, Way, find, values_of};
+    use tanada_workloads::{Purpose, Site, Way, find, values_of};
 
     /// A run without tasks of the H.264 workload's demo, as far as `pairs` say, and the recording that stands for it.
     fn recorded(pairs: &[(&str, &str)]) -> (Box<dyn Prepared>, Recording) {
@@ -264,7 +202,7 @@ mod tests {
         assert_eq!(begins.len(), 8, "{begins:?}");
         let candidates =
             ["fcfs", "ts"].map(|name| Candidate::registered(name).expect("it is known"));
-        let mut told = Vec::new();
+        let mut ended = Vec::new();
         let phase = prepared.phase();
         let task = Task {
             workload: "h264",
@@ -276,17 +214,17 @@ mod tests {
             task,
             &candidates,
             &Options::default(),
-            |policy, machine| told.push(format!("{policy} on {machine}")),
+            |policy, machine| ended.push(format!("{policy} on {machine}")),
         );
         let half = half.expect("it can be simulated");
-        told.sort();
+        ended.sort();
         let each = [
             "fcfs on toshiba",
             "fcfs on toshiba-board",
             "ts on toshiba",
             "ts on toshiba-board",
         ];
-        assert_eq!(told, each);
+        assert_eq!(ended, each);
         let rows: Vec<_> = half
             .runs
             .iter()

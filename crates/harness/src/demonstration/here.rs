@@ -6,7 +6,7 @@
 
 use super::{Stage, factor, fastest, row};
 use crate::compare::Error;
-use crate::rounds::{self, Engine, Lane};
+use crate::rounds::{self, Engine};
 use std::time::Duration;
 use tanada_report::{BASELINE, RunResult, TODAY, Verdict, judge};
 use tanada_runtime::DEFAULT_POLICY;
@@ -90,22 +90,22 @@ fn program(
     let Engine::Tasks(pool) = stage.engine(DEFAULT_POLICY)? else {
         unreachable!("an engine of tasks")
     };
-    let mut lanes = vec![(0, Lane::new(Engine::Today(pool)))];
+    let mut engines = vec![(0, Engine::Today(pool))];
     for policy in [BASELINE].into_iter().chain(DEPTH_FIRST) {
-        lanes.push((0, Lane::new(stage.engine(policy)?)));
+        engines.push((0, stage.engine(policy)?));
     }
     for policy in GROUPED {
         for pattern in 0..prepared.len() {
-            lanes.push((pattern, Lane::new(stage.engine(policy)?)));
+            engines.push((pattern, stage.engine(policy)?));
         }
     }
     let part = format!("local, here: {name}");
-    stage.rounds(&part, &mut prepared, &mut lanes, ROUNDS, BUDGET)?;
-    let mut runs: Vec<RunResult> = lanes
+    let rows = stage.rounds(&part, &mut prepared, engines, ROUNDS, BUDGET)?;
+    let mut runs: Vec<RunResult> = rows
         .iter()
-        .map(|(pattern, lane)| {
+        .map(|(pattern, row)| {
             let prepared = &prepared[*pattern];
-            let row = lane.to_result(name, &prepared.input(), &prepared.facts(), None);
+            let row = row.to_result(name, &prepared.input(), &prepared.facts(), None);
             RunResult {
                 honours_groups: GROUPED.contains(&&*row.policy),
                 ..row

@@ -6,7 +6,7 @@
 
 use super::{Stage, refused};
 use crate::compare::Error;
-use crate::rounds::{Engine, Lane};
+use crate::rounds::Engine;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -164,17 +164,17 @@ pub(super) fn run(stage: &mut Stage<'_>) -> Result<Vec<RunResult>, Error> {
     let wavefront = Wavefront::new(columns, rows, steps()).map_err(refused)?;
     let tasks = wavefront.work.cells.len() as f64;
     let input = wavefront.input();
-    let mut lanes = vec![(0, Lane::new(Engine::Sequential))];
+    let mut engines = vec![(0, Engine::Sequential)];
     for policy in POLICIES {
-        lanes.push((0, Lane::new(stage.engine(policy)?)));
+        engines.push((0, stage.engine(policy)?));
     }
     let mut prepared: [Box<dyn Prepared>; 1] = [Box::new(wavefront)];
     let budget = Duration::from_secs(5);
-    stage.rounds("light", &mut prepared, &mut lanes, ROUNDS, budget)?;
+    let rows = stage.rounds(CLAIM, &mut prepared, engines, ROUNDS, budget)?;
     let facts = prepared[0].facts();
-    let mut runs: Vec<RunResult> = lanes
+    let mut runs: Vec<RunResult> = rows
         .iter()
-        .map(|(_, lane)| lane.to_result("wavefront", &input, &facts, None))
+        .map(|(_, row)| row.to_result("wavefront", &input, &facts, None))
         .collect();
     let cell = per_task(&runs[0], tasks);
     for run in &mut runs[1..] {

@@ -6,26 +6,22 @@
 use super::{Stage, candidate, factor, fastest, named, row};
 use crate::batch;
 use crate::compare::Error;
-use crate::compare::simulated::{self as recorded, failed};
+use crate::compare::simulated::failed;
+use crate::recording::{Recording, chip};
 use crate::rounds::once;
 use crate::simulated::{self as shared, Work};
 use std::ops::ControlFlow;
 use tanada_report::{BASELINE, RunResult, SEQUENTIAL, Timeline, Verdict, judge};
-use tanada_sim::{Machine, Run, SimError, machines};
+use tanada_sim::{Machine, Run, SimError};
 use tanada_trace::{Groups, Trace};
 use tanada_workloads::Way;
+use tanada_workloads::workload::RecordError;
 
 /// The workload that paper 1 parallelised.
 pub(super) const WORKLOAD: &str = "h264";
 
 /// Its cut and its groups.
 const PAPER: [(&str, &str); 2] = [("tasks", "paper"), ("groups", "toshiba-a")];
-
-/// The model of the paper's board: caches, bus, memory channel and dispatcher are shared.
-const MACHINE: &str = "toshiba-board";
-
-/// The cores for which paper 1 gives most of its figures.
-const CORES: u16 = 4;
 
 /// Policies that read no groups.
 const BARE: [&str; 2] = [BASELINE, "near-steal"];
@@ -52,19 +48,23 @@ pub(super) fn run(stage: &mut Stage<'_>) -> Result<There, Error> {
     // The pictures that are recorded are the middle ones of a stream, which is known once it was decoded.
     let sequential = once(&mut *prepared, Way::Sequential, &stage.options.cancel, None);
     sequential.map_err(|error| Error::of(SEQUENTIAL, error))?;
-    let options = crate::compare::Options {
-        cancel: stage.options.cancel.clone(),
-        ..crate::compare::Options::default()
+    let mut values = values.small_recording(workload.options());
+    for (flag, text) in prepared.recorded_part() {
+        values.set(flag, &text).map_err(failed)?;
+    }
+    let record = |groups| Recording::new(workload, &values, &groups, &stage.options.cancel);
+    let failed_to_record = |error| match error {
+        RecordError::Stopped => Error::Cancelled,
+        other => failed(other),
     };
-    let recording = recorded::record_bytes(workload, &values, &*prepared, &options)?;
-    let load = |groups| Trace::parse(&recording.bytes, "the recording", &groups).map_err(failed);
+    let recording = record(Groups::Plain).map_err(failed_to_record)?;
+    let ungrouped = record(Groups::None).map_err(failed_to_record)?;
     // Policies that read no groups run the tasks with groups, too: so their charts have the same colours.
-    let (plain, without) = (load(Groups::Plain)?, load(Groups::None)?);
+    let (plain, without) = (&recording.trace, &ungrouped.trace);
     let (none, paper) = ("none", recording.made.groups);
-    let machine = machines::find(MACHINE).map_err(failed)?;
-    let machine = machine.with_cores(CORES).map_err(failed)?;
-    let bare = BARE.map(|policy| (policy, &plain, none));
-    let grouped = GROUPED.map(|policy| [(policy, &without, none), (policy, &plain, paper)]);
+    let [_, machine] = chip();
+    let bare = BARE.map(|policy| (policy, plain, none));
+    let grouped = GROUPED.map(|policy| [(policy, without, none), (policy, plain, paper)]);
     let simulations = [&bare[..], grouped.as_flattened()].concat();
 
     let options = stage.options;
@@ -221,7 +221,7 @@ pub(super) fn made_up() -> Vec<RunResult> {
             misses,
             ..Default::default()
         }],
-        ..RunResult::new(WORKLOAD, "pictures 1 to 8", policy, CORES)
+        ..RunResult::new(WORKLOAD, "pictures 1 to 8", policy, 4)
     };
     vec![
         simulated(BASELINE, "none", 1500, 300),

@@ -88,7 +88,7 @@ impl Journal {
     }
 }
 
-/// Identifies this build of the program: length and checksum of its file, or its version if the file cannot be read.
+/// Returns what identifies this build of the program: length and checksum of its file, or its version if the file cannot be read.
 fn own_identity() -> String {
     let own = std::env::current_exe().and_then(|path| checksum(&path));
     own.map_or_else(

@@ -45,7 +45,7 @@ pub enum Error {
     Paused(PathBuf),
 }
 
-/// An error about `what`.
+/// Returns an error about `what`.
 fn at_fault(what: impl std::fmt::Display, why: impl std::fmt::Display) -> Error {
     Error::Input(format!("{what}: {why}"))
 }
@@ -89,15 +89,8 @@ impl Outputs {
     }
 
     fn all(&self) -> impl Iterator<Item = &Path> {
-        let Outputs {
-            csv,
-            parquet,
-            journal,
-        } = self;
-        [csv, journal]
-            .into_iter()
-            .chain(parquet)
-            .map(PathBuf::as_path)
+        let always = [&self.csv, &self.journal].into_iter();
+        always.chain(&self.parquet).map(PathBuf::as_path)
     }
 }
 
@@ -109,8 +102,9 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Reads the sweep file `spec`; traces and machines that it names are looked for beside it. The outputs are called `output` with
-    /// extensions added, by default as the sweep file without its extension. `parquet` asks for the table as Parquet besides CSV.
+    /// Reads the sweep file `spec` and returns the sweep; traces and machines that it names are looked for beside it. The outputs are
+    /// called `output` with extensions added, by default as the sweep file without its extension. `parquet` asks for the table as Parquet
+    /// besides CSV.
     ///
     /// # Errors
     /// If the file is unsound or names what is not there; the text begins with the file and the line. [`Error::NoParquet`] if `parquet`
@@ -128,10 +122,8 @@ impl Sweep {
         let outputs = Outputs::named(&base, parquet);
         let named = parsed.traces.iter().chain(&parsed.machines);
         let named = named.map(|file| folder.join(&file.value));
-        let elsewhere = parsed
-            .machines
-            .iter()
-            .map(|file| PathBuf::from(&file.value));
+        let elsewhere = parsed.machines.iter();
+        let elsewhere = elsewhere.map(|file| PathBuf::from(&file.value));
         let inputs: Vec<PathBuf> = named.chain(elsewhere).chain([spec.to_owned()]).collect();
         distinct(inputs.iter().map(PathBuf::as_path), outputs.all())?;
         Ok(Sweep {
@@ -140,12 +132,12 @@ impl Sweep {
         })
     }
 
-    /// The files that [`Sweep::run`] writes.
+    /// Returns the files that [`Sweep::run`] writes.
     pub fn outputs(&self) -> &Outputs {
         &self.outputs
     }
 
-    /// Rows of all runs in the order of the results, without results.
+    /// Returns rows of all runs in the order of the results, without results.
     pub fn runs(&self) -> impl ExactSizeIterator<Item = Row> {
         (0..self.plan.len()).map(|number| self.planned(number))
     }
@@ -194,18 +186,15 @@ impl Sweep {
         Ok(rows)
     }
 
-    /// The row of a run: its place in the sweep, and its results.
+    /// Returns the row of a run: its place in the sweep, and its results.
     fn row(&self, number: usize, results: &HashMap<String, String>) -> Result<Row, Error> {
         let identity = self.plan.identity(self.plan.cell(number));
         let result = results.get(&identity).map_or("", String::as_str);
         let result: Row = serde_json::from_str(result)
             .map_err(|error| at_fault("the results so far are damaged", error))?;
         let mut row = self.planned(number);
-        let further: Vec<_> = result
-            .0
-            .into_iter()
-            .filter(|(key, _)| row.get(key).is_none())
-            .collect();
+        let mut further = result.0;
+        further.retain(|(key, _)| row.get(key).is_none());
         row.0.extend(further);
         Ok(row)
     }

@@ -11,7 +11,7 @@ use parquet::schema::types::Type as Schema;
 
 use super::rows::{Column, Type, plain};
 
-/// The file's bytes: one group of rows; every column may be empty. They are a function of the columns.
+/// Returns the file's bytes, which are a function of the columns: one group of rows, in which every cell may be empty.
 pub(super) fn bytes(columns: &[Column]) -> Result<Vec<u8>> {
     let fields = columns
         .iter()
@@ -31,11 +31,8 @@ pub(super) fn bytes(columns: &[Column]) -> Result<Vec<u8>> {
         let Some(mut out) = group.next_column()? else {
             break;
         };
-        let levels: Vec<i16> = column
-            .values
-            .iter()
-            .map(|value| value.is_some().into())
-            .collect();
+        let levels = column.values.iter().map(|value| value.is_some().into());
+        let levels: Vec<i16> = levels.collect();
         let there = column.values.iter().flatten();
         match column.kind {
             Type::Text => {
@@ -67,6 +64,7 @@ pub(super) fn bytes(columns: &[Column]) -> Result<Vec<u8>> {
     writer.into_inner()
 }
 
+/// Returns the schema of a column.
 fn field(column: &Column) -> Result<Schema> {
     let physical = match column.kind {
         Type::Text => Physical::BYTE_ARRAY,

@@ -17,7 +17,7 @@ use super::{Error, at_fault};
 /// A product of more runs is a mistake.
 const MOST_RUNS: usize = 1 << 20;
 
-/// The error of a sweep file whose lists have more than [`MOST_RUNS`] combinations.
+/// Returns the error of a sweep file whose lists have more than [`MOST_RUNS`] combinations.
 fn too_many(file: &str, what: &str) -> Error {
     Error::Input(format!(
         "{file}:1: more than {MOST_RUNS} {what}; make the lists shorter"
@@ -75,7 +75,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Finds machines, policies and traces; files are looked for in `folder`, where the sweep file is.
+    /// Finds machines, policies and traces, and returns all runs. Files are looked for in `folder`, which has the sweep file.
     pub(super) fn new(spec: &Spec, file: &str, folder: &Path) -> Result<Plan, Error> {
         let policy = |wanted: &At<String>| match registry::find(&wanted.value) {
             Ok(entry) => Ok(entry.name),
@@ -126,6 +126,7 @@ impl Plan {
         })
     }
 
+    /// Returns the number of runs.
     pub(super) fn len(&self) -> usize {
         self.inputs.len()
             * self.groups.len()
@@ -134,6 +135,7 @@ impl Plan {
             * self.seeds.len()
     }
 
+    /// Returns run `number`, in the order of the results.
     pub(super) fn cell(&self, number: usize) -> Cell {
         let mut rest = number;
         let mut next = |count: usize| {
@@ -141,20 +143,17 @@ impl Plan {
             rest /= count;
             index
         };
-        let seed = next(self.seeds.len());
-        let policy = next(self.policies.len());
-        let variant = next(self.variants.len());
-        let groups = next(self.groups.len());
+        // Fields are evaluated in this order: seeds vary fastest.
         Cell {
+            seed: next(self.seeds.len()),
+            policy: next(self.policies.len()),
+            variant: next(self.variants.len()),
+            groups: next(self.groups.len()),
             input: next(self.inputs.len()),
-            groups,
-            variant,
-            policy,
-            seed,
         }
     }
 
-    /// The groups of that name.
+    /// Returns the groups of the run.
     pub(super) fn groups_of(&self, cell: Cell) -> Groups {
         match self.groups[cell.groups].value.as_str() {
             PLAIN => Groups::Plain,
@@ -166,7 +165,7 @@ impl Plan {
         }
     }
 
-    /// Identifies a run in the journal: equal for runs that cannot differ, on one line without tabs.
+    /// Returns what identifies a run in the journal: equal for runs that cannot differ, on one line without tabs.
     pub(super) fn identity(&self, cell: Cell) -> String {
         let (input, variant) = (&self.inputs[cell.input], &self.variants[cell.variant]);
         format!(
@@ -182,7 +181,7 @@ impl Plan {
         )
     }
 
-    /// The first columns of a row: names and values.
+    /// Returns the first columns of a row: names and values.
     pub(super) fn columns(&self, cell: Cell) -> Vec<(String, String)> {
         let variant = &self.variants[cell.variant];
         let mut columns = vec![
@@ -190,17 +189,13 @@ impl Plan {
             ("groups".to_owned(), self.groups[cell.groups].value.clone()),
             ("machine".to_owned(), variant.name.clone()),
         ];
-        columns.extend(
-            self.keys
-                .iter()
-                .cloned()
-                .zip(variant.values.iter().cloned()),
-        );
+        let values = variant.values.iter().cloned();
+        columns.extend(self.keys.iter().cloned().zip(values));
         columns.push(("policy".to_owned(), self.policies[cell.policy].to_owned()));
         columns
     }
 
-    /// The numbers of a row that do not depend on its result.
+    /// Returns the numbers of a row that do not depend on its result.
     pub(super) fn numbers(&self, cell: Cell) -> [(&'static str, u64); 2] {
         let machine = &self.variants[cell.variant].machine;
         [
@@ -250,7 +245,7 @@ impl Input {
     }
 }
 
-/// Length and CRC-32 of a file.
+/// Returns length and CRC-32 of a file.
 pub(super) fn checksum(path: &Path) -> std::io::Result<(u64, u32)> {
     let mut file = File::open(path)?;
     if !file.metadata()?.is_file() {
@@ -273,7 +268,7 @@ pub(super) fn checksum(path: &Path) -> std::io::Result<(u64, u32)> {
     }
 }
 
-/// All machines with all settings and numbers of cores.
+/// Returns all machines with all settings and numbers of cores.
 fn variants(spec: &Spec, file: &str, folder: &Path) -> Result<Vec<Variant>, Error> {
     let combinations = combinations(&spec.set, file)?;
     let mut variants = Vec::new();
@@ -320,7 +315,7 @@ fn variants(spec: &Spec, file: &str, folder: &Path) -> Result<Vec<Variant>, Erro
     Ok(variants)
 }
 
-/// All combinations of values of `[set]`, the last key's changing fastest, each with the line of its last value.
+/// Returns all combinations of values of `[set]`, the last key's changing fastest, each with the line of its last value.
 fn combinations(
     set: &[(String, Vec<At<String>>)],
     file: &str,
@@ -343,7 +338,7 @@ fn combinations(
     Ok(all)
 }
 
-/// A registered machine, or the one in a file beside the sweep file.
+/// Returns a registered machine, or the one in a file beside the sweep file.
 fn find(name: &str, folder: &Path) -> Result<Machine, NotFound> {
     if machines::all().any(|shipped| shipped.name == name) {
         return machines::find(name);

@@ -39,24 +39,22 @@ impl serde::Serialize for Row {
 }
 
 impl Row {
-    /// Why the run has no result; `None` if it has one.
+    /// Returns why the run has no result; `None` if it has one.
     pub fn error(&self) -> Option<String> {
         self.get(ERROR).map(plain)
     }
 
-    /// What the run is, for people: keys and values on one line.
+    /// Returns keys and values on one line, for people.
     pub fn title(&self) -> String {
         let pairs = self.0.iter();
         let pairs = pairs.map(|(key, value)| format!("{key} {}", plain(value)));
         pairs.collect::<Vec<_>>().join(", ")
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.0
-            .iter()
-            .find(|(name, _)| name == key)
-            .map(|(_, value)| value)
+        let mut pairs = self.0.iter();
+        Some(&pairs.find(|(name, _)| name == key)?.1)
     }
 }
 
@@ -76,7 +74,7 @@ pub(super) struct Column {
     pub(super) values: Vec<Option<Value>>,
 }
 
-/// The columns in the order in which keys come first; lists have none. `error` is the last, and always there.
+/// Returns the columns in the order in which keys come first; lists have none. `error` is the last, and always there.
 pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     for (number, row) in rows.iter().enumerate() {
@@ -119,7 +117,7 @@ pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
     columns
 }
 
-/// A value as text, as it stands in a CSV file before quoting.
+/// Returns a value as text, as it stands in a CSV file before quoting.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -127,7 +125,7 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
-/// The columns as CSV (RFC 4180, but lines end with a line feed alone).
+/// Returns the columns as CSV (RFC 4180, but lines end with a line feed alone).
 pub(super) fn csv(columns: &[Column], rows: usize) -> String {
     let quoted = |text: &str| {
         if text.contains([',', '"', '\n', '\r']) {
@@ -141,11 +139,8 @@ pub(super) fn csv(columns: &[Column], rows: usize) -> String {
     for row in 0..rows {
         let cells = columns.iter().map(|column| &column.values[row]);
         let text = |value: &Value| quoted(&plain(value));
-        out += &line(
-            cells
-                .map(|cell| cell.as_ref().map_or_else(String::new, text))
-                .collect(),
-        );
+        let cells = cells.map(|cell| cell.as_ref().map_or_else(String::new, text));
+        out += &line(cells.collect());
     }
     out
 }

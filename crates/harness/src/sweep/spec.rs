@@ -32,7 +32,7 @@ pub(super) struct Spec {
 /// The keys of a sweep file.
 const KEYS: &str = "traces, groups, machines, set, cores, policies, seeds";
 
-/// Reads a sweep file; messages begin with `file` and the line.
+/// Reads a sweep file and returns its lists; messages begin with `file` and the line.
 pub(super) fn parse(text: &str, file: &str) -> Result<Spec, String> {
     let reader = Reader { text, file };
     if text.len() > LONGEST_FILE {
@@ -88,16 +88,18 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Returns the line, from 1, of the byte `at`.
     fn line(&self, at: usize) -> usize {
         let before = &self.text.as_bytes()[..at.min(self.text.len())];
         before.iter().filter(|&&byte| byte == b'\n').count() + 1
     }
 
+    /// Returns the error message about `place`.
     fn wrong<T>(&self, place: &Spanned<T>, what: impl Display) -> String {
         format!("{}:{}: {what}", self.file, self.line(place.span().start))
     }
 
-    /// A list of distinct values, or one value instead of a list of it.
+    /// Returns a list of distinct values; one value may stand for a list of it.
     fn list<T: Clone + Display>(
         &self,
         key: &Spanned<impl Display>,
@@ -141,7 +143,7 @@ impl Reader<'_> {
         Ok(cores as u16)
     }
 
-    /// Any whole number: a seed, or a value of a machine.
+    /// Returns a whole number: a seed, or a value of a machine.
     fn whole(&self, value: &Spanned<DeValue<'_>>) -> Result<u64, String> {
         self.number(value, 0, u64::MAX)
     }
@@ -151,13 +153,14 @@ impl Reader<'_> {
             DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
             _ => None,
         };
-        let told = format!("this must be a number from {min} to {max}");
+        let what = format!("this must be a number from {min} to {max}");
         number
             .filter(|number| (min..=max).contains(number))
-            .ok_or_else(|| self.wrong(value, told))
+            .ok_or_else(|| self.wrong(value, what))
     }
 
-    /// Keys of machines: `l2.size` is the key `size` in the table `l2` for TOML, if it is not in quotes.
+    /// Adds keys of machines, with their places and values, to `found`. `l2.size` is the key `size` in the table `l2` for TOML, if it is
+    /// not in quotes.
     fn set(
         &self,
         table: &DeTable<'_>,
@@ -186,7 +189,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A value as `--set` takes it.
+    /// Returns a value as `--set` takes it.
     fn word(&self, value: &Spanned<DeValue<'_>>) -> Result<String, String> {
         match value.get_ref() {
             DeValue::String(text) => Ok(text.to_string()),

@@ -88,7 +88,7 @@ struct Work<'a> {
     /// Tasks that ended, of all runs.
     ended: AtomicU64,
     stop: AtomicBool,
-    /// The traces that some thread works on, by number and groups: runs of one follow each other, so each is loaded once.
+    /// The traces that threads work on, by number and groups. Runs of one trace follow each other, so each trace is loaded once.
     loaded: Mutex<HashMap<(usize, usize), Weak<Slot>>>,
 }
 
@@ -96,14 +96,14 @@ struct Work<'a> {
 type Slot = Mutex<Option<Arc<Trace>>>;
 
 impl Work<'_> {
-    /// Simulates a run; `held` keeps its trace for the next run of the thread.
+    /// Simulates a run and returns its row as JSON; `held` keeps the trace for the next run of the thread.
     fn run(&self, cell: Cell, held: &mut Option<Arc<Slot>>) -> Result<String, Error> {
         let trace = self.trace(cell, held)?;
         let input = &self.plan.inputs[cell.input];
-        let told = AtomicU64::new(0);
+        let counted = AtomicU64::new(0);
         let watch = |tasks: u64| {
             self.ended.fetch_add(
-                tasks - told.swap(tasks, Ordering::Relaxed),
+                tasks - counted.swap(tasks, Ordering::Relaxed),
                 Ordering::Relaxed,
             );
             !self.stop.load(Ordering::Relaxed)
@@ -130,7 +130,7 @@ impl Work<'_> {
         }
     }
 
-    /// The trace of a run, loaded by the first thread that needs it.
+    /// Returns the trace of a run, which the first thread that needs it loads.
     fn trace(&self, cell: Cell, held: &mut Option<Arc<Slot>>) -> Result<Arc<Trace>, Error> {
         let slot = {
             let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
@@ -151,7 +151,7 @@ impl Work<'_> {
     }
 }
 
-/// The time until `tasks` tasks have ended, if they go on ending as the first `ended` did in `elapsed`.
+/// Returns an estimate of the time until `tasks` tasks have ended, from the `ended` tasks of the first `elapsed`; `None`: none has ended.
 fn time_left(elapsed: Duration, ended: u64, tasks: u64) -> Option<Duration> {
     if ended == 0 || tasks < ended {
         return None;

@@ -1,4 +1,4 @@
-//! What a pool tells its rule of a task that became ready: its age, the worker, and the hints that the rule reads.
+//! What a pool reports to its rule of a task that became ready: its age, the worker, and the hints that the rule reads.
 //!
 //! No registered policy reads the worker, so this file has a rule that does.
 

@@ -24,7 +24,7 @@ trait Fault: Send + Sync + 'static {
     fn serves(_worker: WorkerId) -> bool {
         true
     }
-    /// What is said of where a task came from.
+    /// The origin that is reported of a task.
     fn origin(_worker: WorkerId) -> Origin {
         Origin::Pool
     }
@@ -154,7 +154,7 @@ fn without_a_fault_it_conforms() {
 }
 
 #[test]
-fn a_lost_wake_up_is_found_where_workers_sleep() {
+fn a_lost_wake_up_is_found_if_workers_sleep() {
     struct LosesWakes;
     impl Fault for LosesWakes {
         const WAKES: bool = false;

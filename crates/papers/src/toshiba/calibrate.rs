@@ -97,7 +97,7 @@ const GRID: &[Knob] = &[
 ];
 
 impl Knob {
-    /// Option number `option` as changes to the shipped set.
+    /// Returns option number `option` as changes to the shipped set.
     fn changes(&self, option: usize) -> impl Iterator<Item = String> + '_ {
         let values = self.options[option].split_whitespace();
         let keys = self.places.iter();
@@ -136,7 +136,7 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
-    /// Distances from the published gains in points: uniform A, board A, board B.
+    /// Returns the distances from the published gains in points: uniform A, board A, board B.
     pub(crate) fn distances(&self) -> [f64; 3] {
         distances([self.uniform_a, self.board_a, self.board_b])
     }
@@ -238,7 +238,7 @@ fn varied(random: &mut Random, tried: &[(Vec<usize>, Drawn)]) -> Vec<usize> {
     choice
 }
 
-/// Records and simulates one set.
+/// Records and simulates one set and returns its gains.
 fn evaluate(source: &Source, changes: &[String], effort: Effort<'_>) -> Result<Drawn, Error> {
     let set = Set::with(changes).expect("the grid holds right values");
     let recording = &record(source, &set.costs, effort.pictures, effort.cancel)?;

@@ -116,7 +116,7 @@ impl Paper for Toshiba {
     }
 }
 
-/// Refuses options that exclude each other.
+/// Returns an error if options exclude each other.
 fn check(values: &Values, search: bool, quick: bool) -> Result<(), Error> {
     let other = if quick { "quick" } else { "set" };
     if search && (quick || !values.texts("set").is_empty()) {
@@ -125,7 +125,7 @@ fn check(values: &Values, search: bool, quick: bool) -> Result<(), Error> {
     }
     if values.is_given("seed") && !search {
         return Err(Error::Usage(
-            "--seed is of the search: give --calibrate as well".to_owned(),
+            "--seed is of the search: add --calibrate".to_owned(),
         ));
     }
     Ok(())
@@ -173,7 +173,7 @@ struct Reproduced {
 }
 
 impl Reproduced {
-    /// The headline's row, and the results of it.
+    /// Returns the headline's row, and the results of it.
     fn headline(&self) -> (&Row, &[Ran; 3]) {
         let row = self.table2.iter().find(|(row, _)| row.cell == HEADLINE);
         let both = row.and_then(|(row, ran)| Some((row, ran.as_ref()?)));
@@ -181,7 +181,7 @@ impl Reproduced {
     }
 }
 
-/// Records and simulates all that the tables need.
+/// Records and simulates all that the tables need, and returns the results.
 fn simulated(
     sources: &[Source],
     set: &Set,
@@ -226,7 +226,7 @@ fn simulated(
     })
 }
 
-/// Fig. 13: where and when the tasks of the first recorded picture ran.
+/// Returns fig. 13: where and when the tasks of the first recorded picture ran.
 fn gantt(job: &Job<'_>, cancel: &Cancel) -> Result<Timeline, Error> {
     let picture = &job.recording.pictures[0];
     let mut runs: Vec<Run> = Vec::new();

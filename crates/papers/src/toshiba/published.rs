@@ -38,7 +38,7 @@ impl Stream {
     /// All, in the order of the table here: the calibrated one first.
     pub(crate) const ALL: [Stream; 4] = [Stream::Wvga, Stream::Qvga, Stream::Vga, Stream::Hd];
 
-    /// Its name in Table 2.
+    /// Returns the stream's name in Table 2.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Stream::Wvga => "wvga",
@@ -48,7 +48,7 @@ impl Stream {
         }
     }
 
-    /// Whether parameters may be chosen by its rows; those of all others are predictions.
+    /// Returns whether parameters may be chosen by this stream's rows; those of all others are predictions.
     pub(crate) const fn is_calibrated(self) -> bool {
         matches!(self, Stream::Wvga)
     }
@@ -72,7 +72,7 @@ impl Scheduler {
     /// Those that read groups.
     pub(crate) const GROUPED: [Scheduler; 2] = [Scheduler::A, Scheduler::B];
 
-    /// Its name in rows.
+    /// Returns the scheduler's name in rows.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Scheduler::Fcfs => "fcfs",
@@ -81,7 +81,7 @@ impl Scheduler {
         }
     }
 
-    /// The policy that it is.
+    /// Returns the policy that the scheduler is.
     pub(crate) const fn policy(self) -> &'static str {
         match self {
             Scheduler::Fcfs => "fcfs",
@@ -138,12 +138,12 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The figures of `scheduler`.
+    /// Returns the figures of `scheduler`.
     pub(crate) fn of(&self, scheduler: Scheduler) -> &Measured {
         &self.measured[scheduler as usize]
     }
 
-    /// Published gain of `scheduler` over FCFS, in percent.
+    /// Returns the published gain of `scheduler` over FCFS, in percent.
     pub(crate) fn gain(&self, scheduler: Scheduler) -> f64 {
         // `gain` takes times; frames a second are their inverse, so that the arguments change places.
         gain(self.of(scheduler).fps, self.of(Scheduler::Fcfs).fps)
@@ -170,7 +170,7 @@ impl fmt::Display for Misprint {
     }
 }
 
-/// Table 2, by stream (the calibrated one first), size of the L2 cache and cores.
+/// Returns Table 2, by stream (the calibrated one first), size of the L2 cache and cores.
 pub(crate) fn table2() -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for line in lines(TABLE2) {
@@ -204,13 +204,13 @@ pub(crate) fn table2() -> Vec<Row> {
     rows
 }
 
-/// The row of [`HEADLINE`].
+/// Returns the row of [`HEADLINE`].
 pub(crate) fn headline() -> Row {
     let row = table2().into_iter().find(|row| row.cell == HEADLINE);
     row.expect("Table 2 has it")
 }
 
-/// The gains that the claim is about, in percent: of A in Table 3, of A and of B in the cell of [`HEADLINE`].
+/// Returns the gains that the claim is about, in percent: of A in Table 3, of A and of B in the cell of [`HEADLINE`].
 pub(crate) fn claimed() -> [f64; 3] {
     let ([fcfs, a], row) = (table3(), headline());
     [
@@ -239,7 +239,7 @@ pub(crate) struct Simulated {
     pub(crate) l2: f64,
 }
 
-/// Table 3: FCFS and pattern A.
+/// Returns Table 3: FCFS and pattern A.
 pub(crate) fn table3() -> [Simulated; 2] {
     let metrics: Vec<Line> = lines(TABLE3).collect();
     ["fcfs", "ts_a"].map(|policy| {

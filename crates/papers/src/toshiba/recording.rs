@@ -82,7 +82,7 @@ fn sample(count: u64) -> Vec<u64> {
     (0..count).map(middle).collect()
 }
 
-/// Records `count` pictures of a stream, of 1 to [`PICTURES`].
+/// Records and returns `count` pictures of a stream, of 1 to [`PICTURES`].
 ///
 /// # Errors
 /// If the stream is damaged beyond use or too short, or if `cancel` stopped the recording.
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_of_the_demo_are_told_apart() {
+    fn pictures_of_the_demo_are_distinguished() {
         let sources = sources(None).expect("the demo is there");
         let [demo] = &sources[..] else {
             panic!("nothing but the demo: {}", sources.len());

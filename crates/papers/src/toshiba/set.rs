@@ -31,7 +31,7 @@ pub(crate) struct Set {
 }
 
 impl Set {
-    /// The set that is shipped, with some values replaced: `mpe.scale.cycles=1.1`, `board.memory.fill_cycles=100`.
+    /// Returns the set that is shipped, with some values replaced: `mpe.scale.cycles=1.1`, `board.memory.fill_cycles=100`.
     ///
     /// # Errors
     /// A message that says which of `changes` is wrong.
@@ -87,7 +87,7 @@ impl Set {
         })
     }
 
-    /// The authors' simulator: 128 KB, 4 cores, and their scheduler's mean cost, which Table 3 holds.
+    /// Returns the machine of the authors' simulator: 128 KB, 4 cores, and their scheduler's mean cost, which Table 3 holds.
     fn uniform(&self, scheduler: Scheduler) -> Machine {
         let [fcfs, groups] = table3();
         let measured = match scheduler {

@@ -41,7 +41,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Frames a second at the chip's clock.
+    /// Returns the frames a second at the chip's clock.
     pub(crate) fn fps(&self) -> f64 {
         CLOCK * self.pictures.len() as f64 / self.cycles
     }
@@ -90,20 +90,20 @@ pub(crate) fn gains(row: &Row, ran: &[Ran; 3], scheduler: Scheduler) -> Pair {
     }
 }
 
-/// Percent of the accesses that miss.
+/// Returns the percentage of the accesses that miss.
 pub(crate) fn miss_rate(count: Count) -> f64 {
     count.misses as f64 / count.accesses.max(1) as f64 * 100.0
 }
 
 impl Job<'_> {
-    /// Simulates each picture on its own: from empty caches and the S groups' first owners.
+    /// Simulates each picture on its own, from empty caches and the S groups' first owners, and returns the results.
     fn run(&self, cancel: &Cancel) -> Result<Ran, SimError> {
         let pictures = self.recording.pictures.iter();
         let outcomes = pictures.map(|picture| self.observed(picture, cancel, &mut ()));
         Ok(Ran::of(&outcomes.collect::<Result<Vec<_>, _>>()?))
     }
 
-    /// Simulates one picture; `observer` sees it run.
+    /// Simulates one picture and returns its outcome; `observer` sees the simulation run.
     ///
     /// # Errors
     /// If `cancel` stopped the simulation, or the picture cannot be simulated.
@@ -129,8 +129,8 @@ impl Job<'_> {
 }
 
 impl Scheduler {
-    /// The trace with the groups that the scheduler reads. FCFS reads no groups; the groups of pattern A colour its Gantt chart, as in
-    /// fig. 13.
+    /// Returns the trace with the groups that the scheduler reads. FCFS reads no groups; the groups of pattern A colour its Gantt chart, as
+    /// in fig. 13.
     pub(crate) fn trace(self, picture: &Picture) -> &Trace {
         match self {
             Scheduler::Fcfs | Scheduler::A => &picture.a,

@@ -50,7 +50,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// The gains that the claim is about, in the order of [`claimed`].
+    /// Returns the gains that the claim is about, in the order of [`claimed`].
     pub(super) fn claimed(&self) -> [f64; 3] {
         [
             self.table3_cycles_gain_a,

@@ -4,7 +4,7 @@
 //! time of a whole further run, both a node. `graph=dynamic`: tasks are registered one by one while others run; `ns_per_build` is the time
 //! from the first registration to the end of the last task, since with some peers a registration runs earlier tasks.
 
-use super::{Case, Job, nothing_more};
+use super::{Case, Job};
 use crate::Fallible;
 use crate::native;
 use crate::peers::Peer;
@@ -15,12 +15,13 @@ use std::time::Instant;
 pub(crate) const CASE: Case = Case {
     name: "build",
     about: "the cost of building the wavefront's graph a node, and of running it again, with empty bodies",
+    workload: None,
     workers: &[1, 2],
     params: || vec![TEMPLATE.to_owned(), DYNAMIC.to_owned()],
     rounds: 7,
     quick_rounds: 3,
     measure,
-    derive: nothing_more,
+    derive: |_| Vec::new(),
 };
 
 pub(crate) const TEMPLATE: &str = "graph=template";
@@ -34,7 +35,7 @@ fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
     let a_node = |start: Instant| start.elapsed().as_nanos() as f64 / f64::from(TASKS);
     native::grid(COLUMNS, ROWS);
     native::set_body(0.0, job.rate)?;
-    let mut program = peer.open(job.workers)?;
+    let mut program = peer.open(&CASE, job.workers)?;
     let mut samples = Vec::new();
     for _ in 0..repetitions {
         if templates && job.wants(TEMPLATE) {

@@ -6,9 +6,9 @@
 //! sleep. (This is the definition under which a runtime whose workers sleep at once has about 0.) `region_percent_of_core` is what the
 //! regions take besides: processor time of the process from the first region to the end of the last section, less the main thread's in
 //! the sections, less the bodies, less `idle_percent_of_core`, in percent of the same wall time: waking and handing out. `seconds` is the
-//! time of all regions of that run: who saves processor time by waking late loses there.
+//! time of all regions of that run: a runtime that saves processor time by waking late loses there.
 
-use super::{Case, Job, nothing_more};
+use super::{Case, Job};
 use crate::Fallible;
 use crate::native;
 use crate::peers::Peer;
@@ -19,15 +19,16 @@ use std::time::{Duration, Instant};
 pub(crate) const CASE: Case = Case {
     name: "idle",
     about: "processor time of idle workers beside serial sections: one of 2 s, 100 of 10 ms, 10,000 of 100 us",
+    workload: None,
     workers: &[2],
     params: || Vec::from_iter(SECTIONS.iter().map(|section| section.0.to_owned())),
     rounds: 3,
     quick_rounds: 1,
     measure,
-    derive: nothing_more,
+    derive: |_| Vec::new(),
 };
 
-/// Name, how many, and how long.
+/// Name, number and length of sections.
 const SECTIONS: &[(&str, u32, Duration)] = &[
     ("sections=2s", 1, Duration::from_secs(2)),
     ("sections=10ms", 100, Duration::from_millis(10)),
@@ -37,13 +38,13 @@ const SECTIONS: &[(&str, u32, Duration)] = &[
 /// The body that each worker runs in a region.
 const BODY_NS: f64 = 20_000.0;
 
-/// Processor time so far, in nanoseconds.
+/// Returns the processor time so far, in nanoseconds.
 fn processor_ns(clock: ClockId) -> f64 {
     let time = clock_gettime(clock);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// What passed during serial sections, in nanoseconds.
+/// Times during serial sections, in nanoseconds.
 #[derive(Default)]
 struct Sections {
     /// Processor time of all threads but the main one.
@@ -71,19 +72,19 @@ impl Sections {
         self.wall += start.elapsed().as_nanos() as f64;
     }
 
-    /// Clocks that differ by less than they can tell make no negative cost.
+    /// Returns the processor time of other threads in percent of the wall time; at least 0, since the clocks are not exact.
     fn percent(&self) -> f64 {
         (100.0 * self.others / self.wall).max(0.0)
     }
 }
 
 fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
-    let mut program = peer.open(job.workers)?;
+    let mut program = peer.open(&CASE, job.workers)?;
     native::set_body(BODY_NS, job.rate)?;
     (0..10).for_each(|_| program.region());
     let mut samples = Vec::new();
     for &(name, sections, length) in SECTIONS.iter().filter(|section| job.wants(section.0)) {
-        // A thread that still looks for work after the last region has time to give up.
+        // Threads that still look for work after the last region go to sleep meanwhile.
         Sections::default().add(Duration::from_millis(50));
         std::thread::sleep(Duration::from_millis(250));
         let body = native::body_ns(BODY_NS, job.workers);

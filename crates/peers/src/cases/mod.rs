@@ -11,8 +11,9 @@ use crate::Fallible;
 use crate::peers::Peer;
 use crate::samples::{Row, Sample, Series};
 use serde::{Deserialize, Serialize};
+use tanada_workloads::{Purpose, Values, Workload, values_of};
 
-/// Whether more of a metric is better, and its unit.
+/// Whether less or more of a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Better {
     Less,
@@ -45,23 +46,23 @@ pub(crate) const METRICS: &[Metric] = &[
     metric("region_percent_of_core", "%", Better::Less),
 ];
 
-/// The metric called `name`.
+/// Returns the metric called `name`.
 ///
 /// # Panics
-/// Where there is none: a case that measures something new adds a line above.
+/// If there is none: a case that measures something new adds a line above.
 pub(crate) fn metric_of(name: &str) -> Metric {
     let found = METRICS.iter().find(|metric| metric.name == name);
     *found.unwrap_or_else(|| panic!("{name} is not in the table of metrics"))
 }
 
-/// What a child process is asked for.
+/// One turn of a peer: the argument of a child process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) case: String,
     pub(crate) peer: String,
     pub(crate) workers: u16,
     pub(crate) quick: bool,
-    /// Whether it is the peer's first turn: what needs to be checked once is checked now.
+    /// Whether the turn is the peer's first: some checks are made once.
     pub(crate) first: bool,
     /// Multiplications in a nanosecond, see [`crate::native::rate`].
     pub(crate) rate: f64,
@@ -70,30 +71,48 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// Returns whether the user wants these params.
     pub(crate) fn wants(&self, params: &str) -> bool {
         self.params.iter().any(|wanted| wanted == params)
     }
 }
 
-/// Something to measure.
+/// The name of a registered workload and pairs of flag and value.
+pub(crate) type Work = (&'static str, &'static [(&'static str, &'static str)]);
+
+/// A case of the bench.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
+    /// The registered workload, with options, that rows of Tanada run or that is recorded: if the case measures one.
+    pub(crate) workload: Option<Work>,
     /// Numbers of workers, unless the user names others.
     pub(crate) workers: &'static [u16],
-    /// All values of `params` that peers measure.
+    /// Returns all values of `params` that peers measure.
     pub(crate) params: fn() -> Vec<String>,
     /// How many times each peer has its turn.
     pub(crate) rounds: u32,
     pub(crate) quick_rounds: u32,
-    /// Measures one peer once, in a process of its own.
+    /// Measures one peer once, in a process of its own, and returns its samples.
     pub(crate) measure: fn(&Job, &Peer) -> Fallible<Vec<Sample>>,
-    /// Rows that follow from all samples of one peer at one number of workers, beside those of its samples.
+    /// Returns further rows that follow from all samples of one peer at one number of workers.
     pub(crate) derive: fn(&[Series]) -> Vec<Row>,
 }
 
-/// All cases, in the order in which they run.
+impl Case {
+    /// Returns the case's workload with the case's options.
+    ///
+    /// # Errors
+    /// If the case has none, or its options are not those of the workload.
+    pub(crate) fn workload(&self, purpose: Purpose) -> Fallible<(&'static dyn Workload, Values)> {
+        let (name, options) = self.workload.ok_or("the case has no workload")?;
+        let workload = tanada_workloads::find(name)?;
+        Ok((workload, values_of(workload, purpose).with(options)?))
+    }
+}
+
+/// Returns all cases, in the order in which they run.
 pub(crate) fn all() -> &'static [Case] {
     &[
         build::CASE,
@@ -105,12 +124,7 @@ pub(crate) fn all() -> &'static [Case] {
     ]
 }
 
-/// The case called `name`.
+/// Returns the case called `name`.
 pub(crate) fn find(name: &str) -> Option<&'static Case> {
     all().iter().find(|case| case.name == name)
-}
-
-/// For cases whose samples say all.
-fn nothing_more(_: &[Series]) -> Vec<Row> {
-    Vec::new()
 }

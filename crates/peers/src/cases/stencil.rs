@@ -3,7 +3,7 @@
 //! All peers begin with the same field and compute the same formula in the same order of operations; before the first measured run of a
 //! process its result on a small field is compared with the plain loop's, bit by bit.
 
-use super::{Case, Job, nothing_more};
+use super::{Case, Job};
 use crate::Fallible;
 use crate::peers::Peer;
 use crate::programs::{Program as _, Serial};
@@ -12,12 +12,13 @@ use crate::samples::Sample;
 pub(crate) const CASE: Case = Case {
     name: "stencil",
     about: "32 Jacobi sweeps over 8192 x 8192 points: time of all sweeps",
+    workload: Some(("stencil", &[])),
     workers: &[2],
     params: || vec![PARAMS.to_owned()],
     rounds: 5,
     quick_rounds: 1,
     measure,
-    derive: nothing_more,
+    derive: |_| Vec::new(),
 };
 
 const PARAMS: &str = "size=8192,sweeps=32";
@@ -31,7 +32,7 @@ fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
     if job.params.is_empty() {
         return Ok(Vec::new());
     }
-    let mut program = peer.open(job.workers)?;
+    let mut program = peer.open(&CASE, job.workers)?;
     let right = Serial.stencil(SMALL.0, SMALL.1)?.checksum;
     if program.stencil(SMALL.0, SMALL.1)?.checksum != right {
         return Err("the field differs from that of the plain loop".into());

@@ -1,5 +1,5 @@
 //! The wavefront of a video decoder: 120 x 68 tasks a frame, each of which waits for its left, upper and upper right neighbour; 20
-//! frames, one after the other (fewer at once where they take longer than 10 ms).
+//! frames, one after the other (fewer at once if they take longer than 10 ms).
 //!
 //! `core_ns_per_task` is workers x time / tasks, less what a body takes in plain loops (as many at once as there are workers, in the same
 //! process, before and after): what a task costs beside its work. `metg_ns` (minimum effective task granularity) is the length at which a
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 pub(crate) const CASE: Case = Case {
     name: "wavefront",
     about: "120 x 68 tasks a frame that wait for left, above and above right; 20 frames, bodies of 0 to 10 us",
+    workload: None,
     workers: &[1, 2],
     params,
     rounds: 7,
@@ -46,7 +47,7 @@ fn params() -> Vec<String> {
 
 fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
     native::grid(COLUMNS, ROWS);
-    let mut program = peer.open(job.workers)?;
+    let mut program = peer.open(&CASE, job.workers)?;
     program.build();
     native::set_body(50.0, job.rate)?;
     let wrong = native::checked(3, |frames| program.run(frames));
@@ -64,11 +65,11 @@ fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
     Ok(samples)
 }
 
-/// Cost of a task and least share of a worker with bodies of `ns`.
+/// Returns the cost of a task and the least share of a worker with bodies of `ns`.
 ///
 /// A processor changes its clock within milliseconds, by more than what is to be measured. So the frames run in parts of some
 /// milliseconds, each between two measurements of the body; a part during which the clock changed does not count, and of the others the
-/// lower quartile is the result of this process: not the least, which is where the clock changed and changed back.
+/// lower quartile is the result of this process: not the least, during which the clock may have changed and changed back.
 fn measure_body(job: &Job, program: &mut dyn Program, ns: f64) -> (f64, f64) {
     let start = Instant::now();
     program.run(1);
@@ -100,7 +101,7 @@ fn measure_body(job: &Job, program: &mut dyn Program, ns: f64) -> (f64, f64) {
     (part.cost, part.share)
 }
 
-/// How many frames are run at once, if one takes so long: all twenty, unless they take longer than a clock stays as it is.
+/// Returns the number of frames that run at once if one takes `one`: all, unless they take longer than a clock stays constant.
 fn frames_a_part(one: Duration) -> u32 {
     const PART: Duration = Duration::from_millis(10);
     let fit = PART.as_nanos() / one.as_nanos().max(1);
@@ -115,8 +116,8 @@ struct Part {
     drift: f64,
 }
 
-/// The part at the lower quartile of costs, of those in which every worker took part (if there are any) and without drift; or else of the
-/// half with the least.
+/// Returns the part at the lower quartile of costs, of those in which every worker took part (of all, if there is none) and without drift;
+/// if fewer than half have none, of the half with the least drift.
 fn typical(mut parts: Vec<Part>, workers: u16) -> Part {
     const STEADY: f64 = 0.01;
     if parts.iter().any(|part| took_part(part.share, workers)) {

@@ -1,7 +1,7 @@
-//! FFmpeg's decoder by its command. The time is the one that `-benchmark` says: from the first packet to the end, start of the program left
-//! out; the stream is repeated so that what remains besides decoding counts little.
+//! FFmpeg's decoder by its command. The time is that of `-benchmark`: from the first packet to the end, without the start of the program.
+//! The stream is repeated so that the rest besides decoding counts little.
 
-use super::{Counted, Program};
+use super::{Counted, Program, Stream};
 use crate::Fallible;
 use crate::peers::command;
 use md5::{Digest as _, Md5};
@@ -9,7 +9,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How often the stream is repeated in a measured run.
+/// Copies of the stream in a measured run.
 const COPIES: usize = 8;
 
 /// The command, with as many decoding threads as workers.
@@ -61,14 +61,14 @@ impl Ffmpeg {
     }
 }
 
-/// What `-benchmark` printed: frames and seconds.
+/// Returns the frames and seconds that `-benchmark` printed.
 fn parse(log: &str) -> Option<Counted> {
     let number = |text: &str| -> Option<f64> {
         let text = text.trim_start();
         let mut words = text.split(|c: char| !(c.is_ascii_digit() || c == '.'));
         words.next()?.parse().ok()
     };
-    // Progress is written over itself: the last counts.
+    // Each line of progress overwrites the one before; the last counts.
     let frames = number(log.rsplit("frame=").next()?)?;
     let seconds = number(log.split("rtime=").nth(1)?)?;
     (seconds > 0.0).then_some(Counted {
@@ -78,10 +78,11 @@ fn parse(log: &str) -> Option<Counted> {
 }
 
 impl Program for Ffmpeg {
-    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Fallible<Counted> {
+    fn decode(&mut self, stream: &Stream, digest: Option<&mut Md5>) -> Fallible<Counted> {
+        let stream = stream.bytes()?;
         let copies = if digest.is_some() { 1 } else { COPIES };
         let mut input = tempfile::Builder::new().suffix(".264").tempfile()?;
-        (0..copies).try_for_each(|_| input.write_all(stream))?;
+        (0..copies).try_for_each(|_| input.write_all(&stream))?;
         if let Some(digest) = digest {
             self.digest(input.path(), digest)?;
         }

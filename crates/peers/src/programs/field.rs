@@ -4,7 +4,7 @@ use super::Swept;
 use crate::native;
 use std::time::Instant;
 
-/// Points between rows beside those of a row: a border to either side, and rows that begin at cache lines of their own.
+/// Points from the end of a row to the next: a border at either side, and padding so that rows begin at cache lines of their own.
 const PADDING: usize = 32;
 
 /// Points of a side, and from row to row.
@@ -18,7 +18,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// The fields that every peer begins with: a sawtooth in both directions, and zeros.
+    /// Returns the fields that every peer begins with: a sawtooth in both directions, and zeros.
     pub(crate) fn new(size: usize) -> Field {
         let stride = size.next_multiple_of(16) + PADDING;
         let first = vec![0.0; stride * (size + 2)];
@@ -33,19 +33,19 @@ impl Field {
                 *point = ((x * 7 + y * 13) % 101) as f32;
             }
         }
-        // Pages that were never written are made when they are first touched: not while the time is taken.
+        // The system allocates a page at its first write, which must not be timed.
         field.buffers[1]
             .iter_mut()
             .for_each(|point| *point = std::hint::black_box(0.0));
         field
     }
 
-    /// Where the points of row `y` begin.
+    /// Returns the index of the first point of row `y`.
     pub(crate) fn start(&self, y: usize) -> usize {
         (y + 1) * self.stride + PADDING / 2
     }
 
-    /// Lets `sweeps` change the fields, and takes the time.
+    /// Calls `run`, which does `sweeps` sweeps, and returns its time and the checksum of the last field.
     pub(crate) fn swept(mut self, sweeps: u32, run: impl FnOnce(&mut Field, u32)) -> Swept {
         let start = Instant::now();
         run(&mut self, sweeps);
@@ -58,7 +58,7 @@ impl Field {
         }
     }
 
-    /// One after the other, `sweeps` times: reads one field and gives the rows of the other to `sweep`.
+    /// Calls `sweep` `sweeps` times, with one field to read and the rows of the other to write.
     pub(crate) fn each_sweep(
         &mut self,
         sweeps: u32,
@@ -76,7 +76,7 @@ impl Field {
         }
     }
 
-    /// Both fields, the first of which holds the initial values.
+    /// Returns both fields, the first of which holds the initial values.
     pub(crate) fn both(&mut self) -> [&mut [f32]; 2] {
         let [a, b] = &mut self.buffers;
         [a, b]
@@ -111,7 +111,7 @@ impl Checksum {
         self.0 = self.0.rotate_left(5) ^ of_row;
     }
 
-    /// Of all rows.
+    /// Returns the sum of all rows.
     fn of<'a>(rows: impl Iterator<Item = &'a [f32]>) -> u64 {
         let mut sum = Checksum::default();
         rows.for_each(|row| sum.add(row));

@@ -1,4 +1,4 @@
-//! What peers run: one small program a runtime, with the same bodies.
+//! The programs of the peers: one small program a runtime, with the same bodies.
 
 mod chili;
 mod ffmpeg;
@@ -19,9 +19,9 @@ pub(crate) use simulated::{Dinero, Valgrind};
 pub(crate) use tanada::Tanada;
 
 use crate::Fallible;
-use md5::{Digest as _, Md5};
+use md5::Md5;
+use std::borrow::Cow;
 use std::time::Instant;
-use tanada_workloads::h264::Frame;
 
 /// Macroblocks of the wavefront in a row.
 pub(crate) const COLUMNS: u32 = 120;
@@ -45,7 +45,7 @@ pub(crate) trait Program {
     fn discard(&mut self) {
         no_part();
     }
-    /// Makes room for [`Program::dynamic`], where that is no part of a graph's cost.
+    /// Prepares for [`Program::dynamic`]: untimed.
     fn prepare_dynamic(&mut self) {}
     /// Registers the wavefront task by task while it runs, once.
     fn dynamic(&mut self) {
@@ -55,26 +55,26 @@ pub(crate) trait Program {
     fn region(&mut self) {
         no_part();
     }
-    /// Runs `sweeps` sweeps over a square of `size` points a side.
+    /// Runs `sweeps` sweeps over a square of `size` points a side, and returns their time and result.
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
         no_part();
     }
-    /// Decodes a stream and counts its frames; the bytes of all frames go into `digest`, if there is one.
-    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Fallible<Counted> {
+    /// Decodes a stream and returns the number of its frames; the bytes of all frames go into `digest`, if there is one.
+    fn decode(&mut self, stream: &Stream, digest: Option<&mut Md5>) -> Fallible<Counted> {
         no_part();
     }
-    /// Simulates recorded pictures, on each worker, and counts the cache lines, or references, that were looked up.
+    /// Simulates recorded pictures, on each worker, and returns the number of cache lines, or references, that were looked up.
     fn simulate(&mut self, params: &str) -> Fallible<Counted> {
         no_part();
     }
 }
 
-/// What came of a stencil.
+/// The time and the result of a stencil.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Swept {
     /// Time of the sweeps, without making and filling the field.
     pub(crate) seconds: f64,
-    /// Of all points.
+    /// The [`Checksum`] of all points.
     pub(crate) checksum: u64,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// What `count` counts, and the time that it takes.
+    /// Calls `count` and returns its result with the time that it took.
     pub(crate) fn timed(count: impl FnOnce() -> Fallible<u64>) -> Fallible<Counted> {
         let start = Instant::now();
         let count = count()?;
@@ -94,17 +94,24 @@ impl Counted {
         Ok(Counted { count, seconds })
     }
 
+    /// Returns the rate.
     pub(crate) fn per_second(self) -> f64 {
         self.count as f64 / self.seconds
     }
 }
 
-/// Adds the rows of each frame to `digest`, if there is one.
-fn into_digest(mut digest: Option<&mut Md5>) -> impl FnMut(&Frame) {
-    move |frame| {
-        if let Some(digest) = &mut digest {
-            frame.visit_rows(|row| digest.update(row));
-        }
+/// A stream to decode: a file; `None`: the demo.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream(pub(crate) Option<String>);
+
+impl Stream {
+    /// Returns the content.
+    pub(crate) fn bytes(&self) -> Fallible<Cow<'static, [u8]>> {
+        let Some(file) = &self.0 else {
+            return Ok(tanada_harness::DEMO.into());
+        };
+        let bytes = std::fs::read(file);
+        Ok(bytes.map_err(|error| format!("{file}: {error}"))?.into())
     }
 }
 
@@ -112,7 +119,7 @@ fn no_part() -> ! {
     panic!("the peer takes no part in this case, although the table of peers says so")
 }
 
-/// The tasks that task `at` of the wavefront waits for.
+/// Returns the tasks that task `at` of the wavefront waits for.
 pub(crate) fn predecessors(at: u32) -> impl Iterator<Item = u32> {
     let (column, row) = (at % COLUMNS, at / COLUMNS);
     let left = (column > 0).then(|| at - 1);
@@ -121,7 +128,7 @@ pub(crate) fn predecessors(at: u32) -> impl Iterator<Item = u32> {
     [left, up, up_right].into_iter().flatten()
 }
 
-/// The tasks that wait for task `at` of the wavefront.
+/// Returns the tasks that wait for task `at` of the wavefront.
 pub(crate) fn successors(at: u32) -> impl Iterator<Item = u32> {
     let (column, row) = (at % COLUMNS, at / COLUMNS);
     let right = (column + 1 < COLUMNS).then(|| at + 1);

@@ -1,17 +1,18 @@
 //! Programs without tasks.
 
-use super::{Counted, Field, Program, Swept, into_digest, sweep_rows};
+use super::tanada::decode;
+use super::{Counted, Field, Program, Stream, Swept, sweep_rows};
 use crate::Fallible;
+use crate::cases::Case;
 use md5::Md5;
-use tanada_workloads::h264::{Limits, decode_sequentially};
+use tanada_workloads::Way;
 
-/// Tanada's decoder on one thread.
-pub(crate) struct Sequential;
+/// The workload of a case on one thread.
+pub(crate) struct Sequential(pub(crate) &'static Case);
 
 impl Program for Sequential {
-    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Fallible<Counted> {
-        let sink = into_digest(digest);
-        Counted::timed(|| Ok(decode_sequentially(stream, Limits::default(), sink)?.frames))
+    fn decode(&mut self, stream: &Stream, digest: Option<&mut Md5>) -> Fallible<Counted> {
+        decode(self.0, Way::Sequential, stream, digest)
     }
 }
 

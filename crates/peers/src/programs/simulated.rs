@@ -1,118 +1,92 @@
-//! The simulator, and what else looks at memory references: cachegrind, lackey, Dinero IV.
+//! The simulator, and other programs that look at memory references: cachegrind, lackey, Dinero IV.
 
 use super::{Counted, Program};
 use crate::Fallible;
+use crate::cases::Case;
 use crate::peers::command;
-use std::io::Write as _;
+use std::io::{BufWriter, Write as _};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
-use tanada_sim::tanada_trace::{FileSink, Groups, Kind, Trace, TraceError};
-use tanada_sim::{Options, machines, simulate};
-use tanada_workloads::record::{self, H264Options, Pictures};
+use tanada_harness::batch;
+use tanada_harness::recording::{Recording, chip};
+use tanada_runtime::Cancel;
+use tanada_sim::tanada_trace::{Groups, Kind, Trace, TraceError};
+use tanada_sim::{Machine, Options};
+use tanada_workloads::Purpose;
+use tempfile::NamedTempFile;
 
-/// The machines of the models.
-const MACHINES: &[(&str, &str)] = &[
-    ("model=uniform", "toshiba"),
-    ("model=contended", "toshiba-board"),
-];
-
-/// Cores of the simulated machine.
-const CORES: u16 = 4;
-
-/// Simulations in a row, so that starting threads counts little.
+/// Simulations in a row on each thread, so that starting threads counts little.
 const RUNS: u32 = 3;
 
-/// What all others are measured under: only misses are counted.
-pub(crate) const UNIFORM: &str = MACHINES[0].0;
+/// Returns the `params` of simulations on `machine`.
+fn params_of(machine: &Machine) -> String {
+    format!("model={}", machine.model.as_str())
+}
 
-/// All values of `params`.
+/// Returns all values of `params`. Peers that only count misses are measured with the first.
 pub(crate) fn params() -> Vec<String> {
-    let params = MACHINES.iter().map(|(params, _)| params.to_string());
-    params.collect()
+    chip().iter().map(params_of).collect()
 }
 
-/// A folder with the recording that is simulated: eight pictures of the demo stream in the paper's tasks, as a binary trace: ten million
-/// touches.
-pub(crate) struct Recording {
-    folder: tempfile::TempDir,
-    trace: Trace,
+/// Returns the recording that is simulated: that of the workload of `case`, with groups of paper 1.
+pub(super) fn record(case: &Case) -> Fallible<Recording> {
+    let (workload, values) = case.workload(Purpose::Record)?;
+    let groups = Groups::Named("toshiba-a".to_owned());
+    let recording = Recording::new(workload, &values, &groups, &Cancel::new());
+    Ok(recording?)
 }
 
-impl Recording {
-    pub(crate) fn new() -> Fallible<Recording> {
-        let folder = tempfile::tempdir()?;
-        let path = folder.path().join("pictures.tnb");
-        let options = H264Options {
-            pictures: Pictures::Every {
-                first: 8,
-                count: 8,
-                every: 1,
-            },
-            ..H264Options::default()
-        };
-        let stream = include_bytes!("../../../../demo/terraces_wvga.264");
-        let mut sink = FileSink::create(&path)?;
-        let go_on = |_, _| ControlFlow::Continue(());
-        record::h264(stream, &options, &mut sink, go_on)?;
-        sink.finish()?;
-        let trace = Trace::open(&path, &Groups::Named("toshiba-a".to_owned()))?;
-        Ok(Recording { folder, trace })
-    }
-
-    /// Simulates it [`RUNS`] times on each of the threads.
-    pub(crate) fn simulate(&self, params: &str, policy: &str, threads: u16) -> Fallible<Counted> {
-        let machine = MACHINES.iter().find(|(name, _)| *name == params);
-        let (_, machine) = machine.ok_or("no such model")?;
-        let machine = machines::find(machine)?.with_cores(CORES)?;
-        let one = || {
-            let outcome = simulate(&self.trace, &machine, policy, &Options::default(), &mut ())?;
-            let first = outcome.caches.iter().filter(|cache| cache.level == 1);
-            let all = first.map(|cache| cache.count.accesses).sum::<u64>();
-            // The dispatcher's own are no part of the recording.
-            let of_calls = outcome.contention.iter().flat_map(|contention| {
-                let tables = machine.caches.iter().zip(&contention.of_calls);
-                tables.filter(|(table, _)| table.level == 1)
-            });
-            Ok(all - of_calls.map(|(_, count)| count.accesses).sum::<u64>())
-        };
-        let runs = || (0..RUNS).map(|_| one()).sum::<Fallible<u64>>();
-        let on_all = || {
-            std::thread::scope(|s| {
-                let threads = Vec::from_iter((0..threads).map(|_| s.spawn(runs)));
-                let touches = threads
-                    .into_iter()
-                    .map(|thread| thread.join().expect("no panic"));
-                touches.sum()
-            })
-        };
-        Counted::timed(on_all)
-    }
-
-    /// The same references as a file in Dinero's extended form.
-    fn write_din(&self) -> Fallible<PathBuf> {
-        let path = self.folder.path().join("pictures.xdin");
-        let file = std::fs::File::create(&path)?;
-        let mut file = std::io::BufWriter::new(file);
-        let mut reader = self.trace.reader()?;
-        let mut window = Vec::new();
-        for task in 0..self.trace.len() as u32 {
-            reader.for_each(task, &mut window, |record| {
-                if record.kind != Kind::Compute {
-                    // Its words are Dinero's.
-                    let (word, value) = (record.kind.word(), record.value);
-                    writeln!(file, "{word} {value:x} {:x}", record.size)?;
-                }
-                Ok::<_, TraceError>(())
-            })?;
-        }
-        file.into_inner()?;
-        Ok(path)
-    }
+/// Simulates `recording` [`RUNS`] times on each of `threads` threads, and returns the number of touches.
+pub(super) fn simulate(
+    recording: &Recording,
+    params: &str,
+    policy: &str,
+    threads: u16,
+) -> Fallible<Counted> {
+    let mut machines = chip().into_iter();
+    let machine = machines.find(|machine| params_of(machine) == params);
+    let machine = machine.ok_or("no such model")?;
+    let one = || {
+        let (trace, options) = (&recording.trace, Options::default());
+        let outcome = tanada_sim::simulate(trace, &machine, policy, &options, &mut ())?;
+        let first = outcome.caches.iter().filter(|cache| cache.level == 1);
+        let all = first.map(|cache| cache.count.accesses).sum::<u64>();
+        // The dispatcher's own are no part of the recording.
+        let of_calls = outcome.contention.iter().flat_map(|contention| {
+            let tables = machine.caches.iter().zip(&contention.of_calls);
+            tables.filter(|(table, _)| table.level == 1)
+        });
+        Ok(all - of_calls.map(|(_, count)| count.accesses).sum::<u64>())
+    };
+    let runs = |_| (0..RUNS).map(|_| one()).sum::<Fallible<u64>>();
+    let threads = usize::from(threads);
+    Counted::timed(|| {
+        let touches = batch::collect(threads, threads, runs, |_| ControlFlow::Continue(()));
+        touches.into_iter().flatten().sum()
+    })
 }
 
-/// A tool of Valgrind's, measured on a loop of this program: the time of many rounds less that of none.
+/// Returns a file in Dinero's extended form with the references of `trace`.
+fn write_din(trace: &Trace) -> Fallible<NamedTempFile> {
+    let mut file = BufWriter::new(NamedTempFile::new()?);
+    let mut reader = trace.reader()?;
+    let mut window = Vec::new();
+    for task in 0..trace.len() as u32 {
+        reader.for_each(task, &mut window, |record| {
+            if record.kind != Kind::Compute {
+                // The words of a trace are Dinero's.
+                let (word, value) = (record.kind.word(), record.value);
+                writeln!(file, "{word} {value:x} {:x}", record.size)?;
+            }
+            Ok::<_, TraceError>(())
+        })?;
+    }
+    Ok(file.into_inner()?)
+}
+
+/// A tool of Valgrind's, measured on a loop of this program: the time of many rounds minus that of none.
 pub(crate) struct Valgrind {
     tool: &'static str,
     rounds: u64,
@@ -121,7 +95,7 @@ pub(crate) struct Valgrind {
 /// The first argument of a process that a tool of Valgrind's looks at.
 pub(crate) const TOIL: &str = "__toil";
 
-/// What that process does: reads and writes of 64 KB, one word after the other.
+/// Reads and writes 64 KB `rounds` times, one word after the other: the work of that process.
 pub(crate) fn toil(rounds: u64) {
     let mut words = vec![0_u64; 8192];
     for _ in 0..rounds {
@@ -141,7 +115,7 @@ impl Valgrind {
         Valgrind { tool, rounds }
     }
 
-    /// References and seconds of the rounds.
+    /// Returns references and seconds of a process that does `rounds` rounds.
     fn once(&self, rounds: u64) -> Fallible<(u64, f64)> {
         let counts = tempfile::NamedTempFile::new()?;
         let program = std::env::current_exe()?;
@@ -190,7 +164,7 @@ impl Drop for Killed {
     }
 }
 
-/// How many lines of a log are accesses.
+/// Returns the number of lines of lackey's log that are accesses.
 fn accesses(mut log: impl std::io::Read) -> Fallible<u64> {
     let mut part = vec![0; 1 << 16];
     let (mut lines, mut begins) = (0, true);
@@ -206,7 +180,7 @@ fn accesses(mut log: impl std::io::Read) -> Fallible<u64> {
     }
 }
 
-/// Instructions, reads and writes that cachegrind counted.
+/// Returns the sum of instructions, reads and writes that cachegrind counted.
 fn summary(path: &Path) -> Fallible<u64> {
     let text = std::fs::read_to_string(path)?;
     let line = |word| text.lines().find_map(|line| line.strip_prefix(word));
@@ -230,27 +204,17 @@ impl Program for Valgrind {
 }
 
 /// Dinero IV, on the same recording as text.
-pub(crate) struct Dinero {
-    recording: Recording,
-    input: Option<PathBuf>,
-}
+pub(crate) struct Dinero(NamedTempFile);
 
 impl Dinero {
-    pub(crate) fn open() -> Fallible<Dinero> {
-        Ok(Dinero {
-            recording: Recording::new()?,
-            input: None,
-        })
+    /// Records the workload of `case` and returns the peer.
+    pub(crate) fn open(case: &Case) -> Fallible<Dinero> {
+        Ok(Dinero(write_din(&record(case)?.trace)?))
     }
 }
 
 impl Program for Dinero {
     fn simulate(&mut self, _params: &str) -> Fallible<Counted> {
-        let input = match self.input.take() {
-            Some(input) => input,
-            None => self.recording.write_din()?,
-        };
-        let input = self.input.insert(input);
         let program = command("dineroIV").ok_or("no dineroIV on the search path")?;
         let mut command = Command::new(program);
         for (name, size, block, ways, replacement) in [
@@ -262,8 +226,7 @@ impl Program for Dinero {
             let rest = format!("-{name}assoc {ways} -{name}repl {replacement}");
             command.args(size.split(' ')).args(rest.split(' '));
         }
-        let file = std::fs::File::open(input)?;
-        command.args(["-informat", "D"]).stdin(file);
+        command.args(["-informat", "D"]).stdin(self.0.reopen()?);
         let start = Instant::now();
         let output = command.output()?;
         let seconds = start.elapsed().as_secs_f64();
@@ -296,12 +259,11 @@ mod tests {
 
     #[test]
     fn models_simulate_the_same_touches() {
-        let recording = Recording::new().expect("it is recorded");
+        let case = crate::cases::find("sim").expect("it is registered");
+        let recording = record(case).expect("it is recorded");
         let of = |params: &String| {
-            recording
-                .simulate(params, "fcfs", 1)
-                .expect("it runs")
-                .count
+            let simulated = simulate(&recording, params, "fcfs", 1);
+            simulated.expect("it runs").count
         };
         let touches: Vec<u64> = params().iter().map(of).collect();
         assert!(touches[0] > 1_000_000, "{touches:?}");

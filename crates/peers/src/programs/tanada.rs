@@ -1,29 +1,70 @@
 //! Tanada, under any registered policy.
 
-use super::simulated::Recording;
-use super::{Checksum, Counted, Program, Swept, TASKS, into_digest, predecessors};
+use super::simulated::{record, simulate};
+use super::{Checksum, Counted, Program, Stream, Swept, TASKS, predecessors};
+use crate::cases::Case;
 use crate::{Fallible, native};
-use md5::Md5;
-use std::time::Instant;
+use md5::{Digest as _, Md5};
+use tanada_harness::recording::Recording;
+use tanada_harness::rounds::{once, site};
 use tanada_runtime::{Cancel, Instance, Pool, SGroup, TGroup, TemplateBuilder, Token};
-use tanada_workloads::h264::{self, decode};
-use tanada_workloads::workload::Output;
-use tanada_workloads::{Purpose, Site, Way, values_of};
+use tanada_workloads::workload::{Facts, Output};
+use tanada_workloads::{Purpose, Site, Way};
 
-/// The checksum of a field whose rows come one by one.
-#[derive(Default)]
-struct SumOfRows(Checksum);
+/// Runs the workload of `case` with further `options` once. Returns the seconds and what a report says of the run; the result goes to
+/// `output`, if there is one.
+fn run(
+    case: &Case,
+    way: Way<'_>,
+    options: &[(&str, &str)],
+    output: Option<&mut dyn Output>,
+) -> Fallible<(f64, Facts)> {
+    let (workload, values) = case.workload(Purpose::Run)?;
+    let site = match way {
+        Way::Sequential => Site::new(1),
+        Way::Today(pool) | Way::Tasks(pool) => site(pool.placement()),
+    };
+    let mut prepared = workload.prepare(&values.with(options)?, &site)?;
+    let time = once(&mut *prepared, way, &Cancel::new(), output)?;
+    Ok((time.as_secs_f64(), prepared.facts()))
+}
 
-impl Output for SumOfRows {
+/// Decodes `stream` by the workload of `case` and returns the number of frames; their bytes go into `digest`, if there is one.
+pub(super) fn decode(
+    case: &Case,
+    way: Way<'_>,
+    stream: &Stream,
+    digest: Option<&mut Md5>,
+) -> Fallible<Counted> {
+    let input = Vec::from_iter(stream.0.as_deref().map(|file| ("input", file)));
+    let mut digest = digest.map(Bytes);
+    let output = digest.as_mut().map(|digest| digest as &mut dyn Output);
+    let (seconds, facts) = run(case, way, &input, output)?;
+    let count = facts.frames.ok_or("no frames were counted")?;
+    Ok(Counted { count, seconds })
+}
+
+/// The digest of a result.
+struct Bytes<'a>(&'a mut Md5);
+
+impl Output for Bytes<'_> {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+}
+
+/// Takes the rows of a field.
+impl Output for Checksum {
     fn write(&mut self, row: &[u8]) {
         let (points, _) = row.as_chunks();
         let points = points.iter().map(|&point| f32::from_le_bytes(point));
-        self.0.add(&points.collect::<Vec<f32>>());
+        self.add(&points.collect::<Vec<f32>>());
     }
 }
 
 /// A pool of the native engine.
 pub(crate) struct Tanada {
+    case: &'static Case,
     pool: Pool,
     graph: Option<Instance<'static, ()>>,
     /// A task for each worker.
@@ -31,14 +72,15 @@ pub(crate) struct Tanada {
     recording: Option<Recording>,
 }
 
-/// The hints of the workload: two macroblock rows are a temporal group, a row is a spatial one.
+/// Returns the groups of a task of the wavefront: two macroblock rows are a temporal group, a row is a spatial group.
 fn groups(at: u32) -> (TGroup, SGroup) {
     let row = at / super::COLUMNS;
     (TGroup(1 + row / 2), SGroup(1 + row))
 }
 
 impl Tanada {
-    pub(crate) fn open(policy: &str, workers: u16) -> Fallible<Tanada> {
+    /// Returns a pool of `workers` workers under `policy`, for `case`.
+    pub(crate) fn open(policy: &str, case: &'static Case, workers: u16) -> Fallible<Tanada> {
         let pool = Pool::builder().workers(u32::from(workers)).policy(policy);
         let mut region = TemplateBuilder::new();
         for at in 0..u32::from(workers) {
@@ -47,6 +89,7 @@ impl Tanada {
         }
         let region = region.build().expect("tasks that wait for nothing");
         Ok(Tanada {
+            case,
             pool: pool.build()?,
             graph: None,
             region: region.instance(),
@@ -84,7 +127,7 @@ impl Program for Tanada {
 
     fn dynamic(&mut self) {
         let run = self.pool.scope(|s| {
-            // Registered by a task, and so on a worker, as a program would that has more to do.
+            // Registered by a task, and so on a worker.
             s.task("frame").register(|s| {
                 let mut tokens: Vec<Token> = Vec::with_capacity(TASKS as usize);
                 for at in 0..TASKS {
@@ -107,39 +150,25 @@ impl Program for Tanada {
     }
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
-        let stencil = tanada_workloads::find("stencil")?;
-        let values = values_of(stencil, Purpose::Run)
-            .with(&[("size", &size.to_string()), ("sweeps", &sweeps.to_string())])?;
-        let placement = self.pool.placement();
-        let mut site = Site::new(self.pool.workers());
-        site.own_cache = placement.own_cache_bytes();
-        site.l1d = placement.l1d_bytes();
-        let mut prepared = stencil.prepare(&values, &site)?;
-        let (way, cancel) = (Way::Tasks(&self.pool), Cancel::new());
-        prepared.set_up(way, &cancel)?;
-        let start = Instant::now();
-        prepared.run(way, &cancel, None)?;
-        let seconds = start.elapsed().as_secs_f64();
-        let mut sum = SumOfRows::default();
-        prepared.result(&mut sum);
-        Ok(Swept {
-            seconds,
-            checksum: sum.0.0,
-        })
+        let size = [
+            ("size", &*size.to_string()),
+            ("sweeps", &sweeps.to_string()),
+        ];
+        let mut sum = Checksum::default();
+        let (seconds, _) = run(self.case, Way::Tasks(&self.pool), &size, Some(&mut sum))?;
+        let checksum = sum.0;
+        Ok(Swept { seconds, checksum })
     }
 
     fn simulate(&mut self, params: &str) -> Fallible<Counted> {
-        let recording = match self.recording.take() {
+        let recording = match &self.recording {
             Some(recording) => recording,
-            None => Recording::new()?,
+            None => self.recording.insert(record(self.case)?),
         };
-        let recording = self.recording.insert(recording);
-        recording.simulate(params, self.pool.policy(), self.pool.workers())
+        simulate(recording, params, self.pool.policy(), self.pool.workers())
     }
 
-    fn decode(&mut self, stream: &[u8], digest: Option<&mut Md5>) -> Fallible<Counted> {
-        let (options, cancel) = (h264::Options::default(), Cancel::new());
-        let sink = into_digest(digest);
-        Counted::timed(|| Ok(decode(&self.pool, stream, &options, &cancel, sink)?.frames))
+    fn decode(&mut self, stream: &Stream, digest: Option<&mut Md5>) -> Fallible<Counted> {
+        decode(self.case, Way::Tasks(&self.pool), stream, digest)
     }
 }

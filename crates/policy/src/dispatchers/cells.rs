@@ -32,7 +32,7 @@ impl<Task> Cells<Task> {
         }
     }
 
-    /// The cell of S group `s`, if it is in use.
+    /// Returns the cell of S group `s`, if it is in use.
     #[inline]
     pub(super) fn find(&self, s: u32) -> Option<u32> {
         self.of_group.get(s)
@@ -50,7 +50,7 @@ impl<Task> Cells<Task> {
         cell
     }
 
-    /// Gives back `cell`, which must be empty.
+    /// Frees `cell`, which must be empty.
     pub(super) fn remove(&mut self, cell: u32) {
         let this = &self.cells[cell as usize];
         debug_assert!(this.tasks.is_empty());
@@ -58,7 +58,7 @@ impl<Task> Cells<Task> {
         self.spare.push(cell);
     }
 
-    /// The number of cells in use.
+    /// Returns the number of cells in use.
     pub(super) fn in_use(&self) -> usize {
         self.cells.len() - self.spare.len()
     }
@@ -105,7 +105,7 @@ impl<Key: Ord + Copy> Heap<Key> {
         Heap(Vec::new())
     }
 
-    /// The least key, and its cell.
+    /// Returns the least key, and its cell.
     #[inline]
     pub(super) fn first(&self) -> Option<(Key, u32)> {
         self.0.first().copied()

@@ -21,7 +21,7 @@ pub trait Rule: Send + 'static {
     /// As [`Dispatcher::NEEDS_PREPARED`].
     const NEEDS_PREPARED: bool = false;
 
-    /// The state before anything is ready.
+    /// Returns the state before anything is ready.
     fn build(site: &Site<'_>) -> Self;
 
     /// A task became ready. Calls come in the order of age.
@@ -46,12 +46,12 @@ pub enum Reads {
 }
 
 impl Reads {
-    /// Whether the T and S groups are among what is read.
+    /// Returns whether the T and S groups are among the hints that are read.
     pub const fn groups(self) -> bool {
         matches!(self, Reads::Groups | Reads::All)
     }
 
-    /// What is read of the hints of `task`.
+    /// Returns those hints of `task` that are read.
     #[inline]
     fn of(self, env: &impl Env, task: &Ready) -> Hints {
         match self {
@@ -79,7 +79,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// A task of age `age` became ready on worker `on`. Only tests that drive a rule by hand need this.
+    /// Returns the arrival of a task of age `age` that became ready on worker `on`. Only tests that drive a rule by hand need this.
     pub const fn new(age: u64, on: Option<WorkerId>, hints: Hints) -> Self {
         Arrival { age, on, hints }
     }
@@ -176,13 +176,13 @@ impl<R: Rule, L: Recorder> Central<R, L> {
         self.available.load(Ordering::SeqCst)
     }
 
-    /// Whether `worker` would get nothing: the pool is empty, or this worker is given no tasks.
+    /// Returns whether `worker` would get nothing: the pool is empty, or this worker is given no tasks.
     #[inline]
     fn nothing_for(&self, worker: WorkerId) -> bool {
         R::ONLY.is_some_and(|only| only != worker) || self.available() == 0
     }
 
-    /// Runs one critical section.
+    /// Runs one critical section and returns the result of `event`.
     #[inline]
     fn enter<T>(&self, env: &mut impl Env, event: impl FnOnce(&mut State<R, L>) -> T) -> T {
         env.charge(Op::Pool);
@@ -213,7 +213,7 @@ fn ask_for<R: Rule>(more: usize, env: &mut impl Env) {
     }
 }
 
-/// The worker on which a task becomes ready during this call.
+/// Returns the worker on which a task becomes ready during this call.
 #[inline]
 fn place(env: &impl Env) -> Option<WorkerId> {
     let me = env.me();

@@ -80,7 +80,7 @@ impl Owners {
         }
     }
 
-    /// The owner of `s`, which is not 0.
+    /// Returns the owner of `s`, which is not 0.
     #[inline]
     pub(super) fn of(&mut self, s: u32) -> WorkerId {
         match self.known.get(s) {
@@ -89,7 +89,7 @@ impl Owners {
         }
     }
 
-    /// The first owner of `s`. It is stored if that costs no tree node.
+    /// Returns the first owner of `s`. It is stored if that costs no tree node.
     #[cold]
     fn at_first(&mut self, s: u32) -> WorkerId {
         let worker = (s - 1) % u32::from(self.workers);

@@ -1,4 +1,4 @@
-//! `slifo`: stay with the same code, newest first. It needs no groups from anybody.
+//! `slifo`: stay with the same code, newest first. It needs no groups.
 //!
 //! Rule: as [`sticky`](crate::dispatchers::sticky) says, with one T group; with the S group 1 + r for a task whose
 //! [`Hints::code`](crate::Hints::code) was the r-th (from 0) different one among the tasks that became ready, in the order of age; and with

@@ -3,12 +3,12 @@
 //! Each worker has a deque of its own and a mailbox; all share one FIFO of tasks that became ready outside any worker. A [`Family`]
 //! member says which tasks are mailed, and in which order a thief tries its victims. The rule, exact when calls come one at a time:
 //!
-//! - A task that becomes ready and is mailed goes to the new end of that worker's mailbox. Any other goes to the new end of the own
-//!   deque of the worker on which it became ready, or of the shared FIFO if that was outside any worker.
+//! - A task that becomes ready and is mailed goes to the new end of that worker's mailbox. Any other goes to the new end of the deque of
+//!   the worker on which it became ready, or of the shared FIFO if that was outside any worker.
 //! - An idle worker takes 1. the newest task of its own deque; 2. the oldest of its mailbox (members that mail: the mailbox first);
 //!   3. the oldest of the shared FIFO; 4. the oldest task of a victim's deque, victims in the member's order; 5. (members that mail)
 //!   the oldest task in the mailbox of another worker, the nearest first, so that no worker idles while mail lies at a busy one.
-//! - `turn` does what `ready` for each released task and then `next` would do; a task that would thereby go into the own deque or
+//! - `turn` does what `ready` for each released task and then `next` would do; a task that would thereby go into this worker's deque or
 //!   mailbox and come out again at once is handed over without a queue ([`Origin::Handed`]).
 //!
 //! Wakes: `Anyone` for each task that becomes available and is not the one that this worker takes; for mail to another worker
@@ -32,7 +32,7 @@ pub trait Family: Send + Sync + Sized + 'static {
     /// What one worker remembers from call to call.
     type Memory: Default + Send + 'static;
 
-    /// The member's own tables.
+    /// Returns the member's own tables.
     fn build(site: &Site<'_>) -> Self;
 
     /// Returns the worker that a task is mailed to, if it is mailed. Called only if [`Family::MAILS`].
@@ -69,13 +69,13 @@ pub struct Seats {
 }
 
 impl Seats {
-    /// Whether `victim`'s deque has a task.
+    /// Returns whether `victim`'s deque has a task.
     #[inline]
     pub fn has_task(&self, victim: WorkerId) -> bool {
         !self.seats[victim.index()].deque.is_empty()
     }
 
-    /// Takes the oldest task of `victim`'s deque.
+    /// Takes and returns the oldest task of `victim`'s deque.
     #[inline]
     pub fn steal<E: Env>(&self, victim: WorkerId, env: &mut E) -> Option<(Ready, Origin)> {
         self.steal_if(victim, env, |_| true)
@@ -99,15 +99,15 @@ impl Seats {
         }
     }
 
-    /// The other workers, the nearest first; see [`Placement::by_distance`].
+    /// Returns the other workers, the nearest first; see [`Placement::by_distance`].
     #[inline]
     pub fn others(&self, me: WorkerId) -> &[WorkerId] {
         self.placement.by_distance(me)
     }
 
-    /// Takes from the nearest other worker that has a task, tried ring by ring: workers at one distance are a ring, in the order of
-    /// [`Placement::by_distance`], started at a place that one draw decides (draw mod size of the ring). A ring of which no deque has
-    /// a task is left out, and a ring of one worker needs no draw.
+    /// Takes and returns a task of the nearest other worker that has one, tried ring by ring: workers at one distance are a ring, in the
+    /// order of [`Placement::by_distance`], started at a place that one draw decides (draw mod size of the ring). A ring of which no deque
+    /// has a task is left out, and a ring of one worker needs no draw.
     pub fn steal_nearest<E: Env>(&self, env: &mut E) -> Option<(Ready, Origin)> {
         let me = env.me();
         let distance = |other: &WorkerId| self.placement.distance(me, *other);
@@ -130,7 +130,7 @@ impl Seats {
         None
     }
 
-    /// Whether a deque or a mailbox has a task.
+    /// Returns whether a deque or a mailbox has a task.
     fn any_task<F: Family>(&self) -> bool {
         self.seats
             .iter()
@@ -223,7 +223,7 @@ impl<F: Family> Stealing<F> {
             .map(|task| (task, Origin::Mailbox))
     }
 
-    /// Steps 3 to 5: what is not this worker's.
+    /// Returns a task that is not this worker's: steps 3 to 5.
     #[cold]
     fn next_elsewhere<E: Env>(&self, memory: &F::Memory, env: &mut E) -> Option<(Ready, Origin)> {
         if let Some(task) = self.injected.pop() {

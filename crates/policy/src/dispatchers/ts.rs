@@ -16,7 +16,7 @@
 //! 8   else halt
 //! ```
 //!
-//! What the paper leaves open: of several cells the one with the oldest head is taken, and `select` gives the T group that holds the
+//! What the paper leaves open: of several cells the one with the oldest head is taken, and `select` returns the T group that holds the
 //! oldest head. T' is undefined at first, stays when its cells run empty, and is unchanged when the worker halts. S group s >= 1
 //! belongs at first to worker (s - 1) mod workers; `Sown += S'` takes it from its owner; S0 belongs to no worker and is not in `~Sown`.
 //!
@@ -111,7 +111,7 @@ impl Row {
         self.cells[cell].tasks.push_back((age, task));
     }
 
-    /// Lines 1 to 3, with this row as T'; or lines 5 to 7.
+    /// Returns a task by lines 1 to 3, with this row as T', or by lines 5 to 7.
     #[inline]
     fn take(&mut self, worker: WorkerId, owners: &mut Owners) -> Option<(Ready, Option<Moved>)> {
         if let Some(task) = self.take_own(worker) {
@@ -136,7 +136,7 @@ impl Row {
         Some(task)
     }
 
-    /// Takes the oldest task of the worker's cells.
+    /// Takes and returns the oldest task of the worker's cells.
     fn take_from_cell(&mut self, worker: WorkerId) -> Option<Ready> {
         let heap = &mut self.by_head[worker.index()];
         let (_, cell) = heap.first()?;
@@ -152,8 +152,8 @@ impl Row {
         Some(task)
     }
 
-    /// Takes the S group that has the oldest head of this row from its owner, and associates it with `worker`. `worker` has no cell in this
-    /// row, so the oldest of all heads is in ~Sown.
+    /// Takes the S group that has the oldest head of this row from its owner, associates it with `worker` and returns the change. `worker`
+    /// has no cell in this row, so the oldest of all heads is in ~Sown.
     #[cold]
     fn take_over(&mut self, worker: WorkerId, owners: &mut Owners) -> Option<Moved> {
         if self.spatial == 0 {
@@ -238,7 +238,7 @@ impl Ts {
         Some(task)
     }
 
-    /// Line 4: makes the T group with the oldest task the running one, if there is one.
+    /// Makes the T group with the oldest task the running one (line 4); returns `None` if there is none.
     fn select(&mut self) -> Option<()> {
         let t = self.order.pop_front()?;
         self.running = Some(t);

@@ -19,13 +19,13 @@
 //!     else halt
 //! ```
 //!
-//! `select` gives the T group that has the seat's oldest task; of a seat and a T group the oldest task is taken. Before line 3 a worker
+//! `select` returns the T group that has the seat's oldest task; of a seat and a T group the oldest task is taken. Before line 3 a worker
 //! waits 64 pauses (about 1 us) for a task in its own seat. Without that wait a worker that is a step ahead of the others would open the
 //! next T group too early. It waits inside the call and then takes what there is, so no task is left behind.
 //!
 //! Where it departs from the exact rule of `ts` (its *relaxations*):
 //!
-//! - **Age across workers.** Age orders the tasks of one seat. Of several seats the own one and then the nearest is asked.
+//! - **Age across workers.** Age orders the tasks of one seat. Of several seats the worker's own and then the nearest is asked.
 //! - **One T' at a time.** A worker stays in its T group while it finds tasks of it, also after another worker opened the next one.
 //! - **Lazy move.** When an S group is associated with another worker, tasks of it that are queued stay in the seat where they are, until
 //!   that seat's worker or a thief takes them. S groups that are equal mod 1024 move together.
@@ -35,8 +35,8 @@
 //!
 //! With one worker none of them applies: there it is `ts`, task for task.
 //!
-//! Cost: a task that is handed over costs a look at its hint and at its S group's owner; one that goes through the own seat an uncontended
-//! lock and O(log T groups in the seat); one that is sent a cache line. T and S may be any numbers.
+//! Cost: a task that is handed over costs a look at its hint and at its S group's owner; one that goes through the worker's own seat an
+//! uncontended lock and O(log T groups in the seat); one that is sent a cache line. T and S may be any numbers.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -78,14 +78,14 @@ struct Group {
 }
 
 impl Group {
-    /// The age of the oldest task.
+    /// Returns the age of the oldest task.
     fn oldest(&self) -> Option<u64> {
         let spatial = self.spatial.front().map(|&(age, ..)| age);
         let free = self.free.front().map(|&(age, _)| age);
         spatial.into_iter().chain(free).min()
     }
 
-    /// Takes the oldest task, of S groups before S0 for the seat's own worker, S0 before S groups for others; with its S group.
+    /// Takes the oldest task, of S groups before S0 for the seat's own worker, S0 before S groups for others; returns it with its S group.
     #[inline]
     fn take(&mut self, by_owner: bool) -> Option<(u32, Ready)> {
         if !by_owner && let Some((_, task)) = self.free.pop_front() {
@@ -146,7 +146,7 @@ impl Cells {
         Some(taken)
     }
 
-    /// The T group but T0 that has the oldest task.
+    /// Returns the T group but T0 that has the oldest task.
     fn select(&mut self) -> Option<u32> {
         if self.load.grouped == 0 {
             return None;
@@ -241,35 +241,35 @@ impl Seat {
         }
     }
 
-    /// Whether there is a task. Reads the inbox first, because tasks move from there to the cells.
+    /// Returns whether there is a task. Reads the inbox first, because tasks move from there to the cells.
     #[inline]
     fn has_task(&self) -> bool {
         !self.inbox.is_empty() || !self.load().is_empty()
     }
 
-    /// Whether there is a task of a T group other than T0. Overlooks a task in the inbox whose T is a multiple of 2^16, because only the
-    /// digest can be seen.
+    /// Returns whether there is a task of a T group other than T0. Overlooks a task in the inbox whose T is a multiple of 2^16, because
+    /// only the digest can be seen.
     #[inline]
     fn has_grouped(&self) -> bool {
         self.inbox.digest().is_some_and(|digest| digest != 0) || self.load().grouped > 0
     }
 
-    /// Whether there is a task of a T group other than T0, or any in the inbox.
+    /// Returns whether there is a task of a T group other than T0, or any in the inbox.
     #[inline]
     fn has_grouped_or_mail(&self) -> bool {
         !self.inbox.is_empty() || self.load().grouped > 0
     }
 
-    /// As [`Seat::has_grouped`], but overlooks no task: it collects one whose digest is 0.
+    /// Returns the same as [`Seat::has_grouped`], but overlooks no task: it collects one whose digest is 0.
     #[inline]
     fn surely_grouped<E: Env>(&self, env: &E) -> bool {
         if self.inbox.digest() == Some(0) {
-            drop(self.open(env)); // T0, or another multiple of 2^16: the hints tell
+            drop(self.open(env)); // T0, or another multiple of 2^16: the hints show which
         }
         self.has_grouped()
     }
 
-    /// Whether there may be a task of T group `t`.
+    /// Returns whether there may be a task of T group `t`.
     #[inline]
     fn may_have(&self, t: u32) -> bool {
         let load = self.load();
@@ -277,7 +277,7 @@ impl Seat {
         queued > 0 || self.inbox.digest() == Some(t as u16)
     }
 
-    /// Takes the lock and moves the task in the inbox, if any, to the new end of its cell.
+    /// Takes the lock, moves the task in the inbox, if any, to the new end of its cell, and returns the lock's guard.
     #[inline]
     fn open<E: Env>(&self, env: &E) -> MutexGuard<'_, Cells> {
         let mut cells = self.cells.0.lock();
@@ -299,7 +299,7 @@ impl Seat {
         self.publish(cells.load);
     }
 
-    /// Takes the oldest task of T group `t`; with its S group.
+    /// Takes the oldest task of T group `t` and returns it with its S group.
     fn take<E: Env>(&self, env: &E, t: u32, by_owner: bool) -> Option<(u32, Ready)> {
         let mut cells = self.open(env);
         let taken = cells.take(t, by_owner)?;
@@ -307,7 +307,7 @@ impl Seat {
         Some(taken)
     }
 
-    /// Takes the oldest task of the T group but T0 that has the oldest task; with that T group and its S group.
+    /// Takes the oldest task of the T group but T0 that has the oldest task, and returns it with that T group and its S group.
     fn select<E: Env>(&self, env: &E, by_owner: bool) -> Option<(u32, (u32, Ready))> {
         let mut cells = self.open(env);
         let t = cells.select()?;
@@ -347,7 +347,7 @@ impl TsLocal {
         &self.owners[(s - 1) as usize % OWNERS]
     }
 
-    /// Whether a task of S group `s` that becomes ready on `me` has its seat there.
+    /// Returns whether a task of S group `s` that becomes ready on `me` has its seat there.
     #[inline]
     fn stays(&self, s: u32, me: WorkerId) -> bool {
         s == 0 || self.owner_entry(s).load(Ordering::Relaxed) == me.0
@@ -404,7 +404,7 @@ impl TsLocal {
         env.wake(Wake::Anyone);
     }
 
-    /// Takes from the own seat in T group `t`.
+    /// Takes and returns a task of T group `t` from the worker's own seat.
     #[inline]
     fn take_own<E: Env>(&self, env: &mut E, t: u32) -> Option<(Ready, Origin)> {
         let seat = self.seat(env.me());
@@ -416,7 +416,7 @@ impl TsLocal {
         Some((task, Origin::Own))
     }
 
-    /// Takes from another seat in T group `t`.
+    /// Takes and returns a task of T group `t` from another seat.
     fn steal<E: Env>(&self, env: &mut E, t: u32) -> Option<(Ready, Origin)> {
         let others = self.placement.by_distance(env.me());
         others.iter().find_map(|&victim| {
@@ -430,7 +430,7 @@ impl TsLocal {
         })
     }
 
-    /// Sown += S', where the task is of an S group.
+    /// Returns the stolen task and its origin. Does Sown += S' if the task is of an S group.
     fn associate(
         &self,
         me: WorkerId,
@@ -446,7 +446,7 @@ impl TsLocal {
         (task, Origin::Stolen(victim))
     }
 
-    /// Line 1: in T'.
+    /// Returns a task in T' (line 1).
     #[inline]
     fn next_running<E: Env>(&self, own: &mut Own, env: &mut E) -> Option<(Ready, Origin)> {
         let mut t = own.running;
@@ -470,7 +470,7 @@ impl TsLocal {
         }
     }
 
-    /// Line 2.
+    /// Returns a task of the worker's own seat and makes its T group the running one (line 2).
     fn open_own<E: Env>(&self, own: &mut Own, env: &mut E) -> Option<(Ready, Origin)> {
         let seat = self.seat(env.me());
         if !seat.has_task() {
@@ -482,7 +482,7 @@ impl TsLocal {
         Some((task, Origin::Own))
     }
 
-    /// Line 3.
+    /// Returns a task of another seat and makes its T group the running one (line 3).
     fn open_others<E: Env>(&self, own: &mut Own, env: &mut E) -> Option<(Ready, Origin)> {
         let others = self.placement.by_distance(env.me());
         others.iter().find_map(|&victim| {
@@ -556,8 +556,8 @@ impl TsLocal {
         find(true).or_else(|| find(false))
     }
 
-    /// [`Dispatcher::turn`], out of line, so that the loop in which nearly all tasks are handed over stays small. The origin comes apart
-    /// from the task, so that both travel in registers.
+    /// Returns what [`Dispatcher::turn`] returns, out of line, so that the loop in which nearly all tasks are handed over stays small. The
+    /// origin comes apart from the task, so that both travel in registers.
     #[inline(never)]
     fn turn_out_of_line<E: Env>(
         &self,
@@ -577,7 +577,7 @@ impl TsLocal {
         Some(task)
     }
 
-    /// [`Dispatcher::turn`] of one of several workers.
+    /// Returns what [`Dispatcher::turn`] returns to one of several workers.
     fn turn_among_others<E: Env>(
         &self,
         own: &mut Own,
@@ -600,7 +600,7 @@ impl TsLocal {
         kept.or_else(|| self.next(own, env))
     }
 
-    /// [`Dispatcher::turn`] of the only worker: exact, so a task is handed over where there is no other.
+    /// Returns what [`Dispatcher::turn`] returns to the only worker: exact, so a task is handed over if there is no other.
     fn turn_alone<E: Env>(
         &self,
         own: &mut Own,

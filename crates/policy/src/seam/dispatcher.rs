@@ -5,15 +5,15 @@ use crate::{Placement, Ready, WorkerId};
 
 /// What an engine offers a dispatcher during one call. In the native engine no method allocates, locks or makes a system call.
 pub trait Env {
-    /// The worker on whose behalf the call is made; [`WorkerId::NONE`] in [`Dispatcher::inject`].
+    /// Returns the worker on whose behalf the call is made; [`WorkerId::NONE`] in [`Dispatcher::inject`].
     fn me(&self) -> WorkerId;
-    /// The number of workers.
+    /// Returns the number of workers.
     fn workers(&self) -> u16;
-    /// How far apart two workers are; see [`Placement::distance`].
+    /// Returns how far apart two workers are; see [`Placement::distance`].
     fn distance(&self, a: WorkerId, b: WorkerId) -> u8;
-    /// The full hint of `task`, which the policy holds. (Of a task in a queue only the digest can be seen.)
+    /// Returns the full hint of `task`, which the policy holds. (Of a task in a queue only the digest can be seen.)
     fn hints(&self, task: &Ready) -> Hints;
-    /// The next random number: SplitMix64 of (seed, worker, calls so far by this worker).
+    /// Returns the next random number: SplitMix64 of (seed, worker, calls so far by this worker).
     fn random(&mut self) -> u64;
     /// Requests that a sleeping worker be woken once this call has returned. A policy may request several in one call. An engine may
     /// deliver several [`Wake::Anyone`] of one call as one, because a worker that is woken and finds a task wakes the next. A request for a
@@ -94,7 +94,7 @@ pub struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// A site without knowledge of the graph.
+    /// Returns a site without knowledge of the graph.
     pub fn new(placement: &'a Placement, seed: u64) -> Self {
         Site {
             placement,
@@ -103,7 +103,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// The same site, for a program whose graph is known.
+    /// Returns the same site, for a program whose graph is known.
     pub fn knowing(self, prepared: &'a Prepared) -> Self {
         Site {
             prepared: Some(prepared),
@@ -130,7 +130,7 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
     /// Whether it reads [`Site::prepared`]. The native engine does not know a graph before it ran, so it does not offer such a policy.
     const NEEDS_PREPARED: bool = false;
 
-    /// Makes the shared state and one local state a worker, in the order of the workers.
+    /// Makes and returns the shared state and one local state a worker, in the order of the workers.
     ///
     /// # Panics
     /// If it [needs](Dispatcher::NEEDS_PREPARED) what the site does not have.
@@ -145,7 +145,8 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
     /// Returns the task that this idle worker takes next, and where it came from.
     fn next<E: Env>(&self, local: &mut Self::Local, env: &mut E) -> Option<(Ready, Origin)>;
 
-    /// A task ended on this worker: its released successors become ready in this order, then the worker takes its next task.
+    /// Ends a task on this worker: the tasks in `released` become ready in this order, then the worker takes its next task and this
+    /// function returns it.
     ///
     /// By default `ready` for each, then `next`. A policy overrides it to do both in one critical section, or to hand a successor that
     /// it would pick anyway to the worker without a queue. It must drain `released`.

@@ -31,7 +31,7 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// The hint of a task in T group `t` and S group `s`.
+    /// Returns the hint of a task in T group `t` and S group `s`.
     pub const fn groups(t: u32, s: u32) -> Self {
         Hints {
             t,
@@ -44,38 +44,38 @@ impl Hints {
         }
     }
 
-    /// The same with [`Hints::depth`].
+    /// Returns these hints with [`Hints::depth`].
     #[must_use]
     pub const fn with_depth(self, depth: u32) -> Self {
         Hints { depth, ..self }
     }
 
-    /// The same with [`Hints::priority`].
+    /// Returns these hints with [`Hints::priority`].
     #[must_use]
     pub const fn with_priority(self, priority: i32) -> Self {
         Hints { priority, ..self }
     }
 
-    /// The same with [`Hints::footprint`], in bytes.
+    /// Returns these hints with [`Hints::footprint`], in bytes.
     #[must_use]
     pub const fn with_footprint(self, footprint: u64) -> Self {
         Hints { footprint, ..self }
     }
 
-    /// The same with [`Hints::code`].
+    /// Returns these hints with [`Hints::code`].
     #[must_use]
     pub const fn with_code(self, code: u64) -> Self {
         Hints { code, ..self }
     }
 
-    /// The same with [`Hints::user`].
+    /// Returns these hints with [`Hints::user`].
     #[must_use]
     pub const fn with_user(self, user: u64) -> Self {
         Hints { user, ..self }
     }
 
-    /// The 16 bits that a thief may see of this task before it owns it: T mod 2^16 if the task has a T or S group, else its depth (at most
-    /// 65,535).
+    /// Returns the 16 bits that a thief may see of this task before it owns it: T mod 2^16 if the task has a T or S group, else its depth
+    /// (at most 65,535).
     #[inline]
     pub fn digest(&self) -> u16 {
         if self.t != 0 || self.s != 0 {

@@ -37,7 +37,8 @@ impl Prepared {
         }
     }
 
-    /// The bottom level of a task: the most work on a way from its start to the end of the graph, its own included (at most 2^64 - 1).
+    /// Returns the bottom level of a task: the most work on a way from its start to the end of the graph, its own included (at most
+    /// 2^64-1).
     ///
     /// # Panics
     /// If no task of the graph has this handle.
@@ -46,13 +47,13 @@ impl Prepared {
         self.bottom_levels[(handle - self.first_handle) as usize]
     }
 
-    /// The longest way through the graph: no run is shorter.
+    /// Returns the longest way through the graph: no run is shorter.
     pub fn critical_path(&self) -> u64 {
         self.bottom_levels.iter().copied().max().unwrap_or(0)
     }
 }
 
-/// The tasks, each before all that wait for it.
+/// Returns the tasks, each before all that wait for it.
 fn topological_order<I: IntoIterator<Item = usize>>(
     tasks: usize,
     successors: impl Fn(usize) -> I,

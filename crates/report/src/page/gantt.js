@@ -62,7 +62,7 @@ function strip(t, w, from, to, canvas) {
     let b = Math.min((t.end[i] - from) * scale, width);
     if (b < a) continue;
     count++;
-    if (b - a > 5) b -= 1; // a seam, where there is room, so that like tasks can be told apart
+    if (b - a > 5) b -= 1; // a seam, if there is room, that separates like tasks
     const strength = alone < 0 || classes[i] === alone ? 1 : 0.12;
     const [red, green, blue] = rgb[classes[i]];
     const last = Math.min(Math.floor(b), width - 1);

@@ -22,7 +22,7 @@ pub(crate) struct ErasedBody {
 }
 
 impl ErasedBody {
-    /// Erases `body`, which will be called with a pointer to a `C`.
+    /// Returns `body` without its type; the body will be called with a pointer to a `C`.
     #[inline]
     pub(crate) fn new<C, F: FnOnce(&C) + Send>(body: F) -> Self {
         let mut words = [MaybeUninit::uninit(); BODY_WORDS];
@@ -44,13 +44,13 @@ impl ErasedBody {
         }
     }
 
-    /// Splits the body into parts that a task stores apart.
+    /// Returns the body in parts that a task stores apart.
     #[inline]
     pub(crate) fn into_parts(self) -> (&'static BodyTable, BodyWords) {
         (self.table, self.words)
     }
 
-    /// Joins the parts again.
+    /// Returns the body that was split into these parts.
     ///
     /// # Safety
     /// Both are from one call of [`ErasedBody::into_parts`] and are joined once.

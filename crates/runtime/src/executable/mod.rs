@@ -94,7 +94,7 @@ pub(crate) struct Kind {
 }
 
 impl Header {
-    /// Makes the header of a task with these hints.
+    /// Returns the header of a task with these hints.
     pub(crate) fn new(kind: &'static Kind, hints: Hints, short: u16, long: u32) -> Self {
         Header {
             kind,
@@ -106,7 +106,7 @@ impl Header {
         }
     }
 
-    /// Mints the right to run the thing with this header.
+    /// Mints and returns the right to run the thing with this header.
     ///
     /// # Safety
     /// `this` is derived from a pointer to the whole thing, which has its [`Description`] at [`DESCRIPTION_AT`] and keeps the contract of
@@ -128,6 +128,8 @@ impl Header {
         unsafe { Header::description(this) }.view(this.as_ptr().addr())
     }
 
+    /// Returns the description of the thing with the header `this`.
+    ///
     /// # Safety
     /// As [`Header::view`].
     #[inline]
@@ -147,7 +149,7 @@ fn header_of(task: &Ready) -> NonNull<Header> {
     header.unwrap_or_else(|| foreign_task())
 }
 
-/// Ends the process: a task would end on a pool that does not own it, and its waiting thread could not be told.
+/// Ends the process and never returns: a task would end on a pool that does not own it, and its waiting thread would never wake.
 #[cold]
 pub(crate) fn foreign_task() -> ! {
     process::report(format_args!(
@@ -173,8 +175,8 @@ pub(crate) fn hints(task: &Ready) -> Hints {
     hints
 }
 
-/// Identifies the code of all tasks of this name by the name's address and length. Equal names in different places of a program may have
-/// different codes.
+/// Returns a number for the code of all tasks of this name, made from the name's address and length. Equal names in different places of a
+/// program may have different codes.
 fn code_of(name: &'static str) -> u64 {
     name.as_ptr() as u64 ^ (name.len() as u64) << 48
 }
@@ -198,7 +200,7 @@ impl Runnable {
         unsafe { self.0.as_ref() }.kind
     }
 
-    /// Whether observers see this task.
+    /// Returns whether observers see this task.
     #[inline]
     pub(crate) fn is_observed(&self) -> bool {
         self.kind().observed
@@ -217,7 +219,7 @@ impl Runnable {
         unsafe { (self.kind().run_and_finish)(self.0, worker) }
     }
 
-    /// Runs the body.
+    /// Runs the body and returns the right to finish the task.
     #[inline]
     pub(crate) fn run_body(self, worker: &WorkerCore) -> Ran {
         // SAFETY: `self` is the right to do so, and is consumed.

@@ -30,9 +30,12 @@ impl Context<'_> {
         if graph.nested.is_on() {
             return self.offer([task]);
         }
-        let task = match (self.worker, graph.watch) {
-            (None, Some(watch)) => watch.inject(graph.run_id(), self.pool, task),
-            _ => Some(task),
+        let task = match self.worker {
+            Some(_) => Some(task),
+            None => graph
+                .watch
+                .observer()
+                .inject(graph.run_id(), self.pool, task),
         };
         if let Some(task) = task {
             self.dispatch(task);

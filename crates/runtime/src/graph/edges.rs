@@ -11,7 +11,7 @@ pub(super) struct Edges {
 const MOST: usize = 32;
 
 impl Edges {
-    /// Sorts `pairs` of (earlier, later) by the earlier node. Pairs of one node keep their order. Costs linear time.
+    /// Returns `pairs` of (earlier, later) sorted by the earlier node. Pairs of one node keep their order. Costs linear time.
     ///
     /// # Panics
     /// If there are 2^32 pairs or more, or a pair names a node that is not below `nodes`.
@@ -58,8 +58,8 @@ impl Edges {
     }
 }
 
-/// Drops edges of an acyclic graph that change nothing: A -> C, if A -> B and B -> C; and all but one of equal edges. Nodes with more
-/// than [`MOST`] successors keep theirs.
+/// Returns the edges of an acyclic graph without those that change nothing: without A -> C, if A -> B and B -> C; and without all but one
+/// of equal edges. Nodes with more than [`MOST`] successors keep theirs.
 ///
 /// Reachability stays the same, because the longest path between two nodes of an acyclic graph contains no dropped edge.
 pub(super) fn without_implied(edges: Edges) -> Edges {

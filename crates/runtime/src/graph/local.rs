@@ -4,7 +4,7 @@ use super::GraphCore;
 use super::slab::{NodeRef, Slab};
 use std::cell::{Cell, RefCell};
 
-/// Free nodes that a worker takes from its pool at once. With more than twice as many, it gives some back.
+/// Free nodes that a worker takes from its pool at once. With more than twice as many, it returns some to the pool.
 const NODE_CACHE: usize = 256;
 
 /// What one worker keeps for the graph layer.

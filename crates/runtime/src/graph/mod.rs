@@ -3,7 +3,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `core` | the state of one run of one graph: what is active, how it failed, who waits |
+//! | `core` | the state of one run of one graph: what is active, how it failed, which threads wait |
 //! | `context` | the way of a task that became ready, from the graph to the policy |
 //! | `scope`, `slab` | dynamic graphs, and the memory of their tasks |
 //! | `template` | templates and their instances |

@@ -1,11 +1,11 @@
-//! Who watches graphs.
+//! Observers of graphs.
 
 use super::slab::NodeRef;
 use crate::observer::TaskView;
 use crate::pool::PoolShared;
 use tanada_policy::Ready;
 
-/// Identifies a task in what a [`GraphObserver`] is told: its address, and its generation among the tasks at that address.
+/// Identifies a task in the calls of a [`GraphObserver`]: its address, and its generation among the tasks at that address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskId {
     pub(crate) address: usize,
@@ -52,6 +52,25 @@ pub(crate) trait GraphObserver: Sync {
     }
 }
 
-/// The observer of a pool's graphs. `None`, the default, costs one branch at each of its call sites, none of which is on the way of a task
-/// that is already registered.
-pub(crate) type Watch = Option<&'static dyn GraphObserver>;
+/// Watches nothing.
+impl GraphObserver for () {}
+
+/// The observer of a pool's graphs: `()` by default.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Watch(pub(crate) Option<&'static dyn GraphObserver>);
+
+impl Watch {
+    /// Returns the observer, for calls that are made once a run or once a task from outside.
+    pub(super) fn observer(self) -> &'static dyn GraphObserver {
+        self.0.unwrap_or(&())
+    }
+
+    /// Calls `report` with the observer unless that is `()`, for calls that are made for each task or edge: the branch costs less than
+    /// making up the arguments of a call that does nothing.
+    #[inline]
+    pub(super) fn tell(self, report: impl FnOnce(&dyn GraphObserver)) {
+        if let Some(observer) = self.0 {
+            report(observer);
+        }
+    }
+}

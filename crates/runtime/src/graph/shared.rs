@@ -71,7 +71,7 @@ impl GraphShared {
         self.tickets.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether the policy holds tickets. Exact only once no worker runs.
+    /// Returns whether the policy holds tickets. Exact only once no worker runs.
     pub(crate) fn has_tickets(&self) -> bool {
         self.tickets.load(Ordering::Relaxed) > 0
     }

@@ -23,7 +23,7 @@ pub(super) fn begin(run: u64, pool: &PoolShared) {
     static WATCH: Once = Once::new();
     apart(|| {
         WATCH.call_once(|| {
-            // If no thread can be started, a body that waits for its own tasks hangs. No caller could be told of the error.
+            // If no thread can be started, a body that waits for its own tasks hangs. The error could not be reported to any caller.
             let _ = std::thread::Builder::new()
                 .name("tanada-marks".to_owned())
                 .spawn(watch);

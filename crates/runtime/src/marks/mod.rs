@@ -1,7 +1,7 @@
 //! Marks: what a program reports of its tasks to `tanada record -- PROGRAM`, which runs it under Valgrind's lackey.
 //!
 //! If `TANADA_MARKS=1` is in the environment and the program runs on Valgrind, every pool that it makes has one worker and the policy
-//! `serial`, whatever its builder was told. It writes lines into Valgrind's log, between lackey's lines of the memory accesses. For that
+//! `serial`, whatever its builder asked for. It writes lines into Valgrind's log, between lackey's lines of the memory accesses. For that
 //! it uses a client request: a sequence of instructions that does nothing on a processor and that Valgrind recognises (`valgrind.h`,
 //! which every release keeps compatible; `VG_USERREQ__PRINTF_VALIST_BY_REF`).
 //!
@@ -170,7 +170,7 @@ impl GraphObserver for Marks {
     }
 }
 
-/// Locks a mutex of this module, whose critical sections leave nothing half done if they panic.
+/// Locks and returns the value of a mutex of this module, whose critical sections leave nothing half done if they panic.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -24,7 +24,7 @@ pub(super) fn is_mine() -> bool {
     MINE.get()
 }
 
-/// Gives the turn back.
+/// Releases the turn.
 pub(super) fn give() {
     MINE.set(false);
     *locked(&TAKEN) = false;

@@ -21,7 +21,7 @@ pub struct TaskView {
 }
 
 impl fmt::Display for TaskView {
-    /// `name[index]`, as error messages name tasks.
+    /// Writes `name[index]`, as error messages name tasks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}[{}]", self.name, self.index)
     }
@@ -32,7 +32,7 @@ pub trait Observer: Send + Sync + 'static {
     /// The part of the observer that one worker owns.
     type Worker: WorkerObserver;
 
-    /// Makes the part of `worker`. Called once for each worker, on the thread that makes the pool.
+    /// Makes and returns the part of `worker`. Called once for each worker, on the thread that makes the pool.
     fn worker(&self, worker: WorkerId) -> Self::Worker;
 }
 

@@ -156,17 +156,17 @@ impl Recorder {
         }))
     }
 
-    /// Records every task, in 64 bytes each.
+    /// Returns a recorder of every task, in 64 bytes each.
     pub fn all() -> Self {
         Self::keep(|_| true)
     }
 
-    /// Records no task: keeps sums only.
+    /// Returns a recorder of no task, which keeps sums only.
     pub fn sums() -> Self {
         Self::keep(|_| false)
     }
 
-    /// Takes what was recorded since the last call. Call it while no graph runs: otherwise tasks that run now may be missing.
+    /// Takes and returns what was recorded since the last call. Call it while no graph runs: otherwise tasks that run now may be missing.
     pub fn take(&self) -> Recorded {
         let mut all = Recorded::default();
         for lane in &*self.0.lanes.lock() {

@@ -14,7 +14,7 @@ pub enum Bind {
     /// Chosen by the number of workers and the process's affinity mask:
     ///
     /// - more workers than the mask has hardware threads: [`Bind::Off`];
-    /// - as many, and the mask is narrower than the machine: [`Bind::Cpu`], because the mask then says where the process belongs;
+    /// - as many, and the mask is narrower than the machine: [`Bind::Cpu`], because the mask then restricts where the process may run;
     /// - else [`Bind::Domain`]. (With fewer workers than hardware threads in the mask, two processes that bind each worker to one of them
     ///   would both use the first ones while others idle.)
     #[default]

@@ -16,7 +16,7 @@ use tanada_topology::Topology;
 /// The most workers that a pool can have.
 pub const MAX_WORKERS: u16 = 1024;
 
-/// The policy of a pool whose builder was not told one.
+/// The policy of a pool whose builder has no other.
 pub const DEFAULT_POLICY: &str = "random-steal";
 
 /// The description of a [`Pool`].
@@ -86,7 +86,7 @@ impl<O: Observer> PoolBuilder<O> {
         self
     }
 
-    /// Makes `observer` watch the workers.
+    /// Returns this builder with `observer`, which will watch the workers.
     pub fn observer<P: Observer>(self, observer: P) -> PoolBuilder<P> {
         self.map_observer(|_| observer)
     }
@@ -112,7 +112,8 @@ impl<O: Observer> PoolBuilder<O> {
         }
     }
 
-    /// Sets workers and policy from the environment variables `TANADA_WORKERS` and `TANADA_POLICY`, if they are set.
+    /// Returns this builder with the workers and the policy of the environment variables `TANADA_WORKERS` and `TANADA_POLICY`, if they are
+    /// set.
     ///
     /// # Errors
     /// If `TANADA_WORKERS` is not a number.
@@ -133,7 +134,7 @@ impl<O: Observer> PoolBuilder<O> {
         Ok(self)
     }
 
-    /// Makes the pool, with a registered policy.
+    /// Makes and returns the pool, with a registered policy.
     ///
     /// # Errors
     /// If no policy has the given name, the policy [needs](Dispatcher::NEEDS_PREPARED) the graph beforehand, the number of workers is out
@@ -153,7 +154,7 @@ impl<O: Observer> PoolBuilder<O> {
         registry::with(&name, Build(self))?
     }
 
-    /// Makes the pool, with a policy of your own that messages and reports call `name`.
+    /// Makes and returns the pool, with a policy of your own that messages and reports call `name`.
     ///
     /// # Errors
     /// As [`PoolBuilder::build`].
@@ -166,9 +167,9 @@ impl<O: Observer> PoolBuilder<O> {
         }
         if marks::wanted() {
             let marked = self.workers(1).map_observer(Marked);
-            return marked.make::<marks::Reference>(marks::REFERENCE, Some(&MARKS));
+            return marked.make::<marks::Reference>(marks::REFERENCE, Watch(Some(&MARKS)));
         }
-        self.make::<D>(name, None)
+        self.make::<D>(name, Watch::default())
     }
 
     fn make<D: Dispatcher>(self, name: &str, watch: Watch) -> Result<Pool, BuildError> {
@@ -234,7 +235,7 @@ impl<O: Observer> PoolBuilder<O> {
     }
 }
 
-/// The bytes of stack that the standard library gives a thread.
+/// Returns the bytes of stack that the standard library reserves for a thread.
 fn default_stack_size() -> usize {
     let asked = std::env::var("RUST_MIN_STACK").ok();
     let asked = asked.and_then(|text| text.parse().ok());

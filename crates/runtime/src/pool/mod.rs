@@ -62,7 +62,7 @@ impl Pool {
         Pool(Arc::new(Handle(shared)))
     }
 
-    /// Begins the description of a pool.
+    /// Returns the builder of a pool.
     pub fn builder() -> PoolBuilder {
         PoolBuilder::default()
     }
@@ -134,7 +134,7 @@ struct Turn;
 static TURN: AtomicU64 = AtomicU64::new(0);
 
 impl Turn {
-    /// Takes the turn unless another thread of this process has it.
+    /// Takes and returns the turn unless another thread of this process has it.
     fn take() -> Option<Self> {
         let (had, mine) = (TURN.load(Ordering::Relaxed), process::generation() + 1);
         let free = had != mine

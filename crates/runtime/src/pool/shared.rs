@@ -37,7 +37,7 @@ pub(crate) struct PoolShared {
 trait Gate: Send + Sync {
     fn inject(&self, pool: &PoolShared, task: Ready);
 
-    /// Makes a dispatcher of the same policy for a nested graph.
+    /// Makes and returns a dispatcher of the same policy for a nested graph.
     fn order(&self, pool: &PoolShared) -> Box<dyn Order>;
 }
 
@@ -70,7 +70,7 @@ impl<D: Dispatcher> Gate for DispatcherGate<D> {
 }
 
 impl PoolShared {
-    /// Makes a pool without threads.
+    /// Returns a pool without threads.
     pub(super) fn new<D: Dispatcher>(
         policy: &str,
         dispatcher: &Arc<D>,
@@ -109,7 +109,7 @@ impl PoolShared {
         self.gate.inject(self, task);
     }
 
-    /// Makes a dispatcher of the pool's policy for a nested graph.
+    /// Makes and returns a dispatcher of the pool's policy for a nested graph.
     pub(crate) fn order(&self) -> Box<dyn Order> {
         self.gate.order(self)
     }
@@ -119,12 +119,12 @@ impl PoolShared {
         self.this.upgrade().expect("called on a live pool")
     }
 
-    /// Whether there are more workers than hardware threads.
+    /// Returns whether there are more workers than hardware threads.
     pub(crate) fn is_oversubscribed(&self) -> bool {
         self.oversubscribed
     }
 
-    /// Whether this thread is one of the pool's workers.
+    /// Returns whether this thread is one of the pool's workers.
     pub(super) fn is_on_worker(&self) -> bool {
         let here = std::thread::current().id();
         let threads = self.threads.lock();
@@ -140,7 +140,7 @@ impl PoolShared {
         }
     }
 
-    /// Whether the pool belongs to the parent of this process.
+    /// Returns whether the pool belongs to the parent of this process.
     #[inline]
     pub(crate) fn is_forked(&self) -> bool {
         self.born != process::generation()

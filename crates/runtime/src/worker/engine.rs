@@ -89,7 +89,7 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
         self.core.engine.set(None);
     }
 
-    /// Hands the released tasks to the policy and asks it for the next task, in one call.
+    /// Hands the released tasks to the policy and returns the next task, in one call.
     #[inline]
     fn turn(&self) -> Option<(Ready, Origin)> {
         self.ask(|dispatcher, local, env| {
@@ -140,7 +140,7 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
         }
     }
 
-    /// Calls the policy, and then delivers the wake-ups that it asked for.
+    /// Calls the policy, then delivers the wake-ups that it asked for, and returns the result of `call`.
     #[inline]
     fn ask<R>(&self, call: impl FnOnce(&D, &mut D::Local, &mut NativeEnv<'_>) -> R) -> R {
         EndOnPanic::around(|| {

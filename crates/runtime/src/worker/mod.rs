@@ -97,12 +97,13 @@ thread_local! {
     static CURRENT: Cell<Option<NonNull<WorkerCore>>> = const { Cell::new(None) };
 }
 
-/// Calls `work` with the core of the worker that this thread is, or with `None` if this thread is not a worker of `pool`.
+/// Calls `work` with the core of the worker that this thread is, or with `None` if this thread is not a worker of `pool`, and returns its
+/// result.
 pub(crate) fn with_current<R>(pool: &PoolShared, work: impl FnOnce(Option<&WorkerCore>) -> R) -> R {
     with_any(|worker| work(worker.filter(|worker| std::ptr::eq(worker.pool(), pool))))
 }
 
-/// Calls `work` with the core of the worker that this thread is, of whatever pool.
+/// Calls `work` with the core of the worker that this thread is, of whatever pool, and returns its result.
 pub(crate) fn with_any<R>(work: impl FnOnce(Option<&WorkerCore>) -> R) -> R {
     // SAFETY: the pointer is set by `Worker::work`, on this thread, and cleared before that function returns, which does not unwind. So
     // this call is made from inside `Worker::work`, which keeps the core alive until the closure has returned.

@@ -8,12 +8,12 @@
 //! worker as searching before the worker runs. So a burst of new tasks wakes one worker, instead of making one system call for each task.
 //!
 //! # Protocol
-//! - Falling asleep ([`Sleep::doze`]): set the own bit; leave `searching`; call `may_have`. If that returns true, take the bit back and
-//!   search again; else park until another thread has cleared the bit.
+//! - Falling asleep ([`Sleep::doze`]): set the worker's bit; leave `searching`; call `may_have`. If that returns true, take the bit back
+//!   and search again; else park until another thread has cleared the bit.
 //! - Waking ([`Sleep::wake_anyone`]), after the task was made available: if `searching > 0`, do nothing; else count one worker more as
 //!   searching, claim a bit (or take the count back), and unpark its worker.
 //! - Finding a task ([`Sleep::end_search`]): leave `searching`. The last worker to leave wakes another one. There may be more tasks than
-//!   the one that was found, and the threads that published them woke nobody because they saw `searching > 0`.
+//!   the one that was found, and the threads that published them woke no worker because they saw `searching > 0`.
 //!
 //! # Invariant
 //! *If a task is available to all workers, then some worker is searching, or no worker is asleep, or some thread is going to call
@@ -81,7 +81,7 @@ pub enum Woke {
 }
 
 impl Sleep {
-    /// Makes the state of `workers` workers, none of which sleeps or searches yet.
+    /// Returns the state of `workers` workers, none of which sleeps or searches yet.
     pub fn new(workers: usize) -> Self {
         Sleep {
             asleep: (0..workers.div_ceil(BITS))
@@ -177,7 +177,7 @@ impl Sleep {
         self.searching.fetch_add(1, SeqCst);
         let bit = 1 << (whom % BITS);
         if self.asleep[whom / BITS].fetch_and(!bit, SeqCst) & bit == 0 {
-            // Another thread was faster. Until here `searching` was too high by one, and a third thread may have woken nobody because of
+            // Another thread was faster. Until here `searching` was too high by one, and a third thread may have woken no worker because of
             // that: so this thread wakes a worker instead.
             if self.searching.fetch_sub(1, SeqCst) == 1 {
                 self.wake_anyone();

@@ -8,14 +8,14 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// The stack of this thread, which has just begun and was made with a stack of `size` bytes. The last quarter is for the tasks of the
-    /// innermost graph.
+    /// Returns the stack of this thread, which has just begun and was made with a stack of `size` bytes. The last quarter is for the tasks
+    /// of the innermost graph.
     pub(crate) fn of_this_thread(size: usize) -> Self {
         let low = pointer().saturating_sub(size - size / 4);
         Stack { size, low }
     }
 
-    /// Whether too little is left for another nested graph. Called on the thread itself.
+    /// Returns whether too little is left for another nested graph. Called on the thread itself.
     pub(crate) fn is_low(&self) -> bool {
         pointer() < self.low
     }

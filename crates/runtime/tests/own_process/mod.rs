@@ -3,7 +3,7 @@
 
 use std::process::{Command, ExitStatus};
 
-/// Runs the test called `name`, which is marked `#[ignore]`, in a process of its own, and gives what it wrote.
+/// Runs the test called `name`, which is marked `#[ignore]`, in a process of its own, and returns what it wrote.
 pub(crate) fn run_in_own_process(name: &str, environment: &[(&str, &str)]) -> (ExitStatus, String) {
     let output = Command::new(std::env::current_exe().expect("this program"))
         .args(["--ignored", "--exact", name, "--nocapture"])
@@ -18,7 +18,7 @@ pub(crate) fn run_in_own_process(name: &str, environment: &[(&str, &str)]) -> (E
     (output.status, text)
 }
 
-/// As [`run_in_own_process`], where the test is to pass.
+/// Does as [`run_in_own_process`], and fails unless the test passes.
 pub(crate) fn in_own_process(name: &str, environment: &[(&str, &str)]) {
     let (status, text) = run_in_own_process(name, environment);
     assert!(status.success() && text.contains("1 passed"), "{text}");

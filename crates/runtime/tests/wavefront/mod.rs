@@ -1,4 +1,4 @@
-//! A wavefront as a template, and what it must give.
+//! A wavefront as a template, and the result that it must have.
 
 #![allow(
     dead_code,

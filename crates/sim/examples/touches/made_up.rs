@@ -23,7 +23,7 @@ pub(super) enum Pattern {
 /// Where an access is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
-    /// So many bytes behind the last one.
+    /// This number of bytes behind the last one.
     Step(u64),
     /// Anywhere.
     Random,
@@ -164,7 +164,7 @@ fn decoder(out: &mut impl Sink) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// Five macroblocks of one stage.
+/// Writes five macroblocks of one stage.
 fn block(out: &mut impl Sink, stage: u32, row: u32, column: u32) -> Result<(), TraceError> {
     let code = 0x10_0000 + u64::from(stage) * 0x3000;
     let line = 800_u64;

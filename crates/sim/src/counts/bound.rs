@@ -108,7 +108,7 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// The bound of a run that has not begun.
+    /// Returns the bound of a run that has not begun.
     pub(crate) fn new(machine: &Machine, trace: &Trace) -> Bound {
         let tables = &machine.caches;
         let is_unified = |table: &CacheTable| table.kind == Kind::Unified;
@@ -164,7 +164,7 @@ impl Bound {
         }
     }
 
-    /// The misses of the caches of table `table` that no schedule avoids.
+    /// Returns the misses of the caches of table `table` that no schedule avoids.
     pub(crate) fn unavoidable(&self, table: usize) -> u64 {
         match self.sheltered[table] {
             true => 0,
@@ -172,7 +172,7 @@ impl Bound {
         }
     }
 
-    /// The sum of all least times and of the penalties of unavoidable misses, divided by the cores and rounded up, in cycles.
+    /// Returns the sum of all least times and of the penalties of unavoidable misses, divided by the cores and rounded up, in cycles.
     pub(crate) fn shared_work(&self, machine: &Machine) -> u64 {
         let tables = machine.caches.iter().enumerate();
         let misses = tables.map(|(table, cache)| {
@@ -183,12 +183,12 @@ impl Bound {
         u64::try_from(shared).unwrap_or(u64::MAX)
     }
 
-    /// The longest chain of least times, in cycles.
+    /// Returns the longest chain of least times, in cycles.
     pub(crate) fn critical_path(&self) -> u64 {
         self.longest
     }
 
-    /// The bound in cycles.
+    /// Returns the bound in cycles.
     pub(crate) fn cycles(&self, machine: &Machine) -> u64 {
         self.shared_work(machine).max(self.longest)
     }

@@ -4,15 +4,15 @@ use crate::counts::outcome::{Outcome, Stalls};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 impl Outcome {
-    /// One JSON object on one line, without a line feed: `policy, cores, makespan, tasks, busy, utilisation, bound, bound_ratio`, for
-    /// each level and kind `l1i_accesses, l1i_misses`, then `writebacks`. After those: `machine, seed`; for each level and kind
+    /// Returns one JSON object on one line, without a line feed: `policy, cores, makespan, tasks, busy, utilisation, bound, bound_ratio`,
+    /// for each level and kind `l1i_accesses, l1i_misses`, then `writebacks`. After those: `machine, seed`; for each level and kind
     /// `l1i_unavoidable` (misses that no order avoids) and `l1i_stall_cycles`; `compute_cycles, memory_queue_cycles, scheduling_cycles,
     /// idle_cycles`, summed over the cores; and with the contended model those of [`Contention`](crate::outcome::Contention).
     pub fn to_json_line(&self) -> String {
         serde_json::to_string(self).expect("plain data has a JSON form")
     }
 
-    /// Sum of a part of the stalls over all cores.
+    /// Returns the sum of a part of the stalls over all cores.
     fn all_cores(&self, part: impl Fn(&Stalls) -> u64) -> u64 {
         self.stalls.iter().map(part).fold(0, u64::saturating_add)
     }

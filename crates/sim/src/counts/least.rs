@@ -24,7 +24,7 @@ impl Least {
         }
     }
 
-    /// The least cycles of `record`; `None` if more than 2^64-1.
+    /// Returns the least cycles of `record`; `None` if more than 2^64-1.
     pub(crate) fn cycles(&self, record: &Record) -> Option<u64> {
         if record.kind == Kind::Compute {
             return Some(record.value);

@@ -36,7 +36,7 @@ pub struct CacheCount {
 }
 
 impl CacheCount {
-    /// `l1i`, `l1d`, `l2`.
+    /// Returns the level's label: `l1i`, `l1d`, `l2`.
     pub fn label(&self) -> String {
         CacheTable::label_of(self.level, self.kind)
     }
@@ -112,7 +112,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The sum over all tasks of finish minus first record, divided by cores x makespan; 0 if that is 0.
+    /// Returns the sum over all tasks of finish minus first record, divided by cores x makespan; 0 if that is 0.
     pub fn utilisation(&self) -> f64 {
         let whole = u128::from(self.cores) * u128::from(self.makespan);
         if whole == 0 {
@@ -121,7 +121,7 @@ impl Outcome {
         self.executing as f64 / whole as f64
     }
 
-    /// Makespan divided by bound, at least 1; 1 for a run without any cycle.
+    /// Returns makespan divided by bound, at least 1; 1 for a run without any cycle.
     pub fn bound_ratio(&self) -> f64 {
         if self.bound == 0 {
             return 1.0;

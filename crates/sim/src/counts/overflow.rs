@@ -12,10 +12,10 @@ use tanada_trace::Trace;
 /// Touches of long records before the check; they are simulated in a fraction of a second.
 pub(crate) const TOUCHES: u64 = 1 << 22;
 
-/// Looks whether a clock overflows on every schedule. Reads all records once.
+/// Checks whether a clock overflows on every schedule. Reads all records once.
 ///
 /// # Errors
-/// If a clock does.
+/// Returns an error if a clock overflows on every schedule.
 #[cold]
 #[inline(never)]
 pub(crate) fn check(

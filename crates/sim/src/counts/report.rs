@@ -9,7 +9,7 @@ use tanada_report::{CacheUse, Engine, Event, Limits, NameUse, RunResult, Stalls,
 use tanada_trace::Trace;
 
 impl Outcome {
-    /// The result of this run of `input` (the trace's file, for instance) on `machine` as a report has it.
+    /// Returns the result of this run of `input` (the trace's file, for instance) on `machine` as a report has it.
     ///
     /// # Panics
     /// If `machine` has fewer caches than the one of the run.
@@ -51,7 +51,7 @@ impl Outcome {
         }
     }
 
-    /// Stalls by the report's levels: the first by kind, the second, and all deeper ones together.
+    /// Returns the stalls by the report's levels: the first by kind, the second, and all deeper ones together.
     fn reported(&self, core: &outcome::Stalls) -> Stalls {
         let mut all = Stalls {
             compute: core.compute,
@@ -106,7 +106,7 @@ impl Outcome {
     }
 }
 
-/// Converts the runs of a simulation into a timeline. An observer of type `Vec<Run>` collects `runs`.
+/// Returns the runs of a simulation as a timeline. An observer of type `Vec<Run>` collects `runs`.
 pub fn timeline(trace: &Trace, outcome: &Outcome, label: &str, runs: &[Run]) -> Timeline {
     let mut timeline = Timeline::new(label, &outcome.policy, Unit::Cycles, outcome.cores);
     timeline.engine = Engine::Simulated;

@@ -137,7 +137,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Counts of 0, with the line length of the first level that serves `accesses`; `None` if no cache does.
+    /// Returns counts of 0, with the line length of the first level that serves `accesses`; `None` if no cache does.
     fn new(machine: &Machine, accesses: Accesses) -> Option<Counts> {
         let path = machine.path(accesses == Accesses::Instruction);
         let cache = &machine.caches[*path.first()?];
@@ -166,8 +166,8 @@ impl Counts {
     }
 }
 
-/// Computes the reuse distances of instructions and of data, summed over the cores, each only if `machine` has
-/// a cache for it. `runs` are those of a simulation of `trace` on `machine`, in order of their ends.
+/// Returns the reuse distances of instructions and of data, summed over the cores, each only if `machine` has a cache for it. `runs` are
+/// those of a simulation of `trace` on `machine`, in order of their ends.
 ///
 /// Costs some 20 to 40 ns a touch.
 ///
@@ -205,7 +205,7 @@ mod tests {
     use proptest::prelude::*;
     use tanada_trace::Groups;
 
-    /// The same by the definition.
+    /// Returns the reuse distance of `line` by the definition.
     fn naive(stack: &mut Vec<u64>, line: u64) -> Option<usize> {
         let found = stack.iter().position(|&other| other == line);
         if let Some(distance) = found {

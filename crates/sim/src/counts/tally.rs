@@ -42,7 +42,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counters of 0.
+    /// Returns counters of 0.
     pub(crate) fn new(machine: &Machine, trace: &Trace) -> Tally {
         let tables = machine.caches.len();
         let core = CoreTally {
@@ -101,7 +101,7 @@ impl Tally {
         }
     }
 
-    /// Converts the counters into the results of a run.
+    /// Returns the counters as the results of a run.
     pub(crate) fn outcome(
         self,
         machine: &Machine,
@@ -157,7 +157,7 @@ impl Tally {
     }
 }
 
-/// The origin of a task in the schema of reports.
+/// Returns the origin of a task in the schema of reports.
 pub(crate) fn reported(origin: Origin) -> Reported {
     match origin {
         Origin::Handed => Reported::Handed,

@@ -7,7 +7,7 @@ use crate::machine::{MachineError, Section};
 /// The longest time in a machine file. One such time for each cache line that a machine may have does not overflow.
 pub(crate) const LONGEST_CYCLES: u64 = 1 << 36;
 
-/// Cycles, or `otherwise` if `key` is absent.
+/// Returns the cycles of `key`, or `otherwise` if `key` is absent.
 fn cycles(
     section: &mut Section<'_>,
     key: &'static str,
@@ -32,7 +32,7 @@ pub struct SharedTable {
 }
 
 impl Default for SharedTable {
-    /// A part for which no request waits.
+    /// Returns a part for which no request waits.
     fn default() -> Self {
         SharedTable {
             ports: 1,
@@ -45,7 +45,7 @@ impl Default for SharedTable {
 }
 
 impl SharedTable {
-    /// Reads the keys from a `[[cache]]` table. A `private` cache, one per core, must have none of them.
+    /// Reads and returns the keys from a `[[cache]]` table. A `private` cache, one per core, must have none of them.
     pub(crate) fn read(section: &mut Section<'_>, private: bool) -> Result<Self, MachineError> {
         section.number_in("miss_cycles", 0..=LONGEST_CYCLES)?;
         let table = SharedTable {
@@ -107,7 +107,7 @@ pub struct MemoryTable {
 }
 
 impl Default for MemoryTable {
-    /// A part for which no request waits.
+    /// Returns a part for which no request waits.
     fn default() -> Self {
         MemoryTable {
             channels: 1,
@@ -125,7 +125,7 @@ impl Default for MemoryTable {
 }
 
 impl MemoryTable {
-    /// Reads `[memory]`. `line`: the longest line of any cache.
+    /// Reads and returns `[memory]`. `line`: the longest line of any cache.
     pub(crate) fn read(section: &mut Section<'_>, line: u64) -> Result<Self, MachineError> {
         let none = MemoryTable::default();
         let channels = section.number_or("channels", 1..=1024, 1)?;
@@ -184,9 +184,9 @@ pub struct Costs {
     pub call_cycles: Cycle,
     /// Every dependency that a finished task resolves, before the decision.
     pub resolve_cycles: Cycle,
-    /// A task into the own queue.
+    /// A task into the core's own queue.
     pub own_push_cycles: Cycle,
-    /// A task out of the own queue.
+    /// A task out of the core's own queue.
     pub own_pop_cycles: Cycle,
     /// A passage through the shared pool, with its lock held.
     pub pool_cycles: Cycle,
@@ -203,7 +203,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// These costs, replaced by those that `section` has.
+    /// Returns these costs, replaced by those that `section` has.
     fn read(&self, section: &mut Section<'_>) -> Result<Costs, MachineError> {
         let costs = Costs {
             call_cycles: cycles(section, "call_cycles", self.call_cycles)?,
@@ -284,7 +284,7 @@ pub struct BackgroundTable {
     pub step: u64,
     /// Whether the accesses write.
     pub write: bool,
-    /// The core whose shared caches it uses.
+    /// The core whose shared caches the stream uses.
     pub near_core: u16,
 }
 
@@ -331,7 +331,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Reads the tables from the top level of a machine file. `line` is the longest line of any cache.
+    /// Reads and returns the tables from the top level of a machine file. `line` is the longest line of any cache.
     pub(crate) fn read(
         section: &mut Section<'_>,
         cores: u16,
@@ -370,7 +370,7 @@ impl Tables {
         Ok(tables)
     }
 
-    /// What the steps of the dispatcher called `policy` cost.
+    /// Returns what the steps of the dispatcher called `policy` cost.
     pub fn costs(&self, policy: &str) -> &Costs {
         let own = self.policies.iter().find(|(name, _)| name == policy);
         own.map_or(&self.scheduler.costs, |(_, costs)| costs)

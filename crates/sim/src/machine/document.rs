@@ -42,7 +42,7 @@ pub(crate) struct Table {
     place: Place,
 }
 
-/// The line of a byte, counted from 1; `ends` are the offsets of the line ends, in ascending order.
+/// Returns the line of a byte, counted from 1; `ends` are the offsets of the line ends, in ascending order.
 fn line_of(ends: &[usize], byte: usize) -> u32 {
     let lines = ends.partition_point(|&end| end < byte) + 1;
     u32::try_from(lines).unwrap_or(u32::MAX)
@@ -51,7 +51,7 @@ fn line_of(ends: &[usize], byte: usize) -> u32 {
 /// Longest machine file that is read: real ones have a few kilobytes, and longer ones that are wrong are refused at once.
 pub(crate) const LONGEST_FILE: usize = 64 << 10;
 
-/// Reads TOML.
+/// Reads TOML and returns its top level.
 pub(crate) fn parse(text: &str, file: &str) -> Result<Table, MachineError> {
     let error = |line, message: String| MachineError::new(file, &Place::Line(line), message);
     if text.len() > LONGEST_FILE {
@@ -82,7 +82,7 @@ fn table(from: &DeTable<'_>, place: Place, ends: &[usize]) -> Table {
     }
 }
 
-/// `line`: of the key. Tables of an array know their own.
+/// Returns the item of a value; `line` is that of the key. Tables of an array know their own.
 fn item(from: &DeValue<'_>, line: u32, start: usize, ends: &[usize]) -> Item {
     let value = match from {
         DeValue::String(text) => Value::Text(text.to_string()),
@@ -137,12 +137,12 @@ impl Table {
         }
     }
 
-    /// The table called `key`.
+    /// Returns the table called `key`.
     pub(crate) fn table_mut(&mut self, key: &str) -> Option<&mut Table> {
         self.get_mut(key)?.table_mut()
     }
 
-    /// The tables of the array `key`, of those that are tables.
+    /// Returns the tables of the array `key`, of those that are tables.
     pub(crate) fn tables_mut(&mut self, key: &str) -> impl Iterator<Item = &mut Table> {
         let items = match self.get_mut(key).map(|item| &mut item.value) {
             Some(Value::Array(items)) => items.as_mut_slice(),
@@ -187,14 +187,15 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// An error about the value of `key`, or about the whole table if it has no such key.
+    /// Returns an error about the value of `key`, or about the whole table if it has no such key.
     pub fn wrong(&self, key: &str, message: impl Into<String>) -> MachineError {
         let item = self.table.get(key);
         let place = item.map_or(&self.table.place, |item| &item.place);
         MachineError::new(self.file, place, message.into())
     }
 
-    /// The value of `key` as `of` converts it, if there is one; `must_be` is what the error says of a value that is something else.
+    /// Returns the value of `key` as `of` converts it, if there is one; `must_be` describes the right values in the error about a wrong
+    /// one.
     fn read<T>(
         &mut self,
         key: &'static str,
@@ -210,12 +211,12 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Whether the table has `key`. The key does not count as known by this.
+    /// Returns whether the table has `key`. The key does not count as known by this.
     pub fn has(&self, key: &str) -> bool {
         self.table.get(key).is_some()
     }
 
-    /// An unsigned number that may be absent.
+    /// Returns the unsigned number of `key`, which may be absent.
     ///
     /// # Errors
     /// If the value is something else.
@@ -231,7 +232,7 @@ impl<'a> Section<'a> {
         )
     }
 
-    /// An unsigned number.
+    /// Returns the unsigned number of `key`.
     ///
     /// # Errors
     /// If it is missing or something else.
@@ -240,7 +241,7 @@ impl<'a> Section<'a> {
         self.need(key, found)
     }
 
-    /// A number in a range.
+    /// Returns the number of `key`, which is in `range`.
     ///
     /// # Errors
     /// If it is missing, something else or out of range.
@@ -253,7 +254,7 @@ impl<'a> Section<'a> {
         self.need(key, found)
     }
 
-    /// A number in a range that may be absent.
+    /// Returns the number of `key`, which is in `range` or absent.
     ///
     /// # Errors
     /// If it is something else or out of range.
@@ -271,7 +272,7 @@ impl<'a> Section<'a> {
         Ok(found)
     }
 
-    /// A number in a range, or `otherwise` if it is absent.
+    /// Returns the number of `key`, which is in `range`, or `otherwise` if it is absent.
     ///
     /// # Errors
     /// If it is something else or out of range.
@@ -294,7 +295,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// A text.
+    /// Returns the text of `key`.
     ///
     /// # Errors
     /// If it is missing or something else.
@@ -303,7 +304,7 @@ impl<'a> Section<'a> {
         self.need(key, found)
     }
 
-    /// One of some words.
+    /// Returns the value that `words` has for the word of `key`.
     ///
     /// # Errors
     /// If it is missing or another word.
@@ -316,7 +317,7 @@ impl<'a> Section<'a> {
         self.need(key, found)
     }
 
-    /// One of some words, or nothing.
+    /// Returns the value that `words` has for the word of `key`, which may be absent.
     ///
     /// # Errors
     /// If it is another word.
@@ -335,7 +336,7 @@ impl<'a> Section<'a> {
         Err(self.wrong(key, format!("`{key}` is \"{text}\"; it must be {right}")))
     }
 
-    /// A size in bytes: a number, or a text such as `"8K"`.
+    /// Returns the size of `key` in bytes: a number, or a text such as `"8K"`.
     ///
     /// # Errors
     /// If it is missing or something else.
@@ -344,7 +345,7 @@ impl<'a> Section<'a> {
         self.need(key, found)
     }
 
-    /// A size in bytes that may be absent.
+    /// Returns the size of `key` in bytes, which may be absent.
     ///
     /// # Errors
     /// If it is something else.
@@ -358,7 +359,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// The tables in table `key`, by their names: `[key.NAME]`; none if it is absent.
+    /// Returns the tables in table `key`, by their names: `[key.NAME]`; none if it is absent.
     ///
     /// # Errors
     /// If `key` is no table, or something in it is none.
@@ -379,7 +380,7 @@ impl<'a> Section<'a> {
         named.collect()
     }
 
-    /// The table `key`, if it is there.
+    /// Returns the table `key`, if it is there.
     ///
     /// # Errors
     /// If `key` is no table.
@@ -394,7 +395,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// The tables of the array `key`; none if it is absent.
+    /// Returns the tables of the array `key`; none if it is absent.
     ///
     /// # Errors
     /// If `key` is something else.
@@ -418,7 +419,7 @@ impl<'a> Section<'a> {
     /// Checks that all keys of the table were asked for.
     ///
     /// # Errors
-    /// If the table has a key that was never asked for; the error is about the first one.
+    /// Returns an error if the table has a key that was never asked for; the error is about the first one.
     pub fn finish(self) -> Result<(), MachineError> {
         let unknown = |(key, _): &&(String, _)| !self.known.contains(key.as_str());
         let Some((key, item)) = self.table.entries.iter().find(unknown) else {
@@ -434,7 +435,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// `8K` in bytes. Machine files have no terabytes.
+/// Returns a size such as `8K` in bytes. Machine files have no terabytes.
 fn bytes(text: &str) -> Option<u64> {
     parse_size(text).filter(|_| !text.ends_with('T'))
 }

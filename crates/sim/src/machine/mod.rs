@@ -43,7 +43,7 @@ impl MachineError {
         }
     }
 
-    /// Blames `flags` for an error of a machine that was valid without them.
+    /// Returns this error with `flags` as the cause: the machine was valid without them.
     fn because_of(self, flags: &[String]) -> MachineError {
         if self.usage || flags.is_empty() {
             return self;
@@ -55,7 +55,7 @@ impl MachineError {
         }
     }
 
-    /// Whether the command line is at fault and not the file.
+    /// Returns whether the command line is at fault and not the file.
     pub fn is_usage(&self) -> bool {
         self.usage
     }
@@ -76,7 +76,7 @@ impl Model {
     const WORDS: [(&str, Model); 2] =
         [("uniform", Model::Uniform), ("contended", Model::Contended)];
 
-    /// The word that stands for it in machine files.
+    /// Returns the word for the model in machine files.
     pub fn as_str(self) -> &'static str {
         Model::WORDS[self as usize].0
     }
@@ -124,7 +124,7 @@ impl Per {
         ("machine", Per::Machine),
     ];
 
-    /// The word that stands for it in machine files.
+    /// Returns the word for this part in machine files.
     pub fn as_str(self) -> &'static str {
         Per::WORDS[self as usize].0
     }
@@ -165,12 +165,12 @@ pub struct CacheTable {
 }
 
 impl CacheTable {
-    /// The level, and the kind unless it is unified: `l1i`, `l1d`, `l2`.
+    /// Returns the level, and the kind unless it is unified: `l1i`, `l1d`, `l2`.
     pub fn label(&self) -> String {
         CacheTable::label_of(self.level, self.kind)
     }
 
-    /// The label of a level and kind.
+    /// Returns the label of a level and kind.
     pub(crate) fn label_of(level: u8, kind: Kind) -> String {
         let kind = match kind {
             Kind::Instruction => "i",
@@ -180,17 +180,17 @@ impl CacheTable {
         format!("l{level}{kind}")
     }
 
-    /// Sets of one cache; at least 1.
+    /// Returns the number of sets of one cache; at least 1.
     pub fn sets(&self) -> u64 {
         self.size / self.line / self.ways
     }
 
-    /// log2 of the line's length.
+    /// Returns log2 of the line's length.
     pub fn shift(&self) -> u32 {
         self.line.trailing_zeros()
     }
 
-    /// Whether what is fetched (or else: read and written) goes through it.
+    /// Returns whether what is fetched (or else: read and written) goes through this cache.
     pub fn serves(&self, instruction: bool) -> bool {
         match self.kind {
             Kind::Unified => true,
@@ -232,7 +232,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads a machine. `file` is what messages call it.
+    /// Reads and returns a machine. `file` is what messages call it.
     ///
     /// ```
     /// # use tanada_sim::Machine;
@@ -256,7 +256,7 @@ impl Machine {
         Machine::of(document::parse(text, file)?, file)
     }
 
-    /// This machine with some values replaced, all at once, and checked again.
+    /// Returns this machine with some values replaced, all at once, and checked again.
     ///
     /// `KEY=VALUE` with a key of the file (`dispatch_cycles=5`), of a cache (`l2.size=128K`, `l1i.ways=4`; `l1.` means all of level 1) or
     /// of another table of the machine's model (`TABLE.KEY=VALUE`).
@@ -273,7 +273,7 @@ impl Machine {
         Machine::of(document, &self.file).map_err(|wrong| wrong.because_of(&flags))
     }
 
-    /// This machine with another number of cores.
+    /// Returns this machine with another number of cores.
     ///
     /// # Errors
     /// If `cores` is 0, or its caches would have too many lines.
@@ -396,7 +396,7 @@ impl Machine {
         })
     }
 
-    /// How many cores share one cache that is `per` something.
+    /// Returns the number of cores that share one cache that is `per` something.
     pub fn cores_per(&self, per: Per) -> u64 {
         let some = match per {
             Per::Core => Some(1),
@@ -407,7 +407,7 @@ impl Machine {
         some.unwrap_or(u64::from(self.cores))
     }
 
-    /// The numbers of the `[[cache]]` tables through which what is fetched (or else: read and written) goes, the first level first.
+    /// Returns the numbers of the `[[cache]]` tables through which what is fetched (or else: read and written) goes, the first level first.
     pub fn path(&self, instruction: bool) -> Vec<usize> {
         let serves = |&table: &usize| self.caches[table].serves(instruction);
         let mut path: Vec<usize> = (0..self.caches.len()).filter(serves).collect();
@@ -415,7 +415,7 @@ impl Machine {
         path
     }
 
-    /// The numbers of the `[[cache]]` tables in the order of reports: by level, then instruction, data, unified.
+    /// Returns the numbers of the `[[cache]]` tables in the order of reports: by level, then instruction, data, unified.
     pub fn tables_in_order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.caches.len()).collect();
         order.sort_by_key(|&table| (self.caches[table].level, self.caches[table].kind));
@@ -423,7 +423,7 @@ impl Machine {
     }
 }
 
-/// Reads the keys of the contended model.
+/// Reads and returns the keys of the contended model.
 fn read_contended(
     section: &mut Section<'_>,
     cores: u16,
@@ -437,7 +437,7 @@ fn read_contended(
     Tables::read(section, cores, line, coherence == Coherence::Invalidate)
 }
 
-/// One `[[cache]]` table by itself.
+/// Returns one `[[cache]]` table by itself.
 fn cache(section: &mut Section<'_>, model: Model) -> Result<CacheTable, MachineError> {
     let level = section.number_in("level", 1..=255)? as u8;
     let kinds = [
@@ -485,7 +485,7 @@ fn cache(section: &mut Section<'_>, model: Model) -> Result<CacheTable, MachineE
     })
 }
 
-/// Checks that a further table does not contradict those before it.
+/// Returns an error if a further table contradicts those before it.
 fn compatible(
     before: &[CacheTable],
     cache: &CacheTable,

@@ -16,7 +16,7 @@ pub struct Shipped {
 }
 
 impl Shipped {
-    /// The machine.
+    /// Returns the machine.
     ///
     /// # Panics
     /// If the file is not valid, which tests of this crate exclude.
@@ -49,7 +49,7 @@ pub enum NotFound {
     Unsound(#[from] MachineError),
 }
 
-/// All registered machines, by name.
+/// Returns all registered machines, by name.
 pub fn all() -> impl ExactSizeIterator<Item = Shipped> {
     ALL.iter().map(|&(name, text)| Shipped { name, text })
 }
@@ -58,7 +58,7 @@ fn names() -> String {
     all().map(|one| one.name).collect::<Vec<_>>().join(", ")
 }
 
-/// The machine with a registered name, or else the one in a file of this path.
+/// Returns the machine with a registered name, or else the one in a file of this path.
 ///
 /// # Errors
 /// If there is neither, or the file is no valid machine.
@@ -78,7 +78,7 @@ pub fn find(name_or_path: &str) -> Result<Machine, NotFound> {
     }
 }
 
-/// Reads at most one byte more than [`Machine::parse`] accepts, since the path may be an endless device.
+/// Returns at most one byte more of a file than [`Machine::parse`] accepts, since the path may be an endless device.
 fn read(path: &Path) -> std::io::Result<String> {
     use std::io::Read as _;
     let mut bytes = Vec::new();

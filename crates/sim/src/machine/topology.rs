@@ -11,8 +11,8 @@ struct Ring {
 }
 
 impl Machine {
-    /// The tree of the machine: sockets, the caches of levels 2 to 4 that hold data, cores. What does not nest in the others (a cluster
-    /// that straddles two sockets) is left out, the smaller one first.
+    /// Returns the tree of the machine: sockets, the caches of levels 2 to 4 that hold data, cores. What does not nest in the others (a
+    /// cluster that straddles two sockets) is left out, the smaller one first.
     pub fn topology(&self) -> Topology {
         let mut rings = self.rings();
         let cores = u64::from(self.cores);
@@ -34,7 +34,7 @@ impl Machine {
         Topology::new(root, None).expect("objects nest, every core has a number of its own")
     }
 
-    /// Core w is worker w.
+    /// Returns the placement by which core w is worker w.
     pub fn placement(&self) -> Placement {
         self.topology().place(self.cores)
     }
@@ -66,7 +66,7 @@ impl Machine {
         rings
     }
 
-    /// The objects that hold cores `from` up to `to`.
+    /// Returns the objects that hold cores `from` up to `to`.
     fn objects(&self, rings: &[Ring], from: u64, to: u64) -> Vec<Object> {
         let Some((ring, inner)) = rings.split_first() else {
             return (from..to).map(|core| self.core(core)).collect();

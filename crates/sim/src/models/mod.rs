@@ -27,7 +27,7 @@ pub(crate) struct Simulation<'a, D: Dispatcher> {
 }
 
 impl<'a, D: Dispatcher> Simulation<'a, D> {
-    /// A run that has not begun.
+    /// Returns a run that has not begun.
     ///
     /// # Errors
     /// If the trace cannot be read, or a dispatcher that needs the whole graph finds a task of more than 2^64-1 cycles.
@@ -56,7 +56,7 @@ impl<'a, D: Dispatcher> Simulation<'a, D> {
     /// Reports progress; see [`Options::watch`].
     ///
     /// # Errors
-    /// If the run is cancelled.
+    /// Returns an error if the run is cancelled.
     pub(crate) fn check_cancelled(&self) -> Result<(), SimError> {
         self.options.check_cancelled(self.dispatching.ended())
     }
@@ -64,8 +64,8 @@ impl<'a, D: Dispatcher> Simulation<'a, D> {
     /// Announces that a long record is about to touch `lines` more lines.
     ///
     /// # Errors
-    /// If a clock must overflow on every schedule. That is checked once, after a few million lines, so that the error does not come only
-    /// after hours of simulation.
+    /// Returns an error if a clock must overflow on every schedule. That is checked once, after a few million lines, so that the error does
+    /// not come only after hours of simulation.
     #[inline]
     pub(crate) fn announce_lines(&mut self, lines: u64) -> Result<(), SimError> {
         let before = self.long_touches;
@@ -84,19 +84,19 @@ impl<'a, D: Dispatcher> Simulation<'a, D> {
         self.dispatching.env.observer.ended(run);
     }
 
-    /// The error for a record, or the dispatch (`None`), of `task` that takes a clock past 2^64-1.
+    /// Returns the error for a record, or the dispatch (`None`), of `task` that takes a clock past 2^64-1.
     #[cold]
     pub(crate) fn overflow(&self, task: u32, record: Option<u64>) -> SimError {
         SimError::overflow(self.trace, task, record)
     }
 
-    /// The error for tasks that the policy never handed out.
+    /// Returns the error for tasks that the policy never handed out.
     #[cold]
     pub(crate) fn stuck(&self) -> SimError {
         SimError::stuck(self.policy, self.trace, &self.dispatching)
     }
 
-    /// The results of a run that has ended.
+    /// Returns the results of a run that has ended.
     pub(crate) fn outcome(self, writebacks: u64) -> Outcome {
         let (machine, policy, bound) = (self.machine, self.policy, &self.bound);
         self.tally

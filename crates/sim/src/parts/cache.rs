@@ -23,7 +23,7 @@ pub(crate) struct Packed<'a, const WAYS: usize, const LRU: bool> {
 const FEW_WAYS: usize = 4;
 
 impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
-    /// As [`Cache::look_up`].
+    /// Does and returns the same as [`Cache::look_up`].
     #[inline(always)]
     pub(crate) fn look_up(&mut self, line: u64, write: bool) -> Lookup {
         let wanted = <u64 as Entry>::new(line);
@@ -85,7 +85,7 @@ pub(crate) enum Lookup {
 }
 
 impl Lookup {
-    /// The result if the line was `there`, or else `victim` was evicted.
+    /// Returns the result if the line was `there`, or else `victim` was evicted.
     #[inline(always)]
     fn of(there: bool, victim: impl Entry) -> Lookup {
         match (there, victim.is_dirty()) {
@@ -337,7 +337,7 @@ fn shift_to<E: Copy>(ways: &mut [E], way: usize) {
 }
 
 impl Sets<u64> {
-    /// As [`Sets::use_run`] for FIFO with two ways and a power of two of sets.
+    /// Does and returns the same as [`Sets::use_run`] for FIFO with two ways and a power of two of sets.
     #[inline(always)]
     fn run_of_two_ways(&mut self, mask: u64, first: u64, most: u64, write: bool) -> u64 {
         let mut done = 0;
@@ -396,7 +396,7 @@ enum Shape {
 const SHORTEST_PACKED: u64 = 4;
 
 impl Cache {
-    /// An empty cache: instance `instance` of the `[[cache]]` table `table`, which is number `number` of its machine. With random
+    /// Returns an empty cache: instance `instance` of the `[[cache]]` table `table`, which is number `number` of its machine. With random
     /// replacement the state of its generator begins with seed + 2^32 x number + instance.
     pub(crate) fn new(table: &CacheTable, number: usize, instance: usize, seed: u64) -> Cache {
         let store = if table.line >= SHORTEST_PACKED {
@@ -424,8 +424,8 @@ impl Cache {
         cache
     }
 
-    /// The number of ways, and whether replacement is LRU; `None` unless a word holds a way, the number of sets is a power of two, and
-    /// replacement is not random.
+    /// Returns the number of ways, and whether replacement is LRU; `None` unless a word holds a way, the number of sets is a power of two,
+    /// and replacement is not random.
     pub(crate) fn form(&self) -> Option<(usize, bool)> {
         match (&self.store, self.index, self.replacement) {
             (_, _, Replacement::Random) => None,
@@ -436,7 +436,7 @@ impl Cache {
         }
     }
 
-    /// The sets, if [`Cache::form`] is (`WAYS`, `LRU`).
+    /// Returns the sets, if [`Cache::form`] is (`WAYS`, `LRU`).
     pub(crate) fn packed<const WAYS: usize, const LRU: bool>(
         &mut self,
     ) -> Option<Packed<'_, WAYS, LRU>> {
@@ -452,7 +452,7 @@ impl Cache {
         }
     }
 
-    /// Looks a line up. A miss evicts and fills at once. `write` marks the line dirty.
+    /// Looks a line up and returns the result. A miss evicts and fills at once. `write` marks the line dirty.
     #[inline]
     pub(crate) fn look_up(&mut self, line: u64, write: bool) -> Lookup {
         macro_rules! known {

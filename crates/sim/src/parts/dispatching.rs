@@ -77,8 +77,8 @@ impl Env for SimEnv<'_> {
 }
 
 impl SimEnv<'_> {
-    /// The hints of a task. Of further hints (`h:NAME=VALUE`), those are used that have the name of a field of [`Hints`] and a valid
-    /// value.
+    /// Returns the hints of a task. Of further hints (`h:NAME=VALUE`), those are used that have the name of a field of [`Hints`] and a
+    /// valid value.
     fn task_hints(&self, task: u32) -> Hints {
         fn value<V: std::str::FromStr + Default>(trace: &Trace, task: u32, name: &str) -> V {
             let word = trace.hint(task, name);
@@ -96,7 +96,7 @@ impl SimEnv<'_> {
             .with_code(code)
     }
 
-    /// A number in place of the code address of a task: for a task with a name, one near 2^64 that no hint uses; else 0.
+    /// Returns a number that stands for the code address of a task: for a task with a name, one near 2^64 that no hint uses; else 0.
     fn name_as_code(&self, task: u32) -> u64 {
         match self.trace.tasks()[task as usize].name {
             u32::MAX => 0,
@@ -114,7 +114,7 @@ impl SimEnv<'_> {
 const GIVEN: u32 = u32::MAX;
 
 impl<'a, D: Dispatcher> Dispatching<'a, D> {
-    /// A new dispatcher for the cores of `machine`. If it needs the whole graph, all records of the trace are read.
+    /// Returns a new dispatcher for the cores of `machine`. If it needs the whole graph, all records of the trace are read.
     ///
     /// # Errors
     /// If the dispatcher needs the whole graph and the trace cannot be read.
@@ -157,17 +157,17 @@ impl<'a, D: Dispatcher> Dispatching<'a, D> {
         })
     }
 
-    /// The number of tasks that have not ended.
+    /// Returns the number of tasks that have not ended.
     pub(crate) fn left(&self) -> usize {
         self.left
     }
 
-    /// The number of tasks that have ended.
+    /// Returns the number of tasks that have ended.
     pub(crate) fn ended(&self) -> u64 {
         (self.unresolved.len() - self.left) as u64
     }
 
-    /// The tasks that no core has received, in declaration order.
+    /// Returns the tasks that no core has received, in declaration order.
     pub(crate) fn not_given(&self) -> impl Iterator<Item = u32> + '_ {
         let waits = (0..).zip(&self.unresolved);
         waits.filter_map(|(task, &waits)| (waits != GIVEN).then_some(task))
@@ -223,7 +223,7 @@ impl<'a, D: Dispatcher> Dispatching<'a, D> {
         self.given(got)
     }
 
-    /// Whether `core` may find a task.
+    /// Returns whether `core` may find a task.
     pub(crate) fn may_have(&self, core: WorkerId) -> bool {
         self.dispatcher.may_have(core)
     }

@@ -42,13 +42,13 @@ impl Key {
         Key { time, rank }
     }
 
-    /// Both words as one number, which has the same order.
+    /// Returns both words as one number, which has the same order.
     #[inline]
     fn number(self) -> u128 {
         u128::from(self.time) << 64 | u128::from(self.rank)
     }
 
-    /// Time and actor; `None` of [`Key::NEVER`].
+    /// Returns time and actor; `None` of [`Key::NEVER`].
     #[inline]
     fn event(self) -> Option<(Cycle, usize)> {
         let actor = self.rank & ((1 << ACTOR_BITS) - 1);
@@ -77,7 +77,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// A queue for `actors` actors, without pending events.
+    /// Returns a queue for `actors` actors, without pending events.
     pub(crate) fn new(actors: usize) -> Events {
         let leaves = actors.next_power_of_two().max(2);
         Events {
@@ -86,7 +86,7 @@ impl Events {
         }
     }
 
-    /// The time and the actor of the first event.
+    /// Returns the time and the actor of the first event.
     #[inline]
     pub(crate) fn first(&self) -> Option<(Cycle, usize)> {
         self.nodes[1].event()
@@ -121,8 +121,8 @@ impl Events {
         winner
     }
 
-    /// The last time at which an event of `actor` of this `kind` would come before the events of all other actors; `None` if it would not
-    /// even at time 0.
+    /// Returns the last time at which an event of `actor` of this `kind` would come before the events of all other actors; `None` if it
+    /// would not even at time 0.
     #[inline]
     pub(crate) fn last_before_others(&self, actor: usize, kind: Kind) -> Option<Cycle> {
         let mut node = self.leaves + actor;

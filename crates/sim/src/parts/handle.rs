@@ -2,7 +2,7 @@
 
 use tanada_policy::Ready;
 
-/// The word for the task of this index, whose dependency count is zero.
+/// Returns the word for the task of this index, whose dependency count is zero.
 ///
 /// Private to the crate and called in one place, [`Dispatching::becomes_ready`](crate::parts::dispatching::Dispatching), where a count
 /// reaches zero or began with it.
@@ -13,7 +13,7 @@ pub(crate) fn ready(task: u32, digest: u16) -> Ready {
     unsafe { Ready::new(u64::from(task) + 1, digest) }
 }
 
-/// The index of the task of a handle.
+/// Returns the index of the task of a handle.
 pub(crate) fn index(ready: &Ready) -> u32 {
     (ready.handle() - 1) as u32
 }

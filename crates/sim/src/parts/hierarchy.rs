@@ -59,15 +59,15 @@ pub(crate) struct Prefix {
 }
 
 impl Prefix {
-    /// Whether a window goes on after its pass through the first level: there are further private levels, or the first one is private and
-    /// no shared one follows it.
+    /// Returns whether a window goes on after its pass through the first level: there are further private levels, or the first one is
+    /// private and no shared one follows it.
     #[inline]
     pub(crate) fn needs_descent(&self) -> bool {
         self.private > 1 || (self.private == 1 && self.levels == 1)
     }
 }
 
-/// The place of a kind's path in pairs of (fetches, data).
+/// Returns the place of a kind's path in pairs of (fetches, data).
 #[inline(always)]
 pub(crate) fn path_index(kind: Kind) -> usize {
     usize::from(kind != Kind::Fetch)
@@ -89,7 +89,7 @@ pub(crate) struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// Empty caches.
+    /// Returns a hierarchy of empty caches.
     pub(crate) fn new(machine: &Machine, seed: u64) -> Hierarchy {
         let cores = u64::from(machine.cores);
         let mut caches = Vec::new();

@@ -37,7 +37,7 @@ impl PoolLock {
     /// If `core` does not hold the lock.
     pub(crate) fn release(&mut self, core: usize, now: Cycle) -> Option<usize> {
         let holder = self.holder.take();
-        assert_eq!(holder, Some(core), "only its holder gives it back");
+        assert_eq!(holder, Some(core), "only its holder releases it");
         self.held += now - self.since;
         let next = self.waiting.pop_front()?;
         self.give(next, now);

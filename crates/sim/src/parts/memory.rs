@@ -59,7 +59,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// An idle memory with all rows closed.
+    /// Returns an idle memory with all rows closed.
     pub(crate) fn new(table: &MemoryTable) -> Self {
         let channel = Channel {
             server: Server::default(),

@@ -9,7 +9,7 @@ use tanada_trace::Trace;
 /// The handle of the first task; see `handle.rs`.
 const FIRST_HANDLE: u64 = 1;
 
-/// Computes the bottom levels of the tasks of `trace` on `machine`, in cycles of least time as [`Bound`](crate::counts::bound::Bound)
+/// Returns the bottom levels of the tasks of `trace` on `machine`, in cycles of least time as [`Bound`](crate::counts::bound::Bound)
 /// defines it. Reads all records once.
 ///
 /// # Errors

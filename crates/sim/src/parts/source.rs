@@ -2,7 +2,7 @@
 
 use tanada_trace::{Cursor, Reader, Record, TraceError};
 
-/// The numbers of the first and the last line that `record` touches; `shift` is log2 of the length of a line.
+/// Returns the numbers of the first and the last line that `record` touches; `shift` is log2 of the length of a line.
 #[inline(always)]
 pub(crate) fn lines(record: &Record, shift: u32) -> (u64, u64) {
     let last = record.value + (u64::from(record.size) - 1);
@@ -59,7 +59,7 @@ impl Source {
         debug_assert!(self.taken <= self.window.len(), "more than the window has");
     }
 
-    /// The number of the next record in its task, from 0.
+    /// Returns the number of the next record in its task, from 0.
     pub(crate) fn position(&self) -> u64 {
         self.before + self.taken as u64
     }

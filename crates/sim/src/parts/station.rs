@@ -11,7 +11,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The time from which on it is free.
+    /// Returns the time from which on the station is free.
     #[inline]
     pub(crate) fn free(self) -> Cycle {
         self.free
@@ -66,7 +66,7 @@ pub(crate) struct Station {
 }
 
 impl Station {
-    /// The way into a level with lines of `line` bytes.
+    /// Returns the way into a level with lines of `line` bytes.
     pub(crate) fn new(table: &SharedTable, line: u64) -> Self {
         Station {
             bus: Server::default(),
@@ -118,7 +118,7 @@ impl Station {
         at
     }
 
-    /// The port that is free first; of equals the first.
+    /// Returns the port that is free first; of equals the first.
     fn earliest_port(&self) -> usize {
         if self.ports.len() == 1 {
             return 0;

@@ -6,6 +6,8 @@ pub(crate) mod oracle;
 use oracle::Extra;
 use proptest::prelude::*;
 use std::fmt::Write;
+use tanada_laws::Graph;
+use tanada_policy::Hints;
 use tanada_sim::{Machine, Options, Outcome, Run, simulate};
 use tanada_trace::{Groups, Trace};
 
@@ -28,7 +30,7 @@ pub(crate) struct Shape {
     pub(crate) dispatch: u64,
 }
 
-/// Records of data in so many bytes.
+/// Records of data within `bytes` bytes.
 fn any_line(bytes: u64) -> impl Strategy<Value = Line> {
     let most = (bytes / 16) as u32;
     prop_oneof![
@@ -87,6 +89,27 @@ fn any_shape_in(bytes: u64, records: usize) -> impl Strategy<Value = Shape> {
 }
 
 impl Shape {
+    /// Returns the graph for the models of policies.
+    pub(crate) fn graph(&self) -> Graph {
+        let mut graph = Graph::default();
+        for (index, (t, s, records)) in self.tasks.iter().enumerate() {
+            // A task's name is its code.
+            let hints = Hints::groups(*t, *s).with_code(1 + index as u64 % 3);
+            // What policies that look at the graph know of a task: its least time.
+            let lines = |address: u64, size: u32| {
+                (address + u64::from(size) - 1) / self.line - address / self.line + 1
+            };
+            let least = records.iter().map(|&(kind, value, size)| match kind {
+                'x' => value,
+                _ => lines(value, size),
+            });
+            graph.add(hints, self.dispatch + least.sum::<u64>());
+        }
+        let edges = self.edges.iter();
+        edges.for_each(|&(from, to)| graph.edge(from, to));
+        graph
+    }
+
     /// The trace as text.
     pub(crate) fn text(&self) -> String {
         let mut text = "tanada-trace 1\n".to_owned();

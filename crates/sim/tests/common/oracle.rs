@@ -1,9 +1,12 @@
 //! The contended model once more, written to be obviously what RULES.md says: a list of events that is searched for the first,
-//! caches as lists of lines, one step after the other. Only for machines as `machine_text` makes them, and for `fcfs` and `lcfs`.
+//! caches as lists of lines, one step after the other. Only for machines as `machine_text` makes them, and for policies with one pool
+//! that let no core idle.
 
 use super::{Line, Shape};
 use std::collections::VecDeque;
 use std::fmt::Write;
+use tanada_laws::{Graph, Model, model};
+use tanada_policy::{Placement, WorkerId};
 
 /// What the machine has beyond the uniform one.
 #[derive(Clone, Debug, Default)]
@@ -183,8 +186,11 @@ pub(crate) struct Oracle<'a> {
     uses: u64,
     cores: Vec<OneCore>,
     waits: Vec<usize>,
-    ready: VecDeque<usize>,
-    newest_first: bool,
+    graph: Graph,
+    /// The pool.
+    model: Box<dyn Model>,
+    /// Tasks in the pool.
+    ready: usize,
     holder: Option<usize>,
     queue: VecDeque<usize>,
     /// Due, accesses.
@@ -283,6 +289,7 @@ impl<'a> Oracle<'a> {
         };
         let mut waits = vec![0; shape.tasks.len()];
         shape.edges.iter().for_each(|&(_, to)| waits[to] += 1);
+        let (graph, placement) = (shape.graph(), Placement::flat(cores as u16));
         let mut oracle = Oracle {
             first,
             channels: vec![0; extra.channels as usize],
@@ -292,9 +299,10 @@ impl<'a> Oracle<'a> {
             ],
             uses: 0,
             cores: (0..cores).map(|_| core()).collect(),
-            ready: (0..waits.len()).filter(|&task| waits[task] == 0).collect(),
+            model: model(policy, &graph, &placement, seed).expect("every policy has a model"),
+            graph,
+            ready: 0,
             waits,
-            newest_first: policy == "lcfs",
             holder: None,
             queue: VecDeque::new(),
             streams: extra.streams.iter().map(|stream| (stream.2, 0)).collect(),
@@ -308,6 +316,12 @@ impl<'a> Oracle<'a> {
             shape,
             extra,
         };
+        for task in (0..shape.tasks.len())
+            .filter(|&task| oracle.waits[task] == 0)
+            .collect::<Vec<_>>()
+        {
+            oracle.make_ready(WorkerId::NONE, task);
+        }
         for core in 0..cores {
             oracle.begin_call(core, 0, None);
         }
@@ -583,25 +597,31 @@ impl<'a> Oracle<'a> {
         this.wakes = 0;
     }
 
-    /// What `fcfs` and `lcfs` do: they pass the pool if there is something to bring or to take.
+    fn make_ready(&mut self, on: WorkerId, task: usize) {
+        self.model
+            .ready(on, task as u64, self.graph.tasks()[task].hints);
+        self.ready += 1;
+    }
+
+    /// What a policy with one pool does: it passes the pool if there is something to bring or to take.
     fn decide(&mut self, core: usize) {
         let mut released = 0;
         if let Some(ended) = self.cores[core].ended {
             for &(_, to) in self.shape.edges.iter().filter(|edge| edge.0 == ended) {
                 self.waits[to] -= 1;
                 if self.waits[to] == 0 {
-                    self.ready.push_back(to);
+                    self.make_ready(WorkerId(core as u16), to);
                     released += 1;
                 }
             }
         }
-        let passes = !self.ready.is_empty();
-        let before = self.ready.len() - released;
-        let got = if self.newest_first {
-            self.ready.pop_back()
-        } else {
-            self.ready.pop_front()
-        };
+        let passes = self.ready > 0;
+        let before = self.ready - released;
+        let got = self
+            .model
+            .next(WorkerId(core as u16))
+            .map(|task| task as usize);
+        self.ready -= usize::from(got.is_some());
         let this = &mut self.cores[core];
         this.got = got;
         let mut steps = VecDeque::new();
@@ -623,7 +643,7 @@ impl<'a> Oracle<'a> {
         }
         steps.push_back(Step::End);
         this.steps = steps;
-        let more = self.ready.len().saturating_sub(before);
+        let more = self.ready.saturating_sub(before);
         self.cores[core].wakes = more.min(self.cores.len() - 1);
     }
 
@@ -640,7 +660,7 @@ impl<'a> Oracle<'a> {
         }
         let Some(task) = self.cores[core].got else {
             self.answer.in_vain += 1;
-            if self.ready.is_empty() {
+            if self.ready == 0 {
                 self.cores[core].state = State::Asleep;
             } else {
                 self.begin_call(core, now, None);

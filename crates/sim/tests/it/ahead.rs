@@ -1,4 +1,4 @@
-//! Cores that run ahead through their private levels come to what the plain reading of the rules gives.
+//! Cores that run ahead through their private levels reach the results of the plain reading of the rules.
 
 use proptest::prelude::*;
 use tanada_policy::registry;

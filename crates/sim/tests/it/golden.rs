@@ -7,7 +7,7 @@ use crate::reference;
 
 use reference::Groups;
 
-/// A machine of so many cores; `caches` has a line for each: level kind per size ways line replacement miss_cycles.
+/// A machine of `cores` cores; `caches` has a line for each: level kind per size ways line replacement miss_cycles.
 fn machine(cores: u16, coherence: &str, dispatch: u64, caches: &str) -> String {
     let head = format!(
         "name = \"hand\"\nmodel = \"uniform\"\ncores = {cores}\nhit_cycles = 1\ndispatch_cycles = {dispatch}\ncoherence = \"{coherence}\"\n"

@@ -318,7 +318,7 @@ fn a_shorter_line_behind_a_longer_one_is_refused_in_any_order() {
     }
 }
 
-/// What nobody would build and the rules still give a meaning: docs/simulator.md names it.
+/// Machines that are unlikely, and have a meaning by the rules: docs/simulator.md names them.
 #[test]
 fn odd_shapes_are_no_contradiction() {
     let labels = |text: &str| {

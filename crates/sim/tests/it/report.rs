@@ -4,6 +4,7 @@ use crate::common;
 
 use common::{any_shape, machine_text, trace};
 use proptest::prelude::*;
+use tanada_policy::registry;
 use tanada_report::{Report, validate};
 
 use tanada_sim::{Machine, Options, Run, reuse, simulate, timeline};
@@ -15,13 +16,13 @@ fn every_run_makes_a_sound_report() {
         cores in 1..6u16,
         seed in any::<u64>(),
         model in prop::sample::select(vec!["uniform", "contended"]),
-        policy in prop::sample::select(vec!["fcfs", "ts", "random-steal"]),
+        policy in prop::sample::select(registry::all()),
     )| {
         let trace = trace(&shape.text());
         let machine = Machine::parse(&machine_text(model, cores, &shape), "m.toml").unwrap();
         let mut runs: Vec<Run> = Vec::new();
         let options = Options { seed: Some(seed), ..Options::default() };
-        let outcome = simulate(&trace, &machine, policy, &options, &mut runs).unwrap();
+        let outcome = simulate(&trace, &machine, policy.name, &options, &mut runs).unwrap();
         let mut result = outcome.to_run_result("w", "t.tnt", "none", &machine);
         result.reuse = reuse(&trace, &machine, &runs).unwrap();
         for reuse in &result.reuse {

@@ -1,15 +1,16 @@
 //! The simulator beside a second one that shares nothing with it but the text of the rules: everything that both say must be equal.
 //!
-//! `TANADA_CASES=100000` tries so many cases instead of the usual number; `TANADA_FIRST_CASE=17` begins with this one. A failure names the
+//! `TANADA_CASES=100000` tries 100,000 cases instead of the usual number; `TANADA_FIRST_CASE=17` begins with this one. A failure names the
 //! case.
 
 use std::io::Cursor;
+use tanada_policy::registry;
 use tanada_sim::{Machine, Options, Run, machine, simulate};
 use tanada_trace::{BinaryWriter, Trace, read_text};
 
 use crate::reference;
 
-use reference::{Case, Groups, NEED_EQUAL_DISTANCES, POLICIES};
+use reference::{Case, Groups, knows};
 
 fn groups(groups: &Groups) -> tanada_trace::Groups {
     match groups {
@@ -92,9 +93,10 @@ fn same(key: &str, ours: &serde_json::Value, theirs: &serde_json::Value) -> Resu
     Err(format!("{key}: {ours} here, {theirs} there"))
 }
 
-fn policies(case: &Case) -> impl Iterator<Item = &'static str> {
-    let known = |policy: &&str| case.equal_distances || !NEED_EQUAL_DISTANCES.contains(policy);
-    POLICIES.iter().copied().filter(known)
+/// Returns the registered policies that the reference knows.
+fn policies(equal_distances: bool) -> impl Iterator<Item = &'static str> {
+    let names = registry::all().iter().map(|entry| entry.name);
+    names.filter(move |name| knows(name, equal_distances))
 }
 
 fn variable(name: &str, otherwise: u64) -> u64 {
@@ -165,7 +167,7 @@ fn random_traces_on_random_machines_agree_to_the_last_count() {
     let (mut compared, mut seen) = (0, Seen::default());
     for seed in first..first + cases {
         let case = Case::of(seed, [3, 8, 40, 8, 40, 250][(seed % 6) as usize]);
-        for policy in policies(&case) {
+        for policy in policies(case.equal_distances) {
             let result = compare(&case, seed % 2 == 1, policy).unwrap_or_else(|what| {
                 eprintln!("{}\n{}", case.trace, case.overridden);
                 panic!(
@@ -178,7 +180,7 @@ fn random_traces_on_random_machines_agree_to_the_last_count() {
         }
     }
     println!("{compared} runs: {seen:?}");
-    assert!(compared >= cases * (POLICIES.len() - NEED_EQUAL_DISTANCES.len()) as u64);
+    assert!(compared >= cases * policies(false).count() as u64);
     if cases >= 300 {
         seen.hold(compared);
     }

@@ -10,8 +10,8 @@
 //! 4. A reference of more than a line (`fxsave` and the like) is cut to the length of one there.
 //!
 //! So the test has the rules of cachegrind (`cg_sim.c`: LRU, write-allocate, no write-back) and those of section 3 in a few lines of its
-//! own, which differ in these four points only. By the former it must give cachegrind's nine counts exactly, which shows that the imported
-//! trace holds what cachegrind saw; by the latter the simulator's counts exactly.
+//! own, which differ in these four points only. By the former the result must be cachegrind's nine counts exactly, which shows that the
+//! imported trace holds what cachegrind saw; by the latter the simulator's counts exactly.
 
 use crate::tools;
 
@@ -37,7 +37,7 @@ const GEOMETRIES: [Geometry; 2] = [
 #[derive(Clone, Copy)]
 struct Padding(usize);
 
-/// A program under one of Valgrind's tools: where everything depends on its arguments and on nothing around it.
+/// Runs a program under one of Valgrind's tools, so that everything depends on its arguments and on nothing around it.
 fn valgrind(folder: &Path, padding: Padding, arguments: &[&str]) -> Option<()> {
     // One thread, a fixed buffer; what it sorts is in the folder.
     let program = ["/usr/bin/sort", "--parallel=1", "-S", "1M", "words"];
@@ -109,7 +109,7 @@ fn lackey(folder: &Path, padding: Padding) -> Option<String> {
     Some(lines.filter(|line| !line.starts_with("==")).collect())
 }
 
-/// The program's references, as lackey gives them, and the padding at which it makes the same ones each time.
+/// The program's references, as lackey reports them, and the padding at which it makes the same ones each time.
 ///
 /// Before `main`, the loader asks glibc's `strcspn` for the end of `LD_PRELOAD`. That looks up four characters at a time in a table, those
 /// behind the string's end, too, and there the kernel's 16 random bytes lie (`AT_RANDOM`). Where the string ends with a group of four it

@@ -5,12 +5,12 @@ use crate::common;
 use common::{any_extra, any_shape, contended_text, trace};
 use proptest::prelude::*;
 use std::collections::HashMap;
-use tanada_laws::{Event, Graph, Log, Promises, check, model, replay};
-use tanada_policy::{Hints, Origin, Wake, WorkerId, registry};
+use tanada_laws::{Event, Log, Promises, check, model, replay};
+use tanada_policy::{Origin, Wake, WorkerId, registry};
 use tanada_sim::{Machine, Observer, Options, Run, simulate};
 
-/// Writes a log in the order of the calls of the dispatcher. A task's end stands where the call that it began is decided: there its
-/// dependency counts fall.
+/// Writes a log in the order of the calls of the dispatcher. A task's end stands at the decision of the call that it began: its dependency
+/// counts fall then.
 struct Writer {
     log: Log,
     ended: HashMap<WorkerId, usize>,
@@ -53,28 +53,6 @@ impl Observer for Writer {
     }
 }
 
-fn graph(shape: &common::Shape) -> Graph {
-    let mut graph = Graph::default();
-    for (index, (t, s, records)) in shape.tasks.iter().enumerate() {
-        // A task's name is its code.
-        let hints = Hints::groups(*t, *s).with_code(1 + index as u64 % 3);
-        // What the policies that look at the graph are told: the least time of the task.
-        let lines = |address: u64, size: u32| {
-            (address + u64::from(size) - 1) / shape.line - address / shape.line + 1
-        };
-        let least = records.iter().map(|&(kind, value, size)| match kind {
-            'x' => value,
-            _ => lines(value, size),
-        });
-        graph.add(hints, shape.dispatch + least.sum::<u64>());
-    }
-    shape
-        .edges
-        .iter()
-        .for_each(|&(from, to)| graph.edge(from, to));
-    graph
-}
-
 #[test]
 fn every_policy_keeps_the_laws_and_its_own_rule() {
     for entry in registry::all() {
@@ -96,7 +74,7 @@ fn every_policy_keeps_the_laws_and_its_own_rule() {
             for worker in (0..cores).map(WorkerId) {
                 writer.decides(worker);
             }
-            let graph = graph(&shape);
+            let graph = shape.graph();
             let promises = Promises { greedy: entry.greedy };
             let verdict = check(&graph, &writer.log, promises);
             prop_assert!(verdict.is_ok(), "{}: {:?}\n{:#?}", entry.name, verdict, writer.log);

@@ -85,7 +85,7 @@ impl<'a> Caches<'a> {
         path
     }
 
-    /// The addresses of the lines that a record touches, one each; `None` where its kind meets no cache.
+    /// The addresses of the lines that a record touches, one each; `None` if its kind meets no cache.
     pub(crate) fn touched(
         &self,
         core: usize,
@@ -103,7 +103,7 @@ impl<'a> Caches<'a> {
         )
     }
 
-    /// Touches one line; gives what it costs.
+    /// Touches one line; returns what it costs.
     pub(crate) fn touch(&mut self, core: usize, access: Access, address: u64) -> u64 {
         self.now += 1;
         let now = self.now;

@@ -43,7 +43,7 @@ impl Dice {
 }
 
 impl Case {
-    /// The case of this seed, with at most so many tasks.
+    /// The case of this seed, with at most `most_tasks` tasks.
     pub(crate) fn of(seed: u64, most_tasks: u64) -> Case {
         let dice = &mut Dice(seed);
         let trace = trace(dice, most_tasks);

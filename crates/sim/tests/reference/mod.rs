@@ -3,9 +3,9 @@
 //!
 //! What the text leaves open is decided here as follows (and held to in the product by comparison):
 //!
-//! - a fill takes the free way of the lowest number (only `random` can tell);
+//! - a fill takes the free way of the lowest number (only `random` shows it);
 //! - a dirty victim looks for its line in the deeper levels of the path of the touch that drives it out;
-//! - an edge that was declared twice counts where it was declared first;
+//! - an edge that was declared twice counts at its first declaration;
 //! - the bound is max((least times + unavoidable misses) / cores, rounded up, longest way of least times); the least time of a task is
 //!   `dispatch_cycles`, its computation and `hit_cycles` for each line touch, or for each record that meets no cache; at each level
 //!   the first touch of a line cannot but miss.
@@ -21,11 +21,11 @@ mod trace;
 
 pub(crate) use cases::Case;
 pub(crate) use machine::Machine;
-pub(crate) use policy::{NEED_EQUAL_DISTANCES, POLICIES};
+pub(crate) use policy::knows;
 pub(crate) use run::{Finished, Result, csv, run};
 pub(crate) use trace::{Groups, Trace};
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): moves the state on and gives the next number.
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): moves the state on and returns the next number.
 pub(crate) fn split_mix_64(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

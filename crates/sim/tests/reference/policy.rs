@@ -3,22 +3,46 @@
 use super::split_mix_64;
 use super::trace::Trace;
 
-/// The policies that [`Pool`] knows.
-pub(crate) const POLICIES: &[&str] = &[
-    "serial",
-    "fcfs",
-    "lcfs",
-    "ts",
-    "ts-sticky",
-    "slifo",
-    "critical-path",
-    "random-steal",
-    "near-steal",
-    "locality-steal",
-];
+/// The rule of a policy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    Serial,
+    Oldest,
+    Newest,
+    Groups,
+    Sticky,
+    Codes,
+    LongestWay,
+    StealAtRandom,
+    StealNear,
+    StealByGroups,
+}
 
-/// Those of them whose rules speak of distances. Here all cores are equally far from each other.
-pub(crate) const NEED_EQUAL_DISTANCES: &[&str] = &["near-steal", "locality-steal"];
+impl Rule {
+    /// Returns the rule of the policy called `name`; `None` if it is not written down here.
+    fn of(name: &str) -> Option<Rule> {
+        Some(match name {
+            "serial" => Rule::Serial,
+            "fcfs" => Rule::Oldest,
+            "lcfs" => Rule::Newest,
+            "ts" => Rule::Groups,
+            "ts-sticky" => Rule::Sticky,
+            "slifo" => Rule::Codes,
+            "critical-path" => Rule::LongestWay,
+            "random-steal" => Rule::StealAtRandom,
+            "near-steal" => Rule::StealNear,
+            "locality-steal" => Rule::StealByGroups,
+            _ => return None,
+        })
+    }
+}
+
+/// Returns whether [`Pool`] knows the policy called `name`. Rules may speak of distances; here all cores are equally far from each other.
+pub(crate) fn knows(name: &str, equal_distances: bool) -> bool {
+    Rule::of(name).is_some_and(|rule| {
+        equal_distances || !matches!(rule, Rule::StealNear | Rule::StealByGroups)
+    })
+}
 
 /// A ready task, by its place in the trace.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +60,7 @@ struct Ready {
 
 /// The ready tasks, and what a policy remembers.
 pub(crate) struct Pool<'a> {
-    policy: String,
+    rule: Rule,
     trace: &'a Trace,
     cores: usize,
     /// The oldest first.
@@ -65,9 +89,8 @@ impl<'a> Pool<'a> {
         cores: usize,
         seed: u64,
     ) -> Self {
-        assert!(POLICIES.contains(&policy));
         Pool {
-            policy: policy.to_owned(),
+            rule: Rule::of(policy).expect("a known policy"),
             trace,
             cores,
             ready: Vec::new(),
@@ -87,14 +110,14 @@ impl<'a> Pool<'a> {
     pub(crate) fn ready(&mut self, core: Option<usize>, task: usize) {
         let found = &self.trace.tasks[task];
         let (mut t, mut s) = (found.t, found.s);
-        if self.policy == "slifo" {
+        if self.rule == Rule::Codes {
             if !self.codes.contains(&found.code) {
                 self.codes.push(found.code.clone());
             }
             let rank = self.codes.iter().position(|code| *code == found.code);
             (t, s) = (1, 1 + rank.expect("just put there") as u32);
         }
-        let mails = self.policy == "locality-steal" && s != 0;
+        let mails = self.rule == Rule::StealByGroups && s != 0;
         self.ready.push(Ready {
             task,
             t,
@@ -112,13 +135,13 @@ impl<'a> Pool<'a> {
     /// The task that a core takes.
     pub(crate) fn next(&mut self, core: usize) -> Option<usize> {
         let last = self.ready.len().checked_sub(1)?;
-        let place = match self.policy.as_str() {
-            "serial" if core != 0 => return None,
-            "serial" | "fcfs" => 0,
-            "lcfs" => last,
-            "ts" => self.ts(core),
-            "ts-sticky" | "slifo" => self.sticky(core),
-            "critical-path" => self.critical_path(),
+        let place = match self.rule {
+            Rule::Serial if core != 0 => return None,
+            Rule::Serial | Rule::Oldest => 0,
+            Rule::Newest => last,
+            Rule::Groups => self.ts(core),
+            Rule::Sticky | Rule::Codes => self.sticky(core),
+            Rule::LongestWay => self.critical_path(),
             _ => self.steal(core),
         };
         let taken = self.ready.remove(place);
@@ -156,8 +179,8 @@ impl<'a> Pool<'a> {
             0
         };
         let own = self.oldest(|ready| ready.t == t && ready.s != 0 && self.owner(ready.s) == core);
-        let nobody = self.oldest(|ready| ready.t == t && ready.s == 0);
-        if let Some(place) = own.or(nobody) {
+        let no_group = self.oldest(|ready| ready.t == t && ready.s == 0);
+        if let Some(place) = own.or(no_group) {
             return place;
         }
         let place = self
@@ -187,8 +210,8 @@ impl<'a> Pool<'a> {
         groups.sort_unstable();
         let in_last = self.last[core].filter(|s| *s != 0 && groups.contains(s));
         let own = groups.iter().find(|s| **s != 0 && self.owner(**s) == core);
-        let nobody = groups.iter().find(|s| **s == 0);
-        let s = match in_last.or(own.copied()).or(nobody.copied()) {
+        let s0 = groups.iter().find(|s| **s == 0);
+        let s = match in_last.or(own.copied()).or(s0.copied()) {
             Some(s) => s,
             None => {
                 let length = |s: u32| groups.iter().filter(|other| **other == s).count();
@@ -200,7 +223,7 @@ impl<'a> Pool<'a> {
             }
         };
         let here = |ready: &Ready| (ready.t, ready.s) == (t, s);
-        let place = if self.policy == "slifo" {
+        let place = if self.rule == Rule::Codes {
             self.newest(here)
         } else {
             self.oldest(here)
@@ -239,9 +262,9 @@ impl<'a> Pool<'a> {
             .map(|far| (core + far) % self.cores)
             .collect();
         if others.iter().any(|other| self.oldest_of(*other).is_some()) {
-            return match self.policy.as_str() {
-                "random-steal" => self.steal_at_random(core),
-                "near-steal" => self.steal_from_ring(core, &others),
+            return match self.rule {
+                Rule::StealAtRandom => self.steal_at_random(core),
+                Rule::StealNear => self.steal_from_ring(core, &others),
                 _ => {
                     let last = self.digests[core];
                     let liked = others.iter().filter_map(|other| self.oldest_of(*other));

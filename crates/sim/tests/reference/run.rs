@@ -192,7 +192,7 @@ pub(crate) fn run(trace: &Trace, machine: &Machine, policy: &str) -> Result {
     }
 }
 
-/// What the first touches of all lines cost beyond `hit_cycles`: nobody else has brought them to any level.
+/// What the first touches of all lines cost beyond `hit_cycles`: no other touch has brought them to any level.
 fn first_misses(trace: &Trace, machine: &Machine) -> u64 {
     let caches = Caches::new(machine);
     let mut lines: BTreeSet<(usize, u64)> = BTreeSet::new();

@@ -35,7 +35,7 @@ pub(crate) struct GraphReader<'a> {
 }
 
 impl<'a> GraphReader<'a> {
-    /// Reads the words.
+    /// Reads and returns the words.
     ///
     /// # Errors
     /// The blocks cannot be read or their content is no list of distinct words.
@@ -95,7 +95,7 @@ impl<'a> GraphReader<'a> {
         u32::try_from(self.varint()?).map_err(|_| invalid("a number is too large"))
     }
 
-    /// Reads a number that is stored as its difference from `last`.
+    /// Reads and returns a number that is stored as its difference from `last`.
     fn delta(&mut self, last: i64) -> Result<u32, TraceError> {
         let value = last.checked_add(unzigzag(self.varint()?));
         let value = value.and_then(|value| u32::try_from(value).ok());
@@ -164,7 +164,7 @@ impl<'a> GraphReader<'a> {
         Ok(true)
     }
 
-    /// Reads the block and the position at which the task's records begin.
+    /// Reads and returns the block and the position at which the task's records begin.
     fn records_position(&mut self) -> Result<(u32, u32), TraceError> {
         let block_delta_plus_1 = self.narrow()?;
         if block_delta_plus_1 == 0 {

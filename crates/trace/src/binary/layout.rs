@@ -46,7 +46,7 @@ pub(crate) fn start_file<W: Write>(mut out: W) -> Result<BlockWriter<W>, TraceEr
     Ok(BlockWriter::new(out, HEADER))
 }
 
-/// Writes index and footer behind the blocks, the first `records` of which are blocks of records.
+/// Writes index and footer behind the blocks, the first `records` of which are blocks of records, and returns the output.
 pub(crate) fn finish_file<W: Write>(
     mut blocks: BlockWriter<W>,
     records: usize,
@@ -78,7 +78,7 @@ pub(crate) fn finish_file<W: Write>(
 }
 
 impl Layout {
-    /// Reads header, footer and index of a file of `length` bytes. Allocates no more memory than `length`.
+    /// Reads and returns header, footer and index of a file of `length` bytes. Allocates no more memory than `length`.
     ///
     /// # Errors
     /// The file cannot be read, is incomplete or damaged, or has another version.

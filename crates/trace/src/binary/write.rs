@@ -23,7 +23,7 @@ pub struct BinaryWriter<W: Write> {
 }
 
 impl<W: Write> BinaryWriter<W> {
-    /// Writes the header.
+    /// Writes the header and returns the writer.
     ///
     /// # Errors
     /// `out` cannot be written.

@@ -27,7 +27,8 @@ pub(crate) struct Cursor {
     recent: Vec<Record>,
 }
 
-/// Packs an index of an operation and one of an operand byte, both less than 2^16, into the position that the graph stores for a task.
+/// Returns an index of an operation and one of an operand byte, both less than 2^16, packed into the position that the graph stores for a
+/// task.
 pub(super) const fn position(op: usize, operand: usize) -> u32 {
     (op | operand << 16) as u32
 }
@@ -86,7 +87,8 @@ impl Cursor {
         }
     }
 
-    /// Appends the rest of the current loop to `window`, until the loop ends or the window has `limit` records.
+    /// Appends the rest of the current loop to `window`, until the loop ends or the window has `limit` records; returns `None` if the block
+    /// is damaged.
     ///
     /// Example with period 2 and the records `r 0`, `x 1`, `r 8`, `x 2` before it: `r 16`, `x 3`, `r 24`, `x 4`, ...
     fn continue_loop(&mut self, window: &mut Vec<Record>, limit: usize) -> Option<()> {
@@ -145,7 +147,7 @@ impl Cursor {
         Some(())
     }
 
-    /// Starts a loop of `count` records with `period`, and appends as much of it as fits.
+    /// Starts a loop of `count` records with `period`, and appends as much of it as fits; returns `None` if the block is damaged.
     fn start_loop(
         &mut self,
         period: u8,
@@ -242,7 +244,7 @@ const fn low_bytes(bytes: u8) -> u64 {
     }
 }
 
-/// Computes the table entry of `op`.
+/// Computes and returns the table entry of `op`.
 const fn op_info(op: u8) -> OpInfo {
     let (kind, distance, size) = (op & 3, op >> 2 & 7, op >> 5);
     let (distance_bytes, size_bytes) = (
@@ -304,9 +306,9 @@ pub(crate) type Scratch = [Record; BATCH + MAX_RUN + RUN_BATCH];
 /// An empty [`Scratch`].
 pub(crate) const SCRATCH: Scratch = [Record::compute(0); BATCH + MAX_RUN + RUN_BATCH];
 
-/// Appends records from `block` to `window` until `window` has at least `limit` records, or the task or the block ends. Batches and runs
-/// are appended as a whole, so `window` may pass `limit`, by less than [`BATCH`] + [`MAX_RUN`] records. `block` must end with [`PADDING`]
-/// zeros, after the bytes of the block itself.
+/// Appends records from `block` to `window` until `window` has at least `limit` records, or the task or the block ends, and returns which;
+/// `None` if the block is damaged. Batches and runs are appended as a whole, so `window` may pass `limit`, by less than [`BATCH`] +
+/// [`MAX_RUN`] records. `block` must end with [`PADDING`] zeros, after the bytes of the block itself.
 pub(crate) fn decode(
     block: &[u8],
     cursor: &mut Cursor,

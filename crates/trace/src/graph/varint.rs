@@ -8,7 +8,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Maps 0, -1, 1, -2, ... to 0, 1, 2, 3, ..., so that small negative numbers become small varints too.
+/// Returns 0, 1, 2, 3, ... for the values 0, -1, 1, -2, ..., so that small negative numbers become small varints too.
 pub(crate) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
@@ -21,7 +21,7 @@ pub(crate) fn put_zigzag(out: &mut Vec<u8>, value: i64) {
     put_varint(out, zigzag(value));
 }
 
-/// Reads a varint byte by byte; fails with `too_long` if it has more than 64 bits.
+/// Reads and returns a varint byte by byte; fails with `too_long` if it has more than 64 bits.
 #[inline]
 pub(crate) fn varint_from<E>(
     mut next: impl FnMut() -> Result<u8, E>,

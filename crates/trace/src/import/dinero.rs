@@ -7,7 +7,7 @@ use crate::text::show;
 use crate::{NewTask, Sink, TraceError};
 use std::io::Read;
 
-/// Reads a trace in Dinero's formats into `sink`, as one task; error messages call it `name`.
+/// Reads a trace in Dinero's formats into `sink`, as one task, and returns what was imported; error messages call the trace `name`.
 ///
 /// A line has the traditional form `LABEL ADDRESS` or the extended form of Dinero IV, `WORD ADDRESS SIZE`. Labels are 0 (read), 1 (write),
 /// 2 (instruction fetch) and 3 (anything else, which counts as a read), and mean the aligned 4 bytes around the address. Words are `r`,

@@ -15,7 +15,7 @@ pub(super) struct Access {
 /// The longest access in bytes: longer than any instruction's, and short enough that a short text cannot ask for many pages of memory.
 const LONGEST: u64 = 1 << 20;
 
-/// Checks address and size of an access.
+/// Checks address and size of an access, and returns the access.
 pub(super) fn access(address: u64, size: u64) -> Result<Access, &'static str> {
     if size == 0 || size > LONGEST {
         return Err("an access has a size from 1 to 1048576 bytes");

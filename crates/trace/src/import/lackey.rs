@@ -8,7 +8,7 @@ use crate::text::show;
 use crate::{NewTask, Sink, TraceError};
 use std::io::Read;
 
-/// Reads the log of `valgrind --tool=lackey --trace-mem=yes` into `sink`; error messages call it `name`.
+/// Reads the log of `valgrind --tool=lackey --trace-mem=yes` into `sink` and returns what was imported; error messages call the log `name`.
 ///
 /// `I` is an instruction (fetch and computation, see [`Options`]), `L` a read, `S` a write, `M` a read and then a write of the same bytes.
 /// Valgrind's own lines (`==1==`, `--1--`, `**1**`) are skipped. With [`Options::marks`], those of them that name the running thread
@@ -135,7 +135,7 @@ impl<S: Sink> Import<'_, S> {
     }
 }
 
-/// Parses `ADDRESS,SIZE`.
+/// Parses and returns `ADDRESS,SIZE`.
 #[inline]
 fn parse(mut operands: &[u8]) -> Result<Access, &'static str> {
     const FORM: &str = "the access is not `ADDRESS,SIZE`, hexadecimal and decimal";

@@ -20,7 +20,7 @@ pub(super) fn for_each(
     })
 }
 
-/// Parses a hexadecimal number at the start of `text` and removes it; `None` if there is none or it passes 2^64-1.
+/// Removes and returns a hexadecimal number at the start of `text`; `None` if there is none or it passes 2^64-1.
 #[inline]
 pub(super) fn take_hex(text: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
@@ -42,7 +42,7 @@ pub(super) fn take_hex(text: &mut &[u8]) -> Option<u64> {
     (digits > 0).then_some(value)
 }
 
-/// Parses a decimal number at the start of `text` and removes it; `None` if there is none or it passes 2^64-1.
+/// Removes and returns a decimal number at the start of `text`; `None` if there is none or it passes 2^64-1.
 #[inline]
 pub(super) fn take_decimal(text: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;

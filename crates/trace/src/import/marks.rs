@@ -189,7 +189,7 @@ impl TaskBuilder {
         }
     }
 
-    /// Checks at the end of the text that no task runs, and writes what is left.
+    /// Writes what is left at the end of the text; returns an error if a task runs.
     pub(super) fn finish(&mut self, to: &mut Emitter<'_, impl Sink>) -> Result {
         let running = |thread: &Thread| thread.running.last().map(|task| task.slot);
         if let Some(slot) = self.threads.values().find_map(running) {
@@ -373,7 +373,7 @@ impl TaskBuilder {
         Ok(())
     }
 
-    /// Starts part `number` of the task in `slot`, which depends on the parts `after`.
+    /// Starts part `number` of the task in `slot`, which depends on the parts `after`, and returns its ID.
     fn part(
         &mut self,
         slot: u32,
@@ -409,7 +409,7 @@ impl TaskBuilder {
     fn end(&mut self, words: &Words<'_>, to: &mut Emitter<'_, impl Sink>) -> Result {
         let ended = self.here().running.pop().filter(|task| !task.waits);
         let Some(Running { slot, part, .. }) = ended else {
-            return Err(words.fault("the end of a task where none runs"));
+            return Err(words.fault("the end of a task although none runs"));
         };
         self.open = None;
         to.end()?;
@@ -431,7 +431,7 @@ impl TaskBuilder {
         Ok(())
     }
 
-    /// Removes the task in `slot` and frees the slot.
+    /// Removes and returns the task in `slot`, and frees the slot.
     fn remove_task(&mut self, slot: u32) -> Task {
         let task = self.slots[slot as usize].take().expect("a live task");
         self.living.remove(&task.token.0);
@@ -531,7 +531,7 @@ impl<'a> Words<'a> {
         number.map_err(|_| self.fault("a mark with a word that is not a number"))
     }
 
-    /// Reads a number of 64 bits, or a negative one of 32.
+    /// Reads and returns a number of 64 bits, or a negative one of 32.
     fn signed(&mut self) -> Result<i128> {
         let range = i128::from(i32::MIN)..=i128::from(u64::MAX);
         let value = self

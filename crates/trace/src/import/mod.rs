@@ -45,7 +45,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// One cycle an instruction, fetches of 32 bytes, original addresses, one task.
+    /// Returns the defaults: one cycle an instruction, fetches of 32 bytes, original addresses, one task.
     fn default() -> Self {
         Options {
             cycles_per_instruction: 1,

@@ -80,7 +80,7 @@ impl<'a, S: Sink> Parser<'a, S> {
         self.sink.record(record)
     }
 
-    /// Checks at the end of the text that there was a header.
+    /// Returns an error at the end of the text if there was no header.
     pub(super) fn end(&self) -> Result<(), TraceError> {
         if self.header {
             return Ok(());
@@ -244,7 +244,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Parses an unsigned number of 64 bits, decimal or hexadecimal with `0x`, without a sign.
+/// Parses and returns an unsigned number of 64 bits, decimal or hexadecimal with `0x`, without a sign.
 fn number(word: &[u8], what: &str) -> Result<u64, Fault> {
     let (digits, radix) = match word.strip_prefix(b"0x") {
         Some(digits) => (digits, 16),

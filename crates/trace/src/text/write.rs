@@ -15,7 +15,7 @@ pub struct TextWriter<W: Write> {
 }
 
 impl<W: Write> TextWriter<W> {
-    /// Writes the header.
+    /// Writes the header and returns the writer.
     ///
     /// # Errors
     /// `out` cannot be written.
@@ -75,7 +75,7 @@ impl<W: Write> Sink for TextWriter<W> {
     }
 }
 
-/// Refuses a record that no trace may hold.
+/// Returns an error if no trace may hold `record`.
 pub(crate) fn check_record(record: Record, any_task: bool, line: u64) -> Result<(), TraceError> {
     if any_task && record.is_valid() {
         return Ok(());

@@ -8,7 +8,7 @@
 //! - luma reconstruction: residual and prediction of (u, y);
 //! - chroma prediction and reconstruction: the same with chroma;
 //! - deblocking of a plane: reconstruction of (u, y); deblocking of (u-1, y), (u, y-1) and (u+1, y-1); and reconstruction of (u+1, y),
-//!   (u-1, y+1), (u, y+1) and (u+1, y+1) where they have intra macroblocks, which read their neighbours before these are deblocked.
+//!   (u-1, y+1), (u, y+1) and (u+1, y+1) if they have intra macroblocks, which read their neighbours before these are deblocked.
 //!
 //! A task that stands for several stages waits for what each of them waits for. With [`Dependencies::Fixed`] every unit waits, and is
 //! waited for, as one with intra macroblocks, and luma residual, too, waits for that of the four units before: what tasks do does not
@@ -135,7 +135,7 @@ struct Unit {
 }
 
 impl Grid {
-    /// The units of a row.
+    /// Returns the units of a row.
     fn units_of(&self, row: u32) -> impl Iterator<Item = Unit> {
         let grid = *self;
         (0..grid.units).map(move |unit| Unit {
@@ -150,14 +150,14 @@ impl Grid {
         first + unit * self.unit..first + ((unit + 1) * self.unit).min(self.mb_width)
     }
 
-    /// Place of a unit in raster order, if it is in the picture.
+    /// Returns the place of a unit in raster order, if it is in the picture.
     fn at(&self, unit: i64, row: i64) -> Option<usize> {
         let inside =
             (0..i64::from(self.units)).contains(&unit) && (0..i64::from(self.rows)).contains(&row);
         inside.then_some((row * i64::from(self.units) + unit) as usize)
     }
 
-    /// The neighbours of a unit, as offsets, that are in the picture.
+    /// Returns the neighbours of a unit, as offsets, that are in the picture.
     fn near(
         &self,
         unit: u32,
@@ -171,15 +171,15 @@ impl Grid {
     }
 }
 
-/// Whose pixels intra prediction reads.
+/// The units whose pixels intra prediction reads.
 const BEFORE: &[(i64, i64)] = &[(-1, 0), (-1, -1), (0, -1), (1, -1)];
-/// Whose intra prediction reads a unit's pixels.
+/// The units whose intra prediction reads a unit's pixels.
 const READERS: &[(i64, i64)] = &[(1, 0), (-1, 1), (0, 1), (1, 1)];
-/// Whose deblocking comes before a unit's.
+/// The units whose deblocking comes before a unit's.
 const DEBLOCKED: &[(i64, i64)] = &[(-1, 0), (0, -1), (1, -1)];
 
 impl<K: Copy> Builder<K> {
-    /// A builder for `workers` workers and up to `ahead` pictures at once.
+    /// Returns a builder for `workers` workers and up to `ahead` pictures at once.
     pub(crate) fn new(cut: Cut, dependencies: Dependencies, workers: u16, ahead: u32) -> Self {
         Builder {
             cut,
@@ -297,7 +297,7 @@ impl<K: Copy> Builder<K> {
         });
     }
 
-    /// Index and place of a task.
+    /// Returns the index and the place of a task.
     fn at(&self, grid: &Grid, unit: u32, row: u32, stage: Stage) -> At {
         At {
             index: index(grid.picture, row * grid.units + unit),
@@ -458,7 +458,7 @@ impl<K: Copy> Builder<K> {
         }
     }
 
-    /// Registers a task that waits for `Tokens::waits`, of which nothing is left.
+    /// Registers a task that waits for `Tokens::waits`, which is then empty, and returns the task's end.
     fn register(
         &mut self,
         graph: &mut impl Graph<Token = K>,
@@ -470,7 +470,7 @@ impl<K: Copy> Builder<K> {
         End::new(graph.register(Declared { name, at, work }, waits))
     }
 
-    /// One task for all rear stages of a row. Where no macroblock needs one, it only joins the row.
+    /// Declares one task for all rear stages of a row and returns the row's end. If no macroblock needs one, the task only joins the row.
     fn whole_rear(
         &mut self,
         graph: &mut impl Graph<Token = K>,

@@ -39,7 +39,7 @@ named!(
 );
 
 impl Cut {
-    /// Macroblocks of a unit, in a picture `width` macroblocks wide on `workers` workers.
+    /// Returns the macroblocks of a unit, in a picture `width` macroblocks wide on `workers` workers.
     pub(super) fn unit(self, width: u32, workers: u16) -> u32 {
         match self {
             Cut::Paper => 5,

@@ -81,7 +81,7 @@ pub(crate) trait Graph {
     /// Stands for a task that was declared.
     type Token: Copy;
 
-    /// Declares a task that waits for some that were declared before.
+    /// Declares a task that waits for some that were declared before, and returns its token.
     fn register(
         &mut self,
         task: Declared,

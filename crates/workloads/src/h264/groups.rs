@@ -27,7 +27,7 @@ pub(crate) struct Place {
     pub(crate) row: u32,
     /// Rows of the picture.
     pub(crate) rows: u32,
-    /// Its stage; the first of them where a task has several.
+    /// The task's stage; the first of them if it has several.
     pub(crate) stage: Stage,
     pub(crate) workers: u16,
 }
@@ -48,7 +48,7 @@ impl Groups {
     /// Those that recordings carry by name.
     pub const RECORDED: [Groups; 3] = [Groups::ToshibaA, Groups::ToshibaB, Groups::Default];
 
-    /// The groups of a reconstruction task.
+    /// Returns the groups of a reconstruction task.
     pub(crate) fn of(self, place: Place) -> (TGroup, SGroup) {
         let rear = u32::from(Stage::REAR.contains(&place.stage));
         let stage = SGroup(1 + place.stage as u32);
@@ -69,7 +69,7 @@ impl Groups {
         }
     }
 
-    /// The groups of a picture's serial tasks (entropy, build, output). In the exception group they would come last and starve the
+    /// Returns the groups of a picture's serial tasks (entropy, build, output). In the exception group they would come last and starve the
     /// pipeline, so they go with the picture's first group; no worker is theirs.
     pub(crate) fn serial(self, picture: u64) -> (TGroup, SGroup) {
         match self {
@@ -85,7 +85,7 @@ impl Groups {
 /// Numbers from here on are serial tasks' in pattern A.
 const SERIAL: u32 = 1 << 31;
 
-/// T group number `which` of the `groups` of a picture. Wraps after 2^31 - 1 groups (tens of millions of pictures in pattern A,
+/// Returns T group number `which` of the `groups` of a picture. Wraps after 2^31 - 1 groups (tens of millions of pictures in pattern A,
 /// more in the others), when the old groups are long empty.
 fn number(picture: u64, groups: u32, which: u32) -> TGroup {
     TGroup(1 + ((picture * u64::from(groups) + u64::from(which)) % u64::from(SERIAL - 1)) as u32)

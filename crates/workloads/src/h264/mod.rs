@@ -76,12 +76,12 @@ pub enum DecodeError {
     Stream(#[from] StreamError),
 }
 
-/// The index of task number `number` of picture `picture`, which is its [phase](crate::workload::phase_of).
+/// Returns the index of task number `number` of picture `picture`, which is its [phase](crate::workload::phase_of).
 fn index(picture: u64, number: u32) -> u64 {
     (picture << 32) | u64::from(number)
 }
 
-/// Decodes an Annex B stream on the workers of `pool`, and calls `sink` with each frame, in output order.
+/// Decodes an Annex B stream on the workers of `pool`, calls `sink` with each frame, in output order, and returns a summary.
 ///
 /// Frames are those of the sequential decoder, bit by bit, under every policy. Decoding goes on behind an error, which is then in the
 /// [`Summary`].
@@ -160,7 +160,7 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
         entropy.register(move |s| self.entropy(s, picture));
     }
 
-    /// A task of picture number `picture` that is not one of its reconstruction tasks.
+    /// Returns a task of picture number `picture` that is not one of its reconstruction tasks.
     fn serial<'a, 'scope>(
         &self,
         s: &'a Scope<'scope>,
@@ -222,7 +222,7 @@ impl<F: FnMut(&Frame) + Send> Session<'_, F> {
             s.depend(output, end)
                 .expect("the output task waits for its own count");
         }
-        // Last, because the output task gives the job back: from here on the slot may be the next picture's.
+        // Last, because the output task returns the job: from here on the slot may be the next picture's.
         s.resolve(output)
             .expect("the output task waits for one count");
     }

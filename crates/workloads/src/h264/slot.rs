@@ -39,7 +39,7 @@ impl Slot {
         }
     }
 
-    /// The job of this round.
+    /// Returns the job of this round.
     #[inline]
     pub(super) fn job(&self) -> &Job {
         assert!(self.full.load(Ordering::Relaxed), "the slot is empty");
@@ -47,7 +47,7 @@ impl Slot {
         unsafe { (*self.job.get()).as_ref() }.expect("the slot is full")
     }
 
-    /// The frames to show; for the output task, of which a round has one.
+    /// Returns the frames to show; for the output task, of which a round has one.
     pub(super) fn frames(&self) -> &[Arc<Frame>] {
         assert!(self.full.load(Ordering::Relaxed), "the slot is empty");
         // SAFETY: as in `job`.

@@ -20,7 +20,7 @@ pub(super) struct Wavefronts {
 /// Columns of a step from row to row.
 const SKEW: u32 = 2;
 
-/// Macroblocks on diagonal `sum`, as rows.
+/// Returns the macroblocks on diagonal `sum`, as rows.
 fn rows(sum: u32, columns: u32, rows: u32) -> Range<u32> {
     let first = (sum + 1).saturating_sub(columns).div_ceil(SKEW);
     first..(sum / SKEW + 1).min(rows)
@@ -51,7 +51,7 @@ impl Wavefronts {
     /// Reconstructs a picture.
     ///
     /// # Errors
-    /// As [`Instance::run_with_cancel`].
+    /// Returns the errors of [`Instance::run_with_cancel`].
     pub(super) fn reconstruct(
         &mut self,
         job: &Job,

@@ -117,7 +117,7 @@ const OPTIONS: &[OptionSpec] = &[
     .record_only(),
 ];
 
-/// The stream that was asked for.
+/// Returns the stream that was asked for.
 fn read(values: &Values) -> Result<Cow<'static, [u8]>, String> {
     let stream = match values.path("input") {
         None => Cow::from(DEMO),
@@ -133,7 +133,7 @@ fn read(values: &Values) -> Result<Cow<'static, [u8]>, String> {
     })
 }
 
-/// The place behind the first `units` NAL units of an Annex B stream.
+/// Returns the place behind the first `units` NAL units of an Annex B stream.
 fn end_of_unit(stream: &[u8], units: u64) -> usize {
     let starts = stream.windows(3).enumerate();
     let mut starts = starts.filter(|(_, three)| *three == [0, 0, 1]);
@@ -212,7 +212,7 @@ struct Decoding {
     done: Done,
 }
 
-/// The index of the `true` nearest to the middle; without any, the middle.
+/// Returns the index of the `true` nearest to the middle; without any, the middle.
 fn middle(refers: &[bool]) -> u64 {
     let middle = refers.len() / 2;
     let candidates = refers.iter().enumerate().filter(|(_, refers)| **refers);
@@ -415,7 +415,7 @@ fn reconstruct_here(job: &Job) -> Result<(), GraphError> {
     Ok(())
 }
 
-/// The table of costs that was asked for.
+/// Returns the table of costs that was asked for.
 fn costs(values: &Values) -> Result<Costs, RecordError> {
     let path = values.path("costs");
     let (text, name) = match path {

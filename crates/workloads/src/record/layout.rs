@@ -65,7 +65,7 @@ impl Layout {
         layout
     }
 
-    /// Allocates.
+    /// Allocates a region and returns its start.
     fn take(&mut self, name: String, bytes: u64, private: bool) -> u64 {
         if self.next < DESCRIPTORS && bytes > DESCRIPTORS - self.next {
             self.next = LARGE_DATA;
@@ -81,18 +81,18 @@ impl Layout {
         start
     }
 
-    /// The stack of a task: those of successive tasks take turns.
+    /// Returns the stack of a task: those of successive tasks take turns.
     pub(crate) fn stack(&self, task: u32, workers: u16) -> u64 {
         self.stacks + u64::from(task % u32::from(workers)) * STACK_DISTANCE
     }
 
-    /// The descriptor of a task.
+    /// Returns the descriptor of a task.
     pub(crate) fn descriptor(&mut self, task: u32) -> u64 {
         self.descriptors = self.descriptors.max(u64::from(task) + 1);
         DESCRIPTORS + u64::from(task) * LINE
     }
 
-    /// Where a field begins; it is allocated the first time.
+    /// Returns the address at which a field begins; the field is allocated the first time.
     pub(crate) fn field(&mut self, field: usize, bytes: u64) -> u64 {
         if let Some(&(_, start)) = self.fields.iter().find(|known| known.0 == field) {
             return start;
@@ -139,7 +139,7 @@ impl Layout {
         start + offset
     }
 
-    /// All regions that were used.
+    /// Returns all regions that were used.
     pub(crate) fn regions(mut self) -> Vec<Region> {
         if self.descriptors > 0 {
             self.regions.push(Region {

@@ -52,7 +52,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Lines that are looked up: code and data.
+    /// Returns the number of lines that are looked up: code and data.
     pub fn touches(&self) -> u64 {
         self.fetched + self.read + self.written
     }
@@ -103,7 +103,7 @@ pub(crate) struct Tape<'a, S: ?Sized> {
     pub(crate) counts: Counts,
 }
 
-/// Lines of 64 bytes that a range overlaps.
+/// Returns the number of lines of 64 bytes that a range overlaps.
 #[inline]
 fn lines(address: u64, size: u32) -> u64 {
     ((address + u64::from(size) - 1) >> 6) - (address >> 6) + 1
@@ -194,7 +194,7 @@ impl<'a, S: Sink + ?Sized> Tape<'a, S> {
         self.compute(entry.millis);
     }
 
-    /// What every task does after its own work.
+    /// Does what every task does after its own work, and returns the counts.
     ///
     /// # Errors
     /// The first of all errors since the last task.

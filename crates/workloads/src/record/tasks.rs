@@ -60,7 +60,7 @@ pub(crate) struct Tasks<'a, S: ?Sized> {
 }
 
 impl<'a, S: Sink + ?Sized> Tasks<'a, S> {
-    /// No tasks yet, of a program with this code, each of whose tasks begins with `entry`.
+    /// Returns a recorder of a program with this code, without tasks yet, each of which begins with `entry`.
     pub(crate) fn new(sink: &'a mut S, code: Code, entry: Entry, workers: u16) -> Self {
         let workers = workers.max(1);
         Tasks {
@@ -73,7 +73,7 @@ impl<'a, S: Sink + ?Sized> Tasks<'a, S> {
         }
     }
 
-    /// As [`TaskRecorder::task`].
+    /// Does and returns the same as [`TaskRecorder::task`].
     pub(crate) fn task(
         &mut self,
         task: &RecordedTask<'_>,
@@ -123,7 +123,7 @@ impl<'a, S: Sink + ?Sized> Tasks<'a, S> {
 /// Writes tasks to a [`Sink`], one after the other, and charges them by `data/fields.toml`.
 ///
 /// Every task pays the same entry (cycles, code, stack, descriptor) and fetches the same code; what it reads, writes and computes goes to
-/// [`Accesses`]. Arrays get addresses in the order of first use, so equal programs give equal traces in any process.
+/// [`Accesses`]. Arrays get addresses in the order of first use, so equal programs have equal traces in any process.
 pub struct TaskRecorder<'a, S: ?Sized> {
     tasks: Tasks<'a, S>,
     pass: Code,
@@ -132,7 +132,7 @@ pub struct TaskRecorder<'a, S: ?Sized> {
 }
 
 impl<'a, S: Sink + ?Sized> TaskRecorder<'a, S> {
-    /// A recorder for a program on `workers` workers, each of which has a stack.
+    /// Returns a recorder for a program on `workers` workers, each of which has a stack.
     ///
     /// # Panics
     /// The table of costs is broken; a test reads it.
@@ -155,12 +155,12 @@ impl<'a, S: Sink + ?Sized> TaskRecorder<'a, S> {
         }
     }
 
-    /// What the table of costs calls itself.
+    /// Returns the table's name for itself.
     pub fn costs(&self) -> &str {
         &self.name
     }
 
-    /// Tasks so far.
+    /// Returns the number of tasks so far.
     pub fn tasks(&self) -> u32 {
         self.tasks.next
     }

@@ -13,14 +13,14 @@ use std::ops::{ControlFlow, Range};
 use tanada_runtime::{Cancel, GraphError, Instance, NodeId, TemplateBuilder};
 use tanada_trace::Sink;
 
-/// `--size`: rows and columns of a square field.
+/// Returns the option `--size`: rows and columns of a square field.
 pub(crate) const fn size(default: &'static str, help: &'static str) -> OptionSpec {
     OptionSpec::new("size", "N", Kind::Count(1, 1 << 20), help)
         .default(default)
         .default_in_recordings("1024")
 }
 
-/// How often a field is gone over.
+/// Returns the option for the number of times that a field is gone over.
 pub(crate) const fn times(
     flag: &'static str,
     default: &'static str,
@@ -119,7 +119,7 @@ impl<P: Program> Recorder for OverTiles<P> {
     }
 }
 
-/// What `values` ask for, and how it is cut for `site`, whose memory must hold it.
+/// Returns the options in `values`, and how the work is cut for `site`, whose memory must hold it.
 fn cut<P: Program>(values: &Values, site: &Site) -> Result<(Options, Plan), RunError> {
     let options = Options::of::<P>(values);
     let caches = Caches::new(site.own_cache, site.l1d);
@@ -157,8 +157,8 @@ pub struct Tiled<P> {
     today: Option<Graph<P>>,
 }
 
-/// The graph that fills the fields: a task a tile, without dependencies. Each is in the S group that works on the tile first, whose worker
-/// thereby touches the memory first: so the memory of a tile lies on the NUMA node of that worker.
+/// Returns the graph that fills the fields: a task a tile, without dependencies. Each is in the S group that works on the tile first, whose
+/// worker thereby touches the memory first: so the memory of a tile lies on the NUMA node of that worker.
 fn fill<P: Program>(plan: &Plan) -> Result<Graph<P>, GraphError> {
     let mut builder = TemplateBuilder::new();
     for (at, tile) in plan.tiles().enumerate() {
@@ -170,7 +170,7 @@ fn fill<P: Program>(plan: &Plan) -> Result<Graph<P>, GraphError> {
     Ok(builder.build()?.instance())
 }
 
-/// The graph of all sweeps, from the values that the fields have.
+/// Returns the graph of all sweeps, from the values that the fields have.
 fn sweeps<P: Program>(plan: &Plan) -> Result<Graph<P>, GraphError> {
     let mut builder = TemplateBuilder::new();
     plan.declare(|tile, sweep, waits: &mut dyn Iterator<Item = NodeId>| {
@@ -187,7 +187,7 @@ fn sweeps<P: Program>(plan: &Plan) -> Result<Graph<P>, GraphError> {
     Ok(builder.build()?.instance())
 }
 
-/// The program of today: each sweep is a parallel loop over blocks of whole rows.
+/// Returns the graph of the program of today: each sweep is a parallel loop over blocks of whole rows.
 fn loops<P: Program>(shape: Shape, workers: u16) -> Result<Graph<P>, GraphError> {
     let mut loops = Loops::new(workers);
     // Blocks may be lower than a pass reads: no pass reads the field that others write in its sweep, and a barrier separates the sweeps.
@@ -209,7 +209,7 @@ fn loops<P: Program>(shape: Shape, workers: u16) -> Result<Graph<P>, GraphError>
 }
 
 impl<P: Program> Tiled<P> {
-    /// Cuts the work for `workers` workers with these caches.
+    /// Cuts the work for `workers` workers with these caches and returns the plan.
     ///
     /// # Panics
     /// There are no points.
@@ -217,7 +217,7 @@ impl<P: Program> Tiled<P> {
         Plan::new(options.shape::<P>(), workers, caches, options.groups)
     }
 
-    /// Builds the graph of `plan`: some 250 bytes a task. The memory of the fields is mapped when they are filled.
+    /// Builds and returns the graph of `plan`: some 250 bytes a task. The memory of the fields is mapped when they are filled.
     ///
     /// # Errors
     /// Those of a template, none of which a plan causes.
@@ -240,7 +240,7 @@ impl<P: Program> Tiled<P> {
         })
     }
 
-    /// How the field is cut.
+    /// Returns how the field is cut.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

@@ -10,7 +10,7 @@ use tanada_trace::{FileSink, TraceError, import};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Program {
-    /// Where the trace of PROGRAM goes: text where the name ends with .tnt, else binary [default: PROGRAM.tnb]
+    /// Where the trace of PROGRAM goes: text if the name ends with .tnt, else binary [default: PROGRAM.tnb]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -27,7 +27,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Whether there is a program.
+    /// Returns whether there is a program.
     pub(super) fn is_given(&self) -> bool {
         !self.program.is_empty()
     }
@@ -72,7 +72,7 @@ pub(super) fn run(args: &Program) -> Outcome {
     charging::tell(&program, &output, &imported, args.json)
 }
 
-/// Beside where the user is, called as the program.
+/// Returns the file in the current folder that has the program's name.
 fn default_output(program: &Path) -> PathBuf {
     let mut name = program.file_name().unwrap_or_default().to_owned();
     name.push(".tnb");

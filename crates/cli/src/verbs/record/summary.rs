@@ -82,7 +82,7 @@ const HEADS: [&str; 7] = [
 ];
 
 impl<'a> Summary<'a> {
-    /// The summary of a recording that was written to `output`.
+    /// Returns the summary of a recording that was written to `output`.
     pub(super) fn new(workload: &'static str, output: &Path, recording: &'a Recording) -> Self {
         let Recorded {
             total,
@@ -113,7 +113,7 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// Prints it, as JSON or for people.
+    /// Prints the summary, as JSON or for people.
     pub(super) fn print(&self, json: bool) -> Outcome {
         if json {
             return ui::print(&ui::json(self));

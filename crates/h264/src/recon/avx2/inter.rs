@@ -8,7 +8,7 @@ use crate::recon::inter::Samples;
 use crate::recon::lanes::{load, load_array, load_wide, store};
 
 impl Samples<'_> {
-    /// Loads N samples of the row `row` of the block, `above` rows further up, from the block's column on.
+    /// Loads and returns N samples of the row `row` of the block, `above` rows further up, from the block's column on.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn row<const N: usize>(&self, row: usize, above: usize) -> __m128i {
@@ -18,7 +18,7 @@ impl Samples<'_> {
         )
     }
 
-    /// Loads such a row and the next one, one in each half.
+    /// Loads and returns such a row and the next one, one in each half.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn two_rows<const N: usize>(&self, row: usize, above: usize) -> __m256i {
@@ -66,7 +66,7 @@ static TWO_ROWS: [[u8; 32]; 3] = [
     pairs(pairs([0; 32], 0, 0, 2, 3), 1, 0, 2, 3),
 ];
 
-/// Computes the six-tap filter from its taps in pairs.
+/// Returns the six-tap filter of its taps in pairs.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn taps(outer: __m256i, middle: __m256i, inner: __m256i) -> __m256i {
@@ -108,7 +108,7 @@ fn taps_of_sums(s: [__m256i; 6]) -> __m256i {
     _mm256_srai_epi16::<6>(sum)
 }
 
-/// Packs two registers of 16 numbers, a row each, into two rows of bytes.
+/// Returns two registers of 16 numbers, a row each, packed into two rows of bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn pack_rows(upper: __m256i, lower: __m256i) -> __m256i {

@@ -49,7 +49,7 @@ fn four_residuals(four: &mut [[i16; 16]; 4], scale: &[i16; 16]) {
 
 type Pair = (__m256i, __m256i);
 
-/// Transposes blocks with lines 0 and 1 in one register and lines 2 and 3 in the other.
+/// Transposes and returns blocks with lines 0 and 1 in one register and lines 2 and 3 in the other.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transpose(l01: __m256i, l23: __m256i) -> Pair {
@@ -61,7 +61,7 @@ fn transpose(l01: __m256i, l23: __m256i) -> Pair {
     )
 }
 
-/// Rearranges blocks x and y into registers that hold the same line of both.
+/// Returns blocks x and y rearranged into registers that hold the same line of both.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn lines(x: Pair, y: Pair) -> [__m256i; 4] {

@@ -1,4 +1,4 @@
-//! The running state of one graph: what is active, how it failed, who waits for it.
+//! The running state of one graph: what is active, how it failed, which threads wait for it.
 
 mod explain;
 mod stall;
@@ -30,7 +30,7 @@ const LOST_CHECK: Duration = Duration::from_millis(100);
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Makes a handle that is not cancelled.
+    /// Returns a handle that is not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
@@ -88,7 +88,7 @@ pub(crate) struct GraphCore {
 static RUN_IDS: AtomicU64 = AtomicU64::new(1);
 
 impl GraphCore {
-    /// Makes a core for runs on `pool`.
+    /// Returns a core for runs on `pool`.
     pub(super) fn new(pool: &PoolShared, watch: Watch) -> Arc<Self> {
         let workers = usize::from(pool.placement.workers());
         Arc::new_cyclic(|this| GraphCore {
@@ -134,10 +134,8 @@ impl GraphCore {
         self.nested.begin(worker.is_some());
         let outer = worker.map_or(std::ptr::null(), |worker| worker.graph.running());
         self.outer.store(outer.cast_mut(), Ordering::Relaxed);
-        if let Some(watch) = self.watch
-            && worker.is_none()
-        {
-            watch.begins(run_id, pool);
+        if worker.is_none() {
+            self.watch.observer().begins(run_id, pool);
         }
     }
 
@@ -166,8 +164,8 @@ impl GraphCore {
         self.waiter.lock().clone()
     }
 
-    /// Whether bodies are to be dropped instead of run, because this graph or one around it was stopped. Called once for each task, by the
-    /// worker that is about to run it.
+    /// Returns whether bodies are to be dropped instead of run, because this graph or one around it was stopped. Called once for each task,
+    /// by the worker that is about to run it.
     #[inline]
     pub(super) fn must_skip(&self) -> bool {
         self.stopped.load(Ordering::Relaxed) || self.must_stop()
@@ -185,7 +183,7 @@ impl GraphCore {
         stop
     }
 
-    /// Whether this graph or one around it was stopped.
+    /// Returns whether this graph or one around it was stopped.
     fn is_stopped(&self) -> bool {
         let mut graph = self;
         loop {
@@ -200,7 +198,7 @@ impl GraphCore {
         }
     }
 
-    /// Whether the run's cancel handle was cancelled.
+    /// Returns whether the run's cancel handle was cancelled.
     #[inline]
     fn is_cancelled(&self) -> bool {
         let flag = self.cancelled.load(Ordering::Relaxed);
@@ -331,10 +329,8 @@ impl GraphCore {
 impl Context<'_> {
     /// Waits for the end of the run.
     pub(super) fn wait(self) {
-        match self.graph.watch {
-            Some(watch) => watch.waits(self.graph.run_id(), &mut || self.wait_unwatched()),
-            None => self.wait_unwatched(),
-        }
+        let watch = self.graph.watch.observer();
+        watch.waits(self.graph.run_id(), &mut || self.wait_unwatched());
     }
 
     fn wait_unwatched(self) {

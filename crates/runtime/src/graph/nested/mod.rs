@@ -68,7 +68,7 @@ impl ReadyTasks {
         order.ready(pool, &self.entries, worker, &mut numbers);
     }
 
-    /// Takes the task that this worker runs next.
+    /// Takes and returns the task that this worker runs next.
     fn take(&mut self, pool: &PoolShared, worker: WorkerId) -> Option<(Ready, Origin)> {
         let order = self.order.as_mut()?;
         while !self.entries.is_empty()
@@ -108,7 +108,7 @@ impl Nested {
         }
     }
 
-    /// Whether the graph that runs is nested.
+    /// Returns whether the graph that runs is nested.
     #[inline]
     pub(super) fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
@@ -116,7 +116,7 @@ impl Nested {
 }
 
 impl Context<'_> {
-    /// Adds ready tasks of a nested graph to the graph's table, and tells the waiting worker and another one.
+    /// Adds ready tasks of a nested graph to the graph's table, and wakes the waiting worker and another one.
     pub(super) fn offer(self, tasks: impl IntoIterator<Item = Ready>) {
         // Once the tasks can be taken, the run may end at any moment. Its core stays.
         let waiter = self.graph.waiter();

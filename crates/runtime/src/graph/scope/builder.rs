@@ -127,9 +127,9 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
             run_id: graph.run_id(),
         };
         graph.count_open(context.worker, 1);
-        if let Some(watch) = graph.watch {
-            report(watch, token, &description, after);
-        }
+        graph
+            .watch
+            .tell(|watch| report(watch, token, &description, after));
         // The guard, and the edges from tasks that have ended.
         let mut dropped = 1;
         for &(earlier, generation) in after {

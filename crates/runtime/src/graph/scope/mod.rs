@@ -72,6 +72,8 @@ pub struct Scope<'scope> {
 }
 
 impl<'scope> Scope<'scope> {
+    /// Returns the scope of `context`.
+    ///
     /// # Safety
     /// The references in `context` outlive the scope, and its worker is the one that this thread is.
     #[inline]
@@ -88,8 +90,7 @@ impl<'scope> Scope<'scope> {
         self.context
     }
 
-    /// Begins the description of a task called `name`, which [`TaskBuilder::register`] completes. Messages, traces and pictures show the
-    /// name.
+    /// Returns the builder of a task called `name`, which [`TaskBuilder::register`] completes. Messages, traces and pictures show the name.
     #[inline]
     pub fn task(&self, name: &'static str) -> TaskBuilder<'_, 'scope> {
         TaskBuilder::new(self, name)
@@ -99,6 +100,8 @@ impl<'scope> Scope<'scope> {
     /// it waits for other tasks.
     ///
     /// # Errors
+    /// Returns an error:
+    ///
     /// - [`GraphError::Forked`] in a child process;
     /// - [`GraphError::SurplusResolve`] if the task has no unresolved count. The whole graph then fails with that error, too.
     pub fn resolve(&self, task: Token) -> Result<(), GraphError> {
@@ -108,7 +111,7 @@ impl<'scope> Scope<'scope> {
     /// Makes `task`, which is not ready yet, wait for `other` as well.
     ///
     /// # Errors
-    /// [`TooLate`] if `task` is ready already.
+    /// Returns [`TooLate`] if `task` is ready already.
     ///
     /// # Panics
     /// If a token is of another graph, or `task` has more than 2^20 - 2 dependencies.
@@ -122,10 +125,10 @@ impl<'scope> Scope<'scope> {
         if !task.node.try_add_edge(task.generation) {
             return Err(TooLate);
         }
-        if let Some(watch) = context.graph.watch {
+        context.graph.watch.tell(|watch| {
             watch.resolves(task.run_id, task.id());
             watch.edge(task.run_id, other.id(), task.id());
-        }
+        });
         if !other.node.add_successor(other.generation, task.node)
             && let Some(ready) = task.node.drop_edges(1)
         {
@@ -211,7 +214,7 @@ impl Pool {
         self.scope_until(None, body)
     }
 
-    /// As [`Pool::scope`], but the graph stops once `cancel` is cancelled.
+    /// Does and returns the same as [`Pool::scope`], but the graph stops once `cancel` is cancelled.
     ///
     /// # Errors
     /// As [`Pool::scope`], and [`GraphError::Cancelled`].

@@ -28,6 +28,8 @@ impl Resolver {
     /// Resolves one of the counts that `task` was registered with.
     ///
     /// # Errors
+    /// Returns an error:
+    ///
     /// - [`GraphError::Forked`] in a child process;
     /// - [`GraphError::SurplusResolve`] if the task has no unresolved count. The whole graph then fails with that error, too.
     pub fn resolve(&self, task: Token) -> Result<(), GraphError> {
@@ -64,15 +66,15 @@ impl fmt::Debug for Resolver {
     }
 }
 
-/// Resolves one count of `task`, whose graph may be another one: then it is a surplus.
+/// Resolves one count of `task`; returns an error if its graph is another one: the count is then a surplus.
 pub(super) fn resolve(context: Context<'_>, task: Token) -> Result<(), GraphError> {
     if context.pool.is_forked() {
         return Err(GraphError::Forked);
     }
     let graph = context.graph;
-    if let Some(watch) = graph.watch {
-        watch.resolves(task.run_id, task.id());
-    }
+    graph
+        .watch
+        .tell(|watch| watch.resolves(task.run_id, task.id()));
     let resolved = if task.run_id == graph.run_id() {
         task.node.resolve(task.generation)
     } else {

@@ -23,7 +23,7 @@ pub(super) struct Count(AtomicU64);
 pub(crate) struct Surplus;
 
 impl Count {
-    /// The count of a free node.
+    /// Returns the count of a free node.
     pub(super) fn closed() -> Self {
         Count(AtomicU64::new(0))
     }

@@ -1,7 +1,7 @@
 //! The nodes of a pool: the memory of dynamic tasks, from their registration to their end.
 //!
 //! A pool keeps the memory of its nodes for as long as it lives. So a stale [`NodeRef`] still points to a node, and the node's
-//! generation tells whether it holds the same task. Nodes of ended tasks are reused: a program that registers at a steady rate
+//! generation shows whether it holds the same task. Nodes of ended tasks are reused: a program that registers at a steady rate
 //! allocates nothing after its first round.
 
 mod count;

@@ -1,4 +1,4 @@
-//! One node: where a dynamic task or a ticket lives.
+//! One node: the place of a dynamic task or a ticket.
 
 use super::count::{Count, Surplus};
 use crate::executable::{
@@ -57,7 +57,7 @@ unsafe impl Send for NodeRef {}
 unsafe impl Sync for NodeRef {}
 
 impl NodeRef {
-    /// A reference for a token that is never followed.
+    /// Returns a reference for a token that is never followed.
     pub(crate) fn dangling() -> Self {
         NodeRef(NonNull::dangling())
     }
@@ -125,7 +125,7 @@ impl NodeRef {
         Ok(last.then(|| self.ready()))
     }
 
-    /// Mints the right to run the task: for the operation that took the count to zero.
+    /// Mints and returns the right to run the task: for the operation that took the count to zero.
     #[inline]
     fn ready(&self) -> Ready {
         // SAFETY: the count reaches zero once for each `fill`: it starts above zero, nothing is added at zero, and a subtraction below
@@ -150,7 +150,7 @@ impl NodeRef {
         self.get().generation.load(Ordering::Acquire)
     }
 
-    /// Locks the list of the tasks that wait for this task.
+    /// Locks and returns the list of the tasks that wait for this task.
     pub(crate) fn successors(&self) -> MutexGuard<'_, Successors> {
         self.get().successors.lock()
     }
@@ -171,7 +171,7 @@ impl NodeRef {
         waits
     }
 
-    /// Takes the body out of the node, unless it was taken before.
+    /// Takes the body out of the node and returns it, unless it was taken before.
     ///
     /// # Safety
     /// The node is filled. The caller has the right to run the task, or knows that no worker runs it now or later.
@@ -210,7 +210,7 @@ impl NodeRef {
 }
 
 impl Node {
-    /// Makes a free node.
+    /// Returns a free node.
     pub(super) fn free() -> Self {
         Node {
             header: UnsafeCell::new(MaybeUninit::uninit()),

@@ -52,7 +52,7 @@ impl<A> Default for Bodies<'_, A> {
 }
 
 impl<'env, A> Bodies<'env, A> {
-    /// Stores a closure. Allocates rarely: memory for many closures at once.
+    /// Stores a closure and returns its place. Allocates rarely: memory for many closures at once.
     pub(super) fn add<F>(&mut self, body: F) -> Body<'env, A>
     where
         F: Fn(&A, TemplateTask) + Send + Sync + 'env,
@@ -94,7 +94,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// Takes memory for a `T`, aligned for it.
+    /// Takes and returns memory for a `T`, aligned for it.
     #[inline]
     fn reserve<T>(&mut self) -> NonNull<T> {
         if size_of::<T>() == 0 {

@@ -73,8 +73,8 @@ impl<'env, A> Instance<'env, A> {
 impl<A: Sync> Instance<'_, A> {
     /// Runs the template once with `arg`, on `pool`. Returns when all tasks have ended.
     ///
-    /// Allocates nothing once the policy's queues have grown to the template's needs (except on a worker of `pool`, where the run is
-    /// nested).
+    /// Allocates nothing once the policy's queues have grown to the template's needs (except on a worker of `pool`, because the run is
+    /// nested there).
     ///
     /// # Errors
     /// [`GraphError::Forked`]; [`GraphError::TooDeep`]; and [`GraphError::PolicyLost`], after which the instance does not run again.
@@ -104,7 +104,7 @@ impl<A: Sync> Instance<'_, A> {
     /// ```
     ///
     /// # Errors
-    /// As [`Instance::run`].
+    /// Returns the errors of [`Instance::run`].
     ///
     /// # Panics
     /// As [`Instance::run`]; runs that had not begun by then are left out.
@@ -115,7 +115,7 @@ impl<A: Sync> Instance<'_, A> {
     /// As [`Instance::run`], but the run stops once `cancel` is cancelled.
     ///
     /// # Errors
-    /// As [`Instance::run`], and [`GraphError::Cancelled`].
+    /// Returns the errors of [`Instance::run`], and [`GraphError::Cancelled`].
     ///
     /// # Panics
     /// As [`Instance::run`].
@@ -131,7 +131,7 @@ impl<A: Sync> Instance<'_, A> {
     /// As [`Instance::run_each`], but the runs stop once `cancel` is cancelled.
     ///
     /// # Errors
-    /// As [`Instance::run_with_cancel`].
+    /// Returns the errors of [`Instance::run_with_cancel`].
     ///
     /// # Panics
     /// As [`Instance::run_each`].

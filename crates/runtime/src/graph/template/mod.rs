@@ -65,12 +65,13 @@ impl<A> std::fmt::Debug for TemplateBuilder<'_, A> {
 }
 
 impl<'env, A> TemplateBuilder<'env, A> {
-    /// Begins a template without tasks.
+    /// Returns a template without tasks.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a task, the `index`th of its name. The closure is stored beside those of its neighbours, without an allocation of its own.
+    /// Adds a task, the `index`th of its name, and returns its number. The closure is stored beside those of its neighbours, without an
+    /// allocation of its own.
     ///
     /// # Panics
     /// If there are 2^32 tasks.
@@ -127,7 +128,7 @@ impl<'env, A> TemplateBuilder<'env, A> {
         self
     }
 
-    /// Checks the graph and makes it a template.
+    /// Checks the graph and returns it as a template.
     ///
     /// - Groups are renumbered densely: their order stays, 0 stays 0.
     /// - A dependency that two others in a row imply is dropped, because it is never the last one to be resolved: A -> C, if A -> B and
@@ -256,12 +257,12 @@ impl<'env, A> Template<'env, A> {
         self.0.declared
     }
 
-    /// Makes room for one run at a time, of 132 bytes for each task. Several instances can run at the same time.
+    /// Returns room for one run at a time, of 132 bytes for each task. Several instances can run at the same time.
     pub fn instance(&self) -> Instance<'env, A> {
         self.instances(1)
     }
 
-    /// Makes room for `rooms` runs at a time, for [`Instance::run_each`] with arguments that do not depend on each other.
+    /// Returns room for `rooms` runs at a time, for [`Instance::run_each`] with arguments that do not depend on each other.
     ///
     /// # Panics
     /// If `rooms` is 0.

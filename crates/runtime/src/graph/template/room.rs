@@ -86,7 +86,7 @@ struct Node<'env, A> {
 const MANY: u16 = u16::MAX;
 
 impl<A> Node<'_, A> {
-    /// Mints the right to run the node.
+    /// Mints and returns the right to run the node.
     ///
     /// # Safety
     /// The node has no unresolved dependency, stays until it has run, and no other right for this run exists.
@@ -100,7 +100,7 @@ impl<A> Node<'_, A> {
 const _: () = assert!(std::mem::offset_of!(Node<'static, ()>, description) == DESCRIPTION_AT);
 
 impl<'env, A> Room<'env, A> {
-    /// Makes a room and its nodes: four allocations, and a fifth if nodes have many successors.
+    /// Returns a room and its nodes: four allocations, and a fifth if nodes have many successors.
     pub(super) fn new(shape: &Shape<'env, A>) -> NonNull<Self> {
         let room = Box::new(Room {
             first: NonNull::dangling(),
@@ -300,9 +300,7 @@ impl<'env, A> Room<'env, A> {
         let arg = unsafe { batch.args.add(at) };
         self.arg.store(arg.as_ptr(), Ordering::Relaxed);
         self.left.0.store(self.sinks, Ordering::Relaxed);
-        if let Some(watch) = graph.watch {
-            self.report(watch, graph.run_id());
-        }
+        graph.watch.tell(|watch| self.report(watch, graph.run_id()));
         true
     }
 

@@ -30,7 +30,7 @@ impl Stream {
         }
     }
 
-    /// The time of its next access.
+    /// Returns the time of the stream's next access.
     pub(crate) fn due(&self) -> Cycle {
         self.due
     }

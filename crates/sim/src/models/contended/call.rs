@@ -40,7 +40,7 @@ const QUEUES: u64 = 1 << 20;
 const CODE: u64 = 1 << 29;
 
 impl Addresses {
-    /// Addresses from `base` on, in lines of `line` bytes.
+    /// Returns the addresses from `base` on, in lines of `line` bytes.
     pub(crate) fn new(base: u64, line: u64) -> Self {
         Addresses { base, line }
     }

@@ -465,7 +465,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         Ok(())
     }
 
-    /// The error for the last record that a core took, which takes its clock past the end.
+    /// Returns the error for the last record that a core took, which takes its clock past the end.
     #[cold]
     fn overflow(&self, index: usize) -> SimError {
         let core = &self.cores[index];
@@ -511,7 +511,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
     }
 }
 
-/// Number of hits that begin within the next `cycles` cycles.
+/// Returns the number of hits that begin within the next `cycles` cycles.
 #[inline]
 fn touches_until(cycles: Cycle, hit: Cycle) -> u64 {
     match hit {
@@ -528,7 +528,7 @@ fn lock<'a>(pool: &'a mut PoolLock, seats: &'a mut [PoolLock], of: LockOf) -> &'
     }
 }
 
-/// The lines that a record touches.
+/// Returns the lines that a record touches.
 #[inline]
 fn lines(record: Record, stop: Stop) -> Rest {
     let (first, last) = source::lines(&record, u32::from(stop.shift));

@@ -65,7 +65,7 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Empty caches and idle resources.
+    /// Returns empty caches and idle resources.
     pub(crate) fn new(machine: &Machine, seed: u64) -> Self {
         let hierarchy = Hierarchy::new(machine, seed);
         let tables = &machine.contended;
@@ -114,18 +114,18 @@ impl Levels {
         }
     }
 
-    /// The first cache of a core's path, if there is one, and whether it is a cache per core.
+    /// Returns the first cache of a core's path, if there is one, and whether it is a cache per core.
     pub(crate) fn front(&self, core: usize, access: Kind) -> Option<(Stop, bool)> {
         let stop = *self.paths[core][path_index(access)].first()?;
         Some((stop, self.private[usize::from(stop.table)]))
     }
 
-    /// Whether writes of other cores or background streams remove lines from `cache`.
+    /// Returns whether writes of other cores or background streams remove lines from `cache`.
     pub(crate) fn removes_from(&self, cache: u32) -> bool {
         self.removed[cache as usize]
     }
 
-    /// Touches the line of `address` at `now` (rule 2).
+    /// Touches the line of `address` at `now` (rule 2) and returns the result.
     pub(crate) fn touch(
         &mut self,
         core: usize,
@@ -171,7 +171,7 @@ impl Levels {
             .cycles
     }
 
-    /// Looks up the levels of the path from number `from` on.
+    /// Looks up the levels of the path from number `from` on, and returns the result.
     #[allow(clippy::too_many_arguments)] // all of them are the touch
     fn descend(
         &mut self,

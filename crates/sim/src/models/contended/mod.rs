@@ -15,7 +15,7 @@ use crate::parts::station::Use;
 use engine::Engine;
 use tanada_policy::Dispatcher;
 
-/// Runs a trace to its end.
+/// Runs a trace to its end and returns the results.
 pub(crate) fn run<D: Dispatcher>(sim: Simulation<'_, D>) -> Result<Outcome, SimError> {
     let machine = sim.machine;
     let mut engine = Engine::new(sim);

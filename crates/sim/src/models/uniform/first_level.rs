@@ -31,9 +31,9 @@ pub(super) struct Request {
 
 /// A first level, as the loop needs it.
 pub(super) trait FirstLevel {
-    /// log2 of the length of a line, or `None` without a cache: a record then costs one hit.
+    /// Returns log2 of the length of a line, or `None` without a cache: a record then costs one hit.
     fn shift(&self) -> Option<u32>;
-    /// Looks a line up and fills it if it missed.
+    /// Looks a line up, fills it if it missed, and returns the result.
     fn look_up(&mut self, line: u64, write: bool) -> Lookup;
 }
 
@@ -106,8 +106,8 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Cycles of the records that are counted so far: the offset of the current record, which is counted after its requests. Nothing
-    /// wraps: `Window::fill` chooses the budget so that the offset is below 2^64.
+    /// Returns the cycles of the records that are counted so far: the offset of the current record, which is counted after its requests.
+    /// Nothing wraps: `Window::fill` chooses the budget so that the offset is below 2^64.
     #[inline(always)]
     fn cycles(&self, costs: &FirstCosts) -> u64 {
         let hits = costs.hit.wrapping_mul(self.touches[0] + self.touches[1]);

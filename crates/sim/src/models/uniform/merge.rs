@@ -149,7 +149,7 @@ impl<D: Dispatcher> Uniform<'_, D> {
         }
     }
 
-    /// Advances the clock of a core by the cycles of shared levels; `None`: more than 2^64-1.
+    /// Advances the clock of a core by the cycles of shared levels (`None`: more than 2^64-1); returns an error if it passes 2^64-1.
     #[inline(always)]
     fn advance(&mut self, core: usize, cycles: Option<u64>) -> Result<(), SimError> {
         let clock = &mut self.cores[core].clock;

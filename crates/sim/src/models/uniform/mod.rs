@@ -39,7 +39,7 @@ struct Uniform<'a, D: Dispatcher> {
     costs: Costs,
 }
 
-/// Runs a trace to its end.
+/// Runs a trace to its end and returns the results.
 pub(crate) fn run<D: Dispatcher>(sim: Simulation<'_, D>) -> Result<Outcome, SimError> {
     Uniform::new(sim).run()
 }
@@ -146,8 +146,8 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         }
     }
 
-    /// As [`Uniform::schedule`], but also if the window has no pending request: fills further windows until one has a request or the task
-    /// has no more records.
+    /// Returns the same as [`Uniform::schedule`], but also if the window has no pending request: fills further windows until one has a
+    /// request or the task has no more records.
     #[inline(never)]
     fn schedule_next_window(&mut self, core: usize) -> Result<Option<(u64, usize)>, SimError> {
         loop {
@@ -259,7 +259,7 @@ mod tests {
 
     const RULES: &str = include_str!("RULES.md");
 
-    /// The code block of RULES.md that begins with `first`.
+    /// Returns the code block of RULES.md that begins with `first`.
     fn block(first: &str) -> &'static str {
         let (_, rest) = RULES.split_once(first).expect("the page has the block");
         let (text, _) = rest.split_once("```").expect("the block ends");

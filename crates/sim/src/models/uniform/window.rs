@@ -57,7 +57,7 @@ impl Costs {
         }
     }
 
-    /// The sum of `miss_cycles` of some levels; `None` if more than 2^64-1.
+    /// Returns the sum of `miss_cycles` of some levels; `None` if more than 2^64-1.
     #[inline]
     pub(super) fn penalty_of(&self, levels: &[Stop]) -> Option<u64> {
         let mut misses = levels
@@ -78,13 +78,13 @@ pub(super) struct PrivateLevels<'a> {
 }
 
 impl Window {
-    /// The requests that are not merged yet.
+    /// Returns the requests that are not merged yet.
     #[inline]
     pub(super) fn pending(&self) -> &[Request] {
         &self.requests[self.merged..]
     }
 
-    /// The first request that is not merged yet.
+    /// Returns the first request that is not merged yet.
     #[inline]
     pub(super) fn first_pending(&self) -> Option<&Request> {
         self.requests.get(self.merged)
@@ -96,7 +96,7 @@ impl Window {
         self.merged += requests;
     }
 
-    /// Whether a long record has further pieces.
+    /// Returns whether a long record has further pieces.
     #[inline]
     pub(super) fn has_pieces(&self) -> bool {
         self.long.is_some()
@@ -107,7 +107,7 @@ impl Window {
         std::mem::take(&mut self.cycles)
     }
 
-    /// Whether the window takes more than 2^64-1 cycles, even without those of shared levels.
+    /// Returns whether the window takes more than 2^64-1 cycles, even without those of shared levels.
     pub(super) fn overflows(&self) -> bool {
         self.overflows
     }
@@ -215,7 +215,7 @@ impl PrivateLevels<'_> {
         (done.records, cycles)
     }
 
-    /// Takes a prefix of `records` through the first levels, in the fastest form of the loop that fits the caches.
+    /// Takes a prefix of `records` through the first levels, in the fastest form of the loop that fits the caches, and returns its counts.
     fn first_levels(
         &mut self,
         records: &[Record],

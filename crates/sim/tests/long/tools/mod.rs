@@ -45,12 +45,12 @@ impl Level {
         Self::new(size, ways, line, false)
     }
 
-    /// Reads the line with this number; gives whether it missed.
+    /// Reads the line with this number; returns whether it missed.
     pub(crate) fn touch(&mut self, line: u64) -> bool {
         self.access(line, false)
     }
 
-    /// Reads or writes the line with this number; gives whether it missed.
+    /// Reads or writes the line with this number; returns whether it missed.
     pub(crate) fn access(&mut self, line: u64, write: bool) -> bool {
         self.accesses += 1;
         let count = self.sets.len() as u64;

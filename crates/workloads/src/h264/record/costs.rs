@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use tanada_h264::{Operation, Stage};
 
-/// The table that is used unless another is given.
+/// The table that is used unless another is named.
 const MPE: &str = include_str!("../../../data/mpe.toml");
 
 /// Cycles and code of stages and operations, on a machine that runs the decoder.
@@ -64,20 +64,20 @@ const LARGEST: f64 = 1e6;
 const LONGEST: f64 = (1 << 20) as f64;
 
 impl Default for Costs {
-    /// The table of paper 1's core.
+    /// Returns the table of paper 1's core.
     fn default() -> Self {
         Costs::parse(MPE, "mpe.toml", &[]).expect("the table that is part of this crate is right")
     }
 }
 
 impl Costs {
-    /// The text of the table that is used by default, to start an own one from.
+    /// Returns the text of the table that is used by default, as the start of another one.
     pub fn default_text() -> &'static str {
         MPE
     }
 
-    /// A table from its text, with the figures `set` replaced: `scale.cycles=1.5`, `operation.transform.cycles=100`. Messages call the
-    /// table `name`.
+    /// Returns a table from its text, with the figures `set` replaced: `scale.cycles=1.5`, `operation.transform.cycles=100`. Messages call
+    /// the table `name`.
     ///
     /// # Errors
     /// It is no TOML, lacks a figure or has an unknown one, or a figure is out of range, or there is no figure that `set` names. The
@@ -113,7 +113,7 @@ impl Costs {
         Ok(())
     }
 
-    /// What the table calls itself.
+    /// Returns the table's name for itself.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -122,12 +122,12 @@ impl Costs {
         ((f64::from(bytes) * self.scale.code) as u64).next_multiple_of(LINE)
     }
 
-    /// Thousandths of a cycle.
+    /// Returns thousandths of a cycle.
     fn millis(&self, cycles: f64) -> u64 {
         (cycles * self.scale.cycles * 1000.0).round() as u64
     }
 
-    /// All figures where the recorder finds them, with the code laid out from `base` on.
+    /// Returns all figures where the recorder finds them, with the code laid out from `base` on.
     pub(super) fn lay_out(&self, base: u64) -> Laid {
         let mut end = base;
         let mut take = |bytes: u32| {
@@ -204,7 +204,7 @@ fn replace(table: &mut toml::Table, assignment: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses figures that are out of range, in a table whose name and a full stop are `before`.
+/// Returns an error if a figure is out of range, in a table whose name and a full stop are `before`.
 fn in_range(table: &toml::Table, before: &str) -> Result<(), String> {
     for (key, value) in table {
         let name = format!("{before}{key}");
@@ -238,7 +238,7 @@ fn in_range(table: &toml::Table, before: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a list of names that is not the right one.
+/// Returns an error unless the names of `given` are the `right` ones.
 fn complete<V>(what: &str, right: &[&str], given: &BTreeMap<String, V>) -> Result<(), String> {
     if let Some(missing) = right.iter().find(|name| !given.contains_key(**name)) {
         return Err(format!("there is no [{what}.{missing}]"));
@@ -252,7 +252,7 @@ fn complete<V>(what: &str, right: &[&str], given: &BTreeMap<String, V>) -> Resul
     }
 }
 
-/// What tables and recordings call a stage.
+/// Returns the name of a stage in tables and recordings.
 pub(super) fn stage_name(stage: Stage) -> &'static str {
     match stage {
         Stage::LumaResidual => "luma-residual",
@@ -266,7 +266,7 @@ pub(super) fn stage_name(stage: Stage) -> &'static str {
     }
 }
 
-/// The operations that a stage may have, in the order in which their code is laid out.
+/// Returns the operations that a stage may have, in the order in which their code is laid out.
 fn operations_of(stage: Stage) -> &'static [Operation] {
     use Operation as O;
     match stage {

@@ -37,7 +37,7 @@ pub enum Pictures {
 }
 
 impl Default for Pictures {
-    /// All.
+    /// Returns the selection of all pictures.
     fn default() -> Self {
         Pictures::Every {
             first: 0,
@@ -48,7 +48,7 @@ impl Default for Pictures {
 }
 
 impl Pictures {
-    /// The numbers of the pictures, in ascending order.
+    /// Returns the numbers of the pictures, in ascending order.
     fn numbers(&self) -> Box<dyn Iterator<Item = u64> + '_> {
         match *self {
             Pictures::Every {
@@ -63,7 +63,7 @@ impl Pictures {
         }
     }
 
-    /// Whether pictures may be left out between two.
+    /// Returns whether pictures may be left out between two.
     fn leaves_out(&self) -> bool {
         !matches!(self, Pictures::Every { every: ..=1, .. })
     }
@@ -121,7 +121,7 @@ pub struct H264Recording {
     pub recorded: Recorded,
 }
 
-/// Records reconstruction of pictures of an Annex B stream into `sink`.
+/// Records reconstruction of pictures of an Annex B stream into `sink` and returns what was recorded.
 ///
 /// The tasks are those that [`decode`](crate::h264::decode) runs with the same cut, workers and groups, without those that parse, build and
 /// show: others do that in paper 1's setting. A task that only waits for a picture to be parsed there waits here for what parsing would
@@ -281,7 +281,7 @@ impl<'a, S: Sink + ?Sized> Recorder<'a, S> {
 }
 
 impl<S: Sink + ?Sized> Recorder<'_, S> {
-    /// Writes a task, does its work, and writes what it does.
+    /// Writes a task, does its work, writes what it does, and returns its ID.
     fn declare(
         &mut self,
         name: &'static str,
