@@ -319,7 +319,8 @@ fn write_timelines(page: &mut String, report: &Report) {
 
 /// Returns the order of the timelines, and whether each odd one stands to the right of the one before it.
 ///
-/// Only charts of the same tasks stand side by side: a native one and the simulated one of its policy. If a chart has no such partner, all stand one below the other, in their own order.
+/// Only charts of the same tasks stand side by side: a native one and the simulated one of its policy. If a chart has no such
+/// partner, all stand one below the other, in their own order.
 fn side_by_side(timelines: &[Timeline]) -> (Vec<usize>, bool) {
     let own: Vec<usize> = (0..timelines.len()).collect();
     let first = |policy: &str| timelines.iter().position(|other| other.policy == policy);
@@ -345,8 +346,8 @@ fn side_by_side(timelines: &[Timeline]) -> (Vec<usize>, bool) {
     }
 }
 
-/// Returns whether both charts have the same tasks: equal numbers and names. Charts of a picture also have tasks of other pictures, under one
-/// name; theirs are the same if they have equally many tasks of each other name.
+/// Returns whether both charts have the same tasks: equal numbers and names. Charts of a picture also have tasks of other pictures, under
+/// one name; theirs are the same if they have equally many tasks of each other name.
 fn same_tasks(a: &Timeline, b: &Timeline) -> bool {
     fn tasks(timeline: &Timeline) -> Vec<(&str, u64)> {
         let events = timeline.events.iter();

@@ -19,8 +19,8 @@
 //! # Ok::<(), tanada_report::ReportError>(())
 //! ```
 //!
-//! The default feature `render` adds [`to_table`] for terminals, [`to_markdown`] for documents, [`to_html`] for a page that needs no network,
-//! and [`to_svg_gantt`] for a still picture. [`to_json`] and [`to_perfetto`] are always available.
+//! The default feature `render` adds [`to_table`] for terminals, [`to_markdown`] for documents, [`to_html`] for a page that needs no
+//! network, and [`to_svg_gantt`] for a still picture. [`to_json`] and [`to_perfetto`] are always available.
 
 #![forbid(unsafe_code)]
 

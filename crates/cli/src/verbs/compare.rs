@@ -25,14 +25,14 @@ pub(crate) struct Args {
 const ABOUT: &str = "Show what Tanada gains here, or compare dispatchers on a workload";
 
 const DETAILS: &str = "\
-    Without a workload, a file or an option of theirs: a demonstration of less than a minute, with four verdicts. Right: a video is \
-    decoded under each dispatcher, and every frame compared. Light: the cost of a task of 100 ns. Local, here: a stencil and an image pipeline \
-    larger than the caches, beside parallel loops. Local, there: the program of paper 1 on its chip, simulated.\n\n\
-    Otherwise: runs a workload (with a file: decodes this H.264 stream) without tasks, as it would be written today (parallel loops \
-    with barriers), and as tasks under each dispatcher; checks that every result is the same, byte by byte; and shows time, ratio to fcfs, tasks, \
-    scheduling cost and utilisation as a table and as a page with a chart. Then it records a small part of the work and simulates it \
-    under the same dispatchers on the chip of paper 1 (4 cores, with and without contention for its memory): cycles, ratio to fcfs, \
-    utilisation, misses and the distance to what no schedule could beat.";
+    Without a workload, a file or an option of theirs: a demonstration of less than a minute, with four verdicts. Right: a video \
+    is decoded under each dispatcher, and every frame compared. Light: the cost of a task of 100 ns. Local, here: a stencil and \
+    an image pipeline larger than the caches, beside parallel loops. Local, there: the program of paper 1 on its chip, simulated.\n\n\
+    Otherwise: runs a workload (with a file: decodes this H.264 stream) without tasks, as it would be written today (parallel \
+    loops with barriers), and as tasks under each dispatcher; checks that every result is the same, byte by byte; and shows time, \
+    ratio to fcfs, tasks, scheduling cost and utilisation as a table and as a page with a chart. Then it records a small part of \
+    the work and simulates it under the same dispatchers on the chip of paper 1 (4 cores, with and without contention for its \
+    memory): cycles, ratio to fcfs, utilisation, misses and the distance to what no schedule could beat.";
 
 const EXAMPLES: &str = "Examples:\n  tanada compare\n  \
     tanada compare h264\n  \

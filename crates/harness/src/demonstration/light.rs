@@ -208,8 +208,8 @@ pub(super) fn verdict(runs: &[RunResult]) -> Verdict {
         ),
         reasons: vec![
             "The work is a wavefront, whose tasks wait for the cell on their left and the one above their right; the loop computes the \
-             same cells on one thread. The cost of a task is the time of all workers, divided by the tasks, minus the time of a cell in the \
-             loop, each of the shortest round; it has idle time and waking in it."
+             same cells on one thread. The cost of a task is the time of all workers, divided by the tasks, minus the time of a cell in \
+             the loop, each of the shortest round; it has idle time and waking in it."
                 .to_owned(),
             "A task that is not much longer than its cost is not worth it: let it do the work of several.".to_owned(),
         ],

@@ -244,7 +244,8 @@ mod tests {
         assert_eq!(
             verdict.text,
             "Paper 1's program on paper 1's chip, simulated: beside ts-local with groups, fcfs takes 1.50 times the cycles, near-steal \
-             1.25 times the cycles and ts-local without groups as many cycles within 1%; with groups it has 33% fewer level-2 misses than fcfs."
+             1.25 times the cycles and ts-local without groups as many cycles within 1%; with groups it has 33% fewer \
+             level-2 misses than fcfs."
         );
     }
 }
