@@ -188,3 +188,23 @@ fn compare_can_leave_out_the_simulated_half() {
     assert_eq!(rows, ["sequential", "today", "fcfs"]);
     assert!(report.runs.iter().all(|run| run.engine == Engine::Native));
 }
+
+#[test]
+fn a_report_becomes_a_document() {
+    let folder = folder();
+    let words = "compare stencil --size 64 --sweeps 2 --repeat 1 --no-sim --policy fcfs --json";
+    let json = good(folder.path(), &words.split(' ').collect::<Vec<_>>()).out;
+    std::fs::write(folder.path().join("a.json"), json).expect("the folder can be written to");
+    good(folder.path(), &["report", "a.json", "--markdown", "a.md"]);
+    let text = std::fs::read_to_string(folder.path().join("a.md")).expect("the document");
+    assert!(text.starts_with("# stencil as tasks"), "{text}");
+    for part in ["tanada compare stencil", "| fcfs", "| sequential"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    bad(
+        folder.path(),
+        &["report", "a.json", "--markdown", "a.json"],
+        2,
+        &["a.json"],
+    );
+}

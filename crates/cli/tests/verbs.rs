@@ -479,10 +479,9 @@ fn policies_take_turns_and_what_groups_did_is_said() {
         "2",
     ];
     let said = good(folder.path(), &arguments).out;
-    assert!(
-        said.contains("Groups ") && said.contains(": ts was "),
-        "{said}"
-    );
+    // On a host that is busy with other work nothing is said of speed, as the unit tests of the verdicts show.
+    let judged = said.contains("Groups ") && said.contains(": ts was ");
+    assert_eq!(judged, !said.contains("The host was busy: "), "{said}");
     let traced = [&arguments[..], &["--json", "--trace-events", "events.json"]].concat();
     let report = tanada_report::from_json(&good(folder.path(), &traced).out).expect("a report");
     let policies: Vec<&str> = report.runs.iter().map(|run| run.policy.as_str()).collect();

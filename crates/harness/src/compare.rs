@@ -12,7 +12,7 @@
 //!
 //! The time of a row is that of its shortest round. Everything about tasks is from the candidate's shortest run in the check.
 
-mod simulated;
+pub(crate) mod simulated;
 mod window;
 
 pub use crate::candidate::Candidate;
@@ -135,7 +135,7 @@ pub enum Error {
 
 impl Error {
     /// Returns the error of a comparison in which the run of the row `policy` failed with `error`.
-    fn of(policy: &str, error: RunError) -> Error {
+    pub(crate) fn of(policy: &str, error: RunError) -> Error {
         match error {
             error if error.is_cancelled() => Error::Cancelled,
             RunError::Input(what) => Error::Input(what),
@@ -209,7 +209,7 @@ pub fn run_with_progress(
 }
 
 /// Returns the number of runs and simulations in all.
-fn steps(candidates: u32, repeat: u32, simulate: bool) -> u32 {
+pub(crate) fn steps(candidates: u32, repeat: u32, simulate: bool) -> u32 {
     let simulations = match simulate {
         true => 1 + CHIP.len() as u32 * candidates,
         false => 0,

@@ -1,5 +1,5 @@
 //! The harness behind Tanada's command line: [`compare`] runs and simulates one input under many policies, [`sweep`] simulates all
-//! combinations of traces, machines, settings and policies.
+//! combinations of traces, machines, settings and policies, and [`demonstration`] is what the command line shows first.
 //!
 //! The harness prints nothing and knows no command line: progress goes to callbacks, and a [`tanada_runtime::Cancel`] stops the work.
 //!
@@ -28,6 +28,7 @@ mod candidate;
 mod check;
 pub mod compare;
 mod counted;
+pub mod demonstration;
 pub mod host;
 pub mod recording;
 pub mod rounds;

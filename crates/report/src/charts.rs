@@ -122,7 +122,8 @@ pub(crate) fn sections(report: &Report) -> Vec<Section> {
     let all = [
         Section {
             title: "Speed",
-            caption: "Longer is better; behind each bar its ratio to fcfs, the plainest policy: one queue.",
+            caption: "Of frames a second more is better, of seconds fewer; behind each bar its speed relative to fcfs, one queue for all \
+                      workers.",
             narrow: false,
             charts: charts(&|set, label| speed(set, label).into_iter().collect()),
         },
@@ -280,7 +281,8 @@ fn beside(sets: &[Vec<&RunResult>], labels: &[String]) -> Option<Chart> {
         .filter(|(set, _)| set.iter().filter(|run| run.ratio_to_fcfs.is_some()).count() > 1)
         .collect();
     let has = |engine| rated.iter().any(|(set, _)| set[0].engine == engine);
-    if !has(Engine::Native) || !has(Engine::Simulated) {
+    let other = |(set, _): &(&Vec<&RunResult>, _)| set[0].workload != rated[0].0[0].workload;
+    if !has(Engine::Native) || !has(Engine::Simulated) || rated.iter().any(other) {
         return None;
     }
     let runs = rated.iter().flat_map(|(set, _)| set.iter());

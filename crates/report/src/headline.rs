@@ -2,6 +2,7 @@
 
 use crate::columns::engine;
 use crate::groups;
+use crate::judge;
 use crate::schema::{BASELINE, Report, RunResult, SEQUENTIAL, TODAY};
 
 /// One or two sentences about comparable runs.
@@ -91,9 +92,11 @@ fn headline(set: &[&RunResult], say_which: bool) -> Option<Headline> {
         text.push_str(": ");
     }
     text.push_str(sentences.trim_start());
-    for sentence in groups::verdicts(set) {
-        text.push('\n');
-        text.push_str(&sentence);
+    if judge::busy(set.iter().copied()).is_none() {
+        for sentence in groups::verdicts(set) {
+            text.push('\n');
+            text.push_str(&sentence);
+        }
     }
     Some(Headline { text, alarm })
 }
@@ -113,10 +116,16 @@ fn fastest(set: &[&RunResult]) -> String {
             None => String::new(),
         };
     }
+    if let Some(spread) = judge::busy(set.iter().copied()) {
+        return judge::busy_sentence(spread);
+    }
+    let close =
+        |run: &&&RunResult| speed(run).is_some_and(|speed| best_speed / speed < 1.0 + judge::LEAST);
+    let close: Vec<&str> = set.iter().filter(close).map(|run| &*run.policy).collect();
     let times = |policy: &str, words: &str| {
         let other = set
             .iter()
-            .find(|run| run.policy == policy && run.policy != best.policy);
+            .find(|run| run.policy == policy && !close.contains(&policy));
         let ratio = best_speed / speed(other?)?;
         Some(format!("{ratio:.2} times {words}"))
     };
@@ -128,12 +137,31 @@ fn fastest(set: &[&RunResult]) -> String {
     .into_iter()
     .flatten()
     .collect();
-    let against = match against.split_last() {
+    let against = listed(&against);
+    match (&close[..], against.as_str()) {
+        ([one], "") => format!("{one} was fastest{frames}."),
+        ([one], against) => format!("{one} was fastest{frames}, {against}."),
+        (tied, against) => {
+            let against = match against {
+                "" => String::new(),
+                against => format!(", each {against}"),
+            };
+            format!(
+                "{} were within 1% of each other{frames}{against}.",
+                listed(tied)
+            )
+        }
+    }
+}
+
+/// Returns the words as `a, b and c`.
+fn listed(words: &[impl AsRef<str>]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.split_last() {
         None => String::new(),
-        Some((last, [])) => format!(", {last}"),
-        Some((last, others)) => format!(", {} and {last}", others.join(", ")),
-    };
-    format!("{} was fastest{frames}{against}.", best.policy)
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+    }
 }
 
 fn identity(set: &[&RunResult]) -> (String, bool) {
@@ -197,6 +225,55 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("All frames are identical"), "{text}");
+    }
+
+    #[test]
+    fn within_a_hundredth_no_policy_was_fastest() {
+        let mut report = Report::new("t");
+        report.runs = vec![run("fcfs", 100.0, None), run("ts", 100.9, None)];
+        assert_eq!(
+            headlines(&report)[0].text,
+            "fcfs and ts were within 1% of each other with 100.9 frames a second."
+        );
+        report.runs.push(run(SEQUENTIAL, 50.0, None));
+        let text = &headlines(&report)[0].text;
+        assert!(
+            text.ends_with(", each 2.02 times the sequential program."),
+            "{text}"
+        );
+        report.runs[1].fps = Some(101.1);
+        let text = &headlines(&report)[0].text;
+        assert!(
+            text.starts_with("ts was fastest with 101.1 frames a second, 1.01 times fcfs and"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_busy_host_is_said_first_and_nothing_is_faster() {
+        let timed = |policy: &str, repeats: &[f64]| RunResult {
+            seconds: crate::schema::Seconds::of(repeats),
+            fps: None,
+            groups: "default".to_owned(),
+            honours_groups: policy == "ts",
+            ..run(policy, 1.0, Some(true))
+        };
+        let mut report = Report::new("t");
+        report.runs = vec![
+            timed("fcfs", &[2.0, 3.0, 3.0]),
+            timed("ts", &[1.0, 1.5, 1.6]),
+        ];
+        let text = &headlines(&report)[0].text;
+        assert!(text.starts_with("The host was busy: "), "{text}");
+        assert!(text.contains("All frames are identical"), "{text}");
+        for word in ["fastest", "times", "Groups"] {
+            assert!(!text.contains(word), "{word}: {text}");
+        }
+        report.runs[0] = timed("fcfs", &[2.0, 2.1, 3.0]);
+        report.runs[1] = timed("ts", &[1.0, 1.1, 1.6]);
+        let text = &headlines(&report)[0].text;
+        assert!(text.contains("ts was fastest, 2.00 times fcfs."), "{text}");
+        assert!(text.contains("Groups paid"), "{text}");
     }
 
     #[test]

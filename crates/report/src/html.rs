@@ -83,18 +83,43 @@ fn script_safe(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 
+/// Writes the verdicts, or the headlines of a report without verdicts; how they follow from the runs is folded.
 fn write_summary(page: &mut String, report: &Report) {
-    for headline in headlines(report) {
-        let alarm = if headline.alarm { " alarm" } else { "" };
-        // One line for each sentence about groups, below the line about speed.
-        let mut lines = headline.text.lines().map(escape);
-        let first = lines.next().unwrap_or_default();
-        let _ = writeln!(page, "<p class=\"headline{alarm}\">{first}</p>");
-        let items: String = lines.map(|line| format!("<li>{line}</li>\n")).collect();
-        if !items.is_empty() {
-            let _ = writeln!(page, "<ul class=\"verdicts\">\n{items}</ul>");
+    if report.verdicts.is_empty() {
+        for headline in headlines(report) {
+            // One line for each sentence about groups, below the line about speed.
+            let mut lines = headline.text.lines();
+            let first = escape(lines.next().unwrap_or_default());
+            let more = lines.map(str::to_owned).collect::<Vec<_>>();
+            write_claim(page, &first, headline.alarm, "Did groups pay?", &more);
         }
+        return;
     }
+    for verdict in &report.verdicts {
+        let (claim, text) = (escape(&verdict.claim), escape(&verdict.text));
+        let sentence = match claim.as_str() {
+            "" => text,
+            claim => format!("<b>{claim}:</b> {text}"),
+        };
+        write_claim(page, &sentence, verdict.alarm, "Why?", &verdict.reasons);
+    }
+}
+
+/// Writes a sentence (as HTML), and below it `more` behind the word `folded`.
+fn write_claim(page: &mut String, sentence: &str, alarm: bool, folded: &str, more: &[String]) {
+    let alarm = if alarm { " alarm" } else { "" };
+    let _ = writeln!(page, "<p class=\"headline{alarm}\">{sentence}</p>");
+    if more.is_empty() {
+        return;
+    }
+    let items: String = more
+        .iter()
+        .map(|line| format!("<li>{}</li>\n", escape(line)))
+        .collect();
+    let _ = writeln!(
+        page,
+        "<details class=\"reasons\"><summary>{folded}</summary>\n<ul class=\"verdicts\">\n{items}</ul></details>"
+    );
 }
 
 fn write_table(page: &mut String, report: &Report) {
@@ -292,36 +317,58 @@ fn write_timelines(page: &mut String, report: &Report) {
     page.push_str("</div>\n</section>\n");
 }
 
-/// Returns the order of the timelines: if both engines have some, those of one policy side by side, native first; else their own order.
-/// Also returns whether each native chart is to the left of the simulated chart of its policy.
+/// Returns the order of the timelines, and whether each odd one stands to the right of the one before it.
+///
+/// Only charts of the same tasks stand side by side: a native one and the simulated one of its policy. If a chart has no such
+/// partner, all stand one below the other, in their own order.
 fn side_by_side(timelines: &[Timeline]) -> (Vec<usize>, bool) {
-    let policy = |timeline: &Timeline| {
-        let same = timelines
-            .iter()
-            .position(|other| other.policy == timeline.policy);
-        same.unwrap_or(0)
-    };
-    let has = |engine| timelines.iter().any(|timeline| timeline.engine == engine);
-    let both = has(Engine::Native) && has(Engine::Simulated);
-    let mut indices: Vec<usize> = (0..timelines.len()).collect();
-    if both {
-        indices.sort_by_key(|&index| {
-            let timeline = &timelines[index];
-            (
-                policy(timeline),
-                timeline.engine == Engine::Simulated,
-                index,
-            )
-        });
-    }
+    let own: Vec<usize> = (0..timelines.len()).collect();
+    let first = |policy: &str| timelines.iter().position(|other| other.policy == policy);
+    let mut indices = own.clone();
+    indices.sort_by_key(|&index| {
+        let timeline = &timelines[index];
+        let simulated = timeline.engine == Engine::Simulated;
+        (first(&timeline.policy), simulated, index)
+    });
     let pairs = indices.chunks(2).all(|pair| match *pair {
         [a, b] => {
             let (a, b) = (&timelines[a], &timelines[b]);
-            a.policy == b.policy && a.engine == Engine::Native && b.engine == Engine::Simulated
+            a.policy == b.policy
+                && a.engine == Engine::Native
+                && b.engine == Engine::Simulated
+                && same_tasks(a, b)
         }
         _ => false,
     });
-    (indices, both && pairs)
+    match pairs {
+        true => (indices, !timelines.is_empty()),
+        false => (own, false),
+    }
+}
+
+/// Returns whether both charts have the same tasks: equal numbers and names. Charts of a picture also have tasks of other pictures, under
+/// one name; theirs are the same if they have equally many tasks of each other name.
+fn same_tasks(a: &Timeline, b: &Timeline) -> bool {
+    fn tasks(timeline: &Timeline) -> Vec<(&str, u64)> {
+        let events = timeline.events.iter();
+        let mut tasks: Vec<_> = events
+            .map(|event| (timeline.names[event.name as usize].as_str(), event.task))
+            .collect();
+        tasks.sort_unstable();
+        tasks
+    }
+    let (a_tasks, b_tasks) = (tasks(a), tasks(b));
+    if a.picture.is_none() || a.picture != b.picture {
+        return a_tasks == b_tasks;
+    }
+    let count = |tasks: &[(&str, u64)], name| tasks.iter().filter(|task| task.0 == name).count();
+    let mut names: Vec<&str> = a_tasks.iter().chain(&b_tasks).map(|task| task.0).collect();
+    names.sort_unstable();
+    names.dedup();
+    let differ = names
+        .iter()
+        .filter(|&&name| count(&a_tasks, name) != count(&b_tasks, name));
+    differ.count() <= 1
 }
 
 fn write_gantt(page: &mut String, index: usize, timeline: &Timeline) {

@@ -19,8 +19,8 @@
 //! # Ok::<(), tanada_report::ReportError>(())
 //! ```
 //!
-//! The default feature `render` adds [`to_table`] for terminals, [`to_html`] for a page that needs no network, and [`to_svg_gantt`] for a
-//! still picture. [`to_json`] and [`to_perfetto`] are always available.
+//! The default feature `render` adds [`to_table`] for terminals, [`to_markdown`] for documents, [`to_html`] for a page that needs no
+//! network, and [`to_svg_gantt`] for a still picture. [`to_json`] and [`to_perfetto`] are always available.
 
 #![forbid(unsafe_code)]
 
@@ -39,6 +39,8 @@ mod groups;
 mod headline;
 #[cfg(feature = "render")]
 mod html;
+#[cfg(feature = "render")]
+pub mod judge;
 mod parts;
 mod perfetto;
 mod schema;
@@ -56,9 +58,9 @@ pub use parts::{Accesses, CacheUse, Limits, NameUse, Reuse, Stalls};
 pub use perfetto::to_perfetto;
 pub use schema::{
     BASELINE, Engine, Event, Events, Memory, Origin, OriginCounts, Report, RunResult, SCHEMA,
-    SEQUENTIAL, Seconds, TODAY, Timeline, Unit,
+    SEQUENTIAL, Seconds, TODAY, Timeline, Unit, Verdict,
 };
 #[cfg(feature = "render")]
 pub use svg::{to_svg_gantt, to_svg_gantts};
 #[cfg(feature = "render")]
-pub use table::{to_figures, to_list, to_table};
+pub use table::{to_figures, to_list, to_markdown, to_table};

@@ -453,6 +453,22 @@ impl RunResult {
     }
 }
 
+/// What the runs of a report show about one claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verdict {
+    /// The claim in a word or two, for instance `right`.
+    pub claim: String,
+    /// One sentence.
+    pub text: String,
+    /// How the sentence follows from the runs, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// Whether results differ that must not, which the reader must not overlook.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alarm: bool,
+}
+
 /// The whole result of one command, for people and programs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -465,6 +481,9 @@ pub struct Report {
     pub command: String,
     /// Summary of the machine and its topology; for native runs the host.
     pub machine: String,
+    /// What the runs show, a sentence for each claim; empty: readers conclude from the runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verdicts: Vec<Verdict>,
     /// One result for each policy (and engine).
     pub runs: Vec<RunResult>,
     /// The pictures with Gantt charts.
@@ -479,6 +498,7 @@ impl Report {
             title: title.to_owned(),
             command: String::new(),
             machine: String::new(),
+            verdicts: Vec::new(),
             runs: Vec::new(),
             timelines: Vec::new(),
         }

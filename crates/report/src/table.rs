@@ -1,12 +1,27 @@
 //! The comparison as a table for people at a terminal.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, TableStyle, presets};
 
 use crate::columns::{Column, columns, shared_settings, tables};
-use crate::headline::headlines;
-use crate::schema::Report;
+use crate::headline::{comparable_sets, headlines, speed};
+use crate::schema::{Report, RunResult, Verdict};
 
-/// Returns the comparison as text: the settings that all runs share, the table, and the result in a sentence.
+/// The columns that follow verdicts; the page has all.
+const BRIEF: [&str; 7] = [
+    "policy",
+    "groups",
+    "best",
+    "cycles",
+    "x fcfs",
+    "l2 misses",
+    "ns beside the loop",
+];
+
+/// Columns of verdicts where there is no terminal, and the most where there is one.
+const VERDICT_COLUMNS: [usize; 2] = [100, 140];
+
+/// Returns the comparison as text: the settings that all runs share, the table, and the result in a sentence. A report with verdicts begins
+/// with them, without their reasons; a few columns of the runs follow.
 ///
 /// On a terminal the table has lines, and is split if it is too wide. Elsewhere (a pipe, a file) it is plain columns that other programs
 /// can cut. A value that no run measured has no column.
@@ -14,10 +29,45 @@ pub fn to_table(report: &Report) -> String {
     render(report, terminal_width().map(usize::from))
 }
 
+/// Returns the report as Markdown: heading, command, machine, verdicts with their reasons, and the whole table of each set of comparable
+/// runs, with its headline if the report has no verdicts.
+pub fn to_markdown(report: &Report) -> String {
+    let mut out = format!("# {}\n", report.title);
+    for (what, text) in [("Command", &report.command), ("Machine", &report.machine)] {
+        if !text.is_empty() {
+            out.push_str(&format!("\n{what}:\n\n```text\n{text}\n```\n"));
+        }
+    }
+    for Verdict {
+        claim,
+        text,
+        reasons,
+        ..
+    } in &report.verdicts
+    {
+        out.push_str(&format!("\n**{claim}**: {text}\n\n"));
+        reasons
+            .iter()
+            .for_each(|reason| out.push_str(&format!("- {reason}\n")));
+    }
+    for runs in comparable_sets(report) {
+        let columns = columns(&runs);
+        out.push_str(&format!("\n## {}\n\n", shared_settings(&runs)));
+        let columns: Vec<&Column> = columns.iter().collect();
+        out.push_str(&table(&columns, runs.len(), presets::ASCII_MARKDOWN));
+    }
+    if report.verdicts.is_empty() {
+        for headline in headlines(report) {
+            out.push_str(&format!("\n{}\n", headline.text.replace('\n', "\n\n")));
+        }
+    }
+    out
+}
+
 /// Returns rows under a header, in the style of [`to_table`]. On a terminal, words wrap if a row is too wide.
 pub fn to_list(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let width = terminal_width();
-    let mut list = empty(width.is_some());
+    let mut list = empty(style(width.is_some()));
     if let Some(width) = width {
         list.set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(width);
@@ -30,7 +80,7 @@ pub fn to_list(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> 
 /// Returns rows of figures under a header, as plain columns on a terminal, too: the first column, which names the rows, to the left, and
 /// all others to the right.
 pub fn to_figures(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut figures = empty(false);
+    let mut figures = empty(style(false));
     figures.set_header(header.iter().copied());
     figures.add_rows(rows);
     for column in figures.column_iter_mut().skip(1) {
@@ -48,14 +98,18 @@ fn terminal_width() -> Option<u16> {
         .then(|| width().unwrap_or(100))
 }
 
-/// Returns a table in the common style, with or without lines.
-fn empty(lines: bool) -> Table {
-    let mut table = Table::new();
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.load_style(match lines {
+/// Returns the common style, with or without lines.
+fn style(lines: bool) -> TableStyle {
+    match lines {
         true => presets::UTF8_FULL_CONDENSED,
         false => presets::NOTHING,
-    });
+    }
+}
+
+fn empty(style: TableStyle) -> Table {
+    let mut table = Table::new();
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(style);
     table
 }
 
@@ -65,6 +119,9 @@ fn text(table: &Table) -> String {
 
 /// Returns a report as text for a terminal of `width` columns; `None`: no terminal.
 fn render(report: &Report, width: Option<usize>) -> String {
+    if !report.verdicts.is_empty() {
+        return verdicts(report, width);
+    }
     let mut out = String::new();
     for (index, runs) in tables(report).iter().enumerate() {
         if index > 0 {
@@ -76,12 +133,45 @@ fn render(report: &Report, width: Option<usize>) -> String {
             out.push('\n');
         }
         for part in parts(&columns(runs), width) {
-            out.push_str(&table(&part, runs.len(), width.is_some()));
+            out.push_str(&table(&part, runs.len(), style(width.is_some())));
         }
     }
     for headline in headlines(report) {
         out.push_str(&headline.text);
         out.push('\n');
+    }
+    out
+}
+
+/// Renders the verdicts, then each set of timed runs with its settings above it.
+fn verdicts(report: &Report, width: Option<usize>) -> String {
+    let [plain, most] = VERDICT_COLUMNS;
+    let mut sentences = empty(style(false));
+    sentences
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width.map_or(plain, |width| width.min(most)) as u16); // at most `most`
+    sentences.add_rows(report.verdicts.iter().map(|verdict| {
+        let Verdict { claim, text, .. } = verdict;
+        [claim, text]
+    }));
+    let mut out = text(&sentences);
+    for runs in comparable_sets(report) {
+        let timed: Vec<&RunResult> = runs
+            .into_iter()
+            .filter(|run| speed(run).is_some())
+            .collect();
+        if timed.is_empty() {
+            continue;
+        }
+        out.push_str(&format!("\n{}\n", shared_settings(&timed)));
+        let columns = columns(&timed);
+        let brief = columns.iter();
+        let brief = brief.filter(|column| BRIEF.contains(&column.heading.as_str()));
+        out.push_str(&table(
+            &brief.collect::<Vec<_>>(),
+            timed.len(),
+            style(false),
+        ));
     }
     out
 }
@@ -108,8 +198,8 @@ fn parts(columns: &[Column], width: Option<usize>) -> Vec<Vec<&Column>> {
     parts
 }
 
-fn table(columns: &[&Column], rows: usize, lines: bool) -> String {
-    let mut table = empty(lines);
+fn table(columns: &[&Column], rows: usize, style: TableStyle) -> String {
+    let mut table = empty(style);
     table.set_header(columns.iter().map(|column| column.heading.as_str()));
     for row in 0..rows {
         table.add_row(columns.iter().map(|column| column.text(row)));
@@ -152,6 +242,52 @@ mod tests {
             !text.contains('│') && !text.contains("steals") && !text.contains('\u{1b}'),
             "{text}"
         );
+    }
+
+    #[test]
+    fn verdicts_come_first_and_their_reasons_stay_on_the_page() {
+        let mut report = report();
+        report.verdicts.push(Verdict {
+            claim: "right".to_owned(),
+            text: "All frames are equal under every policy, ".repeat(6),
+            reasons: vec!["One by one".to_owned()],
+            alarm: false,
+        });
+        for (width, most) in [(None, 100), (Some(60), 60), (Some(400), 140)] {
+            let text = render(&report, width);
+            assert!(text.trim_start().starts_with("right "), "{text}");
+            assert!(
+                text.contains("1.250") && !text.contains("One by one"),
+                "{text}"
+            );
+            assert!(!text.contains("identical"), "{text}");
+            assert!(
+                text.lines().all(|line| line.chars().count() <= most),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn markdown_has_the_command_the_verdicts_with_reasons_and_all_columns() {
+        let mut report = report();
+        report.command = "tanada compare".to_owned();
+        report.verdicts.push(Verdict {
+            claim: "right".to_owned(),
+            text: "All frames are equal.".to_owned(),
+            reasons: vec!["One by one.".to_owned()],
+            alarm: false,
+        });
+        let text = to_markdown(&report);
+        for part in [
+            "# t\n",
+            "```text\ntanada compare\n```",
+            "**right**: All frames are equal.\n\n- One by one.\n",
+            "| identical |",
+            "|---",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 
     #[test]

@@ -162,6 +162,12 @@ fn timelines_of_both_engines_stand_side_by_side() {
         .take(6)
         .collect();
     assert_eq!(order, ["0", "3", "1", "4", "2", "5"]);
+    let mut cut = support::both_engines(2, 50);
+    for timeline in &mut cut.timelines[3..] {
+        timeline.names.iter_mut().for_each(|name| name.push('2'));
+    }
+    let page = to_html(&cut).unwrap();
+    assert!(page.contains("class=\"gantts\""), "these are other tasks");
     let alone = to_html(&support::report(2, 50)).unwrap();
     assert!(alone.contains("class=\"gantts\""));
 }

@@ -6,26 +6,36 @@ use super::outputs::{Outputs, file_name};
 use super::pooling::{self, Pooling};
 use super::run::unprepared;
 use crate::ui::{self, Failure, Outcome, Progress};
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args as _, Command};
 use std::path::Path;
 use std::process::Stdio;
-use tanada_harness::compare::{self, Candidate, Error, Found, Options};
+use tanada_harness::compare::{self, Candidate, Error, Found, Options, Step};
+use tanada_harness::demonstration;
 use tanada_runtime::Cancel;
 use tanada_workloads::Workload;
 use tanada_workloads::options::Purpose;
 
-pub(crate) struct Args(Chosen<Common>);
+pub(crate) struct Args {
+    chosen: Chosen<Common>,
+    /// Whether the command line names neither a workload nor anything that is compared.
+    demonstration: bool,
+}
 
-const ABOUT: &str = "Run a workload under each dispatcher, check every result, and compare";
+const ABOUT: &str = "Show what Tanada gains here, or compare dispatchers on a workload";
 
 const DETAILS: &str = "\
-    Runs a workload (without a name: decodes an H.264 stream) without tasks, as it would be written today (parallel loops with barriers), \
-    and as tasks under each dispatcher; checks that every result is the same, byte by byte; and shows time, ratio to fcfs, tasks, \
-    scheduling cost and utilisation as a table and as a page with a chart. Then it records a small part of the work and simulates it \
-    under the same dispatchers on the chip of paper 1 (4 cores, with and without contention for its memory): cycles, ratio to fcfs, \
-    utilisation, misses and the distance to what no schedule could beat.";
+    Without a workload, a file or an option of theirs: a demonstration of less than a minute, with four verdicts. Right: a video \
+    is decoded under each dispatcher, and every frame compared. Light: the cost of a task of 100 ns. Local, here: a stencil and \
+    an image pipeline larger than the caches, beside parallel loops. Local, there: the program of paper 1 on its chip, simulated.\n\n\
+    Otherwise: runs a workload (with a file: decodes this H.264 stream) without tasks, as it would be written today (parallel \
+    loops with barriers), and as tasks under each dispatcher; checks that every result is the same, byte by byte; and shows time, \
+    ratio to fcfs, tasks, scheduling cost and utilisation as a table and as a page with a chart. Then it records a small part of \
+    the work and simulates it under the same dispatchers on the chip of paper 1 (4 cores, with and without contention for its \
+    memory): cycles, ratio to fcfs, utilisation, misses and the distance to what no schedule could beat.";
 
 const EXAMPLES: &str = "Examples:\n  tanada compare\n  \
+    tanada compare h264\n  \
     tanada compare video.264 --policy fcfs,ts --groups toshiba-a --cut macroblock --workers 4 -o page.html\n  \
     tanada compare stencil --size 2048 --repeat 5\n\n\
     Times are those of the shortest round. Tasks, costs and utilisation are those of further runs with a recorder, which\n\
@@ -49,12 +59,41 @@ struct Common {
     #[arg(long)]
     no_sim: bool,
 
+    /// Make the demonstration's inputs so small that it takes seconds and its figures say nothing
+    #[arg(long, hide = true)]
+    small: bool,
+
     #[command(flatten)]
     outputs: Outputs,
 
     /// Open the page in a browser afterwards
     #[arg(long, value_name = "yes|no", default_value = "no", value_parser = ["yes", "no"])]
     open: String,
+}
+
+/// The options that the demonstration has: where it runs, and where its report goes.
+const OF_DEMONSTRATION: [&str; 9] = [
+    "workers",
+    "bind",
+    "seed",
+    "small",
+    "html",
+    "trace_events",
+    "markdown",
+    "json",
+    "open",
+];
+
+/// Returns whether the command line asks for the demonstration.
+fn demonstrates(matches: &ArgMatches) -> bool {
+    let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let mut given = matches.ids().map(|id| id.as_str()).filter(given);
+    given.all(|id| OF_DEMONSTRATION.contains(&id) || is_group(id))
+}
+
+/// Returns whether clap made `id` of a struct's name: a group of arguments, which are listed themselves, too.
+fn is_group(id: &str) -> bool {
+    id.starts_with(char::is_uppercase)
 }
 
 /// Returns the workload that is compared if none is named.
@@ -76,19 +115,29 @@ impl FromTable for Args {
     }
 
     fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        match matches.subcommand() {
+        let chosen = match matches.subcommand() {
             Some(chosen) => Chosen::from_subcommand(chosen, Purpose::Run),
             None => Chosen::of(unnamed(), matches, Purpose::Run),
-        }
-        .map(Args)
+        };
+        Ok(Args {
+            chosen: chosen?,
+            demonstration: matches.subcommand().is_none() && demonstrates(matches),
+        })
     }
 }
 
-pub(crate) fn run(Args(chosen): Args) -> Outcome {
+pub(crate) fn run(args: Args) -> Outcome {
+    let Args {
+        chosen,
+        demonstration,
+    } = args;
     let common = &chosen.common;
     let cancel = ui::interruptible();
     let outputs = common.outputs.open(chosen.values.paths())?;
-    let found = compare(&chosen, cancel)?;
+    let found = match demonstration {
+        true => demonstrate(common, cancel)?,
+        false => compare(&chosen, cancel)?,
+    };
     outputs.write(&found.report)?;
     if common.open == "yes" {
         open(&common.outputs.html);
@@ -132,13 +181,31 @@ fn compare(chosen: &Chosen<Common>, cancel: Cancel) -> Outcome<Found> {
             .map(|path| file_name(path).into_owned()),
         cancel,
     };
+    let found =
+        watched(|step| compare::run_with_progress(*workload, values, &candidates, &options, step));
+    finished(found)
+}
+
+fn demonstrate(common: &Common, cancel: Cancel) -> Outcome<Found> {
+    let options = demonstration::Options {
+        pools: common.pooling.pools()?,
+        small: common.small,
+        cancel,
+    };
+    finished(watched(|step| demonstration::run(&options, step)))
+}
+
+/// Calls `work` with what shows its steps.
+fn watched<T>(work: impl FnOnce(&mut dyn FnMut(Step<'_>)) -> T) -> T {
     let mut progress: Option<Progress> = None;
-    let found = compare::run_with_progress(*workload, values, &candidates, &options, |step| {
+    work(&mut |step| {
         let bar = progress.get_or_insert_with(|| Progress::new(Some(u64::from(step.of))));
         bar.says(format!("{}: {}", step.policy, step.purpose));
         bar.at(u64::from(step.done));
-    });
-    drop(progress);
+    })
+}
+
+fn finished(found: Result<Found, Error>) -> Outcome<Found> {
     let mut found = found.map_err(|error| match error {
         Error::Cancelled => Failure::Interrupted,
         Error::Prepare(error) => unprepared(error),

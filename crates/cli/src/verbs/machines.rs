@@ -23,6 +23,8 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Line {
     name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    about: String,
     model: String,
     cores: u16,
     caches: Vec<Cache>,
@@ -54,6 +56,7 @@ impl Line {
         });
         Line {
             name: machine.name.clone(),
+            about: machine.about.clone(),
             model: machine.model.as_str().to_owned(),
             cores: machine.cores,
             caches: caches.collect(),
@@ -70,6 +73,7 @@ impl Line {
             self.model.clone(),
             self.cores.to_string(),
             caches.collect::<Vec<_>>().join(", "),
+            self.about.clone(),
         ]
     }
 }
@@ -93,7 +97,10 @@ pub(crate) fn run(args: Args) -> Outcome {
         return ui::print(&ui::json(&lines.collect::<Vec<_>>()));
     }
     let rows = lines.map(|line| line.row());
-    ui::print(&to_list(&["machine", "model", "cores", "caches"], rows))?;
+    ui::print(&to_list(
+        &["machine", "model", "cores", "caches", "about"],
+        rows,
+    ))?;
     ui::print("\n`tanada machines NAME` shows a machine's file with its sources\n")
 }
 

@@ -3,7 +3,7 @@
 use crate::ui::{self, Outcome, OutputFile, at_fault};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use tanada_report::{Report, to_html, to_json, to_perfetto, to_table};
+use tanada_report::{Report, to_html, to_json, to_markdown, to_perfetto, to_table};
 use tanada_trace::output::distinct;
 
 #[derive(Debug, clap::Args)]
@@ -21,6 +21,10 @@ pub(crate) struct Outputs {
     #[arg(long, value_name = "FILE")]
     trace_events: Option<PathBuf>,
 
+    /// Write the tables as Markdown, for a document
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+
     /// Print the whole report as JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -31,6 +35,7 @@ pub(crate) struct Open<'a> {
     outputs: &'a Outputs,
     page: OutputFile,
     events: Option<OutputFile>,
+    markdown: Option<OutputFile>,
 }
 
 impl Outputs {
@@ -39,14 +44,20 @@ impl Outputs {
     /// # Errors
     /// A file cannot be written, is one of `inputs`, or is named twice.
     pub(crate) fn open<'a>(&'a self, inputs: impl Iterator<Item = &'a Path>) -> Outcome<Open<'a>> {
-        let outputs = [Some(&*self.html), self.trace_events.as_deref()];
+        let outputs = [
+            Some(&*self.html),
+            self.trace_events.as_deref(),
+            self.markdown.as_deref(),
+        ];
         distinct(inputs, outputs.into_iter().flatten())?;
         let page = OutputFile::open(&self.html)?;
         let events = self.trace_events.as_deref().map(OutputFile::open);
+        let markdown = self.markdown.as_deref().map(OutputFile::open);
         Ok(Open {
             outputs: self,
             page,
             events: events.transpose()?,
+            markdown: markdown.transpose()?,
         })
     }
 }
@@ -62,6 +73,9 @@ impl Open<'_> {
         };
         if let Some(events) = self.events {
             events.finish(to_perfetto(report).as_bytes())?;
+        }
+        if let Some(markdown) = self.markdown {
+            markdown.finish(to_markdown(report).as_bytes())?;
         }
         let text = to_html(report).map_err(broken)?;
         self.page.finish(text.as_bytes())?;

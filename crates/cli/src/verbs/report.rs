@@ -49,6 +49,7 @@ fn merged(reports: Vec<Report>) -> Report {
     all.command = distinct(&reports, "\n", |report| &report.command);
     all.machine = distinct(&reports, "\n", |report| &report.machine);
     for report in reports {
+        all.verdicts.extend(report.verdicts);
         all.runs.extend(report.runs);
         all.timelines.extend(report.timelines);
     }

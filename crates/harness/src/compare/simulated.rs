@@ -43,7 +43,7 @@ pub(super) fn record(
     })
 }
 
-fn failed(error: impl std::fmt::Display) -> Error {
+pub(crate) fn failed(error: impl std::fmt::Display) -> Error {
     Error::Simulation {
         what: error.to_string(),
     }

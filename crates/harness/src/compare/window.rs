@@ -38,21 +38,18 @@ pub(super) fn middle(recorded: &Timeline) -> Timeline {
 
 /// Returns the stretch of time in which tasks of `phase` run, from 0 on, with all tasks that ran in it.
 ///
-/// Several phases are on their way at once. Tasks of the others keep their groups, which mean the same in every phase, and share one name.
-/// Tasks are numbered within their phases.
+/// Several phases are on their way at once. Tasks of the others keep their groups, which mean the same in every phase, and share one name;
+/// so do the phase's own loose tasks, which run inside this stretch in one run and outside in another. The tasks with names of their own
+/// are thus the same in every chart of the phase. Tasks are numbered within their phases.
 pub(super) fn of_phase(recorded: &Timeline, phase: &Phase) -> Timeline {
     let Timeline { label, policy, .. } = recorded;
     let mut shown = Timeline::new(label, policy, recorded.unit, recorded.workers);
     shown.engine = recorded.engine;
     shown.picture = Some(phase.number);
     let name = |event: &Event| recorded.names[event.name as usize].as_str();
-    let own = |event: &Event| phase_of(event.task) == phase.number;
-    let inner = || {
-        recorded
-            .events
-            .iter()
-            .filter(|event| own(event) && !phase.loose.contains(&name(event)))
-    };
+    let own =
+        |event: &Event| phase_of(event.task) == phase.number && !phase.loose.contains(&name(event));
+    let inner = || recorded.events.iter().filter(own);
     let Some(begin) = inner().map(|event| event.start).min() else {
         return shown;
     };

@@ -285,7 +285,10 @@ impl<'a> Section<'a> {
         Ok(self.optional_number_in(key, range)?.unwrap_or(otherwise))
     }
 
-    fn optional_text(&mut self, key: &'static str) -> Result<Option<&'a str>, MachineError> {
+    pub(crate) fn optional_text(
+        &mut self,
+        key: &'static str,
+    ) -> Result<Option<&'a str>, MachineError> {
         self.read(key, "a text in quotes", |value| match value {
             Value::Text(text) | Value::Given(text) => Some(text.as_str()),
             _ => None,

@@ -205,6 +205,8 @@ impl CacheTable {
 pub struct Machine {
     /// Its name.
     pub name: String,
+    /// What it is, in one line; empty: the file does not say.
+    pub about: String,
     /// Which rules of time hold.
     pub model: Model,
     /// Number of cores; 1 to 4,096.
@@ -328,6 +330,7 @@ impl Machine {
     fn of(document: Table, file: &str) -> Result<Machine, MachineError> {
         let mut section = Section::new(&document, file, "");
         let name = section.text("name")?.to_owned();
+        let about = section.optional_text("about")?.unwrap_or("").to_owned();
         let model = section.one_of("model", &Model::WORDS)?;
         let cores = section.number_in("cores", 1..=u64::from(MOST_CORES))? as u16;
         let hit_cycles = section.number("hit_cycles")?;
@@ -377,6 +380,7 @@ impl Machine {
         section.finish()?;
         Ok(Machine {
             name,
+            about,
             model,
             cores,
             hit_cycles,

@@ -346,7 +346,7 @@ fn unknown_keys_and_tables_are_refused() {
     let answer = wrong(&with("coherence", 0, "colour = 1\ncoherence"));
     assert!(
         answer.starts_with(
-            "m.toml:6: unknown key `colour`; a machine of this model has cache, coherence, cores,"
+            "m.toml:6: unknown key `colour`; a machine of this model has about, cache, coherence,"
         ),
         "{answer}"
     );
@@ -435,8 +435,8 @@ fn overrides_replace_values_and_are_checked_together() {
         ),
         (
             "colour=1",
-            "--set colour=1: unknown key `colour`; a machine of this model has cache, coherence, cores, \
-             cores_per_cluster, cores_per_socket, dispatch_cycles, hit_cycles, model, name, seed",
+            "--set colour=1: unknown key `colour`; a machine of this model has about, cache, coherence, \
+             cores, cores_per_cluster, cores_per_socket, dispatch_cycles, hit_cycles, model, name, seed",
         ),
         ("cores", "--set cores: an override is KEY=VALUE"),
         (
@@ -472,4 +472,29 @@ fn any_shipped_machine_takes_any_number_of_cores() {
             assert_eq!(machine.placement().workers(), cores, "{}", shipped.name);
         }
     }
+}
+
+#[test]
+fn every_machine_that_comes_along_says_what_it_is_and_other_files_need_not() {
+    for shipped in machines::all() {
+        let about = shipped.machine().about;
+        assert!(
+            (20..140).contains(&about.len()),
+            "{}: {about:?}",
+            shipped.name
+        );
+        assert!(!about.contains(['\n', '\u{1b}']), "{about:?}");
+    }
+    let mut all = machines::all();
+    let toshiba = all.find(|shipped| shipped.name == "toshiba");
+    let text = toshiba.expect("it comes along").text;
+    let text = text.replacen("about = ", "# ", 1);
+    let machine = Machine::parse(&text, "m.toml").expect("it needs no such line");
+    assert_eq!(machine.about, "");
+    let wrong = Machine::parse(&format!("about = 3\n{text}"), "m.toml");
+    let wrong = wrong.expect_err("a number says nothing").to_string();
+    assert!(
+        wrong.contains("`about` must be a text in quotes"),
+        "{wrong}"
+    );
 }
