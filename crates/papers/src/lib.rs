@@ -93,7 +93,7 @@ pub enum Found {
 }
 
 /// Why there is no reproduction.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An option has a wrong value.
@@ -105,6 +105,12 @@ pub enum Error {
     /// The work was cancelled.
     #[error("stopped before the end")]
     Cancelled,
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl From<SimError> for Error {

@@ -22,12 +22,18 @@ const MOST_CORES: u16 = 4096;
 pub const MOST_LINES: u64 = 1 << 26;
 
 /// An error in a machine file, or in an override of its values.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct MachineError {
     place: String,
     message: String,
     usage: bool,
+}
+
+impl std::fmt::Debug for MachineError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl MachineError {

@@ -65,7 +65,7 @@ impl Default for Options {
 }
 
 /// Why a stream was not decoded to its end.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The tasks did not run to their end.
@@ -74,6 +74,12 @@ pub enum DecodeError {
     /// No picture could be decoded.
     #[error(transparent)]
     Stream(#[from] StreamError),
+}
+
+impl std::fmt::Debug for DecodeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// The index of task number `number` of picture `picture`, which is its [phase](crate::workload::phase_of).
