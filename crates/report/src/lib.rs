@@ -51,6 +51,8 @@ pub use check::{ReportError, from_json, to_json, validate};
 #[cfg(feature = "render")]
 pub use classes::ColourBy;
 #[cfg(feature = "render")]
+pub use columns::{Cell, thousands};
+#[cfg(feature = "render")]
 pub use html::to_html;
 pub use parts::{Accesses, CacheUse, Limits, NameUse, Reuse, Stalls};
 pub use perfetto::to_perfetto;

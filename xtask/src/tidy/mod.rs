@@ -102,6 +102,7 @@ const RULES: &[(&str, Rule)] = &[
         lints::inherited,
     ),
     ("policies have no global state", lints::statics),
+    ("errors are printed as their message", lints::errors),
     ("lines of readable length", text::columns),
     ("no marks, no paths of a machine", text::marks),
     ("no large files", text::large_files),

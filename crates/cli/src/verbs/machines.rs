@@ -2,7 +2,7 @@
 
 use crate::ui::{self, Failure, Outcome};
 use serde::Serialize;
-use tanada_report::to_list;
+use tanada_report::{Cell, to_list};
 use tanada_sim::{Machine, machines};
 
 /// List the simulated machines, or show one
@@ -60,16 +60,16 @@ impl Line {
         }
     }
 
-    fn row(&self) -> Vec<String> {
+    fn row(&self) -> Vec<Cell> {
         let caches = self.caches.iter().map(|cache| {
             let label = cache.cache.to_uppercase();
             format!("{label} {} a {}", size(cache.size), cache.per)
         });
         vec![
-            self.name.clone(),
-            self.model.clone(),
-            self.cores.to_string(),
-            caches.collect::<Vec<_>>().join(", "),
+            self.name.as_str().into(),
+            self.model.as_str().into(),
+            Cell::count(self.cores.into()),
+            caches.collect::<Vec<_>>().join(", ").into(),
         ]
     }
 }
@@ -93,7 +93,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         return ui::print(&ui::json(&lines.collect::<Vec<_>>()));
     }
     let rows = lines.map(|line| line.row());
-    ui::print(&to_list(&["machine", "model", "cores", "caches"], rows))?;
+    ui::print(&to_list(["machine", "model", "cores", "caches"], rows))?;
     ui::print("\n`tanada machines NAME` shows a machine's file with its sources\n")
 }
 
