@@ -31,7 +31,7 @@ mod tree;
 
 use std::fmt;
 
-pub use list::parse_size;
+pub use list::{format_size, parse_size};
 pub use placement::{MAX_DISTANCE, Placement};
 pub use tree::{Kind, Object, Topology};
 

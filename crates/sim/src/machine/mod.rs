@@ -2,6 +2,7 @@
 
 pub(crate) mod contended;
 mod document;
+mod draft;
 pub mod registry;
 mod topology;
 
@@ -9,6 +10,7 @@ pub(crate) use document::LONGEST_FILE;
 
 pub use document::Section;
 use document::{Place, Table};
+pub use draft::{Geometry, draft};
 
 use contended::{LONGEST_CYCLES, SharedTable, Tables};
 
@@ -106,6 +108,20 @@ pub enum Kind {
     Data,
     /// Instructions and data.
     Unified,
+}
+
+impl Kind {
+    /// The words of machine files, in the order of the variants.
+    const WORDS: [(&str, Kind); 3] = [
+        ("instruction", Kind::Instruction),
+        ("data", Kind::Data),
+        ("unified", Kind::Unified),
+    ];
+
+    /// The word that stands for it in machine files.
+    pub fn as_str(self) -> &'static str {
+        Kind::WORDS[self as usize].0
+    }
 }
 
 /// The cores that share one cache.
@@ -362,7 +378,9 @@ impl Machine {
             };
             let Some(cores_each) = cores_each else {
                 let per = cache.per.as_str();
-                return Err(one.wrong("per", format!("a cache per {per} needs `cores_per_{per}`")));
+                let needed = format!("cores_per_{per}");
+                let wrong = || one.wrong("per", format!("a cache per {per} needs `{needed}`"));
+                return Err(section.misspelt(&needed).unwrap_or_else(wrong));
             };
             let instances = u64::from(cores).div_ceil(cores_each);
             lines = lines.saturating_add((cache.size / cache.line).saturating_mul(instances));
@@ -442,12 +460,7 @@ fn read_contended(
 /// One `[[cache]]` table by itself.
 fn cache(section: &mut Section<'_>, model: Model) -> Result<CacheTable, MachineError> {
     let level = section.number_in("level", 1..=255)? as u8;
-    let kinds = [
-        ("instruction", Kind::Instruction),
-        ("data", Kind::Data),
-        ("unified", Kind::Unified),
-    ];
-    let kind = section.one_of("kind", &kinds)?;
+    let kind = section.one_of("kind", &Kind::WORDS)?;
     let per = section.one_of("per", &Per::WORDS)?;
     let size = section.size("size")?;
     let ways = section.number_in("ways", 1..=u64::MAX)?;
