@@ -14,6 +14,7 @@ pub(crate) mod build;
 mod cut;
 pub(crate) mod graph;
 pub(crate) mod groups;
+mod input;
 pub(crate) mod record;
 #[allow(unsafe_code)]
 mod slot;
