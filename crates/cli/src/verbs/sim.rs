@@ -25,10 +25,11 @@ use tanada_workloads::other_spelling;
     after_help = "Examples:\n  tanada sim demo.tnt --machine toshiba --policy fcfs,ts --cores 4\n  \
     tanada sim demo.tnt --machine toshiba --policy ts --groups toshiba-a --set l2.size=64K --json\n  \
     tanada sim demo.tnt --machine toshiba --policy fcfs,ts --cores 4 --report page.html\n  \
-    tanada sim demo.tnt --machine mine.toml --policy random-steal --seed 7 --events events.csv"
+    tanada sim demo.tnt --machine mine.toml --policy random-steal --seed 7 --events events.csv\n  \
+    zstdcat demo.tnb.zst | tanada sim - --machine toshiba"
 )]
 pub(crate) struct Args {
-    /// The trace, as text (.tnt) or binary (.tnb)
+    /// The trace, as text (.tnt) or binary (.tnb); `-`: standard input
     trace: PathBuf,
 
     /// A machine that `tanada machines` lists, or a machine file
@@ -73,7 +74,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: Args) -> ui::Outcome {
+pub(crate) fn run(mut args: Args) -> ui::Outcome {
+    if args.trace.as_os_str() == "-" {
+        args.trace = PathBuf::from("/dev/stdin");
+    }
     let policies = policies(&args.policy)?;
     if args.events.is_some() && policies.len() != 1 {
         return Err(Failure::Usage(
