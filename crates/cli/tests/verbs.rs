@@ -68,13 +68,15 @@ fn every_verb_explains_itself() {
         }
     }
     let version = good(folder.path(), &["--version"]).out;
-    let git = std::process::Command::new("git")
-        .args(["rev-parse", "--short=12", "HEAD"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output();
-    let git = git.ok().filter(|git| git.status.success());
-    let commit = git.map(|git| format!(" ({})", text_of(&git.stdout).trim()));
-    let commit = commit.unwrap_or_default();
+    let git = |words: &[&str]| {
+        let mut git = std::process::Command::new("git");
+        git.args(words).current_dir(env!("CARGO_MANIFEST_DIR"));
+        let output = git.output().ok().filter(|output| output.status.success());
+        output.map(|output| text_of(&output.stdout).trim().to_owned())
+    };
+    let ours = git(&["ls-files", "--error-unmatch", "build.rs"]).is_some();
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]).filter(|_| ours);
+    let commit = commit.map_or(String::new(), |commit| format!(" ({commit})"));
     assert_eq!(
         version,
         format!("tanada {}{commit}\n", env!("CARGO_PKG_VERSION"))

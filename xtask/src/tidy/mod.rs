@@ -28,6 +28,8 @@ pub(crate) struct Workspace {
     /// Path from the root, with `/`, to the file.
     files: BTreeMap<String, File>,
     packages: Vec<Package>,
+    /// What [`crates::read_locked`] returns.
+    locked: Option<Vec<(String, String)>>,
 }
 
 struct File {
@@ -93,6 +95,7 @@ const RULES: &[(&str, Rule)] = &[
         crates::dependencies,
     ),
     ("every crate is in the map of ARCHITECTURE.md", crates::map),
+    ("the minimal Rust is enough", crates::minimal_rust),
     (
         "the tables of ARCHITECTURE.md are current",
         generated::current,
@@ -168,6 +171,7 @@ impl Workspace {
         Ok(Workspace {
             files,
             packages: crates::read_packages(root)?,
+            locked: crates::read_locked(root),
         })
     }
 
@@ -240,7 +244,7 @@ mod tests {
                 .collect();
             Workspace {
                 files,
-                packages: Vec::new(),
+                ..Workspace::default()
             }
         }
 
