@@ -9,7 +9,7 @@ fn main() {
     // A tarball may lie in another repository, which does not know this file.
     let ours = git(&["ls-files", "--error-unmatch", "build.rs"]).is_some();
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).filter(|_| ours);
-    if commit.is_some() {
+    if git(&["rev-parse", "HEAD"]).is_some() {
         let branch = git(&["rev-parse", "--symbolic-full-name", "HEAD"]).unwrap_or_default();
         // The log of HEAD grows with each commit. Repositories without it have one of the others.
         for name in ["HEAD", "logs/HEAD", "packed-refs", &branch] {

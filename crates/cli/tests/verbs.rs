@@ -831,6 +831,62 @@ fn compare_takes_every_workload_and_simulates_what_can_be_recorded() {
     }
 }
 
+/// What the program writes to a terminal of `columns` columns.
+fn on_a_terminal(folder: &std::path::Path, columns: u16, line: &str) -> String {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&ours).expect("ours");
+    unlockpt(&ours).expect("ours");
+    let name = ptsname(&ours, Vec::new()).expect("it has a name");
+    let name = name.to_str().expect("it is text");
+    let theirs = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(name)
+        .expect("it is there");
+    let size = rustix::termios::Winsize {
+        ws_row: 50,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    rustix::termios::tcsetwinsize(&theirs, size).expect("it has a size");
+    let mut command = tanada(folder, &line.split(' ').collect::<Vec<_>>());
+    let mut child = command.stdout(theirs).spawn().expect("the program starts");
+    drop(command);
+    let mut bytes = Vec::new();
+    // The terminal's end is an error, and no end of the file.
+    let _ = std::fs::File::from(ours).read_to_end(&mut bytes);
+    assert!(child.wait().expect("it ends").success(), "{line}");
+    text_of(&bytes).replace('\r', "")
+}
+
+#[test]
+fn tables_fit_the_terminal() {
+    let folder = folder();
+    let trace = "tanada-trace 1\ntask 1 T=1 S=1 name=load\nr 0x1000 64\n";
+    std::fs::write(folder.path().join("a.tnt"), trace).expect("the folder can be written to");
+    for (columns, line) in [80, 40].into_iter().flat_map(|columns| {
+        [
+            "policies",
+            "workloads",
+            "machines",
+            "sim a.tnt --machine toshiba --policy fcfs,locality-steal",
+            "record stencil -o b.tnt --size 64 --sweeps 2",
+            "run stencil --size 64 --sweeps 2 --workers 2",
+        ]
+        .map(|line| (columns, line))
+    }) {
+        let shown = on_a_terminal(folder.path(), columns, line);
+        let rows = shown
+            .lines()
+            .filter(|line| line.starts_with(['┌', '│', '╞', '└']));
+        let widest = rows.map(|row| row.chars().count()).max();
+        assert!(widest > Some(20), "no table: {shown}");
+        assert!(widest <= Some(columns.into()), "{columns}: {line}\n{shown}");
+    }
+}
+
 #[test]
 fn shells_complete_every_verb_and_the_manual_has_a_page_each() {
     let folder = folder();
@@ -979,6 +1035,9 @@ fn topo_draws_this_machine_and_others() {
         assert!(here.contains(word), "{here}");
     }
     let json = good(folder.path(), &["topo", "--json"]).out;
+    let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let mask = value["mask"].as_array().map_or(0, Vec::len);
+    assert!(mask > 0 && value.get("quota").is_some(), "{json}");
     std::fs::write(folder.path().join("here.json"), &json).expect("the folder can be written to");
     assert_eq!(
         good(folder.path(), &["topo", "--from", "here.json"]).out,
@@ -994,6 +1053,19 @@ fn topo_draws_this_machine_and_others() {
     assert!(
         there.contains("Package 1") && there.contains("default workers   8"),
         "{there}"
+    );
+    let limited = r#"{"root":{"kind":"machine","children":[{"kind":"core","children":[{"kind":"pu","id":4},
+        {"kind":"pu","id":5,"usable":false}]}]},"quota":0.5,"mask":[4]}"#;
+    std::fs::write(folder.path().join("m.json"), limited).expect("the folder can be written to");
+    let there = good(folder.path(), &["topo", "--from", "m.json", "--json"]).out;
+    assert!(there.contains("\"quota\":0.5,\"mask\":[4]"), "{there}");
+    let wrong = limited.replace("[4]", "[4,5]");
+    std::fs::write(folder.path().join("m.json"), wrong).expect("the folder can be written to");
+    bad(
+        folder.path(),
+        &["topo", "--from", "m.json"],
+        1,
+        &["m.json", "`mask`"],
     );
     std::fs::write(folder.path().join("m.txt"), "package:2 core:nine\n")
         .expect("the folder can be written to");

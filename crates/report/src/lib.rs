@@ -63,4 +63,4 @@ pub use schema::{
 #[cfg(feature = "render")]
 pub use svg::{to_svg_gantt, to_svg_gantts};
 #[cfg(feature = "render")]
-pub use table::{to_list, to_table};
+pub use table::{terminal_width, to_list, to_table};

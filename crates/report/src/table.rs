@@ -44,13 +44,13 @@ fn list<S: Into<String>>(
     all_parts(&columns, number, width)
 }
 
-/// Returns the columns of the terminal behind standard output; `None` if it is no terminal.
-fn terminal_width() -> Option<usize> {
-    use std::io::IsTerminal as _;
-    let width = || Table::new().width().filter(|&width| width > 0);
-    std::io::stdout()
-        .is_terminal()
-        .then(|| usize::from(width().unwrap_or(100)))
+/// Returns the columns of the terminal behind standard output (100 if it does not say); `None` if it is no terminal.
+pub fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok()?;
+    Some(match size.ws_col {
+        0 => 100,
+        columns => usize::from(columns),
+    })
 }
 
 /// Renders a report for a terminal of `width` columns; `None`: no terminal.

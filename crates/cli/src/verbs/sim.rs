@@ -315,7 +315,7 @@ fn table(args: &Args, machine: &Machine, outcomes: &[&Outcome]) -> String {
         let _ = writeln!(
             text,
             "\nto the bound: cycles over the {} that no schedule beats on this machine",
-            first.bound
+            thousands(first.bound)
         );
     }
     text
