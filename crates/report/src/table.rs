@@ -119,9 +119,15 @@ fn table(columns: &[&Column], rows: usize, width: Option<usize>) -> String {
         table.set_content_arrangement(ContentArrangement::Dynamic);
         table.set_width(width);
     }
+    // Words are cut only if even a table of two columns is too wide.
+    let whole =
+        width.is_none_or(|width| drawn(columns.iter().map(|column| column.least())) <= width);
     for (from, column) in columns.iter().zip(table.column_iter_mut()) {
         if from.is_numeric() {
             column.set_cell_alignment(CellAlignment::Right);
+        }
+        if !whole && !from.is_numeric() {
+            continue;
         }
         let least = u16::try_from(from.least() + 2).unwrap_or(u16::MAX);
         column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
@@ -181,6 +187,17 @@ mod tests {
         for word in ["125.0", "1.250", "identical"] {
             assert!(narrow.contains(word), "{narrow}");
         }
+    }
+
+    #[test]
+    fn a_word_that_is_too_long_is_cut_so_that_the_number_is_seen() {
+        let row = vec![
+            "inter-prediction-of-the-rest".into(),
+            Cell::count(1_234_567),
+        ];
+        let text = list(["tasks named", "number"], [row], Some(32));
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(32) && text.contains("1,234,567 │"), "{text}");
     }
 
     #[test]
