@@ -122,11 +122,7 @@ pub(crate) fn json(value: &impl serde::Serialize) -> String {
 
 /// Returns the number of columns of the terminal, or 100 if there is none.
 pub(crate) fn columns() -> usize {
-    let stdout = rustix::stdio::stdout();
-    match rustix::termios::tcgetwinsize(stdout) {
-        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
-        _ => 100,
-    }
+    tanada_report::terminal_width().unwrap_or(100)
 }
 
 /// The signal that asked for the end.

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{bad, folder, good, run};
+use support::{bad, folder, good, run, said};
 use tanada_policy::registry;
 use tanada_sim::machines;
 
@@ -294,4 +294,41 @@ fn a_trace_without_tasks_is_no_error() {
         ),
         (Some(0), Some(0.0), Some(1.0))
     );
+}
+
+#[test]
+fn a_trace_may_come_from_standard_input_in_either_form() {
+    let folder = folder();
+    let paths = ["a.tnt", "a.tnb"].map(|name| folder.path().join(name));
+    std::fs::write(&paths[0], TRACE).expect("the folder can be written to");
+    tanada_trace::convert(&paths[0], &paths[1]).expect("a good trace");
+    let options = ["--machine", "toshiba", "--policy", "fcfs", "--json"];
+    let wanted = good(folder.path(), &[&["sim", "a.tnt"], &options[..]].concat()).out;
+    assert!(wanted.contains("\"tasks\":3"), "{wanted}");
+    let piped = |command: &str, more: &[&str]| {
+        let line = format!("{command} \"$@\"");
+        let mut shell = std::process::Command::new("sh");
+        shell.current_dir(folder.path()).args(["-c", &line, "sh"]);
+        shell
+            .arg(env!("CARGO_BIN_EXE_tanada"))
+            .args(["sim", "-"])
+            .args(options)
+            .args(more);
+        said(shell.output().expect("a shell"))
+    };
+    for command in ["cat a.tnt |", "cat a.tnb |", "<a.tnt", "<a.tnb"] {
+        let said = piped(command, &[]);
+        assert_eq!(
+            (said.code, &*said.out),
+            (Some(0), &*wanted),
+            "{command}: {}",
+            said.err
+        );
+    }
+    let said = piped("echo nonsense |", &[]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.err.contains("/dev/stdin:1: "), "{}", said.err);
+    let said = piped("<a.tnb", &["--events", "a.tnb"]);
+    assert_eq!(said.code, Some(2), "the input is kept: {}", said.err);
+    assert!(tanada_trace::Trace::open(&paths[1], &tanada_trace::Groups::Plain).is_ok());
 }

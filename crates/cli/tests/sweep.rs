@@ -386,3 +386,55 @@ fn a_run_without_a_result_does_not_hold_up_the_others() {
         "{csv}"
     );
 }
+
+#[test]
+fn the_example_of_the_page_shows_what_the_page_says() {
+    let folder = folder();
+    let folder = folder.path();
+    let block = |kind: &str| {
+        BOOK.split(&format!("```{kind}\n"))
+            .nth(1)
+            .and_then(|rest| rest.split("```").next())
+    };
+    let spec = block("toml").expect("the page has an example");
+    std::fs::write(folder.join("caches.toml"), spec).expect("it can be written");
+    let commands = BOOK
+        .lines()
+        .filter_map(|line| line.strip_prefix("$ tanada "));
+    let mut printed = String::new();
+    for command in commands.take(2) {
+        printed = good(folder, &command.split(' ').collect::<Vec<_>>()).out;
+    }
+    let table = block("text").expect("the page has a table");
+    assert!(printed.starts_with(table), "{printed}");
+    let text = String::from_utf8(results(folder, "caches")).expect("text");
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = lines.next().expect("a header");
+    let column = |name: &str| {
+        header
+            .iter()
+            .position(|head| *head == name)
+            .expect("a column")
+    };
+    let [groups, policy, cores, cache, makespan] =
+        ["groups", "policy", "cores", "l2.size", "makespan"].map(column);
+    let lines = Vec::from_iter(lines);
+    let cycles = |line: &Vec<&str>| line[makespan].parse::<f64>().expect("a number");
+    for fcfs in lines.iter().filter(|line| line[policy] == "fcfs") {
+        let same = |line: &&Vec<&str>| {
+            [groups, cores, cache]
+                .iter()
+                .all(|&at| line[at] == fcfs[at])
+        };
+        let ts = lines
+            .iter()
+            .filter(same)
+            .find(|line| line[policy] == "ts")
+            .expect("a row");
+        let ratio = cycles(ts) / cycles(fcfs);
+        match fcfs[groups] {
+            "none" => assert_eq!(ratio, 1.0, "{text}"),
+            _ => assert!((0.92..0.955).contains(&ratio), "{ratio}: {text}"),
+        }
+    }
+}

@@ -415,22 +415,30 @@ fn what_cannot_be_recorded_is_reported() {
     );
     let fetch = ["record", "--fetch", "48", "--", "true"];
     bad(here, &fetch, 2, &["power of two"]);
+    let words = [
+        "sleep: it is not built with `tanada-runtime`",
+        "tanada import",
+    ];
+    let start = std::time::Instant::now();
+    let plain = bad(here, &["record", "--", "sleep", "1000"], 1, &words);
+    assert!(plain.out.is_empty());
+    assert!(start.elapsed() < Duration::from_secs(20), "it was not run");
+    std::fs::write(here.join("script"), "#!/bin/sh\nsleep 1000\n").expect("a file");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(here.join("script"), mode).expect("our file");
+    bad(
+        here,
+        &["record", "--", "./script"],
+        1,
+        &["./script: it is a script"],
+    );
+    std::fs::remove_file(here.join("script")).expect("our file");
     if !valgrind() {
         return;
     }
-    bad(
-        here,
-        &["record", "-o", "no/a.tnb", "--", "true"],
-        1,
-        &["no/a.tnb"],
-    );
-    let plain = bad(
-        here,
-        &["record", "--", "true"],
-        1,
-        &["true: it made no pool", "tanada-runtime"],
-    );
-    assert!(plain.out.is_empty());
+    let this = std::env::current_exe().expect("this program");
+    let words = recording("no/a.tnb", this.to_str().expect("text"), "program_template");
+    bad(here, &words, 1, &["no/a.tnb"]);
     let said = record(here, "a.tnb", "program_without_pool");
     assert_eq!(said.code, Some(1), "{}", said.err);
     assert!(said.err.contains("it made no pool"), "{}", said.err);

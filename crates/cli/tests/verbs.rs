@@ -4,7 +4,7 @@ mod support;
 
 use std::io::{BufReader, Read as _};
 use std::process::Stdio;
-use support::{bad, demo_md5, folder, good, md5, run, short_stream, tanada};
+use support::{bad, demo_md5, folder, good, md5, run, said, short_stream, tanada};
 use tanada_policy::registry;
 use tanada_report::Engine;
 use tanada_workloads::all;
@@ -22,6 +22,10 @@ const VERBS: [&str; 7] = [
 
 /// The verbs that take any workload.
 const OF_WORKLOADS: [&str; 3] = ["compare", "run", "record"];
+
+fn text_of(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("text")
+}
 
 fn text(path: impl AsRef<std::path::Path>) -> String {
     path.as_ref()
@@ -63,10 +67,19 @@ fn every_verb_explains_itself() {
             assert!(help.contains(&shown), "{verb} {name}: no {shown} in {help}");
         }
     }
-    assert!(
-        good(folder.path(), &["--version"])
-            .out
-            .starts_with("tanada ")
+    let version = good(folder.path(), &["--version"]).out;
+    let git = |words: &[&str]| {
+        let mut git = std::process::Command::new("git");
+        git.args(words).current_dir(env!("CARGO_MANIFEST_DIR"));
+        let output = git.output().ok().filter(|output| output.status.success());
+        output.map(|output| text_of(&output.stdout).trim().to_owned())
+    };
+    let ours = git(&["ls-files", "--error-unmatch", "build.rs"]).is_some();
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]).filter(|_| ours);
+    let commit = commit.map_or(String::new(), |commit| format!(" ({commit})"));
+    assert_eq!(
+        version,
+        format!("tanada {}{commit}\n", env!("CARGO_PKG_VERSION"))
     );
     bad(folder.path(), &[], 2, &["compare", "topo"]);
 }
@@ -725,7 +738,10 @@ fn registries_list_everything() {
         names
     );
     let table = good(folder.path(), &["workloads"]).out;
-    for word in names.iter().chain(&["--cut default|row|macroblock|paper"]) {
+    for word in names
+        .iter()
+        .chain(&["--cut default, row, macroblock, paper; "])
+    {
         assert!(table.contains(word), "{table}");
     }
 }
@@ -814,6 +830,202 @@ fn compare_takes_every_workload_and_simulates_what_can_be_recorded() {
     }
 }
 
+/// What the program writes to a terminal of `columns` columns.
+fn on_a_terminal(folder: &std::path::Path, columns: u16, line: &str) -> String {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&ours).expect("ours");
+    unlockpt(&ours).expect("ours");
+    let name = ptsname(&ours, Vec::new()).expect("it has a name");
+    let name = name.to_str().expect("it is text");
+    let theirs = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(name)
+        .expect("it is there");
+    let size = rustix::termios::Winsize {
+        ws_row: 50,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    rustix::termios::tcsetwinsize(&theirs, size).expect("it has a size");
+    let mut command = tanada(folder, &line.split(' ').collect::<Vec<_>>());
+    let mut child = command.stdout(theirs).spawn().expect("the program starts");
+    drop(command);
+    let mut bytes = Vec::new();
+    // The terminal's end is an error, and no end of the file.
+    let _ = std::fs::File::from(ours).read_to_end(&mut bytes);
+    assert!(child.wait().expect("it ends").success(), "{line}");
+    text_of(&bytes).replace('\r', "")
+}
+
+#[test]
+fn tables_fit_the_terminal() {
+    let folder = folder();
+    let trace = "tanada-trace 1\ntask 1 T=1 S=1 name=load\nr 0x1000 64\n";
+    std::fs::write(folder.path().join("a.tnt"), trace).expect("the folder can be written to");
+    for (columns, line) in [80, 40].into_iter().flat_map(|columns| {
+        [
+            "policies",
+            "workloads",
+            "machines",
+            "sim a.tnt --machine toshiba --policy fcfs,locality-steal",
+            "record stencil -o b.tnt --size 64 --sweeps 2",
+            "run stencil --size 64 --sweeps 2 --workers 2",
+        ]
+        .map(|line| (columns, line))
+    }) {
+        let shown = on_a_terminal(folder.path(), columns, line);
+        let rows = shown
+            .lines()
+            .filter(|line| line.starts_with(['┌', '│', '╞', '└']));
+        let widest = rows.map(|row| row.chars().count()).max();
+        assert!(widest > Some(20), "no table: {shown}");
+        assert!(widest <= Some(columns.into()), "{columns}: {line}\n{shown}");
+    }
+}
+
+#[test]
+fn shells_complete_every_verb_and_the_manual_has_a_page_each() {
+    let folder = folder();
+    let completions = |shell| good(folder.path(), &["completions", shell]).out;
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let text = completions(shell);
+        for word in VERBS.iter().chain(&["stencil", "machine"]) {
+            assert!(text.contains(word), "{shell}: no {word}");
+        }
+    }
+    bad(folder.path(), &["completions", "cmd"], 2, &["bash", "zsh"]);
+    let script = folder.path().join("tanada.bash");
+    std::fs::write(&script, completions("bash")).expect("the folder can be written to");
+    let complete = format!(
+        "source {}; COMP_WORDS=(tanada mach); COMP_CWORD=1; _tanada tanada mach tanada; echo \"${{COMPREPLY[*]}}\"",
+        text(&script)
+    );
+    let bash = std::process::Command::new("bash")
+        .args(["-c", &complete])
+        .output();
+    let bash = said(bash.expect("bash is installed"));
+    assert_eq!((&*bash.out, &*bash.err), ("machines\n", ""));
+
+    let page = good(folder.path(), &["man"]).out;
+    assert!(page.contains(".TH tanada 1"), "{page}");
+    for verb in VERBS {
+        assert!(
+            page.contains(&format!("tanada\\-{verb}(1)")),
+            "{verb}: {page}"
+        );
+    }
+    let page = good(folder.path(), &["man", "run", "h264"]).out;
+    assert!(page.contains(".TH tanada-run-h264 1"), "{page}");
+    assert!(
+        page.contains("\\-\\-policy") && page.contains("tanada run h264"),
+        "{page}"
+    );
+    bad(
+        folder.path(),
+        &["man", "walk"],
+        2,
+        &["walk", "compare", "sweep"],
+    );
+}
+
+#[test]
+fn a_machine_file_is_begun_and_checked() {
+    let folder = folder();
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).expect("the folder can be written to");
+    };
+    let begun = good(folder.path(), &["topo", "--as-machine"]).out;
+    write("mine.toml", &begun);
+    let checked = good(folder.path(), &["machines", "mine.toml"]).out;
+    for word in [
+        "mine ",
+        "uniform",
+        "Machine:",
+        "mine.toml is a sound machine file",
+    ] {
+        assert!(checked.contains(word), "no {word}: {checked}");
+    }
+    let json = good(folder.path(), &["machines", "mine.toml", "--json"]).out;
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let here = good(folder.path(), &["topo", "--json"]).out;
+    assert_eq!(json["cores"], here.matches("\"kind\":\"core\"").count());
+    write("a.tnt", "tanada-trace 1\ntask 1\nr 0x1000 64\n");
+    good(folder.path(), &["sim", "a.tnt", "--machine", "mine.toml"]);
+    write(
+        "there.txt",
+        "package:1 l3:2(size=16M) l2:4(size=512K) core:1(l1d=32K)",
+    );
+    let there = ["topo", "--from", "there.txt", "--as-machine"];
+    let there = good(folder.path(), &there).out;
+    assert!(
+        there.contains("cores = 8\ncores_per_cluster = 4\n"),
+        "{there}"
+    );
+    let words = [
+        "mine.toml:",
+        "unknown key `hit_cycle`, did you mean `hit_cycles`?",
+    ];
+    write("mine.toml", &begun.replace("hit_cycles", "hit_cycle"));
+    bad(folder.path(), &["machines", "mine.toml"], 1, &words);
+    bad(
+        folder.path(),
+        &["machines", "no/such.toml"],
+        1,
+        &["no/such.toml"],
+    );
+    bad(
+        folder.path(),
+        &["machines", "toshibo"],
+        2,
+        &["toshiba-board"],
+    );
+}
+
+#[test]
+fn what_is_no_usable_stream_is_answered_with_the_command_that_makes_one() {
+    let folder = folder();
+    let write = |name: &str, bytes: &[u8]| {
+        std::fs::write(folder.path().join(name), bytes).expect("the folder can be written to");
+    };
+    let short = std::fs::read(short_stream(folder.path())).expect("it was written");
+    // `entropy_coding_mode_flag`, behind two codes of one bit.
+    let mut cabac = short.clone();
+    let starts = short.windows(4).enumerate();
+    let sets = starts.filter(|(_, four)| *four == [0, 0, 1, 0x68]);
+    sets.for_each(|(at, _)| cabac[at + 4] ^= 0x20);
+    write("film.mp4", b"\0\0\0\x20ftypisom\0\0\x02\0isomiso2avc1mp41");
+    write("film.mkv", b"\x1a\x45\xdf\xa3\x01\0\0\0");
+    write(
+        "film.265",
+        b"\0\0\0\x01\x40\x01\x0c\x01\xff\0\0\x01\x42\x01\x01\x01\x60",
+    );
+    write("film.txt", b"An honest text, but no video.\n");
+    write("cabac.264", &cabac);
+    for (file, what) in [
+        ("film.mp4", "this is an MP4 or QuickTime file"),
+        ("film.mkv", "this is a Matroska or WebM file"),
+        ("film.265", "this is an HEVC (H.265) stream"),
+        ("film.txt", "this is text"),
+        ("cabac.264", "CABAC entropy coding is not supported"),
+    ] {
+        let stem = &file[..file.find('.').expect("it has an end")];
+        let command = format!(
+            "ffmpeg -i {file} -an -c:v libx264 -profile:v baseline -pix_fmt yuv420p {stem}.baseline.264"
+        );
+        for line in [
+            &["compare", file][..],
+            &["run", "h264", file],
+            &["run", "h264", file, "--sequential"],
+            &["record", "h264", file, "-o", "out.tnb"],
+        ] {
+            bad(folder.path(), line, 1, &[what, &command]);
+        }
+    }
+}
+
 #[test]
 fn topo_draws_this_machine_and_others() {
     let folder = folder();
@@ -822,6 +1034,9 @@ fn topo_draws_this_machine_and_others() {
         assert!(here.contains(word), "{here}");
     }
     let json = good(folder.path(), &["topo", "--json"]).out;
+    let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let mask = value["mask"].as_array().map_or(0, Vec::len);
+    assert!(mask > 0 && value.get("quota").is_some(), "{json}");
     std::fs::write(folder.path().join("here.json"), &json).expect("the folder can be written to");
     assert_eq!(
         good(folder.path(), &["topo", "--from", "here.json"]).out,
@@ -837,6 +1052,19 @@ fn topo_draws_this_machine_and_others() {
     assert!(
         there.contains("Package 1") && there.contains("default workers   8"),
         "{there}"
+    );
+    let limited = r#"{"root":{"kind":"machine","children":[{"kind":"core","children":[{"kind":"pu","id":4},
+        {"kind":"pu","id":5,"usable":false}]}]},"quota":0.5,"mask":[4]}"#;
+    std::fs::write(folder.path().join("m.json"), limited).expect("the folder can be written to");
+    let there = good(folder.path(), &["topo", "--from", "m.json", "--json"]).out;
+    assert!(there.contains("\"quota\":0.5,\"mask\":[4]"), "{there}");
+    let wrong = limited.replace("[4]", "[4,5]");
+    std::fs::write(folder.path().join("m.json"), wrong).expect("the folder can be written to");
+    bad(
+        folder.path(),
+        &["topo", "--from", "m.json"],
+        1,
+        &["m.json", "`mask`"],
     );
     std::fs::write(folder.path().join("m.txt"), "package:2 core:nine\n")
         .expect("the folder can be written to");

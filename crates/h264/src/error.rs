@@ -1,7 +1,7 @@
 //! The errors that a stream can cause.
 
 /// A feature of H.264 outside what this decoder supports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Feature {
     /// Context-adaptive binary arithmetic coding (`entropy_coding_mode_flag` = 1).
@@ -42,8 +42,14 @@ pub enum Feature {
     Lossless,
 }
 
+impl std::fmt::Debug for Feature {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
 /// An error in a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("byte {offset}: {fault}")]
 pub struct Error {
     /// What is wrong.
@@ -52,8 +58,14 @@ pub struct Error {
     pub offset: u64,
 }
 
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
 /// What is wrong with a stream. Parsing code returns it; the decoder adds the offset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// The stream uses a feature that this decoder does not have.
@@ -72,6 +84,12 @@ pub enum Fault {
     /// The stream, whose length is the error's offset, ended without a decodable picture and without any other error.
     #[error("the stream holds no picture")]
     NoPicture,
+}
+
+impl std::fmt::Debug for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl Fault {

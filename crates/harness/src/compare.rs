@@ -94,7 +94,7 @@ pub struct Found {
 }
 
 /// Why there is nothing to compare.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The workload cannot be prepared.
@@ -131,6 +131,12 @@ pub enum Error {
     /// The topology of this machine cannot be read.
     #[error("cannot read this machine's topology: {0}")]
     Topology(#[from] tanada_topology::Error),
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {

@@ -24,7 +24,7 @@ pub struct Options {
 }
 
 /// Why runs came to no result.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A pool cannot be made.
@@ -36,6 +36,12 @@ pub enum Error {
     /// The topology of this machine cannot be read.
     #[error("cannot read this machine's topology: {0}")]
     Topology(#[from] tanada_topology::Error),
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Runs `prepared`, which reports call `workload`, in rounds: in each of them every policy takes its turn. Returns the report. The result

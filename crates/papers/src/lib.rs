@@ -94,7 +94,7 @@ pub enum Found {
 }
 
 /// Why there is no reproduction.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An option has a wrong value.
@@ -106,6 +106,12 @@ pub enum Error {
     /// The work was cancelled.
     #[error("stopped before the end")]
     Cancelled,
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl From<SimError> for Error {

@@ -4,7 +4,7 @@ use crate::page::{self, Figure};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
-use tanada_report::to_list;
+use tanada_report::{Cell, to_list};
 
 /// One figure of a paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,7 +28,7 @@ impl Item {
     /// Returns `items` as a table of text, without the names of their tables.
     pub fn list<'a>(items: impl IntoIterator<Item = &'a Item>) -> String {
         let header = ["", "published", "ours", "ratio", "unit"];
-        to_list(&header, items.into_iter().map(Item::cells))
+        to_list(header, items.into_iter().map(|item| read(item.cells())))
     }
 
     fn cells(&self) -> Vec<String> {
@@ -47,6 +47,11 @@ impl Item {
             self.unit.to_owned(),
         ]
     }
+}
+
+/// Returns the cells of a table's line.
+pub(crate) fn read(texts: impl IntoIterator<Item = String>) -> Vec<Cell> {
+    texts.into_iter().map(Cell::read).collect()
 }
 
 /// A bar that a claim sets: the range in which a figure of ours is wanted.
@@ -145,16 +150,13 @@ impl Reproduction {
 
     /// Returns the tables, the claim, and the points that did not come out, as text for people.
     pub fn text(&self) -> String {
-        let (tables, bars) = (
-            self.tables(),
-            self.bars.iter().map(|bar| bar.cells().into()),
-        );
+        let (tables, bars) = (self.tables(), self.bars.iter().map(|bar| read(bar.cells())));
         let mut text = format!(
             "{}, published and ours: {}\n\n{tables}\nThe claim: {}\n{}\nWhat did not come out, and what to know\n",
             self.paper,
             self.sample,
             self.claim,
-            to_list(&Bar::HEADER, bars),
+            to_list(Bar::HEADER, bars),
         );
         for line in &self.missed {
             let _ = writeln!(text, "- {line}");

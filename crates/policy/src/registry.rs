@@ -40,10 +40,16 @@ pub struct Entry {
 }
 
 /// No dispatcher has this name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct UnknownPolicy {
     /// The wrong name.
     pub name: String,
+}
+
+impl std::fmt::Debug for UnknownPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl std::fmt::Display for UnknownPolicy {
@@ -64,9 +70,15 @@ impl std::fmt::Display for UnknownPolicy {
 impl std::error::Error for UnknownPolicy {}
 
 /// The dispatcher [needs](Dispatcher::NEEDS_PREPARED) to know the graph before it runs, which the native engine does not.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NotNative {
     name: String,
+}
+
+impl std::fmt::Debug for NotNative {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl NotNative {

@@ -10,7 +10,7 @@ use crate::schema::{Event, Events, OriginCounts, Report, RunResult, SCHEMA, Seco
 const TIME_MAX: u64 = 1 << 53;
 
 /// Why a report cannot be read or written. Each message says what to do about it.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ReportError {
     /// The text is not JSON or not of the schema's shape.
@@ -40,6 +40,12 @@ pub enum ReportError {
         /// The contradiction.
         what: String,
     },
+}
+
+impl std::fmt::Debug for ReportError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Reads a report, checks it with [`validate`] and returns it.

@@ -6,10 +6,41 @@ use crate::charts::distinct;
 use crate::headline::{comparable_sets, workers_of};
 use crate::schema::{Engine, Report, RunResult};
 
-/// One cell: its text, and the number by which it is sorted, if it has one.
-pub(crate) struct Cell {
+/// One cell of a table: its text, and the number by which it is sorted, if it has one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
     pub(crate) text: String,
     pub(crate) number: Option<f64>,
+}
+
+impl Cell {
+    /// Returns a cell with the number `value`, written as `text`. Columns with numbers are aligned to the right.
+    pub fn number(value: f64, text: impl Into<String>) -> Cell {
+        let (text, number) = (text.into(), Some(value));
+        Cell { text, number }
+    }
+
+    /// Returns a cell with a whole number, with a separator between each three digits.
+    pub fn count(value: u64) -> Cell {
+        Cell::number(value as f64, thousands(value))
+    }
+
+    /// Returns a cell with `text`, as a number if it is one.
+    pub fn read(text: String) -> Cell {
+        match (text.parse(), text.parse()) {
+            (Ok(count), _) => Cell::count(count),
+            (_, Ok(value)) => Cell::number(value, text),
+            _ => text.into(),
+        }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    /// Returns a cell with words.
+    fn from(text: T) -> Cell {
+        let (text, number) = (text.into(), None);
+        Cell { text, number }
+    }
 }
 
 /// One column. `cells` has one entry a run, `None` if the run did not measure it.
@@ -37,35 +68,41 @@ impl Column {
             .unwrap_or(0)
     }
 
-    /// Returns whether all cells are numbers, which are aligned to the right.
+    /// Returns whether a cell is a number, so that the column is aligned to the right.
     pub(crate) fn is_numeric(&self) -> bool {
-        self.cells
-            .iter()
-            .flatten()
-            .all(|cell| cell.number.is_some())
+        let mut cells = self.cells.iter().flatten();
+        cells.any(|cell| cell.number.is_some())
+    }
+
+    /// Returns the characters that the column has at least if it is narrowed: numbers do not wrap, nor do words or columns of less than
+    /// 16 characters.
+    pub(crate) fn least(&self) -> usize {
+        const NARROW: usize = 16;
+        let width = self.width();
+        if self.is_numeric() {
+            return width;
+        }
+        let cells = (0..self.cells.len()).map(|row| self.text(row));
+        let words = cells
+            .chain([&*self.heading])
+            .flat_map(str::split_whitespace);
+        let longest = words.map(|word| word.chars().count()).max().unwrap_or(0);
+        longest.max(NARROW.min(width))
     }
 }
 
 pub(crate) type Read = fn(&RunResult) -> Option<Cell>;
 
 fn text(text: &str) -> Option<Cell> {
-    (!text.is_empty()).then(|| Cell {
-        text: text.to_owned(),
-        number: None,
-    })
+    (!text.is_empty()).then(|| text.into())
 }
 
 fn number(value: Option<f64>, text: impl Fn(f64) -> String) -> Option<Cell> {
-    value.map(|value| Cell {
-        text: text(value),
-        number: Some(value),
-    })
+    value.map(|value| Cell::number(value, text(value)))
 }
 
 fn count(value: Option<u64>) -> Option<Cell> {
-    number(value.map(|value| value as f64), |_| {
-        thousands(value.unwrap_or(0))
-    })
+    value.map(Cell::count)
 }
 
 /// Columns that are shown if some run has them.
@@ -238,7 +275,7 @@ pub(crate) fn shared_settings(runs: &[&RunResult]) -> String {
 }
 
 /// Returns a number with a separator between each three digits: 12,000.
-pub(crate) fn thousands(value: u64) -> String {
+pub fn thousands(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {

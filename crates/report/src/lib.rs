@@ -53,6 +53,8 @@ pub use check::{ReportError, from_json, to_json, validate};
 #[cfg(feature = "render")]
 pub use classes::ColourBy;
 #[cfg(feature = "render")]
+pub use columns::{Cell, thousands};
+#[cfg(feature = "render")]
 pub use html::to_html;
 pub use parts::{Accesses, CacheUse, Limits, NameUse, Reuse, Stalls};
 pub use perfetto::to_perfetto;
@@ -63,4 +65,4 @@ pub use schema::{
 #[cfg(feature = "render")]
 pub use svg::{to_svg_gantt, to_svg_gantts};
 #[cfg(feature = "render")]
-pub use table::{to_figures, to_list, to_markdown, to_table};
+pub use table::{terminal_width, to_figures, to_list, to_markdown, to_table};

@@ -1,8 +1,10 @@
 //! The comparison as a table for people at a terminal.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, TableStyle, presets};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, Table, TableStyle, Width, presets,
+};
 
-use crate::columns::{Column, columns, shared_settings, tables};
+use crate::columns::{Cell, Column, columns, shared_settings, tables};
 use crate::headline::{comparable_sets, headlines, speed};
 use crate::schema::{Report, RunResult, Verdict};
 
@@ -26,7 +28,7 @@ const VERDICT_COLUMNS: [usize; 2] = [100, 140];
 /// On a terminal the table has lines, and is split if it is too wide. Elsewhere (a pipe, a file) it is plain columns that other programs
 /// can cut. A value that no run measured has no column.
 pub fn to_table(report: &Report) -> String {
-    render(report, terminal_width().map(usize::from))
+    render(report, terminal_width())
 }
 
 /// Returns the report as Markdown: heading, command, machine, verdicts with their reasons, and the whole table of each set of comparable
@@ -54,7 +56,7 @@ pub fn to_markdown(report: &Report) -> String {
         let columns = columns(&runs);
         out.push_str(&format!("\n## {}\n\n", shared_settings(&runs)));
         let columns: Vec<&Column> = columns.iter().collect();
-        out.push_str(&table(&columns, runs.len(), presets::ASCII_MARKDOWN));
+        out.push_str(&table(&columns, runs.len(), None, presets::ASCII_MARKDOWN));
     }
     if report.verdicts.is_empty() {
         for headline in headlines(report) {
@@ -64,38 +66,55 @@ pub fn to_markdown(report: &Report) -> String {
     out
 }
 
-/// Returns rows under a header, in the style of [`to_table`]. On a terminal, words wrap if a row is too wide.
-pub fn to_list(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let width = terminal_width();
-    let mut list = empty(style(width.is_some()));
-    if let Some(width) = width {
-        list.set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(width);
+/// Returns rows under a header, in the style of [`to_table`]. On a terminal, words wrap if a row is too wide, and then columns form
+/// several tables.
+pub fn to_list<S: Into<String>>(
+    header: impl IntoIterator<Item = S>,
+    rows: impl IntoIterator<Item = Vec<Cell>>,
+) -> String {
+    list(header, rows, terminal_width())
+}
+
+fn list<S: Into<String>>(
+    header: impl IntoIterator<Item = S>,
+    rows: impl IntoIterator<Item = Vec<Cell>>,
+    width: Option<usize>,
+) -> String {
+    let column = |heading: S| Column {
+        heading: heading.into(),
+        meaning: "",
+        cells: Vec::new(),
+    };
+    let mut columns: Vec<Column> = header.into_iter().map(column).collect();
+    let mut number = 0;
+    for row in rows {
+        for (column, cell) in columns.iter_mut().zip(row) {
+            column.cells.push(Some(cell));
+        }
+        number += 1;
     }
-    list.set_header(header.iter().copied());
-    list.add_rows(rows);
-    text(&list)
+    all_parts(&columns, number, width)
 }
 
 /// Returns rows of figures under a header, as plain columns on a terminal, too: the first column, which names the rows, to the left, and
 /// all others to the right.
 pub fn to_figures(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut figures = empty(style(false));
-    figures.set_header(header.iter().copied());
-    figures.add_rows(rows);
-    for column in figures.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    text(&figures)
+    let figure = |text| Cell::number(0.0, text);
+    let cells = |row: Vec<String>| {
+        let mut row = row.into_iter();
+        let name = row.next().map(Cell::from);
+        name.into_iter().chain(row.map(figure)).collect()
+    };
+    list(header.iter().copied(), rows.into_iter().map(cells), None)
 }
 
-/// Returns the columns of the terminal behind standard output; `None` if it is no terminal.
-fn terminal_width() -> Option<u16> {
-    use std::io::IsTerminal as _;
-    let width = || Table::new().width().filter(|&width| width > 0);
-    std::io::stdout()
-        .is_terminal()
-        .then(|| width().unwrap_or(100))
+/// Returns the columns of the terminal behind standard output (100 if it does not say); `None` if it is no terminal.
+pub fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok()?;
+    Some(match size.ws_col {
+        0 => 100,
+        columns => usize::from(columns),
+    })
 }
 
 /// Returns the common style, with or without lines.
@@ -132,9 +151,7 @@ fn render(report: &Report, width: Option<usize>) -> String {
             out.push_str(&settings);
             out.push('\n');
         }
-        for part in parts(&columns(runs), width) {
-            out.push_str(&table(&part, runs.len(), style(width.is_some())));
-        }
+        out.push_str(&all_parts(&columns(runs), runs.len(), width));
     }
     for headline in headlines(report) {
         out.push_str(&headline.text);
@@ -170,10 +187,22 @@ fn verdicts(report: &Report, width: Option<usize>) -> String {
         out.push_str(&table(
             &brief.collect::<Vec<_>>(),
             timed.len(),
+            None,
             style(false),
         ));
     }
     out
+}
+
+fn all_parts(columns: &[Column], rows: usize, width: Option<usize>) -> String {
+    let parts = parts(columns, width).into_iter();
+    let lines = style(width.is_some());
+    parts.map(|part| table(&part, rows, width, lines)).collect()
+}
+
+/// Returns the characters of a row whose columns have these widths: each has a line and two spaces, and one more line ends the row.
+fn drawn(widths: impl Iterator<Item = usize>) -> usize {
+    widths.map(|width| width + 3).sum::<usize>() + 1
 }
 
 /// Returns the columns as sets that are narrow enough, each with the first column, which names the rows.
@@ -181,35 +210,43 @@ fn parts(columns: &[Column], width: Option<usize>) -> Vec<Vec<&Column>> {
     let (Some(first), Some(width)) = (columns.first(), width) else {
         return vec![columns.iter().collect()];
     };
-    // Each column has a line and two spaces; one more line ends the table.
-    let drawn = |column: &Column| column.width() + 3;
     let mut parts = Vec::new();
     let mut part = vec![first];
-    let mut taken = drawn(first) + 1;
     for column in &columns[1..] {
-        if part.len() > 1 && taken + drawn(column) > width {
+        let with_it = part.iter().copied().chain([column]);
+        if part.len() > 1 && drawn(with_it.map(Column::least)) > width {
             parts.push(std::mem::replace(&mut part, vec![first]));
-            taken = drawn(first) + 1;
         }
-        taken += drawn(column);
         part.push(column);
     }
     parts.push(part);
     parts
 }
 
-fn table(columns: &[&Column], rows: usize, style: TableStyle) -> String {
+fn table(columns: &[&Column], rows: usize, width: Option<usize>, style: TableStyle) -> String {
     let mut table = empty(style);
     table.set_header(columns.iter().map(|column| column.heading.as_str()));
     for row in 0..rows {
         table.add_row(columns.iter().map(|column| column.text(row)));
     }
-    for (index, column) in columns.iter().enumerate() {
-        if column.is_numeric()
-            && let Some(column) = table.column_mut(index)
-        {
+    let natural = drawn(columns.iter().map(|column| column.width()));
+    if let Some(width) = width.filter(|&width| width < natural) {
+        let width = u16::try_from(width).unwrap_or(u16::MAX);
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(width);
+    }
+    // Words are cut only if even a table of two columns is too wide.
+    let whole =
+        width.is_none_or(|width| drawn(columns.iter().map(|column| column.least())) <= width);
+    for (from, column) in columns.iter().zip(table.column_iter_mut()) {
+        if from.is_numeric() {
             column.set_cell_alignment(CellAlignment::Right);
         }
+        if !whole && !from.is_numeric() {
+            continue;
+        }
+        let least = u16::try_from(from.least() + 2).unwrap_or(u16::MAX);
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
     }
     text(&table)
 }
@@ -311,6 +348,54 @@ mod tests {
         );
         for word in ["125.0", "1.250", "identical"] {
             assert!(narrow.contains(word), "{narrow}");
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_too_long_is_cut_so_that_the_number_is_seen() {
+        let row = vec![
+            "inter-prediction-of-the-rest".into(),
+            Cell::count(1_234_567),
+        ];
+        let text = list(["tasks named", "number"], [row], Some(32));
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(32) && text.contains("1,234,567 │"), "{text}");
+    }
+
+    #[test]
+    fn lists_wrap_words_and_never_numbers_at_80_and_40_columns() {
+        let rows = || {
+            [1_234_567_u64, 8].map(|count| {
+                let words = "workers stay in their S group, and take the lowest T group first";
+                vec![
+                    "ts-sticky".into(),
+                    words.into(),
+                    Cell::count(count),
+                    "yes".into(),
+                ]
+            })
+        };
+        let header = ["policy", "takes next", "tasks", "exact"];
+        let plain = list(header, rows(), None);
+        assert!(
+            plain.contains("1,234,567") && !plain.contains('│'),
+            "{plain}"
+        );
+        for (width, tables) in [(200, 1), (80, 1), (40, 2)] {
+            let text = list(header, rows(), Some(width));
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(width), "{width}:\n{text}");
+            assert_eq!(text.matches("│ policy").count(), tables, "{width}:\n{text}");
+            // Numbers end in one column, and no word of the text is cut.
+            for word in [
+                "┆ 1,234,567 ┆",
+                "┆         8 ┆",
+                "workers",
+                "lowest",
+                "group,",
+            ] {
+                assert!(text.contains(word), "{width}: {word}\n{text}");
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ mod support;
 
 use serde_json::{Value, json};
 use support::{Visit, ask, attribute, in_browser};
-use tanada_report::to_perfetto;
+use tanada_report::{Engine, to_perfetto};
 
 /// A window on a wide screen in which every chart is visible.
 const WIDE: Visit<'_> = Visit {
@@ -26,6 +26,36 @@ fn browser_draws_every_task() {
     assert_eq!(attribute(&body, "data-drawn"), ["7"], "the bars of speed");
     assert_eq!(attribute(&body, "data-mode"), vec!["S group"; 7]);
     assert!(body.contains("12,000 tasks in"));
+}
+
+/// The table of a simulated run has the most columns: no reader of a usual window has to scroll it.
+#[test]
+fn browser_shows_all_columns_of_a_simulated_run() {
+    const FITS: &str = r#"
+      found.tables = document.querySelectorAll('table.runs').length;
+      found.columns = Math.max(...[...document.querySelectorAll('table.runs tr')].map((row) => row.cells.length));
+      found.hidden = Math.max(...[...document.querySelectorAll('table.runs')].map((table) =>
+        table.parentElement.scrollWidth - table.parentElement.clientWidth));
+    "#;
+    let mut report = support::both_engines(2, 200);
+    report.runs.retain(|run| run.engine == Engine::Simulated);
+    for run in &mut report.runs {
+        run.extra.insert("pages".to_owned(), 1_000_000_u64.into());
+        run.writebacks = Some(10_000_000);
+        run.steals = Some(1_000_000);
+        run.mean_task_cycles = Some(11_477.0);
+        run.scheduling_cycles_per_task = Some(1_757.0);
+    }
+    let window = Visit {
+        arguments: &["--window-size=1400,3000"],
+        ..WIDE
+    };
+    let Some(found) = ask(&report, FITS, window) else {
+        return;
+    };
+    assert_eq!(found["tables"], 1);
+    assert!(found["columns"].as_u64() >= Some(12), "{found}");
+    assert_eq!(found["hidden"], 0, "{found}");
 }
 
 /// Charts outside of the window are drawn later, so that a long page opens at once.

@@ -48,7 +48,7 @@ impl fmt::Display for TaskNames {
 }
 
 /// Why a graph did not run to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GraphError {
     /// These tasks wait, no task runs, and nothing is left that could resolve a dependency.
@@ -82,6 +82,12 @@ pub enum GraphError {
         /// The bytes of stack that each worker has.
         stack_size: usize,
     },
+}
+
+impl fmt::Debug for GraphError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for GraphError {
@@ -121,7 +127,6 @@ impl fmt::Display for GraphError {
 impl Error for GraphError {}
 
 /// Why a pool could not be made.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
     /// No registered policy has this name.
@@ -153,6 +158,12 @@ pub enum BuildError {
         /// The system's error.
         source: std::io::Error,
     },
+}
+
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for BuildError {

@@ -60,6 +60,8 @@ pub use graph::{
     Cancel, Instance, NodeId, Resolver, SGroup, Scope, TGroup, TaskBuilder, Template,
     TemplateBuilder, TemplateTask, Token, TooLate,
 };
+#[doc(hidden)]
+pub use marks::RECORDABLE;
 pub use observer::{Observer, Recorded, RecordedTask, Recorder, TaskView, Totals, WorkerObserver};
 pub use pool::{Bind, DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder};
 pub use tanada_policy::{Hints, WorkerId, registry as policies};

@@ -615,3 +615,23 @@ fn tasks_that_never_ran_are_dropped_whatever_their_drops_do() {
     pool.scope(|s| _ = s.task("next").register(|_| ()))
         .expect("the pool goes on");
 }
+
+#[test]
+fn a_main_that_returns_an_error_prints_its_message() {
+    fn check(error: impl std::fmt::Debug + std::fmt::Display, words: &str) {
+        let printed = format!("{error:?}");
+        assert_eq!(printed, error.to_string());
+        assert!(printed.contains(words), "{printed}");
+    }
+    const UNKNOWN: &str = "unknown policy \"fcsf\"; the policies are";
+    let name = "fcsf".to_owned();
+    check(tanada_policy::registry::UnknownPolicy { name }, UNKNOWN);
+    check(
+        tanada_policy::registry::NotNative::named("critical-path"),
+        "critical-path",
+    );
+    check(GraphError::Cancelled, "the graph was cancelled");
+    let failed = Pool::builder().policy("fcsf").build();
+    let boxed: Box<dyn std::error::Error> = failed.expect_err("no such policy").into();
+    check(boxed, UNKNOWN);
+}

@@ -9,7 +9,7 @@ use tanada_policy::registry::UnknownPolicy;
 use tanada_trace::{NewTask, Record, Sink, Trace, TraceError, read_text};
 
 /// The error of a simulation without a result.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
     /// The trace cannot be read.
@@ -44,6 +44,12 @@ pub enum SimError {
     /// [`Options::watch`](crate::Options::watch) stopped the run.
     #[error("stopped")]
     Cancelled,
+}
+
+impl std::fmt::Debug for SimError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// The most tasks that a message names.

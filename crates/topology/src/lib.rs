@@ -31,7 +31,7 @@ mod tree;
 
 use std::fmt;
 
-pub use list::parse_size;
+pub use list::{format_size, parse_size};
 pub use placement::{MAX_DISTANCE, Placement};
 pub use tree::{Kind, Object, Topology};
 
@@ -73,7 +73,7 @@ impl fmt::Display for WorkerId {
 }
 
 /// Why a topology cannot be built.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// The text of a topology has a fault. Line and column count characters from 1.
@@ -89,6 +89,12 @@ pub enum Error {
     Tree(String),
     /// There is no hardware thread that this process may use.
     NothingUsable,
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for Error {

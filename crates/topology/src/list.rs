@@ -58,7 +58,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
 }
 
 /// Returns a number of bytes as text, exactly, with the greatest suffix that divides it.
-pub(crate) fn format_size(bytes: u64) -> String {
+pub fn format_size(bytes: u64) -> String {
     let suffixes = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
     let divides = |&(shift, _): &(u32, &str)| bytes != 0 && bytes.is_multiple_of(1 << shift);
     match suffixes.into_iter().find(divides) {

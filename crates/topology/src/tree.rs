@@ -141,33 +141,57 @@ impl Object {
 /// The tree has every *online* hardware thread, so that a shared cache is known to be shared even if the affinity mask has only one of its
 /// cores. Only hardware threads in the mask are usable, and workers are placed only on those. Unknown levels are absent.
 ///
-/// As JSON, it is an object with `root` (an [`Object`]) and `quota`; reading it performs the checks of [`Topology::new`].
+/// As JSON, it is an object with `root` (an [`Object`]), `quota` (cores, or null) and `mask` (the numbers of the hardware threads that this
+/// process may use); reading it performs the checks of [`Topology::new`]. `quota` and `mask` may be absent.
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(
     feature = "serde",
     derive(Serialize, Deserialize),
-    serde(try_from = "Unchecked")
+    serde(try_from = "Unchecked", into = "Unchecked")
 )]
 pub struct Topology {
     pub(crate) root: Object,
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub(crate) quota: Option<f64>,
 }
 
-/// A topology from outside, before the checks.
+/// The JSON form of a topology, before the checks.
 #[cfg(feature = "serde")]
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unchecked {
     root: Object,
     quota: Option<f64>,
+    mask: Option<Vec<u32>>,
+}
+
+#[cfg(feature = "serde")]
+impl From<Topology> for Unchecked {
+    fn from(topology: Topology) -> Unchecked {
+        Unchecked {
+            mask: Some(topology.usable()),
+            root: topology.root,
+            quota: topology.quota,
+        }
+    }
 }
 
 #[cfg(feature = "serde")]
 impl TryFrom<Unchecked> for Topology {
     type Error = Error;
     fn try_from(unchecked: Unchecked) -> Result<Topology, Error> {
-        Topology::new(unchecked.root, unchecked.quota)
+        let topology = Topology::new(unchecked.root, unchecked.quota)?;
+        let sorted = |mut mask: Vec<u32>| {
+            mask.sort_unstable();
+            mask
+        };
+        let usable = sorted(topology.usable());
+        match unchecked.mask.map(sorted) {
+            Some(mask) if mask != usable => {
+                let what = "`mask` does not list the hardware threads that are usable in `root`";
+                Err(Error::Tree(what.into()))
+            }
+            _ => Ok(topology),
+        }
     }
 }
 

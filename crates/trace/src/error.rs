@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::output::OutputError;
 
 /// Why a trace cannot be read or written. The text is ready to be shown to a user and names the file and what to do.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
     /// A line of a text trace is at fault.
@@ -45,6 +45,12 @@ pub enum TraceError {
         /// The groupings that exist.
         there: Vec<String>,
     },
+}
+
+impl std::fmt::Debug for TraceError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 fn prefix(file: &str) -> String {

@@ -39,6 +39,9 @@ pub fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The most bytes of a binary trace that come through a pipe.
+const MOST_PIPED: u64 = 1 << 36;
+
 /// An open trace file.
 pub(crate) enum Input {
     /// The file and its length in bytes.
@@ -59,11 +62,18 @@ impl Input {
             return Ok(Self::Text(Cursor::new(begin).chain(file)));
         }
         let about = file.metadata().map_err(with_path)?;
-        if !about.is_file() {
-            let text = "a binary trace is read from its end, so it must be a file and no pipe";
+        if about.is_file() {
+            return Ok(Self::Binary(Store::File(file), about.len()));
+        }
+        // A binary trace is read from its end, so what comes through a pipe is copied first.
+        let mut copy = tempfile::tempfile().map_err(with_path)?;
+        let mut whole = begin.as_slice().chain(file.take(MOST_PIPED));
+        let length = io::copy(&mut whole, &mut copy).map_err(with_path)?;
+        if length > MOST_PIPED {
+            let text = "more than 64 GiB come through a pipe, which may have no end; name a file";
             return Err(TraceError::at(0, text).of_file(&path.display().to_string()));
         }
-        Ok(Self::Binary(Store::File(file), about.len()))
+        Ok(Self::Binary(Store::File(copy), length))
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use tempfile::TempPath;
 
 /// An output file that cannot be made or written. The text begins with the path.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum OutputError {
     /// The file cannot be made or written.
     #[error("{path}: {why}")]
@@ -27,6 +27,12 @@ pub enum OutputError {
         /// What the file is besides.
         what: &'static str,
     },
+}
+
+impl std::fmt::Debug for OutputError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Refuses an output that is one of `inputs`, in a folder that is one of `inputs`, or another output: a content would be lost. Files are

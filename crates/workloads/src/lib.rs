@@ -37,11 +37,17 @@ pub fn all() -> &'static [&'static dyn Workload] {
 }
 
 /// There is no workload of this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown workload \"{name}\"; there are {}", names().join(", "))]
 pub struct UnknownWorkload {
     /// The wrong name.
     pub name: String,
+}
+
+impl std::fmt::Debug for UnknownWorkload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Returns the names of all workloads.

@@ -208,7 +208,7 @@ impl Site {
 }
 
 /// Why a workload cannot be prepared, or a run came to no result.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// The tasks did not run to their end, or [`Cancel`] stopped them.
@@ -217,6 +217,12 @@ pub enum RunError {
     /// The input is at fault.
     #[error("{0}")]
     Input(String),
+}
+
+impl fmt::Debug for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl RunError {
@@ -369,7 +375,7 @@ pub struct Recording {
 }
 
 /// Why nothing was recorded.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
     /// The workload has no [`Recorder`].
@@ -405,6 +411,12 @@ pub enum RecordError {
     /// The caller stopped it.
     #[error("stopped")]
     Stopped,
+}
+
+impl fmt::Debug for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl From<RunError> for RecordError {

@@ -49,6 +49,44 @@ pub(super) fn advisories(runner: &Runner) -> Outcome {
     }
 }
 
+/// Packages every crate that may be published.
+pub(super) fn package(runner: &Runner) -> Outcome {
+    let mut command = MetadataCommand::new();
+    let metadata = command.current_dir(&runner.root).no_deps().exec()?;
+    let packages = metadata.workspace_packages();
+    let published = |package: &&cargo_metadata::Package| package.publish.is_none();
+    let packages = Vec::from_iter(packages.into_iter().filter(published));
+    let mut words = vec!["cargo", "package", "--offline", "--allow-dirty"];
+    words.extend((!runner.full).then_some("--no-verify"));
+    words.extend(
+        packages
+            .iter()
+            .flat_map(|package| ["-p", package.name.as_str()]),
+    );
+    let output = runner.run(&words, 1800)?;
+    let mut wrong = output
+        .lines()
+        .filter(|line| line.starts_with("warning: manifest"));
+    if let Some(warning) = wrong.next() {
+        return Err(Failed(warning.to_owned()));
+    }
+    for package in packages {
+        let folder = format!("{}-{}", package.name, package.version);
+        let file = metadata
+            .target_directory
+            .join(format!("package/{folder}.crate"));
+        let files = runner
+            .list(&["tar", "tzf", file.as_str()])
+            .unwrap_or_default();
+        for name in ["LICENSE-APACHE", "LICENSE-MIT", "README.md"] {
+            if !files.contains(&format!("{folder}/{name}")) {
+                return Err(Failed(format!("{file} has no {name}")));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Runs the examples of every crate, and the crates below `examples/`, as the step `test` built them: an example shows that it runs to its
 /// end, which needs no optimisation.
 pub(super) fn examples(runner: &Runner) -> Outcome {

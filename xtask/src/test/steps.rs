@@ -95,6 +95,11 @@ pub(super) const STEPS: &[Step] = &[
         Function(checks::tidy),
     ),
     quick(
+        "package",
+        "every library can be packaged, with licences and README; --full: and built from its package",
+        Function(checks::package),
+    ),
+    quick(
         "test",
         "unit, property, integration and doc tests of every crate, with every optional feature",
         Command(

@@ -143,9 +143,84 @@ pub(super) fn read_packages(root: &Path) -> Result<Vec<Package>, String> {
     Ok(packages.collect())
 }
 
+/// The minimal Rust is enough for every package of the lock file, and the README names it.
+pub(super) fn minimal_rust(workspace: &Workspace, report: &mut Report) {
+    let (Some(locked), Some(manifest)) = (&workspace.locked, workspace.text("Cargo.toml")) else {
+        return report.skipped("`cargo metadata` does not list the packages of the lock file");
+    };
+    let stated = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("rust-version = "));
+    let stated = stated.unwrap_or_default().trim_matches('"');
+    let parts =
+        |version: &str| -> Vec<u64> { version.split('.').flat_map(str::parse).take(2).collect() };
+    for (package, needed) in locked
+        .iter()
+        .filter(|(_, needed)| parts(needed) > parts(stated))
+    {
+        let why =
+            format!("`rust-version` is {stated}, and {package} of the lock file needs {needed}");
+        report.found("Cargo.toml", 0, why);
+    }
+    let words = format!("({stated} or later)");
+    if workspace
+        .text("README.md")
+        .is_some_and(|text| !text.contains(&words))
+    {
+        report.found(
+            "README.md",
+            0,
+            format!("the minimal Rust is not named: {words}"),
+        );
+    }
+}
+
+/// The packages of the lock file that state a minimal Rust: name and version, and that. `None` if cargo has not fetched all of them.
+pub(super) fn read_locked(root: &Path) -> Option<Vec<(String, String)>> {
+    let mut command = MetadataCommand::new();
+    let options = ["--offline", "--locked"].map(str::to_owned);
+    let metadata = command
+        .current_dir(root)
+        .other_options(options)
+        .exec()
+        .ok()?;
+    let packages = metadata.packages.iter().filter_map(|package| {
+        let name = format!("{} {}", package.name, package.version);
+        Some((name, package.rust_version.as_ref()?.to_string()))
+    });
+    Some(packages.collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_package_that_needs_a_later_rust_is_found() {
+        let mut workspace = Workspace::of(&[
+            (
+                "Cargo.toml",
+                "[workspace.package]\nrust-version = \"1.88\"\n",
+            ),
+            ("README.md", "needs a Rust toolchain (1.87 or later)"),
+        ]);
+        assert_ne!(workspace.skips(minimal_rust), "");
+        let packages = [
+            ("old 1.0.0", "1.9.1"),
+            ("new 2.0.0", "1.100"),
+            ("same 3.0.0", "1.88.0"),
+        ];
+        workspace.locked = Some(
+            packages
+                .map(|(name, rust)| (name.to_owned(), rust.to_owned()))
+                .into(),
+        );
+        assert_eq!(
+            workspace.findings(minimal_rust),
+            "Cargo.toml: `rust-version` is 1.88, and new 2.0.0 of the lock file needs 1.100\n\
+            README.md: the minimal Rust is not named: (1.88 or later)"
+        );
+    }
 
     #[test]
     fn a_wrong_direction_is_found() {

@@ -35,6 +35,41 @@ pub(super) fn statics(workspace: &Workspace, report: &mut Report) {
     }
 }
 
+/// The `Debug` form of a library's error is its message, because a `main` that returns the error prints that form.
+pub(super) fn errors(workspace: &Workspace, report: &mut Report) {
+    const NO_LIBRARIES: [&str; 5] = ["cli", "laws", "peers", "soak", "testing"];
+    let library = |path: &str| {
+        let mut folders = path.split('/');
+        folders.next() == Some("crates")
+            && folders
+                .next()
+                .is_some_and(|name| !NO_LIBRARIES.contains(&name))
+            && folders.next() == Some("src")
+    };
+    const WHY: &str = "an error's `Debug` writes its `Display`: implement it by hand";
+    for (path, text) in workspace.texts(".rs").filter(|(path, _)| library(path)) {
+        for (number, line) in (1..).zip(text.lines()) {
+            let derived = line.trim_start().strip_prefix("#[derive(");
+            let derived = derived.map(|list| list.trim_end_matches(")]").split(", "));
+            let derived: Vec<&str> = derived.into_iter().flatten().collect();
+            let is_error = derived
+                .iter()
+                .any(|name| ["Error", "thiserror::Error"].contains(name));
+            let implemented = line
+                .strip_prefix("impl ")
+                .and_then(|line| line.split_once("Error for "));
+            let without = implemented.is_some_and(|(before, name)| {
+                let name = name.trim_end_matches([' ', '{', '}']);
+                ["", "std::error::"].contains(&before)
+                    && !text.contains(&format!("Debug for {name} {{"))
+            });
+            if without || is_error && derived.contains(&"Debug") {
+                report.found(path, number, WHY);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +103,31 @@ mod tests {
         assert_eq!(
             workspace.findings(statics),
             "crates/policy/src/x.rs:2: a policy has no global state"
+        );
+    }
+
+    #[test]
+    fn an_error_whose_debug_form_is_derived_is_found() {
+        let derived =
+            "#[derive(Clone, Debug, thiserror::Error)]\n#[error(\"no\")]\npub struct A;\n";
+        let by_hand = "#[derive(Debug)]\npub struct A;\n\nimpl std::error::Error for A {}\n";
+        let good = "pub struct A;\n\nimpl fmt::Debug for A {\n}\n\nimpl Error for A {\n}\n";
+        let workspace = Workspace::of(&[
+            ("crates/sim/src/a.rs", derived),
+            ("crates/sim/src/b.rs", by_hand),
+            ("crates/sim/src/c.rs", good),
+            ("crates/sim/tests/d.rs", derived),
+            ("crates/cli/src/e.rs", by_hand),
+        ]);
+        let found = workspace.findings(errors);
+        assert_eq!(found.lines().count(), 2, "{found}");
+        assert!(
+            found.contains("sim/src/a.rs:1: an error's `Debug`"),
+            "{found}"
+        );
+        assert!(
+            found.contains("sim/src/b.rs:4: an error's `Debug`"),
+            "{found}"
         );
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct Workspace {
     /// Path from the root, with `/`, to the file.
     files: BTreeMap<String, File>,
     packages: Vec<Package>,
+    /// What [`crates::read_locked`] returns.
+    locked: Option<Vec<(String, String)>>,
 }
 
 struct File {
@@ -93,6 +95,7 @@ const RULES: &[(&str, Rule)] = &[
         crates::dependencies,
     ),
     ("every crate is in the map of ARCHITECTURE.md", crates::map),
+    ("the minimal Rust is enough", crates::minimal_rust),
     (
         "the tables of ARCHITECTURE.md are current",
         generated::current,
@@ -102,6 +105,7 @@ const RULES: &[(&str, Rule)] = &[
         lints::inherited,
     ),
     ("policies have no global state", lints::statics),
+    ("errors are printed as their message", lints::errors),
     ("lines of readable length", text::columns),
     ("no marks, no paths of a machine", text::marks),
     ("no large files", text::large_files),
@@ -167,6 +171,7 @@ impl Workspace {
         Ok(Workspace {
             files,
             packages: crates::read_packages(root)?,
+            locked: crates::read_locked(root),
         })
     }
 
@@ -239,7 +244,7 @@ mod tests {
                 .collect();
             Workspace {
                 files,
-                packages: Vec::new(),
+                ..Workspace::default()
             }
         }
 

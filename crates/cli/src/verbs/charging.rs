@@ -3,7 +3,7 @@
 use crate::ui::{self, Outcome};
 use serde::Serialize;
 use std::path::Path;
-use tanada_report::to_list;
+use tanada_report::{Cell, to_list};
 use tanada_trace::import::{Fetches, Imported, Options};
 
 /// The largest block that is fetched at once: a page.
@@ -83,16 +83,17 @@ pub(crate) fn tell(input: &str, output: &Path, imported: &Imported, json: bool) 
         return ui::print(&ui::json(&told));
     }
     let row = |of: &str, instructions: u64, accesses: u64| {
-        [of, &instructions.to_string(), &accesses.to_string()]
-            .map(str::to_owned)
-            .to_vec()
+        let numbers = [instructions, accesses].map(Cell::count);
+        std::iter::once(of.into())
+            .chain(numbers)
+            .collect::<Vec<_>>()
     };
     let mut rows = vec![row("of tasks", told.instructions, told.reads + told.writes)];
     if imported.marked {
         let (instructions, accesses) = (told.dropped_instructions, told.dropped_accesses);
         rows.push(row("of no task: dropped", instructions, accesses));
     }
-    ui::print(&to_list(&["", "instructions", "reads and writes"], rows))?;
+    ui::print(&to_list(["", "instructions", "reads and writes"], rows))?;
     let size = told
         .bytes
         .map_or(String::new(), |bytes| format!(", {bytes} bytes"));

@@ -2,23 +2,28 @@
 
 use crate::ui::{self, Failure, Outcome};
 use serde::Serialize;
-use tanada_report::to_list;
-use tanada_sim::{Machine, machines};
+use tanada_report::{Cell, to_list};
+use tanada_sim::Machine;
+use tanada_sim::machines::{self, NotFound};
+use tanada_topology::format_size;
 
 /// List the simulated machines, or show one
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tanada machines\n  tanada machines toshiba > mine.toml\n\n\
-    A machine of your own is a copy of one of these files: `--machine mine.toml`."
+    after_help = "Examples:\n  tanada machines\n  tanada machines toshiba > mine.toml\n  tanada machines mine.toml\n\n\
+    A machine of your own is a copy of one of these files, or begins with `tanada topo --as-machine`: `--machine mine.toml`."
 )]
 pub(crate) struct Args {
-    /// Show the file of this machine, with its sources, and its picture
+    /// Show the file of this machine, with its sources, and its picture; or check a machine file
+    #[arg(value_name = "NAME|FILE")]
     name: Option<String>,
 
     /// Print a JSON list, or one object
     #[arg(long)]
     json: bool,
 }
+
+const HEADER: [&str; 5] = ["machine", "model", "cores", "caches", "about"];
 
 #[derive(Serialize)]
 struct Line {
@@ -63,28 +68,18 @@ impl Line {
         }
     }
 
-    fn row(&self) -> Vec<String> {
+    fn row(&self) -> Vec<Cell> {
         let caches = self.caches.iter().map(|cache| {
             let label = cache.cache.to_uppercase();
-            format!("{label} {} a {}", size(cache.size), cache.per)
+            format!("{label} {} a {}", format_size(cache.size), cache.per)
         });
         vec![
-            self.name.clone(),
-            self.model.clone(),
-            self.cores.to_string(),
-            caches.collect::<Vec<_>>().join(", "),
-            self.about.clone(),
+            self.name.as_str().into(),
+            self.model.as_str().into(),
+            Cell::count(self.cores.into()),
+            caches.collect::<Vec<_>>().join(", ").into(),
+            self.about.as_str().into(),
         ]
-    }
-}
-
-/// Returns a size with its unit, such as `128K`.
-fn size(bytes: u64) -> String {
-    let units = [("G", 30), ("M", 20), ("K", 10)];
-    let fits = |&&(_, shift): &&(&str, u32)| bytes >> shift > 0 && bytes.is_multiple_of(1 << shift);
-    match units.iter().find(fits) {
-        Some((unit, shift)) => format!("{}{unit}", bytes >> shift),
-        None => bytes.to_string(),
     }
 }
 
@@ -97,25 +92,26 @@ pub(crate) fn run(args: Args) -> Outcome {
         return ui::print(&ui::json(&lines.collect::<Vec<_>>()));
     }
     let rows = lines.map(|line| line.row());
-    ui::print(&to_list(
-        &["machine", "model", "cores", "caches", "about"],
-        rows,
-    ))?;
-    ui::print("\n`tanada machines NAME` shows a machine's file with its sources\n")
+    ui::print(&to_list(HEADER, rows))?;
+    ui::print(
+        "\n`tanada machines NAME` shows a machine's file with its sources, `tanada machines FILE` checks yours\n",
+    )
 }
 
 fn show(name: &str, json: bool) -> Outcome {
-    let Some(shipped) = machines::all().find(|shipped| shipped.name == name) else {
-        let names: Vec<&str> = machines::all().map(|shipped| shipped.name).collect();
-        return Err(Failure::Usage(format!(
-            "no machine \"{name}\"; the machines are {}",
-            names.join(", ")
-        )));
-    };
-    let machine = shipped.machine();
+    let machine = machines::find(name).map_err(|error| match error {
+        NotFound::Unknown { .. } => Failure::Usage(error.to_string()),
+        _ => Failure::Input(error.to_string()),
+    })?;
+    let line = Line::of(&machine);
     if json {
-        return ui::print(&ui::json(&Line::of(&machine)));
+        return ui::print(&ui::json(&line));
     }
+    let Some(shipped) = machines::all().find(|shipped| shipped.name == name) else {
+        let picture = machine.topology().picture(ui::columns());
+        ui::print(&to_list(HEADER, [line.row()]))?;
+        return ui::print(&format!("\n{picture}\n{name} is a sound machine file\n"));
+    };
     ui::print(shipped.text)?;
     // As comments, so that what is printed is a machine file.
     let picture = machine.topology().picture(ui::columns().saturating_sub(2));

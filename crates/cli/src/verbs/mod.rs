@@ -3,8 +3,10 @@
 mod charging;
 mod chosen;
 mod compare;
+mod completions;
 mod import;
 mod machines;
+mod man;
 mod outputs;
 mod policies;
 mod pooling;
@@ -22,9 +24,12 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
+/// The version, and the commit if the program was built in a repository.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("TANADA_COMMIT"));
+
 /// Schedules fine-grain parallel work so that it stays near its data.
 #[derive(Parser)]
-#[command(name = "tanada", version, arg_required_else_help = true)]
+#[command(name = "tanada", version = VERSION, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -44,6 +49,8 @@ enum Verb {
     Machines(machines::Args),
     Policies(policies::Args),
     Workloads(workloads::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// Arguments of a verb whose command is made of a table of workloads or papers, and not derived from a struct.
@@ -102,6 +109,8 @@ pub fn main() -> ExitCode {
         Verb::Topo(args) => topo::run(args),
         Verb::Policies(args) => policies::run(args),
         Verb::Workloads(args) => workloads::run(args),
+        Verb::Completions(args) => completions::run(args),
+        Verb::Man(args) => man::run(args),
     })
 }
 
@@ -166,7 +175,8 @@ mod tests {
                 help.contains("Example") && help.contains("tanada "),
                 "{name}:\n{help}"
             );
-            assert!(help.contains("--json") || name == "run", "{name}:\n{help}");
+            let no_results = ["run", "completions", "man"].contains(&name);
+            assert!(help.contains("--json") || no_results, "{name}:\n{help}");
         }
     }
 }

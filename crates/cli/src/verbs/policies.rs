@@ -40,11 +40,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     if args.json {
         return ui::print(&ui::json(&lines.collect::<Vec<_>>()));
     }
-    let word = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+    let word = |yes: bool| if yes { "yes" } else { "no" }.into();
     let rows = lines.map(|line| {
         vec![
-            line.name.to_owned(),
-            line.summary.to_owned(),
+            line.name.into(),
+            line.summary.into(),
             word(line.exact),
             word(line.greedy),
             word(line.groups),
@@ -52,7 +52,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         ]
     });
     ui::print(&to_list(
-        &[
+        [
             "policy",
             "takes next",
             "exact",

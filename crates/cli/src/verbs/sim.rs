@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tanada_harness::batch;
 use tanada_harness::simulated::{self, Work};
 use tanada_policy::registry;
-use tanada_report::{Report, to_html, to_json, to_list};
+use tanada_report::{Cell, Report, thousands, to_html, to_json, to_list};
 use tanada_runtime::Cancel;
 use tanada_sim::machines::{self, NotFound};
 use tanada_sim::{Machine, MachineError, Observer, Options, Outcome, Run, SimError, simulate};
@@ -25,10 +25,11 @@ use tanada_workloads::other_spelling;
     after_help = "Examples:\n  tanada sim demo.tnt --machine toshiba --policy fcfs,ts --cores 4\n  \
     tanada sim demo.tnt --machine toshiba --policy ts --groups toshiba-a --set l2.size=64K --json\n  \
     tanada sim demo.tnt --machine toshiba --policy fcfs,ts --cores 4 --report page.html\n  \
-    tanada sim demo.tnt --machine mine.toml --policy random-steal --seed 7 --events events.csv"
+    tanada sim demo.tnt --machine mine.toml --policy random-steal --seed 7 --events events.csv\n  \
+    zstdcat demo.tnb.zst | tanada sim - --machine toshiba"
 )]
 pub(crate) struct Args {
-    /// The trace, as text (.tnt) or binary (.tnb)
+    /// The trace, as text (.tnt) or binary (.tnb); `-`: standard input
     trace: PathBuf,
 
     /// A machine that `tanada machines` lists, or a machine file
@@ -73,7 +74,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: Args) -> ui::Outcome {
+pub(crate) fn run(mut args: Args) -> ui::Outcome {
+    if args.trace.as_os_str() == "-" {
+        args.trace = PathBuf::from("/dev/stdin");
+    }
     let policies = policies(&args.policy)?;
     if args.events.is_some() && policies.len() != 1 {
         return Err(Failure::Usage(
@@ -287,27 +291,32 @@ fn table(args: &Args, machine: &Machine, outcomes: &[&Outcome]) -> String {
     header.push("write-backs");
     let rows = outcomes.iter().map(|one| {
         let mut row = vec![
-            one.policy.clone(),
-            one.makespan.to_string(),
-            format!("{:.3}", one.bound_ratio()),
-            format!("{:.1}%", one.utilisation() * 100.0),
+            one.policy.as_str().into(),
+            Cell::count(one.makespan),
+            Cell::number(one.bound_ratio(), format!("{:.3}", one.bound_ratio())),
+            Cell::number(
+                one.utilisation(),
+                format!("{:.1}%", one.utilisation() * 100.0),
+            ),
         ];
         row.extend(one.caches.iter().map(|cache| {
             let share = match cache.count.accesses {
                 0 => 0.0,
                 accesses => cache.count.misses as f64 / accesses as f64 * 100.0,
             };
-            format!("{} ({share:.2}%)", cache.count.misses)
+            let misses = cache.count.misses;
+            let text = format!("{} ({share:.2}%)", thousands(misses));
+            Cell::number(misses as f64, text)
         }));
-        row.push(one.writebacks.to_string());
+        row.push(Cell::count(one.writebacks));
         row
     });
-    text += &to_list(&header, rows);
+    text += &to_list(header, rows);
     if let Some(first) = outcomes.first() {
         let _ = writeln!(
             text,
             "\nto the bound: cycles over the {} that no schedule beats on this machine",
-            first.bound
+            thousands(first.bound)
         );
     }
     text

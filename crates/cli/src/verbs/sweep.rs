@@ -83,8 +83,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         let mut text = String::new();
         if rows.len() <= SHOWN {
             let (header, cells) = sweep.summary(&rows);
-            let header: Vec<&str> = header.iter().map(String::as_str).collect();
-            text = to_list(&header, cells) + "\n";
+            text = to_list(header, cells) + "\n";
         }
         ui::print(&format!("{text}{} runs: {files}\n", rows.len()))?;
     }

@@ -3,6 +3,7 @@
 use crate::ui::{self, Outcome, at_fault};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use tanada_sim::machine::{Geometry, Kind as CacheKind, draft};
 use tanada_topology::{Kind, Topology};
 
 /// Show the machine's topology as nested boxes
@@ -11,7 +12,7 @@ use tanada_topology::{Kind, Topology};
 /// processor time it is granted (its control group's quota).
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tanada topo\n  tanada topo --from machine.txt\n\n\
+    after_help = "Examples:\n  tanada topo\n  tanada topo --from machine.txt\n  tanada topo --as-machine > mine.toml\n\n\
     machine.txt holds, for instance: package:2 numa:1 l3:1(size=32M) l2:4(size=1M) core:1 pu:2"
 )]
 pub(crate) struct Args {
@@ -22,6 +23,10 @@ pub(crate) struct Args {
     /// Print JSON, which --from reads, too
     #[arg(long)]
     json: bool,
+
+    /// Print the beginning of a machine file for `tanada sim`, with these cores and caches; the cycles are for you to put in
+    #[arg(long, conflicts_with = "json")]
+    as_machine: bool,
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
@@ -32,7 +37,30 @@ pub(crate) fn run(args: Args) -> Outcome {
     if args.json {
         return ui::print(&ui::json(&topology));
     }
+    if args.as_machine {
+        // Only of this machine the system knows ways and lines.
+        let geometry =
+            |level, kind| geometry(&topology, level, kind).filter(|_| args.from.is_none());
+        return ui::print(&draft(&topology, geometry));
+    }
     ui::print(&describe(&topology, ui::columns()))
+}
+
+/// Ways and line length of a cache of this machine's first hardware thread, from Linux.
+fn geometry(topology: &Topology, level: u8, kind: CacheKind) -> Option<Geometry> {
+    let cpu = topology.usable().first().copied()?;
+    let folder = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}/cache")).ok()?;
+    folder.flatten().find_map(|index| {
+        let word = |name| std::fs::read_to_string(index.path().join(name)).ok();
+        let number = |name| word(name)?.trim().parse::<u64>().ok();
+        let wanted = number("level")? == u64::from(level)
+            && word("type")?.trim().eq_ignore_ascii_case(kind.as_str());
+        let (ways, line) = (
+            number("ways_of_associativity")?,
+            number("coherency_line_size")?,
+        );
+        (wanted && ways > 0 && line.is_power_of_two()).then_some(Geometry { ways, line })
+    })
 }
 
 fn read(path: &Path) -> Outcome<Topology> {

@@ -55,16 +55,16 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
     let rows = lines.map(|line| {
         let options = line.options.iter();
-        let options = options.map(|choice| format!("{} {}", choice.flag, choice.values.join("|")));
+        let options = options.map(|choice| format!("{} {}", choice.flag, choice.values.join(", ")));
         vec![
-            line.name.to_owned(),
-            line.summary.to_owned(),
-            if line.recordable { "yes" } else { "no" }.to_owned(),
-            options.collect::<Vec<_>>().join(" "),
+            line.name.into(),
+            line.summary.into(),
+            if line.recordable { "yes" } else { "no" }.into(),
+            options.collect::<Vec<_>>().join("; ").into(),
         ]
     });
     ui::print(&to_list(
-        &["workload", "does", "recordable", "options"],
+        ["workload", "does", "recordable", "options"],
         rows,
     ))?;
     ui::print("\n`tanada run WORKLOAD --help` explains the options\n")

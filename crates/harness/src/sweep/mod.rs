@@ -17,6 +17,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tanada_report::Cell;
 use tanada_runtime::Cancel;
 
 use journal::Journal;
@@ -26,7 +27,7 @@ use rows::{columns, csv, plain};
 use tanada_trace::output::{OutputError, OutputFile, distinct};
 
 /// Why a sweep has no results.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The sweep file, a file that it names, or an output is at fault.
@@ -43,6 +44,12 @@ pub enum Error {
     /// The sweep was cancelled; the next run of it goes on from the journal in this file.
     #[error("stopped; the results so far are in {}", .0.display())]
     Paused(PathBuf),
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Returns an error about `what`.
@@ -203,7 +210,7 @@ impl Sweep {
     pub fn summary<'a>(
         &self,
         rows: &'a [Row],
-    ) -> (Vec<String>, impl Iterator<Item = Vec<String>> + use<'a>) {
+    ) -> (Vec<String>, impl Iterator<Item = Vec<Cell>> + use<'a>) {
         let planned = self.planned(0);
         let mut keys: Vec<String> = planned.0.into_iter().map(|(key, _)| key).collect();
         keys.retain(|key| {
@@ -223,6 +230,7 @@ impl Sweep {
         let cells = rows.iter().map(move |row| {
             keys.iter()
                 .map(|key| row.get(key).map_or_else(String::new, shown))
+                .map(Cell::read)
                 .collect()
         });
         (header, cells)

@@ -3,6 +3,7 @@
 use super::Reproduced;
 use super::published::{PICTURES, Row, Scheduler, table3};
 use super::simulating::{Ran, miss_rate, sampled};
+use crate::reproduction::read;
 use crate::{Item, Table};
 use tanada_report::to_list;
 
@@ -118,5 +119,5 @@ fn gains(found: &Reproduced) -> String {
         cells.push(origin.to_owned());
         cells
     };
-    to_list(&HEADER, found.table2.iter().map(line))
+    to_list(HEADER, found.table2.iter().map(|row| read(line(row))))
 }

@@ -65,7 +65,8 @@ impl SharedTable {
         for (many, time) in [("ports", "port_cycles"), ("banks", "bank_cycles")] {
             if section.has(many) && !section.has(time) {
                 let message = format!("`{many}` without `{time}`: they would serve in no time");
-                return Err(section.wrong(many, message));
+                let wrong = || section.wrong(many, message);
+                return Err(section.misspelt(time).unwrap_or_else(wrong));
             }
         }
         Ok(table)
@@ -131,7 +132,8 @@ impl MemoryTable {
         let channels = section.number_or("channels", 1..=1024, 1)?;
         let interleave = section.optional_size("interleave")?;
         if channels > 1 && interleave.is_none() {
-            return Err(section.wrong("channels", "several `channels` need `interleave`"));
+            let wrong = || section.wrong("channels", "several `channels` need `interleave`");
+            return Err(section.misspelt("interleave").unwrap_or_else(wrong));
         }
         let hit = cycles(section, "row_hit_cycles", 0)?;
         let closed = cycles(section, "row_closed_cycles", 0)?;
@@ -139,7 +141,8 @@ impl MemoryTable {
         let of_open = section.has("row_hit_cycles") || section.has("row_conflict_cycles");
         let row_size = section.optional_size("row_size")?;
         if row_size.is_none() && (of_open || section.has("row_closed_cycles")) {
-            return Err(section.wrong("row_hit_cycles", "row times need `row_size`"));
+            let wrong = || section.wrong("row_hit_cycles", "row times need `row_size`");
+            return Err(section.misspelt("row_size").unwrap_or_else(wrong));
         }
         for (key, size) in [("interleave", interleave), ("row_size", row_size)] {
             if size.is_some_and(|size| size < line || !size.is_power_of_two()) {

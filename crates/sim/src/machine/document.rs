@@ -179,12 +179,29 @@ impl<'a> Section<'a> {
 
     fn need<T>(&self, key: &str, found: Option<T>) -> Result<T, MachineError> {
         found.ok_or_else(|| {
+            if let Some(wrong) = self.misspelt(key) {
+                return wrong;
+            }
             let what = match self.name.as_str() {
                 "" => format!("`{key}` is missing"),
                 name => format!("`{key}` is missing in this {name}"),
             };
             MachineError::new(self.file, &self.table.place, what)
         })
+    }
+
+    /// An error about a key that may be meant for `key`: it is spelt nearly the same, and nothing has asked for it.
+    pub(crate) fn misspelt(&self, key: &str) -> Option<MachineError> {
+        let mut unknown = self.unknown();
+        let (wrong, item) = unknown.find(|(wrong, _)| similar(wrong, key))?;
+        let message = format!("unknown key `{wrong}`, did you mean `{key}`?");
+        Some(MachineError::new(self.file, &item.place, message))
+    }
+
+    /// The keys that nothing has asked for.
+    fn unknown(&self) -> impl Iterator<Item = &'a (String, Item)> {
+        let entries = self.table.entries.iter();
+        entries.filter(|(key, _)| !self.known.contains(key.as_str()))
     }
 
     /// Returns an error about the value of `key`, or about the whole table if it has no such key.
@@ -421,18 +438,26 @@ impl<'a> Section<'a> {
     /// # Errors
     /// Returns an error if the table has a key that was never asked for; the error is about the first one.
     pub fn finish(self) -> Result<(), MachineError> {
-        let unknown = |(key, _): &&(String, _)| !self.known.contains(key.as_str());
-        let Some((key, item)) = self.table.entries.iter().find(unknown) else {
+        let Some((key, item)) = self.unknown().next() else {
             return Ok(());
         };
+        let meant = self.known.iter().find(|known| similar(key, known));
+        let meant = meant.map_or(String::new(), |known| format!(", did you mean `{known}`?"));
         let of = match self.name.as_str() {
             "" => "a machine of this model",
             name => name,
         };
         let known = Vec::from_iter(self.known).join(", ");
-        let message = format!("unknown key `{key}`; {of} has {known}");
+        let separator = if meant.is_empty() { ";" } else { "" };
+        let message = format!("unknown key `{key}`{meant}{separator} {of} has {known}");
         Err(MachineError::new(self.file, &item.place, message))
     }
+}
+
+/// Whether `wrong` is `right` but for one mistake, or two in a word of at least eight letters. More would take `line` for `size`.
+fn similar(wrong: &str, right: &str) -> bool {
+    let mistakes = strsim::osa_distance(&wrong.to_lowercase(), right);
+    mistakes <= (right.len() / 4).clamp(1, 2)
 }
 
 /// Returns a size such as `8K` in bytes. Machine files have no terabytes.

@@ -2,6 +2,7 @@
 
 pub(crate) mod contended;
 mod document;
+mod draft;
 pub mod registry;
 mod topology;
 
@@ -9,6 +10,7 @@ pub(crate) use document::LONGEST_FILE;
 
 pub use document::Section;
 use document::{Place, Table};
+pub use draft::{Geometry, draft};
 
 use contended::{LONGEST_CYCLES, SharedTable, Tables};
 
@@ -22,12 +24,18 @@ const MOST_CORES: u16 = 4096;
 pub const MOST_LINES: u64 = 1 << 26;
 
 /// An error in a machine file, or in an override of its values.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct MachineError {
     place: String,
     message: String,
     usage: bool,
+}
+
+impl std::fmt::Debug for MachineError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl MachineError {
@@ -100,6 +108,20 @@ pub enum Kind {
     Data,
     /// Instructions and data.
     Unified,
+}
+
+impl Kind {
+    /// The words of machine files, in the order of the variants.
+    const WORDS: [(&str, Kind); 3] = [
+        ("instruction", Kind::Instruction),
+        ("data", Kind::Data),
+        ("unified", Kind::Unified),
+    ];
+
+    /// The word that stands for it in machine files.
+    pub fn as_str(self) -> &'static str {
+        Kind::WORDS[self as usize].0
+    }
 }
 
 /// The cores that share one cache.
@@ -359,7 +381,9 @@ impl Machine {
             };
             let Some(cores_each) = cores_each else {
                 let per = cache.per.as_str();
-                return Err(one.wrong("per", format!("a cache per {per} needs `cores_per_{per}`")));
+                let needed = format!("cores_per_{per}");
+                let wrong = || one.wrong("per", format!("a cache per {per} needs `{needed}`"));
+                return Err(section.misspelt(&needed).unwrap_or_else(wrong));
             };
             let instances = u64::from(cores).div_ceil(cores_each);
             lines = lines.saturating_add((cache.size / cache.line).saturating_mul(instances));
@@ -440,12 +464,7 @@ fn read_contended(
 /// Returns one `[[cache]]` table by itself.
 fn cache(section: &mut Section<'_>, model: Model) -> Result<CacheTable, MachineError> {
     let level = section.number_in("level", 1..=255)? as u8;
-    let kinds = [
-        ("instruction", Kind::Instruction),
-        ("data", Kind::Data),
-        ("unified", Kind::Unified),
-    ];
-    let kind = section.one_of("kind", &kinds)?;
+    let kind = section.one_of("kind", &Kind::WORDS)?;
     let per = section.one_of("per", &Per::WORDS)?;
     let size = section.size("size")?;
     let ways = section.number_in("ways", 1..=u64::MAX)?;

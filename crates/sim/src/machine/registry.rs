@@ -27,7 +27,7 @@ impl Shipped {
 }
 
 /// The error for a machine that cannot be found or read.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum NotFound {
     /// Neither a registered name nor a file: wrong usage.
@@ -47,6 +47,12 @@ pub enum NotFound {
     /// The file is no valid machine.
     #[error(transparent)]
     Unsound(#[from] MachineError),
+}
+
+impl std::fmt::Debug for NotFound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Returns all registered machines, by name.

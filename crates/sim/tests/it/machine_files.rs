@@ -342,6 +342,50 @@ fn odd_shapes_are_no_contradiction() {
 }
 
 #[test]
+fn a_misspelt_key_is_unknown_and_not_missing() {
+    for (right, number, misspelt, answer) in [
+        (
+            "hit_cycles",
+            0,
+            "hit_cycle",
+            "m.toml:4: unknown key `hit_cycle`, did you mean `hit_cycles`?",
+        ),
+        (
+            "cores =",
+            0,
+            "Cores =",
+            "m.toml:3: unknown key `Cores`, did you mean `cores`?",
+        ),
+        (
+            "line =",
+            1,
+            "lien =",
+            "m.toml:25: unknown key `lien`, did you mean `line`?",
+        ),
+        (
+            "miss_cycles",
+            2,
+            "miss-cylces",
+            "m.toml:37: unknown key `miss-cylces`, did you mean `miss_cycles`?",
+        ),
+        (
+            "cores_per_cluster",
+            0,
+            "cores_per_clusters",
+            "m.toml:7: unknown key `cores_per_clusters`, did you mean `cores_per_cluster`?",
+        ),
+    ] {
+        assert_eq!(wrong(&with(right, number, misspelt)), answer);
+    }
+    let optional = wrong(&with("coherence", 0, "sede = 1\ncoherence"));
+    let words = "m.toml:6: unknown key `sede`, did you mean `seed`? a machine of this model has";
+    assert!(optional.starts_with(words), "{optional}");
+    // Keys of other meaning are not taken for a missing one.
+    let missing = wrong(&with("size = \"8K\"\n", 0, ""));
+    assert_eq!(missing, "m.toml:9: `size` is missing in this [[cache]]");
+}
+
+#[test]
 fn unknown_keys_and_tables_are_refused() {
     let answer = wrong(&with("coherence", 0, "colour = 1\ncoherence"));
     assert!(
@@ -362,9 +406,9 @@ fn unknown_keys_and_tables_are_refused() {
     );
     assert_eq!(
         wrong(&GOOD.replace("[[cache]]", "[[caches]]"))
-            .split(';')
+            .split('?')
             .next(),
-        Some("m.toml:9: unknown key `caches`")
+        Some("m.toml:9: unknown key `caches`, did you mean `cache`")
     );
     assert_eq!(
         wrong(

@@ -17,6 +17,7 @@ pub(crate) mod graph;
 pub(crate) mod groups;
 #[allow(unsafe_code)]
 mod in_turn;
+mod input;
 pub(crate) mod record;
 #[allow(unsafe_code)]
 mod slot;
@@ -69,7 +70,7 @@ impl Default for Options {
 }
 
 /// Why a stream was not decoded to its end.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The tasks did not run to their end.
@@ -78,6 +79,12 @@ pub enum DecodeError {
     /// No picture could be decoded.
     #[error(transparent)]
     Stream(#[from] StreamError),
+}
+
+impl std::fmt::Debug for DecodeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// Returns the index of task number `number` of picture `picture`, which is its [phase](crate::workload::phase_of).

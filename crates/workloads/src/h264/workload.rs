@@ -1,10 +1,11 @@
 //! H.264 decoding as a [`Workload`].
 
 use super::in_turn;
+use super::input::{advice, foreign, nothing};
 use super::record::{Costs, H264Options, Pictures, h264};
 use super::today::Wavefronts;
 use super::{
-    Cut, DecodeError, Dependencies, Frame, Groups, Limits, Options, Step, Summary, decode,
+    Cut, DecodeError, Dependencies, Fault, Frame, Groups, Limits, Options, Step, Summary, decode,
 };
 use crate::options::{Kind, Name, OptionSpec, Values};
 use crate::workload::{
@@ -18,7 +19,7 @@ use tanada_runtime::{Cancel, GraphError};
 use tanada_trace::Sink;
 
 /// The demo stream: 128 rendered pictures, 800 x 480, made by `demo/make.sh`.
-pub const DEMO: &[u8] = include_bytes!("../../../../demo/terraces_wvga.264");
+pub const DEMO: &[u8] = include_bytes!("../../data/terraces_wvga.264");
 
 /// What reports call [`DEMO`].
 pub const DEMO_NAME: &str = "terraces_wvga.264";
@@ -124,8 +125,12 @@ fn read(values: &Values) -> Result<Cow<'static, [u8]>, String> {
         None => Cow::from(DEMO),
         Some(path) => {
             let read = tanada_trace::read_whole(path);
-            read.map_err(|error| format!("{}: {error}", path.display()))?
-                .into()
+            let name = path.display().to_string();
+            let stream = read.map_err(|error| format!("{name}: {error}"))?;
+            if let Some(what) = foreign(&stream) {
+                return Err(format!("{name}: this is {what}; {}", advice(&name)));
+            }
+            stream.into()
         }
     };
     Ok(match values.count_if_any("units") {
@@ -224,7 +229,7 @@ fn middle(refers: &[bool]) -> u64 {
 }
 
 /// Returns what is wrong with a stream that could be decoded.
-fn flaws(summary: &Summary) -> Option<Flaws> {
+fn flaws(name: &str, summary: &Summary) -> Option<Flaws> {
     let Summary {
         errors,
         error_count,
@@ -234,8 +239,12 @@ fn flaws(summary: &Summary) -> Option<Flaws> {
     } = summary;
     let more = error_count - errors.len() as u64;
     let further = (more > 0).then(|| format!("and {more} further errors"));
+    let unsupported = errors
+        .iter()
+        .any(|error| matches!(error.fault, Fault::Unsupported(_)));
+    let advice = unsupported.then(|| advice(name));
     (*error_count > 0).then(|| Flaws {
-        details: errors.iter().map(ToString::to_string).chain(further).collect(),
+        details: errors.iter().map(ToString::to_string).chain(further).chain(advice).collect(),
         summary: format!(
             "the stream is damaged: {error_count} errors, {pictures} pictures decoded, {concealed} macroblocks concealed"
         ),
@@ -292,7 +301,7 @@ impl Prepared for Decoding {
         };
         self.summary = decoded.map_err(|error| match error {
             DecodeError::Graph(error) => RunError::Graph(error),
-            DecodeError::Stream(error) => RunError::Input(format!("{}: {error}", self.name)),
+            DecodeError::Stream(error) => RunError::Input(nothing(&self.name, error)),
         })?;
         Ok(())
     }
@@ -341,7 +350,7 @@ impl Prepared for Decoding {
     }
 
     fn flaws(&self) -> Option<Flaws> {
-        flaws(&self.summary)
+        flaws(&self.name, &self.summary)
     }
 
     fn done(&self) -> Done {
@@ -470,11 +479,12 @@ impl Recorder for H264 {
             RecordError::TooShort { .. } => {
                 RecordError::Input(format!("{name}: {error}; choose a smaller --first"))
             }
-            RecordError::Stream(error) => RecordError::Input(format!("{name}: {error}")),
+            RecordError::Stream(error) => RecordError::Input(nothing(&name, error)),
             other => other,
         })?;
         let last = first + (recording.pictures - 1) * every;
         Ok(Recording {
+            flaws: flaws(&name, &recording.stream),
             source: Some(name),
             extent: format!("pictures {first} to {last}"),
             groups: options.groups.name(),
@@ -486,7 +496,6 @@ impl Recorder for H264 {
             ],
             costs: options.costs.name().to_owned(),
             phases: (first, recording.begins),
-            flaws: flaws(&recording.stream),
             recorded: recording.recorded,
         })
     }

@@ -5,6 +5,8 @@ use crate::valgrind::{self, Traced};
 use crate::verbs::charging::{self, Charging};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use tanada_runtime::RECORDABLE;
 use tanada_trace::output::distinct;
 use tanada_trace::{FileSink, TraceError, import};
 
@@ -42,6 +44,9 @@ pub(super) fn run(args: &Program) -> Outcome {
     // What a word means is the program's affair: each may be a file that the program reads.
     let found = valgrind::find(&args.program[0]);
     let words = args.program.iter().map(Path::new);
+    if let Some(found) = &found {
+        built_on_the_runtime(found).map_err(|why| at_fault(&program, why))?;
+    }
     distinct(words.chain(found.as_deref()), [&*output])?;
     let unwritable = |error: TraceError| Failure::Input(error.to_string());
     let cancel = ui::interruptible();
@@ -60,7 +65,7 @@ pub(super) fn run(args: &Program) -> Outcome {
     if !imported.marked {
         return Err(at_fault(
             program,
-            "it made no pool of the Tanada runtime, so there are no tasks to record; is it built with `tanada-runtime`?",
+            "it made no pool of the Tanada runtime, so there are no tasks to record",
         ));
     }
     if imported.tasks == 0 {
@@ -70,6 +75,35 @@ pub(super) fn run(args: &Program) -> Outcome {
     }
     file.finish().map_err(unwritable)?;
     charging::tell(&program, &output, &imported, args.json)
+}
+
+/// Refuses a program that cannot make a pool, before it runs for a long time: neither its file nor a library that it links has the runtime
+/// in it.
+fn built_on_the_runtime(program: &Path) -> Result<(), String> {
+    let holds = |path: &Path| {
+        let bytes = std::fs::read(path).unwrap_or_default();
+        (memchr::memmem::find(&bytes, &RECORDABLE).is_some(), bytes)
+    };
+    let (recordable, bytes) = holds(program);
+    if bytes.starts_with(b"#!") {
+        return Err("it is a script; name the program that it runs".to_owned());
+    }
+    // Lines such as `libm.so.6 => /lib/libm.so.6 (0x7f00)`; of a program without libraries it prints none.
+    let listed = Command::new("ldd").arg(program).output();
+    let listed = listed.map_or(String::new(), |ldd| {
+        String::from_utf8_lossy(&ldd.stdout).into_owned()
+    });
+    let mut libraries = listed
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'));
+    match recordable || libraries.any(|library| holds(Path::new(library)).0) {
+        true => Ok(()),
+        false => Err(
+            "it is not built with `tanada-runtime`, so it has no tasks to record; \
+            `tanada import` reads the memory trace of any program (docs/valgrind.md)"
+                .to_owned(),
+        ),
+    }
 }
 
 /// Returns the file in the current folder that has the program's name.

@@ -3,7 +3,7 @@
 use crate::ui::{self, Outcome};
 use serde::ser::{SerializeMap as _, Serializer};
 use std::path::Path;
-use tanada_report::to_list;
+use tanada_report::{Cell, to_list};
 use tanada_workloads::record::{Counts, Recorded};
 use tanada_workloads::workload::Recording;
 
@@ -55,7 +55,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    fn cells(&self) -> Vec<String> {
+    fn cells(&self) -> Vec<Cell> {
         let counts = &self.counts;
         let numbers = [
             counts.tasks,
@@ -65,8 +65,8 @@ impl Line<'_> {
             counts.read,
             counts.written,
         ];
-        std::iter::once(self.name.to_owned())
-            .chain(numbers.map(|number| number.to_string()))
+        std::iter::once(self.name.into())
+            .chain(numbers.map(Cell::count))
             .collect()
     }
 }
@@ -119,7 +119,7 @@ impl<'a> Summary<'a> {
             return ui::print(&ui::json(self));
         }
         let rows = self.by_name.iter().chain([&self.all]).map(Line::cells);
-        ui::print(&to_list(&HEADS, rows))?;
+        ui::print(&to_list(HEADS, rows))?;
         let counts = self.counts.iter();
         let counts: String = counts
             .map(|(name, count)| format!("{count} {name}, "))

@@ -36,8 +36,14 @@ impl Token {
 }
 
 /// A dependency came too late: the task that was to wait is ready already, or has run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TooLate;
+
+impl fmt::Debug for TooLate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl fmt::Display for TooLate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
