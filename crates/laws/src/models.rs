@@ -48,7 +48,6 @@ pub fn model(
         "serial" => list(|list, worker| (worker.0 == 0 && !list.is_empty()).then_some(0)),
         "fcfs" => list(|list, _| (!list.is_empty()).then_some(0)),
         "lcfs" => list(|list, _| list.len().checked_sub(1)),
-        "newest-of-own-then-oldest" => Box::new(NewestOwnModel(Vec::new())),
         "critical-path" => {
             let ways = longest_ways(graph);
             list(move |list, _| {
@@ -117,20 +116,6 @@ impl<F: Fn(&[u64], WorkerId) -> Option<usize>> Model for ListModel<F> {
     }
     fn next(&mut self, worker: WorkerId) -> Option<u64> {
         (self.pick)(&self.list, worker).map(|place| self.list.remove(place))
-    }
-}
-
-/// newest-of-own-then-oldest: the worker on which each task became ready, and the task; the oldest first.
-struct NewestOwnModel(Vec<(WorkerId, u64)>);
-
-impl Model for NewestOwnModel {
-    fn ready(&mut self, on: WorkerId, task: u64, _hints: Hints) {
-        self.0.push((on, task));
-    }
-    fn next(&mut self, worker: WorkerId) -> Option<u64> {
-        let own = self.0.iter().rposition(|&(on, _)| on == worker);
-        let place = own.or((!self.0.is_empty()).then_some(0))?;
-        Some(self.0.remove(place).1)
     }
 }
 

@@ -9,7 +9,6 @@ use crate::dispatchers::fcfs::Fcfs;
 use crate::dispatchers::lcfs::Lcfs;
 use crate::dispatchers::locality_steal::Locality;
 use crate::dispatchers::near_steal::Near;
-use crate::dispatchers::newest_own::NewestOwn;
 use crate::dispatchers::random_steal::Random;
 use crate::dispatchers::serial::Serial;
 use crate::dispatchers::slifo::Slifo;
@@ -167,7 +166,6 @@ registry! {
     central "serial" = Serial, greedy = false: "the reference: worker 0 takes the oldest ready task, the others nothing";
     central "fcfs" = Fcfs: "the oldest ready task";
     central "lcfs" = Lcfs: "the newest ready task";
-    central "newest-of-own-then-oldest" = NewestOwn: "own newest task, else the oldest of all";
     central "ts" = Ts: "cache groups: one T group at a time, each S group on one worker";
     central "ts-sticky" = TsSticky: "cache groups: stay in the S group, lowest T group first, take over the longest cell";
     central "slifo" = Slifo: "stay with the same code, newest first; take over the code with the most tasks";

@@ -13,7 +13,6 @@ mod groups;
 pub mod lcfs;
 pub mod locality_steal;
 pub mod near_steal;
-pub mod newest_own;
 pub mod random_steal;
 pub mod serial;
 pub mod slifo;
