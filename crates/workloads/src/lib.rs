@@ -11,6 +11,7 @@ pub mod options;
 mod pass;
 pub mod pipeline;
 pub mod record;
+mod reduction;
 mod spelling;
 pub mod stencil;
 pub mod tiles;
@@ -27,6 +28,7 @@ static ALL: &[&dyn Workload] = &[
     &h264::H264,
     &tiles::workload::OverTiles::<stencil::Stencil>::NEW,
     &tiles::workload::OverTiles::<pipeline::Pipeline>::NEW,
+    &reduction::Reduction,
 ];
 
 /// Returns all workloads.
