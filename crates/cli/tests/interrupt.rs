@@ -167,6 +167,12 @@ fn every_long_verb(signal: Signal, valgrind: bool) {
         b"traces = \"long.tnt\"\nmachines = \"toshiba\"\n",
     );
     write("forks.sh", b"sleep 60 & sleep 60; wait\n");
+    // A shell with the mark of the runtime: `record` refuses programs without.
+    let mut shell = std::fs::read("/bin/sh").expect("there is a shell");
+    shell.extend(tanada_runtime::RECORDABLE);
+    write("shell", &shell);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path().join("shell"), mode).expect("our file");
     let pipe = Command::new("mkfifo")
         .arg(folder.path().join("pipe"))
         .status();
@@ -186,7 +192,7 @@ fn every_long_verb(signal: Signal, valgrind: bool) {
         "sweep sweep.toml",
         "reproduce toshiba -o page.html",
         "report pipe -o page.html",
-        "record -o out.tnb -- sh forks.sh",
+        "record -o out.tnb -- ./shell forks.sh",
     ];
     for line in &lines[..lines.len() - usize::from(!valgrind)] {
         let words: Vec<&str> = line.split(' ').collect();
