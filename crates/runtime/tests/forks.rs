@@ -4,9 +4,14 @@
 mod own_process;
 
 use own_process::in_own_process;
-use std::sync::atomic::{AtomicU64, Ordering};
-use tanada_policy::registry;
-use tanada_runtime::{GraphError, Pool, Scope, TemplateBuilder};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::Duration;
+use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId, registry};
+use tanada_runtime::{
+    GraphError, Observer, Pool, Scope, TaskView, TemplateBuilder, WorkerObserver,
+};
 
 /// Forks. The child ends by a signal if it takes five seconds.
 fn fork() -> libc::pid_t {
@@ -220,4 +225,139 @@ fn child_of_a_nested_body() {
         })
         .expect("a graph that ends");
     }
+}
+
+/// The callback that forks, once: its name, and the child.
+static FORKS_IN: Mutex<Option<&str>> = Mutex::new(None);
+static CHILD: AtomicI32 = AtomicI32::new(0);
+
+/// Called by every callback.
+fn here(callback: &str) {
+    let mut at = FORKS_IN.lock();
+    if *at == Some(callback) {
+        *at = None;
+        // The child, too, leaves the lock.
+        let child = fork();
+        if child > 0 {
+            CHILD.store(child, Ordering::SeqCst);
+        }
+    }
+}
+
+/// First come, first served.
+#[derive(Default)]
+struct Forking(Mutex<VecDeque<Ready>>);
+
+impl Dispatcher for Forking {
+    type Local = ();
+    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
+        let workers = usize::from(site.placement.workers());
+        (Forking::default(), vec![(); workers])
+    }
+    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
+        self.0.lock().push_back(task);
+        env.wake(Wake::Anyone);
+        here("inject");
+    }
+    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
+        self.0.lock().push_back(task);
+        env.wake(Wake::Anyone);
+        here("ready");
+    }
+    fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
+        let task = self.0.lock().pop_front()?;
+        here("next");
+        Some((task, Origin::Pool))
+    }
+    fn may_have(&self, _worker: WorkerId) -> bool {
+        here("may_have");
+        !self.0.lock().is_empty()
+    }
+}
+
+/// Forks in its callbacks.
+struct Watcher;
+
+impl Observer for Watcher {
+    type Worker = Watcher;
+    fn worker(&self, _worker: WorkerId) -> Watcher {
+        Watcher
+    }
+}
+
+impl WorkerObserver for Watcher {
+    fn start(&mut self, _task: &TaskView, _origin: Origin) {
+        here("start");
+    }
+    fn end(&mut self, _task: &TaskView) {
+        here("end");
+    }
+    fn idle(&mut self) {
+        here("idle");
+    }
+}
+
+#[test]
+fn a_child_of_a_callback_runs_no_task_and_ends() {
+    for callback in [
+        "inject", "ready", "next", "may_have", "start", "end", "idle",
+    ] {
+        in_own_process("child_of_a_callback", &[("CALLBACK", callback)]);
+        in_own_process(
+            "child_of_a_callback",
+            &[("CALLBACK", callback), ("TEMPLATE", "yes")],
+        );
+    }
+}
+
+#[test]
+#[ignore = "run by `a_child_of_a_callback_runs_no_task_and_ends`"]
+fn child_of_a_callback() {
+    let process = std::process::id();
+    let callback = std::env::var("CALLBACK").expect("a name").leak();
+    let template = std::env::var_os("TEMPLATE").is_some();
+    let pool = Pool::builder().workers(2).observer(Watcher);
+    let pool = pool.build_with::<Forking>("forking").expect("a pool");
+    std::thread::sleep(Duration::from_millis(20));
+    *FORKS_IN.lock() = Some(callback);
+    let result = if template {
+        let mut builder = TemplateBuilder::<()>::new();
+        let first = builder.task("first", 0, |(), _| of_process(process));
+        let second = builder.task("second", 0, |(), _| of_process(process));
+        builder.edge(first, second);
+        builder
+            .build()
+            .expect("no cycle")
+            .instance()
+            .run(&pool, &())
+    } else {
+        pool.scope(|s| {
+            let first = s.task("first").register(|s| {
+                of_process(process);
+                s.task("inside").register(|_| of_process(process));
+            });
+            s.task("second")
+                .after([first])
+                .register(|_| of_process(process));
+        })
+    };
+    if std::process::id() != process {
+        // The child is a copy of this thread, which is no worker: it forked in `inject`.
+        end_child(result == Err(GraphError::Forked));
+    }
+    assert_eq!(result, Ok(()));
+    // A worker calls `may_have` and `idle` when it has nothing to do.
+    std::thread::sleep(Duration::from_millis(100));
+    let child = CHILD.load(Ordering::SeqCst);
+    if child == 0 {
+        // A worker that has a task at once does not ask `ready`, and a template releases by `turn`.
+        assert!(template && callback == "ready", "{callback} was not called");
+        return;
+    }
+    let outcome = outcome_of(child);
+    let outside = callback == "inject";
+    assert!(
+        outcome == -libc::SIGABRT || (outside && outcome == 0),
+        "{callback}: {outcome}"
+    );
 }

@@ -9,10 +9,12 @@ use own_process::{in_own_process, run_in_own_process};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId};
-use tanada_runtime::{Observer, Pool, TaskView, TemplateBuilder, WorkerObserver};
+use tanada_policy::{Dispatcher, Env, Hints, Origin, Ready, Site, Wake, WorkerId};
+use tanada_runtime::{
+    Bind, Observer, Pool, Recorder, Resolver, TaskView, TemplateBuilder, Token, WorkerObserver,
+};
 
 /// The child ends with a message that contains `message`, by an abort of its own and not by a segmentation fault.
 #[track_caller]
@@ -284,4 +286,170 @@ fn child_swaps() {
         });
     });
     println!("came back: {result:?}");
+}
+
+/// Keeps a ticket of a nested graph, and hands it to a worker of a later pool.
+#[derive(Default)]
+struct Keeper(Queue);
+
+static TICKET: Mutex<Option<Ready>> = Mutex::new(None);
+static KEEP: AtomicBool = AtomicBool::new(false);
+static GIVE: AtomicBool = AtomicBool::new(false);
+/// The hint of the task whose graph's ticket is kept.
+const MARK: u64 = 777;
+
+impl Keeper {
+    fn take(&self, env: &mut impl Env, task: Ready) {
+        // In the pool's dispatcher; that of the nested graph gets numbers.
+        let is_ticket = task.address().is_some() && env.hints(&task).user == MARK;
+        if is_ticket && KEEP.swap(false, Ordering::SeqCst) {
+            *TICKET.lock() = Some(task);
+        } else {
+            self.0.push(env, task);
+        }
+    }
+}
+
+impl Dispatcher for Keeper {
+    type Local = ();
+    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
+        let workers = usize::from(site.placement.workers());
+        (Keeper::default(), vec![(); workers])
+    }
+    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
+        self.take(env, task);
+    }
+    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
+        self.take(env, task);
+    }
+    fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
+        if GIVE.swap(false, Ordering::SeqCst)
+            && let Some(ticket) = TICKET.lock().take()
+        {
+            return Some((ticket, Origin::Pool));
+        }
+        self.0.pop()
+    }
+    fn may_have(&self, _worker: WorkerId) -> bool {
+        GIVE.load(Ordering::SeqCst) || !self.0.0.lock().is_empty()
+    }
+}
+
+#[test]
+fn a_ticket_of_a_pool_that_is_gone_ends_the_process_even_at_its_address() {
+    ends_with("child_keeps_a_ticket", "a task of another pool");
+}
+
+#[test]
+#[ignore = "run by `a_ticket_of_a_pool_that_is_gone_ends_the_process_even_at_its_address`"]
+fn child_keeps_a_ticket() {
+    let build = || {
+        let builder = Pool::builder().workers(2).bind(Bind::Off);
+        builder.build_with::<Keeper>("keeper").expect("a pool")
+    };
+    let address = |pool: &Pool| std::ptr::from_ref(pool.placement()).addr();
+    let first = build();
+    let home = address(&first);
+    KEEP.store(true, Ordering::SeqCst);
+    first
+        .scope(|s| {
+            let pool = &first;
+            s.task("outer").register(move |_| {
+                let inner = pool.scope(|s| {
+                    let task = s.task("inner").hints(Hints::default().with_user(MARK));
+                    task.register(|_| ());
+                });
+                inner.expect("a graph that ends");
+            });
+        })
+        .expect("a graph that ends");
+    assert!(TICKET.lock().is_some());
+    drop(first);
+    // Mostly the first new pool has the old address.
+    let mut others = Vec::new();
+    let second = loop {
+        let pool = build();
+        if address(&pool) == home || others.len() == 100 {
+            break pool;
+        }
+        others.push(pool);
+    };
+    drop(others);
+    GIVE.store(true, Ordering::SeqCst);
+    let _ = second.scope(|s| {
+        s.task("wakes").register(|_| ());
+    });
+    std::thread::sleep(Duration::from_secs(1));
+}
+
+/// Resolves a task of the graph that it orders.
+#[derive(Default)]
+struct Meddler(Queue);
+
+static LATE: Mutex<Option<(Resolver, Token)>> = Mutex::new(None);
+
+impl Dispatcher for Meddler {
+    type Local = ();
+    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
+        let workers = usize::from(site.placement.workers());
+        (Meddler::default(), vec![(); workers])
+    }
+    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
+        self.0.push(env, task);
+    }
+    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
+        self.0.push(env, task);
+        let late = LATE.lock().take();
+        if let Some((resolver, task)) = late {
+            let _ = resolver.resolve(task);
+        }
+    }
+    fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
+        self.0.pop()
+    }
+    fn may_have(&self, _worker: WorkerId) -> bool {
+        !self.0.0.lock().is_empty()
+    }
+}
+
+#[test]
+fn a_policy_that_resolves_a_task_of_the_nested_graph_that_it_orders_ends_the_process() {
+    ends_with("child_meddles", "that it was ordering");
+}
+
+#[test]
+#[ignore = "run by `a_policy_that_resolves_a_task_of_the_nested_graph_that_it_orders_ends_the_process`"]
+fn child_meddles() {
+    let pool = Pool::builder().workers(2).build_with::<Meddler>("meddler");
+    let pool = &pool.expect("a pool");
+    let result = pool.scope(|s| {
+        s.task("outer").register(move |_| {
+            let inner = pool.scope(|s| {
+                let late = s.task("late").count(1).register(|_| ());
+                *LATE.lock() = Some((s.resolver(), late));
+                s.task("early").register(|_| ());
+            });
+            println!("nested: {inner:?}");
+        });
+    });
+    println!("came back: {result:?}");
+}
+
+#[test]
+fn a_recorder_may_be_asked_while_it_decides() {
+    static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
+    let recorder = Recorder::keep(|_| {
+        let recorder = RECORDER.lock().clone();
+        recorder.is_some_and(|recorder| recorder.take().tasks.is_empty())
+    });
+    *RECORDER.lock() = Some(recorder.clone());
+    let pool = Pool::builder()
+        .workers(2)
+        .observer(recorder.clone())
+        .build();
+    let result = pool.expect("a pool").scope(|s| {
+        s.task("one").register(|_| ());
+    });
+    assert_eq!(result, Ok(()));
+    assert_eq!(recorder.take().tasks.len(), 1);
 }

@@ -105,6 +105,7 @@ fn graphs_that_never_end_name_their_tasks() {
         ("child_owns_its_resolver_inside", &["outer[3]", "owner[7]"]),
         ("child_waits_in_a_template", &["tasks of a template"]),
         ("child_pools_in_a_circle", &["first[1]", "second[2]"]),
+        ("child_joins_in_a_circle", &["owner[4]"]),
         ("child_waits_long", &[]),
     ];
     std::thread::scope(|threads| {
@@ -193,6 +194,45 @@ fn child_pools_in_a_circle() {
         threads.spawn(|| run(&a, &b, "first", 1));
         threads.spawn(|| run(&b, &a, "second", 2));
     });
+}
+
+/// Runs a graph on a pool when its thread ends.
+struct AtExit(Pool);
+
+impl Drop for AtExit {
+    fn drop(&mut self) {
+        let done = self.0.scope(|s| {
+            s.task("flush").register(|_| ());
+        });
+        println!("flushed: {done:?}");
+    }
+}
+
+thread_local! {
+    static AT_EXIT: std::cell::RefCell<Option<AtExit>> = const { std::cell::RefCell::new(None) };
+}
+
+#[test]
+#[ignore = "run by `graphs_that_never_end_name_their_tasks`"]
+fn child_joins_in_a_circle() {
+    ends_soon();
+    let build = || Pool::builder().workers(1).build().expect("a pool");
+    let (a, b) = (build(), Mutex::new(Some(build())));
+    let done = a.scope(|s| {
+        let (a, b) = (&a, &b);
+        s.task("owner").index(4).register(move |_| {
+            let b = b.lock().take().expect("a pool");
+            let inner = b.scope(|s| {
+                let a = a.clone();
+                s.task("leaves")
+                    .register(move |_| AT_EXIT.set(Some(AtExit(a))));
+            });
+            inner.expect("a graph that ends");
+            // Waits for the worker of `b`, which waits for that of `a`.
+            drop(b);
+        });
+    });
+    println!("came back: {done:?}");
 }
 
 #[test]

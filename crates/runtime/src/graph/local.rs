@@ -50,6 +50,9 @@ impl GraphLocal {
     /// Takes back a node whose task has ended.
     #[inline]
     pub(super) fn give_node(&self, slab: &Slab, node: NodeRef) {
+        if node.is_used_up() {
+            return;
+        }
         let mut nodes = self.nodes.borrow_mut();
         nodes.push(node);
         if nodes.len() > 2 * NODE_CACHE {

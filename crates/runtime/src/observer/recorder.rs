@@ -228,6 +228,8 @@ impl WorkerObserver for RecorderWorker {
     fn end(&mut self, task: &TaskView) {
         let now = self.now();
         let (start, origin) = self.started.pop().expect("a task that ends has started");
+        // Before the lock: it is code of the user's, which may call `Recorder::take`.
+        let keep = (self.recorder.0.keep)(task);
         let mut lane = self.lane.lock();
         lane.totals.count(origin);
         // The time of a nested task is part of the time of the task that waits for it.
@@ -235,7 +237,7 @@ impl WorkerObserver for RecorderWorker {
             lane.totals.busy_ns += now - start;
             self.ended = Some(now);
         }
-        if (self.recorder.0.keep)(task) {
+        if keep {
             lane.tasks.push(RecordedTask {
                 name: task.name,
                 index: task.index,

@@ -3,6 +3,7 @@
 use crate::error::GraphError;
 use crate::graph::{GraphShared, Order, Own, Watch};
 use crate::process;
+use crate::worker;
 use crate::worker::sleep::Sleep;
 use crate::worker::{EndOnPanic, NativeEnv, Wakes};
 use parking_lot::Mutex;
@@ -14,6 +15,8 @@ use tanada_policy::{Dispatcher, Placement, Ready, WorkerId};
 /// What all threads of a pool share, whatever its policy.
 pub(crate) struct PoolShared {
     this: Weak<PoolShared>,
+    /// The pool's number among all of this process. An address is no name: a later pool may get that of one that is gone.
+    pub(crate) number: u64,
     /// [`process::generation`] when the pool was made.
     born: u64,
     /// The policy's name.
@@ -69,6 +72,8 @@ impl<D: Dispatcher> Gate for DispatcherGate<D> {
     }
 }
 
+static POOLS: AtomicU64 = AtomicU64::new(0);
+
 impl PoolShared {
     /// Returns a pool without threads.
     pub(super) fn new<D: Dispatcher>(
@@ -85,6 +90,7 @@ impl PoolShared {
         };
         Arc::new_cyclic(|this| PoolShared {
             this: Weak::clone(this),
+            number: POOLS.fetch_add(1, Ordering::Relaxed),
             born: process::generation(),
             policy: policy.to_owned(),
             seed,
@@ -134,10 +140,25 @@ impl PoolShared {
     /// Ends the workers. Returns when the last one has ended its task.
     pub(crate) fn retire(&self) {
         self.sleep.close();
-        for thread in self.threads.lock().drain(..) {
-            // No error is possible: a worker that panics ends the process.
-            let _ = thread.join();
-        }
+        let join = || {
+            for thread in self.threads.lock().drain(..) {
+                // No error is possible: a worker that panics ends the process.
+                let _ = thread.join();
+            }
+        };
+        // The workers may wait for this thread's pool, which then says so.
+        worker::with_any(|worker| match worker {
+            Some(worker) => worker.pool().wait_in_a_task(join),
+            None => join(),
+        });
+    }
+
+    /// Calls `wait`, in which a task of this pool blocks its worker, and returns the result.
+    pub(crate) fn wait_in_a_task<R>(&self, wait: impl FnOnce() -> R) -> R {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let result = wait();
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        result
     }
 
     /// Returns whether the pool belongs to the parent of this process.

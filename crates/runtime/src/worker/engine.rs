@@ -83,6 +83,7 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
                     }
                 }
                 self.observer.borrow_mut().idle();
+                self.core.end_if_forked();
             }
         });
         CURRENT.set(None);
@@ -121,7 +122,11 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
             }
             let me = self.core.id;
             let start = Instant::now();
-            let woke = sleep.doze(me.index(), || self.dispatcher.may_have(me));
+            let woke = sleep.doze(me.index(), || {
+                let may_have = self.dispatcher.may_have(me);
+                self.core.end_if_forked();
+                may_have
+            });
             self.slept_long.set(start.elapsed() >= LONG_SLEEP);
             if woke == Woke::Close {
                 return None;
@@ -152,6 +157,7 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
                 wakes: &mut policy.wakes,
             };
             let answer = call(&self.dispatcher, &mut policy.local, &mut env);
+            self.core.end_if_forked();
             policy.wakes.deliver(&self.core.pool);
             answer
         })
@@ -173,8 +179,10 @@ impl<D: Dispatcher, O: Observer> Engine for Worker<D, O> {
         let view = task.view();
         // The task that waits for a nested graph would catch a panic of the observer.
         EndOnPanic::around(|| self.observer.borrow_mut().start(&view, origin));
+        self.core.end_if_forked();
         let ran = task.run_body(&self.core);
         EndOnPanic::around(|| self.observer.borrow_mut().end(&view));
+        self.core.end_if_forked();
         ran.finish(&self.core);
     }
 }

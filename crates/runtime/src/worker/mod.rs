@@ -65,7 +65,7 @@ impl WorkerCore {
         &self.pool
     }
 
-    /// Ends the process if it is a child that was forked in the body which has just ended.
+    /// Ends the process if it is a child that was forked in what this worker called last: a body, the policy or the observer.
     #[inline]
     pub(crate) fn end_if_forked(&self) {
         if self.pool.is_forked() {

@@ -59,8 +59,8 @@ enum Failure {
 /// The running state of one graph. A pool owns its cores and reuses them.
 pub(crate) struct GraphCore {
     this: Weak<GraphCore>,
-    /// Address of the pool that owns this core, whose workers alone may run its tasks. Only compared.
-    home: usize,
+    /// Number of the pool that owns this core, whose workers alone may run its tasks.
+    home: u64,
     /// Number of the present run among all runs of this process. Tokens carry it.
     run_id: AtomicU64,
     /// Number of things that can still make a task ready or end one: the body of the scope, live resolvers, ready and running tasks. At
@@ -93,7 +93,7 @@ impl GraphCore {
         let workers = usize::from(pool.placement.workers());
         Arc::new_cyclic(|this| GraphCore {
             this: Weak::clone(this),
-            home: std::ptr::from_ref(pool).addr(),
+            home: pool.number,
             run_id: AtomicU64::new(0),
             active: AtomicUsize::new(0),
             resolvers: AtomicUsize::new(0),
@@ -142,8 +142,8 @@ impl GraphCore {
     /// Ends the process unless `pool` owns this graph: a policy has kept a task and handed it to another pool. Policies are safe code, so
     /// nothing worse may come of it.
     #[inline]
-    pub(super) fn check_pool(&self, pool: *const PoolShared) {
-        if self.home != pool.addr() {
+    pub(super) fn check_pool(&self, pool: &PoolShared) {
+        if self.home != pool.number {
             foreign_task();
         }
     }
@@ -350,9 +350,7 @@ impl Context<'_> {
     fn wait_on_worker(self, worker: &WorkerCore) {
         while !self.graph.has_ended() {
             if !self.run_next(worker) {
-                self.pool.waiting.fetch_add(1, Ordering::Relaxed);
-                std::thread::park();
-                self.pool.waiting.fetch_sub(1, Ordering::Relaxed);
+                self.pool.wait_in_a_task(std::thread::park);
             }
         }
         worker.graph.run(self.graph.outer.load(Ordering::Relaxed));

@@ -19,12 +19,13 @@ use super::context::Context;
 use super::slab::NodeRef;
 use crate::executable::{self, Description, ErasedBody, Executable, Header, foreign_task};
 use crate::pool::PoolShared;
-use crate::worker::WorkerCore;
+use crate::process;
+use crate::worker::{EndOnPanic, WorkerCore};
 use order::Entries;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use tanada_policy::{Hints, Origin, Ready, WorkerId};
 
 /// The ready tasks of a nested graph.
@@ -32,6 +33,38 @@ use tanada_policy::{Hints, Origin, Ready, WorkerId};
 pub(super) struct Nested {
     on: AtomicBool,
     ready: Mutex<ReadyTasks>,
+    /// The [`here`] of the thread that has locked `ready`; 0 if none has.
+    holder: AtomicUsize,
+}
+
+thread_local! {
+    static HERE: u8 = const { 0 };
+}
+
+/// Returns a number of this thread that no other live thread has, and that is not 0.
+fn here() -> usize {
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
+
+/// The locked table of a nested graph. The policy, which is called under the lock, must not come back to the graph.
+struct Table<'a> {
+    holder: &'a AtomicUsize,
+    ready: MutexGuard<'a, ReadyTasks>,
+}
+
+impl Drop for Table<'_> {
+    fn drop(&mut self) {
+        self.holder.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Ends the process and never returns: the thread would wait for a lock that it holds.
+#[cold]
+fn entered_again() -> ! {
+    process::report(format_args!(
+        "a policy resolved a task of the nested graph that it was ordering; the process cannot go on"
+    ));
+    std::process::abort();
 }
 
 #[derive(Default)]
@@ -100,11 +133,25 @@ impl Nested {
     pub(super) fn begin(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
         if on {
-            let mut ready = self.ready.lock();
-            if std::mem::take(&mut ready.held) > 0 {
-                // Numbers of entries that are gone would pile up.
-                ready.order = None;
-            }
+            let mut table = self.lock();
+            let held = std::mem::take(&mut table.ready.held);
+            // Numbers of entries that are gone would pile up. The policy is dropped behind the lock: that runs code of the user's.
+            let order = (held > 0).then(|| table.ready.order.take());
+            drop(table);
+            EndOnPanic::around(|| drop(order));
+        }
+    }
+
+    fn lock(&self) -> Table<'_> {
+        let here = here();
+        if self.holder.load(Ordering::Relaxed) == here {
+            entered_again();
+        }
+        let ready = self.ready.lock();
+        self.holder.store(here, Ordering::Relaxed);
+        Table {
+            holder: &self.holder,
+            ready,
         }
     }
 
@@ -121,7 +168,7 @@ impl Context<'_> {
         // Once the tasks can be taken, the run may end at any moment. Its core stays.
         let waiter = self.graph.waiter();
         let ticket = {
-            let mut ready = self.graph.nested.ready.lock();
+            let ready = &mut self.graph.nested.lock().ready;
             ready.add(self.pool, self.worker.map(|worker| worker.id), tasks);
             ready.ticket(self.pool)
         };
@@ -134,7 +181,7 @@ impl Context<'_> {
 
     /// Runs the next task of this nested graph on `worker`, and offers what it releases. Returns false if there is none.
     pub(super) fn run_next(self, worker: &WorkerCore) -> bool {
-        let task = self.graph.nested.ready.lock().take(self.pool, worker.id);
+        let task = self.graph.nested.lock().ready.take(self.pool, worker.id);
         task.is_some_and(|task| self.run(worker, task))
     }
 
@@ -183,7 +230,7 @@ impl Context<'_> {
     fn help(self, worker: &WorkerCore) {
         self.graph.check_pool(self.pool);
         let (task, ticket) = {
-            let mut ready = self.graph.nested.ready.lock();
+            let ready = &mut self.graph.nested.lock().ready;
             ready.tickets -= 1;
             (ready.take(self.pool, worker.id), ready.ticket(self.pool))
         };

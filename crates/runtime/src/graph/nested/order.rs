@@ -1,6 +1,7 @@
 //! The dispatcher of one nested graph.
 
 use crate::pool::PoolShared;
+use crate::process;
 use crate::worker::EndOnPanic;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -77,6 +78,7 @@ impl<D: Dispatcher> Order for Own<D> {
                 }
             }
         });
+        end_if_forked(pool, worker);
     }
 
     fn next(
@@ -92,7 +94,16 @@ impl<D: Dispatcher> Order for Own<D> {
             draws: &mut self.draws,
         };
         let local = &mut self.locals[worker.index()];
-        EndOnPanic::around(|| self.dispatcher.next(local, &mut env))
+        let next = EndOnPanic::around(|| self.dispatcher.next(local, &mut env));
+        end_if_forked(pool, Some(worker));
+        next
+    }
+}
+
+/// Ends the process if it is a child that was forked in a call of the policy by this worker.
+fn end_if_forked(pool: &PoolShared, worker: Option<WorkerId>) {
+    if worker.is_some() && pool.is_forked() {
+        process::end_child();
     }
 }
 

@@ -272,6 +272,9 @@ impl Pool {
                 Err(Err(payload)) => std::panic::resume_unwind(payload),
             };
             let outcome = catch_unwind(AssertUnwindSafe(|| core.outcome(pool)));
+            if pool.is_forked() {
+                return Err(GraphError::Forked);
+            }
             pool.graphs.give_core(core);
             match outcome {
                 Err(payload) => std::panic::resume_unwind(payload),

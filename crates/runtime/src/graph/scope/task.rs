@@ -87,8 +87,14 @@ pub(in crate::graph) fn discard(pool: &PoolShared, nodes: &[NodeRef]) {
                 ));
             }
         }
+        if pool.is_forked() {
+            // This is a child process, forked in that drop. The other tasks are the parent's; here they are leaked.
+            return;
+        }
         drop(node.end());
-        free.push(*node);
+        if !node.is_used_up() {
+            free.push(*node);
+        }
     }
     // A policy that has lost tasks may find them again, and read their hints while another thread fills their nodes. So these nodes serve
     // no other task.

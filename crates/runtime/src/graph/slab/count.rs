@@ -15,7 +15,7 @@ pub(crate) const MAX_COUNT: u32 = (1 << EDGE_BITS) - 2;
 ///
 /// From the lowest bit: 20 bits of unresolved edges (the *guard*, which the registration holds until it is complete, counts as one),
 /// 20 bits of unresolved `resolve`s, and the lower 24 bits of the generation. Because all are in one word, a `resolve` with an old token
-/// fails instead of changing the count of a later task in the same node, until 2^24 tasks have lived there.
+/// fails instead of changing the count of a later task in the same node. A node in which 2^24 tasks have lived serves no other.
 pub(super) struct Count(AtomicU64);
 
 /// A `resolve` of a task that has no unresolved count, or has ended.
@@ -28,6 +28,13 @@ impl Count {
         Count(AtomicU64::new(0))
     }
 
+    /// Returns whether this generation looks like the first one.
+    #[inline]
+    pub(super) fn wraps_at(generation: u32) -> bool {
+        Self::generation_bits(generation) == 0
+    }
+
+    #[inline]
     fn generation_bits(generation: u32) -> u64 {
         u64::from(generation) << (EDGE_BITS + RESOLVE_BITS)
     }

@@ -199,6 +199,13 @@ impl NodeRef {
         std::mem::take(&mut successors)
     }
 
+    /// Returns whether this free node must serve no other task: the next one would have the number of a task of long ago, as far as
+    /// [`Count`] keeps it, and tokens of that one would be taken for its own.
+    #[inline]
+    pub(crate) fn is_used_up(&self) -> bool {
+        Count::wraps_at(self.generation())
+    }
+
     /// Returns what error messages say of the task.
     ///
     /// # Safety

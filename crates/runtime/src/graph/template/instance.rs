@@ -157,7 +157,7 @@ impl<A: Sync> Instance<'_, A> {
         worker::with_current(pool, |worker| {
             let core = pool.graphs.take_core(pool, worker)?;
             let batch = Batch::new(args);
-            EndOnPanic::around(|| {
+            let forked = EndOnPanic::around(|| {
                 core.begin(pool, cancel, worker);
                 let context = Context {
                     graph: &core,
@@ -174,8 +174,17 @@ impl<A: Sync> Instance<'_, A> {
                             .begin(&core, pool, &batch, |task| context.route(task))
                     };
                 }
+                if pool.is_forked() {
+                    return true;
+                }
                 context.wait();
+                false
             });
+            if forked {
+                // This is a child process, forked in a call of the policy. The rooms hold the parent's tasks.
+                self.lost = Some(GraphError::Forked);
+                return Err(GraphError::Forked);
+            }
             let ended = core.has_ended();
             let outcome = catch_unwind(AssertUnwindSafe(|| core.outcome(pool)));
             for room in &self.rooms {
