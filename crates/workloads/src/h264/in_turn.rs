@@ -1,8 +1,8 @@
 //! Stages that one thread runs, one after the other: without tasks, or as a recorder does.
 //!
 //! What [`Job::run_stage`] asks of its callers holds by the order in which the thread calls: it parses the pictures itself, in decoding
-//! order, completes each before the next, and no other thread has their jobs. A recorder runs tasks in the order in which they are declared,
-//! in which a task stands behind all that it waits for.
+//! order, completes each before the next, and no other thread has their jobs. A recorder runs tasks in the order of their declaration, in
+//! which a task stands behind all that it waits for.
 
 use super::graph::Work;
 use tanada_h264::{Job, Probe, Stage};
