@@ -2,8 +2,8 @@
 //!
 //! The unsafe code is the bodies of [`Native`]'s tasks. What [`Job::run_stage`](tanada_h264::Job::run_stage) asks of its callers holds by
 //! the tasks' dependencies, which [`build`](super::build) declares: each pair once, in the order of `recon`, behind the rows of references
-//! that are read. The graph layer makes what a task wrote visible to all tasks that wait for it, and the output task, which alone shows frames,
-//! waits for all of them.
+//! that are read. The graph layer makes what a task wrote visible to all tasks that wait for it, and the output task, which alone shows
+//! frames, waits for all of them.
 
 use super::groups::{Groups, Place};
 use super::slot::Slot;
