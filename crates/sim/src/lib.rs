@@ -33,7 +33,8 @@ use tanada_trace::Trace;
 pub struct Options<'a> {
     /// Overrides the machine's seed.
     pub seed: Option<u64>,
-    /// Called with the number of ended tasks, at least once a task and once a window of records. The run stops if it returns `false`.
+    /// Called with the number of ended tasks, which never falls: at least once a task and once a window of records. The run stops if it
+    /// returns `false`.
     pub watch: Option<&'a dyn Fn(u64) -> bool>,
     /// Uniform model: treats every level as shared, so that every touch is merged in the total order of time. That is
     /// the plain reading of the rules: slower, with the same results, for tests that compare.

@@ -12,16 +12,17 @@ use tanada_trace::Trace;
 /// Touches of long records before the check; they are simulated in a fraction of a second.
 pub(crate) const TOUCHES: u64 = 1 << 22;
 
-/// Checks whether a clock overflows on every schedule. Reads all records once.
+/// Checks whether a clock overflows on every schedule, in a run of which `ended` tasks have ended. Reads all records once.
 ///
 /// # Errors
-/// Returns an error if a clock overflows on every schedule.
+/// Returns an error if a clock overflows on every schedule, or the run is cancelled.
 #[cold]
 #[inline(never)]
 pub(crate) fn check(
     trace: &Trace,
     machine: &Machine,
     options: &Options<'_>,
+    ended: u64,
 ) -> Result<(), SimError> {
     let least = Least::of(machine);
     let most = u128::from(u64::MAX) * u128::from(machine.cores);
@@ -33,7 +34,7 @@ pub(crate) fn check(
     ready.retain(|&task| tasks[task as usize].0 == 0);
     let mut sum = 0_u128;
     while let Some(task) = ready.pop() {
-        options.check_cancelled(0)?;
+        options.check_cancelled(ended)?;
         let begin = tasks[task as usize].1;
         let overflow = |record: Option<u64>| SimError::overflow(trace, task, record);
         let mut end = begin

@@ -71,7 +71,8 @@ impl<'a, D: Dispatcher> Simulation<'a, D> {
         let before = self.long_touches;
         self.long_touches = before.saturating_add(lines);
         if before < overflow::TOUCHES && self.long_touches >= overflow::TOUCHES {
-            overflow::check(self.trace, self.machine, self.options)?;
+            let ended = self.dispatching.ended();
+            overflow::check(self.trace, self.machine, self.options, ended)?;
         }
         Ok(())
     }

@@ -244,3 +244,23 @@ fn long_wrong_machine_files_are_refused_at_once() {
     let error = Machine::parse(&longer, "longer.toml").expect_err("too long");
     assert!(error.to_string().contains("the longest"), "{error}");
 }
+
+#[test]
+fn the_number_of_ended_tasks_that_a_run_reports_never_falls() {
+    // The second task has more lines than a run simulates before it checks for an overflow, which reads all tasks again.
+    let trace = trace("task 1\nx 1\ntask 2\nr 0 400000000\ndep 1 2\n");
+    for machine in ["toshiba", "toshiba-board"] {
+        let machine = machines::find(machine).expect("it is registered");
+        let last = std::cell::Cell::new(0);
+        let watch = |ended| {
+            assert!(last.replace(ended) <= ended, "{}: {ended}", machine.name);
+            true
+        };
+        let options = Options {
+            watch: Some(&watch),
+            ..Options::default()
+        };
+        simulate(&trace, &machine, "fcfs", &options, &mut ()).expect("it runs to its end");
+        assert_eq!(last.get(), 1, "the run was watched after its first task");
+    }
+}
