@@ -21,13 +21,16 @@ void peer_graph_build(void) {}
 
 void peer_graph_drop(void) {}
 
-/* A thread runs whole rows from left to right, so the left neighbour needs no wait. An iteration outside of the grid is not waited for;
- * the last task of a row comes after the one above it, for which the task before it has waited. */
+/* A thread runs whole rows from left to right, so the left neighbour needs no wait, and neither does the last task of a row, for which the
+ * task before it has waited. (A `sink` outside of the loop is ignored by the standard, but waits for ever when clang 14 has compiled it with
+ * a column beyond the last one. Hence the conditions.) */
 static void two_edges(int rows, int columns) {
 #pragma omp for ordered(2) schedule(static, 1)
     for (int row = 0; row < rows; row++)
         for (int column = 0; column < columns; column++) {
+            if (column + 1 < columns) {
 #pragma omp ordered depend(sink : row - 1, column + 1)
+            }
             peers_task((uint32_t)(row * columns + column));
 #pragma omp ordered depend(source)
         }
@@ -37,7 +40,11 @@ static void three_edges(int rows, int columns) {
 #pragma omp for ordered(2) schedule(static, 1)
     for (int row = 0; row < rows; row++)
         for (int column = 0; column < columns; column++) {
+            if (column + 1 < columns) {
 #pragma omp ordered depend(sink : row, column - 1) depend(sink : row - 1, column) depend(sink : row - 1, column + 1)
+            } else {
+#pragma omp ordered depend(sink : row, column - 1) depend(sink : row - 1, column)
+            }
             peers_task((uint32_t)(row * columns + column));
 #pragma omp ordered depend(source)
         }
