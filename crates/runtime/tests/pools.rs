@@ -112,8 +112,8 @@ fn graphs_that_never_end_name_their_tasks() {
         for case in cases.map(run) {
             let (child, names, text) = case.join().expect("no panic");
             assert!(text.contains("seven seconds"), "{child}: {text}");
-            let told = text.matches("has not ended").count();
-            assert_eq!(told > 0, !names.is_empty(), "{child}: {text}");
+            let reports = text.matches("has not ended").count();
+            assert_eq!(reports > 0, !names.is_empty(), "{child}: {text}");
             let missing = names.iter().find(|name| !text.contains(**name));
             assert_eq!(missing, None, "{child}: {text}");
         }

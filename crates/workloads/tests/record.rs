@@ -30,7 +30,7 @@ fn demo() -> Vec<u8> {
 
 /// A trace as the sink received it.
 #[derive(Default)]
-struct Told {
+struct Kept {
     tasks: Vec<Task>,
     /// (before, after), by number.
     edges: Vec<(u32, u32)>,
@@ -46,7 +46,7 @@ struct Task {
     records: Vec<Record>,
 }
 
-impl Sink for Told {
+impl Sink for Kept {
     fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError> {
         assert_eq!(task.id as usize, self.tasks.len(), "numbered as declared");
         let of = |g: &tanada_trace::Grouping<'_>| (g.name.to_owned(), g.t, g.s);
@@ -73,11 +73,11 @@ impl Sink for Told {
     }
 }
 
-fn told(stream: &[u8], options: &H264Options) -> (Told, H264Recording) {
-    let mut told = Told::default();
-    let recording = h264(stream, options, &mut told, |_, _| ControlFlow::Continue(()))
+fn kept(stream: &[u8], options: &H264Options) -> (Kept, H264Recording) {
+    let mut kept = Kept::default();
+    let recording = h264(stream, options, &mut kept, |_, _| ControlFlow::Continue(()))
         .expect("the stream is good");
-    (told, recording)
+    (kept, recording)
 }
 
 fn options(cut: Cut, workers: u16) -> H264Options {
@@ -105,8 +105,8 @@ struct Byte {
 
 /// Bytes that two tasks without a path between them access, one of them writing: (earlier task, later task, address). `edges` are those
 /// that count.
-fn races(told: &Told, regions: &[Region], edges: &[(u32, u32)]) -> Vec<(u32, u32, u64)> {
-    let count = told.tasks.len();
+fn races(kept: &Kept, regions: &[Region], edges: &[(u32, u32)]) -> Vec<(u32, u32, u64)> {
+    let count = kept.tasks.len();
     let words = count.div_ceil(64);
     let mut before = vec![0u64; count * words];
     let mut into: Vec<Vec<u32>> = vec![Vec::new(); count];
@@ -129,7 +129,7 @@ fn races(told: &Told, regions: &[Region], edges: &[(u32, u32)]) -> Vec<(u32, u32
             let at = earlier as usize;
             at == task || before[task * words + at / 64] & 1 << (at % 64) != 0
         };
-        for record in &told.tasks[task].records {
+        for record in &kept.tasks[task].records {
             if matches!(record.kind, Kind::Compute | Kind::Fetch) {
                 continue;
             }
@@ -163,11 +163,11 @@ fn races(told: &Told, regions: &[Region], edges: &[(u32, u32)]) -> Vec<(u32, u32
 }
 
 /// Shows the first races by name.
-fn shown(told: &Told, regions: &[Region], races: &[(u32, u32, u64)]) -> String {
+fn shown(kept: &Kept, regions: &[Region], races: &[(u32, u32, u64)]) -> String {
     let one = |&(a, b, address): &(u32, u32, u64)| {
         let region = regions.iter().find(|r| (r.start..r.end).contains(&address));
         let (place, start) = region.map_or(("nowhere", 0), |r| (r.name.as_str(), r.start));
-        let name = |task: u32| &told.tasks[task as usize].name;
+        let name = |task: u32| &kept.tasks[task as usize].name;
         format!(
             "{} {a} and {} {b} at {place} + {:#x}",
             name(a),
@@ -232,13 +232,13 @@ fn conflicting_accesses_are_ordered() {
             cases.push(("demo", &demo, few));
         }
         for (name, stream, options) in cases {
-            let (told, recording) = told(stream, &options);
-            let races = races(&told, &recording.recorded.regions, &told.edges);
+            let (kept, recording) = kept(stream, &options);
+            let races = races(&kept, &recording.recorded.regions, &kept.edges);
             assert!(
                 races.is_empty(),
                 "{cut} on {workers}, {name}: {} races: {}",
                 races.len(),
-                shown(&told, &recording.recorded.regions, &races)
+                shown(&kept, &recording.recorded.regions, &races)
             );
         }
     }
@@ -252,14 +252,14 @@ fn a_missing_dependency_is_found() {
             pictures: some(0, 3, 1),
             ..options(cut, workers)
         };
-        let (told, recording) = told(PATTERN, &few);
-        let step = told.edges.len().div_ceil(30);
+        let (kept, recording) = kept(PATTERN, &few);
+        let step = kept.edges.len().div_ceil(30);
         let (mut tried, mut seen) = (0, 0);
-        for without in (0..told.edges.len()).step_by(step) {
-            let mut edges = told.edges.clone();
+        for without in (0..kept.edges.len()).step_by(step) {
+            let mut edges = kept.edges.clone();
             edges.remove(without);
             tried += 1;
-            seen += usize::from(!races(&told, &recording.recorded.regions, &edges).is_empty());
+            seen += usize::from(!races(&kept, &recording.recorded.regions, &edges).is_empty());
         }
         assert!(3 * seen > tried, "{cut}: {seen} of {tried} were seen");
     }
@@ -268,7 +268,7 @@ fn a_missing_dependency_is_found() {
 #[test]
 fn every_access_lies_in_a_region_and_regions_are_apart() {
     for (cut, workers) in CUTS {
-        let (told, recording) = told(PATTERN, &options(cut, workers));
+        let (kept, recording) = kept(PATTERN, &options(cut, workers));
         let mut regions = recording.recorded.regions.clone();
         regions.sort_by_key(|region| region.start);
         for pair in regions.windows(2) {
@@ -278,7 +278,7 @@ fn every_access_lies_in_a_region_and_regions_are_apart() {
             .iter()
             .find(|region| region.name == "code")
             .expect("there is code");
-        for record in told.tasks.iter().flat_map(|task| &task.records) {
+        for record in kept.tasks.iter().flat_map(|task| &task.records) {
             if record.kind == Kind::Compute {
                 continue;
             }
@@ -300,7 +300,7 @@ fn every_access_lies_in_a_region_and_regions_are_apart() {
 #[test]
 fn every_sample_of_every_picture_is_written_and_counts_are_those_of_the_records() {
     for (cut, workers) in CUTS {
-        let (told, recording) = told(PATTERN, &options(cut, workers));
+        let (kept, recording) = kept(PATTERN, &options(cut, workers));
         assert_eq!((recording.pictures, recording.macroblocks), (24, 24 * 20));
         let frames: Vec<&Region> = recording
             .recorded
@@ -310,7 +310,7 @@ fn every_sample_of_every_picture_is_written_and_counts_are_those_of_the_records(
             .collect();
         let mut written = 0;
         let mut total = (0, 0, 0, 0);
-        for record in told.tasks.iter().flat_map(|task| &task.records) {
+        for record in kept.tasks.iter().flat_map(|task| &task.records) {
             let size = u64::from(record.size);
             total.0 += 1;
             match record.kind {
@@ -327,7 +327,7 @@ fn every_sample_of_every_picture_is_written_and_counts_are_those_of_the_records(
         let counts = recording.recorded.total;
         assert_eq!(
             (counts.tasks, counts.records, counts.cycles),
-            (told.tasks.len() as u64, total.0, total.1)
+            (kept.tasks.len() as u64, total.0, total.1)
         );
         // Pieces of code are whole lines.
         assert_eq!(counts.fetched * 64, total.2);
@@ -336,7 +336,7 @@ fn every_sample_of_every_picture_is_written_and_counts_are_those_of_the_records(
             counts.touches(),
             counts.fetched + counts.read + counts.written
         );
-        assert_eq!(recording.recorded.dependencies, told.edges.len() as u64);
+        assert_eq!(recording.recorded.dependencies, kept.edges.len() as u64);
         let summed: u64 = recording
             .recorded
             .by_name
@@ -390,7 +390,7 @@ fn the_tasks_are_those_that_run_natively_and_run_in_the_recorded_order() {
                 .iter()
                 .filter(|event| !AROUND.contains(&name(event).as_str()))
                 .collect();
-            let (told, _) = told(
+            let (kept, _) = kept(
                 PATTERN,
                 &H264Options {
                     dependencies,
@@ -403,14 +403,14 @@ fn the_tasks_are_those_that_run_natively_and_run_in_the_recorded_order() {
                 all.for_each(|key| *counts.entry(key).or_default() += 1);
                 counts
             };
-            let recorded = told.tasks.iter().filter(|task| task.name != "output");
+            let recorded = kept.tasks.iter().filter(|task| task.name != "output");
             assert_eq!(
                 counted(&mut events.iter().map(|event| (name(event), event.t, event.s))),
                 counted(&mut recorded.map(|task| (task.name.clone(), task.t, task.s))),
                 "{cut}, {groups}"
             );
             if groups != Groups::None {
-                for task in &told.tasks {
+                for task in &kept.tasks {
                     let named = task.groupings.iter().find(|named| named.0 == groups.name());
                     assert_eq!(
                         named.map(|named| (named.1, named.2)),
@@ -428,7 +428,7 @@ fn the_tasks_are_those_that_run_natively_and_run_in_the_recorded_order() {
                 .values_mut()
                 .for_each(|events| events.sort_by_key(|event| event.task));
             let mut next: BTreeMap<&str, usize> = BTreeMap::new();
-            let twin: Vec<_> = told
+            let twin: Vec<_> = kept
                 .tasks
                 .iter()
                 .map(|task| {
@@ -438,7 +438,7 @@ fn the_tasks_are_those_that_run_natively_and_run_in_the_recorded_order() {
                 })
                 .collect();
             let mut held = 0;
-            for &(a, b) in &told.edges {
+            for &(a, b) in &kept.edges {
                 let (Some(a), Some(b)) = (twin[a as usize], twin[b as usize]) else {
                     continue;
                 };
@@ -458,13 +458,13 @@ fn the_tasks_are_those_that_run_natively_and_run_in_the_recorded_order() {
 #[test]
 fn pictures_wait_for_what_they_must_and_nothing_else() {
     let pictures = |options: &H264Options| {
-        let (told, recording) = told(PATTERN, options);
-        let outputs = told
+        let (kept, recording) = kept(PATTERN, options);
+        let outputs = kept
             .tasks
             .iter()
             .filter(|task| task.name == "output")
             .count();
-        (told, recording.pictures, outputs)
+        (kept, recording.pictures, outputs)
     };
     // Four at once: what comes before the fifth has ended when the fifth begins.
     let (_, count, outputs) = pictures(&options(Cut::Paper, 4));
@@ -475,16 +475,16 @@ fn pictures_wait_for_what_they_must_and_nothing_else() {
     };
     let (loose, count, outputs) = pictures(&few);
     assert_eq!((count, outputs), (4, 0));
-    let (told, count, outputs) = pictures(&H264Options {
+    let (kept, count, outputs) = pictures(&H264Options {
         barrier: true,
         ..few.clone()
     });
     assert_eq!((count, outputs), (4, 0));
     // With a barrier, no path around the end of a picture: the tasks that wait for none of their own picture wait for its three ends.
-    let a_picture = told.tasks.len() as u32 / 4;
-    assert_eq!(told.tasks.len(), loose.tasks.len());
-    for task in a_picture..told.tasks.len() as u32 {
-        let waits: BTreeSet<u32> = told
+    let a_picture = kept.tasks.len() as u32 / 4;
+    assert_eq!(kept.tasks.len(), loose.tasks.len());
+    for task in a_picture..kept.tasks.len() as u32 {
+        let waits: BTreeSet<u32> = kept
             .edges
             .iter()
             .filter(|edge| edge.1 == task)
@@ -519,7 +519,7 @@ fn pictures_wait_for_what_they_must_and_nothing_else() {
     let (several, count, _) = these(&[3, 4, 9]);
     assert_eq!(count, 3);
     let work =
-        |told: &Told| -> Vec<usize> { told.tasks.iter().map(|task| task.records.len()).collect() };
+        |kept: &Kept| -> Vec<usize> { kept.tasks.iter().map(|task| task.records.len()).collect() };
     let alone: Vec<usize> = [3, 4, 9]
         .iter()
         .flat_map(|&one| work(&these(&[one]).0))
@@ -557,7 +557,7 @@ fn equal_input_produces_equal_bytes() {
 fn other_costs_change_nothing_but_computation_and_code() {
     let table = |set: &[&str]| Costs::parse(Costs::default_text(), "mpe", set).expect("right");
     let of = |costs: Costs| {
-        told(
+        kept(
             PATTERN,
             &H264Options {
                 costs,
@@ -580,8 +580,8 @@ fn other_costs_change_nothing_but_computation_and_code() {
             recording.recorded.total.cycles
         )
     );
-    let data = |told: &Told| -> Vec<(Kind, u32)> {
-        let records = told.tasks.iter().flat_map(|task| &task.records);
+    let data = |kept: &Kept| -> Vec<(Kind, u32)> {
+        let records = kept.tasks.iter().flat_map(|task| &task.records);
         let data = records.filter(|record| matches!(record.kind, Kind::Read | Kind::Write));
         data.map(|record| (record.kind, record.size)).collect()
     };
@@ -596,7 +596,7 @@ fn fixed_dependencies_are_the_same_for_every_picture() {
             pictures: some(first, 1, 1),
             ..options(Cut::Macroblock, 4)
         };
-        told(PATTERN, &one).0.edges
+        kept(PATTERN, &one).0.edges
     };
     // The first picture is predicted from nothing else, a later one mostly from others.
     assert_eq!(of(Dependencies::Fixed, 0), of(Dependencies::Fixed, 9));
@@ -611,7 +611,7 @@ fn what_cannot_be_recorded_is_reported() {
             pictures,
             ..options(Cut::Paper, 4)
         };
-        h264(stream, &options, &mut Told::default(), |decoded, _| {
+        h264(stream, &options, &mut Kept::default(), |decoded, _| {
             if decoded >= until {
                 ControlFlow::Break(())
             } else {
@@ -660,7 +660,7 @@ const CACHES: Caches = Caches {
 fn record_tiles<P: Program>(
     options: TileOptions,
     workers: u16,
-    told: &mut Told,
+    kept: &mut Kept,
     mut seen: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Recording, RecordError> {
     let workload = find(P::NAME).expect("it is registered");
@@ -674,15 +674,15 @@ fn record_tiles<P: Program>(
     let mut site = Site::new(workers);
     (site.own_cache, site.l1d) = (Some(CACHES.own), Some(CACHES.l1d));
     let values = values.expect("they are right");
-    recorder_of(workload)?.record(&values, &site, told, &mut seen)
+    recorder_of(workload)?.record(&values, &site, kept, &mut seen)
 }
 
-fn tiles_told<P: Program>(options: TileOptions) -> (Told, Recorded, Plan) {
-    let mut told = Told::default();
+fn tiles_kept<P: Program>(options: TileOptions) -> (Kept, Recorded, Plan) {
+    let mut kept = Kept::default();
     let on = |_| ControlFlow::Continue(());
-    let recording = record_tiles::<P>(options, 4, &mut told, on).expect("memory can be written to");
+    let recording = record_tiles::<P>(options, 4, &mut kept, on).expect("memory can be written to");
     let plan = Tiled::<P>::plan_for(options, 4, CACHES);
-    (told, recording.recorded, plan)
+    (kept, recording.recorded, plan)
 }
 
 #[test]
@@ -699,30 +699,30 @@ fn passes_over_tiles_are_recorded_as_they_run() {
     };
     let cases = [
         (
-            tiles_told::<Stencil>(stencil),
-            tiles_told::<Stencil>(stencil),
+            tiles_kept::<Stencil>(stencil),
+            tiles_kept::<Stencil>(stencil),
             384 * 384 * 4 * 5,
         ),
         (
-            tiles_told::<Pipeline>(pipeline),
-            tiles_told::<Pipeline>(pipeline),
+            tiles_kept::<Pipeline>(pipeline),
+            tiles_kept::<Pipeline>(pipeline),
             384 * 384 * 4 * 6,
         ),
     ];
-    for ((told, recorded, plan), (again, ..), result) in cases {
-        let tasks = told.tasks.len() as u64;
+    for ((kept, recorded, plan), (again, ..), result) in cases {
+        let tasks = kept.tasks.len() as u64;
         assert!(plan.bands() > 2 && tasks == plan.tasks(), "{plan:?}");
-        let races_found = races(&told, &recorded.regions, &told.edges);
+        let races_found = races(&kept, &recorded.regions, &kept.edges);
         assert!(
             races_found.is_empty(),
             "{}",
-            shown(&told, &recorded.regions, &races_found)
+            shown(&kept, &recorded.regions, &races_found)
         );
         // Without what leads to the first task of the second sweep, there are some.
         let first = plan.bands() * plan.strips();
-        let mut edges = told.edges.clone();
+        let mut edges = kept.edges.clone();
         edges.retain(|edge| edge.1 as usize != first);
-        assert!(!races(&told, &recorded.regions, &edges).is_empty());
+        assert!(!races(&kept, &recorded.regions, &edges).is_empty());
 
         let fields: Vec<&Region> = recorded
             .regions
@@ -734,14 +734,14 @@ fn passes_over_tiles_are_recorded_as_they_run() {
                 .iter()
                 .any(|r| (r.start..r.end).contains(&record.value))
         };
-        let records = || told.tasks.iter().flat_map(|task| &task.records);
+        let records = || kept.tasks.iter().flat_map(|task| &task.records);
         let written: u64 = records()
             .filter(|record| record.kind == Kind::Write)
             .filter(of_fields)
             .map(|record| u64::from(record.size))
             .sum();
         assert_eq!(written, result);
-        for (task, twin) in told.tasks.iter().zip(&again.tasks) {
+        for (task, twin) in kept.tasks.iter().zip(&again.tasks) {
             assert_eq!(task.records, twin.records);
             assert_eq!(task.groupings[0].0, "default");
         }
@@ -762,6 +762,6 @@ fn a_recording_of_tiles_can_be_stopped() {
             ControlFlow::Continue(())
         }
     };
-    let stopped = record_tiles::<Stencil>(options, 2, &mut Told::default(), stop);
+    let stopped = record_tiles::<Stencil>(options, 2, &mut Kept::default(), stop);
     assert!(matches!(stopped, Err(RecordError::Stopped)));
 }

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use crate::machine::Cycle;
 
-/// The lock of the shared pool.
+/// The lock of the shared pool, or of a seat.
 #[derive(Debug, Default)]
-pub(crate) struct PoolLock {
+pub(crate) struct Lock {
     holder: Option<usize>,
     waiting: VecDeque<usize>,
     since: Cycle,
@@ -18,7 +18,7 @@ pub(crate) struct PoolLock {
     pub longest: usize,
 }
 
-impl PoolLock {
+impl Lock {
     /// Acquires the lock for `core` at `now`, or appends `core` to the queue. Returns whether `core` has the lock.
     pub(crate) fn take(&mut self, core: usize, now: Cycle) -> bool {
         debug_assert_ne!(self.holder, Some(core), "it holds the lock already");

@@ -13,7 +13,7 @@ use crate::models::Simulation;
 use crate::observer::Run;
 use crate::parts::events::{Events, Kind as Event};
 use crate::parts::hierarchy::{Stop, path_index};
-use crate::parts::lock::PoolLock;
+use crate::parts::lock::Lock;
 use crate::parts::source;
 use tanada_policy::{Dispatcher, Wake, WorkerId};
 use tanada_trace::{Kind, Record};
@@ -60,9 +60,9 @@ pub(super) struct Engine<'a, D: Dispatcher> {
     pub(super) streams: Vec<Stream>,
     events: Events,
     /// The lock of the shared pool.
-    pub(super) lock: PoolLock,
+    pub(super) lock: Lock,
     /// The lock of each core's seat or mailbox.
-    seats: Vec<PoolLock>,
+    seats: Vec<Lock>,
     pub(super) calls: CallUse,
     /// Tasks that have not ended.
     left: usize,
@@ -103,8 +103,8 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             cores: (0..cores).map(new_core).collect(),
             streams: tables.background.iter().map(new_stream).collect(),
             events: Events::new(cores + tables.background.len()),
-            lock: PoolLock::default(),
-            seats: (0..cores).map(|_| PoolLock::default()).collect(),
+            lock: Lock::default(),
+            seats: (0..cores).map(|_| Lock::default()).collect(),
             calls: CallUse::default(),
             left: sim.trace.len(),
             holding: 0,
@@ -521,7 +521,7 @@ fn touches_until(cycles: Cycle, hit: Cycle) -> u64 {
     }
 }
 
-fn lock<'a>(pool: &'a mut PoolLock, seats: &'a mut [PoolLock], of: LockOf) -> &'a mut PoolLock {
+fn lock<'a>(pool: &'a mut Lock, seats: &'a mut [Lock], of: LockOf) -> &'a mut Lock {
     match of {
         LockOf::Pool => pool,
         LockOf::Seat(core) => &mut seats[core.index()],
