@@ -33,7 +33,7 @@ struct Args {
     /// One JSON object a line on standard output: case, params, peer, workers, metric, value, unit
     #[arg(long)]
     json: bool,
-    /// Fewer repetitions of the same: under 90 s a case
+    /// Fewer repetitions of the same: at most a few minutes a case
     #[arg(long)]
     quick: bool,
     /// Numbers of workers, instead of those of the case; separated by commas, or the option again

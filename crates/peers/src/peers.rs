@@ -159,7 +159,7 @@ fn others() -> Vec<Peer> {
         ANY "gcc-openmp" [wavefront build stencil idle] in GCC_SETTINGS => native!("OPENMP_GCC");
             "OpenMP of gcc: tasks with `depend`, parallel loops"
         ANY "gcc-openmp/doacross" [wavefront] in GCC_SETTINGS => native!("DOACROSS_GCC");
-            "OpenMP of gcc: `ordered(2)` with `depend(sink)` and `depend(source)`; with edges=2 the sink above right, the loop's order for left"
+            "OpenMP of gcc: `ordered(2)`, `depend(sink)`, `depend(source)`; with edges=2 the loop's order for left"
         ANY "gcc-openmp/passive" [idle] in &[setting("", PASSIVE)] => native!("OPENMP_GCC");
             "the same with OMP_WAIT_POLICY=passive"
         ANY "llvm-openmp" [wavefront build stencil idle] in LLVM_SETTINGS => native!("OPENMP_LLVM");

@@ -8,8 +8,9 @@
 //! the sections, less the bodies, less `idle_percent_of_core`, in percent of the same wall time: waking and handing out. `seconds` is the
 //! time of all regions of that run: a runtime that saves processor time by waking late loses there.
 //!
-//! `lost_core_seconds` is the sum of both costs, of the best run by that sum: the processor time of idle workers during the sections, and
-//! workers x time of the regions less the bodies. A worker that spins between regions is in the first, and one that wakes late in the second.
+//! `lost_core_seconds` is the sum of both costs, of the best run by that sum: the processor time of idle workers during the sections,
+//! and workers x time of the regions less the bodies. A worker that spins between regions is in the first, and one that
+//! wakes late in the second.
 
 use super::{Case, Job};
 use crate::Fallible;

@@ -1,9 +1,9 @@
 //! The wavefront of a video decoder: 120 x 68 tasks a frame, each of which waits for its left, upper and upper right neighbour; 20
 //! frames, one after the other (fewer at once if they take longer than 10 ms).
 //!
-//! Each peer runs two graphs: `edges=3` has all of these dependencies as edges, `edges=2` leaves out the edge from the upper neighbour, which
-//! the two others imply. Order and result are the same, and the checks look at all three dependencies. Tanada's templates drop implied edges
-//! when they are built, so both graphs are one for Tanada.
+//! Each peer runs two graphs: `edges=3` has all of these dependencies as edges, `edges=2` leaves out the edge from the upper neighbour,
+//! which the two others imply. Order and result are the same, and the checks look at all three dependencies. Tanada's templates drop
+//! implied edges when they are built, so both graphs are one for Tanada.
 //!
 //! `core_ns_per_task` is workers x time / tasks, less what a body takes in plain loops (as many at once as there are workers, in the same
 //! process, before and after): what a task costs beside its work. `metg_ns` (minimum effective task granularity) is the length at which a
