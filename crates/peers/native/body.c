@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-uint32_t peers_columns = 0, peers_rows = 0;
+uint32_t peers_columns = 0, peers_rows = 0, peers_edges = 3;
 
 /* Multiplications of one body. */
 static uint64_t length = 0;
@@ -57,7 +57,7 @@ static void count_missing(void) {
             atomic_fetch_add(&wrong, 1);
 }
 
-/* All tasks of a frame wait for its first, directly or not: when that runs, the frame before must have ended. */
+/* All three dependencies are checked, whether the graph has the implied edge or not. All tasks of a frame wait for its first, directly or not: when that runs, the frame before must have ended. */
 static __attribute__((noinline, cold)) void check(uint32_t index) {
     if (index == 0) {
         count_missing();
@@ -80,9 +80,10 @@ __attribute__((noinline)) void peers_task(uint32_t index) {
     spin(length);
 }
 
-void peers_grid(uint32_t columns, uint32_t rows) {
+void peers_grid(uint32_t columns, uint32_t rows, uint32_t edges) {
     peers_columns = columns;
     peers_rows = rows;
+    peers_edges = edges;
 }
 
 /* From now on tasks look whether they run once a frame, after those that they wait for, frame after frame. */

@@ -14,8 +14,17 @@ extern "C" {
 /* The body of task `index`: counts itself for its thread, then spins without touching memory. */
 void peers_task(uint32_t index);
 
-/* The size of the wavefront, for those who build it. */
-extern uint32_t peers_columns, peers_rows;
+/* The size of the wavefront, and how many tasks an inner task waits for: 3, or 2 without the edge that the two others imply. */
+extern uint32_t peers_columns, peers_rows, peers_edges;
+
+/* Whether task `at` waits for the task on its left (`at - 1`), above (`at - peers_columns`), above right (`at - peers_columns + 1`).
+ * The task above comes before the one above right, so `peers_edges == 2` leaves out the edge from it; in the last column, which has no
+ * task above right, it comes before the one on the left. */
+static inline int peers_after_left(uint32_t at) { return at % peers_columns > 0; }
+static inline int peers_after_up(uint32_t at) { return peers_edges == 3 && at >= peers_columns; }
+static inline int peers_after_up_right(uint32_t at) {
+    return at >= peers_columns && at % peers_columns + 1 < peers_columns;
+}
 
 /* One row of a Jacobi sweep: a weighted mean of each point and its four neighbours. The pointers are to the first of `columns` points; a
  * point to either side of them is read, too. */

@@ -21,30 +21,33 @@ void peer_close(void) {}
 
 void peer_graph_build(void) { cells = calloc((size_t)peers_columns * peers_rows, 1); }
 
+/* A task at `at` with further `depend` clauses. */
+#define PRAGMA(...) _Pragma(#__VA_ARGS__)
+#define TASK(...)                                                                                                      \
+    do {                                                                                                               \
+        PRAGMA(omp task firstprivate(at) depend(out : c[at]) __VA_ARGS__)                                              \
+        peers_task(at);                                                                                                \
+    } while (0)
+
 static void frame(void) {
     const uint32_t columns = peers_columns, tasks = columns * peers_rows;
     char *c = cells;
     for (uint32_t at = 0; at < tasks; at++) {
-        const int left = at % columns > 0, up = at >= columns, up_right = up && at % columns + 1 < columns;
-        if (up_right && left) {
-#pragma omp task firstprivate(at) depend(in : c[at - 1], c[at - columns], c[at - columns + 1]) depend(out : c[at])
-            peers_task(at);
-        } else if (up_right) {
-#pragma omp task firstprivate(at) depend(in : c[at - columns], c[at - columns + 1]) depend(out : c[at])
-            peers_task(at);
-        } else if (up && left) {
-#pragma omp task firstprivate(at) depend(in : c[at - 1], c[at - columns]) depend(out : c[at])
-            peers_task(at);
-        } else if (up) {
-#pragma omp task firstprivate(at) depend(in : c[at - columns]) depend(out : c[at])
-            peers_task(at);
-        } else if (left) {
-#pragma omp task firstprivate(at) depend(in : c[at - 1]) depend(out : c[at])
-            peers_task(at);
-        } else {
-#pragma omp task firstprivate(at) depend(out : c[at])
-            peers_task(at);
-        }
+        const int left = peers_after_left(at), up = peers_after_up(at), up_right = peers_after_up_right(at);
+        if (left && up && up_right)
+            TASK(depend(in : c[at - 1], c[at - columns], c[at - columns + 1]));
+        else if (left && up_right)
+            TASK(depend(in : c[at - 1], c[at - columns + 1]));
+        else if (up && up_right)
+            TASK(depend(in : c[at - columns], c[at - columns + 1]));
+        else if (left && up)
+            TASK(depend(in : c[at - 1], c[at - columns]));
+        else if (up_right)
+            TASK(depend(in : c[at - columns + 1]));
+        else if (left)
+            TASK(depend(in : c[at - 1]));
+        else
+            TASK();
     }
 }
 

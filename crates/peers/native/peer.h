@@ -26,6 +26,16 @@ PEERS_API void peer_region(void);
  * apart, and the field has a border of one point, which stays as it is. */
 PEERS_API void peer_stencil(float *a, float *b, size_t size, size_t stride, uint32_t sweeps);
 
+/* A rectangle of points: columns `x` to `x + w` of rows `y` to `y + h`. */
+struct peers_tile {
+    size_t x, y, w, h;
+};
+
+/* Builds the graph of `sweeps` sweeps in which a task is one sweep over one of `count` tiles and waits for that tile and its neighbours in
+ * the sweep before (bands of `strips` tiles follow one another); runs it on fields as those of `peer_stencil`. `peer_graph_drop` drops it. */
+PEERS_API void peer_tiles_build(const struct peers_tile *tiles, size_t count, size_t strips, uint32_t sweeps);
+PEERS_API void peer_tiles_run(float *a, float *b, size_t stride);
+
 /* Decodes an H.264 stream and gives each frame to `frame`, as planes and bytes a row of luma and chroma; how many there were. */
 typedef void (*peer_frame)(void *context, const uint8_t *const planes[3], const size_t strides[2], size_t width, size_t height);
 PEERS_API uint64_t peer_decode(const uint8_t *stream, size_t length, peer_frame frame, void *context);

@@ -2,13 +2,8 @@
  *
  * Sweep s of tile k produces rows [k * TILE - s, (k + 1) * TILE - s): all that it reads was produced by earlier tiles, and all that it
  * overwrites was read by them. Threads take turns in groups of sweeps; a group follows the one before it by one tile. */
-#define _GNU_SOURCE
+#include "threads.h"
 #include "peer.h"
-
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 
 enum { TILE = 8, GROUP = 8 };
 
@@ -19,26 +14,9 @@ struct field {
     size_t size, stride;
     uint32_t sweeps, groups;
     size_t tiles;
-    /* Tiles that each group has done, a cache line each. */
-    struct progress {
-        _Alignas(128) atomic_size_t tiles;
-    } *done;
+    /* Tiles that each group has done. */
+    struct progress *done;
 };
-
-struct part {
-    struct field *field;
-    uint32_t at;
-};
-
-static void wait_for(atomic_size_t *done, size_t tiles) {
-    for (int spins = 0; atomic_load_explicit(done, memory_order_acquire) < tiles; spins++) {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
-        if (spins % 1024 == 1023)
-            sched_yield();
-    }
-}
 
 static void tile_of_group(const struct field *f, uint32_t group, size_t tile) {
     const uint32_t first = group * GROUP, end = first + GROUP < f->sweeps ? first + GROUP : f->sweeps;
@@ -56,17 +34,15 @@ static void tile_of_group(const struct field *f, uint32_t group, size_t tile) {
     }
 }
 
-static void *work(void *argument) {
-    const struct part *part = argument;
-    struct field *f = part->field;
-    for (uint32_t group = part->at; group < f->groups; group += workers_now)
+static void work(void *context, uint32_t thread) {
+    struct field *f = context;
+    for (uint32_t group = thread; group < f->groups; group += workers_now)
         for (size_t tile = 0; tile < f->tiles; tile++) {
             if (group > 0)
-                wait_for(&f->done[group - 1].tiles, tile + 1);
+                progress_wait(&f->done[group - 1], tile + 1);
             tile_of_group(f, group, tile);
-            atomic_store_explicit(&f->done[group].tiles, tile + 1, memory_order_release);
+            progress_set(&f->done[group], tile + 1);
         }
-    return NULL;
 }
 
 void peer_open(uint32_t workers) { workers_now = workers; }
@@ -77,20 +53,7 @@ void peer_stencil(float *a, float *b, size_t size, size_t stride, uint32_t sweep
     struct field field = {.a = a, .b = b, .size = size, .stride = stride, .sweeps = sweeps};
     field.groups = (sweeps + GROUP - 1) / GROUP;
     field.tiles = (size + sweeps + TILE - 1) / TILE;
-    field.done = aligned_alloc(128, sizeof *field.done * field.groups);
-    for (uint32_t group = 0; group < field.groups; group++)
-        atomic_init(&field.done[group].tiles, 0);
-    pthread_t *threads = calloc(workers_now, sizeof *threads);
-    struct part *parts = calloc(workers_now, sizeof *parts);
-    for (uint32_t at = 0; at < workers_now; at++) {
-        parts[at] = (struct part){.field = &field, .at = at};
-        if (at > 0 && pthread_create(&threads[at], NULL, work, &parts[at]) != 0)
-            abort();
-    }
-    work(&parts[0]);
-    for (uint32_t at = 1; at < workers_now; at++)
-        pthread_join(threads[at], NULL);
-    free(parts);
-    free(threads);
+    field.done = progress_new(field.groups);
+    on_threads(workers_now, work, &field);
     free(field.done);
 }

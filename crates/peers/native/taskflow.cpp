@@ -1,17 +1,23 @@
 // Taskflow: a header-only library without a Debian package. Its headers are found through CPLUS_INCLUDE_PATH.
 #include "peer.h"
 
+#include <cstdlib>
 #include <memory>
 #include <taskflow/taskflow.hpp>
 #include <vector>
 
+#include "tiles.h"
+
 namespace {
 std::unique_ptr<tf::Executor> executor;
 std::unique_ptr<tf::Taskflow> graph, region;
+bool by_run_n = false;
+struct tiles cut;
 } // namespace
 
 void peer_open(uint32_t workers) {
     executor = std::make_unique<tf::Executor>(workers);
+    by_run_n = std::getenv("PEERS_RUN_N") != nullptr;
     region = std::make_unique<tf::Taskflow>();
     for (uint32_t at = 0; at < workers; at++)
         region->emplace([at] { peers_task(at); });
@@ -29,21 +35,44 @@ void peer_graph_build(void) {
     nodes.reserve(tasks);
     for (uint32_t at = 0; at < tasks; at++) {
         tf::Task task = graph->emplace([at] { peers_task(at); });
-        if (at % columns > 0)
+        if (peers_after_left(at))
             nodes[at - 1].precede(task);
-        if (at >= columns)
+        if (peers_after_up(at))
             nodes[at - columns].precede(task);
-        if (at >= columns && at % columns + 1 < columns)
+        if (peers_after_up_right(at))
             nodes[at - columns + 1].precede(task);
         nodes.push_back(task);
     }
 }
 
 void peer_graph_run(uint32_t frames) {
-    for (uint32_t frame = 0; frame < frames; frame++)
-        executor->run(*graph).wait();
+    if (by_run_n)
+        executor->run_n(*graph, frames).wait();
+    else
+        for (uint32_t frame = 0; frame < frames; frame++)
+            executor->run(*graph).wait();
 }
 
 void peer_graph_drop(void) { graph.reset(); }
 
 void peer_region(void) { executor->run(*region).wait(); }
+
+void peer_tiles_build(const struct peers_tile *all, size_t count, size_t strips, uint32_t sweeps) {
+    cut.keep(all, count, strips);
+    graph = std::make_unique<tf::Taskflow>();
+    std::vector<tf::Task> before, these;
+    for (uint32_t sweep = 0; sweep < sweeps; sweep++) {
+        for (size_t at = 0; at < count; at++) {
+            these.push_back(graph->emplace([at, sweep] { cut.sweep(at, sweep); }));
+            if (sweep > 0)
+                cut.each_before(at, [&](size_t from) { before[from].precede(these[at]); });
+        }
+        before = std::move(these);
+        these.clear();
+    }
+}
+
+void peer_tiles_run(float *a, float *b, size_t stride) {
+    cut.field(a, b, stride);
+    executor->run(*graph).wait();
+}

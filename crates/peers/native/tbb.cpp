@@ -1,6 +1,8 @@
 // oneTBB: its flow graph, its parallel loops.
 #include "peer.h"
 
+#include "tiles.h"
+
 #include <deque>
 #include <memory>
 #include <tbb/flow_graph.h>
@@ -17,6 +19,8 @@ uint32_t workers_now = 1;
 std::unique_ptr<tbb::flow::graph> graph;
 // Nodes have addresses of their own, and a deque keeps them without an allocation each.
 std::deque<node> nodes;
+struct tiles cut;
+size_t roots = 0;
 } // namespace
 
 void peer_open(uint32_t workers) {
@@ -40,11 +44,11 @@ void peer_graph_build(void) {
                 peers_task(at);
                 return m;
             });
-            if (at % columns > 0)
+            if (peers_after_left(at))
                 tbb::flow::make_edge(nodes[at - 1], self);
-            if (at >= columns)
+            if (peers_after_up(at))
                 tbb::flow::make_edge(nodes[at - columns], self);
-            if (at >= columns && at % columns + 1 < columns)
+            if (peers_after_up_right(at))
                 tbb::flow::make_edge(nodes[at - columns + 1], self);
         }
     });
@@ -88,5 +92,33 @@ void peer_stencil(float *a, float *b, size_t size, size_t stride, uint32_t sweep
                 tbb::static_partitioner());
             std::swap(from, to);
         }
+    });
+}
+
+void peer_tiles_build(const struct peers_tile *all, size_t count, size_t strips, uint32_t sweeps) {
+    cut.keep(all, count, strips);
+    roots = sweeps > 0 ? count : 0;
+    arena->execute([=] {
+        graph = std::make_unique<tbb::flow::graph>();
+        for (uint32_t sweep = 0; sweep < sweeps; sweep++)
+            for (size_t at = 0; at < count; at++) {
+                node &self = nodes.emplace_back(*graph, [at, sweep](tbb::flow::continue_msg m) {
+                    cut.sweep(at, sweep);
+                    return m;
+                });
+                if (sweep > 0)
+                    cut.each_before(at, [&](size_t from) {
+                        tbb::flow::make_edge(nodes[(sweep - 1) * count + from], self);
+                    });
+            }
+    });
+}
+
+void peer_tiles_run(float *a, float *b, size_t stride) {
+    cut.field(a, b, stride);
+    arena->execute([] {
+        for (size_t at = 0; at < roots; at++)
+            nodes[at].try_put(tbb::flow::continue_msg());
+        graph->wait_for_all();
     });
 }

@@ -14,8 +14,7 @@ std::unique_ptr<tbb::task_arena> arena;
 std::unique_ptr<std::atomic<uint32_t>[]> counts;
 
 uint32_t predecessors(uint32_t at) {
-    uint32_t column = at % peers_columns, row = at / peers_columns;
-    return (column > 0) + (row > 0) + (row > 0 && column + 1 < peers_columns);
+    return peers_after_left(at) + peers_after_up(at) + peers_after_up_right(at);
 }
 
 bool release(uint32_t at) {
@@ -43,7 +42,7 @@ void run(tbb::task_group &group, uint32_t at) {
             offer(at + 1);
         if (row + 1 < rows && column > 0)
             offer(at + columns - 1);
-        if (row + 1 < rows)
+        if (row + 1 < rows && peers_edges == 3)
             offer(at + columns);
         if (next == none)
             return;

@@ -9,6 +9,7 @@ use crate::samples::{Row, Sample, Series};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use tanada_harness::rounds::{Lane, Turn, in_turns};
 
@@ -16,9 +17,10 @@ const HELP: &str = "\
 Examples:
   peers wavefront build
   peers wavefront --quick --workers 2 --peer tanada/random-steal,onetbb,rayon
-  peers wavefront --params body=100ns --json
+  peers wavefront --params body=100ns,edges=2 --json
 
-The best of all rounds counts. A peer that is not installed is named, with what would install it.
+The best of all rounds counts. A cell of a table has, in parentheses, the ratio to the best row that is no lower limit
+made by hand (floor/), the distance of the median round, and the setting. A peer that is not installed is named, with what would install it.
 Exit codes: 0 good, 1 a peer failed, 2 wrong usage or nothing to measure, 130 stopped by Ctrl-C.";
 
 /// Measures Tanada beside what people use today: each case on every peer that is installed, in turns, each in its best setting.
@@ -31,7 +33,7 @@ struct Args {
     /// One JSON object a line on standard output: case, params, peer, workers, metric, value, unit
     #[arg(long)]
     json: bool,
-    /// Fewer repetitions of the same: under 90 s a case
+    /// Fewer repetitions of the same: at most a few minutes a case
     #[arg(long)]
     quick: bool,
     /// Numbers of workers, instead of those of the case; separated by commas, or the option again
@@ -40,7 +42,7 @@ struct Args {
     /// Only these peers; separated by commas, or the option again
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     peer: Vec<String>,
-    /// Only these params, such as body=100ns; the option again for more (params may hold commas)
+    /// Only these params, such as body=100ns,edges=2; the option again for more (params may hold commas)
     #[arg(long, value_name = "PARAMS")]
     params: Vec<String>,
     /// How many times each peer has its turn, instead of what the case says
@@ -49,6 +51,9 @@ struct Args {
     /// Lists cases, their params, and peers, and measures nothing
     #[arg(long)]
     list: bool,
+    /// Prints the tables of an earlier run with --json, and measures nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "list"])]
+    read: Option<PathBuf>,
 }
 
 pub(crate) fn main() -> ExitCode {
@@ -56,6 +61,19 @@ pub(crate) fn main() -> ExitCode {
     if args.list {
         print(&list());
         return ExitCode::SUCCESS;
+    }
+    if let Some(file) = &args.read {
+        let text = std::fs::read_to_string(file).map_err(Into::into);
+        return match text.and_then(|text| output::read(&text)) {
+            Ok(tables) => {
+                print(&tables);
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                note(&format!("peers: {}: {error}", file.display()));
+                ExitCode::from(2)
+            }
+        };
     }
     let plan = match plan(&args) {
         Ok(plan) => plan,
@@ -233,7 +251,7 @@ fn entrants(turn: &Plan, quick: bool, rate: f64) -> Vec<Entrant> {
     let mut entrants = Vec::new();
     for peer in &turn.here {
         for workers in peer.workers(&turn.workers) {
-            for setting in peer.settings(turn.case.name) {
+            for setting in peer.settings(turn.case.name, workers) {
                 let job = Job {
                     case: turn.case.name.to_owned(),
                     peer: peer.name.clone(),
@@ -343,7 +361,7 @@ mod tests {
     #[test]
     fn names_of_cases_may_follow_any_option() {
         let words = ["peers", "--workers", "2", "--peer", "rayon", "--peer"];
-        let more = ["chili", "--params", "body=1us", "wavefront"];
+        let more = ["chili", "--params", "body=1us,edges=2", "wavefront"];
         let args = Args::parse_from(words.into_iter().chain(more));
         assert_eq!(
             (args.cases, args.workers, args.peer, args.params),
@@ -351,7 +369,7 @@ mod tests {
                 vec!["wavefront".to_owned()],
                 vec![2],
                 vec!["rayon".to_owned(), "chili".to_owned()],
-                vec!["body=1us".to_owned()]
+                vec!["body=1us,edges=2".to_owned()]
             )
         );
     }
@@ -383,7 +401,7 @@ mod tests {
             "--workers",
             "1,3",
             "--params",
-            "body=1us",
+            "body=1us,edges=2",
         ];
         let turn = plan(&Args::parse_from(words))
             .expect("right names")
@@ -394,7 +412,7 @@ mod tests {
             (
                 vec!["tanada/fcfs", "rayon"],
                 vec![1, 3],
-                vec!["body=1us".to_owned()]
+                vec!["body=1us,edges=2".to_owned()]
             )
         );
     }

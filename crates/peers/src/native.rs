@@ -1,7 +1,7 @@
 //! The bodies that all peers share (`native/body.c`), and peers that are shared objects (`native/peer.h`).
 
 use crate::Fallible;
-use crate::programs::{Counted, Field, Program, Stream, Swept};
+use crate::programs::{Counted, Edges, Field, Program, Stream, Swept};
 use libloading::{Library, Symbol};
 use md5::{Digest as _, Md5};
 use std::ffi::c_void;
@@ -12,7 +12,7 @@ mod c {
     // atomics, what tasks read, or read what these set: no task may run meanwhile.
     unsafe extern "C" {
         pub(super) safe fn peers_task(index: u32);
-        pub(super) fn peers_grid(columns: u32, rows: u32);
+        pub(super) fn peers_grid(columns: u32, rows: u32, edges: u32);
         pub(super) fn peers_check_begin();
         pub(super) fn peers_check_end(frames: u32) -> u32;
         pub(super) safe fn peers_serial_ns(n: u32, rounds: u32) -> f64;
@@ -39,10 +39,10 @@ pub(crate) fn task(index: u32) {
     c::peers_task(index);
 }
 
-/// The size of the wavefront, for the checks and for native peers.
-pub(crate) fn grid(columns: u32, rows: u32) {
+/// Sets the size and the edges of the wavefront, for the checks and for native peers.
+pub(crate) fn grid(columns: u32, rows: u32, edges: Edges) {
     // SAFETY: no task runs (above).
-    unsafe { c::peers_grid(columns, rows) };
+    unsafe { c::peers_grid(columns, rows, edges as u32) };
 }
 
 /// Returns multiplications in a nanosecond. The parent measures them once, so all bodies of one name are the same in all processes.
@@ -181,8 +181,54 @@ impl Shared {
     }
 }
 
+/// A tile of a field, as `native/peer.h` has it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Tile {
+    pub(crate) x: usize,
+    pub(crate) y: usize,
+    pub(crate) w: usize,
+    pub(crate) h: usize,
+}
+
+impl Shared {
+    /// Runs `sweeps` sweeps over a square of `size` points a side as a graph over these tiles, of which `strips` are a band, and returns
+    /// the time of the run and the result.
+    ///
+    /// # Panics
+    /// If a tile is not inside the field.
+    pub(crate) fn tiles(
+        &self,
+        size: usize,
+        sweeps: u32,
+        tiles: &[Tile],
+        strips: usize,
+    ) -> Fallible<Swept> {
+        let inside = |tile: &Tile| tile.x + tile.w <= size && tile.y + tile.h <= size;
+        assert!(tiles.iter().all(inside), "tiles are parts of the field");
+        type Build = unsafe extern "C" fn(*const Tile, usize, usize, u32);
+        let build = self.function::<Build>("peer_tiles_build")?;
+        type Run = unsafe extern "C" fn(*mut f32, *mut f32, usize);
+        let run = self.function::<Run>("peer_tiles_run")?;
+        // SAFETY: `tiles` has this length and this layout, and the function copies the tiles.
+        unsafe { build(tiles.as_ptr(), tiles.len(), strips, sweeps) };
+        let swept = Field::new(size).swept(sweeps, |field, _| {
+            let (start, stride) = (field.start(0), field.stride);
+            let [a, b] = field
+                .both()
+                .map(|points| points.as_mut_ptr().wrapping_add(start));
+            // SAFETY: both are fields with a border that hold all tiles, no other thread uses them, and all tasks have ended when the
+            // function returns.
+            unsafe { run(a, b, stride) };
+        });
+        self.call("peer_graph_drop");
+        Ok(swept)
+    }
+}
+
 impl Program for Shared {
-    fn build(&mut self) {
+    fn build(&mut self, _edges: Edges) {
+        // `grid` has set the edges.
         self.call("peer_graph_build");
     }
 
@@ -227,12 +273,12 @@ impl Program for Shared {
         Counted::timed(|| Ok(unsafe { run(stream.as_ptr(), stream.len(), on_frame, context) }))
     }
 
-    fn prepare_dynamic(&mut self) {
+    fn prepare_dynamic(&mut self, edges: Edges) {
         self.discard();
-        self.build();
+        self.build(edges);
     }
 
-    fn dynamic(&mut self) {
+    fn dynamic(&mut self, _edges: Edges) {
         self.run(1);
     }
 }

@@ -1,8 +1,10 @@
 //! Results for people and for programs.
 
-use crate::cases::{Better, Case, Metric, metric_of};
+use crate::Fallible;
+use crate::cases::{self, Better, Case, METRICS, Metric, metric_of};
 use crate::samples::Row;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use tanada_report::to_figures;
 
 /// A row with its peer.
@@ -14,15 +16,15 @@ pub(crate) struct Result {
 }
 
 /// A result as other programs read it: one object a line.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Line<'a> {
-    case: &'a str,
-    params: &'a str,
-    peer: &'a str,
+    case: Cow<'a, str>,
+    params: Cow<'a, str>,
+    peer: Cow<'a, str>,
     workers: u16,
-    metric: &'a str,
+    metric: Cow<'a, str>,
     value: f64,
-    unit: &'a str,
+    unit: Cow<'a, str>,
 }
 
 /// Returns all results of a case, one JSON object a line.
@@ -30,33 +32,77 @@ pub(crate) fn json(case: &Case, results: &[Result]) -> String {
     let line = |result: &Result| {
         let row = &result.row;
         let line = Line {
-            case: case.name,
-            params: &row.params,
-            peer: &result.peer,
+            case: case.name.into(),
+            params: (&row.params).into(),
+            peer: (&result.peer).into(),
             workers: result.workers,
-            metric: row.metric,
+            metric: row.metric.into(),
             value: row.value,
-            unit: metric_of(row.metric).unit,
+            unit: metric_of(row.metric).unit.into(),
         };
         serde_json::to_string(&line).expect("plain data has a JSON form") + "\n"
     };
     results.iter().map(line).collect()
 }
 
-/// Returns all results of a case: a table for each number of workers and metric, with a line a peer and a column for each of `params`.
+/// Returns the tables of all cases in `text`, the output of [`json`]. Distances of medians and settings are not in it.
 ///
-/// A cell shows the best run; in parentheses its ratio to the best of Tanada's policies, and the distance of the median run from it.
+/// # Errors
+/// If a line is no result of this bench.
+pub(crate) fn read(text: &str) -> Fallible<String> {
+    let lines = text.lines().map(serde_json::from_str::<Line<'_>>);
+    let lines = lines.collect::<std::result::Result<Vec<_>, _>>()?;
+    let mut tables = String::new();
+    for case in cases::all() {
+        let of_case = lines.iter().filter(|line| line.case == case.name);
+        let results = of_case.map(|line| {
+            let metric = METRICS.iter().find(|metric| metric.name == line.metric);
+            let metric = metric.ok_or_else(|| format!("unknown metric \"{}\"", line.metric))?;
+            Ok(Result {
+                peer: line.peer.to_string(),
+                workers: line.workers,
+                row: Row {
+                    params: line.params.to_string(),
+                    metric: metric.name,
+                    value: line.value,
+                    spread: None,
+                    setting: "",
+                },
+            })
+        });
+        let results = results.collect::<Fallible<Vec<_>>>()?;
+        if !results.is_empty() {
+            tables += &(table(case, &results) + "\n");
+        }
+    }
+    Ok(tables)
+}
+
+/// Splits params into the name of a column and what all columns of a table have in common: `body=0ns` and `edges=2`.
+fn column(params: &str) -> (&str, &str) {
+    params.split_once(',').unwrap_or((params, ""))
+}
+
+/// Returns all results of a case: a table for each number of workers, metric and second part of `params`, with a line a peer and a column
+/// for each first part.
+///
+/// A cell shows the best run; in parentheses its ratio to the best row that is no lower limit made by hand (`floor/`), and the distance of
+/// the median run from it.
 pub(crate) fn table(case: &Case, results: &[Result]) -> String {
     let mut text = format!("{}: {}\n", case.name, case.about);
-    let mut done = distinct(results.iter().map(|one| (one.workers, one.row.metric)));
-    done.sort_by_key(|&(workers, _)| workers);
-    for (workers, metric) in done {
+    let kind = |one: &'_ Result| (one.workers, one.row.metric);
+    let of_table = |one| (kind(one), column(&one.row.params).1);
+    let mut done = distinct(results.iter().map(of_table));
+    done.sort_by_key(|&((workers, _), _)| workers);
+    for (table, common) in done {
+        let (workers, metric) = table;
         let part = results
             .iter()
-            .filter(|r| r.workers == workers && r.row.metric == metric);
+            .filter(|&one| of_table(one) == (table, common));
         let Metric { name, unit, better } = metric_of(metric);
         let plural = if workers == 1 { "" } else { "s" };
-        text += &format!("\n{name}, {workers} worker{plural} [{unit}]\n");
+        let comma = if common.is_empty() { "" } else { ", " };
+        text += &format!("\n{name}, {workers} worker{plural}{comma}{common} [{unit}]\n");
         text += &part_table(&Vec::from_iter(part), better);
     }
     text
@@ -87,21 +133,23 @@ fn part_table(part: &[&Result], better: Better) -> String {
         });
         Vec::from_iter(std::iter::once((*peer).to_owned()).chain(cells))
     };
-    let header = Vec::from_iter(std::iter::once("peer").chain(params.iter().copied()));
+    let columns = params.iter().map(|params| column(params).0);
+    let header = Vec::from_iter(std::iter::once("peer").chain(columns));
     to_figures(&header, peers.iter().map(row))
 }
 
-/// Returns the best value of Tanada's policies.
+/// Returns the best value, without lower limits made by hand.
 fn reference(part: &[&Result], params: &str, better: Better) -> Option<f64> {
-    let ours = part.iter().filter(|r| r.peer.starts_with("tanada/"));
-    let ours = ours.filter(|r| r.row.params == params).map(|r| r.row.value);
+    let programs = part.iter().filter(|r| !r.peer.starts_with("floor/"));
+    let values = programs.filter(|r| r.row.params == params);
+    let values = values.map(|r| r.row.value);
     match better {
-        Better::Less => ours.min_by(f64::total_cmp),
-        Better::More => ours.max_by(f64::total_cmp),
+        Better::Less => values.min_by(f64::total_cmp),
+        Better::More => values.max_by(f64::total_cmp),
     }
 }
 
-/// Returns the text of a cell; `reference` is the best value of Tanada's policies.
+/// Returns the text of a cell; `reference` is the best value.
 fn cell(row: &Row, reference: Option<f64>) -> String {
     let mut notes: Vec<String> = Vec::new();
     // A ratio of costs below what can be measured says nothing.
@@ -151,7 +199,8 @@ mod tests {
         vec![
             result("tanada/fcfs", "body=1us", 20.0),
             result("tanada/ts", "body=1us", 10.0),
-            result("rayon", "body=1us", 25.0),
+            result("rayon", "body=1us", 8.0),
+            result("floor/by-hand", "body=1us", 4.0),
         ]
     }
 
@@ -167,11 +216,11 @@ mod tests {
                 r#""metric":"core_ns_per_task","value":20.0,"unit":"ns"}"#
             )
         );
-        assert_eq!(text.lines().count(), 3);
+        assert_eq!(text.lines().count(), 4);
     }
 
     #[test]
-    fn ratios_are_to_the_best_of_ours() {
+    fn ratios_are_to_the_best_whoever_it_is_but_to_no_floor() {
         let case = crate::cases::find("wavefront").expect("it is registered");
         let text = table(case, &results());
         let line = |peer: &str| {
@@ -180,8 +229,27 @@ mod tests {
                 .unwrap_or_else(|| panic!("{peer}:\n{text}"))
                 .to_owned()
         };
-        assert!(line("tanada/fcfs").contains("20.00 (2.00x, 4%)"), "{text}");
-        assert!(line("tanada/ts").contains("10.00 (1.00x, 4%)"), "{text}");
-        assert!(line("rayon").contains("25.00 (2.50x, 4%)"), "{text}");
+        assert!(line("tanada/fcfs").contains("20.00 (2.50x, 4%)"), "{text}");
+        assert!(line("tanada/ts").contains("10.00 (1.25x, 4%)"), "{text}");
+        assert!(line("rayon").contains("8.00 (1.00x, 4%)"), "{text}");
+        assert!(line("floor/by-hand").contains("4.00 (0.50x, 4%)"), "{text}");
+    }
+
+    #[test]
+    fn what_was_printed_is_read_and_tabled_again() {
+        let case = crate::cases::find("wavefront").expect("it is registered");
+        let mut results = results();
+        for (result, edges) in results.iter_mut().zip([2, 3, 2, 3]) {
+            result.row.params += &format!(",edges={edges}");
+            result.row.spread = None;
+        }
+        let text = read(&json(case, &results)).expect("the bench's own");
+        assert_eq!(text.trim_end(), table(case, &results).trim_end());
+        for edges in ["edges=2", "edges=3"] {
+            let heading = format!("core_ns_per_task, 2 workers, {edges} [ns]");
+            assert_eq!(text.matches(&heading).count(), 1, "{text}");
+        }
+        let other = json(case, &results).replace("core_ns", "cores");
+        assert!(read(&other).is_err() && read("{}").is_err());
     }
 }

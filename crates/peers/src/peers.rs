@@ -4,8 +4,8 @@ use crate::Fallible;
 use crate::cases::Case;
 use crate::native::Shared;
 use crate::programs::{
-    Chili, Dinero, Ffmpeg, ForkUnion, Program, Rayon, Sequential, Serial, Tanada, Valgrind, inline,
-    spawned,
+    Chili, Dinero, Ffmpeg, ForkUnion, Program, Rayon, Sequential, Serial, Tanada, Tiles, Valgrind,
+    ffmpeg, inline, spawned,
 };
 use std::path::PathBuf;
 use tanada_runtime::policies;
@@ -47,8 +47,17 @@ enum Start {
     /// A tool of Valgrind's.
     Valgrind(&'static str),
     Dinero,
-    /// The path of a shared object, or why there is none.
-    Shared(Option<&'static str>, Option<&'static str>),
+    /// The path of a shared object, or why there is none; and what it runs.
+    Shared(Option<&'static str>, Option<&'static str>, Native),
+}
+
+/// What the shared object of a native peer is measured on.
+#[derive(Clone, Copy, Debug)]
+enum Native {
+    /// All functions that it has, the stencil sweep by sweep.
+    Whole,
+    /// The stencil as a graph of tiles over time steps.
+    Tiles,
 }
 
 const fn setting(
@@ -65,6 +74,17 @@ const PASSIVE: &[(&str, &str)] = &[("OMP_WAIT_POLICY", "passive"), ("OMP_PROC_BI
 const BLOCKTIME: &[(&str, &str)] = &[("KMP_BLOCKTIME", "infinite"), ("OMP_PROC_BIND", "true")];
 const BLOCKTIME_0: &[(&str, &str)] = &[("KMP_BLOCKTIME", "0"), ("OMP_PROC_BIND", "true")];
 
+/// Numbers of FFmpeg's threads. FFmpeg itself advises against more than 16.
+macro_rules! ffmpeg_settings {
+    ($($threads:literal)*) => {
+        &[$(setting(concat!("-threads ", $threads), &[(ffmpeg::THREADS, $threads)])),*]
+    };
+}
+const FFMPEG_SETTINGS: &[Setting] =
+    ffmpeg_settings!("1" "2" "3" "4" "5" "6" "7" "8" "9" "10" "11" "12" "13" "14" "15" "16");
+
+const RUN_N: &[(&str, &str)] = &[("PEERS_RUN_N", "1")];
+
 const GCC_SETTINGS: &[Setting] = &[setting("active", ACTIVE), setting("passive", PASSIVE)];
 const LLVM_SETTINGS: &[Setting] = &[
     setting("blocktime infinite", BLOCKTIME),
@@ -74,9 +94,13 @@ const LLVM_SETTINGS: &[Setting] = &[
 /// A peer that `build.rs` compiles, if the machine has what it needs.
 macro_rules! native {
     ($key:literal) => {
+        native!($key, Native::Whole)
+    };
+    ($key:literal, $runs:expr) => {
         Start::Shared(
             option_env!(concat!("PEERS_NATIVE_", $key)),
             option_env!(concat!("PEERS_ABSENT_", $key)),
+            $runs,
         )
     };
 }
@@ -122,24 +146,36 @@ fn others() -> Vec<Peer> {
             "fork_union: parallel loops of spinning threads"
         ANY "onetbb" [wavefront build stencil idle] => native!("TBB");
             "oneTBB: flow graph, parallel loops"
+        ANY "onetbb/tiles" [stencil] => native!("TBB", Native::Tiles);
+            "oneTBB: a flow graph of Tanada's tiles over time steps"
         ANY "floor/tbb-counters" [wavefront] => native!("TBB_COUNTERS");
             "by hand on oneTBB: the first released task runs at once"
         ANY "taskflow" [wavefront build idle] => native!("TASKFLOW");
-            "Taskflow: its graph"
+            "Taskflow: its graph, each frame waited for"
+        ANY "taskflow/run-n" [wavefront] in &[setting("", RUN_N)] => native!("TASKFLOW");
+            "Taskflow: its graph, all frames at once by `run_n`"
+        ANY "taskflow/tiles" [stencil] => native!("TASKFLOW", Native::Tiles);
+            "Taskflow: a graph of Tanada's tiles over time steps"
         ANY "gcc-openmp" [wavefront build stencil idle] in GCC_SETTINGS => native!("OPENMP_GCC");
             "OpenMP of gcc: tasks with `depend`, parallel loops"
+        ANY "gcc-openmp/doacross" [wavefront] in GCC_SETTINGS => native!("DOACROSS_GCC");
+            "OpenMP of gcc: `ordered(2)`, `depend(sink)`, `depend(source)`; with edges=2 the loop's order for left"
         ANY "gcc-openmp/passive" [idle] in &[setting("", PASSIVE)] => native!("OPENMP_GCC");
             "the same with OMP_WAIT_POLICY=passive"
         ANY "llvm-openmp" [wavefront build stencil idle] in LLVM_SETTINGS => native!("OPENMP_LLVM");
             "OpenMP of LLVM: the same source"
+        ANY "llvm-openmp/doacross" [wavefront] in LLVM_SETTINGS => native!("DOACROSS_LLVM");
+            "OpenMP of LLVM: the same source"
         ANY "llvm-openmp/blocktime-0" [idle] in &[setting("", BLOCKTIME_0)] => native!("OPENMP_LLVM");
             "the same with KMP_BLOCKTIME=0"
+        ANY "floor/row-progress" [wavefront] => native!("ROW_PROGRESS");
+            "by hand: a count of finished tasks for each row, a store a task, spinning; it has no edges, so both graphs are one"
         ANY "floor/skewed" [stencil] => native!("SKEWED");
             "sweeps skewed by hand, in groups of eight"
         ONE "openh264" [h264] => native!("OPENH264");
             "Cisco's decoder, the system's library with its assembly"
-        ANY "ffmpeg" [h264] => Start::Ffmpeg;
-            "FFmpeg's decoder, the command"
+        ANY "ffmpeg" [h264] in FFMPEG_SETTINGS => Start::Ffmpeg;
+            "FFmpeg's decoder, the command, with 1 to workers + 1 threads on as many hardware threads as workers"
         ONE "cachegrind" [sim] => Start::Valgrind("cachegrind");
             "Valgrind's cachegrind: one look-up a reference, while the program runs"
         ONE "lackey" [sim] => Start::Valgrind("lackey");
@@ -181,7 +217,7 @@ impl Start {
     /// Returns why the peer cannot be started; `None`: it can.
     fn absent(self) -> Option<String> {
         let (program, remedy) = match self {
-            Start::Shared(None, why) => return Some(why.unwrap_or("not compiled").to_owned()),
+            Start::Shared(None, why, _) => return Some(why.unwrap_or("not compiled").to_owned()),
             Start::Ffmpeg => ("ffmpeg", "Debian: apt install ffmpeg"),
             Start::Valgrind(_) => ("valgrind", "Debian: apt install valgrind"),
             Start::Dinero => (
@@ -203,11 +239,15 @@ pub(crate) fn command(name: &str) -> Option<PathBuf> {
 }
 
 impl Peer {
-    /// Returns the settings that are tried in a case.
-    pub(crate) fn settings(&self, case: &str) -> &'static [Setting] {
-        match case == AT_DEFAULTS && self.settings.len() > 1 {
-            true => AS_IT_IS,
-            false => self.settings,
+    /// Returns the settings that are tried in a case with that number of workers.
+    pub(crate) fn settings(&self, case: &str, workers: u16) -> &'static [Setting] {
+        match self.start {
+            Start::Ffmpeg => {
+                let most = usize::from(workers) + 1;
+                &self.settings[..most.min(self.settings.len())]
+            }
+            _ if case == AT_DEFAULTS && self.settings.len() > 1 => AS_IT_IS,
+            _ => self.settings,
         }
     }
 
@@ -243,7 +283,13 @@ impl Peer {
             Start::Ffmpeg => Box::new(Ffmpeg::open(workers)?),
             Start::Valgrind(tool) => Box::new(Valgrind::open(tool)),
             Start::Dinero => Box::new(Dinero::open(case)?),
-            Start::Shared(path, _) => Box::new(Shared::open(path.ok_or("it is absent")?, workers)?),
+            Start::Shared(path, _, runs) => {
+                let path = path.ok_or("it is absent")?;
+                match runs {
+                    Native::Whole => Box::new(Shared::open(path, workers)?),
+                    Native::Tiles => Box::new(Tiles::open(path, workers)?),
+                }
+            }
         })
     }
 }
@@ -276,10 +322,15 @@ mod tests {
     #[test]
     fn a_peer_that_could_not_be_compiled_is_absent_with_a_reason() {
         assert_eq!(
-            Start::Shared(None, Some("no compiler")).absent().as_deref(),
+            Start::Shared(None, Some("no compiler"), Native::Whole)
+                .absent()
+                .as_deref(),
             Some("no compiler")
         );
-        assert_eq!(Start::Shared(Some("peer.so"), None).absent(), None);
+        assert_eq!(
+            Start::Shared(Some("peer.so"), None, Native::Whole).absent(),
+            None
+        );
     }
 
     #[test]
@@ -298,9 +349,18 @@ mod tests {
     #[test]
     fn idle_is_measured_at_defaults() {
         let openmp = find("gcc-openmp").expect("it is listed");
-        assert!(openmp.settings("idle")[0].environment.is_empty());
-        assert_eq!(openmp.settings("wavefront").len(), 2);
+        assert!(openmp.settings("idle", 2)[0].environment.is_empty());
+        assert_eq!(openmp.settings("wavefront", 2).len(), 2);
         let passive = find("gcc-openmp/passive").expect("it is listed");
-        assert!(!passive.settings("idle")[0].environment.is_empty());
+        assert!(!passive.settings("idle", 2)[0].environment.is_empty());
+    }
+
+    #[test]
+    fn ffmpeg_may_have_a_thread_more_than_workers() {
+        let ffmpeg = find("ffmpeg").expect("it is listed");
+        let labels =
+            |workers| Vec::from_iter(ffmpeg.settings("h264", workers).iter().map(|s| s.label));
+        assert_eq!(labels(2), ["-threads 1", "-threads 2", "-threads 3"]);
+        assert_eq!((labels(1).len(), labels(64).len()), (2, 16));
     }
 }

@@ -59,6 +59,8 @@ fn a_short_wavefront_gives_its_rows_for_every_peer() {
         "floor/rayon-counters",
     ];
     let bodies = ["body=0ns", "body=50ns", "body=200ns"];
+    let both = |edges: &str| bodies.map(|body| format!("{body},edges={edges}"));
+    let bodies = [both("2"), both("3")].concat();
     let mut arguments = vec![
         "wavefront",
         "--json",
@@ -85,65 +87,89 @@ fn a_short_wavefront_gives_its_rows_for_every_peer() {
         let metg = rows
             .iter()
             .find(|row| row["peer"] == name && row["metric"] == "metg_ns");
-        assert!(metg.is_none_or(|row| row["params"] == ""), "{name}");
+        assert!(
+            metg.is_none_or(|row| row["params"] == "edges=2" || row["params"] == "edges=3"),
+            "{name}"
+        );
     }
     let shares = rows
         .iter()
         .filter(|row| row["metric"] == "least_worker_share");
     assert!(
-        shares.clone().count() == 12 && shares.into_iter().all(|row| row["value"] == 1.0),
+        shares.clone().count() == 24 && shares.into_iter().all(|row| row["value"] == 1.0),
         "one worker runs all"
     );
 }
 
-#[test]
-fn every_native_peer_that_is_here_runs_its_graph_in_order() {
-    // The checks are part of each run: a wrong order would end it with an error.
+/// Returns those of `names` that are here. Each is listed, and one that is absent with a reason.
+fn here(names: &[&'static str]) -> Vec<&'static str> {
     let list = text(&peers(&["--list"]).stdout);
-    let mut lines = list.lines().peekable();
-    let mut native = Vec::new();
-    while let Some(line) = lines.next() {
-        let name = line.split_whitespace().next().unwrap_or_default();
-        let absent = lines
-            .peek()
-            .is_some_and(|next| next.trim_start().starts_with("absent:"));
-        let graph = [
-            "onetbb",
-            "taskflow",
-            "floor/tbb-counters",
-            "gcc-openmp",
-            "llvm-openmp",
-        ]
-        .contains(&name);
-        if graph && absent {
-            tanada_testing::skip(format_args!("{name} is not installed"));
-        } else if graph {
-            native.push(name.to_owned());
+    let lines = Vec::from_iter(list.lines());
+    let mut here = names.to_vec();
+    here.retain(|name| {
+        let named = |line: &&str| line.split_whitespace().next() == Some(name);
+        let at = lines.iter().rposition(named);
+        let at = at.unwrap_or_else(|| panic!("{name} is not listed:\n{list}"));
+        let next = lines.get(at + 1).map_or("", |line| line.trim_start());
+        let absent = next.strip_prefix("absent: ");
+        if let Some(why) = absent {
+            assert!(!why.is_empty(), "{name} is absent without a reason");
+            tanada_testing::skip(format_args!("{name} is absent: {why}"));
         }
-    }
-    if native.is_empty() {
+        absent.is_none()
+    });
+    here
+}
+
+/// Measures one case quickly on those of `names` that are here; each must have a row of `metric` for each of `params`.
+fn measured(case: &str, names: &[&'static str], params: &[&str], metric: &str) {
+    let here = here(names);
+    if here.is_empty() {
         return;
     }
-    let rows = rows(&[
-        "wavefront",
-        "--json",
-        "--quick",
-        "--rounds",
-        "1",
-        "--workers",
-        "2",
-        "--params",
-        "body=0ns",
-        "--peer",
-        &native.join(","),
-    ]);
-    for name in native {
-        assert!(
-            rows.iter()
-                .any(|row| row["peer"] == name.as_str() && row["metric"] == "core_ns_per_task"),
-            "{name}"
-        );
+    let list = here.join(",");
+    let mut arguments = vec![case, "--json", "--quick", "--rounds", "1", "--workers", "2"];
+    arguments.extend(["--peer", &list]);
+    arguments.extend(params.iter().flat_map(|params| ["--params", params]));
+    let rows = rows(&arguments);
+    for name in here {
+        for params in params {
+            let mut rows = rows.iter().filter(|row| row["peer"] == name);
+            let found = rows.any(|row| row["metric"] == metric && row["params"] == *params);
+            assert!(found, "{name}, {params}");
+        }
     }
+}
+
+#[test]
+fn every_native_peer_that_is_here_runs_both_graphs_in_order() {
+    // The checks are part of each run: a wrong order would end it with an error.
+    let names = [
+        "onetbb",
+        "taskflow",
+        "taskflow/run-n",
+        "floor/tbb-counters",
+        "floor/row-progress",
+        "gcc-openmp",
+        "gcc-openmp/doacross",
+        "llvm-openmp",
+        "llvm-openmp/doacross",
+    ];
+    let params = ["body=0ns,edges=2", "body=0ns,edges=3"];
+    measured("wavefront", &names, &params, "core_ns_per_task");
+}
+
+#[test]
+fn tile_graphs_and_skewed_sweeps_compute_the_field_of_the_plain_loop() {
+    // The comparison is part of each run: another field would end it with an error.
+    let names = ["onetbb/tiles", "taskflow/tiles", "floor/skewed"];
+    measured("stencil", &names, &["size=8192,sweeps=32"], "seconds");
+}
+
+#[test]
+fn idle_has_the_sum_of_both_costs() {
+    let names = ["tanada/random-steal", "gcc-openmp/passive"];
+    measured("idle", &names, &["sections=10ms"], "lost_core_seconds");
 }
 
 #[test]
@@ -169,9 +195,12 @@ fn a_build_gives_both_costs() {
         })
         .collect();
     let wanted = [
-        ("graph=template", "ns_per_build"),
-        ("graph=template", "ns_per_rerun"),
-        ("graph=dynamic", "ns_per_build"),
+        ("graph=template,edges=2", "ns_per_build"),
+        ("graph=template,edges=2", "ns_per_rerun"),
+        ("graph=dynamic,edges=2", "ns_per_build"),
+        ("graph=template,edges=3", "ns_per_build"),
+        ("graph=template,edges=3", "ns_per_rerun"),
+        ("graph=dynamic,edges=3", "ns_per_build"),
     ];
     assert!(
         wanted.iter().all(|row| found.contains(row)) && found.len() == wanted.len(),
@@ -191,7 +220,7 @@ fn wrong_names_are_answered_with_the_right_ones() {
         (
             vec!["wavefront", "--params", "body=3ns"],
             "body=3ns",
-            "body=50ns",
+            "body=50ns,edges=3",
         ),
     ];
     for (arguments, wrong, right) in cases {

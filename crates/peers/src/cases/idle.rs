@@ -7,6 +7,10 @@
 //! regions take besides: processor time of the process from the first region to the end of the last section, less the main thread's in
 //! the sections, less the bodies, less `idle_percent_of_core`, in percent of the same wall time: waking and handing out. `seconds` is the
 //! time of all regions of that run: a runtime that saves processor time by waking late loses there.
+//!
+//! `lost_core_seconds` is the sum of both costs, of the best run by that sum: the processor time of idle workers during the sections,
+//! and workers x time of the regions less the bodies. A worker that spins between regions is in the first, and one that
+//! wakes late in the second.
 
 use super::{Case, Job};
 use crate::Fallible;
@@ -99,6 +103,7 @@ fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
         }
         let all = processor_ns(ClockId::ProcessCPUTime) - before;
         let bodies = f64::from(sections) * f64::from(job.workers) * body;
+        let lost = serial.others * 1e-9 + f64::from(job.workers) * regions - bodies * 1e-9;
         let beside = (100.0 * (all - serial.own - serial.others - bodies) / serial.wall).max(0.0);
         let values = [
             ("idle_percent_of_core", serial.percent()),
@@ -106,6 +111,7 @@ fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
             ("seconds", regions),
         ];
         samples.push(Sample::new(name, &values));
+        samples.push(Sample::new(name, &[("lost_core_seconds", lost)]));
     }
     Ok(samples)
 }

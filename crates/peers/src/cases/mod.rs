@@ -44,6 +44,7 @@ pub(crate) const METRICS: &[Metric] = &[
     metric("touches_per_second", "touches/s", Better::More),
     metric("idle_percent_of_core", "%", Better::Less),
     metric("region_percent_of_core", "%", Better::Less),
+    metric("lost_core_seconds", "core-s", Better::Less),
 ];
 
 /// Returns the metric called `name`.

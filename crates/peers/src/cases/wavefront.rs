@@ -1,22 +1,27 @@
 //! The wavefront of a video decoder: 120 x 68 tasks a frame, each of which waits for its left, upper and upper right neighbour; 20
 //! frames, one after the other (fewer at once if they take longer than 10 ms).
 //!
+//! Each peer runs two graphs: `edges=3` has all of these dependencies as edges, `edges=2` leaves out the edge from the upper neighbour,
+//! which the two others imply. Order and result are the same, and the checks look at all three dependencies. Tanada's templates drop
+//! implied edges when they are built, so both graphs are one for Tanada.
+//!
 //! `core_ns_per_task` is workers x time / tasks, less what a body takes in plain loops (as many at once as there are workers, in the same
 //! process, before and after): what a task costs beside its work. `metg_ns` (minimum effective task granularity) is the length at which a
-//! body is as long as that cost, interpolated between the measured bodies in which every worker took part; its row has no params, since it
-//! belongs to no single body. `least_worker_share` is the least part of the tasks that one worker ran, in the same run.
+//! body is as long as that cost, interpolated between the measured bodies in which every worker took part; the params of its row name the
+//! edges alone. `least_worker_share` is the least part of the tasks that one worker ran, in the same run.
 
 use super::{Case, Job};
 use crate::Fallible;
 use crate::native;
 use crate::peers::Peer;
-use crate::programs::{COLUMNS, Program, ROWS, TASKS};
+use crate::programs::{COLUMNS, EDGES, Edges, Program, ROWS, TASKS};
 use crate::samples::{Row, Sample, Series, metg, took_part};
 use std::time::{Duration, Instant};
 
 pub(crate) const CASE: Case = Case {
     name: "wavefront",
-    about: "120 x 68 tasks a frame that wait for left, above and above right; 20 frames, bodies of 0 to 10 us",
+    about: "120 x 68 tasks a frame that wait for left, above and above right; 20 frames, bodies of 0 to 10 us; \
+            edges=2 leaves out the edge that two others imply (Tanada's templates drop it from edges=3, too)",
     workload: None,
     workers: &[1, 2],
     params,
@@ -42,26 +47,41 @@ const BODIES: &[(&str, f64)] = &[
 ];
 
 fn params() -> Vec<String> {
-    BODIES.iter().map(|(name, _)| (*name).to_owned()).collect()
+    let of = |edges| BODIES.iter().map(move |(body, _)| params_of(body, edges));
+    Vec::from_iter(EDGES.into_iter().flat_map(of))
+}
+
+fn params_of(body: &str, edges: Edges) -> String {
+    format!("{body},{}", edges.params())
 }
 
 fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
-    native::grid(COLUMNS, ROWS);
+    native::grid(COLUMNS, ROWS, EDGES[0]);
     let mut program = peer.open(&CASE, job.workers)?;
-    program.build();
-    native::set_body(50.0, job.rate)?;
-    let wrong = native::checked(3, |frames| program.run(frames));
-    if wrong > 0 {
-        return Err(format!("{wrong} tasks ran too early, twice or not at all").into());
-    }
     let mut samples = Vec::new();
-    for &(name, ns) in BODIES.iter().filter(|(name, _)| job.wants(name)) {
-        native::set_body(ns, job.rate)?;
-        let (cost, share) = measure_body(job, program.as_mut(), ns);
-        let values = [("core_ns_per_task", cost), ("least_worker_share", share)];
-        samples.push(Sample::new(name, &values));
+    for edges in EDGES {
+        let bodies = BODIES
+            .iter()
+            .map(|&(body, ns)| (params_of(body, edges), ns));
+        let mut bodies = bodies.filter(|(name, _)| job.wants(name)).peekable();
+        if bodies.peek().is_none() {
+            continue;
+        }
+        native::grid(COLUMNS, ROWS, edges);
+        program.build(edges);
+        native::set_body(50.0, job.rate)?;
+        let wrong = native::checked(3, |frames| program.run(frames));
+        if wrong > 0 {
+            return Err(format!("{wrong} tasks ran too early, twice or not at all").into());
+        }
+        for (name, ns) in bodies {
+            native::set_body(ns, job.rate)?;
+            let (cost, share) = measure_body(job, program.as_mut(), ns);
+            let values = [("core_ns_per_task", cost), ("least_worker_share", share)];
+            samples.push(Sample::new(&name, &values));
+        }
+        program.discard();
     }
-    program.discard();
     Ok(samples)
 }
 
@@ -131,23 +151,26 @@ fn typical(mut parts: Vec<Part>, workers: u16) -> Part {
 }
 
 fn derive(series: &[Series]) -> Vec<Row> {
-    let mut points = Vec::new();
-    for &(name, ns) in BODIES {
-        let of_body = series.iter().find(|series| series.params == name);
-        if let Some(series) = of_body
-            && series.best().1.all_took_part(series.workers)
-        {
-            points.push((ns, series.best().1.values[0].1));
+    let row = |edges: Edges| {
+        let mut points = Vec::new();
+        for &(body, ns) in BODIES {
+            let name = params_of(body, edges);
+            let of_body = series.iter().find(|series| series.params == name);
+            if let Some(series) = of_body
+                && series.best().1.all_took_part(series.workers)
+            {
+                points.push((ns, series.best().1.values[0].1));
+            }
         }
-    }
-    let row = |value| Row {
-        params: String::new(),
-        metric: "metg_ns",
-        value,
-        spread: None,
-        setting: "",
+        Some(Row {
+            params: edges.params().to_owned(),
+            metric: "metg_ns",
+            value: metg(&points)?,
+            spread: None,
+            setting: "",
+        })
     };
-    metg(&points).map(row).into_iter().collect()
+    EDGES.into_iter().filter_map(row).collect()
 }
 
 #[cfg(test)]
@@ -166,15 +189,15 @@ mod tests {
             )
         };
         let runs = [
-            run("body=0ns", 5.0, 0.01),
-            run("body=50ns", 80.0, 0.45),
-            run("body=200ns", 80.0, 0.5),
+            run("body=0ns,edges=2", 5.0, 0.01),
+            run("body=50ns,edges=2", 80.0, 0.45),
+            run("body=200ns,edges=2", 80.0, 0.5),
         ];
         let rows = derive(&Series::collect(2, runs));
         assert_eq!(rows.len(), 1);
         assert_eq!(
             (rows[0].params.as_str(), rows[0].metric, rows[0].value),
-            ("", "metg_ns", 80.0)
+            ("edges=2", "metg_ns", 80.0)
         );
     }
 

@@ -5,6 +5,7 @@ use super::{Counted, Program, Stream};
 use crate::Fallible;
 use crate::peers::command;
 use md5::{Digest as _, Md5};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,26 +13,33 @@ use std::process::{Command, Stdio};
 /// Copies of the stream in a measured run.
 const COPIES: usize = 8;
 
-/// The command, with as many decoding threads as workers.
+/// The environment variable with the number of decoding threads.
+pub(crate) const THREADS: &str = "PEERS_FFMPEG_THREADS";
+
+/// The command. It has a number of decoding threads of its own, and they run on as many hardware threads as there are workers.
 pub(crate) struct Ffmpeg {
     program: PathBuf,
-    threads: u16,
+    threads: String,
 }
 
 impl Ffmpeg {
+    /// Returns the peer, and confines this process to `workers` of its hardware threads; the command inherits them.
     pub(crate) fn open(workers: u16) -> Fallible<Ffmpeg> {
         let program = command("ffmpeg").ok_or("no ffmpeg on the search path")?;
-        Ok(Ffmpeg {
-            program,
-            threads: workers,
-        })
+        let threads = std::env::var(THREADS).unwrap_or_else(|_| workers.to_string());
+        let allowed = sched_getaffinity(None)?;
+        let mut few = CpuSet::new();
+        let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+        cpus.take(usize::from(workers)).for_each(|cpu| few.set(cpu));
+        sched_setaffinity(None, &few)?;
+        Ok(Ffmpeg { program, threads })
     }
 
     fn command(&self, input: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args("-nostdin -hide_banner -benchmark -f h264".split(' '))
-            .args(["-threads", &self.threads.to_string(), "-i"])
+            .args(["-threads", &self.threads, "-i"])
             .arg(input)
             .args(["-an", "-vsync", "passthrough"])
             .stdin(Stdio::null());

@@ -1,13 +1,14 @@
 //! The programs of the peers: one small program a runtime, with the same bodies.
 
 mod chili;
-mod ffmpeg;
+pub(crate) mod ffmpeg;
 mod field;
 mod fork_union;
 mod plain;
 mod rayon;
 pub(crate) mod simulated;
 mod tanada;
+mod tiles;
 
 pub(crate) use chili::Chili;
 pub(crate) use ffmpeg::Ffmpeg;
@@ -17,6 +18,7 @@ pub(crate) use plain::{Sequential, Serial};
 pub(crate) use rayon::{Rayon, inline, spawned};
 pub(crate) use simulated::{Dinero, Valgrind};
 pub(crate) use tanada::Tanada;
+pub(crate) use tiles::Tiles;
 
 use crate::Fallible;
 use md5::Md5;
@@ -30,11 +32,33 @@ pub(crate) const ROWS: u32 = 68;
 /// Tasks of one frame.
 pub(crate) const TASKS: u32 = COLUMNS * ROWS;
 
+/// How many tasks an inner task of the wavefront waits for: the three of a video decoder (left, above, above right), or two of these
+/// without the edge that the others imply. The task above comes before the one above right; in the last column, which has no task above
+/// right, it comes before the one on the left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Edges {
+    Two = 2,
+    Three = 3,
+}
+
+impl Edges {
+    /// Returns the part of `params` that names the graph.
+    pub(crate) fn params(self) -> &'static str {
+        match self {
+            Edges::Two => "edges=2",
+            Edges::Three => "edges=3",
+        }
+    }
+}
+
+/// Both graphs.
+pub(crate) const EDGES: [Edges; 2] = [Edges::Two, Edges::Three];
+
 /// A runtime in its best setting, as far as the cases use it. A peer offers the functions of the cases that [`crate::peers`] lists for it.
 #[expect(unused_variables, reason = "the names of the parameters document them")]
 pub(crate) trait Program {
-    /// Builds the wavefront, to be run often.
-    fn build(&mut self) {
+    /// Builds the wavefront with these edges, to be run often.
+    fn build(&mut self, edges: Edges) {
         no_part();
     }
     /// Runs what was built, one frame after the other.
@@ -46,9 +70,9 @@ pub(crate) trait Program {
         no_part();
     }
     /// Prepares for [`Program::dynamic`]: untimed.
-    fn prepare_dynamic(&mut self) {}
+    fn prepare_dynamic(&mut self, edges: Edges) {}
     /// Registers the wavefront task by task while it runs, once.
-    fn dynamic(&mut self) {
+    fn dynamic(&mut self, edges: Edges) {
         no_part();
     }
     /// One parallel region: a task for each worker.
@@ -120,20 +144,20 @@ fn no_part() -> ! {
 }
 
 /// Returns the tasks that task `at` of the wavefront waits for.
-pub(crate) fn predecessors(at: u32) -> impl Iterator<Item = u32> {
+pub(crate) fn predecessors(at: u32, edges: Edges) -> impl Iterator<Item = u32> {
     let (column, row) = (at % COLUMNS, at / COLUMNS);
     let left = (column > 0).then(|| at - 1);
-    let up = (row > 0).then(|| at - COLUMNS);
+    let up = (row > 0 && edges == Edges::Three).then(|| at - COLUMNS);
     let up_right = (row > 0 && column + 1 < COLUMNS).then(|| at - COLUMNS + 1);
     [left, up, up_right].into_iter().flatten()
 }
 
 /// Returns the tasks that wait for task `at` of the wavefront.
-pub(crate) fn successors(at: u32) -> impl Iterator<Item = u32> {
+pub(crate) fn successors(at: u32, edges: Edges) -> impl Iterator<Item = u32> {
     let (column, row) = (at % COLUMNS, at / COLUMNS);
     let right = (column + 1 < COLUMNS).then(|| at + 1);
     let down_left = (row + 1 < ROWS && column > 0).then(|| at + COLUMNS - 1);
-    let down = (row + 1 < ROWS).then(|| at + COLUMNS);
+    let down = (row + 1 < ROWS && edges == Edges::Three).then(|| at + COLUMNS);
     [right, down_left, down].into_iter().flatten()
 }
 
@@ -143,16 +167,41 @@ mod tests {
 
     #[test]
     fn successors_are_the_other_side_of_predecessors() {
-        let forth = (0..TASKS).flat_map(|at| successors(at).map(move |to| (at, to)));
-        let back = (0..TASKS).flat_map(|at| predecessors(at).map(move |from| (from, at)));
-        let mut forth: Vec<(u32, u32)> = forth.collect();
-        let mut back: Vec<(u32, u32)> = back.collect();
-        forth.sort_unstable();
-        back.sort_unstable();
-        assert_eq!(forth, back);
-        assert_eq!(
-            forth.len() as u32,
-            (COLUMNS - 1) * ROWS + COLUMNS * (ROWS - 1) + (COLUMNS - 1) * (ROWS - 1)
-        );
+        let diagonal = (COLUMNS - 1) * (ROWS - 1);
+        let two = (COLUMNS - 1) * ROWS + diagonal;
+        for (edges, number) in [
+            (Edges::Two, two),
+            (Edges::Three, two + COLUMNS * (ROWS - 1)),
+        ] {
+            let forth = (0..TASKS).flat_map(|at| successors(at, edges).map(move |to| (at, to)));
+            let back =
+                (0..TASKS).flat_map(|at| predecessors(at, edges).map(move |from| (from, at)));
+            let mut forth: Vec<(u32, u32)> = forth.collect();
+            let mut back: Vec<(u32, u32)> = back.collect();
+            forth.sort_unstable();
+            back.sort_unstable();
+            assert_eq!(forth, back);
+            assert_eq!(forth.len() as u32, number);
+        }
+    }
+
+    #[test]
+    fn two_edges_imply_the_third_and_no_other() {
+        // For each task the number of tasks of the row above that come before it: they are the first ones.
+        let mut reached = vec![0; TASKS as usize];
+        for at in 0..TASKS {
+            let (column, row) = (at % COLUMNS, at / COLUMNS);
+            let mut above = 0;
+            for before in predecessors(at, Edges::Two) {
+                above = above.max(match before / COLUMNS == row {
+                    true => reached[before as usize],
+                    false => before % COLUMNS + 1,
+                });
+            }
+            reached[at as usize] = above;
+            let last_above = (column + 2).min(COLUMNS) * u32::from(row > 0);
+            assert_eq!(above, last_above, "column {column} of row {row}");
+            assert!(predecessors(at, Edges::Two).count() <= 2);
+        }
     }
 }

@@ -1,28 +1,38 @@
 //! rayon, with a dependency count a task.
 
-use super::{Field, Program, Swept, TASKS, predecessors, successors, sweep_rows};
+use super::{Edges, Field, Program, Swept, TASKS, predecessors, successors, sweep_rows};
 use crate::{Fallible, native};
 use rayon::prelude::*;
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-fn counts() -> Box<[AtomicU32]> {
-    (0..TASKS)
-        .map(|at| AtomicU32::new(predecessors(at).count() as u32))
-        .collect()
+/// A wavefront with a dependency count for each task.
+pub(crate) struct Wave {
+    edges: Edges,
+    counts: Box<[AtomicU32]>,
 }
 
-fn rearm(counts: &[AtomicU32], at: u32) {
-    counts[at as usize].store(predecessors(at).count() as u32, Ordering::Relaxed);
+impl Wave {
+    fn new(edges: Edges) -> Wave {
+        let count = |at| AtomicU32::new(predecessors(at, edges).count() as u32);
+        let counts = (0..TASKS).map(count).collect();
+        Wave { edges, counts }
+    }
+
+    /// Sets the count of `at` for the next frame.
+    fn rearm(&self, at: u32) {
+        let count = predecessors(at, self.edges).count() as u32;
+        self.counts[at as usize].store(count, Ordering::Relaxed);
+    }
 }
 
 /// What a worker does with task `at`, whose count is zero, and with what it releases.
-pub(crate) type RunTask = for<'scope> fn(&Scope<'scope>, &'scope [AtomicU32], at: u32);
+pub(crate) type RunTask = for<'scope> fn(&Scope<'scope>, &'scope Wave, at: u32);
 
 /// A pool, and how it runs a graph: [`spawned`] or [`inline`].
 pub(crate) struct Rayon {
     pool: ThreadPool,
-    counts: Box<[AtomicU32]>,
+    wave: Option<Wave>,
     run_task: RunTask,
 }
 
@@ -31,39 +41,40 @@ impl Rayon {
         let pool = ThreadPoolBuilder::new().num_threads(usize::from(workers));
         Ok(Rayon {
             pool: pool.build()?,
-            counts: Box::default(),
+            wave: None,
             run_task,
         })
     }
 }
 
 /// rayon as a program would use it: the thread that brings a count to zero spawns that task.
-pub(crate) fn spawned<'scope>(scope: &Scope<'scope>, counts: &'scope [AtomicU32], at: u32) {
-    rearm(counts, at);
+pub(crate) fn spawned<'scope>(scope: &Scope<'scope>, wave: &'scope Wave, at: u32) {
+    wave.rearm(at);
     native::task(at);
-    for next in successors(at) {
-        if counts[next as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
-            scope.spawn(move |scope| spawned(scope, counts, next));
+    for next in successors(at, wave.edges) {
+        if wave.counts[next as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
+            scope.spawn(move |scope| spawned(scope, wave, next));
         }
     }
 }
 
 impl Program for Rayon {
-    fn build(&mut self) {
-        self.counts = counts();
+    fn build(&mut self, edges: Edges) {
+        self.wave = Some(Wave::new(edges));
     }
 
     fn run(&mut self, frames: u32) {
-        let (counts, run_task) = (&self.counts, self.run_task);
+        let wave = self.wave.as_ref().expect("built before it is run");
+        let run_task = self.run_task;
         self.pool.install(|| {
             for _ in 0..frames {
-                rayon::scope(|scope| run_task(scope, counts, 0));
+                rayon::scope(|scope| run_task(scope, wave, 0));
             }
         });
     }
 
     fn discard(&mut self) {
-        self.counts = Box::default();
+        self.wave = None;
     }
 
     fn region(&mut self) {
@@ -94,15 +105,16 @@ fn release(count: &AtomicU32) -> bool {
 
 /// A lower limit made by hand: of the released tasks the first runs at once, the others are spawned; a count that reads 1 needs no
 /// atomic operation.
-pub(crate) fn inline<'scope>(scope: &Scope<'scope>, counts: &'scope [AtomicU32], mut at: u32) {
+pub(crate) fn inline<'scope>(scope: &Scope<'scope>, wave: &'scope Wave, mut at: u32) {
     loop {
-        rearm(counts, at);
+        wave.rearm(at);
         native::task(at);
         let mut first = None;
-        for next in successors(at).filter(|&next| release(&counts[next as usize])) {
+        let released = |next: &u32| release(&wave.counts[*next as usize]);
+        for next in successors(at, wave.edges).filter(released) {
             match first {
                 None => first = Some(next),
-                Some(_) => scope.spawn(move |scope| inline(scope, counts, next)),
+                Some(_) => scope.spawn(move |scope| inline(scope, wave, next)),
             }
         }
         match first {

@@ -1,7 +1,7 @@
 //! Tanada, under any registered policy.
 
 use super::simulated::{record, simulate};
-use super::{Checksum, Counted, Program, Stream, Swept, TASKS, predecessors};
+use super::{Checksum, Counted, Edges, Program, Stream, Swept, TASKS, predecessors};
 use crate::cases::Case;
 use crate::{Fallible, native};
 use md5::{Digest as _, Md5};
@@ -99,14 +99,14 @@ impl Tanada {
 }
 
 impl Program for Tanada {
-    fn build(&mut self) {
+    fn build(&mut self, edges: Edges) {
         let mut builder = TemplateBuilder::new();
         let mut ids = Vec::with_capacity(TASKS as usize);
         for at in 0..TASKS {
             let id = builder.task("macroblock", u64::from(at), move |(), _| native::task(at));
             let (t, s) = groups(at);
             builder.groups(id, t, s);
-            for before in predecessors(at) {
+            for before in predecessors(at, edges) {
                 builder.edge(ids[before as usize], id);
             }
             ids.push(id);
@@ -125,14 +125,14 @@ impl Program for Tanada {
         self.graph = None;
     }
 
-    fn dynamic(&mut self) {
+    fn dynamic(&mut self, edges: Edges) {
         let run = self.pool.scope(|s| {
             // Registered by a task, and so on a worker.
             s.task("frame").register(|s| {
                 let mut tokens: Vec<Token> = Vec::with_capacity(TASKS as usize);
                 for at in 0..TASKS {
                     let (t, group) = groups(at);
-                    let after = predecessors(at).map(|before| tokens[before as usize]);
+                    let after = predecessors(at, edges).map(|before| tokens[before as usize]);
                     let task = s
                         .task("macroblock")
                         .index(u64::from(at))
