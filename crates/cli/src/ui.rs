@@ -9,6 +9,8 @@ use std::io::{self, IsTerminal as _, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, exit};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 use tanada_runtime::Cancel;
 use tanada_trace::output::OutputError;
@@ -154,8 +156,18 @@ pub(crate) fn end_child() {
 
 /// Ends the program at once; never returns.
 fn end_at_once() -> ! {
+    /// A message that is not written within this time is dropped.
+    const PATIENCE: Duration = Duration::from_millis(200);
     remove_unfinished();
-    note("tanada: stopped at once");
+    // Standard error may be a full pipe, and another thread that waits for its reader holds the lock.
+    let (written, ended) = mpsc::channel();
+    let message = move || {
+        note("tanada: stopped at once");
+        let _ = written.send(());
+    };
+    if thread::Builder::new().spawn(message).is_ok() {
+        let _ = ended.recv_timeout(PATIENCE);
+    }
     exit(stopped())
 }
 
@@ -181,7 +193,7 @@ pub(crate) fn interruptible() -> Cancel {
     let Ok(mut signals) = signals else {
         return cancel;
     };
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         let mut first: Option<Instant> = None;
         for signal in signals.forever() {
             SIGNAL.store(signal, Ordering::SeqCst);
@@ -192,8 +204,8 @@ pub(crate) fn interruptible() -> Cancel {
             }
             if first.is_none() {
                 first = Some(Instant::now());
-                std::thread::spawn(|| {
-                    std::thread::sleep(PATIENCE);
+                thread::spawn(|| {
+                    thread::sleep(PATIENCE);
                     end_at_once();
                 });
             }

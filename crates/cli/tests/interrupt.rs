@@ -3,10 +3,11 @@
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{folder, said, started, tanada};
+use support::{folder, said, started, started_with_stderr, tanada};
 
 fn interrupted(command: Command, begun: impl Fn() -> bool) -> support::Said {
     signalled(command, Signal::INT, begun)
@@ -248,6 +249,30 @@ fn a_second_signal_leaves_no_file_either() {
         begin.elapsed()
     );
     assert_eq!(names(folder.path()), ["pipe"]);
+}
+
+#[test]
+fn a_full_pipe_as_standard_error_does_not_keep_a_second_signal_from_ending_it() {
+    let folder = folder();
+    let (_reader, full) = std::io::pipe().expect("a pipe");
+    let flags = rustix::fs::fcntl_getfl(&full).expect("its flags");
+    let set = |flags| rustix::fs::fcntl_setfl(&full, flags).expect("its flags can be set");
+    set(flags | rustix::fs::OFlags::NONBLOCK);
+    while (&full).write(&[b'\n'; 4096]).is_ok() {}
+    set(flags);
+    let words = ["run", "stencil", "--size", "3000", "--repeat", "1000"];
+    let mut command = tanada(folder.path(), &words);
+    command.stderr(full);
+    let mut child = started_with_stderr(command);
+    // The first signal lets the main thread report the stop, for which it waits with the lock held.
+    for _ in 0..2 {
+        kill_process(Pid::from_child(&child), Signal::TERM).expect("it still runs");
+        std::thread::sleep(Duration::from_secs(2));
+    }
+    let ended = child.try_wait().expect("it can be asked");
+    child.kill().expect("it ends");
+    child.wait().expect("it ends");
+    assert_eq!(ended.and_then(|status| status.code()), Some(143));
 }
 
 #[test]
