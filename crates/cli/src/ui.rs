@@ -2,14 +2,14 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, exit};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tanada_runtime::Cancel;
@@ -79,7 +79,7 @@ pub(crate) fn read_text(path: &Path) -> Outcome<String> {
 }
 
 /// Returns `text` with the control characters that a terminal would obey escaped as JSON escapes them; so JSON keeps its meaning.
-fn visible(text: &str) -> Cow<'_, str> {
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
     if !text.contains(obeyed) {
         return text.into();
@@ -171,7 +171,15 @@ fn end_at_once() -> ! {
     exit(stopped())
 }
 
-/// Returns a handle that Ctrl-C, SIGTERM and SIGHUP cancel. A second signal ends the program at once, as does work that does not end.
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with an error, as on a full disk; otherwise SIGXFSZ ends the program.
+///
+/// SIGXFSZ gets a handler: a signal that is ignored would also be ignored by the programs that this one starts.
+pub(crate) fn survive_file_limit() {
+    // Without the handler the limit ends the program as it would any other.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+}
+
+/// Returns a handle that Ctrl-C, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU cancel. A second signal ends the program at once, as does work that does not end.
 pub(crate) fn interruptible() -> Cancel {
     /// Two signals within this time are one request: timeout(1) signals a process and its group.
     const ONE_REQUEST: Duration = Duration::from_millis(300);
@@ -185,9 +193,9 @@ pub(crate) fn interruptible() -> Cancel {
     // Under nohup(1) the work outlives the terminal.
     let nohup = ignored.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1);
     let signals = Signals::new(
-        [SIGINT, SIGTERM, SIGHUP]
+        [SIGINT, SIGTERM, SIGQUIT, SIGXCPU, SIGHUP]
             .into_iter()
-            .take(3 - usize::from(nohup)),
+            .filter(|&signal| signal != SIGHUP || !nohup),
     );
     // Without the handler a signal ends the program as it would any other, which is no reason to refuse the work.
     let Ok(mut signals) = signals else {

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGHUP.
+//! Ctrl-C and the other signals that end a program.
 
 mod support;
 
@@ -273,6 +273,35 @@ fn a_full_pipe_as_standard_error_does_not_keep_a_second_signal_from_ending_it() 
     child.kill().expect("it ends");
     child.wait().expect("it ends");
     assert_eq!(ended.and_then(|status| status.code()), Some(143));
+}
+
+#[test]
+fn signals_that_would_dump_core_leave_no_file() {
+    for signal in [Signal::QUIT, Signal::XCPU] {
+        let folder = folder();
+        let words = ["compare", "--repeat", "1000", "-o", "page.html"];
+        let begun = || unfinished(folder.path()).is_some();
+        let said = signalled(tanada(folder.path(), &words), signal, begun);
+        assert_eq!(said.code, Some(128 + signal.as_raw()), "{}", said.err);
+        assert_eq!(names(folder.path()), [""; 0], "{}", said.err);
+    }
+}
+
+#[test]
+fn a_file_beyond_the_limit_of_its_size_is_reported_and_not_left() {
+    let folder = folder();
+    let stream = folder.path().join("demo.264");
+    std::fs::write(&stream, tanada_harness::DEMO).expect("the folder can be written to");
+    let mut command = Command::new("sh");
+    command
+        .current_dir(folder.path())
+        .args(["-c", "ulimit -f 8; exec \"$@\"", "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_tanada"));
+    command.args(["run", "h264", "demo.264", "-o", "out.yuv"]);
+    let said = said(command.output().expect("it starts"));
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.err.contains("out.yuv"), "{}", said.err);
+    assert_eq!(names(folder.path()), ["demo.264"]);
 }
 
 #[test]

@@ -92,6 +92,7 @@ pub fn command() -> Command {
 
 /// Runs the program with the arguments of this process and returns its exit code.
 pub fn main() -> ExitCode {
+    ui::survive_file_limit();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refused(error),
