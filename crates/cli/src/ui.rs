@@ -1,7 +1,7 @@
 //! What all verbs share: how they fail, write, show progress and stop.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::borrow::Cow;
@@ -144,14 +144,47 @@ pub(crate) fn ends_with_us(child: Option<&Child>) {
     CHILD.store(child, Ordering::SeqCst);
 }
 
-/// Ends the child process and its process group, if it leads one.
+/// Ends the child process, its process group if it leads one, and all processes that they started, if this process adopts orphans
+/// (`PR_SET_CHILD_SUBREAPER`). Does nothing if there is no child.
 pub(crate) fn end_child() {
+    let Some(child) = Pid::from_raw(CHILD.swap(0, Ordering::SeqCst)) else {
+        return;
+    };
     // It may have ended by itself meanwhile.
-    if let Some(child) = Pid::from_raw(CHILD.swap(0, Ordering::SeqCst))
-        && kill_process_group(child, Signal::KILL).is_err()
-    {
-        let _ = kill_process(child, Signal::KILL);
+    let _ = kill_process_group(child, Signal::KILL);
+    /// A process that does not end within this time waits for a device.
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let begin = Instant::now();
+    // The children of a child that ends become ours, perhaps after the search has passed them: only a second search is sure.
+    let mut searches_in_vain = 0;
+    while searches_in_vain < 2 && begin.elapsed() < PATIENCE {
+        let left = children();
+        searches_in_vain = if left.is_empty() {
+            searches_in_vain + 1
+        } else {
+            0
+        };
+        for child in left {
+            let _ = kill_process(child, Signal::KILL);
+        }
+        thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Returns the children of this process that have not ended.
+fn children() -> Vec<Pid> {
+    let own = getpid().as_raw_nonzero().to_string();
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let child = all.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read(entry.path().join("stat")).ok()?;
+        // Name, state and parent; the name is in parentheses and may hold any character (proc(5)).
+        let stat = String::from_utf8_lossy(&stat);
+        let mut words = stat.rsplit_once(')')?.1.split_whitespace();
+        let lives = !matches!(words.next()?, "Z" | "X");
+        Pid::from_raw(pid).filter(|_| lives && words.next() == Some(&own))
+    });
+    child.collect()
 }
 
 /// Ends the program at once; never returns.

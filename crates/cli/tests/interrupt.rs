@@ -152,6 +152,66 @@ fn every_long_verb_leaves_no_process_and_no_file_under_each_signal() {
     });
 }
 
+/// Writes a shell with the mark of the runtime: `record` refuses programs without.
+fn write_shell(folder: &Path) {
+    let mut shell = std::fs::read("/bin/sh").expect("there is a shell");
+    shell.extend(tanada_runtime::RECORDABLE);
+    let path = folder.join("shell");
+    std::fs::write(&path, &shell).expect("the folder can be written to");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(path, mode).expect("our file");
+}
+
+#[test]
+fn no_process_of_a_recorded_program_is_left_beside_a_terminal_or_in_another_session() {
+    if tanada_testing::program(&["valgrind"], "valgrind", "ending a program").is_none() {
+        return;
+    }
+    let folder = folder();
+    write_shell(folder.path());
+    let script = "sleep 60 & setsid sh -c 'sleep 60; true' & sleep 60; wait\n";
+    std::fs::write(folder.path().join("forks.sh"), script).expect("the folder can be written to");
+    let words = ["record", "-o", "out.tnb", "--", "./shell", "forks.sh"];
+    let terminal = rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR).expect("a terminal");
+    rustix::pty::grantpt(&terminal).expect("a terminal");
+    rustix::pty::unlockpt(&terminal).expect("a terminal");
+    let name = rustix::pty::ptsname(&terminal, Vec::new()).expect("its name");
+    let name = name.to_str().expect("a path");
+    let slave = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(name);
+    let slave = slave.expect("a terminal");
+    for stdin in [Stdio::from(slave), Stdio::piped()] {
+        let mut command = tanada(folder.path(), &words);
+        command.stdin(stdin);
+        let begun = || processes(folder.path()).len() >= 6;
+        let said = signalled(command, Signal::TERM, begun);
+        assert_eq!(said.code, Some(143), "{}", said.err);
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while let left @ [_, ..] = &processes(folder.path())[..] {
+            assert!(Instant::now() < deadline, "{left:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn processes_that_a_recorded_program_left_are_waited_for_with_a_message() {
+    if tanada_testing::program(&["valgrind"], "valgrind", "recording a program").is_none() {
+        return;
+    }
+    let folder = folder();
+    write_shell(folder.path());
+    for (script, times) in [("sleep 4 &\n", 1), ("true\n", 0)] {
+        std::fs::write(folder.path().join("s.sh"), script).expect("the folder can be written to");
+        let words = ["record", "-o", "out.tnb", "--", "./shell", "s.sh"];
+        let said = support::run(folder.path(), &words);
+        let message = "waiting for processes that ./shell left";
+        assert_eq!(said.err.matches(message).count(), times, "{}", said.err);
+    }
+}
+
 fn every_long_verb(signal: Signal, valgrind: bool) {
     let folder = folder();
     let write = |name: &str, content: &[u8]| {
@@ -168,12 +228,7 @@ fn every_long_verb(signal: Signal, valgrind: bool) {
         b"traces = \"long.tnt\"\nmachines = \"toshiba\"\n",
     );
     write("forks.sh", b"sleep 60 & sleep 60; wait\n");
-    // A shell with the mark of the runtime: `record` refuses programs without.
-    let mut shell = std::fs::read("/bin/sh").expect("there is a shell");
-    shell.extend(tanada_runtime::RECORDABLE);
-    write("shell", &shell);
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(folder.path().join("shell"), mode).expect("our file");
+    write_shell(folder.path());
     let pipe = Command::new("mkfifo")
         .arg(folder.path().join("pipe"))
         .status();
