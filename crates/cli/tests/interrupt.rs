@@ -172,7 +172,8 @@ fn no_process_of_a_recorded_program_is_left_beside_a_terminal_or_in_another_sess
     let script = "sleep 60 & setsid sh -c 'sleep 60; true' & sleep 60; wait\n";
     std::fs::write(folder.path().join("forks.sh"), script).expect("the folder can be written to");
     let words = ["record", "-o", "out.tnb", "--", "./shell", "forks.sh"];
-    let terminal = rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR).expect("a terminal");
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    let terminal = rustix::pty::openpt(flags).expect("a terminal");
     rustix::pty::grantpt(&terminal).expect("a terminal");
     rustix::pty::unlockpt(&terminal).expect("a terminal");
     let name = rustix::pty::ptsname(&terminal, Vec::new()).expect("its name");

@@ -142,7 +142,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 self.events.schedule(actor, next, Event::Background);
                 // A task may compute for longer than the background takes to simulate.
                 background += 1;
-                if background % WATCHED == 0 {
+                if background.is_multiple_of(WATCHED) {
                     self.sim.check_cancelled()?;
                 }
             } else if self.cores[actor].state == State::Calling {
