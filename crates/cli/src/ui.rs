@@ -1,14 +1,16 @@
 //! What all verbs share: how they fail, write, show progress and stop.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, exit};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 use tanada_runtime::Cancel;
 use tanada_trace::output::OutputError;
@@ -77,7 +79,7 @@ pub(crate) fn read_text(path: &Path) -> Outcome<String> {
 }
 
 /// Returns `text` with the control characters that a terminal would obey escaped as JSON escapes them; so JSON keeps its meaning.
-fn visible(text: &str) -> Cow<'_, str> {
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
     if !text.contains(obeyed) {
         return text.into();
@@ -142,24 +144,75 @@ pub(crate) fn ends_with_us(child: Option<&Child>) {
     CHILD.store(child, Ordering::SeqCst);
 }
 
-/// Ends the child process and its process group, if it leads one.
+/// Ends the child process, its process group if it leads one, and all processes that they started, if this process adopts orphans
+/// (`PR_SET_CHILD_SUBREAPER`). Does nothing if there is no child.
 pub(crate) fn end_child() {
+    let Some(child) = Pid::from_raw(CHILD.swap(0, Ordering::SeqCst)) else {
+        return;
+    };
     // It may have ended by itself meanwhile.
-    if let Some(child) = Pid::from_raw(CHILD.swap(0, Ordering::SeqCst))
-        && kill_process_group(child, Signal::KILL).is_err()
-    {
-        let _ = kill_process(child, Signal::KILL);
+    let _ = kill_process_group(child, Signal::KILL);
+    /// A process that does not end within this time waits for a device.
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let begin = Instant::now();
+    // The children of a child that ends become ours, perhaps after the search has passed them: only a second search is sure.
+    let mut searches_in_vain = 0;
+    while searches_in_vain < 2 && begin.elapsed() < PATIENCE {
+        let left = children();
+        searches_in_vain = if left.is_empty() {
+            searches_in_vain + 1
+        } else {
+            0
+        };
+        for child in left {
+            let _ = kill_process(child, Signal::KILL);
+        }
+        thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Returns the children of this process that have not ended.
+fn children() -> Vec<Pid> {
+    let own = getpid().as_raw_nonzero().to_string();
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let child = all.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read(entry.path().join("stat")).ok()?;
+        // Name, state and parent; the name is in parentheses and may hold any character (proc(5)).
+        let stat = String::from_utf8_lossy(&stat);
+        let mut words = stat.rsplit_once(')')?.1.split_whitespace();
+        let lives = !matches!(words.next()?, "Z" | "X");
+        Pid::from_raw(pid).filter(|_| lives && words.next() == Some(&own))
+    });
+    child.collect()
 }
 
 /// Ends the program at once; never returns.
 fn end_at_once() -> ! {
+    /// A message that is not written within this time is dropped.
+    const PATIENCE: Duration = Duration::from_millis(200);
     remove_unfinished();
-    note("tanada: stopped at once");
+    // Standard error may be a full pipe, and another thread that waits for its reader holds the lock.
+    let (written, ended) = mpsc::channel();
+    let message = move || {
+        note("tanada: stopped at once");
+        let _ = written.send(());
+    };
+    if thread::Builder::new().spawn(message).is_ok() {
+        let _ = ended.recv_timeout(PATIENCE);
+    }
     exit(stopped())
 }
 
-/// Returns a handle that Ctrl-C, SIGTERM and SIGHUP cancel. A second signal ends the program at once, as does work that does not end.
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with an error, as on a full disk; otherwise SIGXFSZ ends the program.
+///
+/// SIGXFSZ gets a handler: a signal that is ignored would also be ignored by the programs that this one starts.
+pub(crate) fn survive_file_limit() {
+    // Without the handler the limit ends the program as it would any other.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+}
+
+/// Returns a handle that Ctrl-C, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU cancel. A second signal ends the program at once, as does work that does not end.
 pub(crate) fn interruptible() -> Cancel {
     /// Two signals within this time are one request: timeout(1) signals a process and its group.
     const ONE_REQUEST: Duration = Duration::from_millis(300);
@@ -173,15 +226,15 @@ pub(crate) fn interruptible() -> Cancel {
     // Under nohup(1) the work outlives the terminal.
     let nohup = ignored.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1);
     let signals = Signals::new(
-        [SIGINT, SIGTERM, SIGHUP]
+        [SIGINT, SIGTERM, SIGQUIT, SIGXCPU, SIGHUP]
             .into_iter()
-            .take(3 - usize::from(nohup)),
+            .filter(|&signal| signal != SIGHUP || !nohup),
     );
     // Without the handler a signal ends the program as it would any other, which is no reason to refuse the work.
     let Ok(mut signals) = signals else {
         return cancel;
     };
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         let mut first: Option<Instant> = None;
         for signal in signals.forever() {
             SIGNAL.store(signal, Ordering::SeqCst);
@@ -192,8 +245,8 @@ pub(crate) fn interruptible() -> Cancel {
             }
             if first.is_none() {
                 first = Some(Instant::now());
-                std::thread::spawn(|| {
-                    std::thread::sleep(PATIENCE);
+                thread::spawn(|| {
+                    thread::sleep(PATIENCE);
                     end_at_once();
                 });
             }

@@ -1,13 +1,17 @@
 //! Programs under Valgrind's lackey, whose memory trace is read while they run.
 
-use crate::ui::{Failure, Outcome, Watched, at_fault, end_child, ends_with_us};
+use crate::ui::{Failure, Outcome, Watched, at_fault, end_child, ends_with_us, note};
 use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _, PipeReader, Read};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
 use tanada_runtime::Cancel;
 
 /// A program that runs under lackey.
@@ -48,6 +52,8 @@ impl Traced {
         if !io::stdin().is_terminal() {
             command.process_group(0);
         }
+        // What the program leaves becomes a child of this process, and ends with it too. Without, its process group ends.
+        let _ = set_child_subreaper(Some(getpid()));
         let child = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => missing(),
             _ => at_fault("valgrind", error),
@@ -65,7 +71,9 @@ impl Traced {
         read: impl FnOnce(&mut dyn Read) -> R,
     ) -> Outcome<(R, Option<ExitStatus>)> {
         let mut log = Watched::new(&self.log, cancel, None, "MB of Valgrind's log");
+        let reading = self.tell_what_is_left();
         let read = read(&mut log);
+        drop(reading);
         let Watched { bytes, ended, .. } = log;
         if !ended {
             end_child();
@@ -83,6 +91,26 @@ impl Traced {
             )));
         }
         Ok((read, Some(status).filter(|_| ended && !status.success())))
+    }
+}
+
+impl Traced {
+    /// Reports on standard error that processes hold the log open although the program has ended, unless the result is dropped meanwhile.
+    fn tell_what_is_left(&self) -> Sender<()> {
+        /// The rest of a log is read within this time.
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let (reading, read) = mpsc::channel();
+        let (child, name) = (Pid::from_child(&self.child), self.name.clone());
+        let wait = move || {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            let ended = waitid(WaitId::Pid(child), options).is_ok();
+            if ended && read.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                note(&format!("tanada: waiting for processes that {name} left"));
+            }
+        };
+        // Without the thread nothing but the message is missing.
+        let _ = thread::Builder::new().spawn(wait);
+        reading
     }
 }
 

@@ -1,12 +1,13 @@
-//! Ctrl-C, SIGTERM and SIGHUP.
+//! Ctrl-C and the other signals that end a program.
 
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{folder, said, started, tanada};
+use support::{folder, said, started, started_with_stderr, tanada};
 
 fn interrupted(command: Command, begun: impl Fn() -> bool) -> support::Said {
     signalled(command, Signal::INT, begun)
@@ -151,6 +152,67 @@ fn every_long_verb_leaves_no_process_and_no_file_under_each_signal() {
     });
 }
 
+/// Writes a shell with the mark of the runtime: `record` refuses programs without.
+fn write_shell(folder: &Path) {
+    let mut shell = std::fs::read("/bin/sh").expect("there is a shell");
+    shell.extend(tanada_runtime::RECORDABLE);
+    let path = folder.join("shell");
+    std::fs::write(&path, &shell).expect("the folder can be written to");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(path, mode).expect("our file");
+}
+
+#[test]
+fn no_process_of_a_recorded_program_is_left_beside_a_terminal_or_in_another_session() {
+    if tanada_testing::program(&["valgrind"], "valgrind", "ending a program").is_none() {
+        return;
+    }
+    let folder = folder();
+    write_shell(folder.path());
+    let script = "sleep 60 & setsid sh -c 'sleep 60; true' & sleep 60; wait\n";
+    std::fs::write(folder.path().join("forks.sh"), script).expect("the folder can be written to");
+    let words = ["record", "-o", "out.tnb", "--", "./shell", "forks.sh"];
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    let terminal = rustix::pty::openpt(flags).expect("a terminal");
+    rustix::pty::grantpt(&terminal).expect("a terminal");
+    rustix::pty::unlockpt(&terminal).expect("a terminal");
+    let name = rustix::pty::ptsname(&terminal, Vec::new()).expect("its name");
+    let name = name.to_str().expect("a path");
+    let slave = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(name);
+    let slave = slave.expect("a terminal");
+    for stdin in [Stdio::from(slave), Stdio::piped()] {
+        let mut command = tanada(folder.path(), &words);
+        command.stdin(stdin);
+        let begun = || processes(folder.path()).len() >= 6;
+        let said = signalled(command, Signal::TERM, begun);
+        assert_eq!(said.code, Some(143), "{}", said.err);
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while let left @ [_, ..] = &processes(folder.path())[..] {
+            assert!(Instant::now() < deadline, "{left:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn processes_that_a_recorded_program_left_are_waited_for_with_a_message() {
+    if tanada_testing::program(&["valgrind"], "valgrind", "recording a program").is_none() {
+        return;
+    }
+    let folder = folder();
+    write_shell(folder.path());
+    for (script, times) in [("sleep 4 &\n", 1), ("true\n", 0)] {
+        std::fs::write(folder.path().join("s.sh"), script).expect("the folder can be written to");
+        let words = ["record", "-o", "out.tnb", "--", "./shell", "s.sh"];
+        let said = support::run(folder.path(), &words);
+        let message = "waiting for processes that ./shell left";
+        assert_eq!(said.err.matches(message).count(), times, "{}", said.err);
+    }
+}
+
 fn every_long_verb(signal: Signal, valgrind: bool) {
     let folder = folder();
     let write = |name: &str, content: &[u8]| {
@@ -167,12 +229,7 @@ fn every_long_verb(signal: Signal, valgrind: bool) {
         b"traces = \"long.tnt\"\nmachines = \"toshiba\"\n",
     );
     write("forks.sh", b"sleep 60 & sleep 60; wait\n");
-    // A shell with the mark of the runtime: `record` refuses programs without.
-    let mut shell = std::fs::read("/bin/sh").expect("there is a shell");
-    shell.extend(tanada_runtime::RECORDABLE);
-    write("shell", &shell);
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(folder.path().join("shell"), mode).expect("our file");
+    write_shell(folder.path());
     let pipe = Command::new("mkfifo")
         .arg(folder.path().join("pipe"))
         .status();
@@ -248,6 +305,59 @@ fn a_second_signal_leaves_no_file_either() {
         begin.elapsed()
     );
     assert_eq!(names(folder.path()), ["pipe"]);
+}
+
+#[test]
+fn a_full_pipe_as_standard_error_does_not_keep_a_second_signal_from_ending_it() {
+    let folder = folder();
+    let (_reader, full) = std::io::pipe().expect("a pipe");
+    let flags = rustix::fs::fcntl_getfl(&full).expect("its flags");
+    let set = |flags| rustix::fs::fcntl_setfl(&full, flags).expect("its flags can be set");
+    set(flags | rustix::fs::OFlags::NONBLOCK);
+    while (&full).write(&[b'\n'; 4096]).is_ok() {}
+    set(flags);
+    let words = ["run", "stencil", "--size", "3000", "--repeat", "1000"];
+    let mut command = tanada(folder.path(), &words);
+    command.stderr(full);
+    let mut child = started_with_stderr(command);
+    // The first signal lets the main thread report the stop, for which it waits with the lock held.
+    for _ in 0..2 {
+        kill_process(Pid::from_child(&child), Signal::TERM).expect("it still runs");
+        std::thread::sleep(Duration::from_secs(2));
+    }
+    let ended = child.try_wait().expect("it can be asked");
+    child.kill().expect("it ends");
+    child.wait().expect("it ends");
+    assert_eq!(ended.and_then(|status| status.code()), Some(143));
+}
+
+#[test]
+fn signals_that_would_dump_core_leave_no_file() {
+    for signal in [Signal::QUIT, Signal::XCPU] {
+        let folder = folder();
+        let words = ["compare", "--repeat", "1000", "-o", "page.html"];
+        let begun = || unfinished(folder.path()).is_some();
+        let said = signalled(tanada(folder.path(), &words), signal, begun);
+        assert_eq!(said.code, Some(128 + signal.as_raw()), "{}", said.err);
+        assert_eq!(names(folder.path()), [""; 0], "{}", said.err);
+    }
+}
+
+#[test]
+fn a_file_beyond_the_limit_of_its_size_is_reported_and_not_left() {
+    let folder = folder();
+    let stream = folder.path().join("demo.264");
+    std::fs::write(&stream, tanada_harness::DEMO).expect("the folder can be written to");
+    let mut command = Command::new("sh");
+    command
+        .current_dir(folder.path())
+        .args(["-c", "ulimit -f 8; exec \"$@\"", "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_tanada"));
+    command.args(["run", "h264", "demo.264", "-o", "out.yuv"]);
+    let said = said(command.output().expect("it starts"));
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.err.contains("out.yuv"), "{}", said.err);
+    assert_eq!(names(folder.path()), ["demo.264"]);
 }
 
 #[test]

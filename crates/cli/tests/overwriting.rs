@@ -200,6 +200,32 @@ fn a_sweep_spares_its_own_file_its_traces_and_its_machines() {
 }
 
 #[test]
+fn results_are_not_printed_into_the_input() {
+    let folder = folder();
+    let stream = support::short_stream(folder.path());
+    let before = fs::read(&stream).expect("it is there");
+    let append = || fs::OpenOptions::new().append(true).open(&stream);
+    for words in [
+        &["run", "h264", "short.264", "-o", "-"][..],
+        &["compare", "h264", "short.264"],
+        &["record", "h264", "short.264", "-o", "out.tnb"],
+    ] {
+        let mut command = support::tanada(folder.path(), words);
+        command.stdout(append().expect("it can be written"));
+        let said = support::said(command.output().expect("it starts"));
+        assert_eq!(said.code, Some(2), "{words:?}: {}", said.err);
+        let message = "standard output is the input; name another output";
+        assert!(said.err.contains(message), "{words:?}: {}", said.err);
+        assert_eq!(fs::read(&stream).expect("it is there"), before);
+    }
+    // Another file beside the input is no input.
+    let log = fs::File::create(folder.path().join("log")).expect("the folder can be written to");
+    let mut command = support::tanada(folder.path(), &["run", "h264", "short.264"]);
+    let said = support::said(command.stdout(log).output().expect("it starts"));
+    assert_eq!(said.code, Some(0), "{}", said.err);
+}
+
+#[test]
 fn names_that_no_one_gave_are_looked_at_too() {
     let folder = folder();
     fs::write(folder.path().join("tanada-report.html"), "precious").expect("it can be written");

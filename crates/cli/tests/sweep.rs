@@ -281,6 +281,40 @@ fn results_of_other_inputs_or_programs_do_not_count() {
 }
 
 #[test]
+fn a_file_that_is_no_journal_is_left_alone() {
+    let folder = folder();
+    let folder = folder.path();
+    example(folder, 16, 10);
+    let journal = folder.join("caches.unfinished");
+    for content in ["precious", "tanada-trace 1\n"] {
+        std::fs::write(&journal, content).expect("it can be written");
+        bad(
+            folder,
+            &["sweep", "caches.toml"],
+            1,
+            &["caches.unfinished", "not the journal"],
+        );
+        assert_eq!(
+            std::fs::read_to_string(&journal).expect("it is there"),
+            content
+        );
+    }
+    std::fs::remove_file(&journal).expect("our file");
+    std::os::unix::fs::symlink("/dev/null", &journal).expect("the system has links");
+    bad(
+        folder,
+        &["sweep", "caches.toml"],
+        1,
+        &["caches.unfinished", "not the journal"],
+    );
+    std::fs::remove_file(&journal).expect("our link");
+    for content in ["", "tanada-sw"] {
+        std::fs::write(&journal, content).expect("it can be written");
+        good(folder, &["sweep", "caches.toml"]);
+    }
+}
+
+#[test]
 fn faults_are_reported_with_file_and_line() {
     let folder = folder();
     let folder = folder.path();

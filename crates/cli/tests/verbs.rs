@@ -1202,3 +1202,32 @@ fn control_characters_in_names_never_reach_the_terminal() {
         }
     }
 }
+
+#[test]
+fn control_characters_in_arguments_never_reach_the_terminal() {
+    let folder = folder();
+    for words in [
+        &["a\x1b]0;title\x07b"][..],
+        &["run", "stencil", "--size", "\x1b[31m7\r"],
+        &["topo", "--no\x08such"],
+    ] {
+        let said = run(folder.path(), words);
+        assert_eq!(said.code, Some(2), "{}", said.err);
+        let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
+        assert!(!said.err.contains(obeyed), "{:?}", said.err);
+        assert!(said.err.contains("\\u00"), "{:?}", said.err);
+    }
+}
+
+#[test]
+fn help_that_cannot_be_written_ends_with_1() {
+    let folder = folder();
+    for words in [&["--help"][..], &["run", "--help"], &["--version"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let mut command = tanada(folder.path(), words);
+        command.stdout(full.expect("the system has it"));
+        let said = said(command.output().expect("it starts"));
+        assert_eq!(said.code, Some(1), "{words:?}: {}", said.err);
+        assert!(said.err.contains("standard output"), "{}", said.err);
+    }
+}

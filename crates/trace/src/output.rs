@@ -37,6 +37,7 @@ impl std::fmt::Debug for OutputError {
 
 /// Refuses an output that is one of `inputs`, in a folder that is one of `inputs`, or another output: a content would be lost. Files are
 /// compared by device and inode, through links; files that do not exist yet by their folder and name. Devices and pipes may be named twice.
+/// Standard output, which the results go to, is an output that must not be one of `inputs`; it may be in a folder that is one.
 ///
 /// # Errors
 /// Returns [`OutputError::Taken`] with the first such output.
@@ -45,7 +46,12 @@ pub fn distinct<'a>(
     outputs: impl IntoIterator<Item = &'a Path>,
 ) -> Result<(), OutputError> {
     let mut taken = Vec::new();
+    let printed = identity(Path::new("/dev/stdout"));
     for input in inputs {
+        if printed.is_some() && identity(input) == printed {
+            let (path, what) = ("standard output".to_owned(), "the input");
+            return Err(OutputError::Taken { path, what });
+        }
         let files = std::fs::read_dir(input).into_iter().flatten().flatten();
         let files = files.map(|entry| entry.path()).chain([input.to_owned()]);
         taken.extend(files.filter_map(|file| Some((identity(&file)?, "the input"))));

@@ -22,6 +22,7 @@ mod workloads;
 use crate::ui;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches, Parser, Subcommand};
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// The version, and the commit if the program was built in a repository.
@@ -92,6 +93,7 @@ pub fn command() -> Command {
 
 /// Runs the program with the arguments of this process and returns its exit code.
 pub fn main() -> ExitCode {
+    ui::survive_file_limit();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refused(error),
@@ -116,7 +118,14 @@ pub fn main() -> ExitCode {
 
 /// Reports what is wrong with the command line and returns the exit code. The parser proposes similar names only; we list them all.
 fn refused(error: clap::Error) -> ExitCode {
-    let _ = error.print();
+    // The message repeats arguments, whose control characters a terminal would obey: it is made from arguments that show them.
+    let shown = std::env::args_os().map(|word| ui::visible(&word.to_string_lossy()).into_owned());
+    let shown = Cli::try_parse_from(shown).err().unwrap_or(error);
+    let printed = shown.print().and_then(|()| io::stdout().flush());
+    if !shown.use_stderr() {
+        return ui::exit_code(printed.map_err(ui::output_failed));
+    }
+    let error = shown;
     if error.kind() == ErrorKind::InvalidSubcommand
         && let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand)
     {

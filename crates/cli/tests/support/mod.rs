@@ -40,9 +40,14 @@ pub(crate) fn said(output: Output) -> Said {
 
 /// Starts what is to be interrupted. It catches Ctrl-C when this returns: before, the signal would end it as it ends any program.
 pub(crate) fn started(mut command: Command) -> Child {
+    command.stderr(Stdio::piped());
+    started_with_stderr(command)
+}
+
+/// As [`started`], with the standard error that `command` has.
+pub(crate) fn started_with_stderr(mut command: Command) -> Child {
     let mut child = command
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
     let status = format!("/proc/{}/status", child.id());

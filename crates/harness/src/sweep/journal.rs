@@ -10,6 +10,9 @@ use rustix::fs::{FlockOperation, flock};
 use super::plan::checksum;
 use super::{Error, at_fault};
 
+/// The first word of a journal; a version and the build follow.
+const HEAD: &str = "tanada-sweep ";
+
 /// An open journal, which no other process has open.
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -23,8 +26,20 @@ impl Journal {
     /// Opens or makes the journal. Returns the journal and its results by identity.
     ///
     /// Results of another build of this program are dropped, since its results may differ.
+    ///
+    /// # Errors
+    /// If the file cannot be written, another process has it open, or it is no journal: its content belongs to another program.
     pub(super) fn open(path: &Path) -> Result<(Journal, HashMap<String, String>), Error> {
         let failed = |error: std::io::Error| at_fault(path.display(), error);
+        let foreign = || {
+            let what =
+                "it is not the journal of a sweep; remove it, or name other results with --output";
+            at_fault(path.display(), what)
+        };
+        // Before it is opened: opening some devices has effects.
+        if path.metadata().is_ok_and(|data| !data.is_file()) {
+            return Err(foreign());
+        }
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -40,7 +55,12 @@ impl Journal {
         }
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(failed)?;
-        let head = format!("tanada-sweep 1 {}\n", own_identity());
+        // A process that was killed may have left a part of the word.
+        let known = text.len().min(HEAD.len());
+        if text[..known] != HEAD.as_bytes()[..known] {
+            return Err(foreign());
+        }
+        let head = format!("{HEAD}1 {}\n", own_identity());
         let mut journal = Journal {
             file,
             path: path.to_owned(),

@@ -54,7 +54,7 @@ impl Env for SimEnv<'_> {
         self.placement.distance(a, b)
     }
     fn hints(&self, task: &Ready) -> Hints {
-        self.task_hints(handle::index(task))
+        self.task_hints(handle::index(task).expect("a dispatcher asks about a task of this run"))
     }
     fn random(&mut self) -> u64 {
         let last = self.draws.len() - 1;
@@ -173,9 +173,15 @@ impl<'a, D: Dispatcher> Dispatching<'a, D> {
         waits.filter_map(|(task, &waits)| (waits != GIVEN).then_some(task))
     }
 
+    /// Marks the task that the dispatcher handed out as given. Returns the task and its origin.
+    ///
+    /// # Panics
+    /// If the task is not ready in this run: a dispatcher may have kept a [`Ready`] of another run or of the runtime.
     fn given(&mut self, got: Option<(Ready, Origin)>) -> Option<(u32, Origin)> {
         let (ready, origin) = got?;
-        let task = handle::index(&ready);
+        let task =
+            handle::index(&ready).filter(|&task| self.unresolved.get(task as usize) == Some(&0));
+        let task = task.expect("a dispatcher hands out a task that is ready in this run");
         self.unresolved[task as usize] = GIVEN;
         Some((task, origin))
     }

@@ -13,7 +13,10 @@ pub(crate) fn ready(task: u32, digest: u16) -> Ready {
     unsafe { Ready::new(u64::from(task) + 1, digest) }
 }
 
-/// Returns the index of the task of a handle.
-pub(crate) fn index(ready: &Ready) -> u32 {
-    (ready.handle() - 1) as u32
+/// Returns the index of the task of a handle; `None` for a handle of another engine that no task here can have.
+pub(crate) fn index(ready: &Ready) -> Option<u32> {
+    match ready.address() {
+        None => u32::try_from(ready.handle() - 1).ok(),
+        Some(_) => None,
+    }
 }

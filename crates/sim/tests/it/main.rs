@@ -4,6 +4,7 @@ mod ahead;
 #[path = "../common/mod.rs"]
 mod common;
 mod contended;
+mod contracts;
 mod golden;
 mod machine_files;
 #[path = "../reference/mod.rs"]

@@ -77,8 +77,15 @@ pub(crate) fn before(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, resolv
     );
 }
 
-/// Adds the steps of one operation that the policy charged for.
-pub(crate) fn charged(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, me: WorkerId, op: Op) {
+/// Adds the steps of one operation that the policy charged for. A worker beyond `seats` has a queue, as far as the costs go, but no lock.
+pub(crate) fn charged(
+    steps: &mut Vec<Step>,
+    costs: &Costs,
+    at: Addresses,
+    seats: usize,
+    me: WorkerId,
+    op: Op,
+) {
     let queue = |lock, of, cycles| (lock, at.queue(of), costs.queue_lines, cycles);
     let (lock, from, lines, cycles) = match op {
         Op::Pool => {
@@ -92,7 +99,8 @@ pub(crate) fn charged(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, me: W
                 Access::Take if of == me => costs.own_pop_cycles,
                 Access::Take => costs.steal_cycles,
             };
-            queue(Some(LockOf::Seat(of)), of, cycles)
+            let lock = (of.index() < seats).then_some(LockOf::Seat(of));
+            queue(lock, of, cycles)
         }
         Op::OwnPush => queue(None, me, costs.own_push_cycles),
         Op::OwnPop => queue(None, me, costs.own_pop_cycles),

@@ -48,6 +48,9 @@ impl Meter for CoreTally {
 /// Records of at least this many lines count as long.
 const LONG: u64 = 4096;
 
+/// Background accesses from one call of [`Options::watch`](crate::Options::watch) to the next, at most.
+const WATCHED: u64 = 1 << 14;
+
 /// A simulation of the contended model.
 pub(super) struct Engine<'a, D: Dispatcher> {
     pub(super) sim: Simulation<'a, D>,
@@ -128,6 +131,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             let actor = cores + index;
             self.events.schedule(actor, stream.due(), Event::Background);
         }
+        let mut background = 0u64;
         while self.left > 0 {
             let (time, actor) = self
                 .events
@@ -136,11 +140,15 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             if actor >= cores {
                 let next = self.streams[actor - cores].access(time, &mut self.levels);
                 self.events.schedule(actor, next, Event::Background);
+                // A task may compute for longer than the background takes to simulate.
+                background += 1;
+                if background.is_multiple_of(WATCHED) {
+                    self.sim.check_cancelled()?;
+                }
             } else if self.cores[actor].state == State::Calling {
                 self.step_call(actor)?;
             } else if self.run_task(actor)? {
-                let ended = self.sim.trace.len() - self.left;
-                self.sim.options.check_cancelled(ended as u64)?;
+                self.sim.check_cancelled()?;
                 self.finish(actor);
             }
         }
@@ -412,7 +420,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         steps.clear();
         *step = 0;
         for op in env.ops.drain(..) {
-            call::charged(steps, self.costs, self.addresses, me, op);
+            call::charged(steps, self.costs, self.addresses, self.seats.len(), me, op);
         }
         std::mem::swap(wakes, &mut env.wakes);
     }
