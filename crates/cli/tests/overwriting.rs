@@ -11,7 +11,14 @@ use std::path::Path;
 use support::{bad, folder};
 
 /// The identifiers of arguments that are outputs. Any other argument that takes a file is an input.
-const OUTPUTS: [&str; 5] = ["output", "html", "trace_events", "events", "report"];
+const OUTPUTS: [&str; 6] = [
+    "output",
+    "html",
+    "trace_events",
+    "markdown",
+    "events",
+    "report",
+];
 
 /// Arguments of verbs that read files and write none.
 const ONLY_READ: [&str; 1] = ["topo"];
