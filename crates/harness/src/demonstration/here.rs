@@ -152,8 +152,7 @@ fn gains(name: &str, runs: &[RunResult], caches: u64) -> (String, Vec<String>) {
     let groups = factor(judge::difference(grouped, bare));
     let net = factor(judge::difference(grouped, deep));
     let sentence = format!(
-        "the {name} is {whole}: the task graph brings {graph}, depth-first order {deeper} ({order}), groups {groups} ({policy} with and \
-         without; {net} over {order})"
+        "the {name} is {whole}: the task graph brings {graph}, depth-first order {deeper} more ({order}), groups {net} more ({policy})"
     );
     let best = |run: &RunResult| run.seconds.map_or(0.0, |seconds| seconds.min * 1e3);
     let data = today.memory.or(fcfs.memory).map_or(0, |memory| memory.data);
@@ -177,7 +176,7 @@ fn gains(name: &str, runs: &[RunResult], caches: u64) -> (String, Vec<String>) {
             best(deep)
         ),
         format!(
-            "The groups: {policy} took {:.0} ms with groups and {:.0} ms without.",
+            "The groups: {policy} took {:.0} ms with groups and {:.0} ms without ({groups}).",
             best(grouped),
             best(bare)
         ),
@@ -219,8 +218,8 @@ mod tests {
         let (sentence, reasons) = gains("stencil", stencil, 1 << 20);
         assert_eq!(
             sentence,
-            "the stencil is 2.50 times as fast under ts: the task graph brings nothing measurable, depth-first order 1.99 x \
-             (random-steal), groups 2.50 x (ts with and without; 1.25 x over random-steal)"
+            "the stencil is 2.50 times as fast under ts: the task graph brings nothing measurable, depth-first order 1.99 x more \
+             (random-steal), groups 1.25 x more (ts)"
         );
         assert!(
             reasons[3].contains("400 ms with groups and 1000 ms without"),
