@@ -212,7 +212,8 @@ pub(crate) fn survive_file_limit() {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
-/// Returns a handle that Ctrl-C, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU cancel. A second signal ends the program at once, as does work that does not end.
+/// Returns a handle that Ctrl-C, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU cancel. A second signal ends the program at once, as does work
+/// that does not end.
 pub(crate) fn interruptible() -> Cancel {
     /// Two signals within this time are one request: timeout(1) signals a process and its group.
     const ONE_REQUEST: Duration = Duration::from_millis(300);

@@ -69,8 +69,8 @@ impl Options<'_> {
 /// some tasks.
 ///
 /// # Panics
-/// If the dispatcher breaks its contract: it makes a wrong number of local states, keeps released tasks in `turn`, or hands out a task that is
-/// not ready in this run.
+/// If the dispatcher breaks its contract: it makes a wrong number of local states, keeps released tasks in `turn`, or hands out a
+/// task that is not ready in this run.
 pub fn simulate(
     trace: &Trace,
     machine: &Machine,
