@@ -12,7 +12,7 @@ pub(super) type Entries = BTreeMap<u64, (Ready, Hints)>;
 
 /// A dispatcher without its type. It gets and returns the numbers of `entries` as handles.
 pub(crate) trait Order: Send {
-    /// These became ready on `worker`, or outside of any; leaves `numbers` empty.
+    /// Takes `numbers`, which became ready on `worker`, or outside of any; leaves `numbers` empty.
     fn ready(
         &mut self,
         pool: &PoolShared,
