@@ -1,7 +1,9 @@
 //! What all verbs share: how they fail, write, show progress and stop.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, waitpid,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::borrow::Cow;
@@ -157,8 +159,12 @@ pub(crate) fn end_child() {
     let begin = Instant::now();
     // The children of a child that ends become ours, perhaps after the search has passed them: only a second search is sure.
     let mut searches_in_vain = 0;
-    while searches_in_vain < 2 && begin.elapsed() < PATIENCE {
-        let left = children();
+    while searches_in_vain < 2 {
+        let left = children(true);
+        if begin.elapsed() >= PATIENCE {
+            note("tanada: processes that the program started could not be ended");
+            return;
+        }
         searches_in_vain = if left.is_empty() {
             searches_in_vain + 1
         } else {
@@ -171,8 +177,16 @@ pub(crate) fn end_child() {
     }
 }
 
-/// Returns the children of this process that have not ended.
-fn children() -> Vec<Pid> {
+/// Waits for the children of this process that have ended, but not for `own`: orphans that this process has adopted would otherwise keep
+/// their numbers until it ends, and a machine has few of them.
+pub(crate) fn reap_orphans(own: Pid) {
+    for child in children(false).into_iter().filter(|&child| child != own) {
+        let _ = waitpid(Some(child), WaitOptions::NOHANG);
+    }
+}
+
+/// Returns the children of this process that live, or those that have ended.
+fn children(live: bool) -> Vec<Pid> {
     let own = getpid().as_raw_nonzero().to_string();
     let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let child = all.filter_map(|entry| {
@@ -182,7 +196,7 @@ fn children() -> Vec<Pid> {
         let stat = String::from_utf8_lossy(&stat);
         let mut words = stat.rsplit_once(')')?.1.split_whitespace();
         let lives = !matches!(words.next()?, "Z" | "X");
-        Pid::from_raw(pid).filter(|_| lives && words.next() == Some(&own))
+        Pid::from_raw(pid).filter(|_| lives == live && words.next() == Some(&own))
     });
     child.collect()
 }

@@ -1,6 +1,6 @@
 //! Programs under Valgrind's lackey, whose memory trace is read while they run.
 
-use crate::ui::{Failure, Outcome, Watched, at_fault, end_child, ends_with_us, note};
+use crate::ui::{Failure, Outcome, Watched, at_fault, end_child, ends_with_us, note, reap_orphans};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 use std::ffi::{OsStr, OsString};
@@ -71,7 +71,7 @@ impl Traced {
         read: impl FnOnce(&mut dyn Read) -> R,
     ) -> Outcome<(R, Option<ExitStatus>)> {
         let mut log = Watched::new(&self.log, cancel, None, "MB of Valgrind's log");
-        let reading = self.tell_what_is_left();
+        let reading = [self.tell_what_is_left(), self.reap_what_is_left()];
         let read = read(&mut log);
         drop(reading);
         let Watched { bytes, ended, .. } = log;
@@ -110,6 +110,22 @@ impl Traced {
         };
         // Without the thread nothing but the message is missing.
         let _ = thread::Builder::new().spawn(wait);
+        reading
+    }
+
+    /// Waits for adopted orphans that have ended, unless the result is dropped.
+    fn reap_what_is_left(&self) -> Sender<()> {
+        /// Time between two searches.
+        const PERIOD: Duration = Duration::from_millis(100);
+        let (reading, read) = mpsc::channel::<()>();
+        let own = Pid::from_child(&self.child);
+        let reap = move || {
+            while read.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+                reap_orphans(own);
+            }
+        };
+        // Without the thread orphans stay until this process ends.
+        let _ = thread::Builder::new().spawn(reap);
         reading
     }
 }

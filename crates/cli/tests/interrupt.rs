@@ -213,6 +213,47 @@ fn processes_that_a_recorded_program_left_are_waited_for_with_a_message() {
     }
 }
 
+#[test]
+fn orphans_of_a_recorded_program_that_have_ended_are_no_zombies() {
+    if tanada_testing::program(&["valgrind"], "valgrind", "recording a program").is_none() {
+        return;
+    }
+    let folder = folder();
+    write_shell(folder.path());
+    let script = "for i in 1 2 3 4 5 6 7 8; do (sleep 0.1 &) ; done; sleep 60\n";
+    std::fs::write(folder.path().join("s.sh"), script).expect("the folder can be written to");
+    let words = ["record", "-o", "out.tnb", "--", "./shell", "s.sh"];
+    let mut command = tanada(folder.path(), &words);
+    let mut child = command.spawn().expect("it starts");
+    let parent = child.id().to_string();
+    // The states of its children: one letter each.
+    let states = || {
+        let all = std::fs::read_dir("/proc").expect("a folder").flatten();
+        let stats = all.filter_map(|entry| std::fs::read(entry.path().join("stat")).ok());
+        let state = stats.filter_map(|stat| {
+            let stat = String::from_utf8_lossy(&stat).into_owned();
+            let mut words = stat.rsplit_once(')')?.1.split_whitespace();
+            let state = words.next()?.to_owned();
+            (words.next() == Some(&*parent)).then_some(state)
+        });
+        state.collect::<Vec<String>>()
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut adopted = false;
+    loop {
+        let states = states();
+        adopted |= states.len() > 1;
+        if adopted && states.len() == 1 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{adopted} {states:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::TERM)
+        .expect("our child");
+    assert_eq!(child.wait().expect("our child").code(), Some(143));
+}
+
 fn every_long_verb(signal: Signal, valgrind: bool) {
     let folder = folder();
     let write = |name: &str, content: &[u8]| {

@@ -245,3 +245,24 @@ fn names_that_no_one_gave_are_looked_at_too() {
     let said = support::said(import.stdin(log).output().expect("it starts"));
     assert_eq!(said.code, Some(2), "{}", said.err);
 }
+
+#[test]
+fn a_file_within_a_word_of_a_recorded_program_is_an_input() {
+    let folder = folder();
+    fs::write(folder.path().join("data.txt"), "precious").expect("it can be written");
+    let mut program = fs::read("/bin/true").expect("there is such a program");
+    program.extend(tanada_runtime::RECORDABLE);
+    fs::write(folder.path().join("program"), program).expect("it can be written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(folder.path().join("program"), mode).expect("our file");
+    for word in [
+        "data.txt",
+        "--input=data.txt",
+        "-fdata.txt",
+        "@data.txt",
+        "a,data.txt",
+    ] {
+        let line = ["record", "-o", "data.txt", "--", "./program", word].map(str::to_owned);
+        refused(folder.path(), &line, "is the input");
+    }
+}

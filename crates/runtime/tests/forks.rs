@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId, registry};
 use tanada_runtime::{
-    GraphError, Observer, Pool, Scope, TaskView, TemplateBuilder, WorkerObserver,
+    GraphError, Observer, Pool, Recorder, Scope, TaskView, TemplateBuilder, WorkerObserver,
 };
 
 /// Forks. The child ends by a signal if it takes five seconds.
@@ -360,4 +360,119 @@ fn child_of_a_callback() {
         outcome == -libc::SIGABRT || (outside && outcome == 0),
         "{callback}: {outcome}"
     );
+}
+
+/// Forks when it is dropped in the process that it was made in.
+struct ForksInDrop(u32);
+
+impl Drop for ForksInDrop {
+    fn drop(&mut self) {
+        if std::process::id() == self.0 {
+            here("payload");
+        }
+    }
+}
+
+#[test]
+fn a_child_of_a_payload_s_drop_ends() {
+    in_own_process("child_of_a_body_s_payload", &[]);
+    in_own_process("child_of_a_task_s_payload", &[]);
+}
+
+/// Returns how the child ended that was forked in the drop of the payload of a second panic. `in_body`: the body of the scope
+/// panics second, otherwise a task.
+fn forks_in_a_payload(pool: &Pool, in_body: bool) -> i32 {
+    let process = std::process::id();
+    *FORKS_IN.lock() = Some("payload");
+    let (one, other) = (&AtomicU64::new(0), &AtomicU64::new(0));
+    let wait = |begun: &AtomicU64| {
+        while begun.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        // The first panic is stored when its task has ended.
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let scope = || {
+        pool.scope(|s| {
+            s.task("first").register(move |_| {
+                other.store(1, Ordering::SeqCst);
+                wait(one);
+                panic!("first");
+            });
+            s.task("second").register(move |_| {
+                one.store(1, Ordering::SeqCst);
+                wait(other);
+                std::thread::sleep(Duration::from_millis(100));
+                if !in_body {
+                    std::panic::panic_any(ForksInDrop(process));
+                }
+            });
+            if in_body {
+                wait(one);
+                wait(other);
+                std::panic::panic_any(ForksInDrop(process));
+            }
+        })
+    };
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(scope));
+    if std::process::id() != process {
+        end_child(matches!(result, Ok(Err(GraphError::Forked))));
+    }
+    let payload = result.expect_err("a panic");
+    assert_eq!(payload.downcast_ref(), Some(&"first"));
+    outcome_of(CHILD.load(Ordering::SeqCst))
+}
+
+#[test]
+#[ignore = "run by `a_child_of_a_payload_s_drop_ends`"]
+fn child_of_a_body_s_payload() {
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    assert_eq!(forks_in_a_payload(&pool, true), 0);
+}
+
+#[test]
+#[ignore = "run by `a_child_of_a_payload_s_drop_ends`"]
+fn child_of_a_task_s_payload() {
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    assert_eq!(forks_in_a_payload(&pool, false), -libc::SIGABRT);
+}
+
+#[test]
+fn a_child_takes_nothing_from_its_parent_s_recorder_and_ends() {
+    in_own_process("child_takes_a_recording", &[]);
+}
+
+#[test]
+#[ignore = "run by `a_child_takes_nothing_from_its_parent_s_recorder_and_ends`"]
+fn child_takes_a_recording() {
+    fn again<'scope>(s: &Scope<'scope>, stop: &'scope AtomicU64) {
+        if stop.load(Ordering::Relaxed) == 0 {
+            s.task("again").register(move |s| again(s, stop));
+        }
+    }
+    let recorder = Recorder::all();
+    let pool = Pool::builder().workers(2).observer(recorder.clone());
+    let pool = pool.build().expect("a pool");
+    let stop = &AtomicU64::new(0);
+    let mut children = Vec::new();
+    let done = pool.scope(|s| {
+        (0..8).for_each(|_| again(s, stop));
+        for _ in 0..60 {
+            let child = fork();
+            if child == 0 {
+                let nothing = recorder.take().tasks.is_empty();
+                let own = Pool::builder().workers(1).observer(recorder.clone());
+                let own = own.build().expect("a pool");
+                own.scope(|s| forks_nothing(s)).expect("a graph that ends");
+                end_child(nothing && recorder.take().tasks.len() == 1);
+            }
+            children.push(child);
+            std::thread::sleep(Duration::from_micros(300));
+        }
+        stop.store(1, Ordering::Relaxed);
+    });
+    done.expect("a graph that ends");
+    for child in children {
+        assert_eq!(outcome_of(child), 0);
+    }
 }

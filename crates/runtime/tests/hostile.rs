@@ -401,7 +401,12 @@ impl Dispatcher for Meddler {
         self.0.push(env, task);
         let late = LATE.lock().take();
         if let Some((resolver, task)) = late {
-            let _ = resolver.resolve(task);
+            let resolve = move || resolver.resolve(task);
+            if std::env::var_os("ANOTHER_THREAD").is_some() {
+                let _ = std::thread::spawn(resolve).join();
+            } else {
+                let _ = resolve();
+            }
         }
     }
     fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
@@ -418,8 +423,17 @@ fn a_policy_that_resolves_a_task_of_the_nested_graph_that_it_orders_ends_the_pro
 }
 
 #[test]
+fn a_policy_that_waits_for_a_thread_that_waits_for_it_is_reported() {
+    let (status, text) = run_in_own_process("child_meddles", &[("ANOTHER_THREAD", "yes")]);
+    assert!(!status.success(), "{text}");
+    assert!(text.contains("has not returned for some seconds"), "{text}");
+}
+
+#[test]
 #[ignore = "run by `a_policy_that_resolves_a_task_of_the_nested_graph_that_it_orders_ends_the_process`"]
 fn child_meddles() {
+    // SAFETY: no precondition. With `ANOTHER_THREAD` the graph never ends.
+    unsafe { libc::alarm(7) };
     let pool = Pool::builder().workers(2).build_with::<Meddler>("meddler");
     let pool = &pool.expect("a pool");
     let result = pool.scope(|s| {

@@ -1,9 +1,10 @@
 //! An observer that counts tasks and records when they ran.
 
 use super::{Observer, TaskView, WorkerObserver};
-use parking_lot::Mutex;
+use crate::process;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tanada_policy::{Origin, WorkerId};
 
 /// Sums over all tasks that a recorder saw.
@@ -125,13 +126,26 @@ impl Recorded {
     }
 }
 
+/// A lock of the list of lanes is held for a shorter time, unless its holder is gone.
+const LANES_LOCKED: Duration = Duration::from_millis(100);
+
 type Keep = dyn Fn(&TaskView) -> bool + Send + Sync;
 
 struct Shared {
     zero: Instant,
+    /// [`process::generation`] when the recorder was made.
+    born: u64,
     keep: Box<Keep>,
     /// One for each worker of each pool that has this recorder.
-    lanes: Mutex<Vec<Arc<Mutex<Recorded>>>>,
+    lanes: Mutex<Vec<Arc<Lane>>>,
+}
+
+/// What one worker has recorded.
+#[derive(Debug)]
+struct Lane {
+    /// [`process::generation`] when the worker's pool was made: in a child of `fork(2)` the lock may be held for ever.
+    born: u64,
+    recorded: Mutex<Recorded>,
 }
 
 /// Counts all tasks and records some of them. Costs two readings of the clock for each task.
@@ -151,6 +165,7 @@ impl Recorder {
     pub fn keep(keep: impl Fn(&TaskView) -> bool + Send + Sync + 'static) -> Self {
         Recorder(Arc::new(Shared {
             zero: Instant::now(),
+            born: process::generation(),
             keep: Box::new(keep),
             lanes: Mutex::default(),
         }))
@@ -167,14 +182,25 @@ impl Recorder {
     }
 
     /// Takes and returns what was recorded since the last call. Call it while no graph runs: otherwise tasks that run now may be missing.
+    /// In a child of `fork(2)` the tasks of pools of its parent are missing.
     pub fn take(&self) -> Recorded {
         let mut all = Recorded::default();
-        for lane in &*self.0.lanes.lock() {
-            let Recorded { totals, tasks } = std::mem::take(&mut *lane.lock());
+        let (now, lanes) = (process::generation(), self.lanes());
+        let lanes = lanes.iter().flat_map(|lanes| lanes.iter());
+        for lane in lanes.filter(|lane| lane.born == now) {
+            let Recorded { totals, tasks } = std::mem::take(&mut *lane.recorded.lock());
             all.totals.add(&totals);
             all.tasks.extend(tasks);
         }
         all
+    }
+
+    /// Returns the locked list of lanes; `None` in a child of `fork(2)` if a thread of its parent held the lock at the fork.
+    fn lanes(&self) -> Option<MutexGuard<'_, Vec<Arc<Lane>>>> {
+        match process::generation() == self.0.born {
+            true => Some(self.0.lanes.lock()),
+            false => self.0.lanes.try_lock_for(LANES_LOCKED),
+        }
     }
 }
 
@@ -182,8 +208,13 @@ impl Observer for Recorder {
     type Worker = RecorderWorker;
 
     fn worker(&self, worker: WorkerId) -> RecorderWorker {
-        let lane = Arc::new(Mutex::default());
-        self.0.lanes.lock().push(Arc::clone(&lane));
+        let lane = Arc::new(Lane {
+            born: process::generation(),
+            recorded: Mutex::default(),
+        });
+        if let Some(mut lanes) = self.lanes() {
+            lanes.push(Arc::clone(&lane));
+        }
         RecorderWorker {
             recorder: self.clone(),
             lane,
@@ -198,7 +229,7 @@ impl Observer for Recorder {
 #[derive(Debug)]
 pub struct RecorderWorker {
     recorder: Recorder,
-    lane: Arc<Mutex<Recorded>>,
+    lane: Arc<Lane>,
     worker: WorkerId,
     /// Start and origin of the tasks that run on this worker, the innermost last: a task that waits for a nested graph runs others
     /// meanwhile.
@@ -218,7 +249,7 @@ impl WorkerObserver for RecorderWorker {
     fn start(&mut self, _task: &TaskView, origin: Origin) {
         let now = self.now();
         if let Some(ended) = self.ended.take() {
-            let mut lane = self.lane.lock();
+            let mut lane = self.lane.recorded.lock();
             lane.totals.scheduling_ns += now - ended;
             lane.totals.turns += 1;
         }
@@ -230,7 +261,7 @@ impl WorkerObserver for RecorderWorker {
         let (start, origin) = self.started.pop().expect("a task that ends has started");
         // Before the lock: it is code of the user's, which may call `Recorder::take`.
         let keep = (self.recorder.0.keep)(task);
-        let mut lane = self.lane.lock();
+        let mut lane = self.lane.recorded.lock();
         lane.totals.count(origin);
         // The time of a nested task is part of the time of the task that waits for it.
         if self.started.is_empty() {

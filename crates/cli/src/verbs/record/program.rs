@@ -3,7 +3,8 @@
 use crate::ui::{self, Failure, Outcome, at_fault, note};
 use crate::valgrind::{self, Traced};
 use crate::verbs::charging::{self, Charging};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tanada_runtime::RECORDABLE;
@@ -43,7 +44,7 @@ pub(super) fn run(args: &Program) -> Outcome {
     };
     // What a word means is the program's affair: each may be a file that the program reads.
     let found = valgrind::find(&args.program[0]);
-    let words = args.program.iter().map(Path::new);
+    let words = args.program.iter().flat_map(|word| possible_files(word));
     if let Some(found) = &found {
         built_on_the_runtime(found).map_err(|why| at_fault(&program, why))?;
     }
@@ -75,6 +76,16 @@ pub(super) fn run(args: &Program) -> Outcome {
     }
     file.finish().map_err(unwritable)?;
     charging::tell(&program, &output, &imported, args.json)
+}
+
+/// Returns the files that a word of a command line may name: `FILE`, `-xFILE`, `--option=FILE`, `key@FILE`, `a,FILE`.
+fn possible_files(word: &OsStr) -> impl Iterator<Item = &Path> {
+    let bytes = word.as_bytes();
+    let behind_a_letter = bytes.starts_with(b"-").then_some(2);
+    let separated = bytes.iter().enumerate();
+    let separated = separated.filter_map(|(at, byte)| b"=@,:".contains(byte).then_some(at + 1));
+    let begins = [0].into_iter().chain(behind_a_letter).chain(separated);
+    begins.filter_map(|begin| Some(Path::new(OsStr::from_bytes(bytes.get(begin..)?))))
 }
 
 /// Refuses a program that cannot make a pool, before it runs for a long time: neither its file nor a library that it links has the runtime

@@ -26,6 +26,7 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::time::Duration;
 use tanada_policy::{Hints, Origin, Ready, WorkerId};
 
 /// The ready tasks of a nested graph.
@@ -57,6 +58,9 @@ impl Drop for Table<'_> {
         self.holder.store(0, Ordering::Relaxed);
     }
 }
+
+/// A call of a policy that takes longer is reported: it may wait for the thread that waits for it.
+const LONG_CALL: Duration = Duration::from_secs(5);
 
 /// Ends the process and never returns: the thread would wait for a lock that it holds.
 #[cold]
@@ -147,7 +151,13 @@ impl Nested {
         if self.holder.load(Ordering::Relaxed) == here {
             entered_again();
         }
-        let ready = self.ready.lock();
+        let ready = self.ready.try_lock_for(LONG_CALL).unwrap_or_else(|| {
+            process::report(format_args!(
+                "a policy has not returned for some seconds from ordering the tasks of a nested graph; if it waits for another thread \
+                 that resolves one of them, the graph never ends"
+            ));
+            self.ready.lock()
+        });
         self.holder.store(here, Ordering::Relaxed);
         Table {
             holder: &self.holder,

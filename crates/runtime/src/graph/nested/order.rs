@@ -41,7 +41,16 @@ pub(crate) struct Own<D: Dispatcher> {
 impl<D: Dispatcher> Own<D> {
     pub(crate) fn new(pool: &PoolShared) -> Self {
         let site = Site::new(&pool.placement, pool.seed);
-        let (dispatcher, locals) = EndOnPanic::around(|| D::build(&site));
+        let (dispatcher, locals) = EndOnPanic::around(|| {
+            let (dispatcher, locals) = D::build(&site);
+            assert_eq!(
+                locals.len(),
+                usize::from(pool.placement.workers()),
+                "policy {} must build one local state a worker",
+                pool.policy
+            );
+            (dispatcher, locals)
+        });
         Own {
             dispatcher,
             locals,

@@ -258,9 +258,13 @@ impl Pool {
                 }
                 let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
                 if pool.is_forked() {
-                    return Err(result);
+                    return Err(result.err());
                 }
                 let result = result.map_err(|payload| core.panicked(payload));
+                if pool.is_forked() {
+                    // The payload of a second panic was dropped, which runs code of the user's.
+                    return Err(None);
+                }
                 core.deactivate();
                 context.wait();
                 Ok(result)
@@ -268,8 +272,8 @@ impl Pool {
             let result = match result {
                 Ok(result) => result,
                 // This is a child process, forked in the body. The tasks are the parent's; here they are leaked.
-                Err(Ok(_)) => return Err(GraphError::Forked),
-                Err(Err(payload)) => std::panic::resume_unwind(payload),
+                Err(None) => return Err(GraphError::Forked),
+                Err(Some(payload)) => std::panic::resume_unwind(payload),
             };
             let outcome = catch_unwind(AssertUnwindSafe(|| core.outcome(pool)));
             if pool.is_forked() {

@@ -374,6 +374,8 @@ impl<A> Executable for NodeKind<A> {
         worker.graph.run(std::ptr::null());
         if let Err(payload) = result {
             graph.panicked(payload);
+            // A payload that is dropped runs code of the user's.
+            worker.end_if_forked();
         }
     }
 
