@@ -41,7 +41,7 @@ fn sim_writes_a_page_and_the_same_as_data() {
     let folder = folder.path();
     trace(folder);
     let said = good(folder, &[&SIM[..], &["--report", "page.html"]].concat());
-    assert!(said.out.contains("to the bound"), "{}", said.out);
+    assert!(said.out.contains("x bound"), "{}", said.out);
     let page = read(folder, "page.html");
     for part in [
         "Time beside the bound",

@@ -286,7 +286,7 @@ fn table(args: &Args, machine: &Machine, outcomes: &[&Outcome]) -> String {
         .iter()
         .map(|cache| format!("{} misses", cache.label().to_uppercase()))
         .collect();
-    let mut header = vec!["policy", "cycles", "to the bound", "utilisation"];
+    let mut header = vec!["policy", "cycles", "x bound", "utilisation"];
     header.extend(labels.iter().map(String::as_str));
     header.push("write-backs");
     let rows = outcomes.iter().map(|one| {
@@ -315,7 +315,7 @@ fn table(args: &Args, machine: &Machine, outcomes: &[&Outcome]) -> String {
     if let Some(first) = outcomes.first() {
         let _ = writeln!(
             text,
-            "\nto the bound: cycles over the {} that no schedule beats on this machine",
+            "\nx bound: cycles over the {} that no schedule beats on this machine",
             thousands(first.bound)
         );
     }
