@@ -379,39 +379,34 @@ fn a_child_of_a_payload_s_drop_ends() {
     in_own_process("child_of_a_task_s_payload", &[]);
 }
 
-/// Returns how the child ended that was forked in the drop of the payload of a second panic. `in_body`: the body of the scope
-/// panics second, otherwise a task.
-fn forks_in_a_payload(pool: &Pool, in_body: bool) -> i32 {
+/// Returns how the child ended that was forked in the drop of the payload of a second panic. `in_body`: the body of the scope panics
+/// second, otherwise a task.
+fn forks_in_a_payload(in_body: bool) -> i32 {
+    let pool = Pool::builder().workers(2).build().expect("a pool");
     let process = std::process::id();
     *FORKS_IN.lock() = Some("payload");
-    let (one, other) = (&AtomicU64::new(0), &AtomicU64::new(0));
-    let wait = |begun: &AtomicU64| {
-        while begun.load(Ordering::SeqCst) == 0 {
+    let begun = &AtomicU64::new(0);
+    // Panics when the first panic has stopped the graph; a moment later its payload is stored.
+    let second = move |s: &Scope<'_>| {
+        begun.fetch_add(1, Ordering::SeqCst);
+        while !s.is_stopped() {
             std::thread::yield_now();
         }
-        // The first panic is stored when its task has ended.
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(100));
+        std::panic::panic_any(ForksInDrop(process));
     };
     let scope = || {
         pool.scope(|s| {
             s.task("first").register(move |_| {
-                other.store(1, Ordering::SeqCst);
-                wait(one);
+                while begun.load(Ordering::SeqCst) == 0 {
+                    std::thread::yield_now();
+                }
                 panic!("first");
             });
-            s.task("second").register(move |_| {
-                one.store(1, Ordering::SeqCst);
-                wait(other);
-                std::thread::sleep(Duration::from_millis(100));
-                if !in_body {
-                    std::panic::panic_any(ForksInDrop(process));
-                }
-            });
             if in_body {
-                wait(one);
-                wait(other);
-                std::panic::panic_any(ForksInDrop(process));
+                second(s);
             }
+            s.task("second").register(second);
         })
     };
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(scope));
@@ -426,15 +421,13 @@ fn forks_in_a_payload(pool: &Pool, in_body: bool) -> i32 {
 #[test]
 #[ignore = "run by `a_child_of_a_payload_s_drop_ends`"]
 fn child_of_a_body_s_payload() {
-    let pool = Pool::builder().workers(2).build().expect("a pool");
-    assert_eq!(forks_in_a_payload(&pool, true), 0);
+    assert_eq!(forks_in_a_payload(true), 0);
 }
 
 #[test]
 #[ignore = "run by `a_child_of_a_payload_s_drop_ends`"]
 fn child_of_a_task_s_payload() {
-    let pool = Pool::builder().workers(2).build().expect("a pool");
-    assert_eq!(forks_in_a_payload(&pool, false), -libc::SIGABRT);
+    assert_eq!(forks_in_a_payload(false), -libc::SIGABRT);
 }
 
 #[test]
