@@ -24,16 +24,28 @@ fn the_demonstration_has_four_verdicts_and_a_page() {
     };
     let places = CLAIMS.map(|claim| first(claim).unwrap_or_else(|| panic!("{}", said.out)));
     assert!(places.is_sorted(), "{}", said.out);
-    // A busy host is said before all verdicts, and on such a host no timed part is judged.
-    let judged = !said.out.contains("Not judged");
-    assert_eq!(first("attention"), (!judged).then_some(0), "{}", said.out);
+    // A busy host is said before all verdicts, and what was measured on it is not judged.
+    let judged = !said.out.contains("not judged");
+    assert_eq!(first("attention").is_none(), judged, "{}", said.out);
+    let attention = first("attention").unwrap_or(places[0]);
+    assert!(attention <= places[0], "{}", said.out);
+    // Nothing stands below the verdicts.
+    let rest = &lines[places[3]..];
+    assert!(rest.iter().all(|line| !line.is_empty()), "{}", said.out);
 
     let page = std::fs::read_to_string(folder.path().join("page.html")).expect("the page");
     for claim in CLAIMS {
         assert!(page.contains(&format!("<b>{claim}:</b>")), "{claim}");
     }
     let folded = page.matches("<details class=\"reasons\">").count();
-    assert_eq!(folded, if judged { 4 } else { 2 });
+    assert!(
+        if judged {
+            folded == 4
+        } else {
+            (2..=4).contains(&folded)
+        },
+        "{folded}"
+    );
 }
 
 #[test]

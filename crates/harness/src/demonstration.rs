@@ -173,8 +173,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Step<'_>)) -> Result<Foun
     Ok(found)
 }
 
-/// Returns the four verdicts; on a host that was busy in one of the timed parts, this stands before them, and none of the timed parts is
-/// judged.
+/// Returns the four verdicts. If the host was busy in timed parts, this stands before them, and those parts are not judged.
 fn verdicts(
     right: &Report,
     differences: &[compare::Difference],
@@ -183,28 +182,34 @@ fn verdicts(
     there: &[RunResult],
     caches: u64,
 ) -> Vec<Verdict> {
-    let spreads = [light, here].into_iter().filter_map(judge::busy);
-    let busy = spreads.max_by(f64::total_cmp);
-    let attention = busy.map(|spread| Verdict {
+    let parts = [(light::CLAIM, judge::busy(light))].into_iter();
+    let parts = parts.chain(here::programs(here).map(|(name, runs)| (name, judge::busy(&runs))));
+    let busy: Vec<(&str, f64)> = parts
+        .filter_map(|(part, busy)| Some((part, busy?)))
+        .collect();
+    let worst = busy
+        .iter()
+        .map(|(_, spread)| *spread)
+        .max_by(f64::total_cmp);
+    let attention = worst.map(|spread| Verdict {
         claim: "attention".to_owned(),
-        text: judge::busy_sentence(spread),
+        text: format!(
+            "The host was busy ({}): median repeats took up to {:.0}% longer than the shortest. What was measured then is not judged.",
+            busy.iter().map(|(part, _)| *part).collect::<Vec<_>>().join(", "),
+            spread * 100.0
+        ),
         ..Verdict::default()
     });
-    let not_judged = |claim: &str| Verdict {
-        claim: claim.to_owned(),
-        text: "Not judged on a busy host; the figures below are what was measured.".to_owned(),
-        ..Verdict::default()
-    };
-    let timed = match busy {
-        Some(_) => [light::CLAIM, here::CLAIM].map(not_judged),
-        None => [light::verdict(light), here::verdict(here, caches)],
-    };
     let mut verdicts: Vec<Verdict> = attention.into_iter().collect();
     verdicts.push(verdict_of_right(right, differences));
-    verdicts.extend(timed);
+    verdicts.push(light::verdict(light));
+    verdicts.push(here::verdict(here, caches));
     verdicts.push(there::verdict(there));
     verdicts
 }
+
+/// What stands for the figures of a part that is not judged, without a full stop.
+const NOT_JUDGED: &str = "not judged";
 
 /// Decodes the demo video under every policy and compares every frame.
 fn right(stage: &mut Stage<'_>, candidates: &[Candidate]) -> Result<Found, Error> {
@@ -301,34 +306,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_busy_host_is_said_first_and_no_timed_part_is_judged() {
+    fn a_part_that_was_measured_on_a_busy_host_is_not_judged_and_others_are() {
         let right = Report::new("t");
-        for (spread, busy) in [(1.0, false), (1.2, false), (1.3, true)] {
-            let all = |light, here| {
-                let there = there::made_up();
-                verdicts(
-                    &right,
-                    &[],
-                    &light::made_up(light),
-                    &here::made_up(here),
-                    &there,
-                    1 << 20,
-                )
+        let is_not_judged = |verdict: &Verdict| verdict.text.contains(NOT_JUDGED);
+        for (of_light, of_here) in [(1.0, 1.0), (1.2, 1.0), (1.3, 1.0), (1.0, 1.4), (1.3, 1.4)] {
+            let (light, here) = (light::made_up(of_light), here::made_up(of_here));
+            let all = verdicts(&right, &[], &light, &here, &there::made_up(), 1 << 20);
+            let (last, first) = (&all[all.len() - 4..], &all[..all.len() - 4]);
+            let claims: Vec<&str> = last.iter().map(|verdict| &*verdict.claim).collect();
+            assert_eq!(claims, ["right", "light", "local, here", "local, there"]);
+            let (light, here) = (of_light > 1.25, of_here > 1.25);
+            assert_eq!(is_not_judged(&last[1]), light, "{all:?}");
+            assert_eq!(is_not_judged(&last[2]), here, "{all:?}");
+            assert_eq!(last[2].text.contains("times as fast"), !here, "{all:?}");
+            assert!(!is_not_judged(&last[0]) && !is_not_judged(&last[3]));
+            let named = match (light, here) {
+                (false, false) => None,
+                (true, false) => Some("(light)"),
+                (false, true) => Some("(stencil, pipeline)"),
+                (true, true) => Some("(light, stencil, pipeline)"),
             };
-            for all in [all(spread, 1.0), all(1.0, spread)] {
-                let claims: Vec<&str> = all.iter().map(|verdict| &*verdict.claim).collect();
-                let four = ["right", "light", "local, here", "local, there"];
-                assert_eq!(claims[claims.len() - 4..], four);
-                assert_eq!(
-                    claims.first() == Some(&"attention"),
-                    busy,
-                    "{spread}: {all:?}"
+            assert_eq!(first.len(), usize::from(named.is_some()), "{all:?}");
+            if let Some(named) = named {
+                assert!(
+                    first[0].claim == "attention" && first[0].text.contains(named),
+                    "{all:?}"
                 );
-                for verdict in &all[claims.len() - 3..claims.len() - 1] {
-                    let judged = !verdict.text.starts_with("Not judged");
-                    assert_eq!(judged, !busy, "{verdict:?}");
-                    assert!(judged || !verdict.text.contains("fast"), "{verdict:?}");
-                }
             }
         }
     }

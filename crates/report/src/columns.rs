@@ -107,7 +107,9 @@ fn count(value: Option<u64>) -> Option<Cell> {
 
 /// Columns that are shown if some run has them.
 const MEASURED: [(&str, &str, Read); 15] = [
-    ("policy", "the dispatcher", |run| text(&run.policy)),
+    ("policy", "which ready task an idle worker takes", |run| {
+        text(&run.policy)
+    }),
     ("fps", "frames a second, shortest of the repeats", |run| {
         number(run.fps, |v| format!("{v:.1}"))
     }),

@@ -158,7 +158,7 @@ fn scheduling(run: &RunResult, baseline: &RunResult) -> Option<String> {
     let before = baseline.scheduling_ns_per_task?;
     let share = cost / (cost + run.mean_task_ns?);
     let short = match share > TOO_SHORT {
-        true => "; tasks are short for this dispatcher",
+        true => "; tasks are short for this policy",
         false => "",
     };
     Some(format!(
@@ -223,7 +223,7 @@ mod tests {
                 "Groups paid: ts was 2.00 times as fast as fcfs, the only policy here that ignores groups. \
                  Tasks took 8.00 us instead of 20.00 us (-60%): of 500.0 MB of data a \
              worker's part of a T group (1.5 MB) fits its own cache (2.0 MB). Scheduling cost 600 ns a task instead of 300 ns, \
-             7.0% of a worker's time; tasks are short for this dispatcher."
+             7.0% of a worker's time; tasks are short for this policy."
             ]
         );
     }

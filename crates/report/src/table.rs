@@ -160,8 +160,23 @@ fn render(report: &Report, width: Option<usize>) -> String {
     out
 }
 
-/// Renders the verdicts, then each set of timed runs with its settings above it.
+/// Renders each set of timed runs with its settings above it, then the verdicts: what a reader looks for stands above the prompt.
 fn verdicts(report: &Report, width: Option<usize>) -> String {
+    let mut out = String::new();
+    for runs in comparable_sets(report) {
+        let timed: Vec<&RunResult> = runs
+            .into_iter()
+            .filter(|run| speed(run).is_some())
+            .collect();
+        if timed.is_empty() {
+            continue;
+        }
+        let columns = columns(&timed);
+        let brief = columns.iter();
+        let brief = brief.filter(|column| BRIEF.contains(&column.heading.as_str()));
+        let brief = table(&brief.collect::<Vec<_>>(), timed.len(), None, style(false));
+        out.push_str(&format!("{}\n{brief}\n", shared_settings(&timed)));
+    }
     let [plain, most] = VERDICT_COLUMNS;
     let mut sentences = empty(style(false));
     sentences
@@ -171,27 +186,7 @@ fn verdicts(report: &Report, width: Option<usize>) -> String {
         let Verdict { claim, text, .. } = verdict;
         [claim, text]
     }));
-    let mut out = text(&sentences);
-    for runs in comparable_sets(report) {
-        let timed: Vec<&RunResult> = runs
-            .into_iter()
-            .filter(|run| speed(run).is_some())
-            .collect();
-        if timed.is_empty() {
-            continue;
-        }
-        out.push_str(&format!("\n{}\n", shared_settings(&timed)));
-        let columns = columns(&timed);
-        let brief = columns.iter();
-        let brief = brief.filter(|column| BRIEF.contains(&column.heading.as_str()));
-        out.push_str(&table(
-            &brief.collect::<Vec<_>>(),
-            timed.len(),
-            None,
-            style(false),
-        ));
-    }
-    out
+    out + &text(&sentences)
 }
 
 fn all_parts(columns: &[Column], rows: usize, width: Option<usize>) -> String {
@@ -282,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_come_first_and_their_reasons_stay_on_the_page() {
+    fn verdicts_come_last_and_their_reasons_stay_on_the_page() {
         let mut report = report();
         report.verdicts.push(Verdict {
             claim: "right".to_owned(),
@@ -292,7 +287,8 @@ mod tests {
         });
         for (width, most) in [(None, 100), (Some(60), 60), (Some(400), 140)] {
             let text = render(&report, width);
-            assert!(text.trim_start().starts_with("right "), "{text}");
+            let last = text.rsplit("\n\n").next().expect("a paragraph");
+            assert!(last.trim_start().starts_with("right "), "{text}");
             assert!(
                 text.contains("1.250") && !text.contains("One by one"),
                 "{text}"

@@ -22,16 +22,16 @@ pub(crate) struct Args {
     demonstration: bool,
 }
 
-const ABOUT: &str = "Show what Tanada gains here, or compare dispatchers on a workload";
+const ABOUT: &str = "Show what Tanada gains here, or compare policies on a workload";
 
 const DETAILS: &str = "\
     Without a workload, a file or an option of theirs: a demonstration of less than a minute, with four verdicts. Right: a video \
-    is decoded under each dispatcher, and every frame compared. Light: the cost of a task of 100 ns. Local, here: a stencil and \
+    is decoded under each policy, and every frame compared. Light: the cost of a task of 100 ns. Local, here: a stencil and \
     an image pipeline larger than the caches, beside parallel loops. Local, there: the program of paper 1 on its chip, simulated.\n\n\
     Otherwise: runs a workload (with a file: decodes this H.264 stream) without tasks, as it would be written today (parallel \
-    loops with barriers), and as tasks under each dispatcher; checks that every result is the same, byte by byte; and shows time, \
+    loops with barriers), and as tasks under each policy; checks that every result is the same, byte by byte; and shows time, \
     ratio to fcfs, tasks, scheduling cost and utilisation as a table and as a page with a chart. Then it records a small part of \
-    the work and simulates it under the same dispatchers on the chip of paper 1 (4 cores, with and without contention for its \
+    the work and simulates it under the same policies on the chip of paper 1 (4 cores, with and without contention for its \
     memory): cycles, ratio to fcfs, utilisation, misses and the distance to what no schedule could beat.";
 
 const EXAMPLES: &str = "Examples:\n  tanada compare\n  \
@@ -44,7 +44,7 @@ const EXAMPLES: &str = "Examples:\n  tanada compare\n  \
 /// The options of every workload.
 #[derive(Debug, clap::Args)]
 struct Common {
-    /// Dispatchers to compare, separated by commas [default: all]
+    /// Policies to compare, separated by commas [default: all]
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = pooling::policies())]
     policy: Vec<String>,
 
@@ -231,7 +231,7 @@ fn verdict(found: &Found) -> Outcome {
     match found.differences.len() {
         0 => Ok(()),
         n => Err(Failure::Input(format!(
-            "under {n} dispatcher(s) the {parts} are not those of the sequential run"
+            "under {n} of the policies the {parts} are not those of the sequential run"
         ))),
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use tanada_policy::registry;
 use tanada_report::to_list;
 
-/// List the dispatchers that every command knows
+/// List the policies that every command knows
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tanada policies --json")]
 pub(crate) struct Args {

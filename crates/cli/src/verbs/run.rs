@@ -34,7 +34,7 @@ struct Common {
     #[arg(long)]
     md5: bool,
 
-    /// The dispatchers, separated by commas; several take turns in every repeat [default: ts-local if --groups are given
+    /// The policies, separated by commas; several take turns in every repeat [default: ts-local if --groups are given
     /// or the workload has groups that pay, else random-steal]
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = pooling::policies())]
     policy: Vec<String>,

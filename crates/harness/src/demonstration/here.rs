@@ -4,7 +4,7 @@
 //! tasks wait for their neighbours alone (*the graph*); the same tasks depth-first, newest first (*the order*); and under policies that
 //! read groups, without groups and with them (*the groups*).
 
-use super::{Stage, factor, fastest, row};
+use super::{NOT_JUDGED, Stage, factor, fastest, row};
 use crate::compare::Error;
 use crate::rounds::{self, Engine};
 use std::time::Duration;
@@ -118,6 +118,16 @@ fn program(
     Ok(runs)
 }
 
+/// Returns each program with its rows.
+pub(super) fn programs(
+    runs: &[RunResult],
+) -> impl Iterator<Item = (&'static str, Vec<RunResult>)> + '_ {
+    PROGRAMS.iter().map(|&(name, ..)| {
+        let own = runs.iter().filter(|run| run.workload == name).cloned();
+        (name, own.collect())
+    })
+}
+
 /// `caches`: bytes of all caches of this machine from the second level on.
 pub(super) fn verdict(runs: &[RunResult], caches: u64) -> Verdict {
     let mut sentences = Vec::new();
@@ -125,9 +135,12 @@ pub(super) fn verdict(runs: &[RunResult], caches: u64) -> Verdict {
         claim: CLAIM.to_owned(),
         ..Verdict::default()
     };
-    for (name, ..) in PROGRAMS {
-        let own = runs.iter().filter(|run| run.workload == name).cloned();
-        let (sentence, reasons) = gains(name, &own.collect::<Vec<_>>(), caches);
+    for (name, own) in programs(runs) {
+        if judge::busy(&own).is_some() {
+            sentences.push(format!("the {name} is {NOT_JUDGED}"));
+            continue;
+        }
+        let (sentence, reasons) = gains(name, &own, caches);
         sentences.push(sentence);
         verdict.reasons.extend(reasons);
     }
