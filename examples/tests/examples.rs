@@ -32,6 +32,20 @@ fn groups() {
 }
 
 #[test]
+fn from_loops_computes_what_the_plain_loop_does() {
+    let mut ring: Vec<f64> = (0..80).map(|i| f64::from(i / 10)).collect();
+    for _ in 1..16 {
+        let at = |i: usize| ring[i % 80];
+        ring = (0..80)
+            .map(|i| (at(i + 79) + at(i) + at(i + 1)) / 3.0)
+            .collect();
+    }
+    let least = ring.iter().copied().fold(f64::INFINITY, f64::min);
+    let text = output(env!("CARGO_BIN_EXE_from_loops"));
+    assert_eq!(text, format!("the least value is {least:.6}\n"));
+}
+
+#[test]
 fn frames() {
     let text = output(env!("CARGO_BIN_EXE_frames"));
     let wanted: String = (0..5)
