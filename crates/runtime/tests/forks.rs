@@ -2,16 +2,17 @@
 #![allow(unsafe_code, reason = "fork(2)")]
 
 mod own_process;
+mod twisted;
 
 use own_process::in_own_process;
 use parking_lot::Mutex;
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
-use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId, registry};
+use tanada_policy::{Env, Origin, Ready, WorkerId, registry};
 use tanada_runtime::{
     GraphError, Observer, Pool, Recorder, Scope, TaskView, TemplateBuilder, WorkerObserver,
 };
+use twisted::{Queue, Twist, Twisted};
 
 /// Forks. The child ends by a signal if it takes five seconds.
 fn fork() -> libc::pid_t {
@@ -244,38 +245,31 @@ fn here(callback: &str) {
     }
 }
 
-/// First come, first served.
+/// Forks in the policy's callbacks.
 #[derive(Default)]
-struct Forking(Mutex<VecDeque<Ready>>);
+struct Forking;
 
-impl Dispatcher for Forking {
-    type Local = ();
-    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
-        let workers = usize::from(site.placement.workers());
-        (Forking::default(), vec![(); workers])
-    }
-    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
-        self.0.lock().push_back(task);
-        env.wake(Wake::Anyone);
+impl Twist for Forking {
+    fn inject(&self, queue: &Queue, env: &mut impl Env, task: Ready) {
+        queue.push(env, task);
         here("inject");
     }
-    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
-        self.0.lock().push_back(task);
-        env.wake(Wake::Anyone);
+    fn ready(&self, queue: &Queue, env: &mut impl Env, task: Ready) {
+        queue.push(env, task);
         here("ready");
     }
-    fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
-        let task = self.0.lock().pop_front()?;
+    fn next(&self, queue: &Queue, _env: &mut impl Env) -> Option<Ready> {
+        let task = queue.pop()?;
         here("next");
-        Some((task, Origin::Pool))
+        Some(task)
     }
-    fn may_have(&self, _worker: WorkerId) -> bool {
+    fn may_have(&self, queue: &Queue) -> bool {
         here("may_have");
-        !self.0.lock().is_empty()
+        !queue.is_empty()
     }
 }
 
-/// Forks in its callbacks.
+/// Forks in the observer's callbacks.
 struct Watcher;
 
 impl Observer for Watcher {
@@ -317,7 +311,9 @@ fn child_of_a_callback() {
     let callback = std::env::var("CALLBACK").expect("a name").leak();
     let template = std::env::var_os("TEMPLATE").is_some();
     let pool = Pool::builder().workers(2).observer(Watcher);
-    let pool = pool.build_with::<Forking>("forking").expect("a pool");
+    let pool = pool
+        .build_with::<Twisted<Forking>>("forking")
+        .expect("a pool");
     std::thread::sleep(Duration::from_millis(20));
     *FORKS_IN.lock() = Some(callback);
     let result = if template {
@@ -368,9 +364,39 @@ struct ForksInDrop(u32);
 impl Drop for ForksInDrop {
     fn drop(&mut self) {
         if std::process::id() == self.0 {
-            here("payload");
+            here("drop");
         }
     }
+}
+
+#[test]
+fn a_child_of_a_discarded_body_s_drop_ends() {
+    in_own_process("child_of_a_discarded_body", &[]);
+}
+
+#[test]
+#[ignore = "run by `a_child_of_a_discarded_body_s_drop_ends`"]
+fn child_of_a_discarded_body() {
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    let process = std::process::id();
+    *FORKS_IN.lock() = Some("drop");
+    let result = pool.scope(|s| {
+        // Its count is never resolved, so that the end of the scope drops its body.
+        let forks = ForksInDrop(process);
+        let never = s.task("never").count(1).register(move |_| drop(forks));
+        s.task("after")
+            .after([never])
+            .register(move |_| of_process(process));
+    });
+    if std::process::id() != process {
+        end_child(result == Err(GraphError::Forked));
+    }
+    assert!(result.is_err(), "{result:?}");
+    assert_eq!(outcome_of(CHILD.load(Ordering::SeqCst)), 0);
+    pool.scope(|s| {
+        s.task("next").register(move |_| of_process(process));
+    })
+    .expect("a pool that goes on");
 }
 
 #[test]
@@ -384,7 +410,7 @@ fn a_child_of_a_payload_s_drop_ends() {
 fn forks_in_a_payload(in_body: bool) -> i32 {
     let pool = Pool::builder().workers(2).build().expect("a pool");
     let process = std::process::id();
-    *FORKS_IN.lock() = Some("payload");
+    *FORKS_IN.lock() = Some("drop");
     let begun = &AtomicU64::new(0);
     // Panics when the first panic has stopped the graph; a moment later its payload is stored.
     let second = move |s: &Scope<'_>| {

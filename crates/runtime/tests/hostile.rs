@@ -4,6 +4,7 @@
 #![allow(unsafe_code, reason = "rights that look like those of another engine")]
 
 mod own_process;
+mod twisted;
 
 use own_process::{in_own_process, run_in_own_process};
 use parking_lot::Mutex;
@@ -15,6 +16,7 @@ use tanada_policy::{Dispatcher, Env, Hints, Origin, Ready, Site, Wake, WorkerId}
 use tanada_runtime::{
     Bind, Observer, Pool, Recorder, Resolver, TaskView, TemplateBuilder, Token, WorkerObserver,
 };
+use twisted::{Queue, Twist, Twisted};
 
 /// The child ends with a message that contains `message`, by an abort of its own and not by a segmentation fault.
 #[track_caller]
@@ -104,46 +106,18 @@ fn child_observer_in_a_template() {
     });
 }
 
-/// First come, first served, but for what a test adds.
-#[derive(Default)]
-struct Queue(Mutex<VecDeque<Ready>>);
-
-impl Queue {
-    fn push(&self, env: &mut impl Env, task: Ready) {
-        self.0.lock().push_back(task);
-        env.wake(Wake::Anyone);
-    }
-    fn pop(&self) -> Option<(Ready, Origin)> {
-        Some((self.0.lock().pop_front()?, Origin::Pool))
-    }
-}
-
 /// Asks for the wake-up of workers that do not exist.
 #[derive(Default)]
-struct WakesNone(Queue);
+struct WakesNone;
 
-impl Dispatcher for WakesNone {
-    type Local = ();
-    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
-        let workers = usize::from(site.placement.workers());
-        (WakesNone::default(), vec![(); workers])
-    }
-    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
-        self.0.push(env, task);
+impl Twist for WakesNone {
+    fn inject(&self, queue: &Queue, env: &mut impl Env, task: Ready) {
+        queue.push(env, task);
         let me = env.me();
         for worker in [me, WorkerId::NONE, WorkerId(env.workers()), WorkerId(1000)] {
             // More than a call is expected to name.
             (0..5).for_each(|_| env.wake(Wake::This(worker)));
         }
-    }
-    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
-        self.inject(env, task);
-    }
-    fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
-        self.0.pop()
-    }
-    fn may_have(&self, _worker: WorkerId) -> bool {
-        !self.0.0.lock().is_empty()
     }
 }
 
@@ -157,7 +131,7 @@ fn a_wake_up_of_a_worker_that_does_not_exist_is_ignored() {
 fn child_wakes_none() {
     let pool = Pool::builder()
         .workers(2)
-        .build_with::<WakesNone>("wakes none")
+        .build_with::<Twisted<WakesNone>>("wakes none")
         .expect("a pool");
     let ran = AtomicUsize::new(0);
     let mut builder = TemplateBuilder::<Vec<usize>>::new();
@@ -181,30 +155,17 @@ fn child_wakes_none() {
 }
 
 /// Hands the workers of a pool a task that another engine made.
-struct Forger(Queue);
+#[derive(Default)]
+struct Forger;
 
 static FORGED: Mutex<Option<Ready>> = Mutex::new(None);
 
-impl Dispatcher for Forger {
-    type Local = ();
-    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
-        let workers = usize::from(site.placement.workers());
-        (Forger(Queue::default()), vec![(); workers])
-    }
-    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
+impl Twist for Forger {
+    fn inject(&self, queue: &Queue, env: &mut impl Env, task: Ready) {
         if let Some(forged) = FORGED.lock().take() {
-            self.0.push(env, forged);
+            queue.push(env, forged);
         }
-        self.0.push(env, task);
-    }
-    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
-        self.inject(env, task);
-    }
-    fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
-        self.0.pop()
-    }
-    fn may_have(&self, _worker: WorkerId) -> bool {
-        !self.0.0.lock().is_empty()
+        queue.push(env, task);
     }
 }
 
@@ -218,7 +179,7 @@ fn a_task_of_a_simulator_ends_the_process() {
 fn child_forges() {
     let pool = Pool::builder()
         .workers(1)
-        .build_with::<Forger>("forger")
+        .build_with::<Twisted<Forger>>("forger")
         .expect("a pool");
     // SAFETY: no engine is involved: as a simulator does, which counts its tasks from 1.
     *FORGED.lock() = Some(unsafe { Ready::new(64, 0) });
@@ -290,7 +251,7 @@ fn child_swaps() {
 
 /// Keeps a ticket of a nested graph, and hands it to a worker of a later pool.
 #[derive(Default)]
-struct Keeper(Queue);
+struct Keeper;
 
 static TICKET: Mutex<Option<Ready>> = Mutex::new(None);
 static KEEP: AtomicBool = AtomicBool::new(false);
@@ -298,40 +259,23 @@ static GIVE: AtomicBool = AtomicBool::new(false);
 /// The hint of the task whose graph's ticket is kept.
 const MARK: u64 = 777;
 
-impl Keeper {
-    fn take(&self, env: &mut impl Env, task: Ready) {
+impl Twist for Keeper {
+    fn inject(&self, queue: &Queue, env: &mut impl Env, task: Ready) {
         // In the pool's dispatcher; that of the nested graph gets numbers.
         let is_ticket = task.address().is_some() && env.hints(&task).user == MARK;
         if is_ticket && KEEP.swap(false, Ordering::SeqCst) {
             *TICKET.lock() = Some(task);
         } else {
-            self.0.push(env, task);
+            queue.push(env, task);
         }
     }
-}
-
-impl Dispatcher for Keeper {
-    type Local = ();
-    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
-        let workers = usize::from(site.placement.workers());
-        (Keeper::default(), vec![(); workers])
+    fn next(&self, queue: &Queue, _env: &mut impl Env) -> Option<Ready> {
+        let given = GIVE.swap(false, Ordering::SeqCst);
+        let ticket = given.then(|| TICKET.lock().take()).flatten();
+        ticket.or_else(|| queue.pop())
     }
-    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
-        self.take(env, task);
-    }
-    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
-        self.take(env, task);
-    }
-    fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
-        if GIVE.swap(false, Ordering::SeqCst)
-            && let Some(ticket) = TICKET.lock().take()
-        {
-            return Some((ticket, Origin::Pool));
-        }
-        self.0.pop()
-    }
-    fn may_have(&self, _worker: WorkerId) -> bool {
-        GIVE.load(Ordering::SeqCst) || !self.0.0.lock().is_empty()
+    fn may_have(&self, queue: &Queue) -> bool {
+        GIVE.load(Ordering::SeqCst) || !queue.is_empty()
     }
 }
 
@@ -345,7 +289,9 @@ fn a_ticket_of_a_pool_that_is_gone_ends_the_process_even_at_its_address() {
 fn child_keeps_a_ticket() {
     let build = || {
         let builder = Pool::builder().workers(2).bind(Bind::Off);
-        builder.build_with::<Keeper>("keeper").expect("a pool")
+        builder
+            .build_with::<Twisted<Keeper>>("keeper")
+            .expect("a pool")
     };
     let address = |pool: &Pool| std::ptr::from_ref(pool.placement()).addr();
     let first = build();
@@ -384,21 +330,13 @@ fn child_keeps_a_ticket() {
 
 /// Resolves a task of the graph that it orders.
 #[derive(Default)]
-struct Meddler(Queue);
+struct Meddler;
 
 static LATE: Mutex<Option<(Resolver, Token)>> = Mutex::new(None);
 
-impl Dispatcher for Meddler {
-    type Local = ();
-    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
-        let workers = usize::from(site.placement.workers());
-        (Meddler::default(), vec![(); workers])
-    }
-    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
-        self.0.push(env, task);
-    }
-    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
-        self.0.push(env, task);
+impl Twist for Meddler {
+    fn ready(&self, queue: &Queue, env: &mut impl Env, task: Ready) {
+        queue.push(env, task);
         let late = LATE.lock().take();
         if let Some((resolver, task)) = late {
             let resolve = move || resolver.resolve(task);
@@ -408,12 +346,6 @@ impl Dispatcher for Meddler {
                 let _ = resolve();
             }
         }
-    }
-    fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
-        self.0.pop()
-    }
-    fn may_have(&self, _worker: WorkerId) -> bool {
-        !self.0.0.lock().is_empty()
     }
 }
 
@@ -434,7 +366,9 @@ fn a_policy_that_waits_for_a_thread_that_waits_for_it_is_reported() {
 fn child_meddles() {
     // SAFETY: no precondition. With `ANOTHER_THREAD` the graph never ends.
     unsafe { libc::alarm(7) };
-    let pool = Pool::builder().workers(2).build_with::<Meddler>("meddler");
+    let pool = Pool::builder()
+        .workers(2)
+        .build_with::<Twisted<Meddler>>("meddler");
     let pool = &pool.expect("a pool");
     let result = pool.scope(|s| {
         s.task("outer").register(move |_| {

@@ -2,16 +2,19 @@
 #![allow(unsafe_code, reason = "processor time of the process, fork(2)")]
 
 mod own_process;
+mod twisted;
 
 use own_process::{in_own_process, run_in_own_process};
 use parking_lot::Mutex;
-use std::collections::VecDeque;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId, registry};
-use tanada_runtime::{GraphError, Pool, PoolBuilder, TemplateBuilder};
+use tanada_policy::{Env, Origin, Ready, WorkerId, registry};
+use tanada_runtime::{
+    GraphError, Observer, Pool, PoolBuilder, TaskView, TemplateBuilder, WorkerObserver,
+};
+use twisted::{Queue, Twist, Twisted};
 
 /// A pool and its builder go through `catch_unwind` without `AssertUnwindSafe`, and may be used from any thread. Templates and instances
 /// do not: they hold the program's closures, whose data a panic may leave half changed.
@@ -106,6 +109,7 @@ fn graphs_that_never_end_name_their_tasks() {
         ("child_waits_in_a_template", &["tasks of a template"]),
         ("child_pools_in_a_circle", &["first[1]", "second[2]"]),
         ("child_joins_in_a_circle", &["owner[4]"]),
+        ("child_runs_a_graph_between_tasks", &["owner[7]"]),
         ("child_waits_long", &[]),
     ];
     std::thread::scope(|threads| {
@@ -194,6 +198,42 @@ fn child_pools_in_a_circle() {
         threads.spawn(|| run(&a, &b, "first", 1));
         threads.spawn(|| run(&b, &a, "second", 2));
     });
+}
+
+/// Owns a resolver whenever a worker has no more to do.
+#[derive(Clone)]
+struct Idler;
+
+static IDLERS: Mutex<Option<Pool>> = Mutex::new(None);
+
+impl Observer for Idler {
+    type Worker = Idler;
+    fn worker(&self, _worker: WorkerId) -> Idler {
+        Idler
+    }
+}
+
+impl WorkerObserver for Idler {
+    fn start(&mut self, _task: &TaskView, _origin: Origin) {}
+    fn end(&mut self, _task: &TaskView) {}
+    fn idle(&mut self) {
+        let pool = IDLERS.lock().clone();
+        own_a_resolver(&pool.expect("the pool of this worker"));
+    }
+}
+
+#[test]
+#[ignore = "run by `graphs_that_never_end_name_their_tasks`"]
+fn child_runs_a_graph_between_tasks() {
+    let pool = Pool::builder().workers(2).observer(Idler).build();
+    let pool = pool.expect("a pool");
+    *IDLERS.lock() = Some(pool.clone());
+    let done = pool.scope(|s| {
+        s.task("first").register(|_| ());
+    });
+    println!("came back: {done:?}");
+    ends_soon();
+    std::thread::park();
 }
 
 /// Runs a graph on a pool when its thread ends.
@@ -348,27 +388,17 @@ fn child_forks() {
 }
 
 /// Keeps tasks where the workers of every pool find them.
+#[derive(Default)]
 struct Smuggler;
 
 static SMUGGLED: Mutex<Option<Ready>> = Mutex::new(None);
 
-impl Dispatcher for Smuggler {
-    type Local = ();
-    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
-        (Smuggler, vec![(); usize::from(site.placement.workers())])
-    }
-    fn inject<E: Env>(&self, _env: &mut E, task: Ready) {
+impl Twist for Smuggler {
+    fn inject(&self, _queue: &Queue, _env: &mut impl Env, task: Ready) {
         *SMUGGLED.lock() = Some(task);
     }
-    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
-        self.inject(env, task);
-    }
-    fn next<E: Env>(&self, _local: &mut (), env: &mut E) -> Option<(Ready, Origin)> {
-        let task = SMUGGLED.lock().take_if(|_| env.workers() == 2);
-        Some((task?, Origin::Pool))
-    }
-    fn may_have(&self, _worker: WorkerId) -> bool {
-        false
+    fn next(&self, _queue: &Queue, env: &mut impl Env) -> Option<Ready> {
+        SMUGGLED.lock().take_if(|_| env.workers() == 2)
     }
 }
 
@@ -384,7 +414,7 @@ fn a_policy_that_hands_a_task_to_another_pool_ends_the_process() {
 fn child_smuggles() {
     let source = Pool::builder()
         .workers(1)
-        .build_with::<Smuggler>("smuggler")
+        .build_with::<Twisted<Smuggler>>("smuggler")
         .expect("a pool");
     std::thread::scope(|threads| {
         threads.spawn(|| {
@@ -396,7 +426,7 @@ fn child_smuggles() {
         loop {
             let _pool = Pool::builder()
                 .workers(2)
-                .build_with::<Smuggler>("smuggler")
+                .build_with::<Twisted<Smuggler>>("smuggler")
                 .expect("a pool");
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -404,44 +434,13 @@ fn child_smuggles() {
 }
 
 /// Panics when it gets the second task: outside any worker, or on one.
-struct Touchy {
-    taken: AtomicU32,
-    kept: Mutex<VecDeque<Ready>>,
-}
+#[derive(Default)]
+struct Touchy(AtomicU32);
 
-impl Touchy {
-    fn take(&self, task: Ready) {
-        self.kept.lock().push_back(task);
-        assert!(self.taken.fetch_add(1, Ordering::Relaxed) < 1, "enough");
-    }
-}
-
-impl Dispatcher for Touchy {
-    type Local = ();
-
-    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
-        let touchy = Touchy {
-            taken: AtomicU32::new(0),
-            kept: Mutex::default(),
-        };
-        (touchy, vec![(); usize::from(site.placement.workers())])
-    }
-
-    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
-        self.take(task);
-        env.wake(Wake::Anyone);
-    }
-
-    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
-        self.inject(env, task);
-    }
-
-    fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
-        Some((self.kept.lock().pop_front()?, Origin::Pool))
-    }
-
-    fn may_have(&self, _worker: WorkerId) -> bool {
-        !self.kept.lock().is_empty()
+impl Twist for Touchy {
+    fn inject(&self, queue: &Queue, env: &mut impl Env, task: Ready) {
+        queue.push(env, task);
+        assert!(self.0.fetch_add(1, Ordering::Relaxed) < 1, "enough");
     }
 }
 
@@ -459,7 +458,7 @@ fn a_policy_that_panics_ends_the_process_wherever_it_was_called() {
 fn child_panics_outside() {
     let pool = Pool::builder()
         .workers(1)
-        .build_with::<Touchy>("touchy")
+        .build_with::<Twisted<Touchy>>("touchy")
         .expect("a pool");
     let mut builder = TemplateBuilder::<()>::new();
     for index in 0..2 {
@@ -476,7 +475,7 @@ fn child_panics_outside() {
 fn child_panics_in_a_task() {
     let pool = Pool::builder()
         .workers(1)
-        .build_with::<Touchy>("touchy")
+        .build_with::<Twisted<Touchy>>("touchy")
         .expect("a pool");
     let run = || {
         pool.scope(|s| {

@@ -348,12 +348,25 @@ impl Context<'_> {
 
     /// Waits on a worker of the pool, which runs ready tasks of this graph only.
     fn wait_on_worker(self, worker: &WorkerCore) {
+        let outer = self.graph.outer.load(Ordering::Relaxed);
+        let mut stall = Stall::new(None);
         while !self.graph.has_ended() {
-            if !self.run_next(worker) {
-                self.pool.wait_in_a_task(std::thread::park);
+            if self.run_next(worker) {
+                continue;
             }
+            self.pool.wait_in_a_task(|| {
+                if !outer.is_null() {
+                    // The thread that waits for the outermost graph reports a stall.
+                    return std::thread::park();
+                }
+                // An observer runs this graph between two tasks.
+                std::thread::park_timeout(LOST_CHECK);
+                if stall.begins(self.pool) && !self.graph.has_ended() {
+                    self.graph.report_stall(self.pool);
+                }
+            });
         }
-        worker.graph.run(self.graph.outer.load(Ordering::Relaxed));
+        worker.graph.run(outer);
     }
 }
 

@@ -12,9 +12,9 @@ use std::sync::atomic::Ordering;
 /// Checks in a row, ten a second, after which a waiting thread says what it waits for.
 const CHECKS: u32 = 50;
 
-/// What a thread has seen that waits for a graph of another pool, or is no worker.
+/// What a thread has seen that waits for the end of a graph.
 pub(super) struct Stall<'a> {
-    /// The pool whose worker the thread is.
+    /// The pool whose worker the thread is, if the graph belongs to another pool.
     own: Option<&'a PoolShared>,
     /// Whether the thread is counted as waiting there: unless it waits for a pool that is at work.
     counted: bool,
