@@ -126,6 +126,12 @@ fn wrong_names_are_answered_with_the_right_ones() {
             &format!("The workloads are: {}", workloads.join(", ")),
         ],
     );
+    bad(
+        folder.path(),
+        &["record", "stencl", "-o", "x.tnt"],
+        2,
+        &["stencl", "The workloads are: "],
+    );
     bad(folder.path(), &["run"], 2, &["h264"]);
     bad(
         folder.path(),

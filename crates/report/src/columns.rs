@@ -290,10 +290,10 @@ pub fn thousands(value: u64) -> String {
 }
 
 fn seconds(value: f64) -> String {
-    if value < 1.0 {
-        format!("{:.1} ms", value * 1e3)
-    } else {
-        format!("{value:.2} s")
+    match value {
+        v if v < 1e-3 => nanoseconds(v * 1e9),
+        v if v < 1.0 => format!("{:.1} ms", v * 1e3),
+        v => format!("{v:.2} s"),
     }
 }
 
@@ -325,5 +325,6 @@ mod tests {
         assert_eq!(nanoseconds(345.6), "346 ns");
         assert_eq!(nanoseconds(34_560.0), "34.56 us");
         assert_eq!(seconds(0.5), "500.0 ms");
+        assert_eq!(seconds(0.000_012), "12.00 us");
     }
 }

@@ -24,14 +24,25 @@ fn timed_once(run: &RunResult) -> bool {
 /// The share of its time above which a worker that spends it on scheduling has tasks that are too short.
 const TOO_SHORT: f64 = 0.05;
 
+/// Returns whether a run has so few tasks that no order of them makes a difference.
+fn has_few_tasks(run: &RunResult) -> bool {
+    run.tasks
+        .is_some_and(|tasks| tasks <= u64::from(run.workers))
+}
+
 /// Compares each dispatcher that looks at groups with the fastest dispatcher that does not, and returns a sentence for each. So advantages
 /// with other causes, such as running the newest task next, are not attributed to groups. `set` has comparable runs.
 pub(crate) fn verdicts(set: &[&RunResult]) -> Vec<String> {
     let grouped =
-        |run: &&&RunResult| run.honours_groups && !matches!(run.groups.as_str(), "" | "none");
-    let compared = set.iter().filter(grouped).filter_map(|run| {
+        |run: &&RunResult| run.honours_groups && !matches!(run.groups.as_str(), "" | "none");
+    let (few, many): (Vec<&RunResult>, Vec<_>) = set
+        .iter()
+        .copied()
+        .filter(grouped)
+        .partition(|run| has_few_tasks(run));
+    let compared = many.into_iter().filter_map(|run| {
         let (baseline, several) = reference(run, set)?;
-        Some((*run, baseline, several))
+        Some((run, baseline, several))
     });
     let (once, several): (Vec<_>, Vec<_>) =
         compared.partition(|(run, baseline, _)| timed_once(run) || timed_once(baseline));
@@ -40,7 +51,8 @@ pub(crate) fn verdicts(set: &[&RunResult]) -> Vec<String> {
         .filter_map(|(run, baseline, several)| verdict(run, baseline, *several));
     let unsaid = (!once.is_empty())
         .then(|| "One repeat says nothing about groups: use --repeat 5.".to_owned());
-    said.chain(unsaid).collect()
+    let unjudged = (!few.is_empty()).then(|| "There are too few tasks to judge groups.".to_owned());
+    said.chain(unsaid).chain(unjudged).collect()
 }
 
 /// Returns the run with which `run` is compared: the fastest of the same engine and cut under a dispatcher that does not look at groups.
@@ -329,5 +341,17 @@ mod tests {
             said,
             ["One repeat says nothing about groups: use --repeat 5."]
         );
+    }
+
+    #[test]
+    fn as_many_tasks_as_workers_have_no_verdict_which_is_reported_once() {
+        let few = |policy, tasks| RunResult {
+            tasks: Some(tasks),
+            ..run(policy, 1.0, 20e3, 300.0, 0.98)
+        };
+        let said = verdicts(&[&few("fcfs", 2), &few("ts", 2), &few("ts-local", 2)]);
+        assert_eq!(said, ["There are too few tasks to judge groups."]);
+        let said = verdicts(&[&few("fcfs", 3), &few("ts", 3)]);
+        assert!(said[0].starts_with("Groups made no"), "{said:?}");
     }
 }

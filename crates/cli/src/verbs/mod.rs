@@ -116,6 +116,15 @@ pub fn main() -> ExitCode {
     })
 }
 
+/// Returns whether `arg` is a word, not an option, that follows `record` on the command line.
+fn is_first_of_record(arg: &ContextValue) -> bool {
+    let ContextValue::String(arg) = arg else {
+        return false;
+    };
+    let words: Vec<String> = std::env::args().skip(1).take(2).collect();
+    !arg.starts_with('-') && matches!(&words[..], [verb, word] if verb == "record" && word == arg)
+}
+
 /// Reports what is wrong with the command line and returns the exit code. The parser proposes similar names only; we list them all.
 fn refused(error: clap::Error) -> ExitCode {
     // The message repeats arguments, whose control characters a terminal would obey: it is made from arguments that show them.
@@ -126,9 +135,15 @@ fn refused(error: clap::Error) -> ExitCode {
         return ui::exit_code(printed.map_err(ui::output_failed));
     }
     let error = shown;
-    if error.kind() == ErrorKind::InvalidSubcommand
-        && let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand)
-    {
+    let wrong = match error.kind() {
+        ErrorKind::InvalidSubcommand => error.get(ContextKind::InvalidSubcommand),
+        // `record` takes a program's arguments, too, so the parser expects no workload there.
+        ErrorKind::UnknownArgument => error
+            .get(ContextKind::InvalidArg)
+            .filter(|arg| is_first_of_record(arg)),
+        _ => None,
+    };
+    if let Some(ContextValue::String(wrong)) = wrong {
         const PARENTS: [(&str, &str); 3] = [
             ("run", "workloads"),
             ("record", "workloads"),
