@@ -16,7 +16,7 @@ fn main() {
                 .is_some_and(|extension| extension == "toml")
         })
         .collect();
-    files.sort();
+    files.sort_by_key(|path| path.file_stem().map(ToOwned::to_owned));
     let mut list = String::from("&[\n");
     for path in files {
         let name = path.file_stem().expect("a file has a name");

@@ -329,7 +329,7 @@ fn faults_are_reported_with_file_and_line() {
     for (text, words) in [
         (
             "traces = 't.tnt'\nmachines = [\n",
-            &["s.toml:", "no TOML"][..],
+            &["s.toml:", "not TOML"][..],
         ),
         (
             "traces = 't.tnt'\nmachines = ['toshiba',\n'unknown']",

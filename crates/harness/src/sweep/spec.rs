@@ -43,7 +43,7 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Spec, String> {
     }
     let root = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        format!("{file}:{}: no TOML: {}", reader.line(at), error.message())
+        format!("{file}:{}: not TOML: {}", reader.line(at), error.message())
     })?;
     let mut spec = Spec::default();
     for (key, value) in root.get_ref() {
@@ -254,7 +254,7 @@ mod tests {
             ),
             (
                 "traces = 'a'\ntraces = 'b'",
-                "s.toml:2: no TOML: duplicate key",
+                "s.toml:2: not TOML: duplicate key",
             ),
             ("\ntraces = [1]", "s.toml:2: this must be a text in quotes"),
             (
@@ -297,7 +297,7 @@ mod tests {
                 "[set]\na = [[1]]",
                 "s.toml:2: this must be a number, a text or true or false",
             ),
-            ("traces = \u{0}", "s.toml:1: no TOML: "),
+            ("traces = \u{0}", "s.toml:1: not TOML: "),
         ] {
             let error = parse(text, "s.toml").unwrap_err();
             assert!(error.starts_with(expected), "{text:?}: {error}");

@@ -55,15 +55,13 @@ pub(crate) const LONGEST_FILE: usize = 64 << 10;
 pub(crate) fn parse(text: &str, file: &str) -> Result<Table, MachineError> {
     let error = |line, message: String| MachineError::new(file, &Place::Line(line), message);
     if text.len() > LONGEST_FILE {
-        let bytes = text.len();
-        let message =
-            format!("a machine file of {bytes} bytes; the longest that is read has {LONGEST_FILE}");
+        let message = format!("no machine file: longer than {LONGEST_FILE} bytes");
         return Err(error(1, message));
     }
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
     let root = DeTable::parse(text).map_err(|wrong| {
         let line = line_of(&ends, wrong.span().map_or(0, |span| span.start));
-        error(line, format!("no TOML: {}", wrong.message()))
+        error(line, format!("not TOML: {}", wrong.message()))
     })?;
     Ok(table(root.get_ref(), Place::Line(1), &ends))
 }

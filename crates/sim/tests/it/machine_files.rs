@@ -429,13 +429,13 @@ fn what_is_no_toml_is_answered_with_its_line() {
     ] {
         let answer = wrong(text);
         assert!(
-            answer.starts_with(&format!("m.toml:{line}: no TOML: ")),
+            answer.starts_with(&format!("m.toml:{line}: not TOML: ")),
             "{text:?}: {answer}"
         );
     }
     let long = format!("# {}\n{GOOD}", "x".repeat(2 << 20));
-    assert!(wrong(&long).contains("the longest that is read has 65536"));
-    assert!(wrong(&"[a.".repeat(20_000)).starts_with("m.toml:1: no TOML: "));
+    assert!(wrong(&long).contains("no machine file: longer than 65536 bytes"));
+    assert!(wrong(&"[a.".repeat(20_000)).starts_with("m.toml:1: not TOML: "));
 }
 
 #[test]
