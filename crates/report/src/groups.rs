@@ -1,7 +1,8 @@
 //! The verdict on groups: whether they paid, and the measured reasons.
 
 use crate::columns::{nanoseconds, per_cent};
-use crate::headline::speed;
+use crate::headline::{listed, speed};
+use crate::judge;
 use crate::parts::CacheUse;
 use crate::schema::{Memory, RunResult, SEQUENTIAL, TODAY};
 
@@ -10,10 +11,7 @@ const NOISE: f64 = 0.02;
 
 /// Returns how far repeats of a run are apart, as a share of the shortest; at least [`NOISE`].
 fn noise(run: &RunResult) -> f64 {
-    let spread = run
-        .seconds
-        .map(|seconds| seconds.median / seconds.min - 1.0);
-    spread.unwrap_or(0.0).max(NOISE)
+    judge::spread(run).unwrap_or(0.0).max(NOISE)
 }
 
 /// Returns whether a run was timed only once, so that the spread of its repeats is unknown. Simulated cycles are exact, not timed.
@@ -30,7 +28,7 @@ fn has_few_tasks(run: &RunResult) -> bool {
         .is_some_and(|tasks| tasks <= u64::from(run.workers))
 }
 
-/// Compares each dispatcher that looks at groups with the fastest dispatcher that does not, and returns a sentence for each. So advantages
+/// Compares each dispatcher that looks at groups with the fastest dispatcher that does not, and returns sentences about them. So advantages
 /// with other causes, such as running the newest task next, are not attributed to groups. `set` has comparable runs.
 pub(crate) fn verdicts(set: &[&RunResult]) -> Vec<String> {
     let grouped =
@@ -46,13 +44,66 @@ pub(crate) fn verdicts(set: &[&RunResult]) -> Vec<String> {
     });
     let (once, several): (Vec<_>, Vec<_>) =
         compared.partition(|(run, baseline, _)| timed_once(run) || timed_once(baseline));
-    let said = several
-        .iter()
-        .filter_map(|(run, baseline, several)| verdict(run, baseline, *several));
-    let unsaid = (!once.is_empty())
-        .then(|| "One repeat says nothing about groups: use --repeat 5.".to_owned());
-    let unjudged = (!few.is_empty()).then(|| "There are too few tasks to judge groups.".to_owned());
-    said.chain(unsaid).chain(unjudged).collect()
+    let mut said = Vec::new();
+    let mut alike: Vec<Compared<'_>> = Vec::new();
+    for (run, baseline, several) in several {
+        let noise = noise(run).max(noise(baseline));
+        match speed(run).zip(speed(baseline)).map(|(a, b)| a / b) {
+            None => {}
+            Some(_) if noise > judge::BUSY => said.push(format!(
+                "Whether groups paid under {} is not judged: the median repeat of {} took {:.0}% longer than the shortest.",
+                run.policy,
+                wildest(run, baseline).policy,
+                noise * 100.0
+            )),
+            Some(ratio) if (ratio - 1.0).abs() <= noise => alike.push((run, baseline, several)),
+            Some(ratio) => said.push(verdict(run, baseline, several, ratio)),
+        }
+    }
+    said.extend(no_difference(&alike));
+    if !once.is_empty() {
+        said.push("One repeat says nothing about groups: use --repeat 5.".to_owned());
+    }
+    if !few.is_empty() {
+        said.push("There are too few tasks to judge groups.".to_owned());
+    }
+    said
+}
+
+/// A run, the run that it is compared with, and whether that is the fastest of several.
+type Compared<'a> = (&'a RunResult, &'a RunResult, bool);
+
+/// Returns which of the two runs has repeats that are further apart.
+fn wildest<'a>(a: &'a RunResult, b: &'a RunResult) -> &'a RunResult {
+    if noise(a) >= noise(b) { a } else { b }
+}
+
+/// Returns a sentence about the runs whose groups made no difference, if there are any. All have the same baseline.
+fn no_difference(alike: &[Compared<'_>]) -> Option<String> {
+    let (first, baseline, several) = alike.first()?;
+    let ratios = alike.iter().map(|(run, ..)| {
+        let ratio = speed(run)? / speed(baseline)?;
+        Some(format!("{} was {ratio:.2}", run.policy))
+    });
+    let ratios: Vec<String> = ratios.flatten().collect();
+    let outcome = match first.seconds {
+        Some(_) => "Groups made no more difference than repeats do",
+        None => "Groups made no difference",
+    };
+    Some(format!(
+        "{outcome}: {} times as fast as {}, {}.",
+        listed(&ratios),
+        baseline.policy,
+        which(*several)
+    ))
+}
+
+/// Returns what a baseline is, in words.
+fn which(several: bool) -> &'static str {
+    match several {
+        true => "the fastest policy here that ignores groups",
+        false => "the only policy here that ignores groups",
+    }
 }
 
 /// Returns the run with which `run` is compared: the fastest of the same engine and cut under a dispatcher that does not look at groups.
@@ -72,22 +123,17 @@ fn reference<'a>(run: &RunResult, set: &[&'a RunResult]) -> Option<(&'a RunResul
     Some((fastest, bare.len() > 1))
 }
 
-fn verdict(run: &RunResult, baseline: &RunResult, several: bool) -> Option<String> {
-    let ratio = speed(run)? / speed(baseline)?;
-    let noise = noise(run).max(noise(baseline));
-    let outcome = match ratio {
-        r if r > 1.0 + noise => "Groups paid",
-        r if r < 1.0 - noise => "Groups did not pay",
-        _ if run.seconds.is_some() => "Groups made no more difference than repeats do",
-        _ => "Groups made no difference",
-    };
-    let which = match several {
-        true => "the fastest policy here that ignores groups",
-        false => "the only policy here that ignores groups",
+/// Returns whether groups paid, and why. `ratio`: how many times as fast `run` was as `baseline`.
+fn verdict(run: &RunResult, baseline: &RunResult, several: bool, ratio: f64) -> String {
+    let outcome = match ratio > 1.0 {
+        true => "Groups paid",
+        false => "Groups did not pay",
     };
     let mut text = format!(
-        "{outcome}: {} was {ratio:.2} times as fast as {}, {which}.",
-        run.policy, baseline.policy
+        "{outcome}: {} was {ratio:.2} times as fast as {}, {}.",
+        run.policy,
+        baseline.policy,
+        which(several)
     );
     let reasons = [
         body(run, baseline),
@@ -99,7 +145,7 @@ fn verdict(run: &RunResult, baseline: &RunResult, several: bool) -> Option<Strin
         text.push(' ');
         text.push_str(&reason);
     }
-    Some(text)
+    text
 }
 
 /// Returns a description of the change of the tasks' own time, in which locality shows.

@@ -119,9 +119,12 @@ fn fastest(set: &[&RunResult]) -> String {
     if let Some(spread) = judge::busy(set.iter().copied()) {
         return judge::busy_sentence(spread);
     }
-    let close =
-        |run: &&&RunResult| speed(run).is_some_and(|speed| best_speed / speed < 1.0 + judge::LEAST);
-    let close: Vec<&str> = set.iter().filter(close).map(|run| &*run.policy).collect();
+    let none = |run: &&&RunResult| {
+        speed(run).is_some()
+            && (std::ptr::eq(**run, best) || judge::difference(best, run).is_none())
+    };
+    let tied_runs: Vec<&RunResult> = set.iter().filter(none).copied().collect();
+    let close: Vec<&str> = tied_runs.iter().map(|run| &*run.policy).collect();
     let times = |policy: &str, words: &str| {
         let other = set
             .iter()
@@ -138,6 +141,16 @@ fn fastest(set: &[&RunResult]) -> String {
     .flatten()
     .collect();
     let against = listed(&against);
+    let ratios = tied_runs
+        .iter()
+        .filter_map(|run| Some(best_speed / speed(run)? - 1.0));
+    let apart = match ratios.fold(0.0, f64::max) {
+        apart if apart < judge::LEAST => "within 1% of each other".to_owned(),
+        apart => format!(
+            "no further apart than their repeats ({:.0}%)",
+            apart * 100.0
+        ),
+    };
     match (&close[..], against.as_str()) {
         ([one], "") => format!("{one} was fastest{frames}."),
         ([one], against) => format!("{one} was fastest{frames}, {against}."),
@@ -146,16 +159,13 @@ fn fastest(set: &[&RunResult]) -> String {
                 "" => String::new(),
                 against => format!(", each {against}"),
             };
-            format!(
-                "{} were within 1% of each other{frames}{against}.",
-                listed(tied)
-            )
+            format!("{} were {apart}{frames}{against}.", listed(tied))
         }
     }
 }
 
 /// Returns the words as `a, b and c`.
-fn listed(words: &[impl AsRef<str>]) -> String {
+pub(crate) fn listed(words: &[impl AsRef<str>]) -> String {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     match words.split_last() {
         None => String::new(),
@@ -270,6 +280,18 @@ mod tests {
             assert!(!text.contains(word), "{word}: {text}");
         }
         report.runs[0] = timed("fcfs", &[2.0, 2.1, 3.0]);
+        report.runs[1] = timed("ts", &[1.5, 2.4, 2.5]);
+        report.runs.push(timed("lcfs", &[3.0, 3.0, 3.0]));
+        let text = &headlines(&report)[0].text;
+        assert!(
+            text.contains("fcfs and ts were no further apart than their repeats (33%)."),
+            "{text}"
+        );
+        assert!(
+            text.contains("Whether groups paid under ts is not judged: the median repeat of ts took 60% longer"),
+            "{text}"
+        );
+        report.runs.truncate(2);
         report.runs[1] = timed("ts", &[1.0, 1.1, 1.6]);
         let text = &headlines(&report)[0].text;
         assert!(text.contains("ts was fastest, 2.00 times fcfs."), "{text}");

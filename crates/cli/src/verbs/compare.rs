@@ -20,12 +20,15 @@ pub(crate) struct Args {
     chosen: Chosen<Common>,
     /// Whether the command line names neither a workload nor anything that is compared.
     demonstration: bool,
+    /// Whether it names a workload.
+    named: bool,
 }
 
 const ABOUT: &str = "Show what Tanada gains here, or compare policies on a workload";
 
 const DETAILS: &str = "\
-    Without a workload, a file or an option of theirs: a demonstration of less than a minute, with four verdicts. Right: a video \
+    Without a workload, a file or an option of a comparison (--policy, --groups, --cut, --repeat, --no-sim, ..): a demonstration of \
+    about a minute, with four verdicts. Right: a video \
     is decoded under each policy, and every frame compared. Light: the cost of a task of 100 ns. Local, here: a stencil and \
     an image pipeline larger than the caches, beside parallel loops. Local, there: the program of paper 1 on its chip, simulated.\n\n\
     Otherwise: runs a workload (with a file: decodes this H.264 stream) without tasks, as it would be written today (parallel \
@@ -122,6 +125,7 @@ impl FromTable for Args {
         Ok(Args {
             chosen: chosen?,
             demonstration: matches.subcommand().is_none() && demonstrates(matches),
+            named: matches.subcommand().is_some(),
         })
     }
 }
@@ -130,13 +134,21 @@ pub(crate) fn run(args: Args) -> Outcome {
     let Args {
         chosen,
         demonstration,
+        named,
     } = args;
     let common = &chosen.common;
     let cancel = ui::interruptible();
     let outputs = common.outputs.open(chosen.values.paths())?;
     let found = match demonstration {
         true => demonstrate(common, cancel)?,
-        false => compare(&chosen, cancel)?,
+        false => {
+            if !named {
+                ui::note(
+                    "tanada: comparing policies on h264, because options of a comparison were given.",
+                );
+            }
+            compare(&chosen, cancel)?
+        }
     };
     outputs.write(&found.report)?;
     if common.open == "yes" {

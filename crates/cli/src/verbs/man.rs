@@ -22,7 +22,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         let inner = command.find_subcommand(name).ok_or_else(|| {
             let names = command.get_subcommands().map(clap::Command::get_name);
             let names = names.collect::<Vec<_>>().join(", ");
-            Failure::Usage(format!("no verb \"{name}\" there; there are: {names}"))
+            Failure::Usage(format!("no page \"{name}\" there; there are: {names}"))
         });
         command = inner?.clone();
     }

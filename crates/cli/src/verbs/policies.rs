@@ -64,7 +64,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     ))?;
     ui::print(
         "\nexact: the rule holds with any number of workers at once, not only while they ask one at a time\n\
-         greedy: no worker idles while a task is ready\n\
+         greedy: no worker idles while a task is ready that it could have\n\
          groups: it looks at the temporal or spatial groups of tasks\n\
          native: it runs natively, too; otherwise it must know the graph, and runs in the simulator only\n",
     )

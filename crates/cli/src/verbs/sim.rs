@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Groups of this name in the trace, or `none` [default: the plain ones]
+    /// Groups of this name in the trace, or `none` [default: the groups without a name; none if all have names]
     #[arg(long, value_name = "NAME")]
     groups: Option<String>,
 
