@@ -125,30 +125,35 @@ fn fastest(set: &[&RunResult]) -> String {
     };
     let tied_runs: Vec<&RunResult> = set.iter().filter(none).copied().collect();
     let close: Vec<&str> = tied_runs.iter().map(|run| &*run.policy).collect();
+    let slowest = tied_runs
+        .iter()
+        .filter_map(|run| speed(run))
+        .fold(best_speed, f64::min);
+    let alike = best_speed / slowest < 1.0 + judge::LEAST;
     let times = |policy: &str, words: &str| {
         let other = set
             .iter()
             .find(|run| run.policy == policy && !close.contains(&policy));
-        let ratio = best_speed / speed(other?)?;
-        Some(format!("{ratio:.2} times {words}"))
+        let other = speed(other?)?;
+        Some(match alike {
+            true => format!("{:.2} times {words}", best_speed / other),
+            false => format!("at least {:.2} times {words}", slowest / other),
+        })
     };
     let against: Vec<String> = [
         times(BASELINE, BASELINE),
-        times(TODAY, "the program of today"),
         times(SEQUENTIAL, "the sequential program"),
+        times(TODAY, "the program of today"),
     ]
     .into_iter()
     .flatten()
     .collect();
     let against = listed(&against);
-    let ratios = tied_runs
-        .iter()
-        .filter_map(|run| Some(best_speed / speed(run)? - 1.0));
-    let apart = match ratios.fold(0.0, f64::max) {
-        apart if apart < judge::LEAST => "within 1% of each other".to_owned(),
-        apart => format!(
+    let apart = match alike {
+        true => "within 1% of each other".to_owned(),
+        false => format!(
             "no further apart than their repeats ({:.0}%)",
-            apart * 100.0
+            (best_speed / slowest - 1.0) * 100.0
         ),
     };
     match (&close[..], against.as_str()) {
@@ -282,9 +287,12 @@ mod tests {
         report.runs[0] = timed("fcfs", &[2.0, 2.1, 3.0]);
         report.runs[1] = timed("ts", &[1.5, 2.4, 2.5]);
         report.runs.push(timed("lcfs", &[3.0, 3.0, 3.0]));
+        report.runs.push(timed(SEQUENTIAL, &[4.0, 4.0, 4.0]));
         let text = &headlines(&report)[0].text;
         assert!(
-            text.contains("fcfs and ts were no further apart than their repeats (33%)."),
+            text.contains(
+                "fcfs and ts were no further apart than their repeats (33%), each at least 2.00 times the sequential program."
+            ),
             "{text}"
         );
         assert!(
