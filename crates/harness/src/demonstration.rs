@@ -173,7 +173,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Step<'_>)) -> Result<Foun
     Ok(found)
 }
 
-/// Returns the four verdicts. If the host was busy in timed parts, this stands before them, and those parts are not judged.
+/// Returns the four verdicts. If the host was busy in a timed part, a sentence that says so stands before them, and no timed part is judged.
 fn verdicts(
     right: &Report,
     differences: &[compare::Difference],
@@ -184,32 +184,36 @@ fn verdicts(
 ) -> Vec<Verdict> {
     let parts = [(light::CLAIM, judge::busy(light))].into_iter();
     let parts = parts.chain(here::programs(here).map(|(name, runs)| (name, judge::busy(&runs))));
-    let busy: Vec<(&str, f64)> = parts
-        .filter_map(|(part, busy)| Some((part, busy?)))
-        .collect();
-    let worst = busy
-        .iter()
-        .map(|(_, spread)| *spread)
-        .max_by(f64::total_cmp);
-    let attention = worst.map(|spread| Verdict {
-        claim: "attention".to_owned(),
-        text: format!(
-            "The host was busy ({}): median repeats took up to {:.0}% longer than the shortest. What was measured then is not judged.",
-            busy.iter().map(|(part, _)| *part).collect::<Vec<_>>().join(", "),
-            spread * 100.0
-        ),
+    let (busy, spreads): (Vec<&str>, Vec<f64>) =
+        parts.filter_map(|(part, busy)| Some((part, busy?))).unzip();
+    let mut verdicts = Vec::new();
+    if let Some(worst) = spreads.into_iter().max_by(f64::total_cmp) {
+        verdicts.push(Verdict {
+            claim: "attention".to_owned(),
+            text: format!(
+                "The host was busy ({}): median repeats took up to {:.0}% longer than the shortest. The tables have what was measured.",
+                busy.join(", "),
+                worst * 100.0
+            ),
+            ..Verdict::default()
+        });
+    }
+    let not_judged = |claim: &str| Verdict {
+        claim: claim.to_owned(),
+        text: NOT_JUDGED.to_owned(),
         ..Verdict::default()
-    });
-    let mut verdicts: Vec<Verdict> = attention.into_iter().collect();
+    };
     verdicts.push(verdict_of_right(right, differences));
-    verdicts.push(light::verdict(light));
-    verdicts.push(here::verdict(here, caches));
+    verdicts.extend(match busy.is_empty() {
+        true => [light::verdict(light), here::verdict(here, caches)],
+        false => [light::CLAIM, here::CLAIM].map(not_judged),
+    });
     verdicts.push(there::verdict(there));
     verdicts
 }
 
-/// What stands for the figures of a part that is not judged, without a full stop.
-const NOT_JUDGED: &str = "not judged";
+/// The verdict of a timed part on a busy host.
+const NOT_JUDGED: &str = "Not judged.";
 
 /// Decodes the demo video under every policy and compares every frame.
 fn right(stage: &mut Stage<'_>, candidates: &[Candidate]) -> Result<Found, Error> {
@@ -306,27 +310,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_that_was_measured_on_a_busy_host_is_not_judged_and_others_are() {
+    fn no_timed_part_is_judged_on_a_busy_host() {
         let right = Report::new("t");
-        let is_not_judged = |verdict: &Verdict| verdict.text.contains(NOT_JUDGED);
         for (of_light, of_here) in [(1.0, 1.0), (1.2, 1.0), (1.3, 1.0), (1.0, 1.4), (1.3, 1.4)] {
             let (light, here) = (light::made_up(of_light), here::made_up(of_here));
             let all = verdicts(&right, &[], &light, &here, &there::made_up(), 1 << 20);
-            let (last, first) = (&all[all.len() - 4..], &all[..all.len() - 4]);
+            let (first, last) = all.split_at(all.len() - 4);
             let claims: Vec<&str> = last.iter().map(|verdict| &*verdict.claim).collect();
             assert_eq!(claims, ["right", "light", "local, here", "local, there"]);
-            let (light, here) = (of_light > 1.25, of_here > 1.25);
-            assert_eq!(is_not_judged(&last[1]), light, "{all:?}");
-            assert_eq!(is_not_judged(&last[2]), here, "{all:?}");
-            assert_eq!(last[2].text.contains("times as fast"), !here, "{all:?}");
-            assert!(!is_not_judged(&last[0]) && !is_not_judged(&last[3]));
-            let named = match (light, here) {
+            let named = match (of_light > 1.25, of_here > 1.25) {
                 (false, false) => None,
                 (true, false) => Some("(light)"),
                 (false, true) => Some("(stencil, pipeline)"),
                 (true, true) => Some("(light, stencil, pipeline)"),
             };
-            assert_eq!(first.len(), usize::from(named.is_some()), "{all:?}");
+            let not_judged = last.iter().map(|verdict| verdict.text == NOT_JUDGED);
+            let timed = named.is_some();
+            assert_eq!(not_judged.collect::<Vec<_>>(), [false, timed, timed, false]);
+            assert_eq!(last[2].text.contains("times as fast"), !timed, "{all:?}");
+            assert_eq!(first.len(), usize::from(timed), "{all:?}");
             if let Some(named) = named {
                 assert!(
                     first[0].claim == "attention" && first[0].text.contains(named),

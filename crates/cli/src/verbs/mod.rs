@@ -163,7 +163,11 @@ fn refused(error: clap::Error) -> ExitCode {
             .get_subcommands()
             .map(clap::Command::get_name)
             .collect();
-        ui::note(&format!("\nThe {what} are: {}", names.join(", ")));
+        let behind = match parent.get_name() {
+            "record" => "; a program stands behind `--`",
+            _ => "",
+        };
+        ui::note(&format!("\nThe {what} are: {}{behind}", names.join(", ")));
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

@@ -4,7 +4,7 @@
 //! tasks wait for their neighbours alone (*the graph*); the same tasks depth-first, newest first (*the order*); and under policies that
 //! read groups, without groups and with them (*the groups*).
 
-use super::{NOT_JUDGED, Stage, factor, fastest, row};
+use super::{Stage, factor, fastest, row};
 use crate::compare::Error;
 use crate::rounds::{self, Engine};
 use std::time::Duration;
@@ -136,10 +136,6 @@ pub(super) fn verdict(runs: &[RunResult], caches: u64) -> Verdict {
         ..Verdict::default()
     };
     for (name, own) in programs(runs) {
-        if judge::busy(&own).is_some() {
-            sentences.push(format!("the {name} is {NOT_JUDGED}"));
-            continue;
-        }
         let (sentence, reasons) = gains(name, &own, caches);
         sentences.push(sentence);
         verdict.reasons.extend(reasons);

@@ -4,13 +4,13 @@
 //! 100 ns. As a loop, row by row, it has no tasks and no threads. As a graph it has a task a cell. The cost of a task is the time of all
 //! workers, divided by the tasks, beyond the time of a cell in the loop; sleeping, waking and idling count.
 
-use super::{NOT_JUDGED, Stage, refused};
+use super::{Stage, refused};
 use crate::compare::Error;
 use crate::rounds::Engine;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tanada_report::{RunResult, SEQUENTIAL, Verdict, judge};
+use tanada_report::{RunResult, SEQUENTIAL, Verdict};
 use tanada_runtime::{Cancel, DEFAULT_POLICY, Instance, NodeId, SGroup, TGroup, TemplateBuilder};
 use tanada_workloads::workload::{Done, Output, RunError};
 use tanada_workloads::{Prepared, Way};
@@ -193,16 +193,6 @@ fn per_task(run: &RunResult, tasks: f64) -> f64 {
 }
 
 pub(super) fn verdict(runs: &[RunResult]) -> Verdict {
-    if judge::busy(runs).is_some() {
-        return Verdict {
-            claim: CLAIM.to_owned(),
-            text: format!(
-                "Beside a loop without tasks, the cost of a task of {} ns is {NOT_JUDGED}.",
-                TASK.as_nanos()
-            ),
-            ..Verdict::default()
-        };
-    }
     let costs: Vec<String> = runs
         .iter()
         .filter(|run| run.policy != SEQUENTIAL)

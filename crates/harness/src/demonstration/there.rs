@@ -178,7 +178,7 @@ pub(super) fn verdict(runs: &[RunResult]) -> Verdict {
     Verdict {
         claim: "local, there".to_owned(),
         text: format!(
-            "Paper 1's program on paper 1's chip, simulated: beside {policy} with groups, {BASELINE} takes {}, {} {} and {policy} without \
+            "Our decoder, cut as in paper 1, on a model of paper 1's chip: beside {policy} with groups, {BASELINE} takes {}, {} {} and {policy} without \
              groups {}{misses}.",
             cycles(grouped, fcfs),
             bare.policy,
@@ -191,7 +191,8 @@ pub(super) fn verdict(runs: &[RunResult]) -> Verdict {
                 factor(judge::difference(without, fcfs)),
                 factor(judge::difference(grouped, without))
             ),
-            "The program has a task for each stage of each macroblock, in the groups of the paper's pattern A.".to_owned(),
+            "The decoder has a task for each of eight stages of five neighbouring macroblocks, in the groups of the paper's pattern A."
+                .to_owned(),
             "The chip has four cores of 333 MHz with 8 KB of level-1 cache for instructions and 8 KB for data each, and 128 KB of level-2 \
              cache; ports, bus, memory channel and dispatcher are shared. `tanada reproduce toshiba` has the paper's tables."
                 .to_owned(),
@@ -243,7 +244,7 @@ mod tests {
         let verdict = verdict(&made_up());
         assert_eq!(
             verdict.text,
-            "Paper 1's program on paper 1's chip, simulated: beside ts-local with groups, fcfs takes 1.50 times the cycles, near-steal \
+            "Our decoder, cut as in paper 1, on a model of paper 1's chip: beside ts-local with groups, fcfs takes 1.50 times the cycles, near-steal \
              1.25 times the cycles and ts-local without groups as many cycles within 1%; with groups it has 33% fewer \
              level-2 misses than fcfs."
         );
