@@ -20,6 +20,11 @@ pub(crate) struct Rect {
     pub(crate) h: usize,
 }
 
+/// Returns whether `length` places from `first` on are below `end`, whatever the numbers are.
+fn inside(first: usize, length: usize, end: usize) -> bool {
+    first <= end && length <= end - first
+}
+
 /// Elements of a cache line of 64 bytes.
 pub(crate) const LINE: usize = 16;
 
@@ -48,7 +53,12 @@ unsafe impl Sync for Field {}
 impl Field {
     /// Returns a field of zeros. Rectangles count from the corner of its border.
     pub(crate) fn new(rows: usize, columns: usize) -> Self {
-        let (rows, columns) = (rows + 2 * REACH, columns + 2 * REACH);
+        let bordered = |points: usize| {
+            let points = points.checked_add(2 * REACH);
+            points.filter(|points| *points < isize::MAX as usize)
+        };
+        let sides = bordered(rows).zip(bordered(columns));
+        let (rows, columns) = sides.expect("the field fits into the address space");
         let mut stride = columns.next_multiple_of(LINE) + LINE;
         if (stride / LINE).is_multiple_of(2) {
             stride += LINE;
@@ -74,7 +84,7 @@ impl Field {
 
     fn check(&self, rect: Rect) -> *mut f32 {
         assert!(
-            rect.x + rect.w <= self.columns && rect.y + rect.h <= self.rows,
+            inside(rect.x, rect.w, self.columns) && inside(rect.y, rect.h, self.rows),
             "{rect:?} is not inside the field"
         );
         let start = self.origin + rect.y * self.stride + rect.x;
@@ -218,6 +228,7 @@ impl<const WRITES: bool> Drop for Guard<'_, WRITES> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::AssertUnwindSafe;
 
     fn rect(x: usize, y: usize, w: usize, h: usize) -> Rect {
         Rect { x, y, w, h }
@@ -253,6 +264,24 @@ mod tests {
         let field = Field::new(0, 12);
         let _writer = field.write(rect(0, 0, 8, 4));
         let _reader = field.read(rect(7, 1, 2, 1));
+    }
+
+    #[test]
+    fn no_rectangle_wraps_around() {
+        let far = usize::MAX - 7;
+        for outside in [
+            rect(far, 0, 16, 1),
+            rect(0, far, 1, 16),
+            rect(1, 0, usize::MAX, 1),
+        ] {
+            let field = Field::new(8, 8);
+            let held = std::panic::catch_unwind(AssertUnwindSafe(|| drop(field.write(outside))));
+            assert!(held.is_err(), "{outside:?}");
+        }
+        for points in [usize::MAX, usize::MAX - 2 * REACH, isize::MAX as usize] {
+            assert!(std::panic::catch_unwind(|| drop(Field::new(points, 1))).is_err());
+            assert!(std::panic::catch_unwind(|| drop(Field::new(1, points))).is_err());
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@
 use crate::field::Field;
 use crate::options::OptionSpec;
 use crate::pass::{Formula, Lines, Passes, Probe, rect};
-use crate::tiles::{Caches, Options, Program, Tile, workload};
+use crate::tiles::{Caches, Options, Program, Tile, Turn, sealed, workload};
 
 /// Passes of a round.
 const PASSES: u32 = 5;
@@ -151,6 +151,8 @@ impl Formula for Tone {
     }
 }
 
+impl sealed::Ours for Pipeline {}
+
 impl Program for Pipeline {
     const NAME: &'static str = "pipeline";
     const ABOUT: &'static str =
@@ -189,7 +191,7 @@ impl Program for Pipeline {
         ["blur across", "blur down", "sharpen", "gradient", "smooth"][(sweep % PASSES) as usize]
     }
 
-    fn fill(&self, tile: Tile) {
+    fn fill(&self, _: Turn, tile: Tile) {
         let mut image = self.image.write(rect(tile));
         let (mut first, mut second) = (self.first.write(rect(tile)), self.second.write(rect(tile)));
         for y in 0..tile.h {
@@ -201,7 +203,7 @@ impl Program for Pipeline {
         }
     }
 
-    fn sweep<P: Probe>(&self, tile: Tile, sweep: u32, probe: &mut P) {
+    fn sweep<P: Probe>(&self, _: Turn, tile: Tile, sweep: u32, probe: &mut P) {
         let Pipeline {
             image,
             first,
@@ -221,7 +223,7 @@ impl Program for Pipeline {
         }
     }
 
-    fn visit(&self, row: &mut dyn FnMut(&[f32])) {
+    fn visit(&self, _: Turn, row: &mut dyn FnMut(&[f32])) {
         self.first.visit(row);
     }
 }

@@ -6,7 +6,7 @@
 use crate::field::Field;
 use crate::options::OptionSpec;
 use crate::pass::{Formula, Lines, Passes, Probe, rect};
-use crate::tiles::{Caches, Options, Program, Tile, workload};
+use crate::tiles::{Caches, Options, Program, Tile, Turn, sealed, workload};
 
 /// The two fields.
 pub struct Stencil {
@@ -41,6 +41,8 @@ impl Formula for Jacobi {
     }
 }
 
+impl sealed::Ours for Stencil {}
+
 impl Program for Stencil {
     const NAME: &'static str = "stencil";
     const ABOUT: &'static str =
@@ -69,7 +71,7 @@ impl Program for Stencil {
         "sweep"
     }
 
-    fn fill(&self, tile: Tile) {
+    fn fill(&self, _: Turn, tile: Tile) {
         let [mut first, mut second] = self.fields.each_ref().map(|field| field.write(rect(tile)));
         for y in 0..tile.h {
             for (x, value) in first.row(y).iter_mut().enumerate() {
@@ -79,13 +81,13 @@ impl Program for Stencil {
         }
     }
 
-    fn sweep<P: Probe>(&self, tile: Tile, sweep: u32, probe: &mut P) {
+    fn sweep<P: Probe>(&self, _: Turn, tile: Tile, sweep: u32, probe: &mut P) {
         let from = (sweep % 2) as usize;
         let (from, to) = (&self.fields[from], &self.fields[1 - from]);
         self.passes.run::<Jacobi, P>((from, from), to, tile, probe);
     }
 
-    fn visit(&self, row: &mut dyn FnMut(&[f32])) {
+    fn visit(&self, _: Turn, row: &mut dyn FnMut(&[f32])) {
         let last = &self.fields[(self.options.times % 2) as usize];
         last.visit(row);
     }

@@ -340,8 +340,18 @@ impl Plan {
     }
 }
 
-/// What is done to the tiles of a field.
-pub trait Program: Send + Sync + Sized + 'static {
+/// Shows that a call comes from this module, whose graphs and loops keep what the programs promise to their fields: no tile is used twice at
+/// once. Nothing outside can make one, so nothing outside can call [`Program::fill`], [`Program::sweep`] and [`Program::visit`].
+#[derive(Clone, Copy, Debug)]
+pub struct Turn(());
+
+/// A program of this crate; no other crate can add one, which would get [`Turn`]s and could lend them.
+pub(crate) mod sealed {
+    pub trait Ours {}
+}
+
+/// What is done to the tiles of a field. Only this crate implements it.
+pub trait Program: sealed::Ours + Send + Sync + Sized + 'static {
     /// The name that every command knows.
     const NAME: &'static str;
 
@@ -378,11 +388,11 @@ pub trait Program: Send + Sync + Sized + 'static {
     fn name(sweep: u32, sweeps: u32) -> &'static str;
 
     /// Sets all points of a tile, in all fields, to their initial values.
-    fn fill(&self, tile: Tile);
+    fn fill(&self, turn: Turn, tile: Tile);
 
     /// Goes over a tile, and reports all accesses to `probe`. Outside of the tile it reads at most two points above, below, left and right.
-    fn sweep<P: Probe>(&self, tile: Tile, sweep: u32, probe: &mut P);
+    fn sweep<P: Probe>(&self, turn: Turn, tile: Tile, sweep: u32, probe: &mut P);
 
     /// Calls `row` for each row of the result.
-    fn visit(&self, row: &mut dyn FnMut(&[f32]));
+    fn visit(&self, turn: Turn, row: &mut dyn FnMut(&[f32]));
 }

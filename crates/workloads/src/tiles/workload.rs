@@ -1,6 +1,6 @@
 //! A [`Program`] over tiles as a [`Workload`].
 
-use super::{Caches, Groups, NoProbe, Options, Plan, Program, Shape, Tile};
+use super::{Caches, Groups, NoProbe, Options, Plan, Program, Shape, Tile, Turn};
 use crate::loops::Loops;
 use crate::options::{Kind, OptionSpec, Values};
 use crate::record::{RecordedTask, TaskRecorder};
@@ -97,7 +97,7 @@ impl<P: Program> Recorder for OverTiles<P> {
         let (options, plan) = cut::<P>(values, site)?;
         let default = Plan::new(plan.shape, plan.workers, plan.caches, Groups::Default);
         let program = P::new(options, plan.caches);
-        plan.tiles().for_each(|tile| program.fill(tile));
+        plan.tiles().for_each(|tile| program.fill(Turn(()), tile));
         let mut recorder = TaskRecorder::new(sink, plan.workers);
         plan.declare(|tile: Tile, sweep, waits: &mut dyn Iterator<Item = u32>| {
             let task = RecordedTask {
@@ -105,7 +105,9 @@ impl<P: Program> Recorder for OverTiles<P> {
                 plain: plan.groups_of(&tile, sweep),
                 named: &[(Groups::Default.name(), default.groups_of(&tile, sweep))],
             };
-            let id = recorder.task(&task, waits, |seer| program.sweep(tile, sweep, seer))?;
+            let id = recorder.task(&task, waits, |seer| {
+                program.sweep(Turn(()), tile, sweep, seer)
+            })?;
             go_on(seen, recorder.tasks())?;
             Ok::<_, RecordError>(id)
         })?;
@@ -137,7 +139,7 @@ struct Work<P> {
 
 impl<P: Program> Work<P> {
     fn sweep(&self, tile: Tile, sweep: u32) {
-        self.program.sweep(tile, sweep, &mut NoProbe);
+        self.program.sweep(Turn(()), tile, sweep, &mut NoProbe);
         if tile.strip == 0 {
             self.done.add();
         }
@@ -162,7 +164,7 @@ pub struct Tiled<P> {
 fn fill<P: Program>(plan: &Plan) -> Result<Graph<P>, GraphError> {
     let mut builder = TemplateBuilder::new();
     for (at, tile) in plan.tiles().enumerate() {
-        let fill = move |work: &Work<P>, _| work.program.fill(tile);
+        let fill = move |work: &Work<P>, _| work.program.fill(Turn(()), tile);
         let node = builder.task("fill", at as u64, fill);
         let (t, s) = plan.groups_of(&tile, 0);
         builder.groups(node, t, s);
@@ -201,7 +203,7 @@ fn loops<P: Program>(shape: Shape, workers: u16) -> Result<Graph<P>, GraphError>
                 w: shape.columns,
                 h: block.len(),
             };
-            work.program.sweep(tile, sweep, &mut NoProbe);
+            work.program.sweep(Turn(()), tile, sweep, &mut NoProbe);
         };
         loops.parallel(P::name(sweep, shape.sweeps), shape.rows, block);
     }
@@ -267,7 +269,7 @@ impl<P: Program> Prepared for Tiled<P> {
             }
             Way::Sequential => {
                 let tiles = self.plan.tiles();
-                tiles.for_each(|tile| self.work.program.fill(tile));
+                tiles.for_each(|tile| self.work.program.fill(Turn(()), tile));
                 return Ok(());
             }
         };
@@ -302,7 +304,7 @@ impl<P: Program> Prepared for Tiled<P> {
 
     fn result(&mut self, output: &mut dyn Output) {
         let mut bytes = Vec::new();
-        self.work.program.visit(&mut |row| {
+        self.work.program.visit(Turn(()), &mut |row| {
             bytes.clear();
             bytes.extend(row.iter().flat_map(|value| value.to_le_bytes()));
             output.begin();
