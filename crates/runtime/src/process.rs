@@ -62,8 +62,8 @@ pub(crate) fn report(message: std::fmt::Arguments<'_>) {
 /// the other tasks are the parent's to run.
 #[cold]
 pub(crate) fn end_child() -> ! {
-    let message = b"tanada: a child of fork(2) came back from the task that forked; \
-        its parent runs the other tasks, so it must end by itself\n";
+    let message = b"tanada: a child of fork(2) went on as a worker of its parent's pool; \
+        its parent runs the tasks, so it must end by itself\n";
     // SAFETY: reads the message. `eprintln` takes a lock, which another thread may have held when the process forked.
     unsafe { libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len()) };
     std::process::abort();

@@ -495,3 +495,50 @@ fn child_takes_a_recording() {
         assert_eq!(outcome_of(child), 0);
     }
 }
+
+/// Forks at the second root of a template. In the child no lock of a policy may be taken, so the policy is not called again.
+#[derive(Default)]
+struct ForksAtARoot(AtomicU64);
+
+impl Twist for ForksAtARoot {
+    fn inject(&self, queue: &Queue, env: &mut impl Env, task: Ready) {
+        let calls = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        if AT_ROOT.load(Ordering::SeqCst) == 0 && calls > 2 {
+            end_child(false);
+        }
+        if calls == 2 {
+            AT_ROOT.store(fork(), Ordering::SeqCst);
+        }
+        queue.push(env, task);
+    }
+}
+
+/// The child that [`ForksAtARoot`] forked; 0 in the child.
+static AT_ROOT: AtomicI32 = AtomicI32::new(-1);
+
+#[test]
+#[ignore = "run by `a_child_forked_at_a_root_calls_no_policy`"]
+fn child_forks_at_a_root() {
+    let pool = Pool::builder()
+        .workers(2)
+        .build_with::<Twisted<ForksAtARoot>>("forks at a root")
+        .expect("a pool");
+    let mut builder = TemplateBuilder::<()>::new();
+    (0..20).for_each(|index| _ = builder.task("root", index, |(), _| ()));
+    let done = builder
+        .build()
+        .expect("no cycle")
+        .instance()
+        .run(&pool, &());
+    let child = AT_ROOT.load(Ordering::SeqCst);
+    if child == 0 {
+        end_child(done == Err(GraphError::Forked));
+    }
+    done.expect("a run that ends");
+    assert_eq!(outcome_of(child), 0);
+}
+
+#[test]
+fn a_child_forked_at_a_root_calls_no_policy() {
+    in_own_process("child_forks_at_a_root", &[]);
+}

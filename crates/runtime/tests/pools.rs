@@ -110,6 +110,9 @@ fn graphs_that_never_end_name_their_tasks() {
         ("child_pools_in_a_circle", &["first[1]", "second[2]"]),
         ("child_joins_in_a_circle", &["owner[4]"]),
         ("child_runs_a_graph_between_tasks", &["owner[7]"]),
+        ("child_runs_a_graph_in_one_between_tasks", &["owner[7]"]),
+        ("child_waits_in_the_body", &["owner[7]"]),
+        ("child_waits_for_another_task", &["first[1]", "second[2]"]),
         ("child_waits_long", &[]),
     ];
     std::thread::scope(|threads| {
@@ -118,7 +121,7 @@ fn graphs_that_never_end_name_their_tasks() {
         };
         for case in cases.map(run) {
             let (child, names, text) = case.join().expect("no panic");
-            assert!(text.contains("seven seconds"), "{child}: {text}");
+            assert!(text.contains("twelve seconds"), "{child}: {text}");
             let reports = text.matches("has not ended").count();
             assert_eq!(reports > 0, !names.is_empty(), "{child}: {text}");
             let missing = names.iter().find(|name| !text.contains(**name));
@@ -127,11 +130,11 @@ fn graphs_that_never_end_name_their_tasks() {
     });
 }
 
-/// Ends the process after seven seconds.
+/// Ends the process after twelve seconds.
 fn ends_soon() {
     std::thread::spawn(|| {
-        std::thread::sleep(Duration::from_secs(7));
-        println!("seven seconds");
+        std::thread::sleep(Duration::from_secs(12));
+        println!("twelve seconds");
         std::process::exit(0);
     });
 }
@@ -234,6 +237,77 @@ fn child_runs_a_graph_between_tasks() {
     println!("came back: {done:?}");
     ends_soon();
     std::thread::park();
+}
+
+/// A policy that runs a graph the first time that it is asked whether there is a task. A task of that graph runs one that never ends.
+#[derive(Default)]
+struct Asks;
+
+impl Twist for Asks {
+    fn may_have(&self, queue: &Queue) -> bool {
+        if let Some(pool) = IDLERS.lock().take() {
+            let done = pool.scope(|s| {
+                s.task("middle")
+                    .index(5)
+                    .register(|_| own_a_resolver(&pool));
+            });
+            println!("came back: {done:?}");
+        }
+        !queue.is_empty()
+    }
+}
+
+#[test]
+#[ignore = "run by `graphs_that_never_end_name_their_tasks`"]
+fn child_runs_a_graph_in_one_between_tasks() {
+    let pool = Pool::builder()
+        .workers(2)
+        .build_with::<Twisted<Asks>>("asks");
+    let pool = pool.expect("a pool");
+    let done = pool.scope(|s| {
+        s.task("first")
+            .register(|_| *IDLERS.lock() = Some(pool.clone()));
+    });
+    println!("came back: {done:?}");
+    ends_soon();
+    std::thread::park();
+}
+
+/// The body of the outermost graph waits for a task instead of for the graph.
+#[test]
+#[ignore = "run by `graphs_that_never_end_name_their_tasks`"]
+fn child_waits_in_the_body() {
+    ends_soon();
+    let pool = &Pool::builder().workers(2).build().expect("a pool");
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let done = pool.scope(|s| {
+        s.task("outer").register(move |_| {
+            own_a_resolver(pool);
+            sender.send(()).expect("it waits");
+        });
+        receiver.recv()
+    });
+    println!("came back: {done:?}");
+}
+
+/// After a report a thread outside resolves the task, and the graph waits for another one.
+#[test]
+#[ignore = "run by `graphs_that_never_end_name_their_tasks`"]
+fn child_waits_for_another_task() {
+    ends_soon();
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    let done = pool.scope(|s| {
+        let first = s.task("first").index(1).count(1).register(|s| {
+            s.task("second").index(2).count(1).register(|_| ());
+            std::mem::forget(s.resolver());
+        });
+        let resolver = s.resolver();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(5_600));
+            resolver.resolve(first).expect("it waits");
+        });
+    });
+    println!("came back: {done:?}");
 }
 
 /// Runs a graph on a pool when its thread ends.

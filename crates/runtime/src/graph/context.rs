@@ -47,6 +47,8 @@ impl Context<'_> {
     pub(super) fn dispatch(self, task: Ready) {
         match self.worker {
             Some(worker) => worker.dispatch(task),
+            // In a child process, forked in the policy, another thread may have held the policy's lock.
+            None if self.pool.is_forked() => {}
             None => self.pool.inject(task),
         }
     }

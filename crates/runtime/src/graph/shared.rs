@@ -59,7 +59,9 @@ impl GraphShared {
         }))
     }
 
+    /// Takes a core back for further runs. The run has ended: a core whose graph was lost may still be used by resolvers.
     pub(super) fn give_core(&self, core: Arc<GraphCore>) {
+        debug_assert!(core.has_ended());
         self.cores.lock().free.push(core);
     }
 
@@ -80,5 +82,62 @@ impl GraphShared {
     pub(crate) fn leak(&mut self) {
         std::mem::forget(std::mem::take(&mut self.slab));
         std::mem::forget(std::mem::take(self.cores.get_mut()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{GraphError, Pool};
+    use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, WorkerId};
+
+    /// A policy that loses every task.
+    struct Loses;
+
+    impl Dispatcher for Loses {
+        type Local = ();
+
+        fn build(site: &Site<'_>) -> (Self, Vec<()>) {
+            (Loses, vec![(); usize::from(site.placement.workers())])
+        }
+
+        fn inject<E: Env>(&self, _env: &mut E, _task: Ready) {}
+
+        fn ready<E: Env>(&self, _local: &mut (), _env: &mut E, _task: Ready) {}
+
+        fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
+            None
+        }
+
+        fn may_have(&self, _worker: WorkerId) -> bool {
+            false
+        }
+    }
+
+    /// A resolver that outlives its lost graph counts down the activities of its core: those of another run, if the core were reused.
+    #[test]
+    fn cores_of_lost_graphs_are_not_reused() {
+        let pool = &Pool::builder()
+            .workers(1)
+            .build_with::<Loses>("loses")
+            .expect("a pool");
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::scope(|threads| {
+            let waits = threads.spawn(move || {
+                pool.scope(|s| {
+                    s.task("waits").count(1).register(|_| ());
+                    sender.send(s.resolver()).expect("it is received");
+                })
+            });
+            let resolver = receiver.recv().expect("it is sent");
+            let lost = pool.scope(|s| {
+                s.task("lost").register(|_| ());
+            });
+            for outcome in [lost, waits.join().expect("no panic")] {
+                assert!(matches!(outcome, Err(GraphError::PolicyLost { .. })));
+            }
+            let cores = pool.shared().graphs.cores.lock();
+            assert_eq!((cores.all.len(), cores.free.len()), (2, 0));
+            drop((cores, resolver));
+        });
     }
 }

@@ -82,7 +82,9 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
                         None => break,
                     }
                 }
-                self.observer.borrow_mut().idle();
+                if O::Worker::WATCHES {
+                    self.observer.borrow_mut().idle();
+                }
                 self.core.end_if_forked();
             }
         });

@@ -64,6 +64,8 @@ pub struct Sleep {
     /// Number of calls of [`Sleep::doze`] that did not sleep, because `may_have` returned true or the pool closes. Many of them while no
     /// worker runs a task mean that the policy has lost tasks.
     vain: AtomicU64,
+    /// Number of workers that wait in [`Sleep::doze`]. The others whose bit is set still ask `may_have`.
+    waiting: AtomicUsize,
     closing: AtomicBool,
 }
 
@@ -91,6 +93,7 @@ impl Sleep {
             parkers: (0..workers).map(|_| Parker::default()).collect(),
             closing: AtomicBool::new(false),
             vain: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
         }
     }
 
@@ -130,9 +133,11 @@ impl Sleep {
             // Otherwise another thread has claimed the bit and counted this worker as searching.
             self.vain.fetch_add(1, Relaxed);
         } else {
+            self.waiting.fetch_add(1, Relaxed);
             while word.load(SeqCst) & bit != 0 {
                 thread::park();
             }
+            self.waiting.fetch_sub(1, Relaxed);
         }
         if self.closing.load(SeqCst) {
             Woke::Close
@@ -204,10 +209,11 @@ impl Sleep {
         self.count_asleep() + self.searching.load(SeqCst)
     }
 
-    /// Returns whether every worker is asleep. As in [`Sleep::vain_searches_if_idle`], a worker that changes its state meanwhile may be
-    /// counted wrongly.
+    /// Returns whether every worker waits for a wake-up: none still asks whether there is a task. As in
+    /// [`Sleep::vain_searches_if_idle`], a worker that changes its state meanwhile may be counted wrongly.
     pub fn all_asleep(&self) -> bool {
         self.count_asleep() == self.parkers.len()
+            && self.waiting.load(Relaxed) == self.parkers.len()
     }
 
     fn count_asleep(&self) -> usize {

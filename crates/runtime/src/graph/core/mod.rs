@@ -78,6 +78,8 @@ pub(crate) struct GraphCore {
     cancelled: AtomicPtr<AtomicBool>,
     /// The graph of the task that runs this graph, or null.
     outer: AtomicPtr<GraphCore>,
+    /// Whether the thread that waits for this graph has reported that it does not go on, and still looks.
+    reported: AtomicBool,
     failure: Mutex<Option<Failure>>,
     pub(super) nested: Nested,
     waiter: Mutex<Option<Thread>>,
@@ -102,6 +104,7 @@ impl GraphCore {
             cancel: Mutex::new(None),
             cancelled: AtomicPtr::default(),
             outer: AtomicPtr::default(),
+            reported: AtomicBool::new(false),
             failure: Mutex::new(None),
             nested: Nested::default(),
             waiter: Mutex::new(None),
@@ -134,6 +137,7 @@ impl GraphCore {
         self.nested.begin(worker.is_some());
         let outer = worker.map_or(std::ptr::null(), |worker| worker.graph.running());
         self.outer.store(outer.cast_mut(), Ordering::Relaxed);
+        self.reported.store(false, Ordering::Relaxed);
         if worker.is_none() {
             self.watch.observer().begins(run_id, pool);
         }
@@ -157,6 +161,11 @@ impl GraphCore {
     /// Returns another reference to this core.
     pub(super) fn shared(&self) -> Arc<GraphCore> {
         self.this.upgrade().expect("the pool keeps its cores")
+    }
+
+    /// The thread that waits for the end of the run does something else for a while: it looks for no stall.
+    pub(super) fn look_away(&self) {
+        self.reported.store(false, Ordering::Relaxed);
     }
 
     /// Returns the thread that waits for the end of the run.
@@ -355,15 +364,8 @@ impl Context<'_> {
                 continue;
             }
             self.pool.wait_in_a_task(|| {
-                if !outer.is_null() {
-                    // The thread that waits for the outermost graph reports a stall.
-                    return std::thread::park();
-                }
-                // An observer runs this graph between two tasks.
                 std::thread::park_timeout(LOST_CHECK);
-                if stall.begins(self.pool) && !self.graph.has_ended() {
-                    self.graph.report_stall(self.pool);
-                }
+                self.graph.look_for_stall(self.pool, &mut stall);
             });
         }
         worker.graph.run(outer);
@@ -376,9 +378,7 @@ impl GraphCore {
         let mut suspicion = Suspicion::default();
         while !self.has_ended() {
             std::thread::park_timeout(LOST_CHECK);
-            if stall.begins(pool) && !self.has_ended() {
-                self.report_stall(pool);
-            }
+            self.look_for_stall(pool, &mut stall);
             let lost = self.resolvers.load(Ordering::Relaxed) == 0 && suspicion.grows(pool);
             if lost && !self.has_ended() {
                 // The tasks' borrows may end here although the tasks have not, so no worker may be left.

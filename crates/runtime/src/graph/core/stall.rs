@@ -9,8 +9,12 @@ use crate::pool::PoolShared;
 use crate::process;
 use std::sync::atomic::Ordering;
 
-/// Checks in a row, ten a second, after which a waiting thread says what it waits for.
+/// Checks in a row, ten a second, after which a waiting thread says what it waits for, and looks again whether it is something else.
 const CHECKS: u32 = 50;
+
+/// By how many checks more a thread is later that waits for a nested graph, for each graph around it: so the thread that waits for the
+/// outermost one reports for all, unless it does something else instead of waiting.
+const LATER: u32 = 5;
 
 /// What a thread has seen that waits for the end of a graph.
 pub(super) struct Stall<'a> {
@@ -20,6 +24,10 @@ pub(super) struct Stall<'a> {
     counted: bool,
     /// Checks in a row at which no worker of the pool was at work.
     checks: u32,
+    /// The number of them at which the thread reports.
+    due: u32,
+    /// The last report.
+    said: String,
 }
 
 impl<'a> Stall<'a> {
@@ -28,6 +36,8 @@ impl<'a> Stall<'a> {
             own,
             counted: false,
             checks: 0,
+            due: CHECKS,
+            said: String::new(),
         };
         stall.count(true);
         stall
@@ -42,17 +52,22 @@ impl<'a> Stall<'a> {
         self.counted = waits;
     }
 
-    /// Checks once more. Returns true once: when all workers of `pool` have been idle, or in tasks that wait, for [`CHECKS`] checks.
-    pub(super) fn begins(&mut self, pool: &PoolShared) -> bool {
+    /// Checks once more. Returns true whenever all workers of `pool` have been idle, or in tasks that wait, for [`CHECKS`] further checks,
+    /// the first time for [`LATER`] more for each of the `around` graphs.
+    fn is_due(&mut self, pool: &PoolShared, around: u32) -> bool {
         let unoccupied = pool.sleep.count_idle() + pool.waiting.load(Ordering::Relaxed);
         let stalled = unoccupied >= usize::from(pool.placement.workers());
         self.count(stalled);
-        self.checks = if stalled {
-            self.checks.saturating_add(1)
-        } else {
-            0
-        };
-        self.checks == CHECKS
+        if !stalled {
+            (self.checks, self.due) = (0, CHECKS);
+            return false;
+        }
+        self.checks += 1;
+        let due = self.checks >= self.due.saturating_add(around.saturating_mul(LATER));
+        if due {
+            (self.checks, self.due) = (0, CHECKS);
+        }
+        due
     }
 }
 
@@ -63,9 +78,36 @@ impl Drop for Stall<'_> {
 }
 
 impl GraphCore {
-    /// Names the tasks of this graph, and of graphs that its tasks run on the same pool, that have not ended. Tasks of templates have no
-    /// nodes of the pool, so they are not named.
-    pub(super) fn report_stall(&self, pool: &PoolShared) {
+    /// Looks once whether the graph, for whose end this thread waits, has stalled, and reports that, unless a thread that waits for a graph
+    /// around it does, or the last report said the same.
+    pub(super) fn look_for_stall(&self, pool: &PoolShared, stall: &mut Stall<'_>) {
+        if !stall.is_due(pool, self.around().count() as u32) || self.has_ended() {
+            return;
+        }
+        if self
+            .around()
+            .any(|outer| outer.reported.load(Ordering::Relaxed))
+        {
+            return;
+        }
+        self.reported.store(true, Ordering::Relaxed);
+        let report = self.stalled(pool);
+        if stall.said != report {
+            process::report(format_args!("{report}"));
+            stall.said = report;
+        }
+    }
+
+    /// Returns the graphs around this one, the innermost first.
+    fn around(&self) -> impl Iterator<Item = &GraphCore> {
+        // SAFETY: null, or a core of this graph's pool, which keeps its cores; a graph runs inside of graphs of the same pool only.
+        let outer = |graph: &GraphCore| unsafe { graph.outer.load(Ordering::Relaxed).as_ref() };
+        std::iter::successors(outer(self), move |graph| outer(graph))
+    }
+
+    /// Returns a report with the tasks of this graph, and of graphs that its tasks run on the same pool, that have not ended. Tasks of
+    /// templates have no nodes of the pool, so they are not named.
+    fn stalled(&self, pool: &PoolShared) -> String {
         let belongs = |graph| self.contains(graph);
         let names = pool
             .graphs
@@ -82,22 +124,20 @@ impl GraphCore {
             0 => "tasks of a template".to_owned(),
             some => format!("{some} task(s): {tasks}"),
         };
-        process::report(format_args!(
+        format!(
             "no worker of a pool (policy {}) has anything to run for some seconds, and its graph has not ended. \
              It waits for a resolver, or for graphs of pools that wait in their turn; not ended: {which}",
             pool.policy,
-        ));
+        )
     }
 
     /// Returns whether `graph`, of this pool or null, is this graph or runs inside of it.
-    fn contains(&self, mut graph: *const GraphCore) -> bool {
-        // SAFETY: null, or a core of this graph's pool, which keeps its cores; a graph runs inside of graphs of the same pool only.
-        while let Some(inner) = unsafe { graph.as_ref() } {
-            if std::ptr::eq(inner, self) {
-                return true;
-            }
-            graph = inner.outer.load(Ordering::Relaxed);
-        }
-        false
+    fn contains(&self, graph: *const GraphCore) -> bool {
+        // SAFETY: null, or a core of this graph's pool, which keeps its cores.
+        let graph = unsafe { graph.as_ref() };
+        graph.is_some_and(|graph| {
+            let same = |one: &GraphCore| std::ptr::eq(one, self);
+            same(graph) || graph.around().any(same)
+        })
     }
 }

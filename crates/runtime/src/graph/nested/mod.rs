@@ -182,6 +182,10 @@ impl Context<'_> {
             ready.add(self.pool, self.worker.map(|worker| worker.id), tasks);
             ready.ticket(self.pool)
         };
+        if self.pool.is_forked() {
+            // This is a child process, forked in the policy. Another thread may have held a lock that `send` takes.
+            return;
+        }
         self.send(ticket);
         // If the run is over by now, this unparks a thread for nothing, which every loop around `park` allows for.
         if let Some(thread) = waiter {
@@ -192,7 +196,10 @@ impl Context<'_> {
     /// Runs the next task of this nested graph on `worker`, and offers what it releases. Returns false if there is none.
     pub(super) fn run_next(self, worker: &WorkerCore) -> bool {
         let task = self.graph.nested.lock().ready.take(self.pool, worker.id);
-        task.is_some_and(|task| self.run(worker, task))
+        task.is_some_and(|task| {
+            self.graph.look_away();
+            self.run(worker, task)
+        })
     }
 
     fn run(self, worker: &WorkerCore, (task, origin): (Ready, Origin)) -> bool {

@@ -279,7 +279,9 @@ impl Pool {
             if pool.is_forked() {
                 return Err(GraphError::Forked);
             }
-            pool.graphs.give_core(core);
+            if core.has_ended() {
+                pool.graphs.give_core(core);
+            }
             match outcome {
                 Err(payload) => std::panic::resume_unwind(payload),
                 Ok(outcome) => outcome.map(|()| {

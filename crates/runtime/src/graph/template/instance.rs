@@ -194,7 +194,9 @@ impl<A: Sync> Instance<'_, A> {
             if !ended {
                 self.lost = pool.poisoned();
             }
-            pool.graphs.give_core(core);
+            if ended {
+                pool.graphs.give_core(core);
+            }
             outcome.unwrap_or_else(|payload| std::panic::resume_unwind(payload))
         })
     }
