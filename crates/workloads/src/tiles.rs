@@ -340,8 +340,8 @@ impl Plan {
     }
 }
 
-/// Shows that a call comes from this module, whose graphs and loops keep what the programs promise to their fields: no tile is used twice at
-/// once. Nothing outside can make one, so nothing outside can call [`Program::fill`], [`Program::sweep`] and [`Program::visit`].
+/// Shows that a call comes from this module, whose graphs and loops keep what the programs promise to their fields: no tile is used twice
+/// at once. Nothing outside can make one, so nothing outside can call [`Program::fill`], [`Program::sweep`] and [`Program::visit`].
 #[derive(Clone, Copy, Debug)]
 pub struct Turn(());
 

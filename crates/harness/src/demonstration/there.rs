@@ -178,8 +178,8 @@ pub(super) fn verdict(runs: &[RunResult]) -> Verdict {
     Verdict {
         claim: "local, there".to_owned(),
         text: format!(
-            "Our decoder, cut as in paper 1, on a model of paper 1's chip: beside {policy} with groups, {BASELINE} takes {}, {} {} and {policy} without \
-             groups {}{misses}.",
+            "Our decoder, cut as in paper 1, on a model of paper 1's chip: beside {policy} with groups, {BASELINE} takes {}, {} {} and \
+             {policy} without groups {}{misses}.",
             cycles(grouped, fcfs),
             bare.policy,
             cycles(grouped, bare),
@@ -244,8 +244,8 @@ mod tests {
         let verdict = verdict(&made_up());
         assert_eq!(
             verdict.text,
-            "Our decoder, cut as in paper 1, on a model of paper 1's chip: beside ts-local with groups, fcfs takes 1.50 times the cycles, near-steal \
-             1.25 times the cycles and ts-local without groups as many cycles within 1%; with groups it has 33% fewer \
+            "Our decoder, cut as in paper 1, on a model of paper 1's chip: beside ts-local with groups, fcfs takes 1.50 times the cycles, \
+             near-steal 1.25 times the cycles and ts-local without groups as many cycles within 1%; with groups it has 33% fewer \
              level-2 misses than fcfs."
         );
     }
