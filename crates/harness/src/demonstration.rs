@@ -173,7 +173,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Step<'_>)) -> Result<Foun
     Ok(found)
 }
 
-/// Returns the four verdicts. If the host was busy in a timed part, a sentence that says so stands before them, and no timed part is judged.
+/// Returns the four verdicts. If the host was busy in a timed part, a sentence before them says so, and no timed part is judged.
 fn verdicts(
     right: &Report,
     differences: &[compare::Difference],
