@@ -25,7 +25,7 @@ fn the_demonstration_has_four_verdicts_and_a_page() {
     let places = CLAIMS.map(|claim| first(claim).unwrap_or_else(|| panic!("{}", said.out)));
     assert!(places.is_sorted(), "{}", said.out);
     // A busy host is said before all verdicts, and what was measured on it is not judged.
-    let judged = !said.out.contains("not judged");
+    let judged = !said.out.contains("Not judged.");
     assert_eq!(first("attention").is_none(), judged, "{}", said.out);
     let attention = first("attention").unwrap_or(places[0]);
     assert!(attention <= places[0], "{}", said.out);
