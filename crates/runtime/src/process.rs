@@ -5,7 +5,6 @@
 //! that do not exist. In the child nothing of such a pool takes a lock, which another thread may have held at the moment of the fork, and
 //! nothing is freed: what belongs to the pool is leaked.
 
-use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -53,18 +52,41 @@ pub(crate) fn generation() -> u64 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Writes a message to standard error. (`eprintln` panics if it cannot be written.)
+/// Writes a message to standard error, unless that would wait: a thread that a graph needs must not hang because nothing reads a pipe, or
+/// because the program holds the lock of `std::io::stderr`. (`eprintln` takes that lock, and panics if it cannot write.)
 pub(crate) fn report(message: std::fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "tanada: {message}");
+    write_to_stderr(format!("tanada: {message}\n").as_bytes());
+}
+
+/// Writes as much of `text` as standard error takes at once. Takes no lock.
+fn write_to_stderr(text: &[u8]) {
+    // A pipe that can be written to takes this much without waiting.
+    for part in text.chunks(libc::PIPE_BUF) {
+        let mut stderr = libc::pollfd {
+            fd: libc::STDERR_FILENO,
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: writes to `stderr`, and reads `part`.
+        let written = unsafe {
+            libc::poll(&mut stderr, 1, 0) == 1
+                && libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len())
+                    == part.len() as isize
+        };
+        if !written {
+            return;
+        }
+    }
 }
 
 /// Ends a child process that was forked in a task, once the task's body has returned or panicked: its thread is a copy of a worker, and
 /// the other tasks are the parent's to run.
 #[cold]
 pub(crate) fn end_child() -> ! {
-    let message = b"tanada: a child of fork(2) went on as a worker of its parent's pool; \
-        its parent runs the tasks, so it must end by itself\n";
-    // SAFETY: reads the message. `eprintln` takes a lock, which another thread may have held when the process forked.
-    unsafe { libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len()) };
+    // Another thread may have held the allocator's lock when the process forked.
+    write_to_stderr(
+        b"tanada: a child of fork(2) went on as a worker of its parent's pool; \
+        its parent runs the tasks, so it must end by itself\n",
+    );
     std::process::abort();
 }

@@ -1,11 +1,16 @@
 //! What goes wrong ends with a clear error within a second, on 1 and on 64 workers, under every policy.
 
+mod twisted;
+
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tanada_policy::central::{Arrival, Central, Rule};
-use tanada_policy::{Dispatcher, Env, Origin, Ready, Site, Wake, WorkerId, registry};
+use tanada_policy::{Dispatcher, Env, Hints, Origin, Ready, Site, Wake, WorkerId, registry};
 use tanada_runtime::{BuildError, Cancel, GraphError, Pool, TemplateBuilder, TooLate};
+use twisted::{Queue, Twist, Twisted};
 
 fn within_a_second<R>(work: impl FnOnce() -> R) -> R {
     let start = Instant::now();
@@ -290,6 +295,55 @@ fn a_policy_that_loses_tasks_is_found_out() {
         "{error}"
     );
     assert_eq!(pool.scope(|_| ()).unwrap_err(), error);
+}
+
+/// Begins a graph on a pool when its thread ends.
+struct AtExit(Pool, mpsc::Sender<Result<(), GraphError>>);
+
+impl Drop for AtExit {
+    fn drop(&mut self) {
+        let done = self.0.scope(|s| {
+            s.task("flush").register(|_| ());
+        });
+        self.1.send(done).expect("the test waits");
+    }
+}
+
+thread_local! {
+    static AT_EXIT: RefCell<Option<AtExit>> = const { RefCell::new(None) };
+}
+
+/// Loses the tasks whose user value is 1.
+#[derive(Default)]
+struct LosesOnes;
+
+impl Twist for LosesOnes {
+    fn inject(&self, queue: &Queue, env: &mut impl Env, task: Ready) {
+        if env.hints(&task).user != 1 {
+            queue.push(env, task);
+        }
+    }
+}
+
+#[test]
+fn a_pool_that_ends_since_its_policy_loses_tasks_begins_no_graph() {
+    let pool = Pool::builder().workers(2);
+    let pool = pool.build_with::<Twisted<LosesOnes>>("loses-ones").unwrap();
+    let (sender, receiver) = mpsc::channel();
+    pool.scope(|s| {
+        let pool = pool.clone();
+        s.task("stays")
+            .register(move |_| AT_EXIT.set(Some(AtExit(pool, sender))));
+    })
+    .expect("a graph that ends");
+    let error = within_a_second(|| {
+        pool.scope(|s| {
+            let lost = s.task("lost").hints(Hints::default().with_user(1));
+            lost.register(|_| ());
+        })
+        .unwrap_err()
+    });
+    assert_eq!(receiver.recv().expect("its thread has ended"), Err(error));
 }
 
 /// Takes tasks in and hands none out, and the pool around it goes on to say that it may have some.

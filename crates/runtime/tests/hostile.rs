@@ -401,3 +401,55 @@ fn a_recorder_may_be_asked_while_it_decides() {
     assert_eq!(result, Ok(()));
     assert_eq!(recorder.take().tasks.len(), 1);
 }
+
+/// Panics when it is dropped, as a worker's part of a policy or as the policy.
+#[derive(Default)]
+struct Brittle<const POLICY: bool>;
+
+impl<const POLICY: bool> Drop for Brittle<POLICY> {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+struct BrittleParts;
+
+impl Dispatcher for BrittleParts {
+    type Local = Brittle<false>;
+    fn build(site: &Site<'_>) -> (Self, Vec<Brittle<false>>) {
+        let locals = std::iter::repeat_with(Brittle::default);
+        let workers = usize::from(site.placement.workers());
+        (BrittleParts, locals.take(workers).collect())
+    }
+    fn inject<E: Env>(&self, _env: &mut E, _task: Ready) {}
+    fn ready<E: Env>(&self, _: &mut Brittle<false>, _: &mut E, _: Ready) {}
+    fn next<E: Env>(&self, _: &mut Brittle<false>, _: &mut E) -> Option<(Ready, Origin)> {
+        None
+    }
+    fn may_have(&self, _worker: WorkerId) -> bool {
+        false
+    }
+}
+
+impl Twist for Brittle<true> {}
+
+#[test]
+fn a_policy_that_panics_in_its_drop_ends_the_process() {
+    ends_with("child_drops_a_part", "a policy, an observer or");
+    ends_with("child_drops_a_policy", "a policy, an observer or");
+}
+
+#[test]
+#[ignore = "run by `a_policy_that_panics_in_its_drop_ends_the_process`"]
+fn child_drops_a_part() {
+    let pool = Pool::builder().workers(2);
+    drop(pool.build_with::<BrittleParts>("brittle").expect("a pool"));
+}
+
+#[test]
+#[ignore = "run by `a_policy_that_panics_in_its_drop_ends_the_process`"]
+fn child_drops_a_policy() {
+    let pool = Pool::builder().workers(2);
+    let pool = pool.build_with::<Twisted<Brittle<true>>>("brittle");
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(pool.expect("a pool"))));
+}

@@ -3,6 +3,7 @@
 mod own_process;
 
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -291,6 +292,26 @@ fn dive(pool: &Pool, left: usize) -> (usize, Option<GraphError>) {
 #[test]
 fn graphs_nested_too_deep_are_an_error() {
     own_process::in_own_process("child_dives", &[]);
+    own_process::in_own_process("child_dives_on_little_stack", &[]);
+}
+
+thread_local! {
+    /// The C library takes it from the stack of each thread.
+    static LARGE: Cell<[u8; 200 << 10]> = const { Cell::new([0; 200 << 10]) };
+}
+
+#[test]
+#[ignore = "run by `graphs_nested_too_deep_are_an_error`"]
+fn child_dives_on_little_stack() {
+    std::hint::black_box(LARGE.get());
+    for policy in ["random-steal", "ts", "ts-local"] {
+        for size in (4..=64).map(|kib: usize| kib << 10).chain([256 << 10]) {
+            let builder = Pool::builder().workers(2).policy(policy);
+            let pool = builder.stack_size(size).build().expect("a pool");
+            let (_, error) = dive(&pool, 100_000);
+            assert_eq!(error, Some(GraphError::TooDeep { stack_size: size }));
+        }
+    }
 }
 
 #[test]

@@ -193,6 +193,29 @@ fn bodies_are_dropped_once_with_the_last_of_template_and_instances() {
 }
 
 #[test]
+fn a_body_that_panics_in_its_drop_keeps_no_other_from_being_dropped() {
+    struct Counted<'a>(&'a AtomicU64, bool);
+    impl Drop for Counted<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            assert!(!self.1, "dropped");
+        }
+    }
+    let dropped = AtomicU64::new(0);
+    let mut builder = TemplateBuilder::<()>::new();
+    for index in 0..4 {
+        let body = Counted(&dropped, index == 1);
+        builder.task("task", index, move |(), _| {
+            std::hint::black_box(&body);
+        });
+    }
+    let template = builder.build().expect("no cycle");
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(template)));
+    assert!(caught.is_err());
+    assert_eq!(dropped.into_inner(), 4);
+}
+
+#[test]
 fn a_task_with_many_successors_and_implied_dependencies_releases_each_once() {
     for fan in [1, 3, 4, 40] {
         let mut builder = TemplateBuilder::<AtomicU64>::new();

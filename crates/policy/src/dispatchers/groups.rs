@@ -11,6 +11,9 @@ use crate::WorkerId;
 /// Numbers below this are indices of an array, of at most 256 KiB.
 const DIRECT: u32 = 1 << 16;
 
+/// The most S groups from [`DIRECT`] on whose new owners are remembered.
+const MOST: usize = 1 << 16;
+
 /// No value, in the array of a [`Table`].
 const NONE: u32 = u32::MAX;
 
@@ -68,7 +71,8 @@ impl Table {
 #[derive(Debug)]
 pub(super) struct Owners {
     workers: u16,
-    /// S group -> worker. Holds every S group that was taken over, and those below [`DIRECT`] that were asked for.
+    /// S group -> worker. Holds the S groups that were taken over (from [`DIRECT`] on at most [`MOST`]), and those below [`DIRECT`] that
+    /// were asked for.
     known: Table,
 }
 
@@ -99,8 +103,12 @@ impl Owners {
         WorkerId(worker as u16)
     }
 
-    /// Sown += S': from now on `s` belongs to `worker`.
+    /// Sown += S': from now on `s` belongs to `worker`. If [`MOST`] groups from [`DIRECT`] on have been taken over, these go back to their
+    /// first owners: a program may use a new number for each task.
     pub(super) fn associate(&mut self, s: u32, worker: WorkerId) {
+        if self.known.sparse.len() == MOST {
+            self.known.sparse.clear();
+        }
         self.known.set(s, u32::from(worker.0));
     }
 }
@@ -190,6 +198,20 @@ mod tests {
             }
         }
         assert_eq!(owners.of(5), WorkerId(1), "not touched by the others");
+    }
+
+    #[test]
+    fn owners_of_large_numbers_are_forgotten_when_there_are_many() {
+        let mut owners = Owners::new(2);
+        owners.associate(1, WorkerId(1));
+        for s in DIRECT..DIRECT + 3 * MOST as u32 {
+            owners.associate(s, WorkerId(0));
+            assert_eq!(owners.of(s), WorkerId(0));
+        }
+        assert!(owners.known.sparse.len() <= MOST);
+        let first = WorkerId((DIRECT % 2) as u16);
+        assert_eq!(owners.of(DIRECT + 1), first, "its first owner again");
+        assert_eq!(owners.of(1), WorkerId(1), "small numbers are kept");
     }
 
     #[test]

@@ -30,7 +30,7 @@ mod slab;
 mod template;
 
 pub use self::core::Cancel;
-pub(crate) use self::core::GraphCore;
+pub(crate) use self::core::{CHECKS, GraphCore, LOST_CHECK};
 pub(crate) use local::GraphLocal;
 pub(crate) use nested::{Order, Own};
 pub(crate) use observer::{GraphObserver, TaskId, Watch};

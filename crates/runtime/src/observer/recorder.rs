@@ -97,6 +97,13 @@ pub struct Recorded {
     pub tasks: Vec<RecordedTask>,
 }
 
+impl Recorded {
+    fn add(&mut self, other: Recorded) {
+        self.totals.add(&other.totals);
+        self.tasks.extend(other.tasks);
+    }
+}
+
 #[cfg(feature = "report")]
 impl Recorded {
     /// Returns the kept tasks in the schema of reports: as the timeline called `label` of a run with this policy and number of workers.
@@ -136,8 +143,31 @@ struct Shared {
     /// [`process::generation`] when the recorder was made.
     born: u64,
     keep: Box<Keep>,
+    lanes: Mutex<Lanes>,
+}
+
+#[derive(Default)]
+struct Lanes {
     /// One for each worker of each pool that has this recorder.
-    lanes: Mutex<Vec<Arc<Lane>>>,
+    of_workers: Vec<Arc<Lane>>,
+    /// What workers have recorded that are gone.
+    ended: Recorded,
+}
+
+impl Lanes {
+    /// Moves what was recorded by workers that are gone to `ended`.
+    fn settle(&mut self) {
+        let (now, ended) = (process::generation(), &mut self.ended);
+        self.of_workers.retain_mut(|lane| {
+            let Some(lane) = Arc::get_mut(lane) else {
+                return true;
+            };
+            if lane.born == now {
+                ended.add(std::mem::take(lane.recorded.get_mut()));
+            }
+            false
+        });
+    }
 }
 
 /// What one worker has recorded.
@@ -184,19 +214,20 @@ impl Recorder {
     /// Takes and returns what was recorded since the last call. Call it while no graph runs: otherwise tasks that run now may be missing.
     /// In a child of `fork(2)` the tasks of pools of its parent are missing.
     pub fn take(&self) -> Recorded {
-        let mut all = Recorded::default();
-        let (now, lanes) = (process::generation(), self.lanes());
-        let lanes = lanes.iter().flat_map(|lanes| lanes.iter());
-        for lane in lanes.filter(|lane| lane.born == now) {
-            let Recorded { totals, tasks } = std::mem::take(&mut *lane.recorded.lock());
-            all.totals.add(&totals);
-            all.tasks.extend(tasks);
+        let Some(mut lanes) = self.lanes() else {
+            return Recorded::default();
+        };
+        lanes.settle();
+        let mut all = std::mem::take(&mut lanes.ended);
+        let now = process::generation();
+        for lane in lanes.of_workers.iter().filter(|lane| lane.born == now) {
+            all.add(std::mem::take(&mut *lane.recorded.lock()));
         }
         all
     }
 
     /// Returns the locked list of lanes; `None` in a child of `fork(2)` if a thread of its parent held the lock at the fork.
-    fn lanes(&self) -> Option<MutexGuard<'_, Vec<Arc<Lane>>>> {
+    fn lanes(&self) -> Option<MutexGuard<'_, Lanes>> {
         match process::generation() == self.0.born {
             true => Some(self.0.lanes.lock()),
             false => self.0.lanes.try_lock_for(LANES_LOCKED),
@@ -213,7 +244,8 @@ impl Observer for Recorder {
             recorded: Mutex::default(),
         });
         if let Some(mut lanes) = self.lanes() {
-            lanes.push(Arc::clone(&lane));
+            lanes.settle();
+            lanes.of_workers.push(Arc::clone(&lane));
         }
         RecorderWorker {
             recorder: self.clone(),
@@ -284,5 +316,30 @@ impl WorkerObserver for RecorderWorker {
 
     fn idle(&mut self) {
         self.ended = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pool;
+
+    #[test]
+    fn workers_that_are_gone_leave_what_they_recorded_and_nothing_else() {
+        let recorder = Recorder::all();
+        for round in 1..=5 {
+            let pool = Pool::builder().workers(3).observer(recorder.clone());
+            let pool = pool.build().expect("a pool");
+            pool.scope(|s| {
+                s.task("one").register(|_| ());
+            })
+            .expect("a graph that ends");
+            drop(pool);
+            assert!(recorder.0.lanes.lock().of_workers.len() <= 3, "{round}");
+        }
+        let recorded = recorder.take();
+        assert_eq!((recorded.totals.tasks, recorded.tasks.len()), (5, 5));
+        assert!(recorder.0.lanes.lock().of_workers.is_empty());
+        assert_eq!(recorder.take().totals.tasks, 0, "taken once");
     }
 }

@@ -7,7 +7,7 @@ use crate::graph::Watch;
 use crate::marks::{self, MARKS, Marked};
 use crate::observer::Observer;
 use crate::process;
-use crate::worker::{Stack, Worker, WorkerCore};
+use crate::worker::{EndOnPanic, Stack, Worker, WorkerCore};
 use std::sync::Arc;
 use tanada_policy::registry::{self, Entry, NotNative, Visitor};
 use tanada_policy::{Dispatcher, Site};
@@ -221,7 +221,10 @@ impl<O: Observer> PoolBuilder<O> {
                     bind.apply(id, &pool.placement);
                     let stack = Stack::of_this_thread(stack_size);
                     let core = WorkerCore::new(id, pool, stack);
-                    Worker::<D, O>::new(core, dispatcher, local, observer).work();
+                    // Policy and observer of the worker are dropped inside, too.
+                    EndOnPanic::around(|| {
+                        Worker::<D, O>::new(core, dispatcher, local, observer).work();
+                    });
                 });
             // On an error `handle` is dropped, which ends the workers that have started.
             handle

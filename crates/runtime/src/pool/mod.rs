@@ -107,7 +107,7 @@ impl Pool {
         if pool.is_forked() {
             return Err(GraphError::Forked);
         }
-        pool.poisoned().map_or(Ok(pool), Err)
+        pool.refusal().map_or(Ok(pool), Err)
     }
 
     /// Returns the number of workers.

@@ -1,7 +1,7 @@
 //! What all threads of a pool share.
 
 use crate::error::GraphError;
-use crate::graph::{GraphShared, Order, Own, Watch};
+use crate::graph::{CHECKS, GraphShared, LOST_CHECK, Order, Own, Watch};
 use crate::process;
 use crate::worker;
 use crate::worker::sleep::Sleep;
@@ -30,10 +30,18 @@ pub(crate) struct PoolShared {
     pub(crate) waiting: AtomicUsize,
     gate: Box<dyn Gate>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Set once the pool can no longer run anything.
-    poison: Mutex<Option<GraphError>>,
+    poison: Mutex<Poison>,
     /// Whether there are more workers than hardware threads, so that another worker waits for the processor of an idle one.
     oversubscribed: bool,
+}
+
+/// What a pool has become whose policy has lost tasks.
+#[derive(Default)]
+struct Poison {
+    /// Why the pool begins no more graphs.
+    why: Option<GraphError>,
+    /// Whether its workers have ended, so that the graphs that it ran end, too.
+    ended: bool,
 }
 
 /// The policy as it is reached from outside of the workers, by code that does not know its type.
@@ -45,7 +53,8 @@ trait Gate: Send + Sync {
 }
 
 struct DispatcherGate<D> {
-    dispatcher: Arc<D>,
+    /// `None` while it is dropped.
+    dispatcher: Option<Arc<D>>,
     /// Number of random numbers drawn outside of the workers so far.
     draws: AtomicU64,
 }
@@ -62,13 +71,21 @@ impl<D: Dispatcher> Gate for DispatcherGate<D> {
                 draws: &mut draws,
                 wakes: &mut wakes,
             };
-            self.dispatcher.inject(&mut env, task);
+            let dispatcher = self.dispatcher.as_ref().expect("not dropped");
+            dispatcher.inject(&mut env, task);
             self.draws.fetch_max(draws, Ordering::Relaxed);
             wakes.deliver(pool);
         });
     }
     fn order(&self, pool: &PoolShared) -> Box<dyn Order> {
         Box::new(Own::<D>::new(pool))
+    }
+}
+
+impl<D> Drop for DispatcherGate<D> {
+    fn drop(&mut self) {
+        // Behind the last worker, so it is the last reference: this runs code of the policy.
+        EndOnPanic::around(|| drop(self.dispatcher.take()));
     }
 }
 
@@ -85,7 +102,7 @@ impl PoolShared {
         watch: Watch,
     ) -> Arc<Self> {
         let gate = DispatcherGate {
-            dispatcher: Arc::clone(dispatcher),
+            dispatcher: Some(Arc::clone(dispatcher)),
             draws: AtomicU64::new(0),
         };
         Arc::new_cyclic(|this| PoolShared {
@@ -139,16 +156,41 @@ impl PoolShared {
 
     /// Ends the workers. Returns when the last one has ended its task.
     pub(crate) fn retire(&self) {
+        self.retire_after(|_| ());
+    }
+
+    /// Ends the workers of a pool whose policy has lost tasks: from now on the pool begins no graph. Returns when the last one has ended its
+    /// task; a task that does not end is reported.
+    pub(crate) fn retire_lost(&self, why: GraphError) {
+        self.poison.lock().why.get_or_insert(why);
+        let mut checks = 0;
+        self.retire_after(|worker| {
+            while !worker.is_finished() {
+                std::thread::sleep(LOST_CHECK);
+                checks += 1;
+                if checks == CHECKS {
+                    process::report(format_args!(
+                        "the policy {} has lost tasks, so its pool ends; it has waited for some seconds for a task that runs",
+                        self.policy
+                    ));
+                }
+            }
+        });
+    }
+
+    /// Ends the workers, each after a call of `before` with its thread.
+    fn retire_after(&self, mut before: impl FnMut(&JoinHandle<()>)) {
         self.sleep.close();
-        let join = || {
+        let mut join = || {
             for thread in self.threads.lock().drain(..) {
+                before(&thread);
                 // No error is possible: a worker that panics ends the process.
                 let _ = thread.join();
             }
         };
         // The workers may wait for this thread's pool, which then says so.
         worker::with_any(|worker| match worker {
-            Some(worker) => worker.pool().wait_in_a_task(join),
+            Some(worker) => worker.pool().wait_in_a_task(&mut join),
             None => join(),
         });
     }
@@ -167,21 +209,33 @@ impl PoolShared {
         self.born != process::generation()
     }
 
-    /// Returns why the pool can no longer run anything, if so.
-    pub(crate) fn poisoned(&self) -> Option<GraphError> {
-        self.poison.lock().clone()
+    /// Returns why the pool begins no more graphs, if so.
+    pub(crate) fn refusal(&self) -> Option<GraphError> {
+        self.poison.lock().why.clone()
     }
 
-    /// Makes the pool return `why` instead of running anything more.
+    /// Returns why the graphs that run have ended, if so: no worker is left.
+    pub(crate) fn poisoned(&self) -> Option<GraphError> {
+        let poison = self.poison.lock();
+        poison.ended.then(|| poison.why.clone()).flatten()
+    }
+
+    /// Ends all graphs of the pool, which has no workers any more, with `why`, unless another call has.
     pub(crate) fn poison(&self, why: GraphError) {
-        self.poison.lock().get_or_insert(why);
+        let mut poison = self.poison.lock();
+        if !poison.ended {
+            *poison = Poison {
+                why: Some(why),
+                ended: true,
+            };
+        }
     }
 }
 
 impl Drop for PoolShared {
     fn drop(&mut self) {
         // The policy may have kept rights to run tasks, and may hand them to a worker of another pool, which looks at the tasks' memory.
-        if self.poison.get_mut().is_some() || self.graphs.has_tickets() {
+        if self.poison.get_mut().why.is_some() || self.graphs.has_tickets() {
             self.graphs.leak();
         }
     }

@@ -7,11 +7,16 @@ pub(crate) struct Stack {
     low: usize,
 }
 
+/// The least that is kept for the tasks of the innermost graph, in bytes.
+const LEAST: usize = 12 << 10;
+
 impl Stack {
-    /// Returns the stack of this thread, which has just begun and was made with a stack of `size` bytes. The last quarter is for the tasks
-    /// of the innermost graph.
+    /// Returns the stack of this thread, which has just begun and was made with a stack of `size` bytes. The last quarter of what is left
+    /// of it is for the tasks of the innermost graph.
     pub(crate) fn of_this_thread(size: usize) -> Self {
-        let low = pointer().saturating_sub(size - size / 4);
+        let (top, end) = (pointer(), end_of_stack(size));
+        let left = top.saturating_sub(end);
+        let low = end.saturating_add((left / 4).max(LEAST));
         Stack { size, low }
     }
 
@@ -19,6 +24,32 @@ impl Stack {
     pub(crate) fn is_low(&self) -> bool {
         pointer() < self.low
     }
+}
+
+/// Returns the lowest address of this thread's stack of `size` bytes. It is asked for: the C library takes thread-local variables and its own
+/// data from the same memory, so that a thread does not begin at the stack's highest address.
+#[cfg(not(miri))]
+fn end_of_stack(size: usize) -> usize {
+    let mut low = std::ptr::null_mut();
+    let mut attributes = std::mem::MaybeUninit::uninit();
+    // SAFETY: `pthread_getattr_np` fills the attributes, which are then read, and destroyed once.
+    let known = unsafe {
+        let thread = libc::pthread_self();
+        libc::pthread_getattr_np(thread, attributes.as_mut_ptr()) == 0 && {
+            let read = libc::pthread_attr_getstack(attributes.as_ptr(), &mut low, &mut 0) == 0;
+            libc::pthread_attr_destroy(attributes.as_mut_ptr());
+            read
+        }
+    };
+    match known {
+        true => low.addr(),
+        false => pointer().saturating_sub(size),
+    }
+}
+
+#[cfg(miri)]
+fn end_of_stack(_size: usize) -> usize {
+    0
 }
 
 /// Returns the address of the top of the stack. (That of a local variable is another one under an address sanitizer.)

@@ -106,7 +106,9 @@ pub fn decode(
     cancel: &Cancel,
     sink: impl FnMut(&Frame) + Send,
 ) -> Result<Summary, DecodeError> {
-    let ahead = options.ahead.max(1);
+    // A picture takes four bytes of a stream at least, and more room than there are pictures is of no use.
+    let most = u32::try_from(stream.len() / 4).unwrap_or(u32::MAX);
+    let ahead = options.ahead.min(most).max(1);
     let session = Session {
         ahead,
         parser: Mutex::new(Parser {

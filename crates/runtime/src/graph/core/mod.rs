@@ -12,6 +12,7 @@ use crate::executable::foreign_task;
 use crate::pool::PoolShared;
 use crate::worker::{self, WorkerCore};
 use parking_lot::Mutex;
+pub(crate) use stall::CHECKS;
 use stall::Stall;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +22,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 /// Time between two checks of a waiting thread whether the policy has lost tasks.
-const LOST_CHECK: Duration = Duration::from_millis(100);
+pub(crate) const LOST_CHECK: Duration = Duration::from_millis(100);
 
 /// Stops graphs from outside: their tasks that have not started are dropped instead of run.
 ///
@@ -381,11 +382,13 @@ impl GraphCore {
             self.look_for_stall(pool, &mut stall);
             let lost = self.resolvers.load(Ordering::Relaxed) == 0 && suspicion.grows(pool);
             if lost && !self.has_ended() {
+                let why = || GraphError::PolicyLost {
+                    policy: pool.policy.clone(),
+                    lost: self.active.load(Ordering::Relaxed),
+                };
                 // The tasks' borrows may end here although the tasks have not, so no worker may be left.
-                pool.retire();
-                let lost = self.active.load(Ordering::Relaxed);
-                let policy = pool.policy.clone();
-                pool.poison(GraphError::PolicyLost { policy, lost });
+                pool.retire_lost(why());
+                pool.poison(why());
             }
             if let Some(why) = pool.poisoned() {
                 if !self.has_ended() {

@@ -10,7 +10,7 @@ use crate::process;
 use std::sync::atomic::Ordering;
 
 /// Checks in a row, ten a second, after which a waiting thread says what it waits for, and looks again whether it is something else.
-const CHECKS: u32 = 50;
+pub(crate) const CHECKS: u32 = 50;
 
 /// By how many checks more a thread is later that waits for a nested graph, for each graph around it: so the thread that waits for the
 /// outermost one reports for all, unless it does something else instead of waiting.

@@ -37,16 +37,26 @@ impl<A> Body<'_, A> {
 
 /// Owns closures. A closure stays at its address, so its [`Body`] can be called for as long as the `Bodies` live.
 pub(super) struct Bodies<'env, A> {
+    /// The closures that have something to drop. They lie in `memory`, so they are dropped before it.
+    to_drop: Vec<Owned<'env, A>>,
     memory: Memory,
-    /// The closures that have something to drop.
-    to_drop: Vec<Body<'env, A>>,
+}
+
+/// A closure that is dropped with this. If its drop panics, the vector of them still drops the others.
+struct Owned<'env, A>(Body<'env, A>);
+
+impl<A> Drop for Owned<'_, A> {
+    fn drop(&mut self) {
+        // SAFETY: `Bodies::add` wrote it once, and no `Body` is called any more (contract of `Body::call`).
+        unsafe { self.0.0.drop_in_place() };
+    }
 }
 
 impl<A> Default for Bodies<'_, A> {
     fn default() -> Self {
         Bodies {
-            memory: Memory::default(),
             to_drop: Vec::new(),
+            memory: Memory::default(),
         }
     }
 }
@@ -62,18 +72,9 @@ impl<'env, A> Bodies<'env, A> {
         unsafe { place.write(body) };
         let body = Body(place);
         if std::mem::needs_drop::<F>() {
-            self.to_drop.push(body);
+            self.to_drop.push(Owned(body));
         }
         body
-    }
-}
-
-impl<A> Drop for Bodies<'_, A> {
-    fn drop(&mut self) {
-        for body in self.to_drop.drain(..) {
-            // SAFETY: `add` wrote it once, and no `Body` is called any more (contract of `Body::call`).
-            unsafe { body.0.drop_in_place() };
-        }
     }
 }
 
