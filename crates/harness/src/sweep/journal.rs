@@ -116,10 +116,14 @@ fn begins_as_journal(text: &[u8]) -> bool {
     };
     let mut words = rest.split(|&byte| byte == b' ');
     let (version, build, more) = (words.next().unwrap_or_default(), words.next(), words.next());
-    let of_build = |byte: &u8| byte.is_ascii_hexdigit() || b".-".contains(byte);
-    let is_part = version.iter().all(u8::is_ascii_digit)
-        && build.is_none_or(|build| build.len() <= 40 && build.iter().all(of_build))
-        && more.is_none();
+    let of_build = |byte: &u8| byte.is_ascii_alphanumeric() || b".-+".contains(byte);
+    let is_build = |build: &[u8]| {
+        build.len() <= 40
+            && build.iter().all(of_build)
+            && build.first().is_none_or(u8::is_ascii_digit)
+    };
+    let is_part =
+        version.iter().all(u8::is_ascii_digit) && build.is_none_or(is_build) && more.is_none();
     is_part && (!is_whole || !version.is_empty() && build.is_some_and(|build| !build.is_empty()))
 }
 
