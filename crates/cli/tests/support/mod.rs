@@ -5,6 +5,8 @@
 use md5::{Digest as _, Md5};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// The binary with its arguments, in a folder of its own.
@@ -44,7 +46,8 @@ pub(crate) fn heed_signals() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         if mask("self", "SigIgn:") >> (signal - 1) & 1 == 1 {
-            signal_hook::flag::register(signal, Default::default()).expect("it can be caught");
+            let unused = Arc::<AtomicBool>::default();
+            signal_hook::flag::register(signal, unused).expect("it can be caught");
         }
     }
 }
