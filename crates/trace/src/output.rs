@@ -182,33 +182,33 @@ impl OutputFile {
     }
 
     fn create(path: &Path) -> io::Result<OutputFile> {
-        let direct = |file| {
+        let direct = |file: File| {
             let (path, whole) = (path.to_owned(), None);
             Ok(OutputFile { file, path, whole })
         };
-        // Through links to the file itself, which is to be replaced, and not a link.
-        let path = match place(path)? {
-            Place::Path(path) => path,
+        let found = match place(path)? {
+            Place::Path(found) => found,
             Place::Descriptor(number) => {
                 // A copy of the descriptor shares its place in the file with what is printed; a file that is opened anew would not.
-                let copy = match number.as_encoded_bytes() {
+                return direct(match number.as_encoded_bytes() {
                     b"1" => io::stdout().as_fd().try_clone_to_owned()?.into(),
                     b"2" => io::stderr().as_fd().try_clone_to_owned()?.into(),
                     _ => OpenOptions::new().append(true).open(path)?,
-                };
-                return direct(copy);
+                });
             }
         };
         let there = path.metadata().ok();
         if there.as_ref().is_some_and(|data| !data.is_file()) {
             return direct(OpenOptions::new().write(true).open(path)?);
         }
-        let permissions = match there {
+        // Through links to the file itself, which is to be replaced, and not a link.
+        let (path, permissions) = match there {
             Some(data) => {
+                let path = path.canonicalize()?;
                 OpenOptions::new().write(true).open(&path)?;
-                data.permissions()
+                (path, data.permissions())
             }
-            None => Permissions::from_mode(0o666),
+            None => (found, Permissions::from_mode(0o666)),
         };
         let content = tempfile::Builder::new()
             .prefix(".tanada-")
@@ -227,6 +227,12 @@ impl OutputFile {
 
 /// Returns why an output cannot be made, and what helps. The error itself may name the file's other name, which means nothing to a reader.
 fn advice(path: &Path, error: &io::Error) -> String {
+    // A link may lead to a folder that is missing.
+    let path = match place(path) {
+        Ok(Place::Path(found)) => found,
+        _ => path.to_owned(),
+    };
+    let path = &*path;
     let folder = folder_of(path).display();
     match error.kind() {
         io::ErrorKind::NotFound if !folder_of(path).exists() => {

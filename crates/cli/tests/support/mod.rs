@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 /// The binary with its arguments, in a folder of its own.
 pub(crate) fn tanada(folder: &Path, arguments: &[&str]) -> Command {
+    heed_signals();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tanada"));
     command
         .args(arguments)
