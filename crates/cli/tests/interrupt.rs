@@ -508,7 +508,8 @@ fn a_signal_ends_work_that_may_have_no_third_thread() {
         return;
     };
     // Both ends: so it opens at once, and nothing comes.
-    let pipe = std::fs::OpenOptions::new().read(true).write(true);
+    let mut pipe = std::fs::OpenOptions::new();
+    let pipe = pipe.read(true).write(true);
     let _pipe = pipe.open(folder.path().join("pipe")).expect("our pipe");
     command.stderr(Stdio::piped());
     let child = started(command);
