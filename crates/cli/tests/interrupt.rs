@@ -6,7 +6,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use support::{folder, heed_signals, mask, said, started, started_with_stderr, tanada};
 
@@ -423,8 +422,9 @@ fn signals_that_were_ignored_at_the_start_stay_ignored() {
     assert_eq!(said.code, Some(129), "{}", said.err);
 }
 
-/// The program on so few threads of its user, itself among them. `None`: this user is not held to a limit, or has other processes.
-fn on_threads(folder: &Path, threads: u32, arguments: &[&str]) -> Option<Command> {
+/// The program on so few threads of its user, itself among them. A test has a number of its own as `test`, and so, if root runs it, a user
+/// without other processes. `None`: this user has other processes, or another user cannot start the program.
+fn on_threads(folder: &Path, test: u32, threads: u32, arguments: &[&str]) -> Option<Command> {
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::process::CommandExt as _;
     tanada_testing::program(&["prlimit"], "prlimit", "a limit of threads")?;
@@ -434,14 +434,13 @@ fn on_threads(folder: &Path, threads: u32, arguments: &[&str]) -> Option<Command
         .arg(format!("--nproc={threads}"));
     command.arg(env!("CARGO_BIN_EXE_tanada")).args(arguments);
     if rustix::process::geteuid().is_root() {
-        // Root is held to no limit. A number that no other user has, not even one of another test.
-        static USERS: AtomicU32 = AtomicU32::new(0);
-        let own = std::process::id() * 64 + USERS.fetch_add(1, Ordering::Relaxed);
+        // Root is held to no limit.
+        let user = 1_000_000 + std::process::id() * 8 + test;
         let mode = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(folder, mode).expect("our folder");
-        command.uid(1_000_000 + own);
+        command.uid(user);
         let mut version = Command::new(env!("CARGO_BIN_EXE_tanada"));
-        version.arg("--version").uid(1_000_000 + own);
+        version.arg("--version").uid(user);
         if !version.output().is_ok_and(|output| output.status.success()) {
             tanada_testing::skip("another user cannot start the program");
             return None;
@@ -472,7 +471,7 @@ fn work_is_done_by_the_threads_that_there_are() {
             "run stencil --size 64 --sequential",
         ] {
             let words: Vec<&str> = line.split(' ').collect();
-            let Some(mut command) = on_threads(folder.path(), threads, &words) else {
+            let Some(mut command) = on_threads(folder.path(), 0, threads, &words) else {
                 return;
             };
             let said = said(command.output().expect("it starts"));
@@ -486,7 +485,7 @@ fn work_is_done_by_the_threads_that_there_are() {
     }
     // Workers of a pool are threads.
     let words = ["run", "stencil", "--size", "64", "--workers", "2"];
-    let mut command = on_threads(folder.path(), 1, &words).expect("as before");
+    let mut command = on_threads(folder.path(), 0, 1, &words).expect("as before");
     let said = said(command.output().expect("it starts"));
     assert_eq!(said.code, Some(1), "{}", said.err);
 }
@@ -504,7 +503,7 @@ fn a_signal_ends_work_that_may_have_no_third_thread() {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     std::fs::set_permissions(folder.path().join("pipe"), mode).expect("our pipe");
     let words = ["import", "pipe", "-o", "out.tnb"];
-    let Some(mut command) = on_threads(folder.path(), 2, &words) else {
+    let Some(mut command) = on_threads(folder.path(), 1, 2, &words) else {
         return;
     };
     // Both ends: so it opens at once, and nothing comes.

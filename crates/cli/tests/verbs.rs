@@ -1267,7 +1267,7 @@ fn arguments_that_are_no_text_are_taken_as_names_and_else_refused() {
         assert_eq!(said.code, Some(0), "{line}: {}", said.err);
     }
     let report = std::fs::read_to_string(at(b"p\xff.html")).expect("it is there");
-    assert!(report.contains("t\u{fffd}.tnt --machine") || report.contains("--report"));
+    assert!(report.contains("t\u{fffd}.tnt"));
     let verbs: [&[u8]; 6] = [
         b"x\xff",
         b"run x\xff",
