@@ -96,6 +96,17 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
+/// Refuses work whose results would be lost, because the program was started without a standard output (`>&-`).
+pub(crate) fn has_output() -> Outcome {
+    match crate::closed::standard_output() {
+        false => Ok(()),
+        true => Err(at_fault(
+            "standard output",
+            "it is closed; name a file, or /dev/null",
+        )),
+    }
+}
+
 /// Writes to standard output.
 pub(crate) fn print(text: &str) -> Outcome {
     let mut out = io::stdout().lock();
@@ -227,47 +238,63 @@ pub(crate) fn survive_file_limit() {
 }
 
 /// Returns a handle that Ctrl-C, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU cancel. A second signal ends the program at once, as does work
-/// that does not end.
+/// that does not end. A signal that was ignored when the program started stays ignored: SIGHUP under nohup(1), SIGINT and SIGQUIT in the
+/// background of a script.
 pub(crate) fn interruptible() -> Cancel {
+    let cancel = Cancel::new();
+    let handle = cancel.clone();
+    let (ready, registered) = mpsc::channel::<()>();
+    let watch = move || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        let ignored = |signal: i32| ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1);
+        let signals = [SIGINT, SIGTERM, SIGQUIT, SIGXCPU, SIGHUP].into_iter();
+        let signals = Signals::new(signals.filter(|&signal| !ignored(signal)));
+        drop(ready);
+        if let Ok(signals) = signals {
+            obey(signals, &handle);
+        }
+    };
+    // Without the thread, or without the handlers, a signal ends the program as it would any other, which is no reason to refuse the work.
+    // The thread registers the handlers: a handler without the thread would let the program ignore signals.
+    if thread::Builder::new().spawn(watch).is_ok() {
+        // Ends with an error, once the handlers are there.
+        let _ = registered.recv();
+    }
+    cancel
+}
+
+/// Cancels `handle` at the first signal; ends the program at the second one, or if the work does not end soon.
+fn obey(mut signals: Signals, handle: &Cancel) {
     /// Two signals within this time are one request: timeout(1) signals a process and its group.
     const ONE_REQUEST: Duration = Duration::from_millis(300);
     /// Reading from a pipe that no process writes does not end.
     const PATIENCE: Duration = Duration::from_secs(5);
-    let cancel = Cancel::new();
-    let handle = cancel.clone();
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // Under nohup(1) the work outlives the terminal.
-    let nohup = ignored.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1);
-    let signals = Signals::new(
-        [SIGINT, SIGTERM, SIGQUIT, SIGXCPU, SIGHUP]
-            .into_iter()
-            .filter(|&signal| signal != SIGHUP || !nohup),
-    );
-    // Without the handler a signal ends the program as it would any other, which is no reason to refuse the work.
-    let Ok(mut signals) = signals else {
-        return cancel;
-    };
-    thread::spawn(move || {
-        let mut first: Option<Instant> = None;
-        for signal in signals.forever() {
+    /// Time between two looks for a second signal.
+    const LOOK: Duration = Duration::from_millis(20);
+    let mut first: Option<Instant> = None;
+    loop {
+        let came = match first {
+            None => signals.wait(),
+            Some(_) => {
+                thread::sleep(LOOK);
+                signals.pending()
+            }
+        };
+        let since = first.map_or(Duration::ZERO, |first| first.elapsed());
+        let mut again = false;
+        for signal in came {
             SIGNAL.store(signal, Ordering::SeqCst);
             handle.cancel();
             end_child();
-            if first.is_some_and(|first| first.elapsed() > ONE_REQUEST) {
-                end_at_once();
-            }
-            if first.is_none() {
-                first = Some(Instant::now());
-                thread::spawn(|| {
-                    thread::sleep(PATIENCE);
-                    end_at_once();
-                });
-            }
+            first.get_or_insert_with(Instant::now);
+            again = true;
         }
-    });
-    cancel
+        if again && since > ONE_REQUEST || since > PATIENCE {
+            end_at_once();
+        }
+    }
 }
 
 /// How far a verb has come: shown on a terminal only, and only by what takes longer than a second.
@@ -361,9 +388,10 @@ impl Drop for Progress {
     }
 }
 
-/// Returns the command line, so that a reader of a report can repeat it.
+/// Returns the command line, so that a reader of a report can repeat it. Bytes of a name that are no UTF-8 become U+FFFD.
 pub(crate) fn command_line() -> String {
-    let words = std::env::args().skip(1).map(|word| quoted(&word));
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| quoted(&word.to_string_lossy()));
     std::iter::once("tanada".to_owned())
         .chain(words)
         .collect::<Vec<_>>()

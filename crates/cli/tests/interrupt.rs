@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{folder, said, started, started_with_stderr, tanada};
+use support::{folder, heed_signals, mask, said, started, started_with_stderr, tanada};
 
 fn interrupted(command: Command, begun: impl Fn() -> bool) -> support::Said {
     signalled(command, Signal::INT, begun)
@@ -129,24 +129,12 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Whether the signal is ignored by this process, and so by its children until they say otherwise.
-fn ignored(signal: Signal) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").expect("it is there");
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = u64::from_str_radix(mask.expect("it is there").trim(), 16).expect("a number");
-    mask >> (signal.as_raw() - 1) & 1 == 1
-}
-
 #[test]
 fn every_long_verb_leaves_no_process_and_no_file_under_each_signal() {
     let valgrind =
         tanada_testing::program(&["valgrind"], "valgrind", "signals to its parent").is_some();
     std::thread::scope(|scope| {
         for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-            if signal == Signal::HUP && ignored(signal) {
-                tanada_testing::skip("this process ignores SIGHUP");
-                continue;
-            }
             scope.spawn(move || every_long_verb(signal, valgrind));
         }
     });
@@ -389,16 +377,148 @@ fn a_file_beyond_the_limit_of_its_size_is_reported_and_not_left() {
     let folder = folder();
     let stream = folder.path().join("demo.264");
     std::fs::write(&stream, tanada_harness::DEMO).expect("the folder can be written to");
+    for (line, output) in [
+        ("run h264 demo.264 -o out.yuv", "out.yuv: "),
+        ("record stencil --size 512 -o out.tnt", "out.tnt: "),
+        ("record stencil --size 512 -o out.tnb", "out.tnb: "),
+    ] {
+        let mut command = Command::new("sh");
+        command
+            .current_dir(folder.path())
+            .args(["-c", "ulimit -f 8; exec \"$@\"", "sh"]);
+        command.arg(env!("CARGO_BIN_EXE_tanada"));
+        command.args(line.split(' '));
+        let said = said(command.output().expect("it starts"));
+        assert_eq!(said.code, Some(1), "{line}: {}", said.err);
+        assert!(said.err.contains(output), "{line}: {}", said.err);
+        assert_eq!(names(folder.path()), ["demo.264"]);
+    }
+}
+
+#[test]
+fn signals_that_were_ignored_at_the_start_stay_ignored() {
+    let folder = folder();
+    heed_signals();
     let mut command = Command::new("sh");
-    command
-        .current_dir(folder.path())
-        .args(["-c", "ulimit -f 8; exec \"$@\"", "sh"]);
+    command.current_dir(folder.path());
+    command.args(["-c", "trap '' INT QUIT TERM; exec \"$@\"", "sh"]);
     command.arg(env!("CARGO_BIN_EXE_tanada"));
-    command.args(["run", "h264", "demo.264", "-o", "out.yuv"]);
+    command.args(["run", "stencil", "--size", "3000", "--repeat", "1000"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let caught =
+        |signal: Signal| mask(&child.id().to_string(), "SigCgt:") >> (signal.as_raw() - 1) & 1 == 1;
+    while !caught(Signal::XCPU) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    for signal in [Signal::INT, Signal::QUIT, Signal::TERM] {
+        assert!(!caught(signal));
+        kill_process(Pid::from_child(&child), signal).expect("it runs");
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().expect("it can be asked").is_none());
+    kill_process(Pid::from_child(&child), Signal::HUP).expect("it runs");
+    let said = said(child.wait_with_output().expect("it ends"));
+    assert_eq!(said.code, Some(129), "{}", said.err);
+}
+
+/// The program on so few threads of its user, itself among them. A test has a number of its own as `test`, and so, if root runs it, a user
+/// without other processes. `None`: this user has other processes, or another user cannot start the program.
+fn on_threads(folder: &Path, test: u32, threads: u32, arguments: &[&str]) -> Option<Command> {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    tanada_testing::program(&["prlimit"], "prlimit", "a limit of threads")?;
+    let mut command = Command::new("prlimit");
+    command
+        .current_dir(folder)
+        .arg(format!("--nproc={threads}"));
+    command.arg(env!("CARGO_BIN_EXE_tanada")).args(arguments);
+    if rustix::process::geteuid().is_root() {
+        // Root is held to no limit.
+        let user = 1_000_000 + std::process::id() * 8 + test;
+        let mode = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(folder, mode).expect("our folder");
+        command.uid(user);
+        let mut version = Command::new(env!("CARGO_BIN_EXE_tanada"));
+        version.arg("--version").uid(user);
+        if !version.output().is_ok_and(|output| output.status.success()) {
+            tanada_testing::skip("another user cannot start the program");
+            return None;
+        }
+    } else if threads > 1 {
+        tanada_testing::skip("this user may have other processes");
+        return None;
+    }
+    Some(command)
+}
+
+#[test]
+fn work_is_done_by_the_threads_that_there_are() {
+    let folder = folder();
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).expect("the folder can be written to");
+    };
+    write("a.tnt", "tanada-trace 1\ntask 1\nr 0x1000 64\n");
+    write("a.din", "0 1000\n1 2000\n");
+    write("s.toml", "traces = 'a.tnt'\nmachines = 'toshiba'\n");
+    for threads in [1, 2, 3] {
+        for line in [
+            "sim a.tnt --machine toshiba --policy fcfs,ts,lcfs --threads 3 --report a.json",
+            "report a.json -o page.html",
+            "import a.din -o out.tnt",
+            "record stencil --size 64 --sweeps 1 -o out.tnb",
+            "sweep s.toml --threads 3",
+            "run stencil --size 64 --sequential",
+        ] {
+            let words: Vec<&str> = line.split(' ').collect();
+            let Some(mut command) = on_threads(folder.path(), 0, threads, &words) else {
+                return;
+            };
+            let said = said(command.output().expect("it starts"));
+            assert_eq!(
+                said.code,
+                Some(0),
+                "{threads} threads: {line}: {}",
+                said.err
+            );
+        }
+    }
+    // Workers of a pool are threads.
+    let words = ["run", "stencil", "--size", "64", "--workers", "2"];
+    let mut command = on_threads(folder.path(), 0, 1, &words).expect("as before");
     let said = said(command.output().expect("it starts"));
     assert_eq!(said.code, Some(1), "{}", said.err);
-    assert!(said.err.contains("out.yuv"), "{}", said.err);
-    assert_eq!(names(folder.path()), ["demo.264"]);
+}
+
+#[test]
+fn a_signal_ends_work_that_may_have_no_third_thread() {
+    let folder = folder();
+    let pipe = Command::new("mkfifo")
+        .arg(folder.path().join("pipe"))
+        .status();
+    assert!(
+        pipe.is_ok_and(|status| status.success()),
+        "no pipe can be made"
+    );
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    std::fs::set_permissions(folder.path().join("pipe"), mode).expect("our pipe");
+    let words = ["import", "pipe", "-o", "out.tnb"];
+    let Some(mut command) = on_threads(folder.path(), 1, 2, &words) else {
+        return;
+    };
+    // Both ends: so it opens at once, and nothing comes.
+    let mut pipe = std::fs::OpenOptions::new();
+    let pipe = pipe.read(true).write(true);
+    let _pipe = pipe.open(folder.path().join("pipe")).expect("our pipe");
+    command.stderr(Stdio::piped());
+    let child = started(command);
+    while unfinished(folder.path()).is_none() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("it still runs");
+    let said = said(child.wait_with_output().expect("it ends"));
+    assert_eq!(said.code, Some(143), "{}", said.err);
+    assert_eq!(names(folder.path()), ["pipe"]);
 }
 
 #[test]

@@ -232,6 +232,119 @@ fn results_are_not_printed_into_the_input() {
     assert_eq!(said.code, Some(0), "{}", said.err);
 }
 
+/// Runs the program with a file as standard output, which is opened to append.
+fn printed_to(folder: &Path, file: &str, line: &str) -> support::Said {
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut command = support::tanada(folder, &words);
+    let open = fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(folder.join(file));
+    command.stdout(open.expect("the folder can be written to"));
+    support::said(command.output().expect("it starts"))
+}
+
+#[test]
+fn results_are_not_printed_into_another_output() {
+    let folder = folder();
+    let write = |name: &str, text: &str| {
+        fs::write(folder.path().join(name), text).expect("the folder can be written to");
+    };
+    write("s.tnt", "tanada-trace 1\ntask 1\nr 0x1000 64\n");
+    write("s.din", "0 1000\n");
+    write("d.toml", "traces = 's.tnt'\nmachines = 'toshiba'\n");
+    symlink("out", folder.path().join("way")).expect("the system has links");
+    for line in [
+        "sim s.tnt --machine toshiba --policy fcfs --json --report out",
+        "sim s.tnt --machine toshiba --policy fcfs --json --events way",
+        "report s.json -o r.html --markdown out",
+        "run stencil --size 64 --json --trace-events out",
+        "import s.din -o out",
+        "record stencil --size 64 -o out",
+    ] {
+        write("out", "precious");
+        let said = printed_to(folder.path(), "out", line);
+        assert_eq!(said.code, Some(2), "{line}: {}", said.err);
+        assert!(
+            said.err.contains("is standard output; name another"),
+            "{}",
+            said.err
+        );
+        assert_eq!(
+            fs::read(folder.path().join("out")).expect("it is there"),
+            b"precious"
+        );
+    }
+    let said = printed_to(folder.path(), "sx.csv", "sweep d.toml -o sx --json");
+    assert_eq!(said.code, Some(2), "{}", said.err);
+}
+
+#[test]
+fn an_output_that_is_called_standard_output_is_added_to_what_is_there() {
+    let folder = folder();
+    let read = |name: &str| fs::read(folder.path().join(name)).expect("it is there");
+    let field = "run stencil --size 64 --sweeps 1 --policy fcfs";
+    support::good(
+        folder.path(),
+        &format!("{field} -o whole").split(' ').collect::<Vec<_>>(),
+    );
+    symlink("/dev/stdout", folder.path().join("way")).expect("the system has links");
+    for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "way"] {
+        fs::write(folder.path().join("out"), "old").expect("it can be written");
+        let said = printed_to(folder.path(), "out", &format!("{field} -o {name}"));
+        assert_eq!(said.code, Some(0), "{name}: {}", said.err);
+        let (out, whole) = (read("out"), read("whole"));
+        assert!(
+            out.starts_with(&[b"old", &whole[..]].concat()),
+            "{name}: {} bytes",
+            out.len()
+        );
+        assert!(out.len() > 3 + whole.len(), "the table follows");
+    }
+    // It is refused if that is the input.
+    fs::write(folder.path().join("s.din"), "0 1000\n").expect("it can be written");
+    let said = printed_to(folder.path(), "s.din", "import s.din -o /dev/stdout");
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert_eq!(read("s.din"), b"0 1000\n");
+}
+
+#[test]
+fn links_are_written_through_even_to_a_file_that_is_not_there_yet() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("here")).expect("the folder can be written to");
+    for (to, name) in [
+        ("here/new", "way"),
+        ("loop", "loop"),
+        ("b", "a"),
+        ("a", "b"),
+        ("no/such", "nowhere"),
+    ] {
+        symlink(to, at(name)).expect("the system has links");
+    }
+    let field = ["run", "stencil", "--size", "64", "--sweeps", "1", "-o"];
+    support::good(folder.path(), &[&field[..], &["way"]].concat());
+    assert!(at("way").is_symlink() && at("here/new").is_file());
+    for (name, why) in [
+        ("loop", "in a circle"),
+        ("a", "in a circle"),
+        ("nowhere", "no folder"),
+    ] {
+        bad(
+            folder.path(),
+            &[&field[..], &[name]].concat(),
+            1,
+            &[name, why],
+        );
+        assert!(at(name).is_symlink());
+    }
+    // Two names of one file that is not there yet.
+    fs::remove_file(at("here/new")).expect("our file");
+    let line = "run stencil --size 64 -o way --trace-events here/new";
+    let line: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    refused(folder.path(), &line, "is another output");
+}
+
 #[test]
 fn names_that_no_one_gave_are_looked_at_too() {
     let folder = folder();

@@ -281,12 +281,36 @@ fn results_of_other_inputs_or_programs_do_not_count() {
 }
 
 #[test]
+fn a_damaged_row_of_the_journal_is_done_again() {
+    let folder = folder();
+    let folder = folder.path();
+    example(folder, 200, 2000);
+    stopped(folder, Signal::KILL);
+    let journal = folder.join("caches.unfinished");
+    let text = std::fs::read_to_string(&journal).expect("it is there");
+    let (head, rest) = text.split_once('\n').expect("a first line");
+    let damaged = rest.replacen('{', "\u{0}", 1);
+    assert_ne!(damaged, rest, "there is a row");
+    good(folder, &["sweep", "caches.toml", "-o", "whole"]);
+    std::fs::write(&journal, format!("{head}\n{damaged}")).expect("it can be written");
+    good(folder, &["sweep", "caches.toml"]);
+    assert_eq!(results(folder, "caches"), results(folder, "whole"));
+}
+
+#[test]
 fn a_file_that_is_no_journal_is_left_alone() {
     let folder = folder();
     let folder = folder.path();
     example(folder, 16, 10);
     let journal = folder.join("caches.unfinished");
-    for content in ["precious", "tanada-trace 1\n"] {
+    for content in [
+        "precious",
+        "tanada-trace 1\n",
+        "tanada-sweep of caches\nprecious\n",
+        "tanada-sweep 1\nprecious\n",
+        "tanada-sweep 1 caches.toml\nprecious\n",
+        "tanada-sweep 1 1-00000000 and more",
+    ] {
         std::fs::write(&journal, content).expect("it can be written");
         bad(
             folder,
@@ -308,7 +332,13 @@ fn a_file_that_is_no_journal_is_left_alone() {
         &["caches.unfinished", "not the journal"],
     );
     std::fs::remove_file(&journal).expect("our link");
-    for content in ["", "tanada-sw"] {
+    for content in [
+        "",
+        "tanada-sw",
+        "tanada-sweep ",
+        "tanada-sweep 1 12",
+        "tanada-sweep 1 0.1.0\n",
+    ] {
         std::fs::write(&journal, content).expect("it can be written");
         good(folder, &["sweep", "caches.toml"]);
     }

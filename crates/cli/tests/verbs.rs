@@ -2,7 +2,9 @@
 
 mod support;
 
+use std::ffi::{OsStr, OsString};
 use std::io::{BufReader, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::Stdio;
 use support::{bad, demo_md5, folder, good, md5, run, said, short_stream, tanada};
 use tanada_policy::registry;
@@ -1236,4 +1238,105 @@ fn help_that_cannot_be_written_ends_with_1() {
         assert_eq!(said.code, Some(1), "{words:?}: {}", said.err);
         assert!(said.err.contains("standard output"), "{}", said.err);
     }
+}
+
+#[test]
+fn arguments_that_are_no_text_are_taken_as_names_and_else_refused() {
+    let folder = folder();
+    let at = |name: &[u8]| folder.path().join(OsStr::from_bytes(name));
+    let stream = text(short_stream(folder.path()));
+    std::fs::copy(stream, at(b"s\xff.264")).expect("the folder can be written to");
+    let machine = good(folder.path(), &["machines", "toshiba"]).out;
+    std::fs::write(at(b"m\xff.toml"), machine).expect("the folder can be written to");
+    let trace = "tanada-trace 1\ntask 1\nr 0x1000 64\n";
+    std::fs::write(at(b"t\xff.tnt"), trace).expect("the folder can be written to");
+    let run = |line: &[u8]| {
+        let words = line.split(|&byte| byte == b' ').map(OsStr::from_bytes);
+        let mut command = tanada(folder.path(), &[]);
+        said(command.args(words).output().expect("it starts"))
+    };
+    for line in [
+        &b"compare s\xff.264 --policy fcfs --repeat 1 --no-sim --json -o c\xff.html"[..],
+        b"run h264 s\xff.264 -o y\xff.yuv",
+        b"run stencil --size 64 -o a\xff",
+        b"sim t\xff.tnt --machine m\xff.toml --policy fcfs --report p\xff.html",
+        b"record stencil --size 64 --sweeps 1 -o r\xff.tnb",
+    ] {
+        let said = run(line);
+        let line = String::from_utf8_lossy(line);
+        assert_eq!(said.code, Some(0), "{line}: {}", said.err);
+    }
+    let report = std::fs::read_to_string(at(b"p\xff.html")).expect("it is there");
+    assert!(report.contains("t\u{fffd}.tnt"));
+    let verbs: [&[u8]; 6] = [
+        b"x\xff",
+        b"run x\xff",
+        b"record x\xff",
+        b"reproduce x\xff",
+        b"topo --x\xff",
+        b"sim",
+    ];
+    for line in verbs {
+        let said = run(line);
+        let line = String::from_utf8_lossy(line);
+        assert_eq!(said.code, Some(2), "{line}: {}", said.err);
+    }
+}
+
+/// The program behind a shell that does `redirection`.
+fn in_shell(folder: &std::path::Path, redirection: &str, line: &str) -> support::Said {
+    let mut command = std::process::Command::new("sh");
+    command.current_dir(folder);
+    command.args(["-c", &format!("exec \"$@\" {redirection}"), "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_tanada"));
+    command.args(line.split(' ').map(OsString::from));
+    said(command.output().expect("it starts"))
+}
+
+#[test]
+fn results_for_which_there_is_no_output_are_no_success() {
+    let folder = folder();
+    for line in ["policies", "--help", "run stencil --size 64 -o a.bin"] {
+        let said = in_shell(folder.path(), ">&-", line);
+        assert_eq!(said.code, Some(1), "{line}: {}", said.err);
+        assert!(
+            said.err.contains("standard output: it is closed"),
+            "{}",
+            said.err
+        );
+        for named in [">/dev/null", "1<>/dev/null"] {
+            assert_eq!(in_shell(folder.path(), named, line).code, Some(0));
+        }
+    }
+    assert_eq!(in_shell(folder.path(), ">&-", "no-such-verb").code, Some(2));
+}
+
+#[test]
+fn a_temporary_folder_that_is_missing_is_named() {
+    let folder = folder();
+    good(
+        folder.path(),
+        &[
+            "record", "stencil", "--size", "64", "--sweeps", "1", "-o", "a.tnb",
+        ],
+    );
+    let mut command = tanada(
+        folder.path(),
+        &["sim", "-", "--machine", "toshiba", "--policy", "fcfs"],
+    );
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let bytes = std::fs::read(folder.path().join("a.tnb")).expect("it is there");
+    let copying = std::thread::spawn(move || {
+        let _ = std::io::Write::write_all(&mut { writer }, &bytes);
+    });
+    command.env("TMPDIR", "/no/such/folder").stdin(reader);
+    let said = said(command.output().expect("it starts"));
+    drop(command);
+    copying.join().expect("it ends");
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(
+        said.err.contains("/no/such/folder") && !said.err.contains("/dev/stdin"),
+        "{}",
+        said.err
+    );
 }

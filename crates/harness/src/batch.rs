@@ -3,13 +3,15 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::Builder;
 use std::time::Duration;
 
-/// Does pieces 0 to `count` - 1 on at most `threads` threads and returns when none is running any more.
+/// Does pieces 0 to `count` - 1 on at most `threads` threads, or on the calling thread if the system allows no other, and returns when none
+/// is running any more.
 ///
 /// Each thread calls `worker` once and passes what it returns one number after the other; numbers are taken in order. The calling thread
-/// calls `each` with every result as soon as there is one, and with `None` if there was none for 50 ms. After
-/// [`ControlFlow::Break`] no further piece begins; the results of running pieces still go to `each`.
+/// calls `each` with every result as soon as there is one, and with `None` if there was none for 50 ms (unless it does the pieces itself).
+/// After [`ControlFlow::Break`] no further piece begins; the results of running pieces still go to `each`.
 ///
 /// # Panics
 /// If a worker panics.
@@ -23,9 +25,9 @@ pub fn run<R: Send, W: FnMut(usize) -> R>(
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let (send, receive) = mpsc::channel();
-        for _ in 0..threads.clamp(1, count.max(1)) {
+        for started in 0..threads.clamp(1, count.max(1)) {
             let (send, next, stop, worker) = (send.clone(), &next, &stop, &worker);
-            scope.spawn(move || {
+            let work = move || {
                 let mut work = worker();
                 while !stop.load(Ordering::Relaxed) {
                     let number = next.fetch_add(1, Ordering::Relaxed);
@@ -33,7 +35,14 @@ pub fn run<R: Send, W: FnMut(usize) -> R>(
                         return;
                     }
                 }
-            });
+            };
+            if Builder::new().spawn_scoped(scope, work).is_err() {
+                // The system allows no more threads (`ulimit -u`): those that started do the work.
+                if started == 0 {
+                    alone(count, worker(), &mut each);
+                }
+                break;
+            }
         }
         drop(send);
         loop {
@@ -47,6 +56,19 @@ pub fn run<R: Send, W: FnMut(usize) -> R>(
             }
         }
     });
+}
+
+/// Does all pieces on the calling thread, until `each` breaks.
+fn alone<R>(
+    count: usize,
+    mut work: impl FnMut(usize) -> R,
+    each: &mut impl FnMut(Option<(usize, R)>) -> ControlFlow<()>,
+) {
+    for number in 0..count {
+        if each(Some((number, work(number)))).is_break() {
+            return;
+        }
+    }
 }
 
 /// Does pieces 0 to `count` - 1 as [`run`] does, and returns their results in order; `None` stands for a piece that did not begin. `each`

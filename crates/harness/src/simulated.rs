@@ -22,7 +22,8 @@ pub struct Work<'a> {
     pub groups: &'a str,
 }
 
-/// Returns the result of a simulation. `runs` are all of its runs in the order of their ends; empty: reuse distances are not wanted.
+/// Returns the result of a simulation. `runs` are all of its runs in the order of their ends; empty: reuse distances are not wanted. They
+/// are also left out if the trace has more than 50 million records or a core touches more than [`tanada_sim::MOST_LINES`] lines.
 ///
 /// # Errors
 /// If the trace cannot be read.
@@ -35,7 +36,7 @@ pub fn result(
 ) -> Result<RunResult, SimError> {
     let mut result = outcome.to_run_result(work.workload, work.input, work.groups, machine);
     if trace.records() <= REUSED && !runs.is_empty() {
-        result.reuse = reuse(trace, machine, runs)?;
+        result.reuse = reuse(trace, machine, runs)?.unwrap_or_default();
     }
     Ok(result)
 }

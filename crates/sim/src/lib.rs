@@ -14,7 +14,7 @@ mod parts;
 
 pub use counts::outcome::{self, Outcome};
 pub use counts::report::timeline;
-pub use counts::reuse::reuse;
+pub use counts::reuse::{MOST_LINES, reuse};
 pub use error::SimError;
 pub use machine::registry as machines;
 pub use machine::{Machine, MachineError};

@@ -1,7 +1,7 @@
 //! Reading and writing trace files of either form.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Chain, Cursor, IntoInnerError, Read};
+use std::io::{self, BufWriter, Chain, Cursor, ErrorKind, IntoInnerError, Read};
 use std::path::{Path, PathBuf};
 
 use crate::binary::{Entry, GraphReader, Layout, MAGIC};
@@ -66,9 +66,16 @@ impl Input {
             return Ok(Self::Binary(Store::File(file), about.len()));
         }
         // A binary trace is read from its end, so what comes through a pipe is copied first.
-        let mut copy = tempfile::tempfile().map_err(with_path)?;
+        let of_copy = |error| TraceError::io(&std::env::temp_dir(), error);
+        let mut copy = tempfile::tempfile().map_err(of_copy)?;
         let mut whole = begin.as_slice().chain(file.take(MOST_PIPED));
-        let length = io::copy(&mut whole, &mut copy).map_err(with_path)?;
+        let length = io::copy(&mut whole, &mut copy);
+        let length = length.map_err(|error| match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                of_copy(error)
+            }
+            _ => with_path(error),
+        })?;
         if length > MOST_PIPED {
             let text = "more than 64 GiB come through a pipe, which may have no end; name a file";
             return Err(TraceError::at(0, text).of_file(&path.display().to_string()));
@@ -169,9 +176,9 @@ impl FileSink {
     pub fn create(path: &Path) -> Result<Self, TraceError> {
         let out = BufWriter::with_capacity(BUFFER, OutputFile::open(path)?);
         let form = if path.extension().is_some_and(|end| end == "tnt") {
-            Form::Text(TextWriter::new(out)?)
+            Form::Text(TextWriter::new(out).map_err(of_output(path))?)
         } else {
-            Form::Binary(Box::new(BinaryWriter::new(out)?))
+            Form::Binary(Box::new(BinaryWriter::new(out).map_err(of_output(path))?))
         };
         Ok(Self {
             form,
@@ -184,17 +191,12 @@ impl FileSink {
     /// # Errors
     /// Returns those of [`BinaryWriter::finish`], and an error if the file cannot be written or renamed.
     pub fn finish(self) -> Result<(), TraceError> {
-        let name = self.path.display().to_string();
-        // An error of the content belongs to the file that is read, if there is one. Only the caller knows its name.
-        let own = |error| match error {
-            TraceError::Io { .. } => error.of_file(&name),
-            _ => error,
-        };
+        let own = of_output(&self.path);
         let out = match self.form {
             Form::Text(writer) => writer.finish(),
             Form::Binary(writer) => writer.finish(),
         };
-        let flushed = out.map_err(own)?.into_inner();
+        let flushed = out.map_err(&own)?.into_inner();
         let kept = flushed
             .map_err(IntoInnerError::into_error)
             .and_then(OutputFile::keep);
@@ -202,26 +204,38 @@ impl FileSink {
     }
 }
 
+/// Returns what adds the name of the output `path` to an error of the system. An error of the content belongs to the file that is read, if
+/// there is one; only the caller knows that file's name.
+fn of_output(path: &Path) -> impl Fn(TraceError) -> TraceError {
+    |error| match error {
+        TraceError::Io { .. } => error.of_file(&path.display().to_string()),
+        _ => error,
+    }
+}
+
 impl Sink for FileSink {
     fn task(&mut self, task: &NewTask<'_>) -> Result<(), TraceError> {
-        match &mut self.form {
+        let done = match &mut self.form {
             Form::Text(writer) => writer.task(task),
             Form::Binary(writer) => writer.task(task),
-        }
+        };
+        done.map_err(of_output(&self.path))
     }
 
     fn record(&mut self, record: Record) -> Result<(), TraceError> {
-        match &mut self.form {
+        let done = match &mut self.form {
             Form::Text(writer) => writer.record(record),
             Form::Binary(writer) => writer.record(record),
-        }
+        };
+        done.map_err(of_output(&self.path))
     }
 
     fn edge(&mut self, from: u32, to: u32, fork: bool) -> Result<(), TraceError> {
-        match &mut self.form {
+        let done = match &mut self.form {
             Form::Text(writer) => writer.edge(from, to, fork),
             Form::Binary(writer) => writer.edge(from, to, fork),
-        }
+        };
+        done.map_err(of_output(&self.path))
     }
 
     fn at_line(&mut self, line: u64) {

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -37,7 +38,9 @@ impl std::fmt::Debug for OutputError {
 
 /// Refuses an output that is one of `inputs`, in a folder that is one of `inputs`, or another output: a content would be lost. Files are
 /// compared by device and inode, through links; files that do not exist yet by their folder and name. Devices and pipes may be named twice.
-/// Standard output, which the results go to, is an output that must not be one of `inputs`; it may be in a folder that is one.
+///
+/// Standard output, which the results go to, is an output, too; it may be in a folder that is one of `inputs`. A name such as `/dev/stdout`
+/// adds to what an open descriptor has ([`OutputFile`]), so it may be named besides that descriptor, but not besides an input.
 ///
 /// # Errors
 /// Returns [`OutputError::Taken`] with the first such output.
@@ -45,22 +48,26 @@ pub fn distinct<'a>(
     inputs: impl IntoIterator<Item = &'a Path>,
     outputs: impl IntoIterator<Item = &'a Path>,
 ) -> Result<(), OutputError> {
+    const INPUT: &str = "the input";
     let mut taken = Vec::new();
     let printed = identity(Path::new("/dev/stdout"));
     for input in inputs {
         if printed.is_some() && identity(input) == printed {
-            let (path, what) = ("standard output".to_owned(), "the input");
-            return Err(OutputError::Taken { path, what });
+            let path = "standard output".to_owned();
+            return Err(OutputError::Taken { path, what: INPUT });
         }
         let files = std::fs::read_dir(input).into_iter().flatten().flatten();
         let files = files.map(|entry| entry.path()).chain([input.to_owned()]);
-        taken.extend(files.filter_map(|file| Some((identity(&file)?, "the input"))));
+        taken.extend(files.filter_map(|file| Some((identity(&file)?, INPUT))));
     }
+    taken.extend(printed.map(|file| (file, "standard output")));
     for path in outputs {
         let Some(output) = identity(path) else {
             continue;
         };
-        if let Some(&(_, what)) = taken.iter().find(|(other, _)| *other == output) {
+        let adds = matches!(place(path), Ok(Place::Descriptor(_)));
+        let mut besides = taken.iter().filter(|&&(_, what)| !adds || what == INPUT);
+        if let Some(&(_, what)) = besides.find(|(other, _)| *other == output) {
             let path = path.display().to_string();
             return Err(OutputError::Taken { path, what });
         }
@@ -73,9 +80,44 @@ pub fn distinct<'a>(
 fn identity(path: &Path) -> Option<(u64, u64, OsString)> {
     let (data, name) = match path.metadata() {
         Ok(data) => (Some(data).filter(|data| data.is_file())?, OsString::new()),
-        Err(_) => (folder_of(path).metadata().ok()?, path.file_name()?.into()),
+        Err(_) => match place(path).ok()? {
+            Place::Path(path) => (folder_of(&path).metadata().ok()?, path.file_name()?.into()),
+            Place::Descriptor(_) => return None,
+        },
     };
     Some((data.dev(), data.ino(), name))
+}
+
+/// What a path leads to.
+enum Place {
+    /// An open descriptor of this process, named as `/dev/stdout` or `/dev/fd/3`.
+    Descriptor(OsString),
+    /// A path whose last name is no link. The file may not exist yet.
+    Path(PathBuf),
+}
+
+/// Follows `path` through links, also to a file that does not exist yet.
+///
+/// # Errors
+/// Returns an error if the links form a loop or a link cannot be read.
+fn place(path: &Path) -> io::Result<Place> {
+    /// Links that the kernel follows, too (path_resolution(7)).
+    const MOST: usize = 40;
+    let own = Path::new("/proc/self/fd").canonicalize().ok();
+    let mut path = path.to_owned();
+    for _ in 0..=MOST {
+        let folder = folder_of(&path).canonicalize().ok();
+        if folder.is_some() && folder == own {
+            return Ok(Place::Descriptor(
+                path.file_name().unwrap_or_default().into(),
+            ));
+        }
+        match path.symlink_metadata() {
+            Ok(data) if data.is_symlink() => path = folder_of(&path).join(path.read_link()?),
+            _ => return Ok(Place::Path(path)),
+        }
+    }
+    Err(io::Error::other("its links lead in a circle"))
 }
 
 /// The names that files have until they are whole.
@@ -92,7 +134,8 @@ pub fn remove_unfinished() {
 
 /// A file that is written as a whole or not at all: a file of that name keeps its content until the new content is complete.
 ///
-/// [`OutputFile::open`] finds out whether the file can be written, before hours of work. Devices and pipes are written directly.
+/// [`OutputFile::open`] finds out whether the file can be written, before hours of work. Devices and pipes are written directly, and so is an
+/// open descriptor that is named as `/dev/stdout` or `/dev/fd/3`: what it has stays, and the content is added, as a shell's `>>` would.
 #[derive(Debug)]
 pub struct OutputFile {
     file: File,
@@ -139,20 +182,33 @@ impl OutputFile {
     }
 
     fn create(path: &Path) -> io::Result<OutputFile> {
-        let there = std::fs::metadata(path).ok();
-        if there.as_ref().is_some_and(|data| !data.is_file()) {
-            let file = OpenOptions::new().write(true).open(path)?;
+        let direct = |file: File| {
             let (path, whole) = (path.to_owned(), None);
-            return Ok(OutputFile { file, path, whole });
+            Ok(OutputFile { file, path, whole })
+        };
+        let found = match place(path)? {
+            Place::Path(found) => found,
+            Place::Descriptor(number) => {
+                // A copy of the descriptor shares its place in the file with what is printed; a file that is opened anew would not.
+                return direct(match number.as_encoded_bytes() {
+                    b"1" => io::stdout().as_fd().try_clone_to_owned()?.into(),
+                    b"2" => io::stderr().as_fd().try_clone_to_owned()?.into(),
+                    _ => OpenOptions::new().append(true).open(path)?,
+                });
+            }
+        };
+        let there = path.metadata().ok();
+        if there.as_ref().is_some_and(|data| !data.is_file()) {
+            return direct(OpenOptions::new().write(true).open(path)?);
         }
+        // Through links to the file itself, which is to be replaced, and not a link.
         let (path, permissions) = match there {
             Some(data) => {
-                // Through a link to the file itself, which is to be replaced, and not the link.
                 let path = path.canonicalize()?;
                 OpenOptions::new().write(true).open(&path)?;
                 (path, data.permissions())
             }
-            None => (path.to_owned(), Permissions::from_mode(0o666)),
+            None => (found, Permissions::from_mode(0o666)),
         };
         let content = tempfile::Builder::new()
             .prefix(".tanada-")
@@ -171,6 +227,12 @@ impl OutputFile {
 
 /// Returns why an output cannot be made, and what helps. The error itself may name the file's other name, which means nothing to a reader.
 fn advice(path: &Path, error: &io::Error) -> String {
+    // A link may lead to a folder that is missing.
+    let path = match place(path) {
+        Ok(Place::Path(found)) => found,
+        _ => path.to_owned(),
+    };
+    let path = &*path;
     let folder = folder_of(path).display();
     match error.kind() {
         io::ErrorKind::NotFound if !folder_of(path).exists() => {
@@ -179,6 +241,7 @@ fn advice(path: &Path, error: &io::Error) -> String {
         io::ErrorKind::NotADirectory => {
             format!("{folder} is not a folder; name another output")
         }
+        io::ErrorKind::Other => format!("{error}; name another output"),
         kind => format!("cannot be written ({kind}); name another output"),
     }
 }

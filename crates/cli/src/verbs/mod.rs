@@ -98,7 +98,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refused(error),
     };
-    ui::exit_code(match cli.verb {
+    ui::exit_code(ui::has_output().and_then(|()| match cli.verb {
         Verb::Compare(Made(args)) => compare::run(args),
         Verb::Run(Made(args)) => run::run(args),
         Verb::Record(Made(args)) => record::run(args),
@@ -113,7 +113,13 @@ pub fn main() -> ExitCode {
         Verb::Workloads(args) => workloads::run(args),
         Verb::Completions(args) => completions::run(args),
         Verb::Man(args) => man::run(args),
-    })
+    }))
+}
+
+/// Returns the arguments of this process. Bytes that are no UTF-8 become U+FFFD.
+fn arguments() -> impl Iterator<Item = String> {
+    let words = std::env::args_os().skip(1);
+    words.map(|word| word.to_string_lossy().into_owned())
 }
 
 /// Returns whether `arg` is a word, not an option, that follows `record` on the command line.
@@ -121,7 +127,7 @@ fn is_first_of_record(arg: &ContextValue) -> bool {
     let ContextValue::String(arg) = arg else {
         return false;
     };
-    let words: Vec<String> = std::env::args().skip(1).take(2).collect();
+    let words: Vec<String> = arguments().take(2).collect();
     !arg.starts_with('-') && matches!(&words[..], [verb, word] if verb == "record" && word == arg)
 }
 
@@ -132,7 +138,7 @@ fn refused(error: clap::Error) -> ExitCode {
     let shown = Cli::try_parse_from(shown).err().unwrap_or(error);
     let printed = shown.print().and_then(|()| io::stdout().flush());
     if !shown.use_stderr() {
-        return ui::exit_code(printed.map_err(ui::output_failed));
+        return ui::exit_code(ui::has_output().and(printed.map_err(ui::output_failed)));
     }
     let error = shown;
     let wrong = match error.kind() {
@@ -149,10 +155,7 @@ fn refused(error: clap::Error) -> ExitCode {
             ("record", "workloads"),
             ("reproduce", "papers"),
         ];
-        let words: Vec<String> = std::env::args()
-            .skip(1)
-            .take_while(|word| word != wrong)
-            .collect();
+        let words: Vec<String> = arguments().take_while(|word| word != wrong).collect();
         let command = Cli::command();
         let of_one = PARENTS
             .iter()

@@ -193,11 +193,13 @@ fn watched<T>(done: &Done, progress: &mut Progress, work: impl FnOnce() -> T) ->
     }
     std::thread::scope(|s| {
         let (over, ended) = channel::<()>();
-        s.spawn(move || {
+        let show = move || {
             while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 progress.at(done.steps());
             }
-        });
+        };
+        // Without the thread nothing but the progress is missing.
+        let _ = std::thread::Builder::new().spawn_scoped(s, show);
         let result = work();
         drop(over);
         result

@@ -34,7 +34,7 @@ pub(crate) struct Args {
 
     /// A machine that `tanada machines` lists, or a machine file
     #[arg(long, value_name = "NAME|FILE")]
-    machine: String,
+    machine: PathBuf,
 
     /// Policies, with commas [default: all]
     #[arg(long, value_name = "P[,P...]", value_delimiter = ',')]
@@ -85,8 +85,8 @@ pub(crate) fn run(mut args: Args) -> ui::Outcome {
         ));
     }
     let outputs = [args.events.as_deref(), args.report.as_deref()];
-    let registered = machines::all().any(|shipped| shipped.name == args.machine);
-    let file = (!registered).then_some(Path::new(&args.machine));
+    let registered = machines::all().any(|shipped| args.machine.as_os_str() == shipped.name);
+    let file = (!registered).then_some(&*args.machine);
     let inputs = [Some(&*args.trace), file].into_iter().flatten();
     distinct(inputs, outputs.into_iter().flatten())?;
     let machine = machine(&args)?;

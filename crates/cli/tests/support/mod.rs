@@ -5,10 +5,13 @@
 use md5::{Digest as _, Md5};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// The binary with its arguments, in a folder of its own.
 pub(crate) fn tanada(folder: &Path, arguments: &[&str]) -> Command {
+    heed_signals();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tanada"));
     command
         .args(arguments)
@@ -38,6 +41,26 @@ pub(crate) fn said(output: Output) -> Said {
     }
 }
 
+/// Lets programs that this process starts obey signals that this process ignores, as it does in the background of a script: a signal with a
+/// handler has its default action in a new program, an ignored one stays ignored.
+pub(crate) fn heed_signals() {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
+        if mask("self", "SigIgn:") >> (signal - 1) & 1 == 1 {
+            let unused = Arc::<AtomicBool>::default();
+            signal_hook::flag::register(signal, unused).expect("it can be caught");
+        }
+    }
+}
+
+/// A mask of signals of a process, the first in the lowest bit (proc(5)).
+pub(crate) fn mask(process: &str, key: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+    let status = status.expect("the program runs");
+    let mask = status.lines().find_map(|line| line.strip_prefix(key));
+    u64::from_str_radix(mask.expect("it is there").trim(), 16).expect("a number")
+}
+
 /// Starts what is to be interrupted. It catches Ctrl-C when this returns: before, the signal would end it as it ends any program.
 pub(crate) fn started(mut command: Command) -> Child {
     command.stderr(Stdio::piped());
@@ -46,18 +69,14 @@ pub(crate) fn started(mut command: Command) -> Child {
 
 /// As [`started`], with the standard error that `command` has.
 pub(crate) fn started_with_stderr(mut command: Command) -> Child {
+    heed_signals();
     let mut child = command
         .stdout(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    let status = format!("/proc/{}/status", child.id());
-    // A mask of the signals that are caught, the first in the lowest bit (proc(5)); an interrupt is number 2.
-    let catches = || {
-        let status = std::fs::read_to_string(&status).expect("the program runs");
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-        let mask = u64::from_str_radix(mask.expect("it is there").trim(), 16);
-        mask.expect("a number") & 0b10 != 0
-    };
+    let process = child.id().to_string();
+    // An interrupt is number 2.
+    let catches = || mask(&process, "SigCgt:") & 0b10 != 0;
     let deadline = Instant::now() + Duration::from_secs(60);
     while !catches() {
         assert!(

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::plan::checksum;
+use super::rows::Row;
 use super::{Error, at_fault};
 
 /// The first word of a journal; a version and the build follow.
@@ -55,9 +56,7 @@ impl Journal {
         }
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(failed)?;
-        // A process that was killed may have left a part of the word.
-        let known = text.len().min(HEAD.len());
-        if text[..known] != HEAD.as_bytes()[..known] {
+        if !begins_as_journal(&text) {
             return Err(foreign());
         }
         let head = format!("{HEAD}1 {}\n", own_identity());
@@ -83,12 +82,10 @@ impl Journal {
         journal.file.seek(SeekFrom::Start(end)).map_err(failed)?;
         let lines = String::from_utf8_lossy(&lines[..whole]);
         let pairs = lines.lines().filter_map(|line| line.split_once('\t'));
-        Ok((
-            journal,
-            pairs
-                .map(|(identity, row)| (identity.to_owned(), row.to_owned()))
-                .collect(),
-        ))
+        // A damaged row is as good as none: its run is done again, and the later row of a run counts.
+        let sound = pairs.filter(|(_, row)| serde_json::from_str::<Row>(row).is_ok());
+        let known = sound.map(|(identity, row)| (identity.to_owned(), row.to_owned()));
+        Ok((journal, known.collect()))
     }
 
     /// Adds a result, which survives the end of the process.
@@ -106,6 +103,28 @@ impl Journal {
     pub(super) fn remove(self) -> Result<(), Error> {
         std::fs::remove_file(&self.path).map_err(|error| at_fault(self.path.display(), error))
     }
+}
+
+/// Returns whether the text is empty or its first line is that of a journal of any build: [`HEAD`], a version and what [`own_identity`]
+/// returns. A process that was killed may have left a part of the line.
+fn begins_as_journal(text: &[u8]) -> bool {
+    let mut lines = text.splitn(2, |&byte| byte == b'\n');
+    let line = lines.next().unwrap_or_default();
+    let is_whole = lines.next().is_some();
+    let Some(rest) = line.strip_prefix(HEAD.as_bytes()) else {
+        return !is_whole && HEAD.as_bytes().starts_with(line);
+    };
+    let mut words = rest.split(|&byte| byte == b' ');
+    let (version, build, more) = (words.next().unwrap_or_default(), words.next(), words.next());
+    let of_build = |byte: &u8| byte.is_ascii_alphanumeric() || b".-+".contains(byte);
+    let is_build = |build: &[u8]| {
+        build.len() <= 40
+            && build.iter().all(of_build)
+            && build.first().is_none_or(u8::is_ascii_digit)
+    };
+    let is_part =
+        version.iter().all(u8::is_ascii_digit) && build.is_none_or(is_build) && more.is_none();
+    is_part && (!is_whole || !version.is_empty() && build.is_some_and(|build| !build.is_empty()))
 }
 
 /// Returns what identifies this build of the program: length and checksum of its file, or its version if the file cannot be read.

@@ -198,7 +198,7 @@ impl Sweep {
         let identity = self.plan.identity(self.plan.cell(number));
         let result = results.get(&identity).map_or("", String::as_str);
         let result: Row = serde_json::from_str(result)
-            .map_err(|error| at_fault("the results so far are damaged", error))?;
+            .map_err(|error| at_fault(self.outputs.journal.display(), error))?;
         let mut row = self.planned(number);
         let mut further = result.0;
         further.retain(|(key, _)| row.get(key).is_none());

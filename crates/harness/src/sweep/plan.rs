@@ -345,7 +345,7 @@ fn find(name: &str, folder: &Path) -> Result<Machine, NotFound> {
     }
     let beside = folder.join(name);
     if beside.is_file() {
-        machines::find(&beside.display().to_string())
+        machines::find(&beside)
     } else {
         machines::find(name)
     }

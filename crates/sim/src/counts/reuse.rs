@@ -7,7 +7,7 @@
 //!
 //! Distances are counted by powers of two, and that makes them cheap: a [`Stack`] keeps all lines in a list, the last touched first, and
 //! marks the last line of each power of two. A touch at distance d moves the marks of the powers below d by one line each: O(log d), and
-//! exact. Memory: 24 bytes a line and its place in a hash table, of one core at a time.
+//! exact. Memory: 12 bytes a line and its place in a hash table, of one core at a time, and of [`MOST_LINES`] lines at most.
 
 use crate::machine::Machine;
 use crate::observer::Run;
@@ -15,6 +15,9 @@ use crate::parts::source::lines;
 use hashbrown::HashMap;
 use tanada_report::{Accesses, Reuse};
 use tanada_trace::{Kind, Trace, TraceError};
+
+/// The most lines that one core may touch, instructions and data together: with more, reuse distances would take more than some 200 MB.
+pub const MOST_LINES: usize = 4 << 20;
 
 /// No line.
 const NONE: u32 = u32::MAX;
@@ -153,31 +156,60 @@ impl Counts {
         })
     }
 
-    fn touch(&mut self, line: u64) {
+    /// Counts a touch. Returns whether it is the first of this line.
+    fn touch(&mut self, line: u64) -> bool {
         self.of.touches += 1;
         let Some(bucket) = self.stack.touch(line) else {
             self.of.first += 1;
-            return;
+            return true;
         };
         if bucket >= self.of.buckets.len() {
             self.of.buckets.resize(bucket + 1, 0);
         }
         self.of.buckets[bucket] += 1;
+        false
+    }
+}
+
+/// Why no distances are counted any more.
+enum Stop {
+    /// A core touches more lines than there is room for.
+    Full,
+    Trace(TraceError),
+}
+
+impl From<TraceError> for Stop {
+    fn from(error: TraceError) -> Self {
+        Stop::Trace(error)
     }
 }
 
 /// Returns the reuse distances of instructions and of data, summed over the cores, each only if `machine` has a cache for it. `runs` are
-/// those of a simulation of `trace` on `machine`, in order of their ends.
+/// those of a simulation of `trace` on `machine`, in order of their ends. Returns `None` if a core touches more than [`MOST_LINES`] lines.
 ///
 /// Costs some 20 to 40 ns a touch.
 ///
 /// # Errors
 /// If the trace cannot be read.
-pub fn reuse(trace: &Trace, machine: &Machine, runs: &[Run]) -> Result<Vec<Reuse>, TraceError> {
+pub fn reuse(
+    trace: &Trace,
+    machine: &Machine,
+    runs: &[Run],
+) -> Result<Option<Vec<Reuse>>, TraceError> {
+    match within(trace, machine, runs, MOST_LINES) {
+        Ok(found) => Ok(Some(found)),
+        Err(Stop::Full) => Ok(None),
+        Err(Stop::Trace(error)) => Err(error),
+    }
+}
+
+/// As [`reuse`], with room for `most` lines.
+fn within(trace: &Trace, machine: &Machine, runs: &[Run], most: usize) -> Result<Vec<Reuse>, Stop> {
     let mut counts = [Accesses::Instruction, Accesses::Data].map(|of| Counts::new(machine, of));
     let mut reader = trace.reader()?;
     let mut window = Vec::new();
     for core in 0..machine.cores {
+        let mut left = most;
         for counts in counts.iter_mut().flatten() {
             counts.stack = Stack::default();
         }
@@ -188,9 +220,12 @@ pub fn reuse(trace: &Trace, machine: &Machine, runs: &[Run]) -> Result<Vec<Reuse
                     && let Some(counts) = &mut counts[which]
                 {
                     let (first, last) = lines(record, counts.shift);
-                    (first..=last).for_each(|line| counts.touch(line));
+                    for line in first..=last {
+                        let is_new = counts.touch(line);
+                        left = left.checked_sub(usize::from(is_new)).ok_or(Stop::Full)?;
+                    }
                 }
-                Ok::<_, TraceError>(())
+                Ok::<_, Stop>(())
             })?;
         }
     }
@@ -261,6 +296,13 @@ mod tests {
         let outcome = simulate(&trace, &machine, "fcfs", &Options::default(), &mut runs);
         let outcome = outcome.expect("it runs to its end");
         let all = reuse(&trace, &machine, &runs).expect("it can be read");
+        let all = all.expect("they are few lines");
+        // A core has touched 41 lines at the end; there is room for all of them or for none.
+        assert!(within(&trace, &machine, &runs, 41).is_ok());
+        assert!(matches!(
+            within(&trace, &machine, &runs, 40),
+            Err(Stop::Full)
+        ));
         let [data] = &all[..] else {
             panic!("there is one cache: {all:?}")
         };

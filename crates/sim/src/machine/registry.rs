@@ -68,15 +68,15 @@ fn names() -> String {
 ///
 /// # Errors
 /// If there is neither, or the file is no valid machine.
-pub fn find(name_or_path: &str) -> Result<Machine, NotFound> {
-    if let Some(shipped) = all().find(|one| one.name == name_or_path) {
+pub fn find(name_or_path: impl AsRef<Path>) -> Result<Machine, NotFound> {
+    let path = name_or_path.as_ref();
+    if let Some(shipped) = all().find(|one| path.as_os_str() == one.name) {
         return Ok(shipped.machine());
     }
-    let path = Path::new(name_or_path);
     let is_path = path.components().count() > 1 || path.extension().is_some();
-    let given = name_or_path.to_owned();
+    let given = path.display().to_string();
     match read(path) {
-        Ok(text) => Ok(Machine::parse(&text, name_or_path)?),
+        Ok(text) => Ok(Machine::parse(&text, &given)?),
         Err(error) if is_path || error.kind() != std::io::ErrorKind::NotFound => {
             Err(NotFound::File { path: given, error })
         }

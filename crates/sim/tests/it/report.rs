@@ -24,7 +24,7 @@ fn every_run_makes_a_sound_report() {
         let options = Options { seed: Some(seed), ..Options::default() };
         let outcome = simulate(&trace, &machine, policy.name, &options, &mut runs).unwrap();
         let mut result = outcome.to_run_result("w", "t.tnt", "none", &machine);
-        result.reuse = reuse(&trace, &machine, &runs).unwrap();
+        result.reuse = reuse(&trace, &machine, &runs).unwrap().expect("they are few lines");
         for reuse in &result.reuse {
             // Both count the touches of the first level.
             let first = |cache: &&tanada_report::CacheUse| cache.cache.starts_with("l1");
