@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Looks at standard output before `main`: the standard library opens /dev/null in the place of a closed descriptor, and later that cannot be
-/// told from a /dev/null that the user named.
+/// Looks at standard output before `main`: the standard library opens /dev/null in the place of a closed descriptor, and that cannot be
+/// told later from a /dev/null that the user named.
 extern "C" fn look() {
     let flags = rustix::io::fcntl_getfd(rustix::stdio::stdout());
     CLOSED.store(flags.is_err(), Ordering::Relaxed);

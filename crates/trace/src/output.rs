@@ -134,8 +134,8 @@ pub fn remove_unfinished() {
 
 /// A file that is written as a whole or not at all: a file of that name keeps its content until the new content is complete.
 ///
-/// [`OutputFile::open`] finds out whether the file can be written, before hours of work. Devices and pipes are written directly, and so is an
-/// open descriptor that is named as `/dev/stdout` or `/dev/fd/3`: what it has stays, and the content is added, as a shell's `>>` would.
+/// [`OutputFile::open`] finds out whether the file can be written, before hours of work. Devices and pipes are written directly, and so is
+/// an open descriptor that is named as `/dev/stdout` or `/dev/fd/3`: what it has stays, and the content is added, as a shell's `>>` would.
 #[derive(Debug)]
 pub struct OutputFile {
     file: File,

@@ -159,8 +159,8 @@ impl PoolShared {
         self.retire_after(|_| ());
     }
 
-    /// Ends the workers of a pool whose policy has lost tasks: from now on the pool begins no graph. Returns when the last one has ended its
-    /// task; a task that does not end is reported.
+    /// Ends the workers of a pool whose policy has lost tasks: from now on the pool begins no graph. Returns when the last one has ended
+    /// its task; a task that does not end is reported.
     pub(crate) fn retire_lost(&self, why: GraphError) {
         self.poison.lock().why.get_or_insert(why);
         let mut checks = 0;

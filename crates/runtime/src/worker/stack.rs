@@ -26,8 +26,8 @@ impl Stack {
     }
 }
 
-/// Returns the lowest address of this thread's stack of `size` bytes. It is asked for: the C library takes thread-local variables and its own
-/// data from the same memory, so that a thread does not begin at the stack's highest address.
+/// Returns the lowest address of this thread's stack of `size` bytes. It is asked for: the C library takes thread-local variables and its
+/// own data from the same memory, so that a thread does not begin at the stack's highest address.
 #[cfg(not(miri))]
 fn end_of_stack(size: usize) -> usize {
     let mut low = std::ptr::null_mut();

@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let word = |number: usize, other: &str| words.get(number).cloned().unwrap_or(other.to_owned());
     let cores = word(2, "4").parse()?;
-    let machine = machines::find(&word(1, "toshiba"))?.with_cores(cores)?;
+    let machine = machines::find(word(1, "toshiba"))?.with_cores(cores)?;
     let (policy, rounds) = (word(3, "fcfs"), word(4, "5").parse()?);
     let trace = word(0, "made-up:decoder");
     let Some(wanted) = trace.strip_prefix(MADE_UP) else {
