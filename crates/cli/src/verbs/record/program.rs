@@ -48,7 +48,11 @@ pub(super) fn run(args: &Program) -> Outcome {
     if let Some(found) = &found {
         built_on_the_runtime(found).map_err(|why| at_fault(&program, why))?;
     }
-    distinct(words.chain(found.as_deref()), [&*output])?;
+    // The program reads the standard input of this process.
+    let inputs = words
+        .chain(found.as_deref())
+        .chain([Path::new("/dev/stdin")]);
+    distinct(inputs, [&*output])?;
     let unwritable = |error: TraceError| Failure::Input(error.to_string());
     let cancel = ui::interruptible();
     let mut file = FileSink::create(&output).map_err(unwritable)?;
