@@ -2,10 +2,11 @@
 
 use crate::ui::{Failure, Outcome, Progress, at_fault, end_child, ends_with_us, note};
 use crate::valgrind::find;
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, getpid, getuid, set_child_subreaper};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -26,8 +27,9 @@ const GUEST_SOURCE: &str = include_str!("../../probe/guest/guest.c");
 /// Where the plugin holds the version of the interface: in the 4 bytes before these.
 const VERSION_PLACE: &[u8] = b"tanada-probe-version-is-here";
 
-/// Bytes of the variable `LD_PRELOAD`: always as many, because the environment's length moves the main stack.
-const PRELOAD: usize = 256;
+/// The library's file descriptor in the recorded program, if it is free. The library is named by it, because the dynamic linker's accesses
+/// depend on each letter of the name, and that of a temporary file changes.
+const DESCRIPTOR: i32 = 700;
 
 /// Variables that a recorded program gets from the user's environment; recordings would otherwise differ from shell to shell.
 const KEPT: [&str; 5] = ["PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "QEMU_LD_PREFIX"];
@@ -233,17 +235,19 @@ impl Emulated {
             command.env(name, value);
         }
         command.args(["-E", "LD_BIND_NOW=1"]);
+        // Open until the program has started.
+        let mut inherited = None;
         if executable.dynamic {
             let library = match executable.is_native() {
                 true => write("guest.so", GUEST)?,
                 false => compile(executable, &write("guest.c", GUEST_SOURCE.as_bytes())?)?,
             };
-            let mut preload = OsString::from("LD_PRELOAD=");
-            preload.push(&library);
-            while preload.len() < PRELOAD {
-                preload.push(":");
-            }
-            command.arg("-E").arg(preload);
+            let opened = std::fs::File::open(&library).map_err(|error| at_fault(library.display(), error))?;
+            let held = fcntl_dupfd_cloexec(&opened, DESCRIPTOR)
+                .and_then(|held| fcntl_setfd(&held, FdFlags::empty()).map(|()| held))
+                .map_err(|error| at_fault(library.display(), error))?;
+            command.arg("-E").arg(format!("LD_PRELOAD=/proc/self/fd/{}", held.as_raw_fd()));
+            inherited = Some(held);
         }
         // Libraries of another instruction set lie below the folder of its compiler.
         let sysroot = PathBuf::from(format!(
@@ -269,6 +273,7 @@ impl Emulated {
         let child = command
             .spawn()
             .map_err(|error| at_fault(emulator.display(), error))?;
+        drop(inherited);
         ends_with_us(Some(&child));
         Ok(Self {
             child,
