@@ -139,7 +139,7 @@ pub(crate) struct Piece {
     pub(crate) to: Option<u32>,
     pub(crate) skip: Option<u64>,
     pub(crate) take: Option<u64>,
-    /// Only count instructions, loads and stores.
+    /// Only count instructions and accesses to memory.
     pub(crate) count: bool,
 }
 
@@ -160,14 +160,14 @@ pub(crate) struct Ended {
     pub(crate) taken: bool,
     /// The recording never began: its mark or number of instructions was not reached.
     pub(crate) unopened: bool,
-    /// Instructions, loads and stores, if they were counted.
-    pub(crate) counted: Option<[u64; 3]>,
+    /// Instructions and accesses to memory, if they were counted.
+    pub(crate) counted: Option<[u64; 2]>,
     /// A signal stopped the recording.
     pub(crate) interrupted: bool,
 }
 
 impl Emulated {
-    /// Starts the program, the first of `words` at `path`, with the others as its arguments. The spool lies in `beside`. `quiet`: what the
+    /// Starts the program, the first of `words`, which lies at `path`, with the others as its arguments. The spool lies in `beside`. `quiet`: what the
     /// program prints goes to standard error. `environment`: further variables, `NAME=VALUE`.
     pub(crate) fn start(
         words: &[OsString],
@@ -242,11 +242,14 @@ impl Emulated {
                 true => write("guest.so", GUEST)?,
                 false => compile(executable, &write("guest.c", GUEST_SOURCE.as_bytes())?)?,
             };
-            let opened = std::fs::File::open(&library).map_err(|error| at_fault(library.display(), error))?;
+            let opened = std::fs::File::open(&library)
+                .map_err(|error| at_fault(library.display(), error))?;
             let held = fcntl_dupfd_cloexec(&opened, DESCRIPTOR)
                 .and_then(|held| fcntl_setfd(&held, FdFlags::empty()).map(|()| held))
                 .map_err(|error| at_fault(library.display(), error))?;
-            command.arg("-E").arg(format!("LD_PRELOAD=/proc/self/fd/{}", held.as_raw_fd()));
+            command
+                .arg("-E")
+                .arg(format!("LD_PRELOAD=/proc/self/fd/{}", held.as_raw_fd()));
             inherited = Some(held);
         }
         // Libraries of another instruction set lie below the folder of its compiler.

@@ -803,7 +803,6 @@ PLAIN(__kmpc_critical_with_hint, LOCK, (void *w, int32_t t, void *l, uint32_t h)
 PLAIN(__kmpc_end_critical, UNLOCK, (void *w, int32_t t, void *l), (w, t, l), l)
 PLAIN(__kmpc_for_static_fini, LOOP_END, (void *w, int32_t t), (w, t), 0)
 PLAIN(__kmpc_push_num_threads, RESUMED, (void *w, int32_t t, int32_t n), (w, t, n), 0)
-PLAIN(__kmpc_end_reduce_nowait, UNLOCK, (void *w, int32_t t, void *l), (w, t, l), l)
 
 int32_t __kmpc_single(void *where, int32_t thread);
 int32_t __kmpc_single(void *where, int32_t thread) {
@@ -821,13 +820,16 @@ _Bool GOMP_single_start(void) {
     return mine;
 }
 
+static __thread HOT int reduces; /* this member adds parts under the lock */
+
 /* The member that gets 1 adds the others' parts under a lock, or has done so in a tree. */
 #define REDUCES(name) \
     int32_t name(void *w, int32_t t, int32_t n, size_t s, void *d, void (*f)(void *, void *), void *l); \
     int32_t name(void *w, int32_t t, int32_t n, size_t s, void *d, void (*f)(void *, void *), void *l) { \
         int outer = enter(); \
         int32_t how = REAL(name)(w, t, n, s, d, f, l); \
-        leave(outer, how == 1 ? LOCK : RESUMED, (long)l, 0, 0); \
+        reduces = how == 1; \
+        leave(outer, reduces ? LOCK : RESUMED, (long)l, 0, 0); \
         return how; \
     }
 REDUCES(__kmpc_reduce)
@@ -837,9 +839,16 @@ void __kmpc_end_reduce(void *where, int32_t thread, void *lock);
 void __kmpc_end_reduce(void *where, int32_t thread, void *lock) {
     int outer = enter();
     REAL(__kmpc_end_reduce)(where, thread, lock);
-    if (outer)
+    if (outer && reduces)
         mark(UNLOCK, (long)lock, 0, 0);
     TEAM(outer);
+}
+
+void __kmpc_end_reduce_nowait(void *where, int32_t thread, void *lock);
+void __kmpc_end_reduce_nowait(void *where, int32_t thread, void *lock) {
+    int outer = enter();
+    REAL(__kmpc_end_reduce_nowait)(where, thread, lock);
+    leave(outer, reduces ? UNLOCK : RESUMED, (long)lock, 0, 0);
 }
 
 #define STATIC_LOOP(bits, type, signed_type) \

@@ -9,7 +9,10 @@
 //!
 //! No header of QEMU is needed: the functions are found by name ([`qemu`]).
 
-#![allow(unreachable_pub, reason = "what the emulator finds by name is in a private module")]
+#![allow(
+    unreachable_pub,
+    reason = "what the emulator finds by name is in a private module"
+)]
 
 mod marks;
 #[allow(unsafe_code)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::ptr::null_mut;
+use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -53,7 +53,7 @@ static SYNCHRONISED: AtomicBool = AtomicBool::new(false);
 static VCPUS: AtomicU32 = AtomicU32::new(0);
 
 /// The counters of [`Settings::count`].
-static COUNTERS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+static COUNTERS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 static SHARED: OnceLock<Shared> = OnceLock::new();
 
@@ -255,7 +255,7 @@ extern "C" fn translated(_: Id, block: *mut c_void) {
     let qemu = &shared.qemu;
     let length = qemu.length(block);
     if let Some(counting) = &shared.counting {
-        let counters = [0, 1, 2].map(|i: usize| COUNTERS[i].as_ptr());
+        let counters = [0, 1].map(|i: usize| COUNTERS[i].as_ptr());
         for i in 0..length {
             counting.count(qemu.instruction(block, i), counters);
         }
@@ -266,28 +266,49 @@ extern "C" fn translated(_: Id, block: *mut c_void) {
     }
     let (address, _) = qemu.place(qemu.instruction(block, 0));
     let (last, size) = qemu.place(qemu.instruction(block, length - 1));
-    // Code can be jumped over within a block: a distance that is none counts as the instructions' own bytes.
-    let bytes = last.wrapping_add(size as u64).wrapping_sub(address);
+    // The emulator may drop the last instruction again because it passes the end of a page, and does not say so. An instruction at the end
+    // of a page becomes a block of its own, which begins only if the instruction is there.
+    let apart = length > 1 && (last & PAGE) + size as u64 > PAGE;
+    let whole = if apart { length - 1 } else { length };
+    let end = if apart {
+        last
+    } else {
+        last.wrapping_add(size as u64)
+    };
+    let bytes = end.wrapping_sub(address);
+    // Code can be jumped over within a block: a distance that is none counts as the last instruction's bytes.
     let bytes = u32::try_from(bytes)
         .ok()
         .filter(|&bytes| bytes <= 1 << 16)
         .unwrap_or(size as u32);
-    let place = (address, bytes, length as u32);
-    let code = {
-        let mut codes = shared.codes.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = codes.len();
-        *codes
-            .entry(place)
-            .or_insert_with(|| Box::leak(Box::new(Code { number, place })))
-    };
-    qemu.on_exec(block, executed, std::ptr::from_ref(code).cast_mut().cast());
-    for i in 0..length {
+    qemu.on_exec(block, executed, shared.code((address, bytes, whole as u32)));
+    for i in 0..whole {
         // The callback gets how many instructions of the block have begun, as a pointer.
         qemu.on_access(
             qemu.instruction(block, i),
             accessed,
-            std::ptr::without_provenance_mut(i + 1),
+            without_provenance_mut(i + 1),
         );
+    }
+    if apart {
+        let instruction = qemu.instruction(block, whole);
+        qemu.on_instruction(instruction, executed, shared.code((last, size as u32, 1)));
+        qemu.on_access(instruction, accessed, without_provenance_mut(1));
+    }
+}
+
+/// Bytes of the smallest page, minus 1.
+const PAGE: u64 = 4095;
+
+impl Shared {
+    /// Returns the block of code at `place`, for the callback at its begin.
+    fn code(&self, place: (u64, u32, u32)) -> *mut c_void {
+        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = codes.len();
+        let code: &Code = codes
+            .entry(place)
+            .or_insert_with(|| Box::leak(Box::new(Code { number, place })));
+        std::ptr::from_ref(code).cast_mut().cast()
     }
 }
 
@@ -452,8 +473,8 @@ fn own_mark(shared: &Shared, kind: u32) {
 extern "C" fn at_end(_: Id, _: *mut c_void) {
     let shared = shared();
     if shared.counting.is_some() {
-        let [instructions, loads, stores] = [0, 1, 2].map(|i: usize| COUNTERS[i].load(Relaxed));
-        say(&format!("counted {instructions} {loads} {stores}"));
+        let [instructions, accesses] = [0, 1].map(|i: usize| COUNTERS[i].load(Relaxed));
+        say(&format!("counted {instructions} {accesses}"));
     } else if WINDOW.load(Relaxed) != AFTER {
         write_all();
     }

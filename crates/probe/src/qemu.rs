@@ -47,6 +47,7 @@ macro_rules! functions {
 functions! {
     register_block: fn(Id, OnBlock) = c"qemu_plugin_register_vcpu_tb_trans_cb";
     register_exec: fn(*mut c_void, OnExec, c_int, *mut c_void) = c"qemu_plugin_register_vcpu_tb_exec_cb";
+    register_instruction: fn(*mut c_void, OnExec, c_int, *mut c_void) = c"qemu_plugin_register_vcpu_insn_exec_cb";
     register_access: fn(*mut c_void, OnAccess, c_int, c_int, *mut c_void) = c"qemu_plugin_register_vcpu_mem_cb";
     register_init: fn(Id, OnVcpu) = c"qemu_plugin_register_vcpu_init_cb";
     register_exit: fn(Id, OnVcpu) = c"qemu_plugin_register_vcpu_exit_cb";
@@ -94,17 +95,21 @@ impl Counting {
         }
     }
 
-    /// Adds one to `instructions` for each execution, to `loads` and `stores` for each access of an instruction of a block that is being
-    /// translated. The pointers must stay valid.
-    pub(crate) fn count(&self, instruction: Instruction, counters: [*mut u64; 3]) {
-        /// `QEMU_PLUGIN_MEM_R`, `QEMU_PLUGIN_MEM_W`.
-        const KINDS: [c_int; 2] = [1, 2];
-        let [instructions, loads, stores] = counters;
+    /// Adds one to `instructions` for each execution, and to `accesses` for each access of an instruction of a block that is being
+    /// translated. The pointers must stay valid. Loads and stores are not told apart, because QEMU 7.2 confuses their counters: it adds
+    /// stores to that of loads, and both to that of stores.
+    pub(crate) fn count(&self, instruction: Instruction, counters: [*mut u64; 2]) {
+        let [instructions, accesses] = counters;
         // SAFETY: `instruction` comes from the callback of translation that is running, and the counters live as long as the process.
         unsafe {
             (self.exec)(instruction.0, INLINE_ADD, instructions.cast(), 1);
-            (self.access)(instruction.0, KINDS[0], INLINE_ADD, loads.cast(), 1);
-            (self.access)(instruction.0, KINDS[1], INLINE_ADD, stores.cast(), 1);
+            (self.access)(
+                instruction.0,
+                LOADS_AND_STORES,
+                INLINE_ADD,
+                accesses.cast(),
+                1,
+            );
         }
     }
 }
@@ -164,6 +169,12 @@ impl Functions {
     pub(crate) fn on_exec(&self, block: Block, call: OnExec, data: *mut c_void) {
         // SAFETY: `block` comes from the callback of translation that is running.
         unsafe { (self.register_exec)(block.0, call, NO_REGISTERS, data) }
+    }
+
+    /// Has `call` called with `data` whenever `instruction` begins.
+    pub(crate) fn on_instruction(&self, instruction: Instruction, call: OnExec, data: *mut c_void) {
+        // SAFETY: `instruction` comes from the callback of translation that is running.
+        unsafe { (self.register_instruction)(instruction.0, call, NO_REGISTERS, data) }
     }
 
     /// Has `call` called with `data` at each access of `instruction`.

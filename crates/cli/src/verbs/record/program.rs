@@ -40,7 +40,7 @@ pub(crate) struct Program {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) take: Option<u64>,
 
-    /// Only count instructions, loads and stores, with counters in the emulator's own code: write no trace
+    /// Only count instructions and accesses to memory, with counters in the emulator's own code: write no trace
     #[arg(long, hide = true)]
     pub(super) count: bool,
 

@@ -59,9 +59,9 @@ pub(super) fn run(args: &Program, path: &Path, output: &Path, cancel: &Cancel) -
         args.json,
     )?;
     let ended = emulated.wait(cancel)?;
-    if let Some([instructions, loads, stores]) = ended.counted {
+    if let Some([instructions, accesses]) = ended.counted {
         return ui::print(&format!(
-            "{{\"instructions\":{instructions},\"loads\":{loads},\"stores\":{stores}}}\n"
+            "{{\"instructions\":{instructions},\"accesses\":{accesses}}}\n"
         ));
     }
     if ended.unopened {
