@@ -174,7 +174,7 @@ fn two_recordings_have_the_same_bytes_and_hold_what_threads_did() {
             let output = said(command.output().expect("it starts"));
             assert_eq!(output.code, Some(0), "{}", output.err);
             assert!(
-                output.err.contains(&format!("{threads} 624")),
+                output.err.contains(&format!("{threads} 852")),
                 "{}",
                 output.err
             );
@@ -519,7 +519,7 @@ fn programs_of_other_instruction_sets_are_recorded() {
         for name in ["a.tnb", "b.tnb"] {
             let output = run(here, &["record", "-o", name, "--", "./team", "3"]);
             assert_eq!(output.code, Some(0), "{}: {}", set.name(), output.err);
-            assert!(output.out.contains("3 624"), "{}", output.out);
+            assert!(output.out.contains("3 852"), "{}", output.out);
         }
         let bytes = |name: &str| std::fs::read(here.join(name)).expect("it is there");
         assert!(bytes("a.tnb") == bytes("b.tnb"), "{}", set.name());

@@ -266,9 +266,9 @@ extern "C" fn translated(_: Id, block: *mut c_void) {
     }
     let (address, _) = qemu.place(qemu.instruction(block, 0));
     let (last, size) = qemu.place(qemu.instruction(block, length - 1));
-    // The emulator may drop the last instruction again because it passes the end of a page, and does not say so. An instruction at the end
-    // of a page becomes a block of its own, which begins only if the instruction is there.
-    let apart = length > 1 && (last & PAGE) + size as u64 > PAGE;
+    // The emulator of x86 may drop the last instruction again because it passes the end of a page, and does not say so; its size is then
+    // that of the bytes that were read. An instruction near the end of a page becomes a block of its own, which begins only if it is there.
+    let apart = length > 1 && (last & PAGE) + LONGEST_INSTRUCTION > PAGE;
     let whole = if apart { length - 1 } else { length };
     let end = if apart {
         last
@@ -299,6 +299,9 @@ extern "C" fn translated(_: Id, block: *mut c_void) {
 
 /// Bytes of the smallest page, minus 1.
 const PAGE: u64 = 4095;
+
+/// Bytes of the longest instruction of x86.
+const LONGEST_INSTRUCTION: u64 = 15;
 
 impl Shared {
     /// Returns the block of code at `place`, for the callback at its begin.

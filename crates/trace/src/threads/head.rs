@@ -205,9 +205,22 @@ pub(super) fn start<W: Write>(mut out: W) -> Result<BlockWriter<W>, TraceError> 
 }
 
 /// Writes the head, the index and the footer behind the streams' blocks.
-pub(super) fn finish<W: Write>(mut blocks: BlockWriter<W>, head: &Head) -> Result<W, TraceError> {
+pub(super) fn finish<W: Write>(blocks: BlockWriter<W>, head: &Head) -> Result<W, TraceError> {
+    finish_with(blocks, &head.encode())
+}
+
+/// Returns a file with any bytes as its head and as its streams.
+pub(crate) fn file_of(head: &[u8], streams: &[u8]) -> Result<Vec<u8>, TraceError> {
+    let mut blocks = start(Vec::new())?;
+    for block in streams.chunks(STREAM_BLOCK) {
+        blocks.put(block)?;
+    }
+    finish_with(blocks, head)
+}
+
+fn finish_with<W: Write>(mut blocks: BlockWriter<W>, head: &[u8]) -> Result<W, TraceError> {
     let streams = blocks.index.len();
-    for block in head.encode().chunks(STREAM_BLOCK) {
+    for block in head.chunks(STREAM_BLOCK) {
         blocks.put(block)?;
     }
     let mut bytes = Vec::with_capacity(blocks.index.len() * INDEX_ENTRY + FOOTER);

@@ -42,7 +42,7 @@ pub use decode::{BATCH, ThreadReader};
 pub use encode::Encoder;
 pub use event::{Event, InstructionSet, Sync, Thread, Totals};
 pub use head::Head;
-pub(crate) use head::VERSION;
+pub(crate) use head::{VERSION, file_of};
 pub use text::{read_thread_text, write_thread_text};
 pub use trace::ThreadTrace;
 pub use write::{Stored, ThreadWriter};
