@@ -536,9 +536,14 @@ fn programs_of_other_instruction_sets_are_recorded() {
     }
 }
 
-/// Programs that nobody here wrote, single-threaded, each with its Debian package.
-fn programs(here: &Path) -> Vec<(PathBuf, Vec<&'static str>)> {
-    let text: String = (0..400)
+const SUM: &str = "print(sum(i * i for i in range(2000)))";
+const LONG_SUM: &str = "print(sum(i * i for i in range(1000000)))";
+const QUERY: &str = "create table t(a); insert into t values (1), (2), (3); select sum(a) from t;";
+const LONG_QUERY: &str = "with recursive t(a) as (select 1 union all select a + 1 from t where a < 300000) select sum(a) from t;";
+
+/// Programs that nobody here wrote, single-threaded; `long`: so that their work takes far longer than their start.
+fn programs(here: &Path, long: bool) -> Vec<(PathBuf, Vec<&'static str>)> {
+    let text: String = (0..if long { 60_000 } else { 400 })
         .map(|i| format!("{} a line of text {i}\n", i * 7919 % 1000))
         .collect();
     std::fs::write(here.join("text"), text).expect("a file");
@@ -548,15 +553,12 @@ fn programs(here: &Path) -> Vec<(PathBuf, Vec<&'static str>)> {
         (
             "python3",
             "python3",
-            &["-S", "-E", "-c", "print(sum(i * i for i in range(2000)))"],
+            &["-S", "-E", "-c", if long { LONG_SUM } else { SUM }],
         ),
         (
             "sqlite3",
             "sqlite3",
-            &[
-                ":memory:",
-                "create table t(a); insert into t values (1), (2), (3); select sum(a) from t;",
-            ],
+            &[":memory:", if long { LONG_QUERY } else { QUERY }],
         ),
     ];
     let mut found = Vec::new();
@@ -601,7 +603,7 @@ fn counts_are_those_of_the_emulators_own_counters() {
     }
     let folder = folder();
     let here = folder.path();
-    for (program, words) in programs(here) {
+    for (program, words) in programs(here, false) {
         let json = recorded(here, &[], &program, &words).out;
         let counted = recorded(here, &["--count"], &program, &words).out;
         let marks = {
@@ -641,7 +643,7 @@ fn counts_are_near_valgrinds() {
     }
     let folder = folder();
     let here = folder.path();
-    for (program, words) in programs(here) {
+    for (program, words) in programs(here, true) {
         let json = recorded(here, &[], &program, &words).out;
         let mut command = Command::new("valgrind");
         command

@@ -378,7 +378,6 @@ extern "C" fn accessed(vcpu: c_uint, information: u32, address: u64, position: *
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "the interface has as many")]
 extern "C" fn called(
     _: Id,
     vcpu: c_uint,

@@ -173,8 +173,11 @@ pub fn assemble<W: Write>(
     Ok(assembled)
 }
 
+/// A thread and its parent, as the recorder numbered them.
+type Ordered = (u32, Option<u32>);
+
 /// Returns the threads in the order of creation, each with its parent, and the new number of each.
-fn order(found: &HashMap<u32, Found>) -> (Vec<(u32, Option<u32>)>, HashMap<u32, u32>) {
+fn order(found: &HashMap<u32, Found>) -> (Vec<Ordered>, HashMap<u32, u32>) {
     let mut order = Vec::new();
     let mut numbers = HashMap::new();
     let mut next = VecDeque::new();
