@@ -167,8 +167,8 @@ pub(crate) struct Ended {
 }
 
 impl Emulated {
-    /// Starts the program, the first of `words`, which lies at `path`, with the others as its arguments. The spool lies in `beside`. `quiet`: what the
-    /// program prints goes to standard error. `environment`: further variables, `NAME=VALUE`.
+    /// Starts the program, the first of `words`, which lies at `path`, with the others as its arguments. The spool lies in `beside`.
+    /// `environment`: further variables, `NAME=VALUE`. `quiet`: what the program prints goes to standard error.
     pub(crate) fn start(
         words: &[OsString],
         path: &Path,

@@ -29,8 +29,8 @@ pub enum Event {
     Sync(Sync),
 }
 
-/// How a thread synchronises with other threads. Threads and objects are numbers from 0 on: threads in the order of creation, objects in the
-/// order of their first use by a thread in the order of creation.
+/// How a thread synchronises with other threads. Threads and objects are numbers from 0 on: threads in the order of creation, objects in
+/// the order of their first use by a thread in the order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
     /// Starts a thread. The started thread's stream begins no earlier.

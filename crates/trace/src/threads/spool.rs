@@ -1,7 +1,8 @@
 //! The spool: what a recorder leaves while it records, and how a trace is made of it.
 //!
-//! Threads append *chunks*, in the order in which they happen to fill blocks. A chunk holds a block and all that the thread knows of itself,
-//! so the chunks of any moment make a trace, also if the recorder was killed in the next one. [`assemble`] orders threads and blocks.
+//! Threads append *chunks*, in the order in which they happen to fill blocks. A chunk holds a block and all that the thread knows of
+//! itself, so the chunks of any moment make a trace, also if the recorder was killed in the next one. [`assemble`] orders threads and
+//! blocks.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
