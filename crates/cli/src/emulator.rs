@@ -175,7 +175,7 @@ impl Emulated {
         executable: Executable,
         piece: &Piece,
         beside: &Path,
-        environment: &[OsString],
+        environment: &[String],
         quiet: bool,
     ) -> Outcome<Self> {
         let name = words[0].to_string_lossy().into_owned();
@@ -230,8 +230,7 @@ impl Emulated {
             .env_clear()
             .envs(std::env::vars_os().filter(|(name, _)| is_kept(name)));
         for word in environment {
-            let word = word.to_string_lossy();
-            let (name, value) = word.split_once('=').unwrap_or((&word, ""));
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
             command.env(name, value);
         }
         command.args(["-E", "LD_BIND_NOW=1"]);

@@ -46,7 +46,7 @@ pub(crate) struct Program {
 
     /// Give PROGRAM this variable, beside PATH, HOME, LANG, LC_*, LD_LIBRARY_PATH and those of OpenMP
     #[arg(long, value_name = "NAME=VALUE")]
-    pub(super) env: Vec<OsString>,
+    pub(super) env: Vec<String>,
 
     /// Install the package qemu-user if it is missing (as root, on Debian and its relatives)
     #[arg(long)]
