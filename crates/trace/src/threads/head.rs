@@ -138,7 +138,9 @@ impl Head {
         let set = usize::try_from(numbers.varint()?).ok()?;
         let flags = numbers.varint().filter(|&flags| flags <= 3)?;
         let mut head = Self {
-            program: String::from_utf8(name.to_vec()).ok()?,
+            program: String::from_utf8(name.to_vec())
+                .ok()
+                .filter(|name| !name.contains(['\n', '\r']))?,
             instructions: Some(*InstructionSet::ALL.get(set)?),
             partial: flags & FLAG_PARTIAL != 0,
             unsynchronised: flags & FLAG_UNSYNCHRONISED != 0,
