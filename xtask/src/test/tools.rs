@@ -37,6 +37,12 @@ const SYSTEM: &[SystemTool] = &[
         required: false,
     },
     SystemTool {
+        programs: &["qemu-x86_64"],
+        package: "qemu-user",
+        needed_for: "the tests that record a program thread by thread",
+        required: false,
+    },
+    SystemTool {
         programs: &["chromium", "chromium-browser", "google-chrome"],
         package: "chromium",
         needed_for: "the test that opens the report in a browser",
