@@ -40,14 +40,14 @@ static int kernel_checks;
 static const char *kernel_name;
 
 /* Prints a message to standard error and ends the program with exit code 1 (the run failed) or 2 (wrong usage). */
-static void kernel_fail(int code, const char *message, const char *detail) {
+static inline void kernel_fail(int code, const char *message, const char *detail) {
     fprintf(stderr, "%s: %s%s\n", kernel_name, message, detail);
     if (code == 2)
         fprintf(stderr, "%s: see --help\n", kernel_name);
     exit(code);
 }
 
-static void kernel_usage(const char *about, const struct kernel_option *options) {
+static inline void kernel_usage(const char *about, const struct kernel_option *options) {
     printf("%s: %s\n\nusage: %s [OPTIONS]\n\n", kernel_name, about, kernel_name);
     for (; options->flag; options++)
         printf("  %-10s N  %s (%ld to %ld; default: %ld)\n", options->flag, options->help, options->min, options->max,
@@ -56,7 +56,7 @@ static void kernel_usage(const char *about, const struct kernel_option *options)
     printf("  --help        prints this text\n");
 }
 
-static void kernel_parse(const struct kernel_option *options, const char *flag, const char *text) {
+static inline void kernel_parse(const struct kernel_option *options, const char *flag, const char *text) {
     for (; options->flag; options++) {
         if (strcmp(options->flag, flag) != 0)
             continue;
@@ -77,7 +77,7 @@ static void kernel_parse(const struct kernel_option *options, const char *flag, 
 }
 
 /* Reads the command line. `options` holds -p, -n, --seed and what the kernel has besides, with the defaults as their values. */
-static void kernel_start(int argc, char **argv, const char *name, const char *about, const struct kernel_option *options) {
+static inline void kernel_start(int argc, char **argv, const char *name, const char *about, const struct kernel_option *options) {
     kernel_name = name;
     for (int at = 1; at < argc; at++) {
         if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
@@ -97,13 +97,9 @@ static void kernel_start(int argc, char **argv, const char *name, const char *ab
     {"-p", &kernel_threads, 1, KERNEL_MAX_THREADS, "threads"}, {"-n", &kernel_size, min, max, what}, \
     {"--seed", &kernel_seed, 0, INT32_MAX, "seed of the random input"}
 
-static int kernel_is_power_of_two(long number) {
-    return number > 0 && (number & (number - 1)) == 0;
-}
-
 /* Random numbers: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014) at a place of its sequence, so that any thread can draw any number. */
 
-static uint64_t kernel_random(uint64_t place) {
+static inline uint64_t kernel_random(uint64_t place) {
     uint64_t z = (uint64_t)kernel_seed * UINT64_C(0xD1B54A32D192ED03) + (place + 1) * UINT64_C(0x9E3779B97F4A7C15);
     z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
@@ -111,7 +107,7 @@ static uint64_t kernel_random(uint64_t place) {
 }
 
 /* Returns a number from 0 to below 1 with 31 random bits: exact in a double, and one instruction to convert on any processor. */
-static double kernel_unit(uint64_t place) {
+static inline double kernel_unit(uint64_t place) {
     return (double)(int32_t)(kernel_random(place) >> 33) * (1.0 / 2147483648.0);
 }
 
@@ -119,19 +115,19 @@ static double kernel_unit(uint64_t place) {
 
 static uint64_t kernel_digest = UINT64_C(0xCBF29CE484222325);
 
-static void kernel_add(uint64_t word) {
+static inline void kernel_add(uint64_t word) {
     uint64_t z = (kernel_digest ^ word) * UINT64_C(0x9E3779B97F4A7C15);
     kernel_digest = z ^ (z >> 29);
 }
 
-static void kernel_add_double(double number) {
+static inline void kernel_add_double(double number) {
     uint64_t word;
     memcpy(&word, &number, sizeof word);
     kernel_add(word);
 }
 
 /* Prints the digest, and what --check found: `error` must be at most `bound`. Returns the exit code. */
-static int kernel_end(double error, double bound) {
+static inline int kernel_end(double error, double bound) {
     printf("digest %016" PRIx64 "\n", kernel_digest);
     if (!kernel_checks)
         return 0;
@@ -161,7 +157,7 @@ static char *kernel_block;
 static size_t kernel_left;
 
 /* Reserves `bytes` of zeros for kernel_array, plus a page for each of `arrays`. Called once. */
-static void kernel_reserve(size_t bytes, size_t arrays) {
+static inline void kernel_reserve(size_t bytes, size_t arrays) {
     void *block;
     kernel_left = bytes + arrays * 4096;
     if (kernel_left < bytes || posix_memalign(&block, 4096, kernel_left) != 0)
@@ -171,7 +167,7 @@ static void kernel_reserve(size_t bytes, size_t arrays) {
 }
 
 /* Returns `bytes` of what was reserved. Every array begins at a page. */
-static void *kernel_array(size_t bytes) {
+static inline void *kernel_array(size_t bytes) {
     size_t whole = (bytes + 4095) & ~(size_t)4095;
     if (whole > kernel_left)
         kernel_fail(1, "an array is larger than what was reserved", "");
@@ -185,24 +181,24 @@ static void *kernel_array(size_t bytes) {
 
 static pthread_barrier_t kernel_all;
 
-static void kernel_barrier(void) {
+static inline void kernel_barrier(void) {
     pthread_barrier_wait(&kernel_all);
 }
 
 /* Returns the first of thread `me`'s share of `count`; its last lies before the first of the next thread's share. */
-static long kernel_share(long count, long me) {
+static inline long kernel_share(long count, long me) {
     return (long)((int64_t)count * me / kernel_threads);
 }
 
 static void (*kernel_body)(long me);
 
-static void *kernel_thread(void *number) {
+static inline void *kernel_thread(void *number) {
     kernel_body((long)(intptr_t)number);
     return NULL;
 }
 
 /* Calls body(0), body(1), ... on kernel_threads threads and returns when all have ended. */
-static void kernel_parallel(void (*body)(long me)) {
+static inline void kernel_parallel(void (*body)(long me)) {
     static pthread_t threads[KERNEL_MAX_THREADS];
     pthread_attr_t attributes;
     kernel_body = body;

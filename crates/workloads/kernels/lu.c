@@ -61,17 +61,17 @@ static void initialise(void) {
             *element(i, j) = input(i, j);
 }
 
-/* y += alpha x */
-static void add_multiple(double *y, const double *x, long count, double alpha) {
+/* y -= alpha x */
+static void subtract_multiple(double *y, const double *x, long count, double alpha) {
     for (long i = 0; i < count; i++)
-        y[i] += alpha * x[i];
+        y[i] -= alpha * x[i];
 }
 
 static void factor(double *a) {
     for (long k = 0; k < block; k++) {
         for (long j = k + 1; j < block; j++) {
             a[k + j * stride] /= a[k + k * stride];
-            add_multiple(&a[k + 1 + j * stride], &a[k + 1 + k * stride], block - k - 1, -a[k + j * stride]);
+            subtract_multiple(&a[k + 1 + j * stride], &a[k + 1 + k * stride], block - k - 1, a[k + j * stride]);
         }
     }
 }
@@ -80,7 +80,7 @@ static void factor(double *a) {
 static void divide_by_upper(double *a, const double *diagonal) {
     for (long k = 0; k < block; k++)
         for (long j = k + 1; j < block; j++)
-            add_multiple(&a[j * stride], &a[k * stride], block, -diagonal[k + j * stride]);
+            subtract_multiple(&a[j * stride], &a[k * stride], block, diagonal[k + j * stride]);
 }
 
 /* a := L^-1 a for a block of the diagonal block's row. */
@@ -88,7 +88,7 @@ static void divide_by_lower(double *a, const double *diagonal) {
     for (long k = 0; k < block; k++) {
         for (long j = 0; j < block; j++) {
             a[k + j * stride] /= diagonal[k + k * stride];
-            add_multiple(&a[k + 1 + j * stride], &diagonal[k + 1 + k * stride], block - k - 1, -a[k + j * stride]);
+            subtract_multiple(&a[k + 1 + j * stride], &diagonal[k + 1 + k * stride], block - k - 1, a[k + j * stride]);
         }
     }
 }
@@ -97,7 +97,7 @@ static void divide_by_lower(double *a, const double *diagonal) {
 static void subtract_product(double *c, const double *a, const double *b) {
     for (long k = 0; k < block; k++)
         for (long j = 0; j < block; j++)
-            add_multiple(&c[j * stride], &a[k * stride], block, -b[k + j * stride]);
+            subtract_multiple(&c[j * stride], &a[k * stride], block, b[k + j * stride]);
 }
 
 /* Every thread reads its own blocks first, as a program would that places them in the memory near it. */
