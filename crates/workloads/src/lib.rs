@@ -6,6 +6,7 @@
 #[allow(unsafe_code)]
 mod field;
 pub mod h264;
+pub mod kernels;
 pub mod loops;
 pub mod options;
 mod pass;
