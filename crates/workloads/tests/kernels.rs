@@ -3,9 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
-use tanada_workloads::kernels::{self, Isa};
+use tanada_runtime::{Cancel, Pool};
+use tanada_workloads::kernels::{self, Digest, Isa};
+use tanada_workloads::workload::{Output as Words, Way};
+use tanada_workloads::{Purpose, Site, find, values_of};
 
-/// Sizes for tests: milliseconds, and small against no thread count. The options of the kernel, and those of the workload.
+/// Sizes for tests: milliseconds, but more than a piece for each thread. `-n` is `--size` of the workload of the same name, and so are
+/// the other options of the same name.
 const SMALL: &[(&str, &[&str])] = &[
     ("lu", &["-n", "96"]),
     ("fft", &["-n", "1024"]),
@@ -147,4 +151,53 @@ fn equal_builds_have_equal_bytes() {
     let bytes = [folder.join(format!("radix-{isa}")), second];
     let bytes = bytes.map(|path| std::fs::read(path).expect("a program"));
     assert!(bytes[0] == bytes[1]);
+}
+
+/// The digest of a workload's result.
+#[derive(Default)]
+struct Digested(Digest);
+
+impl Words for Digested {
+    fn write(&mut self, bytes: &[u8]) {
+        let words = bytes.chunks_exact(8);
+        words.for_each(|word| {
+            self.0
+                .add(u64::from_le_bytes(word.try_into().expect("8 bytes")))
+        });
+    }
+}
+
+#[test]
+fn workloads_have_the_digests_of_the_programs_in_c() {
+    let Some((isa, folder)) = here() else {
+        return;
+    };
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    for (name, options) in SMALL {
+        let workload = find(name).expect("a workload for every kernel");
+        for seed in ["1", "7"] {
+            let arguments = [options, &["--seed", seed][..]].concat();
+            let wanted = digest(&run(&folder.join(format!("{name}-{isa}")), &arguments));
+            let mut values = values_of(workload, Purpose::Run);
+            for pair in arguments.chunks_exact(2) {
+                let flag = match pair[0] {
+                    "-n" => "size",
+                    flag => flag.trim_start_matches('-'),
+                };
+                values
+                    .set(flag, pair[1])
+                    .expect("an option of the workload");
+            }
+            let prepared = workload.prepare(&values, &Site::new(2));
+            let mut prepared = prepared.expect("it can be prepared");
+            for way in [Way::Sequential, Way::Today(&pool), Way::Tasks(&pool)] {
+                prepared.set_up(way, &Cancel::new()).expect("a first state");
+                let ran = prepared.run(way, &Cancel::new(), None);
+                ran.expect("it runs to its end");
+                let mut output = Digested::default();
+                prepared.result(&mut output);
+                assert_eq!(output.0.to_string(), wanted, "{name} {way:?} seed {seed}");
+            }
+        }
+    }
 }

@@ -345,6 +345,8 @@ impl Doubles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::Digest;
+    use crate::options::Purpose;
 
     fn waits(tasks: &Tasks<u8>) -> Vec<Vec<usize>> {
         let mut all = Vec::new();
@@ -385,5 +387,79 @@ mod tests {
         let pieces = Pieces::new(1, |_| 0);
         let _held = pieces.read(0);
         let _other = pieces.write(0);
+    }
+
+    /// Runs the tasks in an order that only respects what each waits for, and returns the digest of the result.
+    fn digest<P: Phased>(program: &P, order: Option<Random>) -> String {
+        let tasks = Tasks::of(program);
+        let (mut waits, mut successors) = (Vec::new(), vec![Vec::new(); tasks.declared.len()]);
+        let ran = tasks.for_each_with_waits(|task, _, _, earlier| {
+            waits.push(earlier.len());
+            for &earlier in earlier {
+                successors[earlier].push(task);
+            }
+            Ok::<_, ()>(())
+        });
+        ran.expect("nothing fails");
+        program.reset();
+        let mut ready: Vec<usize> = (0..waits.len()).filter(|&task| waits[task] == 0).collect();
+        let mut ran = 0;
+        while !ready.is_empty() {
+            let at = match order {
+                // The lowest number: the order of declaration.
+                None => (0..ready.len()).min_by_key(|&at| ready[at]).expect("one"),
+                Some(random) => random.at(ran) as usize % ready.len(),
+            };
+            let task = ready.swap_remove(at);
+            program.run(tasks.declared[task].task);
+            ran += 1;
+            for &next in &successors[task] {
+                waits[next] -= 1;
+                if waits[next] == 0 {
+                    ready.push(next);
+                }
+            }
+        }
+        assert_eq!(
+            ran,
+            tasks.declared.len() as u64,
+            "no task waits in a circle"
+        );
+        let mut digest = Digest::default();
+        program.visit(&mut |word| digest.add(word));
+        digest.to_string()
+    }
+
+    fn any_order_has_the_same_result<P: Phased>() {
+        let values = Values::new(P::OPTIONS, Purpose::Run).with(P::TEST_OPTIONS);
+        let program = P::new(&values.expect("test options are right"), 3).expect("a program");
+        let wanted = digest(&program, None);
+        for seed in 0..20 {
+            let order = Some(Random::new(seed));
+            assert_eq!(digest(&program, order), wanted, "{} order {seed}", P::NAME);
+        }
+    }
+
+    #[test]
+    fn a_missing_dependency_would_show() {
+        any_order_has_the_same_result::<crate::lu::Lu>();
+        any_order_has_the_same_result::<crate::fft::Fft>();
+        any_order_has_the_same_result::<crate::radix::Radix>();
+        any_order_has_the_same_result::<crate::ocean::Ocean>();
+        any_order_has_the_same_result::<crate::barnes::Barnes>();
+        any_order_has_the_same_result::<crate::hash::Hash>();
+    }
+
+    #[test]
+    fn sizes_that_do_not_fit_are_refused() {
+        fn refused<P: Phased>(size: &str) {
+            let values = Values::new(P::OPTIONS, Purpose::Run).with(&[("size", size)]);
+            let made = P::new(&values.expect("in the range"), 2);
+            let error = made.err().expect("it does not fit").to_string();
+            assert!(error.contains(size), "{error}");
+        }
+        refused::<crate::lu::Lu>("100");
+        refused::<crate::fft::Fft>("2048");
+        refused::<crate::ocean::Ocean>("100");
     }
 }
