@@ -1,7 +1,7 @@
 //! Additions and look-ups in a hash table, with keys after Zipf's law: `kernels/hash.c` as tasks.
 //!
-//! The C program locks stripes of one table. Tasks take no locks: in every round a task sorts the operations of a chunk by shard of the table,
-//! and a task does the operations of one shard, additions first. The order of additions does not show in the result. A T group is a
+//! The C program locks stripes of one table. Tasks take no locks: in every round a task sorts the operations of a chunk by shard of the
+//! table, and a task does the operations of one shard, additions first. The order of additions does not show in the result. A T group is a
 //! round; S groups are chunks and shards.
 
 use crate::options::{Kind, OptionSpec, Values};
@@ -143,7 +143,7 @@ impl Hash {
 
     /// Returns the key of an operation: each power of two begins an interval that is as frequent as all others.
     fn key_of(&self, random: u64) -> u32 {
-        let level = (random as u32 & 0xFFFF) * self.levels >> 16;
+        let level = ((random as u32 & 0xFFFF) * self.levels) >> 16;
         (1 << level) + ((random >> 16) as u32 & ((1 << level) - 1))
     }
 

@@ -1,7 +1,7 @@
 //! Radix sort of 32-bit keys: `kernels/radix.c` as tasks.
 //!
-//! In each of four passes a task counts the digits of one chunk of keys, one task turns all counts into places, and a task moves the keys of
-//! a chunk to their places, which lie all over the other array. A T group is a pass, an S group a chunk.
+//! In each of four passes a task counts the digits of one chunk of keys, one task turns all counts into places, and a task moves the
+//! keys of a chunk to their places, which lie all over the other array. A T group is a pass, an S group a chunk.
 
 use crate::options::{Kind, OptionSpec, Values};
 use crate::phased::{Phased, Pieces, Random, SEED, Tasks};
