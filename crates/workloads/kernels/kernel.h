@@ -137,7 +137,7 @@ static inline int kernel_end(double error, double bound) {
 }
 
 /* Marks: a recorder sees the system call getppid with a first argument that no other program passes. Natively it changes nothing.
- * A preloaded library may define the function instead. */
+ * The function is weak: an object file that is linked in may define another one. */
 
 enum { KERNEL_MARK = 0x7a01, KERNEL_MARK_BEGIN = 0x100, KERNEL_MARK_END = 0x101, KERNEL_MARK_PHASE = 0x102 };
 
