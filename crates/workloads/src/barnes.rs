@@ -380,7 +380,7 @@ impl Phased for Barnes {
             steps: values.count("steps") as usize,
             chunk,
             apart: theta * theta,
-            random: Random::new(values.count("seed")),
+            random: Random::new(values.count(SEED.flag)),
             bodies: Pieces::new(chunks, |_| Vec::new()),
             reach: Pieces::new(chunks, |_| 0.0),
             sorted: Pieces::new(chunks, |_| from_fn(|_| Vec::new())),

@@ -169,7 +169,7 @@ impl Phased for Fft {
         Ok(Fft {
             side,
             strip,
-            random: Random::new(values.count("seed")),
+            random: Random::new(values.count(SEED.flag)),
             x: Pieces::new(side.div_ceil(strip), rows),
             other: Pieces::new(side.div_ceil(strip), rows),
             row_roots: halves

@@ -74,7 +74,7 @@ impl Phased for Radix {
         Ok(Radix {
             size: size as usize,
             chunk: chunk as usize,
-            random: Random::new(values.count("seed")),
+            random: Random::new(values.count(SEED.flag)),
             keys: [keys(), keys()],
             counts: Pieces::new(size.div_ceil(chunk) as usize, |_| [0; RADIX]),
         })
