@@ -134,7 +134,10 @@ impl SmtTable {
             return Err(section.wrong("ilp_percent", message));
         }
         let shares = [("shared", Share::Shared), ("static", Share::Static)];
-        let fetches = [("round-robin", Fetch::RoundRobin), ("icount", Fetch::Icount)];
+        let fetches = [
+            ("round-robin", Fetch::RoundRobin),
+            ("icount", Fetch::Icount),
+        ];
         let mshrs = section.number_or("mshrs", 0..=64, 0)?;
         let window = section.number_or("window", 0..=4096, 0)?;
         if (mshrs == 0) != (window == 0) {

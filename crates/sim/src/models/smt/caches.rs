@@ -90,10 +90,16 @@ impl Caches {
         let threads = params.cores * params.per_core;
         let level = |fetch: bool| {
             let table = machine.path(fetch).first().copied();
-            table.map_or(First { shift: 64, table: 0 }, |table| First {
-                shift: machine.caches[table].shift(),
-                table,
-            })
+            table.map_or(
+                First {
+                    shift: 64,
+                    table: 0,
+                },
+                |table| First {
+                    shift: machine.caches[table].shift(),
+                    table,
+                },
+            )
         };
         let levels = [level(true), level(false)];
         let mut first = Vec::with_capacity(threads);
@@ -300,10 +306,7 @@ impl Caches {
         self.memory_busy += to_memory * params.memory_writeback;
         let flying = &mut self.flying[core];
         flying.retain(|one| one.arrival > now);
-        let (cache, line) = (
-            self.first[thread][path],
-            address >> self.levels[path].shift,
-        );
+        let (cache, line) = (self.first[thread][path], address >> self.levels[path].shift);
         flying.push(Flying {
             cache,
             line,

@@ -419,7 +419,10 @@ impl<'a> Library<'a> {
             let State::Blocked(wait, on) = one.state else {
                 return None;
             };
-            Some(format!("thread {i} for {} {on}", Wait::WORDS[wait as usize]))
+            Some(format!(
+                "thread {i} for {} {on}",
+                Wait::WORDS[wait as usize]
+            ))
         });
         const NAMED: usize = 5;
         let more = if self.left > NAMED { ", ..." } else { "" };

@@ -58,7 +58,7 @@ impl Params {
             Share::Shared => 1,
             Share::Static => per_core,
         };
-        let slot = TICKS.div_ceil(table.issue_width);
+        let slot = TICKS.div_ceil(table.issue_width) * parts;
         let misses = machine.caches.iter().map(|cache| cache.miss_cycles);
         let longest = misses.clone().max().unwrap_or(0).max(machine.hit_cycles);
         if longest > LONGEST_MISS {
@@ -70,7 +70,7 @@ impl Params {
         Ok(Params {
             cores: usize::from(machine.cores),
             per_core: per_core as usize,
-            slot: slot * parts,
+            slot,
             unit: TICKS.div_ceil(table.units) * parts,
             instruction: slot.max((TICKS * 100).div_ceil(table.ilp_percent)),
             burst: table.burst,
