@@ -30,6 +30,7 @@ mod decode;
 mod encode;
 mod event;
 mod head;
+pub mod spool;
 mod tables;
 #[cfg(test)]
 mod tests;
