@@ -4,6 +4,7 @@
 //! and the number of a signal (Ctrl-C: 130, SIGTERM: 143, SIGHUP: 129, SIGQUIT: 131, SIGXCPU: 152).
 #![forbid(unsafe_code)]
 
+mod emulator;
 mod ui;
 mod valgrind;
 mod verbs;
