@@ -20,6 +20,7 @@ pub(super) fn figures(found: &Reproduced) -> Vec<Figure> {
         l1d: 4,
         l2: 512,
         threads: 8,
+        logical: published::LOGICAL,
         governor,
     };
     vec![
@@ -60,6 +61,7 @@ fn speeds(found: &Reproduced, program: Program) -> String {
             l1d: 4,
             l2: 512,
             threads,
+            logical: published::LOGICAL,
             governor,
         });
         let mut points = vec![(1.0, 1.0)];

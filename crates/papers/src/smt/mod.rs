@@ -10,9 +10,9 @@ mod rows;
 mod summary;
 
 use crate::{Error, Found, Paper, Progress, Reproduction, Request};
-use published::{Cell, Program};
+use published::{Cell, LOGICAL, Program};
 use recording::Layout;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +48,7 @@ const OPTIONS: &[OptionSpec] = &[
         "lu",
         "FILE",
         Kind::Path,
-        "A thread trace of LU [default: it is compiled for MIPS-I and recorded]",
+        "A thread trace of LU with 64 threads [default: it is compiled for MIPS-I and recorded]",
     ),
     OptionSpec::new(
         "fft",
@@ -109,32 +109,37 @@ impl Paper for Smt {
         let folder = tempfile::tempdir();
         let folder =
             folder.map_err(|error| Error::Input(format!("a temporary folder: {error}")))?;
-        let mut traces = BTreeMap::new();
-        for program in Program::ALL {
-            let trace = match values.path(program.name()) {
-                Some(path) => recording::open(path)?,
-                None => {
-                    let what = format!("recording {}", program.name());
-                    progress(Progress {
-                        what: &what,
-                        done: 0,
-                    });
-                    let arguments = recording::arguments(program, layout, request.quick);
-                    let Some(tanada) = &request.tanada else {
-                        let message =
-                            "no command that records programs: name recordings with --lu and --fft";
-                        return Err(Error::Usage(message.to_owned()));
-                    };
-                    let path =
-                        recording::record(tanada, program, &arguments, folder.path(), cancel)?;
-                    recording::open(&path)?
-                }
+        let mut traces: Traces = BTreeMap::new();
+        for (program, logical) in recordings() {
+            if let Some(path) = values.path(program.name()).filter(|_| logical == LOGICAL) {
+                traces.insert((program, logical), recording::open(path)?);
+                continue;
+            }
+            let what = format!("recording {} with {logical} threads", program.name());
+            progress(Progress {
+                what: &what,
+                done: 0,
+            });
+            let arguments = recording::arguments(program, logical, layout, request.quick);
+            let Some(tanada) = &request.tanada else {
+                let message = "no command that records programs is there";
+                return Err(Error::Usage(message.to_owned()));
             };
-            traces.insert(program, trace);
+            let path = recording::record(tanada, program, &arguments, folder.path(), cancel)?;
+            traces.insert((program, logical), recording::open(&path)?);
         }
         let found = simulate(&traces, &machine, layout, request, progress, cancel)?;
         Ok(Found::Figures(Box::new(reproduction(&found))))
     }
+}
+
+/// Recordings by program and number of logical threads.
+type Traces = BTreeMap<(Program, u64), ThreadTrace>;
+
+/// Returns which recordings the cells need.
+fn recordings() -> BTreeSet<(Program, u64)> {
+    let each = cells().into_iter();
+    each.map(|cell| (cell.program, cell.logical)).collect()
 }
 
 /// The results of all cells.
@@ -165,11 +170,20 @@ impl Reproduced {
 
     /// Returns how many times as fast a cell is as one hardware thread under `fifo`.
     fn over_one(&self, cell: Cell) -> f64 {
-        let one = Cell {
-            threads: 1,
-            ..cell.under("fifo")
-        };
+        let one = single(cell.program);
         self.of(one).cycles as f64 / self.of(cell).cycles as f64
+    }
+}
+
+/// Returns the cell to which fig. 4 is relative: the program with one thread.
+fn single(program: Program) -> Cell {
+    Cell {
+        program,
+        l1d: 4,
+        l2: 512,
+        threads: 1,
+        logical: 1,
+        governor: "fifo",
     }
 }
 
@@ -177,14 +191,7 @@ impl Reproduced {
 fn cells() -> Vec<Cell> {
     let mut cells: Vec<Cell> = published::table2().iter().map(|(cell, ..)| *cell).collect();
     cells.extend(published::rows().iter().map(|row| row.cell));
-    // Fig. 4 is relative to one hardware thread.
-    cells.extend(Program::ALL.map(|program| Cell {
-        program,
-        l1d: 4,
-        l2: 512,
-        threads: 1,
-        governor: "fifo",
-    }));
+    cells.extend(Program::ALL.map(single));
     cells.sort_unstable();
     cells.dedup();
     cells
@@ -194,7 +201,7 @@ fn cells() -> Vec<Cell> {
 const INTERVAL: u64 = 1_000_000;
 
 fn simulate(
-    traces: &BTreeMap<Program, ThreadTrace>,
+    traces: &Traces,
     machine: &Machine,
     layout: Layout,
     request: &Request,
@@ -229,7 +236,7 @@ fn simulate(
             ..ThreadOptions::default()
         };
         let outcome = simulate_threads(
-            &traces[&cell.program],
+            &traces[&(cell.program, cell.logical)],
             &machines[number],
             cell.governor,
             &options,
@@ -258,15 +265,18 @@ fn simulate(
     if cancel.is_cancelled() || outcomes.len() < cells.len() {
         return Err(Error::Cancelled);
     }
-    let instructions = traces.iter().map(|(&program, trace)| {
-        let all = trace.threads().iter();
-        (program, all.map(|thread| thread.totals.instructions).sum())
+    let instructions = Program::ALL.map(|program| {
+        let threads = traces[&(program, LOGICAL)].threads().iter();
+        (
+            program,
+            threads.map(|thread| thread.totals.instructions).sum(),
+        )
     });
     Ok(Reproduced {
         cells: outcomes,
         layout,
         quick: request.quick,
-        instructions: instructions.collect(),
+        instructions: instructions.into_iter().collect(),
     })
 }
 
@@ -306,8 +316,11 @@ mod tests {
     #[test]
     fn every_cell_is_simulated_once() {
         let cells = cells();
-        // 24 of Table 2, 24 of Tables 3 and 4 of which four are Table 2's, and FFT's single thread.
-        assert_eq!(cells.len(), 24 + 24 - 4 + 1);
+        // 24 of Table 2, of which one is fig. 4's single thread, 24 of Tables 3 and 4, and FFT's single thread.
+        assert_eq!(cells.len(), 24 + 24 + 1);
+        let recordings = recordings();
+        assert_eq!(recordings.len(), 5 + 2);
+        assert!(recordings.contains(&(Program::Lu, 8)) && recordings.contains(&(Program::Fft, 64)));
     }
 
     #[test]
@@ -324,7 +337,6 @@ mod tests {
             found.expect_err("it is refused").to_string()
         };
         assert!(refused(&[("set", "smt.fill=3")]).contains("fill_cycles"));
-        assert!(refused(&[]).contains("--lu and --fft"));
-        assert!(refused(&[("lu", "no/such.tnb")]).contains("no/such.tnb"));
+        assert!(refused(&[]).contains("no command that records"));
     }
 }

@@ -25,12 +25,14 @@ impl Layout {
     }
 }
 
-/// Logical threads of both programs.
-const THREADS: u64 = 64;
-
 /// Returns the arguments of a program: 1/8 of LU's work and about 1/5 of FFT's if it is `quick`.
-pub(super) fn arguments(program: Program, layout: Layout, quick: bool) -> Vec<String> {
-    let mut arguments = vec!["-p".to_owned(), THREADS.to_string(), "-n".to_owned()];
+pub(super) fn arguments(
+    program: Program,
+    logical: u64,
+    layout: Layout,
+    quick: bool,
+) -> Vec<String> {
+    let mut arguments = vec!["-p".to_owned(), logical.to_string(), "-n".to_owned()];
     match program {
         Program::Lu => {
             let layout = match layout {
@@ -70,7 +72,7 @@ pub(super) fn record(
     let input = |error: &dyn std::fmt::Display| Error::Input(error.to_string());
     let binary =
         kernels::build(program.name(), Isa::Mips1, folder).map_err(|error| input(&error))?;
-    let trace = folder.join(program.name()).with_extension("tnb");
+    let trace = folder.join(format!("{}.tnb", arguments.join("")));
     let mut command = Command::new(tanada);
     command
         .arg("record")
@@ -132,7 +134,7 @@ mod tests {
     #[test]
     fn a_command_that_fails_or_is_not_there_is_an_error_with_its_words() {
         let folder = tempfile::tempdir().expect("a folder");
-        let arguments = arguments(Program::Fft, Layout::Array, true);
+        let arguments = arguments(Program::Fft, 64, Layout::Array, true);
         assert_eq!(arguments, ["-p", "64", "-n", "16384"]);
         let missing = folder.path().join("no-such-command");
         for command in [missing.as_path(), Path::new("/bin/false")] {

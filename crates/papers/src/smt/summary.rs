@@ -92,6 +92,7 @@ pub(super) fn summary(found: &Reproduced) -> Summary {
         l1d,
         l2: 512,
         threads,
+        logical: published::LOGICAL,
         governor,
     };
     let holds = |program: Program| {
