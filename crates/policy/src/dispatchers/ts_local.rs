@@ -359,7 +359,11 @@ impl TsLocal {
             return WorkerId(owner);
         }
         let active = env.active();
-        WorkerId(if owner < active { owner } else { owner % active })
+        WorkerId(if owner < active {
+            owner
+        } else {
+            owner % active
+        })
     }
 
     /// Returns whether a task of S group `s` that becomes ready on this worker has its seat there.

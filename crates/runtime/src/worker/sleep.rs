@@ -64,11 +64,11 @@
 //!
 //! The test `tests/model_sleep.rs` runs this file under shuttle, whose memory is sequentially consistent, as the proof assumes.
 
+use tanada_queues::Padded;
 use tanada_queues::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
-use tanada_queues::Padded;
 use tanada_queues::sync::thread;
 
 /// Workers in one word of `Sleep::asleep`.
