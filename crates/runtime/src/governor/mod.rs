@@ -7,7 +7,7 @@ mod meter;
 mod shared;
 
 pub use decision::Decision;
-pub use meter::Meter;
+pub(crate) use meter::Meter;
 pub(crate) use shared::{Blocked, Governed};
 
 use crate::error::BuildError;

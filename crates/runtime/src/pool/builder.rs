@@ -3,7 +3,6 @@
 use super::bind::Unbound;
 use super::{Bind, Pool, PoolShared};
 use crate::error::BuildError;
-use crate::governor::sealed::Sealed;
 use crate::governor::{Chosen, Governing, Ungoverned};
 use crate::graph::Watch;
 use crate::marks::{self, MARKS, Marked};
