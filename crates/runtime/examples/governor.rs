@@ -11,13 +11,14 @@
 //! - `scale`: tasks compute in registers. As many workers as cores are best.
 //! - `share`: tasks write all over one table that fits into a core's own cache. Two cores take its lines away from each other at almost every
 //!   access, so one worker is best.
-//! - `blocks`: eight chains of tasks, each chain on its own block of two thirds of the last-level cache: two at once exceed it. Whether one
+//! - `blocks` (only if it is named): eight chains of tasks, each chain on its own block of two thirds of the last-level cache: two at once exceed it. Whether one
 //!   worker is best depends on how much of that cache other virtual machines leave to this one.
 //! - `phases`: `scale` and `share` in turns of a quarter of the run each. No static number is best.
 //! - `empty`: tasks that do nothing, with 1 worker: what the governor costs a task.
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use tanada_runtime::{Decision, Pool, SGroup, TGroup, Template, TemplateBuilder};
+use tanada_topology::Topology;
 
 const WIDTHS: [u32; 4] = [1, 2, 4, 8];
 const TASKS: u64 = 1000;
@@ -39,12 +40,16 @@ fn compute(task: u64) {
     std::hint::black_box(state);
 }
 
-/// Adds one to words all over `table`: `steps` times, one word of a line each.
+/// Adds one to words all over `table`: `steps` times, one word of a line each. Which is next depends on the last one's value, so the
+/// processor cannot begin with it before.
 fn scatter(table: &[AtomicU64], task: u64, steps: usize) {
     let (mut state, lines) = (task + 1, table.len() as u64 / 8);
     for _ in 0..steps {
         let word = &table[((random(&mut state) >> 32) * lines >> 32) as usize * 8];
-        word.store(word.load(Relaxed) + 1, Relaxed);
+        let value = word.load(Relaxed);
+        word.store(value + 1, Relaxed);
+        state ^= value & 1;
+        state |= 1 << 40; // never 0
     }
 }
 
@@ -64,15 +69,18 @@ fn independent(body: impl Fn(u64) + Send + Sync + Clone + 'static) -> Template<'
 
 fn share() -> Template<'static, ()> {
     let words: &'static [AtomicU64] = table(TABLE).leak();
-    independent(move |task| scatter(words, task, 8000))
+    independent(move |task| scatter(words, task, 4000))
 }
 
 fn blocks() -> Template<'static, ()> {
-    let bytes = tanada_topology::Topology::detect()
-        .ok()
-        .and_then(|topology| topology.place(1).own_cache_bytes())
-        .unwrap_or(32 << 20);
-    let words = (bytes as usize * 2 / 3 / 64) * 8;
+    let mut bytes = 0;
+    if let Ok(topology) = Topology::detect() {
+        topology.root().visit(&mut |object| {
+            bytes = bytes.max(object.bytes.filter(|_| object.kind.is_cache()).unwrap_or(0))
+        });
+    }
+    // 32 MiB if the size is unknown.
+    let words = if bytes == 0 { 32 << 20 } else { bytes as usize } * 2 / 3 / 64 * 8;
     let mut builder = TemplateBuilder::new();
     for chain in 0..CHAINS {
         let words: &'static [AtomicU64] = table(words).leak();
@@ -182,7 +190,8 @@ fn main() {
     let (rounds, seconds) = (number(3.0) as u32, number(0.5));
     let all = ["scale", "share", "blocks", "phases", "empty"];
     for name in all {
-        if !names.is_empty() && !names.iter().any(|wanted| wanted == name) {
+        let by_default = names.is_empty() && name != "blocks";
+        if !by_default && !names.iter().any(|wanted| wanted == name) {
             continue;
         }
         let program = Program::new(name, seconds).expect("the name is in the list");

@@ -9,7 +9,8 @@
 //!   The best window counts, since what disturbs a window makes it worse.
 //! - *Exploring.* All threads, then half of them, and so on down to 1, but not below a width that has less than [`STEEP`] of the best.
 //!   Then the middle between the best and its tried neighbours, as long as these are worse by [`MARGIN`].
-//! - *Choosing.* The widest width within [`MARGIN`] of the best.
+//! - *Choosing.* The narrowest width within [`MARGIN`] of the best: with more threads than processors all widths above the number of
+//!   processors are about equally good, and the fewer there are the less they wait for each other's time slices.
 //! - *Holding.* The chosen width stays for [`HOLD`] times as long as exploring took. Then the next wider and narrower widths are tried; if
 //!   none is better, the width is held for twice as long. If [`CONFIRM`] windows in a row differ from what was expected by more than
 //!   [`CHANGED`], the program is in another phase and all is explored again; if that chooses the same width, twice as many are needed the
@@ -25,7 +26,7 @@ const ENOUGH: u64 = 8;
 const RAGGED: f64 = 0.1;
 
 /// After so many such calls in a row, being without work is how the program is.
-const STARVED: u32 = 8;
+const STARVED: u32 = 4;
 
 /// By how much a window must be better than all before for the width to be tried on.
 const RISING: f64 = 0.03;
@@ -34,7 +35,7 @@ const RISING: f64 = 0.03;
 const WINDOWS_MAX: u32 = 12;
 
 /// Widths whose rates differ by less are equally good.
-const MARGIN: f64 = 0.02;
+const MARGIN: f64 = 0.03;
 
 /// Below a width with less than this part of the best rate no narrower one is tried.
 const STEEP: f64 = 0.75;
@@ -220,8 +221,9 @@ impl Throughput {
     fn choose(&mut self) {
         let best = self.tried[self.best_tried()];
         let enough = best.rate * (1.0 - MARGIN);
-        let mut widest_first = self.tried.iter().rev();
-        let chosen = *widest_first.find(|one| one.rate >= enough).unwrap_or(&best);
+        let mut narrowest_first = self.tried.iter();
+        let chosen = narrowest_first.find(|one| one.rate >= enough);
+        let chosen = *chosen.unwrap_or(&best);
         let same = chosen.width == self.held;
         let what = match (self.step, same) {
             (Step::Probe, true) => "probed, no better width",
