@@ -13,7 +13,8 @@ use tanada_topology::{Kind, Topology};
 pub enum Bind {
     /// Chosen by the number of workers and the process's affinity mask:
     ///
-    /// - more workers than the mask has hardware threads: [`Bind::Off`];
+    /// - more workers than the mask has hardware threads: [`Bind::Off`]; in a pool with a governor [`Bind::Cpu`], so that as many active
+    ///   workers as there are hardware threads have one each (the system would often leave two of them on one for some milliseconds);
     /// - as many, and the mask is narrower than the machine: [`Bind::Cpu`], because the mask then restricts where the process may run;
     /// - else [`Bind::Domain`]. (With fewer workers than hardware threads in the mask, two processes that bind each worker to one of them
     ///   would both use the first ones while others idle.)
@@ -53,14 +54,14 @@ impl Bind {
         }
     }
 
-    /// Returns what `Auto` means for this number of workers on this machine. The others mean themselves.
-    pub(super) fn resolve(self, workers: u16, topology: &Topology) -> Bind {
+    /// Returns what `Auto` means for this number of workers on this machine, in a pool that is `governed` or not. The others mean themselves.
+    pub(super) fn resolve(self, workers: u16, governed: bool, topology: &Topology) -> Bind {
         if self != Bind::Auto {
             return self;
         }
         let usable = topology.usable().len();
         if usable < usize::from(workers) {
-            return Bind::Off;
+            return if governed { Bind::Cpu } else { Bind::Off };
         }
         let narrowed = usable < topology.root().count(Kind::HardwareThread);
         if narrowed && usable == usize::from(workers) {
@@ -138,15 +139,19 @@ mod tests {
 
     #[test]
     fn auto_looks_at_the_mask_and_at_the_number_of_workers() {
-        let resolve =
-            |text: &str, workers| Bind::Auto.resolve(workers, &text.parse().expect("a machine"));
+        let resolve = |text: &str, workers| {
+            Bind::Auto.resolve(workers, false, &text.parse().expect("a machine"))
+        };
         assert_eq!(resolve("l3:1 core:4", 4), Bind::Domain);
         assert_eq!(resolve("l3:1 core:4 allowed=0-1", 2), Bind::Cpu);
         // Two processes with one worker each would both run on hardware thread 0.
         assert_eq!(resolve("l3:1 core:4 allowed=0-1", 1), Bind::Domain);
         assert_eq!(resolve("l3:1 core:4", 5), Bind::Off);
+        let machine = "l3:1 core:4".parse().expect("a machine");
+        assert_eq!(Bind::Auto.resolve(5, true, &machine), Bind::Cpu);
+        assert_eq!(Bind::Auto.resolve(4, true, &machine), Bind::Domain);
         assert_eq!(
-            Bind::Cpu.resolve(5, &"core:4".parse().expect("a machine")),
+            Bind::Cpu.resolve(5, false, &"core:4".parse().expect("a machine")),
             Bind::Cpu
         );
     }

@@ -249,7 +249,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         let handle = Pool::new(Arc::clone(&pool));
         let stack_size = self.stack_size.unwrap_or_else(default_stack_size);
         for (id, local) in ids.zip(locals) {
-            let bind = self.bind.resolve(workers, &topology);
+            let bind = self.bind.resolve(workers, governed.is_some(), &topology);
             let (pool, dispatcher) = (Arc::clone(&pool), Arc::clone(&dispatcher));
             let observer = self.observer.worker(id);
             let meter = G::meter(&governed, id.index());
