@@ -41,7 +41,7 @@ const MARGIN: f64 = 0.03;
 const STEEP: f64 = 0.75;
 
 /// How many times as long as exploring took the chosen width is held at first.
-const HOLD: u64 = 32;
+const HOLD: u64 = 16;
 
 /// By how much a window differs that is a sign of another phase.
 const CHANGED: f64 = 0.12;

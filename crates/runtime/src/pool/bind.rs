@@ -13,8 +13,9 @@ use tanada_topology::{Kind, Topology};
 pub enum Bind {
     /// Chosen by the number of workers and the process's affinity mask:
     ///
-    /// - more workers than the mask has hardware threads: [`Bind::Off`]; in a pool with a governor [`Bind::Cpu`], so that as many active
-    ///   workers as there are hardware threads have one each (the system would often leave two of them on one for some milliseconds);
+    /// - the pool has a governor, and as many workers as the mask has hardware threads or more: [`Bind::Cpu`], so that active workers have a
+    ///   hardware thread each (the system would often leave two of them on one for some milliseconds, which the governor would measure);
+    /// - more workers than the mask has hardware threads: [`Bind::Off`];
     /// - as many, and the mask is narrower than the machine: [`Bind::Cpu`], because the mask then restricts where the process may run;
     /// - else [`Bind::Domain`]. (With fewer workers than hardware threads in the mask, two processes that bind each worker to one of them
     ///   would both use the first ones while others idle.)
@@ -60,8 +61,11 @@ impl Bind {
             return self;
         }
         let usable = topology.usable().len();
+        if governed && usable <= usize::from(workers) {
+            return Bind::Cpu;
+        }
         if usable < usize::from(workers) {
-            return if governed { Bind::Cpu } else { Bind::Off };
+            return Bind::Off;
         }
         let narrowed = usable < topology.root().count(Kind::HardwareThread);
         if narrowed && usable == usize::from(workers) {
@@ -149,7 +153,8 @@ mod tests {
         assert_eq!(resolve("l3:1 core:4", 5), Bind::Off);
         let machine = "l3:1 core:4".parse().expect("a machine");
         assert_eq!(Bind::Auto.resolve(5, true, &machine), Bind::Cpu);
-        assert_eq!(Bind::Auto.resolve(4, true, &machine), Bind::Domain);
+        assert_eq!(Bind::Auto.resolve(4, true, &machine), Bind::Cpu);
+        assert_eq!(Bind::Auto.resolve(3, true, &machine), Bind::Domain);
         assert_eq!(
             Bind::Cpu.resolve(5, false, &"core:4".parse().expect("a machine")),
             Bind::Cpu
