@@ -407,7 +407,9 @@ mod tests {
                 let noise = 1.0 - program.noise * noise as f64 / 1000.0;
                 let warm = (self.time - self.changed) / program.warming.max(0.1);
                 let cold = 0.5 + 0.5 * warm.min(1.0);
-                let ends = program.ends.is_some_and(|every| self.calls % every == 0);
+                let ends = program
+                    .ends
+                    .is_some_and(|every| self.calls.is_multiple_of(every));
                 let part = if ends { 0.5 } else { 1.0 };
                 let periods = self.next as f64 / PERIOD as f64;
                 let work = program.rates[self.width - 1] * noise * cold * part * periods;

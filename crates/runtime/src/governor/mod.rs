@@ -62,10 +62,13 @@ pub struct Chosen {
     period: Duration,
 }
 
+/// What makes a governor of the user's own.
+type Make = dyn Fn(&GovernorSite) -> Box<dyn Governor> + Send + Sync;
+
 #[derive(Clone)]
 enum Which {
     Named(String),
-    Own(Arc<dyn Fn(&GovernorSite) -> Box<dyn Governor> + Send + Sync>),
+    Own(Arc<Make>),
 }
 
 impl Chosen {
