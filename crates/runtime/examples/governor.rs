@@ -2,17 +2,18 @@
 //!
 //! `cargo run --release -p tanada-runtime --example governor -- [ROUNDS] [SECONDS] [--log] [PROGRAM...]`
 //!
-//! Each round runs every program with 1, 2, 4 and 8 workers, and with as many under the governor, in turns, each time in a new pool, so that
-//! the governor has learnt nothing. A run takes some SECONDS with the best static number. Printed are the least times of all ROUNDS, and for
-//! each governed pool the ratio to the best static number that is not larger than its own. `--log` adds the decisions of the last round.
+//! Each round runs every program with 1, 2, 4 and 8 workers, and with as many under the governor, in turns, each time in a new pool, so
+//! that the governor has learnt nothing. A run takes some SECONDS with the best static number. Printed are the least times of all
+//! ROUNDS, and for each governed pool the ratio to the best static number that is not larger than its own. `--log` adds the decisions of
+//! the last round.
 //!
 //! The programs, each as graphs of about 20 ms one after the other, of independent tasks of about 20 us:
 //!
 //! - `scale`: tasks compute in registers. As many workers as cores are best.
-//! - `share`: tasks write all over one table that fits into a core's own cache. Two cores take its lines away from each other at almost every
-//!   access, so one worker is best.
-//! - `blocks` (only if it is named): eight chains of tasks, each chain on its own block of two thirds of the last-level cache: two at once exceed it. Whether one
-//!   worker is best depends on how much of that cache other virtual machines leave to this one.
+//! - `share`: tasks write all over one table that fits into a core's own cache. Two cores take its lines away from each other at almost
+//!   every access, so one worker is best.
+//! - `blocks` (only if it is named): eight chains of tasks, each chain on its own block of two thirds of the last-level cache: two at once
+//!   exceed it. Whether one worker is best depends on how much of that cache other virtual machines leave to this one.
 //! - `phases`: `scale` and `share` in turns of a quarter of the run each. No static number is best.
 //! - `empty`: tasks that do nothing, with 1 worker: what the governor costs a task.
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -45,7 +46,7 @@ fn compute(task: u64) {
 fn scatter(table: &[AtomicU64], task: u64, steps: usize) {
     let (mut state, lines) = (task + 1, table.len() as u64 / 8);
     for _ in 0..steps {
-        let word = &table[((random(&mut state) >> 32) * lines >> 32) as usize * 8];
+        let word = &table[(((random(&mut state) >> 32) * lines) >> 32) as usize * 8];
         let value = word.load(Relaxed);
         word.store(value + 1, Relaxed);
         state ^= value & 1;

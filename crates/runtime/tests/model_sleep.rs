@@ -188,6 +188,65 @@ fn no_wake_up_is_lost_while_the_width_changes() {
     }
 }
 
+/// Two tasks that wait for each other, in a pool that becomes narrower and then wider: a worker that becomes active must look for the
+/// second one, whether it has parked already or is about to.
+fn meeting_while_widening(workers: usize, widths: &'static [usize]) {
+    let pool = Arc::new(Pool {
+        sleep: Sleep::new(workers),
+        tasks: AtomicUsize::new(0),
+        ran: AtomicUsize::new(0),
+        total: 2,
+    });
+    let barrier = Arc::new(shuttle::sync::Barrier::new(2));
+    let threads: Vec<_> = (0..workers)
+        .map(|me| {
+            let (pool, barrier) = (Arc::clone(&pool), Arc::clone(&barrier));
+            thread::spawn(move || {
+                pool.sleep.enter(me);
+                pool.sleep.begin_search();
+                loop {
+                    if !pool.sleep.is_active(me) {
+                        if pool.sleep.park(me) == Woke::Close {
+                            return;
+                        }
+                    } else if pool.take() {
+                        pool.sleep.end_search();
+                        barrier.wait();
+                        if pool.ran.fetch_add(1, SeqCst) + 1 == pool.total {
+                            pool.sleep.close();
+                        }
+                        pool.sleep.begin_search();
+                    } else if pool.sleep.doze(me, || pool.tasks.load(SeqCst) > 0) == Woke::Close {
+                        return;
+                    }
+                }
+            })
+        })
+        .collect();
+    let governor = {
+        let pool = Arc::clone(&pool);
+        thread::spawn(move || widths.iter().for_each(|&width| pool.sleep.set_width(width)))
+    };
+    (0..2).for_each(|_| pool.push());
+    governor.join().expect("a governor that ends");
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().expect("a worker that ends"));
+}
+
+#[test]
+fn a_worker_that_becomes_active_looks_for_tasks() {
+    let cases: [(usize, &[usize]); 3] = [(2, &[1, 2]), (3, &[1, 2]), (3, &[2, 1, 3])];
+    for (workers, widths) in cases {
+        Runner::new(RandomScheduler::new(20_000), Default::default())
+            .run(move || meeting_while_widening(workers, widths));
+        for depth in 2..5 {
+            Runner::new(PctScheduler::new(depth, 5_000), Default::default())
+                .run(move || meeting_while_widening(workers, widths));
+        }
+    }
+}
+
 #[test]
 fn exhaustive_narrowing_up_to_a_bound() {
     Runner::new(DfsScheduler::new(Some(200_000), false), Default::default())

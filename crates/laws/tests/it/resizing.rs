@@ -58,8 +58,11 @@ proptest! {
     }
 }
 
+/// The number of active workers, and of each worker the tasks that only it takes, with their S groups.
+type Kept = (u16, Vec<VecDeque<(u32, Ready)>>);
+
 /// Keeps each task for worker S mod active workers, and moves what it keeps when their number changes, if `MOVES`.
-struct Boxes<const MOVES: bool>(Mutex<(u16, Vec<VecDeque<(u32, Ready)>>)>);
+struct Boxes<const MOVES: bool>(Mutex<Kept>);
 
 impl<const MOVES: bool> Dispatcher for Boxes<MOVES> {
     type Local = ();

@@ -4,7 +4,8 @@
 //! So the order of the critical sections is *the* order of events, and the policy's rule holds exactly, natively too. A [`Recorder`]
 //! writes that order down, for a test to replay with an obvious model.
 //!
-//! Wakes: an event after which `k` more tasks than before are available requests `k` wake-ups, but no more than there are other active workers.
+//! Wakes: an event after which `k` more tasks than before are available requests `k` wake-ups, but no more than there are other active
+//! workers.
 
 use crate::{Dispatcher, Env, Hints, Op, Origin, Ready, Site, Wake, WorkerId};
 use tanada_queues::sync::atomic::{AtomicUsize, Ordering};

@@ -138,8 +138,8 @@ impl Governed {
         }
     }
 
-    /// Calls the governor on behalf of a worker that has just ended a task, unless another one does or has just done so. Calls `resize` with
-    /// the new number of active workers if that changes, one such call at a time.
+    /// Calls the governor on behalf of a worker that has just ended a task, unless another one does or has just done so. Calls `resize`
+    /// with the new number of active workers if that changes, one such call at a time.
     ///
     /// A period has no time in which no worker had a task: what the program does between its graphs is no concern of the governor.
     #[inline(never)]
@@ -247,8 +247,11 @@ mod tests {
     use std::sync::Arc;
     use tanada_policy::{Order, Plan};
 
+    /// The time of a period, and each worker's activity.
+    type Note = (u64, Vec<Activity>);
+
     /// Writes periods down.
-    struct Notes(Arc<Mutex<Vec<(u64, Vec<Activity>)>>>);
+    struct Notes(Arc<Mutex<Vec<Note>>>);
 
     impl Governor for Notes {
         fn plan(&mut self, period: &Period<'_>) -> Plan {

@@ -13,8 +13,8 @@ use tanada_topology::{Kind, Topology};
 pub enum Bind {
     /// Chosen by the number of workers and the process's affinity mask:
     ///
-    /// - the pool has a governor, and as many workers as the mask has hardware threads or more: [`Bind::Cpu`], so that active workers have a
-    ///   hardware thread each (the system would often leave two of them on one for some milliseconds, which the governor would measure);
+    /// - the pool has a governor, and as many workers as the mask has hardware threads or more: [`Bind::Cpu`], so that active workers have
+    ///   a hardware thread each (the system would often leave two of them on one for some milliseconds, which the governor would measure);
     /// - more workers than the mask has hardware threads: [`Bind::Off`];
     /// - as many, and the mask is narrower than the machine: [`Bind::Cpu`], because the mask then restricts where the process may run;
     /// - else [`Bind::Domain`]. (With fewer workers than hardware threads in the mask, two processes that bind each worker to one of them
@@ -55,7 +55,8 @@ impl Bind {
         }
     }
 
-    /// Returns what `Auto` means for this number of workers on this machine, in a pool that is `governed` or not. The others mean themselves.
+    /// Returns what `Auto` means for this number of workers on this machine, in a pool that is `governed` or not. The others mean
+    /// themselves.
     pub(super) fn resolve(self, workers: u16, governed: bool, topology: &Topology) -> Bind {
         if self != Bind::Auto {
             return self;

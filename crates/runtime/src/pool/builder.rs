@@ -104,8 +104,8 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         self.map(|_, governor| (observer, governor))
     }
 
-    /// Returns this builder with the registered governor `name`, which decides while the pool runs how many of its workers are active, those
-    /// of the lowest numbers; `"throughput"` suits most programs. [`Pool::decisions`] is its log.
+    /// Returns this builder with the registered governor `name`, which decides while the pool runs how many of its workers are active:
+    /// those of the lowest numbers. `"throughput"` suits most programs. [`Pool::decisions`] is its log.
     ///
     /// Tasks must not wait for each other by other means than the graph, since one worker at a time may run them all: as in a pool of one
     /// worker. If no task ends for a second although tasks are ready, the governor's rule ends and all workers are active.
@@ -172,8 +172,9 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     /// Makes and returns the pool, with a registered policy.
     ///
     /// # Errors
-    /// If no policy or governor has the given name, the governor decides by cache counters, the policy [needs](Dispatcher::NEEDS_PREPARED) the graph beforehand, the number of workers is out
-    /// of range, or the system cannot start the threads.
+    /// If no policy or governor has the given name, the governor decides by cache counters, the policy
+    /// [needs](Dispatcher::NEEDS_PREPARED) the graph beforehand, the number of workers is out of range, or the system cannot start the
+    /// threads.
     pub fn build(mut self) -> Result<Pool, BuildError> {
         struct Build<O, G>(PoolBuilder<O, G>);
         impl<O: Observer, G: Governing> Visitor for Build<O, G> {
