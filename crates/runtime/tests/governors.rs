@@ -1,12 +1,13 @@
 //! Pools with a governor: who is active, what is left to parked workers, and what ends a governor's rule.
 
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 use tanada_policy::{
-    Governor, GovernorSite, Order, Origin, Period, Plan, Why, WorkerId, governors, registry,
+    Dispatcher, Env, Governor, GovernorSite, Order, Origin, Period, Plan, Ready, Site, Wake, Why,
+    WorkerId, governors, registry,
 };
 use tanada_runtime::{BuildError, Observer, Pool, TaskView, WorkerObserver};
 
@@ -140,10 +141,14 @@ fn parked_workers_run_nothing_and_come_back() {
         if entry.greedy {
             run_until(&pool, || seen.0.lock().iter().any(|&worker| worker >= 2));
         }
-        let script = script.0.lock();
-        let site = script.sites[0];
-        assert_eq!((site.threads, site.period), (4, 1000));
-        assert!(script.sound);
+        {
+            let script = script.0.lock();
+            let site = script.sites[0];
+            assert_eq!((site.threads, site.period), (4, 1000));
+            assert!(script.sound);
+            // A reader of the log does not wait for the governor, which waits for this lock.
+            assert!(!pool.decisions().is_empty());
+        }
         let log: Vec<_> = pool
             .decisions()
             .iter()
@@ -246,6 +251,86 @@ fn every_governor_without_counters_can_be_had_by_name_and_others_are_refused() {
     let error = Pool::builder().governor("thruput").build().unwrap_err();
     assert!(matches!(error, BuildError::UnknownGovernor(_)));
     assert!(error.to_string().contains("throughput"), "{error}");
+}
+
+/// The number of active workers, and of each worker the tasks that only it takes.
+type Kept = (u16, Vec<VecDeque<Ready>>);
+
+/// Keeps tasks for certain active workers, in turn, and deals what it keeps anew when their number changes.
+struct Boxes(Mutex<Kept>);
+
+impl Boxes {
+    fn keep(kept: &mut Kept, env: &mut impl Env, task: Ready) {
+        let (active, boxes) = kept;
+        let whom = task.handle() / 64 % u64::from(*active);
+        boxes[whom as usize].push_back(task);
+        env.wake(Wake::This(WorkerId(whom as u16)));
+    }
+}
+
+impl Dispatcher for Boxes {
+    type Local = ();
+
+    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
+        let workers = site.placement.workers();
+        let boxes = (0..workers).map(|_| VecDeque::new()).collect();
+        let locals = vec![(); usize::from(workers)];
+        (Boxes(Mutex::new((workers, boxes))), locals)
+    }
+    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
+        Boxes::keep(&mut self.0.lock(), env, task);
+    }
+    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
+        self.inject(env, task);
+    }
+    fn next<E: Env>(&self, _local: &mut (), env: &mut E) -> Option<(Ready, Origin)> {
+        let task = self.0.lock().1[env.me().index()].pop_front()?;
+        Some((task, Origin::Own))
+    }
+    fn resized<E: Env>(&self, env: &mut E, active: u16) {
+        assert_eq!((env.active(), env.me()), (active, WorkerId::NONE));
+        let mut kept = self.0.lock();
+        kept.0 = active;
+        let tasks: Vec<_> = kept
+            .1
+            .iter_mut()
+            .flat_map(|tasks| tasks.drain(..))
+            .collect();
+        tasks
+            .into_iter()
+            .for_each(|task| Boxes::keep(&mut kept, env, task));
+    }
+    fn may_have(&self, worker: WorkerId) -> bool {
+        !self.0.lock().1[worker.index()].is_empty()
+    }
+}
+
+/// Plans one width after the other.
+struct InTurn(usize, usize);
+
+impl Governor for InTurn {
+    fn plan(&mut self, _period: &Period<'_>) -> Plan {
+        self.1 += 1;
+        Plan {
+            width: 1 + self.1 * 3 % self.0,
+            order: Order::Fifo,
+            next_call: 5000,
+        }
+    }
+    fn why(&self) -> Why {
+        Why::default()
+    }
+}
+
+#[test]
+fn a_policy_that_keeps_tasks_for_workers_is_told_of_every_change() {
+    let pool = Pool::builder()
+        .workers(5)
+        .governor_with(|site| Box::new(InTurn(site.threads, 0)))
+        .governor_period(Duration::from_micros(5))
+        .build_with::<Boxes>("boxes")
+        .expect("a pool");
+    run_until(&pool, || pool.decisions().len() >= 500);
 }
 
 #[test]

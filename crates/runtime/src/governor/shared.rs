@@ -44,6 +44,8 @@ pub struct Governed {
     quiet: Padded<Quiet>,
     next_call: Padded<AtomicU64>,
     state: Mutex<State>,
+    /// Not under the lock of `state`, so that a thread that reads it never waits for the governor.
+    log: Mutex<VecDeque<Decision>>,
 }
 
 /// What only the caller of the governor touches.
@@ -57,25 +59,6 @@ struct State {
     quiet: u64,
     seen: Box<[(u64, u64)]>,
     activity: Vec<Activity>,
-    log: VecDeque<Decision>,
-}
-
-impl State {
-    fn log(&mut self, now: u64, to: usize, why: Why) {
-        let same = |last: &Decision| last.why.what == why.what;
-        if to == self.width && self.log.back().is_some_and(same) {
-            return;
-        }
-        if self.log.len() == LOG {
-            self.log.pop_front();
-        }
-        self.log.push_back(Decision {
-            at: Duration::from_nanos(now),
-            from: self.width as u16,
-            to: to as u16,
-            why,
-        });
-    }
 }
 
 impl Governed {
@@ -99,8 +82,8 @@ impl Governed {
                 quiet: 0,
                 seen: vec![(0, 0); site.threads].into_boxed_slice(),
                 activity: Vec::with_capacity(site.threads),
-                log: VecDeque::new(),
             }),
+            log: Mutex::default(),
         }
     }
 
@@ -179,7 +162,7 @@ impl Governed {
             .0
             .store(now.saturating_add(plan.next_call.max(1)), Relaxed);
         let width = plan.width.clamp(1, self.slots.len());
-        state.log(now, width, why);
+        self.write_down(now, state.width, width, why);
         if std::mem::replace(&mut state.width, width) != width {
             resize(width);
         }
@@ -196,14 +179,32 @@ impl Governed {
             figures: Vec::new(),
         };
         let all = self.slots.len();
-        state.log(self.now(), all, why);
+        self.write_down(self.now(), state.width, all, why);
         state.width = all;
         resize(all);
     }
 
     /// Returns the decisions so far, the oldest first.
     pub(crate) fn decisions(&self) -> Vec<Decision> {
-        self.state.lock().log.iter().cloned().collect()
+        self.log.lock().iter().cloned().collect()
+    }
+
+    /// Adds a decision to the log, unless neither the width nor the reason changes.
+    fn write_down(&self, now: u64, from: usize, to: usize, why: Why) {
+        let mut log = self.log.lock();
+        let same = |last: &Decision| last.why.what == why.what;
+        if from == to && log.back().is_some_and(same) {
+            return;
+        }
+        if log.len() == LOG {
+            log.pop_front();
+        }
+        log.push_back(Decision {
+            at: Duration::from_nanos(now),
+            from: from as u16,
+            to: to as u16,
+            why,
+        });
     }
 
     fn work(&self) -> u64 {
