@@ -7,6 +7,7 @@ mod fifo;
 mod rs;
 mod rs_ss;
 mod ss;
+mod throughput;
 
 pub use detector::{Detector, Reading};
 
@@ -50,6 +51,12 @@ static ALL: &[Entry] = &[
         summary: "both: half of the hardware threads, in the order of creation (paper 2)",
         needs_counters: true,
         make: |site| Box::new(rs_ss::ReducingSorting::new(site)),
+    },
+    Entry {
+        name: "throughput",
+        summary: "as many hardware threads, or native workers, as do the most work per time, found by trying",
+        needs_counters: false,
+        make: |site| Box::new(throughput::Throughput::new(site)),
     },
 ];
 
