@@ -68,6 +68,10 @@ struct DispatcherGate<D> {
 }
 
 impl<D: Dispatcher> DispatcherGate<D> {
+    fn dispatcher(&self) -> &D {
+        self.dispatcher.as_ref().expect("not dropped")
+    }
+
     /// Calls the policy on behalf of no worker, then delivers the wake-ups that it asked for.
     fn ask(&self, pool: &PoolShared, call: impl FnOnce(&D, &mut NativeEnv<'_>)) {
         EndOnPanic::around(|| {
@@ -80,7 +84,7 @@ impl<D: Dispatcher> DispatcherGate<D> {
                 draws: &mut draws,
                 wakes: &mut wakes,
             };
-            call(self.dispatcher.as_ref().expect("not dropped"), &mut env);
+            call(self.dispatcher(), &mut env);
             self.draws.fetch_max(draws, Ordering::Relaxed);
             wakes.deliver(pool);
         });
@@ -95,7 +99,7 @@ impl<D: Dispatcher> Gate for DispatcherGate<D> {
         self.ask(pool, |dispatcher, env| dispatcher.resized(env, active));
     }
     fn may_have(&self, worker: WorkerId) -> bool {
-        EndOnPanic::around(|| self.dispatcher.may_have(worker))
+        EndOnPanic::around(|| self.dispatcher().may_have(worker))
     }
     fn order(&self, pool: &PoolShared) -> Box<dyn Order> {
         Box::new(Own::<D>::new(pool))

@@ -243,8 +243,8 @@ impl Caches {
         }
     }
 
-    /// Fills the line that `miss` did not find in the first level at `start`, and returns when it arrives. The hardware thread is charged if it
-    /// `waits`. No later step begins before `now`.
+    /// Fills the line that `miss` did not find in the first level at `start`, and returns when it arrives. The hardware thread is charged
+    /// if it `waits`. No later step begins before `now`.
     #[inline(never)]
     pub(super) fn fill(
         &mut self,
