@@ -137,15 +137,18 @@ static inline int kernel_end(double error, double bound) {
 }
 
 /* Marks: a recorder sees the system call getppid with a first argument that no other program passes. Natively it changes nothing.
- * A preloaded library may define the function instead. */
+ * The function is weak: an object file that is linked in may define another one. */
 
-enum { KERNEL_MARK = 0x7a01, KERNEL_MARK_BEGIN = 0x100, KERNEL_MARK_END = 0x101, KERNEL_MARK_PHASE = 0x102 };
+/* The first argument: this and the kind. Kinds below are those of programs; the recorder has others of its own. */
+enum { KERNEL_MARK = 0x7a010040 };
+
+enum { KERNEL_MARK_BEGIN, KERNEL_MARK_END, KERNEL_MARK_PHASE };
 
 void tanada_mark(long kind, long a, long b);
 
 __attribute__((weak, noinline)) void tanada_mark(long kind, long a, long b) {
 #ifdef __linux__
-    syscall(SYS_getppid, (long)KERNEL_MARK, kind, a, b);
+    syscall(SYS_getppid, KERNEL_MARK + kind, a, b);
 #else
     (void)kind, (void)a, (void)b;
 #endif
@@ -156,14 +159,17 @@ __attribute__((weak, noinline)) void tanada_mark(long kind, long a, long b) {
 static char *kernel_block;
 static size_t kernel_left;
 
-/* Reserves `bytes` of zeros for kernel_array, plus a page for each of `arrays`. Called once. */
+/* Reserves `bytes` of zeros for kernel_array, plus a page for each of `arrays`. Called once. By malloc and not by posix_memalign: a
+ * recorder that places memory itself need know no other function. */
 static inline void kernel_reserve(size_t bytes, size_t arrays) {
-    void *block;
-    kernel_left = bytes + arrays * 4096;
-    if (kernel_left < bytes || posix_memalign(&block, 4096, kernel_left) != 0)
+    size_t whole = bytes + (arrays + 1) * 4096;
+    char *block = whole < bytes ? NULL : malloc(whole);
+    if (block == NULL)
         kernel_fail(1, "there is not enough memory", "");
-    memset(block, 0, kernel_left);
-    kernel_block = block;
+    memset(block, 0, whole);
+    size_t skipped = (4096 - (uintptr_t)block % 4096) % 4096;
+    kernel_block = block + skipped;
+    kernel_left = whole - skipped;
 }
 
 /* Returns `bytes` of what was reserved. Every array begins at a page. */

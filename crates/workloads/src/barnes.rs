@@ -2,8 +2,8 @@
 //!
 //! The C program inserts bodies into one tree under locks. Tasks take no locks: in every step a task sorts a chunk of bodies by the 64
 //! octants two levels below the root, a task grows the tree of each octant, one task puts a crown on the 64 trees, and a task walks the
-//! tree for a chunk of bodies and moves them. The tree is a function of the bodies, so it is the same. A T group is a phase; S groups are chunks
-//! and octants.
+//! tree for a chunk of bodies and moves them. The tree is a function of the bodies, so it is the same. A T group is a phase; S groups
+//! are chunks and octants.
 
 use crate::options::{Kind, OptionSpec, Values};
 use crate::phased::{Phased, Pieces, Random, SEED, Tasks};
@@ -380,7 +380,7 @@ impl Phased for Barnes {
             steps: values.count("steps") as usize,
             chunk,
             apart: theta * theta,
-            random: Random::new(values.count("seed")),
+            random: Random::new(values.count(SEED.flag)),
             bodies: Pieces::new(chunks, |_| Vec::new()),
             reach: Pieces::new(chunks, |_| 0.0),
             sorted: Pieces::new(chunks, |_| from_fn(|_| Vec::new())),

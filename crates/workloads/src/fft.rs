@@ -15,7 +15,7 @@ const OPTIONS: &[OptionSpec] = &[
         Kind::Count(16, 1 << 24),
         "Points, a power of 4",
     )
-    .default("65536")
+    .default("262144")
     .default_in_recordings("16384"),
     OptionSpec::new("strip", "N", Kind::Count(1, 1 << 12), "Rows of a strip").default("8"),
     SEED,
@@ -169,7 +169,7 @@ impl Phased for Fft {
         Ok(Fft {
             side,
             strip,
-            random: Random::new(values.count("seed")),
+            random: Random::new(values.count(SEED.flag)),
             x: Pieces::new(side.div_ceil(strip), rows),
             other: Pieces::new(side.div_ceil(strip), rows),
             row_roots: halves

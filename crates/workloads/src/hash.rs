@@ -219,7 +219,7 @@ impl Phased for Hash {
             rounds,
             chunk,
             levels: keys.ilog2(),
-            random: Random::new(values.count("seed")),
+            random: Random::new(values.count(SEED.flag)),
             sorted: Pieces::new(pieces, |_| from_fn(|_| Operations::default())),
             shards: Pieces::new(SHARDS, |_| Shard::new((keys / 4 / SHARDS).max(1))),
         })

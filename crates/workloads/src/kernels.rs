@@ -23,17 +23,17 @@ const SOURCES: &[(&str, &str)] = &[
 /// Flags for every processor. A fused multiply-add rounds once instead of twice, and the result would not be the same everywhere.
 const FLAGS: &[&str] = &["-std=c99", "-O3", "-ffp-contract=off", "-pthread"];
 
-/// First argument of the system call `getppid` that makes it a mark: `getppid(MARK, kind, a, b)`.
-pub const MARK: u64 = 0x7a01;
+/// A mark is the system call `getppid(MARK + kind, a, b)`: no other program passes such a first argument, and natively it changes nothing.
+pub const MARK: u64 = 0x7a01_0040;
 
 /// Kind of the mark at which the measured part of a kernel begins: before its input is made. `a` is the size, `b` the number of threads.
-pub const MARK_BEGIN: u64 = 0x100;
+pub const MARK_BEGIN: u64 = 0;
 
 /// Kind of the mark at which the measured part ends: before the digest is computed.
-pub const MARK_END: u64 = 0x101;
+pub const MARK_END: u64 = 1;
 
 /// Kind of the mark that thread 0 sets at the begin of step `a`: of a diagonal block, a pass, a cycle, a round.
-pub const MARK_PHASE: u64 = 0x102;
+pub const MARK_PHASE: u64 = 2;
 
 /// The processors that kernels can be compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -299,6 +299,15 @@ mod tests {
         let missing = folder.path().join("missing");
         let error = build("lu", Isa::X86_64, &missing).expect_err("there is none");
         assert!(error.to_string().contains("missing"), "{error}");
+    }
+
+    #[test]
+    fn marks_are_those_of_the_header() {
+        let line = format!("enum {{ KERNEL_MARK = {MARK:#x} }};");
+        assert!(HEADER.contains(&line), "{line}");
+        assert_eq!([MARK_BEGIN, MARK_END, MARK_PHASE], [0, 1, 2]);
+        let kinds = "enum { KERNEL_MARK_BEGIN, KERNEL_MARK_END, KERNEL_MARK_PHASE };";
+        assert!(HEADER.contains(kinds));
     }
 
     #[test]

@@ -143,7 +143,7 @@ impl Phased for Lu {
             block,
             blocks,
             grid: (rows, workers / rows),
-            random: Random::new(values.count("seed")),
+            random: Random::new(values.count(SEED.flag)),
             matrix: Pieces::new(blocks * blocks, |_| vec![0.0; block * block]),
         })
     }

@@ -264,7 +264,7 @@ impl Phased for Ocean {
         Ok(Ocean {
             cycles: values.count("cycles") as usize,
             strip: values.count("strip") as usize,
-            random: Random::new(values.count("seed")),
+            random: Random::new(values.count(SEED.flag)),
             grids: levels.map(|level| Grid::new(size >> level)).collect(),
         })
     }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::new("size", "N", Kind::Count(1, 1 << 28), "Keys").default("262144"),
+    OptionSpec::new("size", "N", Kind::Count(1, 1 << 28), "Keys").default("2000000"),
     OptionSpec::new("chunk", "N", Kind::Count(256, 1 << 24), "Keys of a task").default("8000"),
     SEED,
 ];
@@ -74,7 +74,7 @@ impl Phased for Radix {
         Ok(Radix {
             size: size as usize,
             chunk: chunk as usize,
-            random: Random::new(values.count("seed")),
+            random: Random::new(values.count(SEED.flag)),
             keys: [keys(), keys()],
             counts: Pieces::new(size.div_ceil(chunk) as usize, |_| [0; RADIX]),
         })

@@ -8,8 +8,8 @@ use tanada_workloads::kernels::{self, Digest, Isa};
 use tanada_workloads::workload::{Output as Words, Way};
 use tanada_workloads::{Purpose, Site, find, values_of};
 
-/// Sizes for tests: milliseconds, but more than a piece for each thread. `-n` is `--size` of the workload of the same name, and so are
-/// the other options of the same name.
+/// Sizes for tests: milliseconds, but more than a piece for each thread. `-n` is `--size` of the workload of the same name, `--seed` is
+/// `--input-seed`, and other options have the same name.
 const SMALL: &[(&str, &[&str])] = &[
     ("lu", &["-n", "96"]),
     ("fft", &["-n", "1024"]),
@@ -182,6 +182,7 @@ fn workloads_have_the_digests_of_the_programs_in_c() {
             for pair in arguments.chunks_exact(2) {
                 let flag = match pair[0] {
                     "-n" => "size",
+                    "--seed" => "input-seed",
                     flag => flag.trim_start_matches('-'),
                 };
                 values

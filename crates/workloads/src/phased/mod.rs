@@ -19,9 +19,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tanada_runtime::{SGroup, TGroup};
 
-/// The option `--seed` of all phased programs.
+/// The seed of all phased programs: `--seed` of the kernels in C. Commands have a `--seed` of their own, which policies draw from.
 pub(crate) const SEED: OptionSpec = OptionSpec::new(
-    "seed",
+    "input-seed",
     "N",
     Kind::Count(0, i32::MAX as u64),
     "Seed of the random input",
