@@ -40,8 +40,8 @@ pub(super) fn figures(found: &Reproduced) -> Vec<Figure> {
             "Stack accesses over time (figs 5 and 6)",
             Layout::Wide,
             stacks(found, stack("fifo"), "fifo (fig. 5)"),
-            "LU, 4 KB, 8 threads. A line is a logical thread; a dot is an interval in which it accessed its stack: faint below 5,000 accesses, full \
-             from 15,000 on.",
+            "LU, 4 KB, 8 threads. A line is a logical thread; a dot is an interval in which it accessed its stack: faint below \
+             5,000 accesses, full from 15,000 on.",
         ),
         figure(
             "",

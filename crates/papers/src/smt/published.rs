@@ -39,7 +39,8 @@ pub(super) struct Cell {
     pub(super) governor: &'static str,
 }
 
-/// Logical threads of Tables 3 to 5 and figs 4 to 6. The paper does not say how many there are; more must wait than there are hardware threads.
+/// Logical threads of Tables 3 to 5 and figs 4 to 6. The paper does not say how many there are; more must wait than there are hardware
+/// threads.
 pub(super) const LOGICAL: u64 = 64;
 
 impl Cell {
@@ -101,8 +102,8 @@ pub(super) fn rows() -> Vec<Row> {
     rows.collect()
 }
 
-/// Returns Table 2: LU under FIFO, with the name of the configuration and the hit rate in percent. Its LU of 8 threads with 4 KB has 93.11% where
-/// Table 3's has 80.21%: the preliminary experiment, which came before the scheduler, had as many logical threads as hardware threads.
+/// Returns Table 2: LU under FIFO, with the name of the configuration and the hit rate in percent. Its LU of 8 threads with 4 KB has 93.11%,
+/// Table 3's 80.21%. So the preliminary experiment, which came before the scheduler, probably had as many logical threads as hardware threads.
 pub(super) fn table2() -> Vec<(Cell, char, f64)> {
     const COLUMNS: [(&str, u64, u64); 6] = [
         ("A_4k_128k", 4, 128),

@@ -51,7 +51,7 @@ impl CacheUse {
 pub struct Activity {
     /// Work done: instructions; natively whatever the engine counts, such as tasks. Only ratios between periods mean something.
     pub work: u64,
-    /// Time without a thread to run, in the engine's unit of time. Time in which the plan kept the hardware thread from running counts, too.
+    /// Time without a thread to run, in the engine's unit of time; also time in which the plan kept the hardware thread from running.
     pub idle: u64,
     /// The data cache; `None` if the machine has no such counters.
     pub cache: Option<CacheUse>,

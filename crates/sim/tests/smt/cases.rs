@@ -58,7 +58,9 @@ fn sync(threads: u32) -> impl Strategy<Value = Vec<Sync>> {
         3 => locks.clone().prop_map(|x| vec![Sync::Unlock(x)]),
         1 => locks.clone().prop_map(|x| vec![Sync::Share(x)]),
         2 => (barriers.clone(), 1..4_u32).prop_map(|(object, parties)| vec![Sync::Barrier { object, parties }]),
-        2 => (conditions.clone(), locks).prop_map(|(condition, lock)| vec![Sync::Lock(lock), Sync::Wait { condition, lock }, Sync::Unlock(lock)]),
+        2 => (conditions.clone(), locks).prop_map(|(condition, lock)| {
+            vec![Sync::Lock(lock), Sync::Wait { condition, lock }, Sync::Unlock(lock)]
+        }),
         1 => conditions.clone().prop_map(|x| vec![Sync::Signal(x)]),
         1 => conditions.prop_map(|x| vec![Sync::Broadcast(x)]),
         1 => semaphores.clone().prop_map(|x| vec![Sync::Post(x)]),
@@ -153,7 +155,8 @@ fn machine() -> impl Strategy<Value = String> {
             let (threads, width, ilp, units, ports, port, burst, [fetch, issue, l1d, has_smt]) = smt;
             let coherence = if invalidate { "invalidate" } else { "none" };
             let mut text = format!(
-                "name = \"random\"\nmodel = \"uniform\"\ncores = {cores}\nhit_cycles = {}\ndispatch_cycles = 0\ncoherence = \"{coherence}\"\n",
+                "name = \"random\"\nmodel = \"uniform\"\ncores = {cores}\nhit_cycles = {}\ndispatch_cycles = 0\n\
+                 coherence = \"{coherence}\"\n",
                 1 + more[0]
             );
             if has_smt || threads % 4 != 0 {
@@ -181,7 +184,9 @@ fn machine() -> impl Strategy<Value = String> {
                     text += &format!("stack_spacing = {}\nstack_size = 1024\n", spacing + 1);
                 }
             }
-            let mut add = |level: usize, kind: &str, per: &str, (sets, ways, replacement, miss): (u64, u64, &str, u64), line: u64, by: u64| {
+            type Drawn<'a> = (u64, u64, &'a str, u64);
+            let mut add = |level: usize, kind: &str, per: &str, drawn: Drawn<'_>, line: u64, by: u64| {
+                let (sets, ways, replacement, miss) = drawn;
                 text += &format!(
                     "[[cache]]\nlevel = {level}\nkind = \"{kind}\"\nper = \"{per}\"\nsize = {}\nways = {ways}\nline = {line}\n\
                      replacement = \"{replacement}\"\nmiss_cycles = {miss}\n",

@@ -1,5 +1,5 @@
-//! A second implementation of `models/smt/RULES.md`, written for being read beside them: plain lists, no index that is not searched for, one
-//! function a rule. It knows the machine's tables and nothing of the engine.
+//! A second implementation of `models/smt/RULES.md`, written for being read beside them: plain lists, no index that is not searched for,
+//! one function a rule. It knows the machine's tables and nothing of the engine.
 
 use std::collections::VecDeque;
 use tanada_policy::{Activity, CacheUse, Governor, Order, Period};

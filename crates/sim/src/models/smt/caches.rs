@@ -232,8 +232,8 @@ impl Caches {
         }
     }
 
-    /// Fills the line of `address`, which missed in the first level at `start`, and returns when it arrives. `victim` is the address of the dirty
-    /// line that the first level evicted. The hardware thread is charged if it `waits`. No later step begins before `now`.
+    /// Fills the line of `address`, which missed in the first level at `start`, and returns when it arrives. `victim` is the address of the
+    /// dirty line that the first level evicted. The hardware thread is charged if it `waits`. No later step begins before `now`.
     #[inline(never)]
     pub(super) fn fill(
         &mut self,

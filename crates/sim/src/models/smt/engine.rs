@@ -52,7 +52,7 @@ enum End {
 pub(super) struct Engine<'a> {
     pub(super) params: Params,
     pub(super) caches: Caches,
-    pub(super) library: Library<'a>,
+    pub(super) system: Library<'a>,
     hardware: Vec<Hardware>,
     /// Clock of each hardware thread.
     clock: Vec<u64>,
@@ -110,7 +110,7 @@ impl<'a> Engine<'a> {
         };
         Ok(Engine {
             caches: Caches::new(machine, &params, seed),
-            library: Library::new(program, params.stack_size, params.stack_spacing),
+            system: Library::new(program, params.stack_size, params.stack_spacing),
             hardware: vec![idle; threads],
             clock: vec![0; threads],
             ready: vec![u64::MAX; threads],
@@ -153,11 +153,11 @@ impl<'a> Engine<'a> {
     /// # Errors
     /// If a stream cannot be read, all threads wait for each other, the clock would overflow, or `options` stop the run.
     pub(super) fn run(&mut self) -> Result<(), SimError> {
-        if self.library.left > 0 {
-            self.library.join_queue(0, 0)?;
+        if self.system.left > 0 {
+            self.system.join_queue(0, 0)?;
             self.hand_out();
         }
-        while self.library.left > 0 {
+        while self.system.left > 0 {
             let Some((now, core)) = self.first() else {
                 self.force()?;
                 continue;
@@ -260,14 +260,14 @@ impl<'a> Engine<'a> {
         let Engine {
             params,
             caches,
-            library,
+            system,
             hardware,
             clock,
             ..
         } = self;
         let one = &mut hardware[thread];
         let logical = one.logical;
-        let lt = &mut library.threads[logical as usize];
+        let lt = &mut system.threads[logical as usize];
         let waited = now - clock[thread];
         let mut most = params.burst;
         if params.window > 0 && !one.outstanding.is_empty() {
@@ -527,7 +527,7 @@ impl<'a> Engine<'a> {
         self.caches.charge(thread, Cause::Sync, self.params.sync);
         let t = t + self.params.sync;
         self.clock[thread] = t;
-        let effect = self.library.sync(logical, sync, t);
+        let effect = self.system.sync(logical, sync, t);
         if effect == Effect::GoesOn {
             self.ready[thread] = t;
         }
@@ -545,29 +545,29 @@ impl<'a> Engine<'a> {
 
     /// Puts the threads that the library has woken into the queue at `t`, each of which an idle hardware thread may take.
     fn make_ready(&mut self, t: u64) -> Result<(), SimError> {
-        let mut woken = std::mem::take(&mut self.library.woken);
+        let mut woken = std::mem::take(&mut self.system.woken);
         for &thread in &woken {
-            self.library.join_queue(thread, t)?;
+            self.system.join_queue(thread, t)?;
             self.hand_out();
         }
         woken.clear();
-        self.library.woken = woken;
+        self.system.woken = woken;
         Ok(())
     }
 
     /// Lets idle hardware threads below the width take threads from the queue.
     fn hand_out(&mut self) {
         let mut number = 0;
-        while number < self.width && !self.library.queue.is_empty() {
+        while number < self.width && !self.system.queue.is_empty() {
             let thread = self.index(number);
             number += 1;
             if self.hardware[thread].logical != NONE {
                 continue;
             }
-            let Some(logical) = self.library.queue.pop_front() else {
+            let Some(logical) = self.system.queue.pop_front() else {
                 return;
             };
-            let lt = &mut self.library.threads[logical as usize];
+            let lt = &mut self.system.threads[logical as usize];
             let from = self.clock[thread];
             let start = from.max(lt.since);
             lt.queued += start - lt.since;
@@ -588,7 +588,7 @@ impl<'a> Engine<'a> {
 
     fn force(&mut self) -> Result<(), SimError> {
         let t = self.clock.iter().copied().max().unwrap_or(0);
-        self.library.force()?;
+        self.system.force()?;
         self.make_ready(t)
     }
 
@@ -615,7 +615,7 @@ impl<'a> Engine<'a> {
                 // It may have stopped before `p`: it would have waited for its pipe.
                 self.caches
                     .charge(thread, Cause::Issue, since - self.clock[thread]);
-                self.library.join_queue(logical, since)?;
+                self.system.join_queue(logical, since)?;
                 self.hardware[thread].logical = NONE;
             }
             let from = self.clock[thread].max(p);
@@ -630,7 +630,7 @@ impl<'a> Engine<'a> {
         let period = Period {
             time,
             threads: &activities,
-            waiting: self.library.queue.len(),
+            waiting: self.system.queue.len(),
         };
         let plan = self.governor.plan(&period);
         let why = self.governor.why();
@@ -641,7 +641,7 @@ impl<'a> Engine<'a> {
         // that is as short would never let a thread run.
         let overhead = self.params.scheduler + self.params.switch;
         self.next_call = p + overhead + plan.next_call.clamp(1, 1 << 36) * TICKS;
-        self.library.order(plan.order);
+        self.system.order(plan.order);
         self.hand_out();
         Ok(())
     }
@@ -699,7 +699,7 @@ impl<'a> Engine<'a> {
     #[inline(never)]
     fn note_stack(&mut self, thread: usize, now: u64) {
         let logical = self.hardware[thread].logical;
-        let lt = &mut self.library.threads[logical as usize];
+        let lt = &mut self.system.threads[logical as usize];
         let count = std::mem::take(&mut lt.stack_accesses);
         if count > 0 {
             let interval = now / self.stack_interval;

@@ -21,7 +21,8 @@ use tanada_policy::{Governor, GovernorSite};
 pub struct ThreadOptions<'a> {
     /// Overrides the machine's seed.
     pub seed: Option<u64>,
-    /// Called with the number of executed instructions, which never falls, some hundred times a second. The run stops if it returns `false`.
+    /// Called with the number of executed instructions, which never falls, some hundred times a second. The run stops if it returns
+    /// `false`.
     pub watch: Option<&'a dyn Fn(u64) -> bool>,
     /// Counts accesses to stacks in intervals of so many cycles ([`ThreadsOutcome::stacks`]).
     pub stack_interval: Option<Cycle>,

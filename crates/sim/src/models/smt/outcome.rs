@@ -211,7 +211,7 @@ impl ThreadsOutcome {
             }
         });
         let hardware: Vec<HardwareOutcome> = hardware.collect();
-        let logical = engine.library.threads.iter().map(|one| LogicalOutcome {
+        let logical = engine.system.threads.iter().map(|one| LogicalOutcome {
             instructions: one.instructions,
             stack_accesses: one.stack_accesses,
             queued: one.queued / TICKS,
@@ -241,7 +241,7 @@ impl ThreadsOutcome {
             writebacks: engine.caches.writebacks(),
             channel_busy: engine.caches.channel_busy / TICKS,
             memory_busy: engine.caches.memory_busy / TICKS,
-            forced: engine.library.forced,
+            forced: engine.system.forced,
             causes: WORDS.map(str::to_owned).into_iter().chain(misses).collect(),
             waits: Wait::WORDS,
             logical: logical.collect(),
