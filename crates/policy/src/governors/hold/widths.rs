@@ -1,0 +1,109 @@
+//! Which widths have been tried, in one situation.
+
+/// When a width may be tried again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tried {
+    /// How often in a row it lost.
+    losses: u32,
+    until: u64,
+}
+
+/// The width in use, and the others.
+#[derive(Clone, Debug)]
+pub(super) struct Widths {
+    width: usize,
+    threads: usize,
+    tried: Vec<Tried>,
+    /// The usual rate; 0 before the first window.
+    level: f64,
+    /// How many times as good as all threads the width in use is, as far as probes have shown.
+    ratio: f64,
+}
+
+/// Doublings of the time to the next try, at most, and at most after a change of phase.
+const DOUBLINGS: u32 = 6;
+const DOUBLINGS_OF_PHASE: u32 = 2;
+
+impl Widths {
+    pub(super) fn new(threads: usize) -> Widths {
+        Widths {
+            width: threads,
+            threads,
+            tried: vec![Tried::default(); threads + 1],
+            level: 0.0,
+            ratio: 1.0,
+        }
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Returns how many hardware threads run something if so many logical threads are there.
+    pub(super) fn used(&self, waiting: usize) -> usize {
+        self.width.min(waiting).max(1)
+    }
+
+    /// Returns the part of the time that the width in use saves.
+    pub(super) fn gained(&self) -> f64 {
+        (1.0 - 1.0 / self.ratio).max(0.0)
+    }
+
+    /// Returns the widths that may be tried, the most promising first.
+    pub(super) fn due(&self, waiting: usize, now: u64) -> Vec<usize> {
+        let most = self.threads.min(waiting);
+        let used = self.used(waiting);
+        let all = [
+            used / 2,
+            (used * 2).min(most),
+            used * 3 / 4,
+            (used * 3).div_ceil(2).min(most),
+            used - 1,
+            (used + 1).min(most),
+        ];
+        let may = |&width: &usize| width > 0 && width != used && self.tried[width].until <= now;
+        all.into_iter().filter(may).collect()
+    }
+
+    /// Takes a window of the width in use into account. Returns whether another phase has begun.
+    pub(super) fn is_another_phase(&mut self, rate: f64) -> bool {
+        let changed = rate > self.level * super::PHASE || rate * super::PHASE < self.level;
+        if self.level == 0.0 {
+            self.level = rate;
+        } else if changed {
+            self.level = rate;
+            for one in &mut self.tried {
+                one.until = 0;
+                one.losses = one.losses.min(DOUBLINGS_OF_PHASE);
+            }
+            return true;
+        } else {
+            self.level += (rate - self.level) / 4.0;
+        }
+        false
+    }
+
+    /// Threads were released together: all widths may be tried in half a turn.
+    pub(super) fn released(&mut self, now: u64, turn: u64) {
+        for one in &mut self.tried {
+            one.until = one.until.min(now + turn / 2);
+        }
+    }
+
+    /// Uses `width`, which was `ratio` times as good as `before`.
+    pub(super) fn won(&mut self, width: usize, before: usize, ratio: f64, now: u64, turn: u64) {
+        self.ratio = if width >= self.threads { 1.0 } else { self.ratio * ratio };
+        for before in [before, self.width] {
+            let one = &mut self.tried[before];
+            one.until = now + (turn << one.losses.min(DOUBLINGS));
+            one.losses += 1;
+        }
+        (self.width, self.level) = (width, 0.0);
+    }
+
+    pub(super) fn lost(&mut self, width: usize, now: u64, turn: u64) {
+        let one = &mut self.tried[width];
+        one.until = now + (turn << one.losses.min(DOUBLINGS));
+        one.losses += 1;
+    }
+}
