@@ -230,3 +230,63 @@ fn every_machine_runs_threads() {
         assert!(outcome.cycles > 128, "{}", shipped.name);
     }
 }
+
+#[test]
+fn wrong_keys_of_smt_are_named_with_their_line() {
+    let refused = |from: &str, to: &str| {
+        let wrong = Machine::parse(&SMALL.replace(from, to), "small.toml");
+        wrong.expect_err("it is refused").to_string()
+    };
+    for (from, to, words) in [
+        (
+            "ilp_percent = 100",
+            "ilp_percent = 201",
+            "more than `issue_width` = 2",
+        ),
+        (
+            "issue_width = 2\n",
+            "",
+            "`issue_width` is missing in this [smt]",
+        ),
+        (
+            "threads_per_core = 2",
+            "threads_per_core = 65",
+            "must be 1 to 64",
+        ),
+        ("fill_cycles", "fil_cycles", "did you mean `fill_cycles`?"),
+        ("fill_cycles", "mshrs = 2\nfill_cycles", "need each other"),
+        ("fill_cycles", "window = 2\nfill_cycles", "need each other"),
+        (
+            "fill_cycles",
+            "ports = 2\nfill_cycles",
+            "without `port_cycles`",
+        ),
+        (
+            "fill_cycles",
+            "fetch = \"random\"\nfill_cycles",
+            "must be round-robin or icount",
+        ),
+        (
+            "fill_cycles",
+            "l1d = \"static\"\nfill_cycles",
+            "cannot be divided by 2 hardware threads",
+        ),
+        (
+            "fill_cycles",
+            "scheduler_cycles = 1000\nfill_cycles",
+            "less than `period_cycles`",
+        ),
+        ("[smt]", "smt = 3\n[memory]", "`smt` must be a table"),
+    ] {
+        let message = refused(from, to);
+        assert!(
+            message.starts_with("small.toml:") && message.contains(words),
+            "{message}"
+        );
+    }
+    let slow = SMALL.replace("miss_cycles = 10", "miss_cycles = 2000000000");
+    let machine = Machine::parse(&slow, "small.toml").expect("tasks may wait as long");
+    let program = Made::of([vec![load(1, 0)]]);
+    let wrong = simulate_threads(&program, &machine, "fifo", &ThreadOptions::default());
+    assert!(matches!(wrong, Err(SimError::TooSlow { .. })), "{wrong:?}");
+}

@@ -53,6 +53,17 @@ pub(super) enum Found {
     Missed(Option<u64>),
 }
 
+/// A lookup that missed in a first level.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Miss {
+    /// [`FETCH`] or [`DATA`].
+    pub(super) path: usize,
+    /// The first address of its line.
+    pub(super) address: u64,
+    /// The address of the dirty line that the first level evicted.
+    pub(super) victim: Option<u64>,
+}
+
 /// Place of the fetches' path, and of the data's.
 pub(super) const FETCH: usize = 0;
 pub(super) const DATA: usize = 1;
@@ -232,19 +243,22 @@ impl Caches {
         }
     }
 
-    /// Fills the line of `address`, which missed in the first level at `start`, and returns when it arrives. `victim` is the address of the
-    /// dirty line that the first level evicted. The hardware thread is charged if it `waits`. No later step begins before `now`.
+    /// Fills the line that `miss` did not find in the first level at `start`, and returns when it arrives. The hardware thread is charged if it
+    /// `waits`. No later step begins before `now`.
     #[inline(never)]
     pub(super) fn fill(
         &mut self,
         params: &Params,
         thread: usize,
-        path: usize,
-        address: u64,
-        victim: Option<u64>,
+        miss: Miss,
         [now, start]: [u64; 2],
         waits: bool,
     ) -> u64 {
+        let Miss {
+            path,
+            address,
+            victim,
+        } = miss;
         let core = thread / self.per_core;
         let each = CAUSES + self.tables;
         let charges = match waits {

@@ -1,6 +1,6 @@
 //! The loop of steps; rules 1, 2, 3.3 and 5.
 
-use super::caches::{Caches, Cause, DATA, FETCH, Found};
+use super::caches::{Caches, Cause, DATA, FETCH, Found, Miss};
 use super::library::{Effect, Library, State};
 use super::outcome::{PeriodRow, StackUse};
 use super::params::{Params, TICKS};
@@ -371,7 +371,12 @@ impl<'a> Engine<'a> {
                 store,
             } => self.access(thread, core, [now, t], address, bytes, store),
             End::FetchMiss(address, victim) => {
-                caches.fill(params, thread, FETCH, address, victim, [now, t], true)
+                let miss = Miss {
+                    path: FETCH,
+                    address,
+                    victim,
+                };
+                caches.fill(params, thread, miss, [now, t], true)
             }
             End::FetchLate(arrival) => {
                 let at = t.max(arrival);
@@ -486,10 +491,13 @@ impl<'a> Engine<'a> {
                     at = at.max(arrival);
                     self.caches.charge(thread, Cause::Window, at - t);
                 }
+                let miss = Miss {
+                    path: DATA,
+                    address,
+                    victim,
+                };
                 let times = [now, at];
-                let arrival =
-                    self.caches
-                        .fill(&self.params, thread, DATA, address, victim, times, blocks);
+                let arrival = self.caches.fill(&self.params, thread, miss, times, blocks);
                 if blocks {
                     return arrival;
                 }
