@@ -103,6 +103,12 @@ const RAGGED: f64 = 0.1;
 /// A probe ends early below this part of the rate that it has to beat.
 const HOPELESS: f64 = 0.6;
 
+/// By which factor a probe could win as long as no narrow width was seen.
+const UNKNOWN: f64 = 1.5;
+
+/// By which factor all threads together could be faster than ever before.
+const HEADROOM: f64 = 1.25;
+
 /// By which factor the rate changes in another phase.
 const PHASE: f64 = 1.5;
 
@@ -133,7 +139,7 @@ pub(super) struct Hold {
     sorted: bool,
     /// Misses per access of the last window; `None` without counters.
     misses: Option<f64>,
-    /// The fastest that one thread was on average, and all together.
+    /// The fastest that one thread was on average while at most half of the hardware threads ran (0 before), and all together.
     solo: f64,
     most: f64,
     /// Time that lost probes cost, and that won ones have brought.
@@ -152,7 +158,7 @@ impl Hold {
             now: 0,
             part: 0,
             width: site.threads,
-            ran: 1,
+            ran: 0,
             waited: 0,
             many: false,
             widths: [widths.clone(), widths],
@@ -178,6 +184,10 @@ impl Hold {
 
     /// Takes the window that has ended into account.
     fn measure(&mut self, period: &Period<'_>) {
+        if self.ran == 0 {
+            // Before the first call it is not known what ran.
+            return;
+        }
         let (work, time) = (period.work(), period.time.max(1));
         let rate = work as f64 / time as f64;
         if self.settings.counters {
@@ -194,7 +204,9 @@ impl Hold {
             }
             return;
         }
-        self.solo = self.solo.max(rate / self.ran as f64);
+        if self.ran * 2 <= self.site.threads {
+            self.solo = self.solo.max(rate / self.ran as f64);
+        }
         self.most = self.most.max(rate);
         if let Some(probe) = &mut self.probe {
             probe.sum.add(work, time);
@@ -254,7 +266,10 @@ impl Hold {
         let used = widths.used(self.waited);
         let few_misses = self.misses.is_some_and(|rate| rate < self.settings.misses);
         let worth = |&width: &usize| {
-            let could = (width as f64 * self.solo).min(self.most) / base;
+            let could = match self.solo {
+                0.0 => UNKNOWN,
+                solo => (width as f64 * solo).min(self.most * HEADROOM) / base,
+            };
             let hopeless = could < 1.0 + self.settings.margin || (few_misses && width < used);
             (!hopeless).then_some((width, could))
         };
@@ -308,9 +323,10 @@ impl Governor for Hold {
         }
         self.width = widths.width();
         let order = if let Some(probe) = self.probe {
-            // The other threads of the turn.
+            // The other threads of the turn; of a wider one the same again.
             self.width = probe.width;
-            if self.sorted { Order::Kept } else { Order::Fifo }
+            let narrower = probe.width < self.widths[usize::from(many)].used(waiting);
+            if narrower { Order::Fifo } else { Order::Kept }
         } else {
             self.part = if probed { self.settings.parts } else { self.part + 1 };
             if let Some((width, could)) = self.candidate() {

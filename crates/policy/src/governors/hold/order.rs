@@ -75,10 +75,11 @@ impl OrderTest {
         if self.trial {
             return None;
         }
-        let [queue, created] = std::mem::take(&mut self.sums);
+        let [queue, created] = self.sums;
         if queue.time < least || created.time < least || queue.work == 0 || created.work == 0 {
             return None;
         }
+        self.sums = Default::default();
         let ratio = created.rate() / queue.rate();
         let (part, time) = match self.sorted {
             true => (1.0 / ratio, queue.time),
