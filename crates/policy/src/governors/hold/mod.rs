@@ -35,8 +35,12 @@ pub(super) struct Settings {
     pub(super) parts: u64,
     /// Windows of a probe.
     pub(super) probe: u32,
-    /// By which part a width must be better to be chosen.
+    /// By which part a narrower width must be better to be chosen, and how much more for each unit of noise: the mean of the logarithms of
+    /// the ratios of windows that follow each other.
     pub(super) margin: f64,
+    pub(super) noise: f64,
+    /// By which part a wider width must be better to be chosen.
+    pub(super) margin_wider: f64,
     /// Misses per access below which no narrower width is tried.
     pub(super) misses: f64,
     /// A probe that could win by this factor does not wait for the end of a turn.
@@ -58,6 +62,8 @@ impl Default for Settings {
             parts: 8,
             probe: 2,
             margin: 0.04,
+            noise: 1.0,
+            margin_wider: 0.01,
             misses: 0.015,
             urgent: 1.6,
             budget: 0.004,
@@ -237,13 +243,13 @@ impl Hold {
         let before = widths.used(self.waited);
         let rate = probe.sum.rate();
         let ratio = rate / probe.base;
-        let won = ratio > 1.0 + self.settings.margin;
+        let won = ratio > widths.needed(probe.width, before, &self.settings);
         let what = if won {
             widths.won(probe.width, before, ratio, self.now, self.site.period);
             self.base = Sum::default();
             "probe won"
         } else {
-            widths.lost(probe.width, self.now, self.site.period);
+            widths.lost(probe.width, before, self.now, self.site.period);
             self.regret += (1.0 - ratio).max(0.0) * probe.sum.time as f64;
             "probe lost"
         };
@@ -270,7 +276,8 @@ impl Hold {
                 0.0 => UNKNOWN,
                 solo => (width as f64 * solo).min(self.most * HEADROOM) / base,
             };
-            let hopeless = could < 1.0 + self.settings.margin || (few_misses && width < used);
+            let needed = widths.needed(width, used, &self.settings);
+            let hopeless = could < needed || (few_misses && width < used);
             (!hopeless).then_some((width, could))
         };
         let due = widths.due(self.waited, self.now);

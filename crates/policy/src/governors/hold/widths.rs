@@ -1,5 +1,7 @@
 //! Which widths have been tried, in one situation.
 
+use super::Settings;
+
 /// When a width may be tried again.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tried {
@@ -16,12 +18,16 @@ pub(super) struct Widths {
     tried: Vec<Tried>,
     /// The usual rate; 0 before the first window.
     level: f64,
+    /// The rate of the last window, and by how much (as a logarithm) it usually differs from the one before.
+    last: f64,
+    noise: f64,
     /// How many times as good as all threads the width in use is, as far as probes have shown.
     ratio: f64,
 }
 
 /// Doublings of the time to the next try, at most, and at most after a change of phase.
 const DOUBLINGS: u32 = 6;
+const DOUBLINGS_OF_WIDER: u32 = 2;
 const DOUBLINGS_OF_PHASE: u32 = 2;
 
 impl Widths {
@@ -31,7 +37,17 @@ impl Widths {
             threads,
             tried: vec![Tried::default(); threads + 1],
             level: 0.0,
+            last: 0.0,
+            noise: 0.0,
             ratio: 1.0,
+        }
+    }
+
+    /// Returns by which factor another width has to be better. A wider one needs less: all threads are what a program gets without a governor.
+    pub(super) fn needed(&self, width: usize, used: usize, settings: &Settings) -> f64 {
+        match width > used {
+            true => 1.0 + settings.margin_wider,
+            false => 1.0 + settings.margin + settings.noise * self.noise,
         }
     }
 
@@ -67,6 +83,11 @@ impl Widths {
 
     /// Takes a window of the width in use into account. Returns whether another phase has begun.
     pub(super) fn is_another_phase(&mut self, rate: f64) -> bool {
+        if self.last > 0.0 && rate > 0.0 {
+            let change = (rate / self.last).ln().abs();
+            self.noise += (change - self.noise) / 8.0;
+        }
+        self.last = rate;
         let changed = rate > self.level * super::PHASE || rate * super::PHASE < self.level;
         if self.level == 0.0 {
             self.level = rate;
@@ -95,15 +116,17 @@ impl Widths {
         self.ratio = if width >= self.threads { 1.0 } else { self.ratio * ratio };
         for before in [before, self.width] {
             let one = &mut self.tried[before];
-            one.until = now + (turn << one.losses.min(DOUBLINGS));
+            let most = if before > width { DOUBLINGS_OF_WIDER } else { DOUBLINGS };
+            one.until = now + (turn << one.losses.min(most));
             one.losses += 1;
         }
-        (self.width, self.level) = (width, 0.0);
+        (self.width, self.level, self.last) = (width, 0.0, 0.0);
     }
 
-    pub(super) fn lost(&mut self, width: usize, now: u64, turn: u64) {
+    pub(super) fn lost(&mut self, width: usize, used: usize, now: u64, turn: u64) {
+        let most = if width > used { DOUBLINGS_OF_WIDER } else { DOUBLINGS };
         let one = &mut self.tried[width];
-        one.until = now + (turn << one.losses.min(DOUBLINGS));
+        one.until = now + (turn << one.losses.min(most));
         one.losses += 1;
     }
 }
