@@ -53,6 +53,8 @@ pub(super) struct Settings {
     pub(super) block: u32,
     /// Pairs of blocks after which the order is chosen in any case.
     pub(super) pairs: u32,
+    /// By which part two pairs must be worse for the order of creation to be given up.
+    pub(super) reject: f64,
 }
 
 impl Default for Settings {
@@ -62,7 +64,7 @@ impl Default for Settings {
             parts: 8,
             probe: 2,
             margin: 0.04,
-            noise: 1.0,
+            noise: 2.0,
             margin_wider: 0.01,
             misses: 0.015,
             urgent: 1.6,
@@ -70,6 +72,7 @@ impl Default for Settings {
             order_margin: 0.01,
             block: 1,
             pairs: 16,
+            reject: 0.04,
         }
     }
 }
@@ -133,7 +136,7 @@ pub(super) struct Hold {
     ran: usize,
     /// Threads that waited at the last call.
     waited: usize,
-    /// Whether more threads wait than there are hardware threads.
+    /// Whether more threads wait than there are hardware threads; it becomes so at half as many more.
     many: bool,
     /// For few and for many waiting threads.
     widths: [Widths; 2],
@@ -318,7 +321,9 @@ impl Governor for Hold {
         self.measure(period);
         let (waiting, before) = (period.waiting, self.waited);
         self.waited = waiting;
-        let many = waiting > self.site.threads;
+        // Between the two, what was goes on, so that the situation does not change with every thread that blocks.
+        let threads = self.site.threads;
+        let many = waiting > threads && (self.many || waiting > threads + threads / 2);
         if many != self.many {
             self.many = many;
             self.probe = None;

@@ -118,7 +118,9 @@ impl OrderTest {
         let (beyond, error) = (self.mean - settings.order_margin, self.error());
         let large = self.pairs >= 2 && beyond.abs() > LARGE.max(1.5 * error);
         let clear = self.pairs >= 4 && beyond.abs() > 2.0 * error;
-        if !large && !clear && self.pairs < settings.pairs {
+        // Looking on costs what the order of creation loses.
+        let bad = !self.sorted && self.pairs >= 2 && self.mean < -settings.reject;
+        if !large && !clear && !bad && self.pairs < settings.pairs {
             return "order undecided";
         }
         let sorted = beyond > 0.0;
