@@ -70,8 +70,7 @@ pub(super) fn record(
     cancel: &Cancel,
 ) -> Result<PathBuf, Error> {
     let input = |error: &dyn std::fmt::Display| Error::Input(error.to_string());
-    let binary =
-        kernels::build(program, Isa::Mips1, folder).map_err(|error| input(&error))?;
+    let binary = kernels::build(program, Isa::Mips1, folder).map_err(|error| input(&error))?;
     let trace = folder.join(format!("{program}{}.tnb", arguments.join("")));
     let mut command = Command::new(tanada);
     command
@@ -137,13 +136,7 @@ mod tests {
         assert_eq!(arguments, ["-p", "64", "-n", "16384"]);
         let missing = folder.path().join("no-such-command");
         for command in [missing.as_path(), Path::new("/bin/false")] {
-            let recorded = record(
-                command,
-                "fft",
-                &arguments,
-                folder.path(),
-                &Cancel::new(),
-            );
+            let recorded = record(command, "fft", &arguments, folder.path(), &Cancel::new());
             let Err(Error::Input(message)) = recorded else {
                 panic!("{recorded:?}");
             };

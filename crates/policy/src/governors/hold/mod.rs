@@ -246,7 +246,7 @@ impl Hold {
         let before = widths.used(self.waited);
         let rate = probe.sum.rate();
         let ratio = rate / probe.base;
-        let won = ratio > widths.needed(probe.width, before, &self.settings);
+        let won = widths.is_better(probe.width, before, ratio, &self.settings);
         let what = if won {
             widths.won(probe.width, before, ratio, self.now, self.site.period);
             self.base = Sum::default();
@@ -279,9 +279,8 @@ impl Hold {
                 0.0 => UNKNOWN,
                 solo => (width as f64 * solo).min(self.most * HEADROOM) / base,
             };
-            let needed = widths.needed(width, used, &self.settings);
-            let hopeless = could < needed || (few_misses && width < used);
-            (!hopeless).then_some((width, could))
+            let worth = widths.is_worth(width, used, could, &self.settings);
+            (worth && !(few_misses && width < used)).then_some((width, could))
         };
         let due = widths.due(self.waited, self.now);
         let (width, could) = due.iter().find_map(worth)?;
@@ -340,7 +339,11 @@ impl Governor for Hold {
             let narrower = probe.width < self.widths[usize::from(many)].used(waiting);
             if narrower { Order::Fifo } else { Order::Kept }
         } else {
-            self.part = if probed { self.settings.parts } else { self.part + 1 };
+            self.part = if probed {
+                self.settings.parts
+            } else {
+                self.part + 1
+            };
             if let Some((width, could)) = self.candidate() {
                 let base = self.base.rate();
                 self.probe = Some(Probe {

@@ -124,10 +124,18 @@ impl OrderTest {
             return "order undecided";
         }
         let sorted = beyond > 0.0;
-        self.hold = if sorted == self.sorted && self.hold > 0 { self.hold * 2 } else { HOLD };
+        self.hold = if sorted == self.sorted && self.hold > 0 {
+            self.hold * 2
+        } else {
+            HOLD
+        };
         self.next = now + self.hold * turn;
         self.testing = false;
         self.sorted = sorted;
-        if sorted { "order of creation" } else { "order of the queue" }
+        if sorted {
+            "order of creation"
+        } else {
+            "order of the queue"
+        }
     }
 }

@@ -109,8 +109,12 @@ fn the_best_width_is_found_and_looking_costs_little() {
         &[900.0, 500.0],
         &[1200.0, 2000.0, 1800.0, 900.0],
         &[1200.0, 2300.0, 2000.0, 1400.0, 900.0, 700.0, 500.0, 400.0],
-        &[1000.0, 1900.0, 2700.0, 3300.0, 3500.0, 3600.0, 3700.0, 3800.0],
-        &[1200.0, 2300.0, 3000.0, 3300.0, 3500.0, 3300.0, 2900.0, 2500.0],
+        &[
+            1000.0, 1900.0, 2700.0, 3300.0, 3500.0, 3600.0, 3700.0, 3800.0,
+        ],
+        &[
+            1200.0, 2300.0, 3000.0, 3300.0, 3500.0, 3300.0, 2900.0, 2500.0,
+        ],
     ];
     for rates in programs {
         for counters in [true, false] {
@@ -132,7 +136,9 @@ fn the_best_width_is_found_and_looking_costs_little() {
 
 #[test]
 fn a_program_that_scales_is_left_alone() {
-    let rates = [1000.0, 1900.0, 2700.0, 3300.0, 3500.0, 3600.0, 3700.0, 3800.0];
+    let rates = [
+        1000.0, 1900.0, 2700.0, 3300.0, 3500.0, 3600.0, 3700.0, 3800.0,
+    ];
     for (counters, misses) in [(true, 5), (true, 50), (false, 5)] {
         let mut run = Run::new(8, counters);
         let program = Program {

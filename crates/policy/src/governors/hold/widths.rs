@@ -8,6 +8,9 @@ struct Tried {
     /// How often in a row it lost.
     losses: u32,
     until: u64,
+    /// Probes since another width was chosen, and the mean of the logarithms of their ratios.
+    probes: u32,
+    mean: f64,
 }
 
 /// The width in use, and the others.
@@ -27,6 +30,10 @@ pub(super) struct Widths {
 
 /// Doublings of the time to the next try, at most, and at most after a change of phase.
 const DOUBLINGS: u32 = 6;
+/// The mean logarithm from which on a width is probed again at once.
+const PROMISING: f64 = 0.04;
+/// Older probes count less than the last few.
+const PROBES: u32 = 4;
 const DOUBLINGS_OF_WIDER: u32 = 2;
 const DOUBLINGS_OF_PHASE: u32 = 2;
 
@@ -43,12 +50,40 @@ impl Widths {
         }
     }
 
-    /// Returns by which factor another width has to be better. A wider one needs less: all threads are what a program gets without a governor.
-    pub(super) fn needed(&self, width: usize, used: usize, settings: &Settings) -> f64 {
+    /// Returns what the logarithm of the ratio has to be for `width` to be chosen after `probes`. A wider one needs less: all threads are
+    /// what a program gets without a governor.
+    fn needed(&self, width: usize, used: usize, probes: u32, settings: &Settings) -> f64 {
         match width > used {
-            true => 1.0 + settings.margin_wider,
-            false => 1.0 + settings.margin + settings.noise * self.noise,
+            true => settings.margin_wider,
+            false => settings.margin + settings.noise * self.noise / f64::from(probes.max(1)),
         }
+    }
+
+    /// Returns whether a width that could be better by the factor `could` is worth another probe.
+    pub(super) fn is_worth(
+        &self,
+        width: usize,
+        used: usize,
+        could: f64,
+        settings: &Settings,
+    ) -> bool {
+        let tried = &self.tried[width];
+        could.ln() > self.needed(width, used, tried.probes + 1, settings)
+    }
+
+    /// Takes a probe into account. Returns whether its width is to be chosen.
+    pub(super) fn is_better(
+        &mut self,
+        width: usize,
+        used: usize,
+        ratio: f64,
+        settings: &Settings,
+    ) -> bool {
+        let one = &mut self.tried[width];
+        one.probes = (one.probes + 1).min(PROBES);
+        one.mean += (ratio.max(0.05).ln() - one.mean) / f64::from(one.probes);
+        let (probes, mean) = (one.probes, one.mean);
+        mean > self.needed(width, used, probes, settings)
     }
 
     pub(super) fn width(&self) -> usize {
@@ -113,19 +148,39 @@ impl Widths {
 
     /// Uses `width`, which was `ratio` times as good as `before`.
     pub(super) fn won(&mut self, width: usize, before: usize, ratio: f64, now: u64, turn: u64) {
-        self.ratio = if width >= self.threads { 1.0 } else { self.ratio * ratio };
+        self.ratio = if width >= self.threads {
+            1.0
+        } else {
+            self.ratio * ratio
+        };
         for before in [before, self.width] {
             let one = &mut self.tried[before];
-            let most = if before > width { DOUBLINGS_OF_WIDER } else { DOUBLINGS };
+            let most = if before > width {
+                DOUBLINGS_OF_WIDER
+            } else {
+                DOUBLINGS
+            };
             one.until = now + (turn << one.losses.min(most));
             one.losses += 1;
+        }
+        for one in &mut self.tried {
+            (one.probes, one.mean) = (0, 0.0);
         }
         (self.width, self.level, self.last) = (width, 0.0, 0.0);
     }
 
     pub(super) fn lost(&mut self, width: usize, used: usize, now: u64, turn: u64) {
-        let most = if width > used { DOUBLINGS_OF_WIDER } else { DOUBLINGS };
+        let most = if width > used {
+            DOUBLINGS_OF_WIDER
+        } else {
+            DOUBLINGS
+        };
         let one = &mut self.tried[width];
+        if one.mean > PROMISING {
+            // Not clear yet: the next turn shows more.
+            one.until = now;
+            return;
+        }
         one.until = now + (turn << one.losses.min(most));
         one.losses += 1;
     }
