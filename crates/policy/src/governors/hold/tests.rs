@@ -176,10 +176,10 @@ fn each_phase_has_its_width() {
     for counters in [true, false] {
         let mut run = Run::new(4, counters);
         for _ in 0..5 {
-            let one = run.go(&thrashing, 40);
+            let one = run.go(&thrashing, 100);
             assert!(one > 1700.0, "{counters}: {one}");
-            let other = run.go(&scaling, 40);
-            assert!(other > 3200.0, "{counters}: {other}");
+            let other = run.go(&scaling, 100);
+            assert!(other > 3100.0, "{counters}: {other}");
         }
     }
 }
