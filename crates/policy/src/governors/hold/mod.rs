@@ -1,13 +1,15 @@
 //! `hold` and `hold-blind`: the number of hardware threads and the order with the most work per time, found by looking at parts of periods.
 //!
-//! Which width is best changes with what the threads do, often within a few periods. So `hold` looks at each eighth of a period, in which the
+//! Which width is best changes with what the threads do, often within a few periods. So `hold` looks at each eighth of a period, in
+//! which the
 //! threads that run go on ([`Order::Kept`]); a *turn* is eight such *windows*, and ends as a period of `fifo` does. Its rules:
 //!
 //! - *Widths.* A probe runs another width for two windows, with the threads that would have run in any case: of four out of eight first the
 //!   one half, then the other. So both widths are measured on the same threads one after the other, and the queue is as before. A
 //!   width that does [`Settings::margin`] more work per time becomes the one in use; it is compared with the one before after a turn, then
 //!   two, four and so on. A width that lost is tried again after a turn, then two, four and so on, sooner in another phase.
-//! - *Not worth a probe* is a width that could not win if each of its threads were as fast as the fastest seen so far, nor (with counters) a
+//! - *Not worth a probe* is a width that could not win if each of its threads were as fast as the fastest seen so far, nor (with
+//!   counters) a
 //!   narrower one while fewer than [`Settings::misses`] of the accesses miss.
 //! - *Phases.* Work per time that changes by half, threads that a barrier releases, and whether more threads wait than there are hardware
 //!   threads: each of these two situations has a width of its own.
