@@ -5,6 +5,7 @@
 //! results.
 
 mod figures;
+mod hold;
 mod published;
 mod recording;
 mod rows;
@@ -56,6 +57,12 @@ const OPTIONS: &[OptionSpec] = &[
         "FILE",
         Kind::Path,
         "A thread trace of FFT [default: as of LU]",
+    ),
+    OptionSpec::new(
+        "hold",
+        "",
+        Kind::Switch,
+        "Also simulate the grid of the governor hold: six kernels, 12 machines, 6 governors",
     ),
     OptionSpec::new(
         "set",
@@ -126,10 +133,19 @@ impl Paper for Smt {
                 let message = "no command that records programs is there";
                 return Err(Error::Usage(message.to_owned()));
             };
-            let path = recording::record(tanada, program, &arguments, folder.path(), cancel)?;
+            let name = program.name();
+            let path = recording::record(tanada, name, &arguments, folder.path(), cancel)?;
             traces.insert((program, logical), recording::open(&path)?);
         }
-        let found = simulate(&traces, &machine, layout, request, progress, cancel)?;
+        let mut found = simulate(&traces, &machine, layout, request, progress, cancel)?;
+        if values.switch("hold") {
+            let Some(tanada) = &request.tanada else {
+                let message = "no command that records programs is there";
+                return Err(Error::Usage(message.to_owned()));
+            };
+            let grid = hold::run(&machine, request, tanada, folder.path(), progress, cancel)?;
+            found.hold = Some(grid);
+        }
         Ok(Found::Figures(Box::new(reproduction(&found))))
     }
 }
@@ -151,6 +167,8 @@ struct Reproduced {
     quick: bool,
     /// Instructions of each program.
     instructions: BTreeMap<Program, u64>,
+    /// The grid of `hold`, if it was asked for.
+    hold: Option<hold::Grid>,
 }
 
 impl Reproduced {
@@ -278,6 +296,7 @@ fn simulate(
         layout,
         quick: request.quick,
         instructions: instructions.into_iter().collect(),
+        hold: None,
     })
 }
 
@@ -299,7 +318,10 @@ fn reproduction(found: &Reproduced) -> Reproduction {
             millions(Program::Lu),
             millions(Program::Fft),
         ),
-        tables: rows::tables(found, &rows),
+        tables: rows::tables(found, &rows)
+            .into_iter()
+            .chain(found.hold.as_ref().map(hold::Grid::table))
+            .collect(),
         rows,
         claim: "one machine for all cells, chosen on Table 2 and LU's rows",
         bars: summary::bars(&summary),

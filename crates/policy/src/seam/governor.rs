@@ -93,6 +93,9 @@ pub enum Order {
     ByNumber,
     /// The queue is put back into the order in which threads joined it, which undoes every earlier sort.
     Restored,
+    /// The threads that ran until this call go on: they stand first, in the order of their hardware threads. So a governor can look at a part
+    /// of a period without a turn of the queue.
+    Kept,
 }
 
 impl Order {
@@ -102,6 +105,7 @@ impl Order {
             Order::Fifo => "fifo",
             Order::ByNumber => "by-number",
             Order::Restored => "restored",
+            Order::Kept => "kept",
         }
     }
 }

@@ -44,7 +44,8 @@ fn order() -> impl Strategy<Value = Order> {
     prop_oneof![
         Just(Order::Fifo),
         Just(Order::ByNumber),
-        Just(Order::Restored)
+        Just(Order::Restored),
+        Just(Order::Kept)
     ]
 }
 

@@ -979,6 +979,8 @@ impl Reference<'_> {
     /// Rule 5.
     fn call(&mut self) {
         let p = self.next_call;
+        let ran = self.hardware.iter().filter(|one| one.runs.is_some());
+        let ran = ran.count();
         for number in 0..self.hardware.len() {
             if let Some(thread) = self.hardware[number].runs {
                 self.drain(number);
@@ -1031,6 +1033,11 @@ impl Reference<'_> {
             Order::Fifo => {}
             Order::ByNumber => self.queue.sort(),
             Order::Restored => self.queue.sort_by_key(|&one| logical[one].joined),
+            Order::Kept => {
+                let mut kept = self.queue.split_off(self.queue.len() - ran);
+                kept.append(&mut self.queue);
+                self.queue = kept;
+            }
         }
         self.answer
             .plans

@@ -81,7 +81,7 @@ mod by_the_page {
     }
 
     fn signed(value: u64) -> u64 {
-        if value % 2 == 0 {
+        if value.is_multiple_of(2) {
             value / 2
         } else {
             !(value / 2)
@@ -165,7 +165,7 @@ mod by_the_page {
                 out.push(format!("b {address:#x} {bytes} {instructions}"));
                 continue;
             }
-            let mut object = |reader: &mut Reader<'_>| objects[reader.varint() as usize];
+            let object = |reader: &mut Reader<'_>| objects[reader.varint() as usize];
             match item / 4 {
                 0 => {
                     let (after, what, distance) =
@@ -517,7 +517,8 @@ fn a_spool_becomes_a_trace_whatever_the_order_of_its_chunks() {
     let create = |thread: u64| (Sync::Create(0), [thread, 0]);
     let lock = |object: u64| (Sync::Lock(0), [object, 0]);
     // Thread 0 creates 5 and 3, in this order; 5 creates 9. The recorder numbered them by time.
-    let threads: [(u32, Option<u32>, Vec<(Sync, [u64; 2])>); 4] = [
+    type Thread = (u32, Option<u32>, Vec<(Sync, [u64; 2])>);
+    let threads: [Thread; 4] = [
         (
             0,
             None,

@@ -605,7 +605,7 @@ impl<'a> Engine<'a> {
     fn govern(&mut self, now: u64) -> Result<(), SimError> {
         self.watch(now)?;
         let p = self.next_call;
-        let width = self.width;
+        let (width, mut ran) = (self.width, 0);
         for number in 0..self.threads() {
             let thread = self.index(number);
             let logical = self.hardware[thread].logical;
@@ -624,6 +624,7 @@ impl<'a> Engine<'a> {
                 self.caches
                     .charge(thread, Cause::Issue, since - self.clock[thread]);
                 self.system.join_queue(logical, since)?;
+                ran += 1;
                 self.hardware[thread].logical = NONE;
             }
             let from = self.clock[thread].max(p);
@@ -649,7 +650,7 @@ impl<'a> Engine<'a> {
         // that is as short would never let a thread run.
         let overhead = self.params.scheduler + self.params.switch;
         self.next_call = p + overhead + plan.next_call.clamp(1, 1 << 36) * TICKS;
-        self.system.order(plan.order);
+        self.system.order(plan.order, ran);
         self.hand_out();
         Ok(())
     }

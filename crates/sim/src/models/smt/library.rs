@@ -213,14 +213,15 @@ impl<'a> Library<'a> {
         Ok(())
     }
 
-    /// Orders the queue as a plan says.
-    pub(super) fn order(&mut self, order: Order) {
+    /// Orders the queue as a plan says. The last `ran` threads in it ran until now.
+    pub(super) fn order(&mut self, order: Order, ran: usize) {
         let threads = &self.threads;
         let queue = self.queue.make_contiguous();
         match order {
             Order::Fifo => {}
             Order::ByNumber => queue.sort_unstable(),
             Order::Restored => queue.sort_unstable_by_key(|&one| threads[one as usize].stamp),
+            Order::Kept => queue.rotate_right(ran),
         }
     }
 
