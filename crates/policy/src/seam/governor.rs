@@ -93,8 +93,8 @@ pub enum Order {
     ByNumber,
     /// The queue is put back into the order in which threads joined it, which undoes every earlier sort.
     Restored,
-    /// The threads that ran until this call go on: they stand first, in the order of their hardware threads. So a governor can look at a part
-    /// of a period without a turn of the queue.
+    /// The threads that ran until this call go on: they stand first, in the order of their hardware threads. So a governor can look at a
+    /// part of a period without a turn of the queue.
     Kept,
 }
 
