@@ -5,7 +5,7 @@
 //! takes a lock, which another thread may have held at the moment of the fork, and nothing is freed: what belongs to the pool is leaked.
 //!
 //! The number of the process is in a page that the kernel clears in a child (`MADV_WIPEONFORK`), whatever call makes the child: `fork`,
-//! `_Fork` and `clone` without `CLONE_VM`. So a check is one load. Where the kernel refuses that advice (Linux before 4.14, some emulators),
+//! `_Fork` and `clone` without `CLONE_VM`. So a check is one load. If the kernel refuses that advice (Linux before 4.14, some emulators),
 //! `pthread_atfork` clears the number, which notices `fork` alone.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -95,7 +95,7 @@ fn cleared_in_children() -> *mut AtomicU64 {
     page.cast()
 }
 
-/// Asks the kernel to clear `page`, which holds nothing but a word that [`cleared_in_children`] makes, in children. Returns whether it will.
+/// Asks the kernel to clear `page`, which holds nothing but a word of [`cleared_in_children`], in children. Returns whether it will.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn is_cleared_by_the_kernel(page: *mut libc::c_void) -> bool {
     // SAFETY: this changes nothing in this process, and in a child only the page.
