@@ -17,7 +17,7 @@ pub struct CallUse {
     pub woken: u64,
 }
 
-/// The use of the shared parts of a machine.
+/// The use of the shared parts of a machine. Sums and what background streams add to stay at 2^64-1 once they are there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contention {
     /// Of each `[[cache]]` table: the buses in front of its caches.
@@ -51,7 +51,11 @@ impl Contention {
     /// port_waited_cycles, invalidations, calls, calls_in_vain, woken, pool_passages, pool_held_cycles, pool_longest_queue,
     /// background_accesses`.
     pub(crate) fn serialize_entries<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
-        let waited = |uses: &[Use]| uses.iter().map(|one| one.waited).sum::<Cycle>();
+        let waited = |uses: &[Use]| {
+            let mut sum = Use::default();
+            uses.iter().for_each(|one| sum += *one);
+            sum.waited
+        };
         let memory = &self.memory;
         let entries = [
             ("memory_fills", memory.fills),

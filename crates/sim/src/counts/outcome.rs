@@ -4,7 +4,7 @@ pub use super::contention::{CallUse, Contention};
 use crate::machine::{CacheTable, Kind};
 pub use crate::parts::{memory::MemoryUse, station::Use};
 
-/// Lookups and misses of the caches of one `[[cache]]` table.
+/// Lookups and misses of the caches of one `[[cache]]` table. Sums stay at 2^64-1 once they are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Touches that reached this level.
@@ -15,8 +15,8 @@ pub struct Count {
 
 impl std::ops::AddAssign for Count {
     fn add_assign(&mut self, other: Count) {
-        self.accesses += other.accesses;
-        self.misses += other.misses;
+        self.accesses = self.accesses.saturating_add(other.accesses);
+        self.misses = self.misses.saturating_add(other.misses);
     }
 }
 

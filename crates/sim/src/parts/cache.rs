@@ -97,7 +97,7 @@ impl Lookup {
 }
 
 /// The random numbers of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Random(u64);
 
 impl Random {
@@ -166,7 +166,7 @@ impl Entry for u128 {
 }
 
 /// The map from line numbers to sets.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Index {
     /// Sets minus one.
     Mask(u64),
@@ -203,7 +203,7 @@ impl Index {
 
 /// The sets. With FIFO and LRU the lines of a set are in order, the next victim last, followed by the free ways; with random
 /// replacement each stays in its way.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Sets<E> {
     entries: Vec<E>,
     ways: usize,
@@ -357,7 +357,7 @@ impl Sets<u64> {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Store {
     Packed(Sets<u64>),
     Wide(Sets<u128>),
@@ -372,8 +372,8 @@ macro_rules! each {
     };
 }
 
-/// A cache; see the module.
-#[derive(Clone, Debug)]
+/// A cache; see the module. Equal caches answer everything alike.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cache {
     store: Store,
     index: Index,
@@ -422,6 +422,11 @@ impl Cache {
             _ => Shape::Other,
         };
         cache
+    }
+
+    /// Returns the number of lines that it can hold.
+    pub(crate) fn lines(&self) -> usize {
+        each!(&self.store, sets => sets.entries.len())
     }
 
     /// Returns the number of ways, and whether replacement is LRU; `None` unless a word holds a way, the number of sets is a power of two,

@@ -2,7 +2,7 @@
 
 use crate::machine::Cycle;
 use crate::machine::contended::{MemoryTable, Page};
-use crate::parts::station::{Server, Use};
+use crate::parts::station::{Server, Use, repeat};
 
 /// The state of the bank that an access finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ struct Channel {
     banks: Vec<Bank>,
 }
 
-/// Counters of the memory.
+/// Counters of the memory. They stay at 2^64-1 once they are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// The channels; `busy` counts the cycles for which fills and write-backs held them.
@@ -77,11 +77,11 @@ impl Memory {
     /// Serves a fill, or a write-back if `write`, that arrives at `arrives`. Returns the time at which its transfer begins.
     #[inline]
     pub(crate) fn access(&mut self, arrives: Cycle, address: u64, write: bool) -> Cycle {
-        if write {
-            self.used.writes += 1;
-        } else {
-            self.used.fills += 1;
-        }
+        let count = match write {
+            true => &mut self.used.writes,
+            false => &mut self.used.fills,
+        };
+        *count = count.saturating_add(1);
         if self.open {
             return arrives;
         }
@@ -103,7 +103,7 @@ impl Memory {
             Row::Closed => (&mut self.used.row_closed, table.row_closed_cycles),
             Row::Conflict => (&mut self.used.row_conflicts, table.row_conflict_cycles),
         };
-        *count += 1;
+        *count = count.saturating_add(1);
         let occupancy = if write {
             table.write_cycles
         } else {
@@ -123,10 +123,52 @@ impl Memory {
             Page::Closed => None,
         };
         self.used.last_free = self.used.last_free.max(channel.server.free());
-        let channels = &mut self.used.channels;
-        channels.grants += 1;
-        channels.busy += occupancy;
-        channels.waited += at - arrives;
+        self.used.channels.served(at - arrives, occupancy);
         at
+    }
+
+    /// Returns whether accesses from `now` on are served as those from `then` on are by `other`, an earlier state of this memory.
+    pub(crate) fn is_like(&self, now: Cycle, other: &Memory, then: Cycle) -> bool {
+        let bank = |(one, other): (&Bank, &Bank)| {
+            one.open == other.open && one.server.is_like(now, other.server, then)
+        };
+        let mut channels = self.channels.iter().zip(&other.channels);
+        channels.all(|(one, other)| {
+            one.server.is_like(now, other.server, then)
+                && one.banks.iter().zip(&other.banks).all(bank)
+        })
+    }
+
+    /// Returns a time that no access of the past has reached: all is free then, and a row could have been opened besides.
+    pub(crate) fn beyond(&self) -> Cycle {
+        let banks = self.channels.iter().flat_map(|channel| &channel.banks);
+        let free = banks.map(|bank| bank.server.free()).max().unwrap_or(0);
+        let table = &self.table;
+        let opening = table.row_conflict_cycles.max(table.row_closed_cycles);
+        free.max(self.used.last_free).saturating_add(opening)
+    }
+
+    /// Moves the memory on to the time `cycles` later, in which what it did since it was `before` happened `times` times.
+    pub(crate) fn repeat(&mut self, before: &Memory, cycles: Cycle, times: u64) {
+        for channel in &mut self.channels {
+            channel.server.move_on(cycles);
+            let banks = channel.banks.iter_mut();
+            banks.for_each(|bank| bank.server.move_on(cycles));
+        }
+        let (used, before) = (&mut self.used, &before.used);
+        used.channels.repeat(&before.channels, times);
+        for (count, before) in [
+            (&mut used.fills, before.fills),
+            (&mut used.writes, before.writes),
+            (&mut used.row_hits, before.row_hits),
+            (&mut used.row_closed, before.row_closed),
+            (&mut used.row_conflicts, before.row_conflicts),
+        ] {
+            repeat(count, before, times);
+        }
+        // Unless no channel was held.
+        if used.last_free > before.last_free {
+            used.last_free = used.last_free.saturating_add(cycles);
+        }
     }
 }

@@ -25,9 +25,26 @@ impl Server {
             self.free = grant.saturating_add(service);
         }
     }
+
+    /// Returns whether it is free after as many cycles from `now` on as `other` from `then` on. Requests that arrive from those times on
+    /// then wait equally long.
+    pub(crate) fn is_like(self, now: Cycle, other: Server, then: Cycle) -> bool {
+        self.free.saturating_sub(now) == other.free.saturating_sub(then)
+    }
+
+    /// Moves it on to the time `cycles` later.
+    pub(crate) fn move_on(&mut self, cycles: Cycle) {
+        self.free = self.free.saturating_add(cycles);
+    }
 }
 
-/// Counters of a shared resource.
+/// Adds `times` times what `count` has gained since it was `before`. As every counter of what background streams use, it stays at 2^64-1
+/// once it is there.
+pub(crate) fn repeat(count: &mut u64, before: u64, times: u64) {
+    *count = count.saturating_add((*count - before).saturating_mul(times));
+}
+
+/// Counters of a shared resource. They stay at 2^64-1 once they are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     /// Number of requests served.
@@ -40,9 +57,28 @@ pub struct Use {
 
 impl std::ops::AddAssign for Use {
     fn add_assign(&mut self, other: Use) {
-        self.grants += other.grants;
-        self.busy += other.busy;
-        self.waited += other.waited;
+        self.grants = self.grants.saturating_add(other.grants);
+        self.busy = self.busy.saturating_add(other.busy);
+        self.waited = self.waited.saturating_add(other.waited);
+    }
+}
+
+impl Use {
+    /// Counts a request that waited for `waited` cycles and holds the resource for `busy` cycles.
+    #[inline]
+    pub(crate) fn served(&mut self, waited: Cycle, busy: Cycle) {
+        *self += Use {
+            grants: 1,
+            busy,
+            waited,
+        };
+    }
+
+    /// Adds `times` times what it has gained since it was `before`.
+    pub(crate) fn repeat(&mut self, before: &Use, times: u64) {
+        repeat(&mut self.grants, before.grants, times);
+        repeat(&mut self.busy, before.busy, times);
+        repeat(&mut self.waited, before.waited, times);
     }
 }
 
@@ -96,9 +132,7 @@ impl Station {
         if self.bus_cycles > 0 {
             at = at.max(self.bus.free());
             self.bus.hold(at, self.bus_cycles);
-            self.bus_use.grants += 1;
-            self.bus_use.busy += self.bus_cycles;
-            self.bus_use.waited += at - arrives;
+            self.bus_use.served(at - arrives, self.bus_cycles);
         }
         let came = at;
         let port = self.earliest_port();
@@ -112,10 +146,33 @@ impl Station {
             self.banks[bank].hold(at, self.bank_cycles);
         }
         self.ports[port].hold(at, self.port_cycles);
-        self.port_use.grants += 1;
-        self.port_use.busy += self.port_cycles;
-        self.port_use.waited += at - came;
+        self.port_use.served(at - came, self.port_cycles);
         at
+    }
+
+    fn servers(&self) -> impl Iterator<Item = Server> {
+        let many = self.ports.iter().chain(&self.banks);
+        many.copied().chain([self.bus])
+    }
+
+    /// Returns whether requests from `now` on are let through as those from `then` on are by `other`, an earlier state of this station.
+    pub(crate) fn is_like(&self, now: Cycle, other: &Station, then: Cycle) -> bool {
+        let mut pairs = self.servers().zip(other.servers());
+        pairs.all(|(one, other)| one.is_like(now, other, then))
+    }
+
+    /// Returns the time from which on all of it is free.
+    pub(crate) fn last_free(&self) -> Cycle {
+        self.servers().map(Server::free).max().unwrap_or(0)
+    }
+
+    /// Moves it on to the time `cycles` later, in which what it did since it was `before` happened `times` times.
+    pub(crate) fn repeat(&mut self, before: &Station, cycles: Cycle, times: u64) {
+        self.bus.move_on(cycles);
+        let many = self.ports.iter_mut().chain(&mut self.banks);
+        many.for_each(|server| server.move_on(cycles));
+        self.bus_use.repeat(&before.bus_use, times);
+        self.port_use.repeat(&before.port_use, times);
     }
 
     /// Returns the port that is free first; of equals the first.

@@ -37,7 +37,7 @@ pub(crate) struct Extra {
 const INTERLEAVE: u64 = 512;
 const ROW: u64 = 1024;
 const STREAM: u64 = 1024;
-const STREAM_SIZE: u64 = 1500;
+const STREAM_SIZE: u64 = 5000;
 const DISPATCHER: u64 = 0x10_0000;
 
 impl Extra {

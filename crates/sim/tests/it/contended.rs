@@ -5,8 +5,9 @@ use crate::common;
 use common::oracle::{Answer, Extra, Oracle};
 use common::{any_extra, any_shape, contended_text, machine_text, run, split, trace};
 use proptest::prelude::*;
+use std::cell::Cell;
 use tanada_policy::registry::{self, Entry};
-use tanada_sim::{Machine, Outcome, Run, machines};
+use tanada_sim::{Machine, Options, Outcome, Run, SimError, machines, simulate};
 
 fn counts(outcome: &Outcome) -> Vec<(String, u64, u64)> {
     let caches = outcome.caches.iter();
@@ -89,6 +90,151 @@ fn it_agrees_with_the_rules_to_the_last_count() {
         let expected = Oracle::new(&shape, &extra, cores, seed, policy).run();
         prop_assert_eq!(answer(&outcome, &runs), expected, "{}\n{}\n{}", policy, text, trace_text);
     });
+}
+
+/// The same if tasks compute for so long that what background streams do meanwhile repeats, which the engine counts and does not execute.
+#[test]
+fn long_computations_agree_with_the_rules_to_the_last_count() {
+    // Few lengths, so that several streams come to the same state before the task ends.
+    let any_of = |values: &[u64]| prop::sample::select(values.to_vec());
+    let (every, step) = (
+        any_of(&[20, 30, 40, 60]),
+        any_of(&[100, 250, 500, 625, 1250]),
+    );
+    let stream = (any::<bool>(), 0..6u64, 0..50u64, every, step);
+    proptest!(ProptestConfig::with_cases(300), |(
+        mut shape in any_shape(),
+        mut extra in any_extra(),
+        streams in prop::collection::vec(stream, 1..4),
+        longest in 1000..100_000u64,
+        cores in 1..4u16,
+        seed in any::<u64>(),
+        policy in prop::sample::select(policies(|entry| entry.exact && entry.greedy)),
+    )| {
+        extra.streams = streams;
+        shape.tasks.truncate(6);
+        shape.edges.retain(|(_, to)| *to < shape.tasks.len());
+        for (number, (_, _, lines)) in shape.tasks.iter_mut().enumerate() {
+            lines.truncate(4);
+            lines.push(('x', longest >> (number % 3), 0));
+            lines.push(('r', 8 * number as u64, 40));
+        }
+        let text = contended_text(cores, &shape, &extra);
+        let machine = Machine::parse(&text, "m.toml").unwrap_or_else(|wrong| panic!("{wrong}\n{text}"));
+        let trace_text = shape.text();
+        let (outcome, runs) = run(&machine, policy, seed, &trace(&trace_text));
+        let expected = Oracle::new(&shape, &extra, cores, seed, policy).run();
+        prop_assert_eq!(answer(&outcome, &runs), expected, "{}\n{}\n{}", policy, text, trace_text);
+    });
+}
+
+/// Runs a trace, and stops it after some ten million accesses of background streams.
+fn run_briefly(machine: &Machine, text: &str) -> Result<Outcome, SimError> {
+    let calls = Cell::new(0);
+    let watch = |_| calls.replace(calls.get() + 1) < 1000;
+    let options = Options {
+        watch: Some(&watch),
+        ..Options::default()
+    };
+    simulate(&trace(text), machine, "fcfs", &options, &mut ())
+}
+
+/// One stream reads 64 bytes every 100 cycles, from two rows of one bank in turn; nothing else uses the memory. Each read waits for the
+/// row, and holds the channel for 7 cycles.
+#[test]
+fn a_task_of_any_length_has_the_counts_of_its_length() {
+    let machine = |streams: u64, start: u64| {
+        let mut text =
+            "name = \"m\"\nmodel = \"contended\"\ncores = 2\nhit_cycles = 1\ndispatch_cycles = 0\n\
+             coherence = \"none\"\n[memory]\nfill_cycles = 7\nwrite_cycles = 0\nbanks = 1\nrow_size = 128\n\
+             row_hit_cycles = 1\nrow_closed_cycles = 2\nrow_conflict_cycles = 5\n"
+                .to_owned();
+        for number in 0..streams {
+            text += &format!(
+                "[background.s{number}]\naccess = \"read\"\nstart = {start}\naddress = 0\nsize = 256\nstep = 64\n\
+                 every_cycles = 100\n"
+            );
+        }
+        Machine::parse(&text, "m.toml").unwrap_or_else(|wrong| panic!("{wrong}"))
+    };
+    let (one, task) = (machine(1, 0), "tanada-trace 1\ntask 1\nx");
+    // The last cycle of the clock included.
+    let near_the_end = (0..400).step_by(50).map(|less| u64::MAX - less);
+    for cycles in [1, 100, 101, 123_456_789, 1 << 63]
+        .into_iter()
+        .chain(near_the_end)
+    {
+        let outcome = run_briefly(&one, &format!("{task} {cycles}\n"));
+        let outcome = outcome.unwrap_or_else(|wrong| panic!("{cycles}: {wrong}"));
+        assert_eq!(outcome.makespan, cycles);
+        let contention = outcome.contention.expect("of the contended model");
+        let accesses = cycles.div_ceil(100);
+        assert_eq!(contention.background, accesses, "{cycles}");
+        let memory = contention.memory;
+        assert_eq!((memory.fills, memory.writes), (accesses, 0), "{cycles}");
+        // The first of two reads in a row opens it, the very first one without closing another.
+        let (opened, hits) = (accesses.div_ceil(2), accesses / 2);
+        let found = (memory.row_closed, memory.row_conflicts, memory.row_hits);
+        assert_eq!(found, (1, opened - 1, hits), "{cycles}");
+        assert_eq!(memory.channels.grants, accesses);
+        assert_eq!(memory.channels.busy, 7 * accesses);
+        assert_eq!(memory.channels.waited, 2 + 5 * (opened - 1) + hits);
+        let opening = match accesses {
+            1 => 2,
+            _ if accesses.is_multiple_of(2) => 1,
+            _ => 5,
+        };
+        let free = (accesses - 1) * 100;
+        assert_eq!(
+            memory.last_free,
+            free.saturating_add(opening + 7),
+            "{cycles}"
+        );
+    }
+    // At the end of the clock some streams are due behind it.
+    for (start, less) in (0..400)
+        .step_by(50)
+        .flat_map(|start| [0, 20, 70].map(|less| (start, less)))
+    {
+        let end = u64::MAX - less;
+        let outcome = run_briefly(&machine(3, start), &format!("{task} {end}\n"));
+        let outcome = outcome.unwrap_or_else(|wrong| panic!("{start}, {less}: {wrong}"));
+        let contention = outcome.contention.expect("of the contended model");
+        assert_eq!(
+            contention.background,
+            3 * (end - start).div_ceil(100),
+            "{start}, {less}"
+        );
+    }
+    // A clock that would pass its end is an error, and a counter that would stays there.
+    let two = run_briefly(&one, &format!("{task} {0}\nx {0}\n", 1u64 << 63));
+    assert!(matches!(two, Err(SimError::Overflow { .. })), "{two:?}");
+    let many = run_briefly(&machine(300, 0), &format!("{task} {}\n", u64::MAX));
+    let many = many.expect("it runs to its end");
+    let contention = many.contention.as_ref().expect("of the contended model");
+    assert_eq!(contention.memory.channels.waited, u64::MAX);
+    assert!(
+        contention.background > u64::MAX / 100,
+        "{}",
+        contention.background
+    );
+    assert!(
+        many.to_json_line()
+            .contains("\"memory_waited_cycles\":18446744073709551615")
+    );
+}
+
+/// The streams of a registered machine come to the same state after 2.6 million accesses of each.
+#[test]
+fn a_registered_machine_simulates_a_task_of_any_length() {
+    let machine = machines::find("toshiba-board").unwrap();
+    let cycles = 1u64 << 63;
+    let outcome = run_briefly(&machine, &format!("tanada-trace 1\ntask 1\nx {cycles}\n"));
+    let outcome = outcome.expect("it ends soon");
+    let contention = outcome.contention.expect("of the contended model");
+    let every = outcome.makespan.div_ceil(2466);
+    let both = every + (outcome.makespan - 1233).div_ceil(2466);
+    assert_eq!(contention.background, both);
 }
 
 fn a_case() -> impl Strategy<Value = (common::Shape, Extra, u16, u64, &'static str)> {

@@ -5,15 +5,16 @@ use crate::counts::outcome::Count;
 use crate::machine::Cycle;
 use crate::machine::Machine;
 use crate::machine::contended::BackgroundTable;
+use crate::parts::station::repeat;
 
 /// One stream.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Stream {
     table: BackgroundTable,
     offset: u64,
     /// The time of the next access.
     due: Cycle,
-    /// Number of accesses so far.
+    /// Number of accesses so far; stays at 2^64-1.
     pub(crate) accesses: u64,
     /// Their lookups in each `[[cache]]` table.
     pub(crate) counts: Vec<Count>,
@@ -41,12 +42,28 @@ impl Stream {
         let address = table.address + self.offset;
         let core = usize::from(table.near_core);
         let cost = levels.background(core, table.write, address, now, &mut self.counts);
-        self.accesses += 1;
+        self.accesses = self.accesses.saturating_add(1);
         self.offset += table.step;
         if self.offset >= table.size {
             self.offset = 0;
         }
-        self.due = (now + cost).max(now.saturating_add(table.every_cycles));
+        self.due = now.saturating_add(cost.max(table.every_cycles));
         self.due
+    }
+
+    /// Returns whether its accesses from `now` on are those of `other`, an earlier state, from `then` on.
+    #[inline]
+    pub(crate) fn is_like(&self, now: Cycle, other: &Stream, then: Cycle) -> bool {
+        self.offset == other.offset && self.due - now == other.due - then
+    }
+
+    /// Moves it on to the time `cycles` later, in which what it did since it was `before` happened `times` times.
+    pub(crate) fn repeat(&mut self, before: &Stream, cycles: Cycle, times: u64) {
+        self.due += cycles;
+        repeat(&mut self.accesses, before.accesses, times);
+        for (count, before) in self.counts.iter_mut().zip(&before.counts) {
+            repeat(&mut count.accesses, before.accesses, times);
+            repeat(&mut count.misses, before.misses, times);
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::background::Stream;
 use super::call::{self, Addresses, LockOf, Step};
 use super::core::{Call, Core, Rest, State};
 use super::levels::{Levels, Meter};
+use super::lull::Lull;
 use crate::SimError;
 use crate::counts::contention::CallUse;
 use crate::counts::tally::CoreTally;
@@ -61,6 +62,7 @@ pub(super) struct Engine<'a, D: Dispatcher> {
     fronts: Vec<[Option<Front>; 2]>,
     pub(super) cores: Vec<Core>,
     pub(super) streams: Vec<Stream>,
+    lull: Lull,
     events: Events,
     /// The lock of the shared pool.
     pub(super) lock: Lock,
@@ -113,6 +115,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             holding: 0,
             barren: 0,
             makespan: 0,
+            lull: Lull::new(&levels),
             levels,
             sim,
         }
@@ -127,10 +130,7 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         for core in 0..cores {
             self.begin_call(core, 0, None);
         }
-        for (index, stream) in self.streams.iter().enumerate() {
-            let actor = cores + index;
-            self.events.schedule(actor, stream.due(), Event::Background);
-        }
+        self.schedule_streams();
         let mut background = 0u64;
         while self.left > 0 {
             let (time, actor) = self
@@ -138,14 +138,16 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 .first()
                 .expect("background streams or cores have events");
             if actor >= cores {
-                let next = self.streams[actor - cores].access(time, &mut self.levels);
-                self.events.schedule(actor, next, Event::Background);
-                // A task may compute for longer than the background takes to simulate.
+                self.access_background(time, actor - cores);
+                // A period of the background may take long to simulate.
                 background += 1;
                 if background.is_multiple_of(WATCHED) {
                     self.sim.check_cancelled()?;
                 }
-            } else if self.cores[actor].state == State::Calling {
+                continue;
+            }
+            self.lull.end();
+            if self.cores[actor].state == State::Calling {
                 self.step_call(actor)?;
             } else if self.run_task(actor)? {
                 self.sim.check_cancelled()?;
@@ -154,6 +156,28 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         }
         self.close();
         Ok(())
+    }
+
+    /// Rule 6: the access of a stream, or as many whole periods of all streams as end before a core acts.
+    fn access_background(&mut self, time: Cycle, stream: usize) {
+        // A core that has an event is at its time, and sleeping and waiting ones have none.
+        let acts = |core: &&Core| matches!(core.state, State::Running | State::Calling);
+        let times = self.cores.iter().filter(acts).map(|core| core.time);
+        let end = || times.min().unwrap_or(time);
+        let (streams, levels) = (&mut self.streams, &mut self.levels);
+        if self.lull.skips(time, end, streams, levels) {
+            return self.schedule_streams();
+        }
+        let next = streams[stream].access(time, levels);
+        let actor = self.cores.len() + stream;
+        self.events.schedule(actor, next, Event::Background);
+    }
+
+    fn schedule_streams(&mut self) {
+        for (index, stream) in self.streams.iter().enumerate() {
+            let actor = self.cores.len() + index;
+            self.events.schedule(actor, stream.due(), Event::Background);
+        }
     }
 
     /// Rule 3: executes records and touches until another event comes first. Returns whether the task has ended and may finish now.

@@ -6,7 +6,7 @@ use crate::machine::{Machine, Per};
 use crate::parts::cache::{Cache, Lookup};
 use crate::parts::hierarchy::{DATA, Hierarchy, Invalidated, Paths, Stop, path_index};
 use crate::parts::memory::Memory;
-use crate::parts::station::Station;
+use crate::parts::station::{Station, repeat};
 use tanada_trace::Kind;
 
 /// The counters of a touch.
@@ -38,7 +38,7 @@ enum Posted {
 }
 
 /// All caches, the ways into them, and the memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Levels {
     pub(crate) caches: Vec<Cache>,
     /// Of each core.
@@ -112,6 +112,30 @@ impl Levels {
             invalidations: 0,
             writebacks: 0,
         }
+    }
+
+    /// Returns whether touches from `now` on have the results of touches from `then` on in `other`, an earlier state.
+    pub(crate) fn is_like(&self, now: Cycle, other: &Levels, then: Cycle) -> bool {
+        let mut stations = self.stations.iter().zip(&other.stations);
+        stations.all(|(one, other)| one.is_like(now, other, then))
+            && self.memory.is_like(now, &other.memory, then)
+            && self.caches == other.caches
+    }
+
+    /// Returns a time that no touch of the past has reached.
+    pub(crate) fn beyond(&self) -> Cycle {
+        let free = self.stations.iter().map(Station::last_free);
+        free.max().unwrap_or(0).max(self.memory.beyond())
+    }
+
+    /// Moves everything on to the time `cycles` later, in which what happened since it was `before` happened `times` times, and ended with
+    /// the same content of the caches each time.
+    pub(crate) fn repeat(&mut self, before: &Levels, cycles: Cycle, times: u64) {
+        let stations = self.stations.iter_mut().zip(&before.stations);
+        stations.for_each(|(station, before)| station.repeat(before, cycles, times));
+        self.memory.repeat(&before.memory, cycles, times);
+        repeat(&mut self.invalidations, before.invalidations, times);
+        repeat(&mut self.writebacks, before.writebacks, times);
     }
 
     /// Returns the first cache of a core's path, if there is one, and whether it is a cache per core.
@@ -204,7 +228,7 @@ impl Levels {
             latency += self.miss_cycles[table];
             meter.waited(table, self.miss_cycles[table]);
             if let Lookup::MissEvicting(victim) = found {
-                self.writebacks += 1;
+                self.writebacks = self.writebacks.saturating_add(1);
                 let victim = victim << stop.shift;
                 self.posted
                     .push(write_back(&mut self.caches, &path[level + 1..], victim));
@@ -247,7 +271,7 @@ impl Levels {
             let there = self.caches[other.cache as usize].remove(address >> other.shift);
             removed += u64::from(there);
         }
-        self.invalidations += removed;
+        self.invalidations = self.invalidations.saturating_add(removed);
         removed > 0
     }
 
@@ -256,7 +280,7 @@ impl Levels {
         for stop in &self.paths[core][DATA] {
             if self.background_removes.contains(&stop.cache) {
                 let there = self.caches[stop.cache as usize].remove(address >> stop.shift);
-                self.invalidations += u64::from(there);
+                self.invalidations = self.invalidations.saturating_add(u64::from(there));
             }
         }
     }
@@ -275,8 +299,10 @@ fn write_back(caches: &mut [Cache], deeper: &[Stop], victim: u64) -> Posted {
 /// Counts lookups only.
 impl Meter for Vec<Count> {
     fn looked_up(&mut self, table: usize, missed: bool) {
-        self[table].accesses += 1;
-        self[table].misses += u64::from(missed);
+        self[table] += Count {
+            accesses: 1,
+            misses: u64::from(missed),
+        };
     }
     fn waited(&mut self, _table: usize, _cycles: Cycle) {}
     fn queued(&mut self, _cycles: Cycle) {}

@@ -5,12 +5,13 @@ mod call;
 mod core;
 mod engine;
 mod levels;
+mod lull;
 
 use super::Simulation;
 use crate::SimError;
 use crate::counts::contention::Contention;
 use crate::counts::outcome::{Count, Outcome};
-use crate::machine::Machine;
+use crate::machine::{Cycle, Machine};
 use crate::parts::station::Use;
 use engine::Engine;
 use tanada_policy::Dispatcher;
@@ -69,18 +70,19 @@ fn contention<D: Dispatcher>(engine: &Engine<'_, D>, machine: &Machine) -> Conte
     let lock = &engine.lock;
     let cores = engine.sim.tally.cores.iter().zip(&engine.cores);
     let calling = cores.map(|(tally, core)| tally.scheduling + core.in_vain);
+    let accesses = engine.streams.iter().map(|stream| stream.accesses);
     Contention {
         buses,
         ports,
         memory: levels.memory.used,
         invalidations: levels.invalidations,
         calls: engine.calls,
-        calling: calling.sum(),
+        calling: calling.fold(0, Cycle::saturating_add),
         of_calls: sum(&mut engine.cores.iter().map(|core| &core.of_calls)),
         passages: lock.passages,
         held: lock.held,
         longest_queue: lock.longest,
-        background: engine.streams.iter().map(|stream| stream.accesses).sum(),
+        background: accesses.fold(0, u64::saturating_add),
         of_background: sum(&mut engine.streams.iter().map(|stream| &stream.counts)),
     }
 }
