@@ -223,19 +223,16 @@ impl Sleep {
         true
     }
 
-    /// Returns what each worker has done so far; `None` if one of them runs a task or has not begun to search. The loads are not one atomic
-    /// step. But if no worker's turns have changed between two calls, then none found a task between the end of the first call and the
-    /// beginning of the second one.
-    pub fn idle(&self) -> Option<Vec<Idle>> {
-        (0..self.workers.len())
-            .map(|me| self.idle_worker(me))
-            .collect()
+    /// Returns what each worker has done so far; `None` of one that runs a task or has not begun to search. Each is asked at another time.
+    /// But a worker whose turns have not changed between two calls found no task between the end of the first call and the beginning of the
+    /// second one.
+    pub fn idle(&self) -> impl Iterator<Item = Option<Idle>> {
+        (0..self.workers.len()).map(|me| self.idle_worker(me))
     }
 
     /// Returns the number of workers that run no task and have begun to search. Each is asked at another time.
     pub fn count_idle(&self) -> usize {
-        let turns = self.workers.iter().map(|worker| worker.turns.load(Relaxed));
-        turns.filter(|turns| turns % 2 == 1).count()
+        self.idle().flatten().count()
     }
 
     fn idle_worker(&self, me: usize) -> Option<Idle> {

@@ -88,6 +88,8 @@ pub(crate) struct GraphCore {
     failure: Mutex<Option<Failure>>,
     pub(super) nested: Nested,
     waiter: Mutex<Option<Thread>>,
+    /// Of the thread that waits for the end of the run. Kept, so that waiting allocates nothing.
+    suspicion: Mutex<Suspicion>,
     done: AtomicBool,
     pub(super) watch: Watch,
 }
@@ -113,6 +115,10 @@ impl GraphCore {
             failure: Mutex::new(None),
             nested: Nested::default(),
             waiter: Mutex::new(None),
+            suspicion: Mutex::new(Suspicion {
+                checks: 0,
+                first: Vec::with_capacity(workers),
+            }),
             done: AtomicBool::new(false),
             watch,
         })
@@ -380,7 +386,8 @@ impl Context<'_> {
 impl GraphCore {
     /// Waits on a thread that is no worker of the pool. Detects that the policy has lost tasks.
     fn wait_outside(&self, pool: &PoolShared, mut stall: Stall<'_>) {
-        let mut suspicion = Suspicion::default();
+        let mut suspicion = self.suspicion.lock();
+        suspicion.checks = 0;
         while !self.has_ended() {
             std::thread::park_timeout(LOST_CHECK);
             self.look_for_stall(pool, &mut stall);
@@ -405,7 +412,6 @@ impl GraphCore {
 }
 
 /// What a waiting thread has seen of a pool whose graph does not end.
-#[derive(Default)]
 struct Suspicion {
     /// Checks in a row between which no worker found a task.
     checks: u32,
@@ -420,23 +426,27 @@ impl Suspicion {
     /// - each worker sleeps or has searched in vain many times since. On a busy machine a worker may not run for long, whether it has found
     ///   a task or not, so it is not enough that others search.
     fn grows(&mut self, pool: &PoolShared) -> bool {
-        let Some(now) = pool.sleep.idle() else {
-            *self = Suspicion::default();
-            return false;
-        };
-        let pairs = || now.iter().zip(&self.first);
-        if self.checks == 0 || pairs().any(|(now, first)| now.turns != first.turns) {
-            *self = Suspicion {
-                checks: 1,
-                first: now,
-            };
+        if self.checks == 0 || !self.holds(pool, |_, _| true) {
+            self.first.clear();
+            self.first.extend(pool.sleep.idle().flatten());
+            self.checks = u32::from(self.first.len() == usize::from(pool.placement.workers()));
             return false;
         }
         self.checks += 1;
         let slept =
-            || pairs().all(|(now, first)| now.vain == first.vain) && pool.sleep.all_asleep();
-        let searched =
-            || pairs().all(|(now, first)| now.asleep || now.vain - first.vain >= MANY_SEARCHES);
+            || self.holds(pool, |now, first| now.vain == first.vain) && pool.sleep.all_asleep();
+        let searched = || {
+            self.holds(pool, |now, first| {
+                now.asleep || now.vain - first.vain >= MANY_SEARCHES
+            })
+        };
         (self.checks >= 3 && slept()) || (self.checks >= 6 && searched())
+    }
+
+    /// Returns whether no worker has found a task since the first check, and `of` holds of each, as it is now and as it was then.
+    fn holds(&self, pool: &PoolShared, of: impl Fn(Idle, Idle) -> bool) -> bool {
+        let pairs = pool.sleep.idle().zip(&self.first);
+        let mut pairs = pairs.map(|(now, first)| (now, *first));
+        pairs.all(|(now, first)| now.is_some_and(|now| now.turns == first.turns && of(now, first)))
     }
 }
