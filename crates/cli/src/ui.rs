@@ -15,9 +15,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tanada_runtime::Cancel;
-use tanada_trace::output::OutputError;
 pub(crate) use tanada_trace::output::OutputFile;
-use tanada_trace::output::remove_unfinished;
+use tanada_trace::output::{self, OutputError, remove_unfinished};
 use tanada_trace::read_whole;
 
 /// Why a verb did not do what it was asked for.
@@ -31,8 +30,6 @@ pub(crate) enum Failure {
     Interrupted,
     /// A signal in work that goes on, when it is asked for again, from what is in this file.
     Paused(PathBuf),
-    /// Standard output is closed.
-    Closed,
 }
 
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
@@ -40,8 +37,7 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 /// Returns the exit code of an outcome, after reporting what went wrong on standard error.
 pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
     let (code, message) = match outcome {
-        // A reader that closes the pipe, as `head` does, has what it wanted.
-        Ok(()) | Err(Failure::Closed) => return ExitCode::SUCCESS,
+        Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Input(message)) => (1, message),
         Err(Failure::Usage(message)) => (2, message),
         Err(Failure::Interrupted) => (
@@ -56,7 +52,12 @@ pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
             )
         }
     };
-    note(&format!("tanada: {message}"));
+    // Wherever it came from, it ends with this number.
+    let help = match message.contains("(os error 24)") {
+        true => "; raise the limit of open files (ulimit -n)",
+        false => "",
+    };
+    note(&format!("tanada: {message}{help}"));
     ExitCode::from(code as u8)
 }
 
@@ -76,6 +77,7 @@ pub(crate) fn at_fault(what: impl std::fmt::Display, why: impl std::fmt::Display
 
 /// Reads and returns a text that has an end.
 pub(crate) fn read_text(path: &Path) -> Outcome<String> {
+    not_closed([path])?;
     let bytes = read_whole(path).map_err(|error| at_fault(path.display(), error))?;
     String::from_utf8(bytes).map_err(|error| at_fault(path.display(), error))
 }
@@ -98,21 +100,42 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
 
 /// Refuses work whose results would be lost, because the program was started without a standard output (`>&-`).
 pub(crate) fn has_output() -> Outcome {
-    match crate::closed::standard_output() {
-        false => Ok(()),
-        true => Err(at_fault(
-            "standard output",
-            "it is closed; name a file, or /dev/null",
-        )),
-    }
+    not_closed([Path::new("/dev/stdout")])
 }
 
-/// Writes to standard output.
+/// Refuses an input or output such as `/dev/stdin` or `/dev/stderr` that was closed when the program started (`<&-`): it would seem empty,
+/// or what is written there would be lost.
+pub(crate) fn not_closed<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Outcome {
+    for number in paths.into_iter().filter_map(output::descriptor) {
+        if crate::closed::at_start(number) {
+            let name = ["input", "output", "error"][number as usize];
+            return Err(at_fault(
+                format_args!("standard {name}"),
+                "it is closed; name a file, or /dev/null",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses inputs and outputs that are closed, as [`not_closed`], and outputs that would destroy another content, as [`output::distinct`].
+pub(crate) fn distinct<'a>(
+    inputs: impl IntoIterator<Item = &'a Path>,
+    outputs: impl IntoIterator<Item = &'a Path>,
+) -> Outcome {
+    let inputs: Vec<&Path> = inputs.into_iter().collect();
+    let outputs: Vec<&Path> = outputs.into_iter().collect();
+    not_closed(inputs.iter().chain(&outputs).copied())?;
+    Ok(output::distinct(inputs, outputs)?)
+}
+
+/// Writes to standard output. If its reader has closed it, as `head` does, the reader has what it wanted: that is no failure, and hides
+/// none of what follows.
 pub(crate) fn print(text: &str) -> Outcome {
     let mut out = io::stdout().lock();
     out.write_all(visible(text).as_bytes())
         .and_then(|()| out.flush())
-        .map_err(output_failed)
+        .or_else(output_failed)
 }
 
 /// Writes a line to standard error; if it is closed, nothing is lost.
@@ -120,12 +143,11 @@ pub(crate) fn note(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible(line));
 }
 
-/// Returns what an error on standard output means.
-pub(crate) fn output_failed(error: io::Error) -> Failure {
-    if error.kind() == io::ErrorKind::BrokenPipe {
-        Failure::Closed
-    } else {
-        at_fault("standard output", error)
+/// Returns what an error on standard output means, as [`print`] says.
+pub(crate) fn output_failed(error: io::Error) -> Outcome {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(at_fault("standard output", error)),
     }
 }
 

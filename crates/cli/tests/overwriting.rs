@@ -6,7 +6,9 @@ use clap::Command;
 use clap::builder::ValueParser;
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use support::{bad, folder, good};
 
@@ -416,4 +418,64 @@ fn a_file_that_is_overwritten_keeps_its_mode_and_its_owner() {
     let data = file.metadata().expect("it is there");
     assert_eq!(data.permissions().mode() & 0o7777, 0o666);
     assert!(!given || (data.uid(), data.gid()) == (65534, 65534));
+}
+
+/// A command line that writes `output`, whose content is always the same.
+fn writes(output: &str) -> [&str; 8] {
+    [
+        "record", "stencil", "--size", "64", "--sweeps", "1", "-o", output,
+    ]
+}
+
+#[test]
+fn a_file_that_cannot_be_replaced_gets_the_content_in_its_place() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    let read = |name: &str| fs::read(at(name)).expect("it is there");
+    good(folder.path(), &writes("wanted"));
+    let wanted = read("wanted");
+    let old = vec![b'x'; wanted.len() + 1];
+
+    // A mount point.
+    fs::write(at("mounted"), &old).expect("the folder can be written to");
+    fs::write(at("point"), "").expect("the folder can be written to");
+    let mounting = |script: &str| {
+        let mut command = std::process::Command::new("unshare");
+        command.current_dir(folder.path());
+        command.args(["--map-root-user", "--mount", "sh", "-ec"]);
+        command.args([&format!("mount --bind mounted point; {script}"), "sh"]);
+        command.arg(env!("CARGO_BIN_EXE_tanada"));
+        command.args(writes("point")).output()
+    };
+    if mounting("true").is_ok_and(|output| output.status.success()) {
+        let said = support::said(mounting("exec \"$@\"").expect("it starts"));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(read("mounted") == wanted);
+    } else {
+        tanada_testing::skip("this user cannot mount a file");
+    }
+
+    // A file of another user in a sticky folder.
+    fs::create_dir(at("sticky")).expect("the folder can be written to");
+    fs::write(at("sticky/file"), &old).expect("the folder can be written to");
+    let allow = |name: &str, mode| fs::set_permissions(at(name), Permissions::from_mode(mode));
+    allow("sticky/file", 0o666).expect("our file");
+    allow("sticky", 0o1777).expect("our folder");
+    allow(".", 0o755).expect("our folder");
+    let other = |words: &[&str]| {
+        support::tanada(folder.path(), words)
+            .uid(1_000_000)
+            .output()
+    };
+    if rustix::process::geteuid().is_root()
+        && other(&["--version"]).is_ok_and(|output| output.status.success())
+    {
+        let said = support::said(other(&writes("sticky/file")).expect("it starts"));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(read("sticky/file") == wanted);
+    } else {
+        tanada_testing::skip("only root can become another user");
+    }
+    let left = content(folder.path());
+    assert_eq!(left.len(), 4, "{:?}", left.keys());
 }

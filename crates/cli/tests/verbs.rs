@@ -162,6 +162,52 @@ fn wrong_names_are_answered_with_the_right_ones() {
 }
 
 #[test]
+fn misspelt_names_are_asked_about() {
+    let folder = folder();
+    let trace = "tanada-trace 1\ntask 1\nr 0x1000 64\n";
+    std::fs::write(folder.path().join("a.tnt"), trace).expect("the folder can be written to");
+    let sweep = "traces = 'a.tnt'\nmachines = 'toshiba'\npolicies = 'ts-lokal'\n";
+    std::fs::write(folder.path().join("s.toml"), sweep).expect("the folder can be written to");
+    for (line, code, meant) in [
+        ("workloads stencl", 2, "stencil"),
+        ("machines toshba", 2, "toshiba"),
+        ("record stencl -o a.tnb", 2, "stencil"),
+        ("sim a.tnt --machine toshba", 2, "toshiba"),
+        ("sim a.tnt --machine toshiba --policy fcf", 2, "fcfs"),
+        ("sweep s.toml", 1, "ts-local"),
+        ("compare stencl", 1, "stencil"),
+        ("man recrod", 2, "record"),
+    ] {
+        let question = format!("; did you mean `{meant}`?");
+        let words: Vec<&str> = line.split(' ').collect();
+        bad(folder.path(), &words, code, &[&question]);
+    }
+    let said = run(folder.path(), &["machines", "nothing-like-it"]);
+    assert!(!said.err.contains("did you mean"), "{}", said.err);
+}
+
+#[test]
+fn one_workload_is_shown_alone() {
+    let folder = folder();
+    for workload in all() {
+        let name = workload.name();
+        let said = good(folder.path(), &["workloads", name]);
+        for other in all() {
+            let row = format!("\n {} ", other.name());
+            assert_eq!(
+                said.out.contains(&row),
+                other.name() == name,
+                "{}",
+                said.out
+            );
+        }
+        let said = good(folder.path(), &["workloads", name, "--json"]);
+        let parsed: serde_json::Value = serde_json::from_str(&said.out).expect("it is JSON");
+        assert_eq!(parsed["name"], name);
+    }
+}
+
+#[test]
 fn wrong_usage_ends_with_2() {
     let folder = folder();
     for verb in [
@@ -278,6 +324,31 @@ fn outputs_that_cannot_be_written_end_with_1_before_the_work() {
         std::path::Path::new("/dev/full").exists(),
         "a device is never removed"
     );
+}
+
+#[test]
+fn names_that_no_file_can_have_are_refused_before_the_work() {
+    let folder = folder();
+    std::fs::write(folder.path().join("file"), "").expect("the folder can be written to");
+    let long = "x".repeat(256);
+    for (name, why) in [
+        ("new/", "that is the name of a folder; name another output"),
+        ("file/", "that is the name of a folder; name another output"),
+        (
+            &long,
+            "File name too long (os error 36); name another output",
+        ),
+    ] {
+        // The work would begin with a complaint about its input.
+        for line in [
+            "run h264 no.264 -o",
+            "record h264 no.264 -o",
+            "compare no.264 -o",
+        ] {
+            let words: Vec<&str> = line.split(' ').chain([name]).collect();
+            bad(folder.path(), &words, 1, &[name, why]);
+        }
+    }
 }
 
 #[test]
@@ -1110,6 +1181,82 @@ fn a_closed_pipe_is_no_panic() {
     }
 }
 
+/// Runs with a standard output that nothing reads.
+fn unread(folder: &std::path::Path, line: &str) -> support::Said {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = tanada(folder, &line.split(' ').collect::<Vec<_>>());
+    command.stdout(writer);
+    said(command.output().expect("the program starts"))
+}
+
+#[test]
+fn a_closed_pipe_hides_no_failure_and_stops_no_other_output() {
+    let folder = folder();
+    let write = |name: &str, bytes: &[u8]| {
+        std::fs::write(folder.path().join(name), bytes).expect("the folder can be written to");
+    };
+    let whole = support::first_units(tanada_harness::DEMO, 8);
+    write("bad.264", &whole[..whole.len() - 100]);
+    write("a.tnt", b"tanada-trace 1\ntask 1\nr 0x1000 64\n");
+    write(
+        "overflow.tnt",
+        b"tanada-trace 1\ntask 1\nx 18446744073709551615\nx 1\n",
+    );
+    write(
+        "s.toml",
+        b"traces = ['a.tnt', 'overflow.tnt']\nmachines = 'toshiba'\npolicies = 'fcfs'\n",
+    );
+    for (line, code, output, message) in [
+        ("run h264 bad.264", 1, None, "damaged"),
+        ("run h264 bad.264 -o -", 1, None, "damaged"),
+        (
+            "run h264 bad.264 -o - --trace-events 1.json",
+            1,
+            Some("1.json"),
+            "damaged",
+        ),
+        (
+            "run stencil --size 64 -o - --trace-events 2.json",
+            0,
+            Some("2.json"),
+            "stencil",
+        ),
+        (
+            "run stencil --size 64 -o - --md5 --repeat 2",
+            0,
+            None,
+            "size=64",
+        ),
+        (
+            "compare bad.264 --repeat 1 --policy fcfs --no-sim -o 3.html",
+            1,
+            Some("3.html"),
+            "damaged",
+        ),
+        ("record h264 bad.264 -o 4.tnb", 1, Some("4.tnb"), "damaged"),
+        (
+            "sim a.tnt --machine toshiba --policy fcfs --events 5.csv",
+            0,
+            Some("5.csv"),
+            "",
+        ),
+        (
+            "sweep s.toml",
+            1,
+            Some("s.csv"),
+            "1 of 2 runs have no result",
+        ),
+        ("policies", 0, None, ""),
+    ] {
+        let said = unread(folder.path(), line);
+        assert_eq!(said.code, Some(code), "{line}: {}", said.err);
+        assert!(said.err.contains(message), "{line}: {}", said.err);
+        let is_there = output.is_none_or(|file| folder.path().join(file).exists());
+        assert!(is_there, "{line}: {}", said.err);
+    }
+}
+
 #[test]
 fn an_input_without_an_end_is_refused() {
     let folder = folder();
@@ -1309,6 +1456,71 @@ fn results_for_which_there_is_no_output_are_no_success() {
         }
     }
     assert_eq!(in_shell(folder.path(), ">&-", "no-such-verb").code, Some(2));
+}
+
+#[test]
+fn a_closed_descriptor_is_no_empty_input_and_no_output() {
+    let folder = folder();
+    std::fs::write(
+        folder.path().join("a.tnt"),
+        "tanada-trace 1\ntask 1\nr 0x1000 64\n",
+    )
+    .expect("the folder can be written to");
+    for line in [
+        "import - -o a.tnb",
+        "import /dev/stdin -o a.tnb",
+        "sim - --machine toshiba",
+        "run h264 /dev/stdin",
+        "topo --from /dev/fd/0",
+        "report /dev/stdin",
+        "sweep /dev/stdin -o out",
+    ] {
+        let said = in_shell(folder.path(), "<&-", line);
+        assert_eq!(said.code, Some(1), "{line}: {}", said.err);
+        let message = "standard input: it is closed";
+        assert!(said.err.contains(message), "{line}: {}", said.err);
+    }
+    let sim = "sim a.tnt --machine toshiba --policy fcfs --report /dev/stderr";
+    for (redirection, code) in [("2>&-", 1), ("2>/dev/null", 0), ("<&-", 0)] {
+        let said = in_shell(folder.path(), redirection, sim);
+        assert_eq!(said.code, Some(code), "{redirection}: {}", said.err);
+    }
+    let said = in_shell(folder.path(), "</dev/null", "import - -o a.tnb");
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    let message = "standard input: it is empty";
+    assert!(said.err.contains(message), "{}", said.err);
+    assert!(!folder.path().join("a.tnb").exists());
+}
+
+#[test]
+fn too_many_open_files_are_named_as_the_cause() {
+    let folder = folder();
+    let stream = text(short_stream(folder.path()));
+    let mut outputs = 0;
+    for most in 4..=8 {
+        for line in [
+            "run stencil --size 64 -o out.bin",
+            &format!("run h264 {stream} -o out.yuv"),
+            "record stencil --size 64 --sweeps 1 -o out.tnb",
+        ] {
+            let mut command = std::process::Command::new("sh");
+            command.current_dir(folder.path());
+            let limit = format!("ulimit -n {most}; exec \"$@\"");
+            command.args(["-c", &limit, "sh", env!("CARGO_BIN_EXE_tanada")]);
+            let said = said(command.args(line.split(' ')).output().expect("it starts"));
+            if said.code == Some(0) {
+                continue;
+            }
+            for word in [
+                "Too many open files",
+                "raise the limit of open files (ulimit -n)",
+            ] {
+                assert!(said.err.contains(word), "{most}: {line}: {}", said.err);
+            }
+            outputs += usize::from(said.err.starts_with("tanada: out."));
+        }
+    }
+    assert_ne!(outputs, 0, "an output is opened last");
 }
 
 #[test]

@@ -184,7 +184,7 @@ impl fmt::Display for BuildError {
             }
             BuildError::Thread { worker, source } => write!(
                 f,
-                "cannot start worker {worker}: {source}; ask for fewer workers"
+                "cannot start worker {worker}: {source}; ask for fewer workers, or a smaller PoolBuilder::stack_size"
             ),
         }
     }

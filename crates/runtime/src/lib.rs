@@ -22,8 +22,11 @@
 //!
 //! # Errors and panics
 //! A panic in a task is resumed on the thread that waits for its graph. A program error (a task never resolved, a cycle, a resolve too
-//! many) is a [`GraphError`], never a hang. A panic of a policy, or of an observer on a worker, ends the process, because the tasks in its
-//! hands are lost.
+//! many) is a [`GraphError`] once the body of the scope has returned, never a hang. A panic of a policy, or of an observer on a worker,
+//! ends the process, because the tasks in its hands are lost.
+//!
+//! The runtime cannot see what a task or the body of a scope waits for outside of it: a body that waits on a channel for one of its own
+//! tasks, or a task that joins a thread which runs a graph on the task's own pool, waits for ever if no worker is free, without a report.
 //!
 //! # Recordings
 //! `tanada record -- PROGRAM` runs a program under Valgrind with `TANADA_MARKS=1` in its environment. Then every pool has one worker and

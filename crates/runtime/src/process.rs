@@ -1,55 +1,119 @@
-//! Detection of `fork(2)`: a child process has none of its parent's worker threads.
+//! Detection of `fork(2)`, and of every other way to copy a process: the copy has none of its parent's worker threads.
 //!
-//! `pthread_atfork` raises a counter in the child. Every pool stores the counter's value at its creation. If the value differs later, the
-//! pool belongs to the parent, and its functions return [`GraphError::Forked`](crate::GraphError::Forked) instead of waiting for threads
-//! that do not exist. In the child nothing of such a pool takes a lock, which another thread may have held at the moment of the fork, and
-//! nothing is freed: what belongs to the pool is leaked.
+//! Every pool stores the [`Process`] in which it was made. In a child of that process its functions return
+//! [`GraphError::Forked`](crate::GraphError::Forked) instead of waiting for threads that do not exist. In the child nothing of such a pool
+//! takes a lock, which another thread may have held at the moment of the fork, and nothing is freed: what belongs to the pool is leaked.
+//!
+//! The number of the process is in a page that the kernel clears in a child (`MADV_WIPEONFORK`), whatever call makes the child: `fork`,
+//! `_Fork` and `clone` without `CLONE_VM`. So a check is one load. If the kernel refuses that advice (Linux before 4.14, some emulators),
+//! `pthread_atfork` clears the number, which notices `fork` alone.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-static FORKS: AtomicU64 = AtomicU64::new(0);
+/// The number of this process among its ancestors that have asked for one; 0 until it asks. The pointer is null until some process asks.
+static NUMBER: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 
-/// [`ABSENT`], [`INSTALLED`], or the process (its number and [`INSTALLED`]) of which a thread installs `in_child` now. It is no lock: a
-/// child of `fork(2)` installs although a thread of its parent did so at the moment of the fork.
-static WATCH: AtomicU64 = AtomicU64::new(ABSENT);
-const ABSENT: u64 = 0;
-const INSTALLED: u64 = 1;
+/// The greatest number that this process or an ancestor has had.
+static GREATEST: AtomicU64 = AtomicU64::new(0);
 
-extern "C" fn in_child() {
-    FORKS.fetch_add(1, Ordering::SeqCst);
+/// A process: that in which something was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process {
+    /// The number of the process that loads it.
+    present: &'static AtomicU64,
+    number: u64,
 }
 
-/// Makes later forks raise the counter. Only the first call costs anything.
-///
-/// # Panics
-/// If the system is out of memory.
-pub(crate) fn watch_forks() {
-    loop {
-        let seen = WATCH.load(Ordering::Acquire);
-        if seen == INSTALLED {
-            return;
+impl Process {
+    /// Returns this process. Only the first call in a process costs anything.
+    ///
+    /// It takes no lock: a child of `fork(2)` asks although a thread of its parent did so at the moment of the fork.
+    ///
+    /// # Panics
+    /// If the system is out of memory.
+    pub(crate) fn this() -> Process {
+        let present = present();
+        let mut number = present.load(Ordering::Relaxed);
+        if number == 0 {
+            let next = GREATEST.fetch_add(1, Ordering::Relaxed) + 1;
+            let first = present.compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed);
+            number = first.map_or_else(|other| other, |_| next);
         }
-        let mine = u64::from(std::process::id()) + INSTALLED;
-        let claim = || WATCH.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed);
-        if seen == mine || claim().is_err() {
-            std::thread::yield_now();
-            continue;
-        }
-        // SAFETY: `in_child` only changes an atomic variable, which is allowed after a fork of a program with threads. If it is installed
-        // twice, it counts twice.
-        let code = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-        WATCH.store(
-            if code == 0 { INSTALLED } else { ABSENT },
-            Ordering::Release,
-        );
-        assert_eq!(code, 0, "pthread_atfork failed: out of memory");
+        Process { present, number }
+    }
+
+    /// Returns whether this process is still the one, and no child of it.
+    #[inline]
+    pub(crate) fn is_this(&self) -> bool {
+        self.present.load(Ordering::Relaxed) == self.number
+    }
+
+    /// Returns a number that no ancestor of this process has; never 0.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 }
 
-/// Returns the number of forks between this process and the one that first called [`watch_forks`].
-#[inline]
-pub(crate) fn generation() -> u64 {
-    FORKS.load(Ordering::Relaxed)
+/// Returns the number of this process, which is 0 in a new child.
+fn present() -> &'static AtomicU64 {
+    let mut seen = NUMBER.load(Ordering::Acquire);
+    if seen.is_null() {
+        let page = cleared_in_children();
+        let first = NUMBER.compare_exchange(seen, page, Ordering::AcqRel, Ordering::Acquire);
+        // Another thread may have been first; then this page stays unused.
+        seen = first.map_or_else(|other| other, |_| page);
+    }
+    // SAFETY: what `cleared_in_children` returns is valid for ever.
+    unsafe { &*seen }
+}
+
+/// Makes and returns a word, now 0, that is 0 again in every child of this process. It is valid for ever.
+///
+/// # Panics
+/// If the system is out of memory.
+fn cleared_in_children() -> *mut AtomicU64 {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping touches no other memory.
+    let page = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            size_of::<AtomicU64>(),
+            access,
+            kind,
+            -1,
+            0,
+        )
+    };
+    assert_ne!(page, libc::MAP_FAILED, "mmap failed: out of memory");
+    if !is_cleared_by_the_kernel(page) {
+        // SAFETY: `in_child` only changes an atomic variable, which is allowed after a fork of a program with threads. It may be installed
+        // twice.
+        let code = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        assert_eq!(code, 0, "pthread_atfork failed: out of memory");
+    }
+    page.cast()
+}
+
+/// Asks the kernel to clear `page`, which holds nothing but a word of [`cleared_in_children`], in children. Returns whether it will.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn is_cleared_by_the_kernel(page: *mut libc::c_void) -> bool {
+    // SAFETY: this changes nothing in this process, and in a child only the page.
+    unsafe { libc::madvise(page, size_of::<AtomicU64>(), libc::MADV_WIPEONFORK) == 0 }
+}
+
+/// Other systems have no such advice, and Miri has no processes.
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn is_cleared_by_the_kernel(_page: *mut libc::c_void) -> bool {
+    false
+}
+
+extern "C" fn in_child() {
+    let number = NUMBER.load(Ordering::Relaxed);
+    // SAFETY: what `cleared_in_children` returns is valid for ever.
+    if let Some(number) = unsafe { number.as_ref() } {
+        number.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Writes a message to standard error, unless that would wait: a thread that a graph needs must not hang because nothing reads a pipe, or

@@ -14,11 +14,18 @@ use tanada_runtime::{
 };
 use twisted::{Queue, Twist, Twisted};
 
-/// Forks. The child ends by a signal if it takes five seconds.
+/// Set for children that the C library does not know of.
+const UNNOTICED: &str = "UNNOTICED";
+
+/// Forks: by `fork(2)`, or with [`UNNOTICED`] as `_Fork` does. The child ends by a signal if it takes five seconds.
 fn fork() -> libc::pid_t {
-    // SAFETY: the child does what is meant to work after a fork: that is what is tested. `alarm` has no precondition.
+    // SAFETY: the child does what is meant to work after a fork: that is what is tested. `clone` without flags and stack is a fork. `alarm`
+    // has no precondition.
     unsafe {
-        let child = libc::fork();
+        let child = match std::env::var_os(UNNOTICED) {
+            None => libc::fork(),
+            Some(_) => libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as libc::pid_t,
+        };
         assert!(child >= 0, "fork");
         if child == 0 {
             libc::alarm(5);
@@ -132,6 +139,46 @@ fn child_returns_from_a_template_s_task() {
     let mut instance = builder.build().expect("no cycle").instance();
     let done = instance.run(&pool, &std::process::id());
     done.expect("a run that ends");
+}
+
+#[test]
+fn children_that_the_c_library_does_not_know_of_are_noticed() {
+    for name in [
+        "child_of_another_process",
+        "child_returns_from_a_task",
+        "child_returns_from_a_template_s_task",
+        "child_returns_from_a_nested_task",
+    ] {
+        in_own_process(name, &[]);
+        in_own_process(name, &[(UNNOTICED, "yes")]);
+    }
+}
+
+#[test]
+#[ignore = "run by `children_that_the_c_library_does_not_know_of_are_noticed`"]
+fn child_of_another_process() {
+    let pool = Pool::builder().workers(2).build().expect("a pool");
+    let mut instance = TemplateBuilder::<()>::new()
+        .build()
+        .expect("no cycle")
+        .instance();
+    pool.scope(|s| forks_nothing(s)).expect("a graph that ends");
+    let child = fork();
+    if child == 0 {
+        let scope = pool.scope(|s| forks_nothing(s)) == Err(GraphError::Forked);
+        let template = instance.run(&pool, &()) == Err(GraphError::Forked);
+        drop(pool);
+        // A pool of the child's own, of which a grandchild has none again.
+        let own = Pool::builder().workers(1).build().expect("a pool");
+        own.scope(|s| forks_nothing(s)).expect("a graph that ends");
+        let grandchild = fork();
+        if grandchild == 0 {
+            end_child(own.scope(|s| forks_nothing(s)) == Err(GraphError::Forked));
+        }
+        end_child(scope && template && outcome_of(grandchild) == 0);
+    }
+    assert_eq!(outcome_of(child), 0);
+    pool.scope(|s| forks_nothing(s)).expect("a graph that ends");
 }
 
 #[test]

@@ -16,6 +16,7 @@ struct Pool {
     /// Tasks that ran.
     ran: AtomicUsize,
     total: usize,
+    workers: usize,
 }
 
 impl Pool {
@@ -32,12 +33,15 @@ impl Pool {
 
     fn worker(&self, me: usize, forks: bool) {
         self.sleep.enter(me);
-        self.sleep.begin_search();
+        self.sleep.begin_search(me);
         'search: loop {
             if self.take() {
-                self.sleep.end_search();
+                self.sleep.end_search(me);
                 let mut mine = true;
                 while mine {
+                    // Whatever the others do now, nothing says that all workers are idle.
+                    assert_eq!(self.sleep.idle(), None);
+                    assert!(self.sleep.count_idle() < self.workers);
                     // The first task makes the others, as a task that releases successors does.
                     if self.ran.fetch_add(1, SeqCst) == 0 && forks {
                         (1..self.total).for_each(|_| self.push());
@@ -47,7 +51,7 @@ impl Pool {
                     }
                     mine = self.take();
                 }
-                self.sleep.begin_search();
+                self.sleep.begin_search(me);
                 continue 'search;
             }
             if self.sleep.doze(me, || self.tasks.load(SeqCst) > 0) == Woke::Close {
@@ -64,6 +68,7 @@ fn scenario(workers: usize, total: usize, forks: bool) {
         tasks: AtomicUsize::new(0),
         ran: AtomicUsize::new(0),
         total,
+        workers,
     });
     let threads: Vec<_> = (0..workers)
         .map(|me| {
@@ -86,6 +91,7 @@ fn meeting(workers: usize) {
         tasks: AtomicUsize::new(0),
         ran: AtomicUsize::new(0),
         total: 2,
+        workers,
     });
     let barrier = Arc::new(shuttle::sync::Barrier::new(2));
     let threads: Vec<_> = (0..workers)
@@ -93,15 +99,15 @@ fn meeting(workers: usize) {
             let (pool, barrier) = (Arc::clone(&pool), Arc::clone(&barrier));
             thread::spawn(move || {
                 pool.sleep.enter(me);
-                pool.sleep.begin_search();
+                pool.sleep.begin_search(me);
                 loop {
                     if pool.take() {
-                        pool.sleep.end_search();
+                        pool.sleep.end_search(me);
                         barrier.wait();
                         if pool.ran.fetch_add(1, SeqCst) + 1 == pool.total {
                             pool.sleep.close();
                         }
-                        pool.sleep.begin_search();
+                        pool.sleep.begin_search(me);
                     } else if pool.sleep.doze(me, || pool.tasks.load(SeqCst) > 0) == Woke::Close {
                         return;
                     }

@@ -11,6 +11,7 @@ pub mod machine;
 mod models;
 mod observer;
 mod parts;
+pub mod spelling;
 
 pub use counts::outcome::{self, Outcome};
 pub use counts::report::timeline;

@@ -1,10 +1,10 @@
 //! Files that are written as a whole or not at all.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek as _, Write};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use tempfile::TempPath;
@@ -88,6 +88,14 @@ fn identity(path: &Path) -> Option<(u64, u64, OsString)> {
     Some((data.dev(), data.ino(), name))
 }
 
+/// Returns the number of the open descriptor of this process that `path` names, such as 1 for `/dev/stdout`; `None`: it names none.
+pub fn descriptor(path: &Path) -> Option<u32> {
+    match place(path).ok()? {
+        Place::Descriptor(number) => number.to_str()?.parse().ok(),
+        Place::Path(_) => None,
+    }
+}
+
 /// What a path leads to.
 enum Place {
     /// An open descriptor of this process, named as `/dev/stdout` or `/dev/fd/3`.
@@ -136,10 +144,15 @@ pub fn remove_unfinished() {
 ///
 /// [`OutputFile::open`] finds out whether the file can be written, before hours of work. Devices and pipes are written directly, and so is
 /// an open descriptor that is named as `/dev/stdout` or `/dev/fd/3`: what it has stays, and the content is added, as a shell's `>>` would.
+///
+/// A file that can be written but not replaced, as a mount point or another user's file in a sticky folder, gets the complete content at
+/// the end, byte by byte.
 #[derive(Debug)]
 pub struct OutputFile {
     file: File,
     path: PathBuf,
+    /// The file that is there, if there is one.
+    there: Option<File>,
     /// The name that a whole file has meanwhile.
     whole: Option<TempPath>,
 }
@@ -175,16 +188,30 @@ impl OutputFile {
     /// Returns an error if the file cannot be written.
     pub fn keep(mut self) -> io::Result<()> {
         self.file.flush()?;
-        match self.whole {
-            None => Ok(()),
-            Some(content) => content.persist(self.path).map_err(io::Error::from),
+        let Some(content) = self.whole else {
+            return Ok(());
+        };
+        let Err(refused) = content.persist(self.path) else {
+            return Ok(());
+        };
+        match (refused.error.kind(), self.there) {
+            (io::ErrorKind::ResourceBusy | io::ErrorKind::PermissionDenied, Some(mut there)) => {
+                self.file.rewind()?;
+                there.set_len(0)?;
+                io::copy(&mut self.file, &mut there).map(drop)
+            }
+            _ => Err(refused.error),
         }
     }
 
     fn create(path: &Path) -> io::Result<OutputFile> {
         let direct = |file: File| {
-            let (path, whole) = (path.to_owned(), None);
-            Ok(OutputFile { file, path, whole })
+            Ok(OutputFile {
+                file,
+                path: path.to_owned(),
+                there: None,
+                whole: None,
+            })
         };
         let found = match place(path)? {
             Place::Path(found) => found,
@@ -204,15 +231,21 @@ impl OutputFile {
         // Through links to the file itself, which is to be replaced, and not a link.
         let path = match there {
             Some(_) => path.canonicalize()?,
-            None => found,
+            None => {
+                check_new(&found)?;
+                found
+            }
         };
-        if there.is_some() {
-            OpenOptions::new().write(true).open(&path)?;
-        }
+        let old = match there {
+            Some(_) => Some(OpenOptions::new().write(true).open(&path)?),
+            None => None,
+        };
+        let mut new = OpenOptions::new();
+        new.read(true).write(true).create_new(true).mode(0o666);
+        // An error of `tempfile_in` would not tell its number.
         let content = tempfile::Builder::new()
             .prefix(".tanada-")
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder_of(&path))?;
+            .make_in(folder_of(&path), |name| new.open(name))?;
         let (file, content) = content.into_parts();
         if let Some(data) = there {
             // The file keeps its owner, if this process may give files away, and its mode, which a new file has from the process's mask.
@@ -224,10 +257,26 @@ impl OutputFile {
         Ok(OutputFile {
             file,
             path,
+            there: old,
             whole: Some(content),
         })
     }
 }
+
+/// Refuses a path that no new file can have. Until it is whole, the file has another name, which may be good.
+fn check_new(path: &Path) -> io::Result<()> {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    if path.file_name().is_none() || bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
+        return Err(io::Error::other("that is the name of a folder"));
+    }
+    match path.symlink_metadata() {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// `ENFILE` and `EMFILE` of Linux.
+const TOO_MANY_OPEN: [i32; 2] = [23, 24];
 
 /// Returns why an output cannot be made, and what helps. The error itself may name the file's other name, which means nothing to a reader.
 fn advice(path: &Path, error: &io::Error) -> String {
@@ -246,7 +295,13 @@ fn advice(path: &Path, error: &io::Error) -> String {
             format!("{folder} is not a folder; name another output")
         }
         io::ErrorKind::Other => format!("{error}; name another output"),
-        kind => format!("cannot be written ({kind}); name another output"),
+        _ if error
+            .raw_os_error()
+            .is_some_and(|code| TOO_MANY_OPEN.contains(&code)) =>
+        {
+            format!("cannot be opened: {error}")
+        }
+        _ => format!("cannot be written: {error}; name another output"),
     }
 }
 
@@ -277,9 +332,17 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("file");
         std::fs::write(&file, "").expect("it can be written");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("new/", &link).expect("the system has links");
         for (path, why) in [
             (folder.path().join("no/out.yuv"), "there is no folder"),
             (file.join("out.yuv"), "is not a folder"),
+            (folder.path().join("new/"), "the name of a folder"),
+            (folder.path().join("new/."), "the name of a folder"),
+            (file.join(""), "the name of a folder"),
+            (link, "the name of a folder"),
+            (folder.path().join("x".repeat(256)), "too long"),
+            (folder.path().join("x/".repeat(2100) + "x"), "too long"),
         ] {
             let message = match OutputFile::open(&path) {
                 Ok(_) => panic!("{} was made", path.display()),

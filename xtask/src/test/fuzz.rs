@@ -10,20 +10,14 @@ const SEEDS: &str = "crates/h264/tests/data";
 /// Seconds a target, in the default run and with `--full`.
 const SECONDS: [u64; 2] = [2, 600];
 
+const CARGO: [&str; 5] = ["rustup", "run", "nightly", "cargo", "fuzz"];
+
 pub(super) fn step(runner: &Runner) -> Outcome {
-    tools::nightly(runner)?;
-    if !runner.works(&["cargo", "fuzz", "--version"]) {
-        let how = "cargo install --locked cargo-fuzz";
-        return Err(Skipped(format!("cargo-fuzz is missing: {how}")));
-    }
-    let cargo = ["rustup", "run", "nightly", "cargo", "fuzz"];
-    let list = runner.list(&[&cargo[..], &["list"]].concat());
+    build(runner)?;
+    let list = runner.list(&[&CARGO[..], &["list"]].concat());
     let Some(targets) = list.filter(|targets| !targets.is_empty()) else {
         return Err(Failed("`cargo fuzz list` names no target".into()));
     };
-    // Optimised like tests if the fuzzing is short: building takes longer than running then.
-    let profile: &[&str] = if runner.full { &[] } else { &["--dev"] };
-    runner.run(&[&cargo[..], &["build"], profile].concat(), 1200)?;
     let time = format!("-max_total_time={}", SECONDS[usize::from(runner.full)]);
     let run = |target: &String| {
         // The fuzzer writes inputs that reach new code into the first folder; the second holds real streams.
@@ -33,9 +27,25 @@ pub(super) fn step(runner: &Runner) -> Outcome {
         let options = ["--", &time, "-rss_limit_mb=2048", "-timeout=10"];
         let input = [target.as_str(), &corpus, SEEDS];
         runner.run(
-            &[&cargo[..], &["run"], profile, &input, &options].concat(),
+            &[&CARGO[..], &["run"], profile(runner), &input, &options].concat(),
             1200,
         )
     };
     all(targets.iter().map(run))
+}
+
+/// Builds every target.
+pub(super) fn build(runner: &Runner) -> Outcome {
+    tools::nightly(runner)?;
+    if !runner.works(&["cargo", "fuzz", "--version"]) {
+        let how = "cargo install --locked cargo-fuzz";
+        return Err(Skipped(format!("cargo-fuzz is missing: {how}")));
+    }
+    runner.run(&[&CARGO[..], &["build"], profile(runner)].concat(), 1200)?;
+    Ok(())
+}
+
+/// Returns the option for optimisation: that of tests if the fuzzing is short, because building takes longer than running then.
+fn profile(runner: &Runner) -> &'static [&'static str] {
+    if runner.full { &[] } else { &["--dev"] }
 }

@@ -28,6 +28,8 @@ pub(super) struct Runner {
     /// Process group of the child that runs; 0: none.
     child: Arc<AtomicI32>,
     interrupted: Arc<AtomicBool>,
+    /// Whether its commands yield to all others and show nothing.
+    behind: bool,
 }
 
 impl Runner {
@@ -48,6 +50,21 @@ impl Runner {
             skips: root.join("target/skipped-tests.txt"),
             child,
             interrupted,
+            behind: false,
+        }
+    }
+
+    /// Returns a runner for another thread, whose commands take the processor time that other commands leave, and show nothing.
+    pub(super) fn behind(&self) -> Runner {
+        Runner {
+            root: self.root.clone(),
+            full: self.full,
+            verbose: false,
+            step: Cell::new(""),
+            skips: self.skips.clone(),
+            child: Arc::default(), // the handler of signals stops the other one's
+            interrupted: Arc::clone(&self.interrupted),
+            behind: true,
         }
     }
 
@@ -133,9 +150,15 @@ impl Runner {
 
     /// Returns a program with its arguments, in the root of the workspace, without input.
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(words[0]);
+        let nice: &[&str] = if self.behind {
+            &["nice", "-n", "19"]
+        } else {
+            &[]
+        };
+        let mut words = nice.iter().chain(words);
+        let mut command = Command::new(words.next().expect("a program"));
         command
-            .args(&words[1..])
+            .args(words)
             .current_dir(&self.root)
             .stdin(Stdio::null());
         // What the alias `cargo xtask` sets for this program must not reach the builds that it starts.
@@ -210,6 +233,9 @@ impl Runner {
             if let Some(status) = child.try_wait()? {
                 break status;
             }
+            if self.behind && self.interrupted() {
+                stop(group, Signal::TERM);
+            }
             if start.elapsed() > limit {
                 late = true;
                 stop(group, Signal::KILL);
@@ -236,7 +262,7 @@ impl Runner {
     /// Replaces the last line of the terminal by `text`; does nothing if standard output is no terminal.
     fn live(&self, text: &str) {
         let mut out = std::io::stdout();
-        if !self.verbose && out.is_terminal() {
+        if !self.verbose && !self.behind && out.is_terminal() {
             let _ = write!(out, "\r\x1b[K{text}");
             let _ = out.flush();
         }
@@ -306,6 +332,20 @@ mod tests {
         );
         let output = ending.expect("it ends well");
         assert!(output.contains("[x y]"), "{output}");
+    }
+
+    #[test]
+    fn commands_of_a_runner_behind_yield_and_end_with_the_other_one() {
+        let first = runner();
+        let behind = first.behind();
+        let output = behind.run(&["nice"], 10).expect("it ends well");
+        assert!(output.ends_with("\n19\n"), "{output}");
+        let begun = Instant::now();
+        let sleeper = std::thread::spawn(move || behind.run(&["sleep", "60"], 60).is_err());
+        std::thread::sleep(Duration::from_millis(50)); // so that the program runs, most of the times
+        first.interrupted.store(true, Ordering::SeqCst);
+        assert!(sleeper.join().expect("no panic"));
+        assert!(begun.elapsed() < Duration::from_secs(20));
     }
 
     #[test]

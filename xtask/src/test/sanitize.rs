@@ -198,6 +198,53 @@ fn is_of_harness(report: &str) -> bool {
     report.contains("<test::event::CompletedTest>") && !report.contains("/crates/")
 }
 
+/// How cargo builds with a sanitizer.
+struct Builds {
+    flags: String,
+    /// Build folder.
+    folder: String,
+    target: String,
+}
+
+impl Builds {
+    fn with(sanitizer: &Sanitizer) -> Builds {
+        let name = sanitizer.name;
+        Builds {
+            flags: format!("-Zsanitizer={name} -Cunsafe-allow-abi-mismatch=sanitizer"),
+            folder: format!("target/sanitize/{name}"),
+            target: target(),
+        }
+    }
+
+    fn environment(&self) -> [(&str, &str); 2] {
+        [
+            ("RUSTFLAGS", &self.flags),
+            ("CARGO_TARGET_DIR", &self.folder),
+        ]
+    }
+
+    /// Returns a command of cargo, to which its package is added.
+    fn cargo<'a>(&'a self, verb: &'a str) -> Vec<&'a str> {
+        let words = ["rustup", "run", "nightly", "cargo", verb];
+        let rest = ["--target", &self.target, "--profile", "sanitize"];
+        words.into_iter().chain(rest).collect()
+    }
+
+    /// Returns the command that builds the soak.
+    fn soak(&self) -> Vec<&str> {
+        [self.cargo("build"), vec!["--package", "tanada-soak"]].concat()
+    }
+}
+
+/// Builds the soak for the step of `cargo xtask test`.
+pub(super) fn build(runner: &Runner) -> Outcome {
+    tools::nightly(runner)?;
+    let builds = Builds::with(&THREAD);
+    let limit = Duration::from_secs(1200);
+    runner.run_words(&builds.soak(), &builds.environment(), limit)?;
+    Ok(())
+}
+
 /// Runs everything under a sanitizer that is compiled in.
 fn compiled(
     runner: &Runner,
@@ -206,36 +253,29 @@ fn compiled(
     (soak, tell): (Duration, bool),
 ) -> Outcome {
     tools::nightly(runner)?;
-    let name = sanitizer.name;
-    let flags = format!("-Zsanitizer={name} -Cunsafe-allow-abi-mismatch=sanitizer");
-    let folder = format!("target/sanitize/{name}");
+    let builds = Builds::with(sanitizer);
     let (variable, mut options) = (sanitizer.options.0, sanitizer.options.1.to_owned());
     if options.ends_with('=') {
         options += &runner.root.join(SUPPRESSIONS).to_string_lossy();
     }
     // Tests go on after a report, and what they wrote is read; programs end badly.
     let for_tests = format!("{options}{}", sanitizer.for_tests);
-    let (flags, folder_is) = (("RUSTFLAGS", &*flags), ("CARGO_TARGET_DIR", &*folder));
-    let environment = [flags, folder_is, (variable, &options)];
-    let for_tests = [flags, folder_is, (variable, &for_tests)];
+    let [flags, folder] = builds.environment();
+    let environment = [flags, folder, (variable, &options)];
+    let for_tests = [flags, folder, (variable, &for_tests)];
     let parts = Parts {
         runner,
         environment: &environment,
         limit: Duration::from_secs(1200) + soak,
         tell,
     };
-    let target = target();
-    let cargo = |verb| {
-        let words = ["rustup", "run", "nightly", "cargo", verb];
-        let rest = ["--target", &target, "--profile", "sanitize"];
-        words.into_iter().chain(rest).collect::<Vec<&str>>()
-    };
+    let Builds { folder, target, .. } = &builds;
     let program = format!("{folder}/{target}/sanitize/tanada-soak");
-    parts.good(&[cargo("build"), vec!["--package", "tanada-soak"]].concat())?;
+    parts.good(&builds.soak())?;
     let (fault, report) = sanitizer.fault;
     parts.fault(&[&program, "--fault", fault], report)?;
     for (package, tests) in &TESTS[..if quick { QUICK } else { TESTS.len() }] {
-        let mut words = cargo("test");
+        let mut words = builds.cargo("test");
         words.extend(["--package", package]);
         words.extend(tests.iter().flat_map(|test| ["--test", test]));
         // On one thread the harness needs no channel, whose inside the sanitizer does not see.

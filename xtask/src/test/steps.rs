@@ -12,6 +12,8 @@ pub(super) struct Step {
     /// Whether `--quick` runs it.
     pub(super) quick: bool,
     pub(super) action: Action,
+    /// Builds what the action needs. It runs beside earlier steps, on cores that these leave idle; the action builds what is still missing.
+    pub(super) ahead: Option<Action>,
 }
 
 /// What a step does.
@@ -31,6 +33,7 @@ const fn step(name: &'static str, about: &'static str, action: Action) -> Step {
         about,
         quick: false,
         action,
+        ahead: None,
     }
 }
 
@@ -39,6 +42,26 @@ const fn quick(name: &'static str, about: &'static str, action: Action) -> Step 
         quick: true,
         ..step(name, about, action)
     }
+}
+
+impl Step {
+    /// Returns the step with something to build ahead.
+    const fn built_by(self, ahead: Action) -> Step {
+        Step {
+            ahead: Some(ahead),
+            ..self
+        }
+    }
+}
+
+/// The command of the step `release`, a literal so that it can be extended.
+macro_rules! release {
+    () => {
+        concat!(
+            "cargo test --release --no-fail-fast -p tanada-h264 -p tanada-workloads -p tanada-soak ",
+            "--test conformance --test no_allocation --test soak"
+        )
+    };
 }
 
 /// In the order in which they run: what is quick and fails often comes first.
@@ -135,7 +158,8 @@ pub(super) const STEPS: &[Step] = &[
         "release",
         "decoding in every way, its allocations, and random graphs, in a release build; --full: every test",
         Function(release),
-    ),
+    )
+    .built_by(Command(concat!(release!(), " --no-run"), None, 30)),
     step(
         "miri",
         "the runtime and its queues under Miri with several seeds (needs a nightly toolchain)",
@@ -145,26 +169,20 @@ pub(super) const STEPS: &[Step] = &[
         "sanitize",
         "tests and soak under ThreadSanitizer; --full: AddressSanitizer and Valgrind, too (needs a nightly toolchain)",
         Function(sanitize::step),
-    ),
+    )
+    .built_by(Function(sanitize::build)),
     step(
         "fuzz",
         "a few seconds of fuzzing a target (needs a nightly toolchain)",
         Function(fuzz::step),
-    ),
+    )
+    .built_by(Function(fuzz::build)),
 ];
-
-const RELEASE: Action = Command(
-    concat!(
-        "cargo test --release --no-fail-fast -p tanada-h264 -p tanada-workloads -p tanada-soak ",
-        "--test conformance --test no_allocation --test soak"
-    ),
-    None,
-    30,
-);
 
 const RELEASE_FULL: Action = Command("cargo test --release --no-fail-fast --workspace", None, 30);
 
 fn release(runner: &Runner) -> Outcome {
+    const RELEASE: Action = Command(release!(), None, 30);
     let action = if runner.full { RELEASE_FULL } else { RELEASE };
     action.run(runner)
 }

@@ -13,6 +13,7 @@ use std::process::Stdio;
 use tanada_harness::compare::{self, Candidate, Error, Found, Options, Step};
 use tanada_harness::demonstration;
 use tanada_runtime::Cancel;
+use tanada_sim::spelling;
 use tanada_workloads::Workload;
 use tanada_workloads::options::Purpose;
 
@@ -167,11 +168,12 @@ fn compare(chosen: &Chosen<Common>, cancel: Cancel) -> Outcome<Found> {
         && path.extension().is_none()
         && !path.exists()
     {
-        return Err(Failure::Input(format!(
-            "{0}: there is no such file, and no workload of this name; the workloads are {1}",
-            path.display(),
-            tanada_workloads::names().join(", ")
-        )));
+        let (path, names) = (path.display().to_string(), tanada_workloads::names());
+        let all = names.join(", ");
+        let message = format!(
+            "{path}: there is no such file, and no workload of this name; the workloads are {all}"
+        );
+        return Err(Failure::Input(spelling::asked(message, &path, names)));
     }
     let mut candidates: Vec<Candidate> = Vec::new();
     for name in &common.policy {

@@ -5,7 +5,6 @@ use crate::verbs::charging::{self, Charging};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use tanada_trace::output::distinct;
 use tanada_trace::{FileSink, TraceError, import};
 
 /// Turn a memory trace of another tool into a trace
@@ -73,7 +72,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         true => Path::new("/dev/stdin"),
         false => &args.input,
     };
-    distinct([file], [&*args.output])?;
+    ui::distinct([file], [&*args.output])?;
     let (name, input): (String, Box<dyn Read>) = match standard {
         true => ("standard input".to_owned(), Box::new(io::stdin().lock())),
         false => {
@@ -93,11 +92,15 @@ pub(crate) fn run(args: Args) -> Outcome {
         Form::Lackey => import::lackey(&mut input, &name, options, &mut file),
         Form::Dinero => import::dinero(&mut input, &name, options, &mut file),
     };
+    let is_empty = input.ended && input.bytes == 0;
     drop(input);
     if cancel.is_cancelled() {
         return Err(Failure::Interrupted);
     }
     let imported = imported.map_err(failed)?;
+    if is_empty {
+        return Err(at_fault(name, "it is empty"));
+    }
     if args.marks && !imported.marked {
         return Err(at_fault(
             name,

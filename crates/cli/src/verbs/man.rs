@@ -2,6 +2,7 @@
 
 use crate::ui::{self, Failure, Outcome, at_fault};
 use clap_mangen::Man;
+use tanada_sim::spelling;
 
 /// Print the manual page, or that of a verb
 #[derive(Debug, clap::Args)]
@@ -21,8 +22,9 @@ pub(crate) fn run(args: Args) -> Outcome {
     for name in &args.verb {
         let inner = command.find_subcommand(name).ok_or_else(|| {
             let names = command.get_subcommands().map(clap::Command::get_name);
-            let names = names.collect::<Vec<_>>().join(", ");
-            Failure::Usage(format!("no page \"{name}\" there; there are: {names}"))
+            let names: Vec<&str> = names.collect();
+            let message = format!("no page \"{name}\" there; there are: {}", names.join(", "));
+            Failure::Usage(spelling::asked(message, name, names))
         });
         command = inner?.clone();
     }

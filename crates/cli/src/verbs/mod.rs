@@ -24,6 +24,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches, Parser, Subcommand};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use tanada_sim::spelling;
 
 /// The version, and the commit if the program was built in a repository.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("TANADA_COMMIT"));
@@ -138,7 +139,7 @@ fn refused(error: clap::Error) -> ExitCode {
     let shown = Cli::try_parse_from(shown).err().unwrap_or(error);
     let printed = shown.print().and_then(|()| io::stdout().flush());
     if !shown.use_stderr() {
-        return ui::exit_code(ui::has_output().and(printed.map_err(ui::output_failed)));
+        return ui::exit_code(ui::has_output().and(printed.or_else(ui::output_failed)));
     }
     let error = shown;
     let wrong = match error.kind() {
@@ -166,11 +167,15 @@ fn refused(error: clap::Error) -> ExitCode {
             .get_subcommands()
             .map(clap::Command::get_name)
             .collect();
-        let behind = match parent.get_name() {
-            "record" => "; a program stands behind `--`",
-            _ => "",
-        };
-        ui::note(&format!("\nThe {what} are: {}{behind}", names.join(", ")));
+        let all = format!("\nThe {what} are: {}", names.join(", "));
+        ui::note(&match parent.get_name() {
+            // Otherwise the parser has asked.
+            "record" => {
+                let all = format!("{all}; a program stands behind `--`");
+                spelling::asked(all, wrong, names)
+            }
+            _ => all,
+        });
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

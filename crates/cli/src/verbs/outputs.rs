@@ -4,7 +4,6 @@ use crate::ui::{self, Outcome, OutputFile, at_fault};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use tanada_report::{Report, to_html, to_json, to_markdown, to_perfetto, to_table};
-use tanada_trace::output::distinct;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Outputs {
@@ -49,7 +48,7 @@ impl Outputs {
             self.trace_events.as_deref(),
             self.markdown.as_deref(),
         ];
-        distinct(inputs, outputs.into_iter().flatten())?;
+        ui::distinct(inputs, outputs.into_iter().flatten())?;
         let page = OutputFile::open(&self.html)?;
         let events = self.trace_events.as_deref().map(OutputFile::open);
         let markdown = self.markdown.as_deref().map(OutputFile::open);
@@ -66,7 +65,7 @@ impl Open<'_> {
     /// Prints the report, writes the files and reports where the page is.
     pub(crate) fn write(self, report: &Report) -> Outcome {
         let broken = |error| at_fault("the report", error);
-        // First, so that a file that cannot be written loses nothing; the files are there even if standard output is closed.
+        // First, so that a file that cannot be written loses nothing; the files are there even if standard output cannot be written.
         let printed = match self.outputs.json {
             true => ui::print(&format!("{}\n", to_json(report).map_err(broken)?)),
             false => ui::print(&to_table(report)),

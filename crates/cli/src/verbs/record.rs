@@ -10,7 +10,6 @@ use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use std::path::PathBuf;
 use summary::Summary;
 use tanada_harness::{host, recording};
-use tanada_trace::output::distinct;
 use tanada_trace::{FileSink, TraceError};
 use tanada_workloads::options::Purpose;
 use tanada_workloads::workload::RecordError;
@@ -99,7 +98,7 @@ fn workload(chosen: &Chosen<Common>) -> Outcome {
     site.own_cache = Some(common.cache);
     site.l1d = Some(common.l1d);
     site.free_memory = host::free_memory();
-    distinct(values.paths(), [&*common.output])?;
+    ui::distinct(values.paths(), [&*common.output])?;
     let unwritable = |error: TraceError| Failure::Input(error.to_string());
     let cancel = ui::interruptible();
     let mut file = FileSink::create(&common.output).map_err(unwritable)?;

@@ -7,7 +7,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::path::PathBuf;
 use tanada_harness::batch;
 use tanada_papers::{Error, Found, Paper, Progress, Request};
-use tanada_trace::output::distinct;
 use tanada_workloads::options::{Purpose, Values};
 
 /// A paper, and what is asked of it.
@@ -90,7 +89,7 @@ fn switch(name: &'static str, help: &'static str) -> Arg {
 
 pub(crate) fn run(args: Args) -> Outcome {
     let inputs = args.paper.inputs(&args.request.values);
-    distinct(inputs.iter().map(PathBuf::as_path), args.html.as_deref())?;
+    ui::distinct(inputs.iter().map(PathBuf::as_path), args.html.as_deref())?;
     let cancel = ui::interruptible();
     let html = args.html.as_deref().map(OutputFile::open).transpose()?;
     let mut bar = ui::Progress::new(None);

@@ -16,7 +16,6 @@ use tanada_policy::registry::GROUPED_POLICY;
 use tanada_report::{Report, to_json, to_perfetto, to_table};
 use tanada_runtime::DEFAULT_POLICY;
 use tanada_topology::Topology;
-use tanada_trace::output::distinct;
 use tanada_workloads::options::Purpose;
 use tanada_workloads::workload::{Done, Output, RunError};
 
@@ -107,7 +106,7 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
         common,
     } = &chosen;
     let outputs = [common.output.as_deref(), common.trace_events.as_deref()];
-    distinct(values.paths(), outputs.into_iter().flatten())?;
+    ui::distinct(values.paths(), outputs.into_iter().flatten())?;
     // A large field takes seconds to lay out: a signal meanwhile is answered at the end of that, or after some seconds.
     let cancel = ui::interruptible();
     let mut output = Bytes::open(common)?;
@@ -249,7 +248,7 @@ impl Bytes {
             Target::Nowhere => {}
             Target::Stdout(mut out) => failed
                 .and_then(|()| out.flush())
-                .map_err(ui::output_failed)?,
+                .or_else(ui::output_failed)?,
             Target::File(path, out) => failed
                 .and_then(|()| out.into_inner().map_err(io::IntoInnerError::into_error))
                 .and_then(OutputFile::keep)
@@ -275,7 +274,11 @@ impl Output for Bytes {
     }
 
     fn is_broken(&self) -> bool {
-        self.failed.is_some()
+        // Without a reader of standard output the other outputs are still of use.
+        let closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+        let is_printed = matches!(self.target, Target::Stdout(_));
+        let failed = self.failed.as_ref();
+        failed.is_some_and(|error| !(is_printed && closed(error)))
     }
 }
 

@@ -12,8 +12,9 @@ use tanada_policy::registry;
 use tanada_report::{Cell, Report, thousands, to_html, to_json, to_list};
 use tanada_runtime::Cancel;
 use tanada_sim::machines::{self, NotFound};
-use tanada_sim::{Machine, MachineError, Observer, Options, Outcome, Run, SimError, simulate};
-use tanada_trace::output::distinct;
+use tanada_sim::{
+    Machine, MachineError, Observer, Options, Outcome, Run, SimError, simulate, spelling,
+};
 use tanada_trace::{Groups, Trace};
 use tanada_workloads::other_spelling;
 
@@ -88,7 +89,7 @@ pub(crate) fn run(mut args: Args) -> ui::Outcome {
     let registered = machines::all().any(|shipped| args.machine.as_os_str() == shipped.name);
     let file = (!registered).then_some(&*args.machine);
     let inputs = [Some(&*args.trace), file].into_iter().flatten();
-    distinct(inputs, outputs.into_iter().flatten())?;
+    ui::distinct(inputs, outputs.into_iter().flatten())?;
     let machine = machine(&args)?;
     let trace = open(&args)?;
     let cancel = ui::interruptible();
@@ -149,9 +150,10 @@ fn policies(wanted: &[String]) -> ui::Outcome<Vec<&'static str>> {
     }
     let find = |name: &String| {
         let entry = registry::find(name.trim());
-        entry
-            .map(|entry| entry.name)
-            .map_err(|error| Failure::Usage(error.to_string()))
+        entry.map(|entry| entry.name).map_err(|error| {
+            let names = registry::all().iter().map(|entry| entry.name);
+            Failure::Usage(spelling::asked(error, name.trim(), names))
+        })
     };
     wanted.iter().map(find).collect()
 }

@@ -45,6 +45,7 @@ pub(crate) struct Args {
 const SHOWN: usize = 100;
 
 pub(crate) fn run(args: Args) -> Outcome {
+    ui::not_closed([&*args.spec])?;
     let sweep = Sweep::read(&args.spec, args.output.as_deref(), args.parquet).map_err(failed)?;
     let outputs = sweep.outputs();
     let files = [Some(&outputs.csv), outputs.parquet.as_ref()].into_iter();

@@ -1,16 +1,20 @@
 //! `tanada workloads`.
 
-use crate::ui::{self, Outcome};
+use crate::ui::{self, Failure, Outcome};
 use serde::Serialize;
 use tanada_report::to_list;
+use tanada_sim::spelling;
 use tanada_workloads::Workload;
 use tanada_workloads::options::Kind;
 
-/// List the workloads and their options
+/// List the workloads and their options, or show one
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  tanada workloads --json")]
+#[command(after_help = "Examples:\n  tanada workloads --json\n  tanada workloads stencil")]
 pub(crate) struct Args {
-    /// Print a JSON list
+    /// Show this workload alone
+    name: Option<String>,
+
+    /// Print a JSON list, or one object
     #[arg(long)]
     json: bool,
 }
@@ -43,13 +47,30 @@ fn choices(workload: &dyn Workload) -> Vec<Choice> {
     choices.collect()
 }
 
-pub(crate) fn run(args: Args) -> Outcome {
-    let lines = tanada_workloads::all().iter().map(|workload| Line {
+fn line(workload: &dyn Workload) -> Line {
+    Line {
         name: workload.name(),
         summary: workload.about(),
         recordable: workload.recorder().is_some(),
-        options: choices(*workload),
-    });
+        options: choices(workload),
+    }
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    let one = match &args.name {
+        None => None,
+        Some(name) => Some(tanada_workloads::find(name).map_err(|error| {
+            let names = tanada_workloads::names();
+            Failure::Usage(spelling::asked(error, name, names))
+        })?),
+    };
+    if let Some(workload) = one.filter(|_| args.json) {
+        return ui::print(&ui::json(&line(workload)));
+    }
+    let shown = one
+        .as_ref()
+        .map_or(tanada_workloads::all(), std::slice::from_ref);
+    let lines = shown.iter().map(|workload| line(*workload));
     if args.json {
         return ui::print(&ui::json(&lines.collect::<Vec<_>>()));
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tanada_policy::registry;
 use tanada_report::thousands;
 use tanada_sim::machines::{self, NotFound};
-use tanada_sim::{Machine, MachineError};
+use tanada_sim::{Machine, MachineError, spelling};
 use tanada_trace::{Groups, Trace};
 use tanada_workloads::spelled_in;
 
@@ -77,7 +77,11 @@ impl Plan {
     pub(super) fn new(spec: &Spec, file: &str, folder: &Path) -> Result<Plan, Error> {
         let policy = |wanted: &At<String>| match registry::find(&wanted.value) {
             Ok(entry) => Ok(entry.name),
-            Err(error) => Err(at_fault(format!("{file}:{}", wanted.line), error)),
+            Err(error) => {
+                let names = registry::all().iter().map(|entry| entry.name);
+                let error = spelling::asked(error, &wanted.value, names);
+                Err(at_fault(format!("{file}:{}", wanted.line), error))
+            }
         };
         let policies = spec.policies.iter().map(policy);
         let mut policies = policies.collect::<Result<Vec<_>, _>>()?;

@@ -1,7 +1,7 @@
 //! An observer that counts tasks and records when they ran.
 
 use super::{Observer, TaskView, WorkerObserver};
-use crate::process;
+use crate::process::Process;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -140,8 +140,8 @@ type Keep = dyn Fn(&TaskView) -> bool + Send + Sync;
 
 struct Shared {
     zero: Instant,
-    /// [`process::generation`] when the recorder was made.
-    born: u64,
+    /// The process that made the recorder.
+    home: Process,
     keep: Box<Keep>,
     lanes: Mutex<Lanes>,
 }
@@ -157,12 +157,12 @@ struct Lanes {
 impl Lanes {
     /// Moves what was recorded by workers that are gone to `ended`.
     fn settle(&mut self) {
-        let (now, ended) = (process::generation(), &mut self.ended);
+        let ended = &mut self.ended;
         self.of_workers.retain_mut(|lane| {
             let Some(lane) = Arc::get_mut(lane) else {
                 return true;
             };
-            if lane.born == now {
+            if lane.home.is_this() {
                 ended.add(std::mem::take(lane.recorded.get_mut()));
             }
             false
@@ -173,8 +173,8 @@ impl Lanes {
 /// What one worker has recorded.
 #[derive(Debug)]
 struct Lane {
-    /// [`process::generation`] when the worker's pool was made: in a child of `fork(2)` the lock may be held for ever.
-    born: u64,
+    /// The process that made the worker's pool: in a child of it the lock may be held for ever.
+    home: Process,
     recorded: Mutex<Recorded>,
 }
 
@@ -195,7 +195,7 @@ impl Recorder {
     pub fn keep(keep: impl Fn(&TaskView) -> bool + Send + Sync + 'static) -> Self {
         Recorder(Arc::new(Shared {
             zero: Instant::now(),
-            born: process::generation(),
+            home: Process::this(),
             keep: Box::new(keep),
             lanes: Mutex::default(),
         }))
@@ -219,8 +219,8 @@ impl Recorder {
         };
         lanes.settle();
         let mut all = std::mem::take(&mut lanes.ended);
-        let now = process::generation();
-        for lane in lanes.of_workers.iter().filter(|lane| lane.born == now) {
+        let own = |lane: &&Arc<Lane>| lane.home.is_this();
+        for lane in lanes.of_workers.iter().filter(own) {
             all.add(std::mem::take(&mut *lane.recorded.lock()));
         }
         all
@@ -228,7 +228,7 @@ impl Recorder {
 
     /// Returns the locked list of lanes; `None` in a child of `fork(2)` if a thread of its parent held the lock at the fork.
     fn lanes(&self) -> Option<MutexGuard<'_, Lanes>> {
-        match process::generation() == self.0.born {
+        match self.0.home.is_this() {
             true => Some(self.0.lanes.lock()),
             false => self.0.lanes.try_lock_for(LANES_LOCKED),
         }
@@ -240,7 +240,7 @@ impl Observer for Recorder {
 
     fn worker(&self, worker: WorkerId) -> RecorderWorker {
         let lane = Arc::new(Lane {
-            born: process::generation(),
+            home: Process::this(),
             recorded: Mutex::default(),
         });
         if let Some(mut lanes) = self.lanes() {

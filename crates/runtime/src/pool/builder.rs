@@ -6,7 +6,6 @@ use crate::error::BuildError;
 use crate::graph::Watch;
 use crate::marks::{self, MARKS, Marked};
 use crate::observer::Observer;
-use crate::process;
 use crate::worker::{EndOnPanic, Stack, Worker, WorkerCore};
 use std::sync::Arc;
 use tanada_policy::registry::{self, Entry, NotNative, Visitor};
@@ -190,7 +189,6 @@ impl<O: Observer> PoolBuilder<O> {
             });
         }
         let workers = asked as u16;
-        process::watch_forks();
         let placement = topology.place(workers);
         let (dispatcher, locals) = D::build(&Site::new(&placement, self.seed));
         assert_eq!(

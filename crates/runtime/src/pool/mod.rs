@@ -9,7 +9,7 @@ pub use builder::{DEFAULT_POLICY, MAX_WORKERS, PoolBuilder};
 pub(crate) use shared::PoolShared;
 
 use crate::error::{BuildError, GraphError};
-use crate::process;
+use crate::process::Process;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -76,7 +76,6 @@ impl Pool {
     /// If one of the two variables makes no sense, or the system cannot start the threads.
     pub fn global() -> Result<Pool, BuildError> {
         static GLOBAL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
-        process::watch_forks();
         loop {
             let seen = GLOBAL.load(Ordering::Acquire);
             // SAFETY: global pools are never freed.
@@ -130,13 +129,13 @@ impl Pool {
 /// moment of the fork.
 struct Turn;
 
-/// One more than the [`process::generation`] in which a thread has the turn; 0 if none has.
+/// [`Process::number`] of the process in which a thread has the turn; 0 if none has.
 static TURN: AtomicU64 = AtomicU64::new(0);
 
 impl Turn {
     /// Takes and returns the turn unless another thread of this process has it.
     fn take() -> Option<Self> {
-        let (had, mine) = (TURN.load(Ordering::Relaxed), process::generation() + 1);
+        let (had, mine) = (TURN.load(Ordering::Relaxed), Process::this().number());
         let free = had != mine
             && TURN
                 .compare_exchange(had, mine, Ordering::AcqRel, Ordering::Relaxed)

@@ -2,7 +2,7 @@
 
 use crate::error::GraphError;
 use crate::graph::{CHECKS, GraphShared, LOST_CHECK, Order, Own, Watch};
-use crate::process;
+use crate::process::{self, Process};
 use crate::worker;
 use crate::worker::sleep::Sleep;
 use crate::worker::{EndOnPanic, NativeEnv, Wakes};
@@ -17,8 +17,8 @@ pub(crate) struct PoolShared {
     this: Weak<PoolShared>,
     /// The pool's number among all of this process. An address is no name: a later pool may get that of one that is gone.
     pub(crate) number: u64,
-    /// [`process::generation`] when the pool was made.
-    born: u64,
+    /// The process that made the pool.
+    home: Process,
     /// The policy's name.
     pub(crate) policy: String,
     pub(crate) placement: Placement,
@@ -108,7 +108,7 @@ impl PoolShared {
         Arc::new_cyclic(|this| PoolShared {
             this: Weak::clone(this),
             number: POOLS.fetch_add(1, Ordering::Relaxed),
-            born: process::generation(),
+            home: Process::this(),
             policy: policy.to_owned(),
             seed,
             sleep: Sleep::new(usize::from(placement.workers())),
@@ -206,7 +206,7 @@ impl PoolShared {
     /// Returns whether the pool belongs to the parent of this process.
     #[inline]
     pub(crate) fn is_forked(&self) -> bool {
-        self.born != process::generation()
+        !self.home.is_this()
     }
 
     /// Returns why the pool begins no more graphs, if so.

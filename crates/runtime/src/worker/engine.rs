@@ -107,13 +107,13 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
 
     /// Returns the next task for this idle worker, which may sleep meanwhile; `None` once the pool closes.
     fn search(&self) -> Option<(Ready, Origin)> {
-        let sleep = &self.core.pool.sleep;
-        sleep.begin_search();
+        let (sleep, me) = (&self.core.pool.sleep, self.core.id);
+        sleep.begin_search(me.index());
         loop {
             for round in 0..self.search_rounds() {
                 if let Some(found) = self.ask(|dispatcher, local, env| dispatcher.next(local, env))
                 {
-                    sleep.end_search();
+                    sleep.end_search(me.index());
                     return Some(found);
                 }
                 // Once in eight rounds, another thread may run on this hardware thread: it may have the task that is searched for.
@@ -122,7 +122,6 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
                 }
                 (0..SEARCH_PAUSES).for_each(|_| std::hint::spin_loop());
             }
-            let me = self.core.id;
             let start = Instant::now();
             let woke = sleep.doze(me.index(), || {
                 let may_have = self.dispatcher.may_have(me);

@@ -60,18 +60,34 @@ pub struct Sleep {
     asleep: Box<[AtomicU64]>,
     /// Number of searching workers.
     searching: AtomicUsize,
-    parkers: Box<[Parker]>,
-    /// Number of calls of [`Sleep::doze`] that did not sleep, because `may_have` returned true or the pool closes. Many of them while no
-    /// worker runs a task mean that the policy has lost tasks.
-    vain: AtomicU64,
+    workers: Box<[Counts]>,
     /// Number of workers that wait in [`Sleep::doze`]. The others whose bit is set still ask `may_have`.
     waiting: AtomicUsize,
     closing: AtomicBool,
 }
 
-/// The handle that unparks one worker's thread, once the worker has entered.
+/// What one worker alone writes, on cache lines of its own.
 #[derive(Debug, Default)]
-struct Parker(std::sync::OnceLock<thread::Thread>);
+#[repr(align(128))]
+struct Counts {
+    /// The handle that unparks the worker's thread, once the worker has entered.
+    parker: std::sync::OnceLock<thread::Thread>,
+    /// Number of times that the worker has become idle or busy: even while it is busy, and before it first searches.
+    turns: AtomicU64,
+    /// Number of its calls of [`Sleep::doze`] that did not sleep, because `may_have` returned true or the pool closes.
+    vain: AtomicU64,
+}
+
+/// What an idle worker has done so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// Grows whenever the worker finds a task, and when it has run the task.
+    pub turns: u64,
+    /// Number of searches without a task after which the worker did not sleep.
+    pub vain: u64,
+    /// Whether the worker sleeps or is about to. `searching` and `asleep` overlap for a moment, so they do not count idle workers.
+    pub asleep: bool,
+}
 
 /// What ended a worker's sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +98,14 @@ pub enum Woke {
     Close,
 }
 
+impl Counts {
+    /// Counts that the worker becomes idle or busy. Only that worker calls this.
+    #[inline]
+    fn turn(&self) {
+        self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
+    }
+}
+
 impl Sleep {
     /// Returns the state of `workers` workers, none of which sleeps or searches yet.
     pub fn new(workers: usize) -> Self {
@@ -90,9 +114,8 @@ impl Sleep {
                 .map(|_| AtomicU64::new(0))
                 .collect(),
             searching: AtomicUsize::new(0),
-            parkers: (0..workers).map(|_| Parker::default()).collect(),
+            workers: (0..workers).map(|_| Counts::default()).collect(),
             closing: AtomicBool::new(false),
-            vain: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
         }
     }
@@ -102,19 +125,21 @@ impl Sleep {
     /// # Panics
     /// If it was called for `me` before.
     pub fn enter(&self, me: usize) {
-        let first = self.parkers[me].0.set(thread::current()).is_ok();
+        let first = self.workers[me].parker.set(thread::current()).is_ok();
         assert!(first, "worker {me} entered twice");
     }
 
-    /// Counts this worker as searching.
+    /// Counts worker `me`, which calls this and was busy, as searching.
     #[inline]
-    pub fn begin_search(&self) {
+    pub fn begin_search(&self, me: usize) {
+        self.workers[me].turn();
         self.searching.fetch_add(1, SeqCst);
     }
 
-    /// Counts this searching worker as busy: it found a task.
+    /// Counts worker `me`, which calls this and was searching, as busy: it found a task.
     #[inline]
-    pub fn end_search(&self) {
+    pub fn end_search(&self, me: usize) {
+        self.workers[me].turn();
         if self.searching.fetch_sub(1, SeqCst) == 1 {
             self.wake_anyone();
         }
@@ -131,7 +156,8 @@ impl Sleep {
                 self.searching.fetch_add(1, SeqCst);
             }
             // Otherwise another thread has claimed the bit and counted this worker as searching.
-            self.vain.fetch_add(1, Relaxed);
+            let vain = &self.workers[me].vain;
+            vain.store(vain.load(Relaxed) + 1, Relaxed);
         } else {
             self.waiting.fetch_add(1, Relaxed);
             while word.load(SeqCst) & bit != 0 {
@@ -189,44 +215,50 @@ impl Sleep {
             }
             return false;
         }
-        self.parkers[whom]
-            .0
+        self.workers[whom]
+            .parker
             .get()
             .expect("only a worker that entered sleeps")
             .unpark();
         true
     }
 
-    /// Returns `None` if a worker runs a task or has not begun to search; else the number of calls of [`Sleep::doze`] that did not
-    /// sleep so far. The loads are not one atomic step, so a worker that changes its state meanwhile may be counted wrongly.
-    pub fn vain_searches_if_idle(&self) -> Option<u64> {
-        (self.count_idle() >= self.parkers.len()).then(|| self.vain.load(Relaxed))
+    /// Returns what each worker has done so far; `None` if one of them runs a task or has not begun to search. The loads are not one atomic
+    /// step. But if no worker's turns have changed between two calls, then none found a task between the end of the first call and the
+    /// beginning of the second one.
+    pub fn idle(&self) -> Option<Vec<Idle>> {
+        (0..self.workers.len())
+            .map(|me| self.idle_worker(me))
+            .collect()
     }
 
-    /// Returns the number of workers that run no task. As in [`Sleep::vain_searches_if_idle`], a worker that changes its state meanwhile
-    /// may be counted wrongly.
+    /// Returns the number of workers that run no task and have begun to search. Each is asked at another time.
     pub fn count_idle(&self) -> usize {
-        self.count_asleep() + self.searching.load(SeqCst)
+        let turns = self.workers.iter().map(|worker| worker.turns.load(Relaxed));
+        turns.filter(|turns| turns % 2 == 1).count()
     }
 
-    /// Returns whether every worker waits for a wake-up: none still asks whether there is a task. As in
-    /// [`Sleep::vain_searches_if_idle`], a worker that changes its state meanwhile may be counted wrongly.
+    fn idle_worker(&self, me: usize) -> Option<Idle> {
+        let worker = &self.workers[me];
+        let turns = worker.turns.load(Relaxed);
+        (turns % 2 == 1).then(|| Idle {
+            turns,
+            vain: worker.vain.load(Relaxed),
+            asleep: self.asleep[me / BITS].load(SeqCst) & (1 << (me % BITS)) != 0,
+        })
+    }
+
+    /// Returns whether every worker waits for a wake-up: none still asks whether there is a task. The loads are not one atomic step.
     pub fn all_asleep(&self) -> bool {
-        self.count_asleep() == self.parkers.len()
-            && self.waiting.load(Relaxed) == self.parkers.len()
-    }
-
-    fn count_asleep(&self) -> usize {
         let words = self.asleep.iter();
-        words
-            .map(|word| word.load(SeqCst).count_ones() as usize)
-            .sum()
+        let asleep: u32 = words.map(|word| word.load(SeqCst).count_ones()).sum();
+        asleep as usize == self.workers.len() && self.waiting.load(Relaxed) == self.workers.len()
     }
 
     /// Wakes all workers for good: from now on every [`Sleep::doze`] returns [`Woke::Close`].
     pub fn close(&self) {
         self.closing.store(true, SeqCst);
-        for whom in 0..self.parkers.len() {
+        for whom in 0..self.workers.len() {
             self.wake_this(whom);
         }
     }

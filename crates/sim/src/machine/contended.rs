@@ -3,6 +3,7 @@
 
 use crate::machine::Cycle;
 use crate::machine::{MachineError, Section};
+use crate::spelling;
 
 /// The longest time in a machine file. One such time for each cache line that a machine may have does not overflow.
 pub(crate) const LONGEST_CYCLES: u64 = 1 << 36;
@@ -359,7 +360,10 @@ impl Tables {
         }
         for (name, mut policy) in section.named_tables("policy")? {
             if let Err(unknown) = tanada_policy::registry::find(&name) {
-                return Err(policy.wrong("", unknown.to_string()));
+                let names = tanada_policy::registry::all()
+                    .iter()
+                    .map(|entry| entry.name);
+                return Err(policy.wrong("", spelling::asked(unknown, &name, names)));
             }
             let costs = tables.scheduler.costs.read(&mut policy)?;
             policy.finish()?;

@@ -1,6 +1,7 @@
 //! A TOML file as a tree in which every value has its line, and the reader that reads a table key by key.
 
 use super::MachineError;
+use crate::spelling::meant;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use tanada_topology::parse_size;
@@ -191,7 +192,7 @@ impl<'a> Section<'a> {
     /// An error about a key that may be meant for `key`: it is spelt nearly the same, and nothing has asked for it.
     pub(crate) fn misspelt(&self, key: &str) -> Option<MachineError> {
         let mut unknown = self.unknown();
-        let (wrong, item) = unknown.find(|(wrong, _)| similar(wrong, key))?;
+        let (wrong, item) = unknown.find(|(wrong, _)| meant(wrong, [key]).is_some())?;
         let message = format!("unknown key `{wrong}`, did you mean `{key}`?");
         Some(MachineError::new(self.file, &item.place, message))
     }
@@ -439,7 +440,7 @@ impl<'a> Section<'a> {
         let Some((key, item)) = self.unknown().next() else {
             return Ok(());
         };
-        let meant = self.known.iter().find(|known| similar(key, known));
+        let meant = meant(key, self.known.iter().copied());
         let meant = meant.map_or(String::new(), |known| format!(", did you mean `{known}`?"));
         let of = match self.name.as_str() {
             "" => "a machine of this model",
@@ -450,12 +451,6 @@ impl<'a> Section<'a> {
         let message = format!("unknown key `{key}`{meant}{separator} {of} has {known}");
         Err(MachineError::new(self.file, &item.place, message))
     }
-}
-
-/// Whether `wrong` is `right` but for one mistake, or two in a word of at least eight letters. More would take `line` for `size`.
-fn similar(wrong: &str, right: &str) -> bool {
-    let mistakes = strsim::osa_distance(&wrong.to_lowercase(), right);
-    mistakes <= (right.len() / 4).clamp(1, 2)
 }
 
 /// Returns a size such as `8K` in bytes. Machine files have no terabytes.

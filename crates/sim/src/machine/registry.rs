@@ -1,6 +1,7 @@
 //! The machines that every command knows by name: the files of the folder `machines` of this crate.
 
 use crate::machine::{Machine, MachineError};
+use crate::spelling;
 use std::path::Path;
 
 /// Name and text of each, by name.
@@ -31,7 +32,7 @@ impl Shipped {
 #[non_exhaustive]
 pub enum NotFound {
     /// Neither a registered name nor a file: wrong usage.
-    #[error("no machine \"{name}\"; the machines are {}; or name a file", names())]
+    #[error("{}", unknown(name))]
     Unknown {
         /// The wrong name.
         name: String,
@@ -60,8 +61,11 @@ pub fn all() -> impl ExactSizeIterator<Item = Shipped> {
     ALL.iter().map(|&(name, text)| Shipped { name, text })
 }
 
-fn names() -> String {
-    all().map(|one| one.name).collect::<Vec<_>>().join(", ")
+fn unknown(name: &str) -> String {
+    let names: Vec<&str> = all().map(|one| one.name).collect();
+    let all = names.join(", ");
+    let message = format!("no machine \"{name}\"; the machines are {all}; or name a file");
+    spelling::asked(message, name, names)
 }
 
 /// Returns the machine with a registered name, or else the one in a file of this path.
@@ -125,6 +129,8 @@ mod tests {
         for shipped in all() {
             assert!(wrong.to_string().contains(shipped.name), "{wrong}");
         }
+        let question = "; did you mean `toshiba`?";
+        assert!(wrong.to_string().ends_with(question), "{wrong}");
         assert!(matches!(find("no/such.toml"), Err(NotFound::File { .. })));
     }
 }

@@ -4,6 +4,7 @@ use crate::ui::{self, Failure, Outcome, at_fault, note};
 use crate::valgrind::{self, Traced};
 use crate::verbs::charging::{self, Charging};
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,6 +53,7 @@ pub(super) fn run(args: &Program) -> Outcome {
     let inputs = words
         .chain(found.as_deref())
         .chain([Path::new("/dev/stdin")]);
+    ui::not_closed([&*output])?;
     distinct(inputs, [&*output])?;
     let unwritable = |error: TraceError| Failure::Input(error.to_string());
     let cancel = ui::interruptible();
@@ -95,23 +97,25 @@ fn possible_files(word: &OsStr) -> impl Iterator<Item = &Path> {
 /// Refuses a program that cannot make a pool, before it runs for a long time: neither its file nor a library that it links has the runtime
 /// in it.
 fn built_on_the_runtime(program: &Path) -> Result<(), String> {
-    let holds = |path: &Path| {
-        let bytes = std::fs::read(path).unwrap_or_default();
-        (memchr::memmem::find(&bytes, &RECORDABLE).is_some(), bytes)
-    };
-    let (recordable, bytes) = holds(program);
+    let holds = |bytes: &[u8]| memchr::memmem::find(bytes, &RECORDABLE).is_some();
+    let bytes = std::fs::read(program).map_err(|error| error.to_string())?;
     if bytes.starts_with(b"#!") {
         return Err("it is a script; name the program that it runs".to_owned());
     }
+    if holds(&bytes) {
+        return Ok(());
+    }
     // Lines such as `libm.so.6 => /lib/libm.so.6 (0x7f00)`; of a program without libraries it prints none.
-    let listed = Command::new("ldd").arg(program).output();
-    let listed = listed.map_or(String::new(), |ldd| {
-        String::from_utf8_lossy(&ldd.stdout).into_owned()
-    });
+    let listed = match Command::new("ldd").arg(program).output() {
+        Ok(ldd) => ldd.stdout,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(format!("ldd, which lists its libraries: {error}")),
+    };
+    let listed = String::from_utf8_lossy(&listed);
     let mut libraries = listed
         .split_whitespace()
         .filter(|word| word.starts_with('/'));
-    match recordable || libraries.any(|library| holds(Path::new(library)).0) {
+    match libraries.any(|library| holds(&std::fs::read(library).unwrap_or_default())) {
         true => Ok(()),
         false => Err(
             "it is not built with `tanada-runtime`, so it has no tasks to record; \

@@ -10,6 +10,7 @@ use super::scope;
 use crate::error::GraphError;
 use crate::executable::foreign_task;
 use crate::pool::PoolShared;
+use crate::worker::sleep::Idle;
 use crate::worker::{self, WorkerCore};
 use parking_lot::Mutex;
 pub(crate) use stall::CHECKS;
@@ -20,6 +21,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize
 use std::sync::{Arc, Weak};
 use std::thread::Thread;
 use std::time::Duration;
+
+/// Searches of a worker, after which a task that it does not find is not there.
+const MANY_SEARCHES: u64 = 100;
 
 /// Time between two checks of a waiting thread whether the policy has lost tasks.
 pub(crate) const LOST_CHECK: Duration = Duration::from_millis(100);
@@ -403,29 +407,36 @@ impl GraphCore {
 /// What a waiting thread has seen of a pool whose graph does not end.
 #[derive(Default)]
 struct Suspicion {
-    /// Checks in a row at which no worker ran a task.
+    /// Checks in a row between which no worker found a task.
     checks: u32,
-    /// [`Sleep::vain_searches_if_idle`](crate::worker::sleep::Sleep::vain_searches_if_idle) at the first of them.
-    vain: u64,
+    /// The workers at the first of them.
+    first: Vec<Idle>,
 }
 
 impl Suspicion {
-    /// Checks once more. Returns whether the policy must have lost tasks, which takes several checks in a row at which no worker ran a
-    /// task, and one of:
-    /// - all workers sleep (several checks, because a worker that was just woken may not have run yet);
-    /// - all workers together have searched in vain many times since (many, because on a busy machine a worker may not run for long).
+    /// Checks once more. Returns whether the policy must have lost tasks, which takes several checks in a row between which no worker ran
+    /// or found a task, and one of:
+    /// - all workers have slept since (several checks, because a worker that was just woken may not have run yet);
+    /// - each worker sleeps or has searched in vain many times since. On a busy machine a worker may not run for long, whether it has found
+    ///   a task or not, so it is not enough that others search.
     fn grows(&mut self, pool: &PoolShared) -> bool {
-        let Some(vain) = pool.sleep.vain_searches_if_idle() else {
+        let Some(now) = pool.sleep.idle() else {
             *self = Suspicion::default();
             return false;
         };
-        if self.checks == 0 {
-            self.vain = vain;
+        let pairs = || now.iter().zip(&self.first);
+        if self.checks == 0 || pairs().any(|(now, first)| now.turns != first.turns) {
+            *self = Suspicion {
+                checks: 1,
+                first: now,
+            };
+            return false;
         }
         self.checks += 1;
-        let many = 100 * u64::from(pool.placement.workers());
-        self.checks >= 3
-            && ((vain == self.vain && pool.sleep.all_asleep())
-                || (self.checks >= 6 && vain - self.vain >= many))
+        let slept =
+            || pairs().all(|(now, first)| now.vain == first.vain) && pool.sleep.all_asleep();
+        let searched =
+            || pairs().all(|(now, first)| now.asleep || now.vain - first.vain >= MANY_SEARCHES);
+        (self.checks >= 3 && slept()) || (self.checks >= 6 && searched())
     }
 }
