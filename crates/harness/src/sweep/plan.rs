@@ -56,8 +56,8 @@ pub(super) struct Cell {
     pub(super) seed: usize,
 }
 
-/// All runs, in the order of the results. Its size is that of the lists and four bytes a machine: a run, and its machine, are made when it is
-/// their turn.
+/// All runs, in the order of the results. It takes the size of the lists and four bytes a machine: a run, and its machine, are made when it
+/// is their turn.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) inputs: Vec<Input>,
