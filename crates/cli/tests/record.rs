@@ -3,7 +3,7 @@
 mod support;
 
 use std::path::Path;
-use support::{bad, folder, good, run, short_stream, tanada};
+use support::{bad, folder, good, limited, run, said, short_stream, tanada};
 use tanada_trace::{Groups, Trace};
 use tanada_workloads::options::Purpose;
 
@@ -285,4 +285,34 @@ fn a_recording_that_takes_too_much_memory_is_refused_as_the_run_is() {
         std::fs::read_dir(folder.path()).expect("a folder").count(),
         0
     );
+}
+
+/// A limit of the process counts as the system's memory does: the failed allocation would end the program, and leave an unfinished file.
+#[test]
+fn memory_that_a_limit_of_the_process_forbids_is_not_free() {
+    let folder = folder();
+    let folder = folder.path();
+    let (size, kilobytes) = (["--workers", "2", "--size", "20000"], 2_000_000);
+    for arguments in [
+        &["record", "stencil", "-o", "trace.tnb"][..],
+        &["record", "pipeline", "-o", "trace.tnb"],
+        &["run", "stencil"],
+        &["run", "pipeline"],
+    ] {
+        let mut command = limited(folder, &[arguments, &size[..]].concat(), kilobytes);
+        let refused = said(command.output().expect("a shell"));
+        assert_eq!(refused.code, Some(1), "{arguments:?}: {}", refused.err);
+        let word = "are free; choose a smaller --size";
+        assert!(refused.err.contains(word), "{arguments:?}: {}", refused.err);
+        let left = std::fs::read_dir(folder).expect("a folder").count();
+        assert_eq!(left, 0, "{arguments:?} left a file");
+    }
+    // What fits is done.
+    let small = ["record", "stencil", "-o", "trace.tnb", "--size", "200"];
+    let done = said(
+        limited(folder, &small, kilobytes)
+            .output()
+            .expect("a shell"),
+    );
+    assert_eq!(done.code, Some(0), "{}", done.err);
 }

@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::{bad, folder, good, said, tanada};
+use support::{bad, folder, good, limited, said, tanada};
 
 const BOOK: &str = include_str!("../../../docs/sweep.md");
 
@@ -212,7 +212,7 @@ fn stopped(folder: &Path, signal: Signal) -> support::Said {
         .spawn()
         .expect("the program starts");
     let deadline = Instant::now() + Duration::from_secs(120);
-    while lines() < before.max(1) + 2 {
+    while lines() < before.max(2) + 2 {
         assert!(
             Instant::now() < deadline && child.try_wait().expect("it can be asked").is_none(),
             "it was not to end yet"
@@ -268,8 +268,11 @@ fn results_of_other_inputs_or_programs_do_not_count() {
     good(folder, &["sweep", "caches.toml"]);
     let fresh = results(folder, "caches");
     // Another program's results are left alone.
-    let (head, rest) = text.split_once('\n').expect("a first line");
-    std::fs::write(&journal, format!("{head}0\n{rest}")).expect("it can be written");
+    let mut lines = text.lines();
+    let (head, build) = (lines.next(), lines.next());
+    let (head, build) = head.zip(build).expect("two lines before the rows");
+    let rest = lines.collect::<Vec<_>>().join("\n");
+    std::fs::write(&journal, format!("{head}\n{build}0\n{rest}\n")).expect("it can be written");
     let said = good(folder, &["sweep", "caches.toml"]);
     assert!(
         said.err
@@ -280,6 +283,7 @@ fn results_of_other_inputs_or_programs_do_not_count() {
     assert_eq!(results(folder, "caches"), fresh);
 }
 
+/// Rows with bytes that are no JSON, and rows that someone edited.
 #[test]
 fn a_damaged_row_of_the_journal_is_done_again() {
     let folder = folder();
@@ -288,13 +292,85 @@ fn a_damaged_row_of_the_journal_is_done_again() {
     stopped(folder, Signal::KILL);
     let journal = folder.join("caches.unfinished");
     let text = std::fs::read_to_string(&journal).expect("it is there");
-    let (head, rest) = text.split_once('\n').expect("a first line");
-    let damaged = rest.replacen('{', "\u{0}", 1);
-    assert_ne!(damaged, rest, "there is a row");
     good(folder, &["sweep", "caches.toml", "-o", "whole"]);
-    std::fs::write(&journal, format!("{head}\n{damaged}")).expect("it can be written");
-    good(folder, &["sweep", "caches.toml"]);
+    let one = "1 row is damaged and does not count; its run is done again";
+    let all = format!(
+        "{} rows are damaged and do not count",
+        text.lines().count() - 2
+    );
+    let edited = "\"makespan\":1";
+    for (damaged, note) in [
+        (text.replacen('{', "\u{0}", 1), one),
+        (text.replacen("\"makespan\":", edited, 1), one),
+        (text.replace("\"makespan\":", edited), &*all),
+    ] {
+        assert_ne!(damaged, text, "there is a row");
+        std::fs::write(&journal, damaged).expect("it can be written");
+        let said = good(folder, &["sweep", "caches.toml"]);
+        let note = format!("caches.unfinished: {note}");
+        assert!(said.err.contains(&note), "{note}: {}", said.err);
+        assert_eq!(results(folder, "caches"), results(folder, "whole"));
+    }
+    // Half a line, of a process that was killed, is no damage.
+    std::fs::write(&journal, text + "0123").expect("it can be written");
+    let said = good(folder, &["sweep", "caches.toml"]);
+    assert!(!said.err.contains("damaged"), "{}", said.err);
     assert_eq!(results(folder, "caches"), results(folder, "whole"));
+}
+
+#[test]
+fn more_runs_than_fit_the_memory_are_refused() {
+    let folder = folder();
+    let folder = folder.path();
+    std::fs::write(folder.join("t.tnt"), trace(1, 1)).expect("it can be written");
+    let list = |count: u32| Vec::from_iter((0..count).map(|n| n.to_string())).join(",");
+    let spec = |seeds: u32, keys: &[(&str, u32)]| {
+        let mut text = format!(
+            "traces = 't.tnt'\nmachines = 'toshiba-board'\npolicies = 'fcfs'\nseeds = [{}]\n[set]\n",
+            list(seeds)
+        );
+        for (key, values) in keys {
+            text += &format!("{key} = [{}]\n", list(*values));
+        }
+        std::fs::write(folder.join("many.toml"), text).expect("it can be written");
+    };
+    let keys = [
+        "memory.fill_cycles",
+        "memory.write_cycles",
+        "invalidate_cycles",
+        "scheduler.call_cycles",
+        "scheduler.pool_cycles",
+        "scheduler.wake_cycles",
+    ];
+    let ten = |count: usize| Vec::from_iter(keys[..count].iter().map(|key| (*key, 10)));
+    for more in [&[][..], &["--dry-run"], &["--dry-run", "--json"]] {
+        spec(10_000, &ten(6));
+        let words = [
+            "many.toml:1: ",
+            "have 10,000,000,000 combinations",
+            "250,000 at the most",
+            "`seeds` (10,000), `memory.fill_cycles` (10)",
+        ];
+        let mut command = limited(folder, &[&["sweep", "many.toml"], more].concat(), 500_000);
+        let refused = said(command.output().expect("a shell"));
+        assert_eq!(refused.code, Some(1), "{}", refused.err);
+        for word in words {
+            assert!(refused.err.contains(word), "{word}: {}", refused.err);
+        }
+        assert_eq!(files(folder), ["many.toml", "t.tnt"]);
+    }
+    // A run takes no memory before its turn, nor does its machine.
+    spec(1, &ten(4));
+    let mut command = limited(folder, &["sweep", "many.toml", "--dry-run"], 100_000);
+    let dry = said(command.output().expect("a shell"));
+    assert_eq!(dry.code, Some(0), "{}", dry.err);
+    assert!(
+        dry.out
+            .ends_with("... and 9900 more\n10000 runs, into many.csv\n"),
+        "{}",
+        dry.out
+    );
+    assert_eq!(dry.out.lines().count(), 102);
 }
 
 #[test]
@@ -310,13 +386,19 @@ fn a_file_that_is_no_journal_is_left_alone() {
         "tanada-sweep 1\nprecious\n",
         "tanada-sweep 1 caches.toml\nprecious\n",
         "tanada-sweep 1 1-00000000 and more",
+        "tanada-sweep 1 12-00000000\n\"blocks.tnt\" 12\t{}\n",
+        "tanada-sweep journal\n",
+        "tanada-sweep journal 20\n",
     ] {
         std::fs::write(&journal, content).expect("it can be written");
         bad(
             folder,
             &["sweep", "caches.toml"],
             1,
-            &["caches.unfinished", "not the journal"],
+            &[
+                "caches.unfinished",
+                "journal of a sweep; remove it, or name other results",
+            ],
         );
         assert_eq!(
             std::fs::read_to_string(&journal).expect("it is there"),
@@ -335,13 +417,17 @@ fn a_file_that_is_no_journal_is_left_alone() {
     for content in [
         "",
         "tanada-sw",
-        "tanada-sweep ",
-        "tanada-sweep 1 12",
-        "tanada-sweep 1 0.1.0\n",
+        "tanada-sweep journal 2",
+        "tanada-sweep journal 2\n",
+        "tanada-sweep journal 2\n0.1.0\n",
     ] {
         std::fs::write(&journal, content).expect("it can be written");
         good(folder, &["sweep", "caches.toml"]);
     }
+    // The rows of an earlier version have no checksum.
+    std::fs::write(&journal, "tanada-sweep 1 12-00000000\n").expect("it can be written");
+    let words = ["caches.unfinished: it is of an earlier version of tanada"];
+    bad(folder, &["sweep", "caches.toml"], 1, &words);
 }
 
 #[test]

@@ -35,6 +35,11 @@ pub use list::{format_size, parse_size};
 pub use placement::{MAX_DISTANCE, Placement};
 pub use tree::{Kind, Object, Topology};
 
+/// Returns the bytes of memory that the control groups of this process leave it; `None` if they set no limit or are not known.
+pub fn free_group_memory() -> Option<u64> {
+    cgroup::free_memory(std::path::Path::new("/"))
+}
+
 /// The number of a worker: 0 to the number of workers minus one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(

@@ -7,6 +7,8 @@
 //! `plane.rs` of `tanada-h264` has the same contract for the samples of a picture, and explains why there are two such modules.
 
 use crate::pass::Stretch;
+use crate::workload::RunError;
+use std::alloc::{Layout, alloc_zeroed};
 use std::cell::UnsafeCell;
 #[cfg(debug_assertions)]
 use std::sync::Mutex;
@@ -50,28 +52,41 @@ pub(crate) struct Field {
 // contract of this module, checked in debug builds); so no element is written while another thread uses it.
 unsafe impl Sync for Field {}
 
+/// Returns `len` zeros, whose memory is not touched: `Vec::try_reserve` would leave that to be done.
+fn zeros(len: usize) -> Result<Box<[UnsafeCell<f32>]>, RunError> {
+    assert!(len > 0, "a field has a border");
+    let layout = Layout::array::<UnsafeCell<f32>>(len).map_err(|_| RunError::no_memory(None))?;
+    // SAFETY: the layout has a size, since `len` is not 0.
+    let zeros = unsafe { alloc_zeroed(layout) };
+    if zeros.is_null() {
+        return Err(RunError::no_memory(Some(layout.size())));
+    }
+    let zeros = std::ptr::slice_from_raw_parts_mut(zeros.cast::<UnsafeCell<f32>>(), len);
+    // SAFETY: the memory is of the global allocator and has the layout of these elements, for which zeros are a value; it is ours alone.
+    Ok(unsafe { Box::from_raw(zeros) })
+}
+
 impl Field {
     /// Returns a field of zeros. Rectangles count from the corner of its border.
-    pub(crate) fn new(rows: usize, columns: usize) -> Self {
+    ///
+    /// # Errors
+    /// The system does not give the memory.
+    pub(crate) fn new(rows: usize, columns: usize) -> Result<Self, RunError> {
         let bordered = |points: usize| {
             let points = points.checked_add(2 * REACH);
             points.filter(|points| *points < isize::MAX as usize)
         };
         let sides = bordered(rows).zip(bordered(columns));
-        let (rows, columns) = sides.expect("the field fits into the address space");
+        let (rows, columns) = sides.ok_or_else(|| RunError::no_memory(None))?;
         let mut stride = columns.next_multiple_of(LINE) + LINE;
         if (stride / LINE).is_multiple_of(2) {
             stride += LINE;
         }
-        let len = rows
-            .checked_mul(stride)
-            .and_then(|len| len.checked_add(3 * LINE))
-            .expect("the field fits into the address space");
-        let cells = Box::into_raw(vec![0_f32; len].into_boxed_slice());
-        // SAFETY: `UnsafeCell<f32>` has the layout of `f32`, and the box is ours.
-        let cells = unsafe { Box::from_raw(cells as *mut [UnsafeCell<f32>]) };
+        let len = rows.checked_mul(stride);
+        let len = len.and_then(|len| len.checked_add(3 * LINE));
+        let cells = zeros(len.ok_or_else(|| RunError::no_memory(None))?)?;
         let misaligned = cells.as_ptr().addr() / size_of::<f32>() % LINE;
-        Field {
+        Ok(Field {
             origin: 2 * LINE - misaligned - REACH,
             cells,
             stride,
@@ -79,7 +94,7 @@ impl Field {
             columns,
             #[cfg(debug_assertions)]
             held: Mutex::default(),
-        }
+        })
     }
 
     fn check(&self, rect: Rect) -> *mut f32 {
@@ -236,7 +251,7 @@ mod tests {
 
     #[test]
     fn disjoint_rectangles_are_written_at_once() {
-        let field = Field::new(0, 12);
+        let field = Field::new(0, 12).unwrap();
         let mut left = field.write(rect(0, 0, 8, 4));
         let mut right = field.write(rect(8, 0, 8, 4));
         left.row(3).fill(1.0);
@@ -249,7 +264,7 @@ mod tests {
     #[test]
     fn rows_begin_cache_lines_behind_the_border() {
         for columns in [1, 15, 16, 17, 8192] {
-            let field = Field::new(3, columns);
+            let field = Field::new(3, columns).unwrap();
             for y in 0..3 {
                 let guard = field.read(rect(REACH, y, 1, 1));
                 assert_eq!(guard.row(0).as_ptr().addr() % 64, 0, "{columns} columns");
@@ -261,7 +276,7 @@ mod tests {
     #[cfg(debug_assertions)]
     #[should_panic(expected = "overlaps")]
     fn overlap_with_a_writer_is_caught() {
-        let field = Field::new(0, 12);
+        let field = Field::new(0, 12).unwrap();
         let _writer = field.write(rect(0, 0, 8, 4));
         let _reader = field.read(rect(7, 1, 2, 1));
     }
@@ -274,20 +289,28 @@ mod tests {
             rect(0, far, 1, 16),
             rect(1, 0, usize::MAX, 1),
         ] {
-            let field = Field::new(8, 8);
+            let field = Field::new(8, 8).unwrap();
             let held = std::panic::catch_unwind(AssertUnwindSafe(|| drop(field.write(outside))));
             assert!(held.is_err(), "{outside:?}");
         }
         for points in [usize::MAX, usize::MAX - 2 * REACH, isize::MAX as usize] {
-            assert!(std::panic::catch_unwind(|| drop(Field::new(points, 1))).is_err());
-            assert!(std::panic::catch_unwind(|| drop(Field::new(1, points))).is_err());
+            assert!(Field::new(points, 1).is_err() && Field::new(1, points).is_err());
         }
+    }
+
+    #[test]
+    fn memory_that_the_system_does_not_give_is_an_error() {
+        // More than a process has addresses, and less than `isize::MAX`.
+        let error = Field::new(1 << 24, 1 << 24).err().expect("too large");
+        let text = error.to_string();
+        assert!(text.contains("GB of memory in one piece"), "{text}");
+        assert!(text.contains("choose a smaller --size"), "{text}");
     }
 
     #[test]
     #[should_panic(expected = "not inside")]
     fn rectangles_outside_are_refused() {
-        let field = Field::new(0, 12);
+        let field = Field::new(0, 12).unwrap();
         let _reader = field.read(rect(15, 0, 2, 1));
     }
 }

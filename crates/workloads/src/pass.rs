@@ -205,7 +205,7 @@ pub(crate) fn same_in_all_forms<F: Formula>() {
     }
     const ROWS: usize = 24;
     const COLUMNS: usize = 601;
-    let field = || Field::new(ROWS, COLUMNS);
+    let field = || Field::new(ROWS, COLUMNS).unwrap();
     let tile = |x, y, w, h| Tile {
         band: 0,
         strip: 0,

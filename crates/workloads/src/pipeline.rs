@@ -15,6 +15,7 @@ use crate::field::Field;
 use crate::options::OptionSpec;
 use crate::pass::{Formula, Lines, Passes, Probe, rect};
 use crate::tiles::{Caches, Options, Program, Tile, Turn, sealed, workload};
+use crate::workload::RunError;
 
 /// Passes of a round.
 const PASSES: u32 = 5;
@@ -173,15 +174,15 @@ impl Program for Pipeline {
         rounds * PASSES + 1
     }
 
-    fn new(options: Options, caches: Caches) -> Self {
+    fn new(options: Options, caches: Caches) -> Result<Self, RunError> {
         let plane = || Field::new(options.size, options.size);
-        Pipeline {
-            image: plane(),
-            first: plane(),
-            second: plane(),
+        Ok(Pipeline {
+            image: plane()?,
+            first: plane()?,
+            second: plane()?,
             options,
             passes: Passes::new(caches),
-        }
+        })
     }
 
     fn name(sweep: u32, sweeps: u32) -> &'static str {

@@ -166,15 +166,29 @@ struct Work {
     done: Done,
 }
 
+/// Returns all of `values`, of which there are `count`.
+fn collected<T>(values: impl Iterator<Item = T>, count: usize) -> Result<Vec<T>, RunError> {
+    let mut all = Vec::new();
+    let bytes = count.checked_mul(size_of::<T>());
+    all.try_reserve_exact(count)
+        .map_err(|_| RunError::no_memory(bytes))?;
+    all.extend(values);
+    Ok(all)
+}
+
 impl Work {
-    fn new(plan: Plan) -> Work {
+    /// Returns the array and its sums.
+    ///
+    /// # Errors
+    /// The system does not give the memory.
+    fn new(plan: Plan) -> Result<Work, RunError> {
         let element = |at: u64| at.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        Work {
+        Ok(Work {
             plan,
-            array: (0..plan.size as u64).map(element).collect(),
-            sums: (0..plan.leaves()).map(|_| AtomicU64::new(0)).collect(),
+            array: collected((0..plan.size as u64).map(element), plan.size)?,
+            sums: collected((0..plan.leaves()).map(|_| AtomicU64::new(0)), plan.leaves())?,
             done: Done::default(),
-        }
+        })
     }
 
     /// Returns the sum of a leaf.
@@ -271,7 +285,7 @@ impl Workload for Reduction {
         Ok(Box::new(Ready {
             tasks: tasks(plan)?,
             loops: loops(plan)?,
-            work: Work::new(plan),
+            work: Work::new(plan)?,
         }))
     }
 
@@ -455,7 +469,7 @@ mod tests {
         for size in [1, 64, 65, 128, 129, 500, 64 * 64, 64 * 64 + 1] {
             let plan = plan(size);
             let mut ready = Ready {
-                work: Work::new(plan),
+                work: Work::new(plan).unwrap(),
                 tasks: tasks(plan).expect("a tree"),
                 loops: loops(plan).expect("loops"),
             };

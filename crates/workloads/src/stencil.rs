@@ -7,6 +7,7 @@ use crate::field::Field;
 use crate::options::OptionSpec;
 use crate::pass::{Formula, Lines, Passes, Probe, rect};
 use crate::tiles::{Caches, Options, Program, Tile, Turn, sealed, workload};
+use crate::workload::RunError;
 
 /// The two fields.
 pub struct Stencil {
@@ -59,12 +60,13 @@ impl Program for Stencil {
     const TIMES: &'static str = "sweeps";
     const FIELDS: usize = 2;
 
-    fn new(options: Options, caches: Caches) -> Self {
-        Stencil {
-            fields: [(); 2].map(|()| Field::new(options.size, options.size)),
+    fn new(options: Options, caches: Caches) -> Result<Self, RunError> {
+        let field = || Field::new(options.size, options.size);
+        Ok(Stencil {
+            fields: [field()?, field()?],
             options,
             passes: Passes::new(caches),
-        }
+        })
     }
 
     fn name(_: u32, _: u32) -> &'static str {

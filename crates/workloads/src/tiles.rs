@@ -22,6 +22,7 @@ use crate::field::{LINE, REACH};
 use crate::options::{OptionSpec, Values, named};
 pub use crate::pass::{NoProbe, Probe, Stretch};
 pub use crate::workload::Done;
+use crate::workload::RunError;
 use tanada_runtime::{SGroup, TGroup};
 pub use workload::Tiled;
 
@@ -380,9 +381,9 @@ pub trait Program: sealed::Ours + Send + Sync + Sized + 'static {
 
     /// Returns the fields; their memory is mapped when they are filled.
     ///
-    /// # Panics
-    /// A field is larger than an address space.
-    fn new(options: Options, caches: Caches) -> Self;
+    /// # Errors
+    /// The system does not give the memory.
+    fn new(options: Options, caches: Caches) -> Result<Self, RunError>;
 
     /// Returns the name of the tasks of sweep number `sweep`.
     fn name(sweep: u32, sweeps: u32) -> &'static str;

@@ -227,6 +227,23 @@ impl fmt::Debug for RunError {
 }
 
 impl RunError {
+    /// Returns the error of memory that the system does not give in one piece, although so much was free: it is limited in another way, or
+    /// was taken meanwhile. `bytes` is `None` if it would be larger than an address space.
+    pub(crate) fn no_memory(bytes: Option<usize>) -> RunError {
+        let size = bytes.map_or_else(
+            || "more memory than there are addresses".to_owned(),
+            |bytes| {
+                format!(
+                    "{:.1} GB of memory in one piece",
+                    bytes as f64 / f64::from(1 << 30)
+                )
+            },
+        );
+        RunError::Input(format!(
+            "this takes {size}, which the system does not give; choose a smaller --size"
+        ))
+    }
+
     /// Returns whether [`Cancel`] stopped the run.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, RunError::Graph(GraphError::Cancelled))

@@ -55,17 +55,25 @@ pub(crate) fn run(args: Args) -> Outcome {
         .collect();
     let files = files.join(" and ");
     if args.dry_run {
-        return ui::print(&planned(&sweep, args.json, &files));
+        return print_planned(&sweep, args.json, &files);
     }
     let rows = {
         let mut bar = Progress::new(Some(sweep.runs().len() as u64));
         let mut noted = false;
         let mut show = |at: sweep::Progress| {
-            if at.restarted && !std::mem::replace(&mut noted, true) {
+            if !std::mem::replace(&mut noted, true) {
                 let journal = outputs.journal.display();
-                ui::note(&format!(
-                    "{journal}: from another version of this program; starting over"
-                ));
+                let note = |what: &str| ui::note(&format!("{journal}: {what}"));
+                match at.damaged {
+                    _ if at.restarted => {
+                        note("from another version of this program; starting over");
+                    }
+                    0 => {}
+                    1 => note("1 row is damaged and does not count; its run is done again"),
+                    rows => note(&format!(
+                        "{rows} rows are damaged and do not count; their runs are done again"
+                    )),
+                }
             }
             bar.at(at.runs as u64);
             bar.says(at.left.map_or_else(
@@ -108,12 +116,17 @@ fn failed(error: Error) -> Failure {
     }
 }
 
-/// Returns what would run, and into which files.
-fn planned(sweep: &Sweep, json: bool, files: &str) -> String {
-    let runs = sweep.runs();
+/// Prints what would run, and into which files.
+fn print_planned(sweep: &Sweep, json: bool, files: &str) -> Outcome {
+    let mut runs = sweep.runs();
     let count = runs.len();
     if json {
-        return runs.map(|row| ui::json(&row)).collect();
+        // A part at a time: of a large sweep all runs do not fit into the memory.
+        while runs.len() > 0 {
+            let part = runs.by_ref().take(SHOWN);
+            ui::print(&part.map(|row| ui::json(&row)).collect::<String>())?;
+        }
+        return Ok(());
     }
     let mut text: String = runs
         .take(SHOWN)
@@ -122,7 +135,7 @@ fn planned(sweep: &Sweep, json: bool, files: &str) -> String {
     if count > SHOWN {
         text += &format!("... and {} more\n", count - SHOWN);
     }
-    text + &format!("{count} runs, into {files}\n")
+    ui::print(&(text + &format!("{count} runs, into {files}\n")))
 }
 
 fn duration(time: Duration) -> String {

@@ -13,13 +13,27 @@ use std::time::{Duration, Instant};
 pub(crate) fn tanada(folder: &Path, arguments: &[&str]) -> Command {
     heed_signals();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tanada"));
+    in_folder(&mut command, folder).args(arguments);
     command
-        .args(arguments)
+}
+
+/// As [`tanada`], with at most so many kilobytes of address space.
+pub(crate) fn limited(folder: &Path, arguments: &[&str], kilobytes: u64) -> Command {
+    heed_signals();
+    let mut command = Command::new("sh");
+    let script = format!("ulimit -v {kilobytes} && exec \"$0\" \"$@\"");
+    in_folder(&mut command, folder)
+        .args(["-c", &script, env!("CARGO_BIN_EXE_tanada")])
+        .args(arguments);
+    command
+}
+
+fn in_folder<'a>(command: &'a mut Command, folder: &Path) -> &'a mut Command {
+    command
         .current_dir(folder)
         .env_remove("TANADA_WORKERS")
         // Streams that are no part of the project change what some verbs do.
-        .env("TANADA_SHARED", folder);
-    command
+        .env("TANADA_SHARED", folder)
 }
 
 /// What a run said.

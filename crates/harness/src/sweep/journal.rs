@@ -1,4 +1,7 @@
 //! The journal of a sweep: a file that grows by a line a run, from which a sweep that was killed resumes.
+//!
+//! The first line is always the same, and the second one names the build of this program. A row is the CRC-32 of all that follows it, what
+//! identifies the run, and its result, with tabs between them.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -8,19 +11,23 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::plan::checksum;
-use super::rows::Row;
 use super::{Error, at_fault};
 
-/// The first word of a journal; a version and the build follow.
-const HEAD: &str = "tanada-sweep ";
+/// The first line of a journal.
+const HEAD: &str = "tanada-sweep journal 2\n";
+
+/// How journals of earlier versions begin, whose rows have no checksum.
+const EARLIER: &str = "tanada-sweep 1 ";
 
 /// An open journal, which no other process has open.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
     pub(super) path: PathBuf,
-    /// Whether the journal held results of another build of this program, which were dropped.
+    /// Whether the journal was of another build of this program, so that its results were dropped.
     pub(super) restarted: bool,
+    /// Rows that are not as they were written, and do not count.
+    pub(super) damaged: usize,
 }
 
 impl Journal {
@@ -32,11 +39,11 @@ impl Journal {
     /// If the file cannot be written, another process has it open, or it is no journal: its content belongs to another program.
     pub(super) fn open(path: &Path) -> Result<(Journal, HashMap<String, String>), Error> {
         let failed = |error: std::io::Error| at_fault(path.display(), error);
-        let foreign = || {
-            let what =
-                "it is not the journal of a sweep; remove it, or name other results with --output";
+        let refused = |what| {
+            let what = format!("{what}; remove it, or name other results with --output");
             at_fault(path.display(), what)
         };
+        let foreign = || refused("it is not the journal of a sweep");
         // Before it is opened: opening some devices has effects.
         if path.metadata().is_ok_and(|data| !data.is_file()) {
             return Err(foreign());
@@ -56,17 +63,24 @@ impl Journal {
         }
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(failed)?;
-        if !begins_as_journal(&text) {
+        if text.starts_with(EARLIER.as_bytes()) {
+            return Err(refused(
+                "it is of an earlier version of tanada, or no journal of a sweep",
+            ));
+        }
+        // A process that was killed may have left a part of the line.
+        if !text.starts_with(HEAD.as_bytes()) && !HEAD.as_bytes().starts_with(&text) {
             return Err(foreign());
         }
-        let head = format!("{HEAD}1 {}\n", own_identity());
+        let head = format!("{HEAD}{}\n", own_identity());
         let mut journal = Journal {
             file,
             path: path.to_owned(),
             restarted: false,
+            damaged: 0,
         };
         let Some(lines) = text.strip_prefix(head.as_bytes()) else {
-            journal.restarted = !text.is_empty();
+            journal.restarted = !head.as_bytes().starts_with(&text);
             journal.file.set_len(0).map_err(failed)?;
             journal.file.rewind().map_err(failed)?;
             journal.write(&head)?;
@@ -80,17 +94,22 @@ impl Journal {
         let end = (head.len() + whole) as u64;
         journal.file.set_len(end).map_err(failed)?;
         journal.file.seek(SeekFrom::Start(end)).map_err(failed)?;
-        let lines = String::from_utf8_lossy(&lines[..whole]);
-        let pairs = lines.lines().filter_map(|line| line.split_once('\t'));
-        // A damaged row is as good as none: its run is done again, and the later row of a run counts.
-        let sound = pairs.filter(|(_, row)| serde_json::from_str::<Row>(row).is_ok());
-        let known = sound.map(|(identity, row)| (identity.to_owned(), row.to_owned()));
-        Ok((journal, known.collect()))
+        let mut known = HashMap::new();
+        for line in lines[..whole].split_inclusive(|&byte| byte == b'\n') {
+            // The run of a damaged row is done again, and the later row of a run counts.
+            match sound(line) {
+                Some((identity, row)) => {
+                    known.insert(identity.to_owned(), row.to_owned());
+                }
+                None => journal.damaged += 1,
+            }
+        }
+        Ok((journal, known))
     }
 
     /// Adds a result, which survives the end of the process.
     pub(super) fn add(&mut self, identity: &str, row: &str) -> Result<(), Error> {
-        self.write(&format!("{identity}\t{row}\n"))
+        self.write(&line_of(identity, row))
     }
 
     fn write(&mut self, text: &str) -> Result<(), Error> {
@@ -105,26 +124,18 @@ impl Journal {
     }
 }
 
-/// Returns whether the text is empty or its first line is that of a journal of any build: [`HEAD`], a version and what [`own_identity`]
-/// returns. A process that was killed may have left a part of the line.
-fn begins_as_journal(text: &[u8]) -> bool {
-    let mut lines = text.splitn(2, |&byte| byte == b'\n');
-    let line = lines.next().unwrap_or_default();
-    let is_whole = lines.next().is_some();
-    let Some(rest) = line.strip_prefix(HEAD.as_bytes()) else {
-        return !is_whole && HEAD.as_bytes().starts_with(line);
-    };
-    let mut words = rest.split(|&byte| byte == b' ');
-    let (version, build, more) = (words.next().unwrap_or_default(), words.next(), words.next());
-    let of_build = |byte: &u8| byte.is_ascii_alphanumeric() || b".-+".contains(byte);
-    let is_build = |build: &[u8]| {
-        build.len() <= 40
-            && build.iter().all(of_build)
-            && build.first().is_none_or(u8::is_ascii_digit)
-    };
-    let is_part =
-        version.iter().all(u8::is_ascii_digit) && build.is_none_or(is_build) && more.is_none();
-    is_part && (!is_whole || !version.is_empty() && build.is_some_and(|build| !build.is_empty()))
+/// Returns the line of a row.
+fn line_of(identity: &str, row: &str) -> String {
+    let content = format!("{identity}\t{row}\n");
+    format!("{:08x}\t{content}", crc32fast::hash(content.as_bytes()))
+}
+
+/// Returns identity and result of a row; `None` if the line is not one that [`line_of`] returned.
+fn sound(line: &[u8]) -> Option<(&str, &str)> {
+    let line = str::from_utf8(line).ok()?;
+    let (_, content) = line.split_once('\t')?;
+    let (identity, row) = content.strip_suffix('\n')?.split_once('\t')?;
+    (line == line_of(identity, row)).then_some((identity, row))
 }
 
 /// Returns what identifies this build of the program: length and checksum of its file, or its version if the file cannot be read.
@@ -134,4 +145,33 @@ fn own_identity() -> String {
         |_| env!("CARGO_PKG_VERSION").to_owned(),
         |(length, crc)| format!("{length}-{crc:08x}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_counts_as_it_was_written_only() {
+        let line = line_of("\"a\" 1", "{\"makespan\":12}");
+        assert_eq!(
+            sound(line.as_bytes()),
+            Some(("\"a\" 1", "{\"makespan\":12}"))
+        );
+        for at in 0..line.len() {
+            let mut damaged = line.clone().into_bytes();
+            damaged[at] ^= 1;
+            assert_eq!(sound(&damaged), None, "byte {at}");
+            damaged.remove(at);
+            assert_eq!(sound(&damaged), None, "without byte {at}");
+        }
+        for edited in [
+            line.replace("12", "13"),
+            line.replace("12", "012"),
+            line.to_uppercase(),
+            line.replacen('\t', " ", 1),
+        ] {
+            assert_eq!(sound(edited.as_bytes()), None, "{edited}");
+        }
+    }
 }

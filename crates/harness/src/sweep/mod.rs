@@ -68,6 +68,8 @@ pub struct Progress {
     pub left: Option<Duration>,
     /// Whether the journal was of another build of this program, so that its results were dropped.
     pub restarted: bool,
+    /// Rows of the journal that are not as they were written; their runs are done again.
+    pub damaged: usize,
 }
 
 /// The files that a sweep writes.

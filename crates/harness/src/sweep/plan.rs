@@ -6,6 +6,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use tanada_policy::registry;
+use tanada_report::thousands;
 use tanada_sim::machines::{self, NotFound};
 use tanada_sim::{Machine, MachineError, spelling};
 use tanada_trace::{Groups, Trace};
@@ -14,15 +15,11 @@ use tanada_workloads::spelled_in;
 use super::spec::{At, Spec};
 use super::{Error, at_fault};
 
-/// A product of more runs is a mistake.
-const MOST_RUNS: usize = 1 << 20;
+/// A product of more runs is a mistake. A run takes nine kilobytes of memory until the table is written.
+const MOST_RUNS: u64 = 250_000;
 
-/// Returns the error of a sweep file whose lists have more than [`MOST_RUNS`] combinations.
-fn too_many(file: &str, what: &str) -> Error {
-    Error::Input(format!(
-        "{file}:1: more than {MOST_RUNS} {what}; make the lists shorter"
-    ))
-}
+/// The most lists that the error about too many runs names.
+const NAMED: usize = 4;
 
 /// The groups that count without a name.
 const PLAIN: &str = "plain";
@@ -41,16 +38,11 @@ pub(super) struct Input {
     groupings: Vec<String>,
 }
 
-/// A machine with settings and a number of cores.
+/// A machine as the sweep file names it, before settings.
 #[derive(Debug)]
-pub(super) struct Variant {
-    pub(super) machine: Machine,
-    /// As the sweep file has it.
+struct Base {
     name: String,
-    /// One for each key of `[set]`.
-    values: Vec<String>,
-    /// CRC-32 of the whole description of the machine.
-    identity: u32,
+    machine: Machine,
 }
 
 /// One run: indices into the lists of a [`Plan`].
@@ -58,18 +50,24 @@ pub(super) struct Variant {
 pub(super) struct Cell {
     pub(super) input: usize,
     pub(super) groups: usize,
-    pub(super) variant: usize,
+    /// Machine, settings and number of cores, as one number.
+    variant: usize,
     pub(super) policy: usize,
     pub(super) seed: usize,
 }
 
-/// All runs, in the order of the results.
+/// All runs, in the order of the results. It takes the size of the lists and four bytes a machine: a run, and its machine, are made when it
+/// is their turn.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) inputs: Vec<Input>,
     pub(super) groups: Vec<At<String>>,
-    pub(super) keys: Vec<String>,
-    pub(super) variants: Vec<Variant>,
+    bases: Vec<Base>,
+    set: Vec<(String, Vec<At<String>>)>,
+    /// Empty: those of the machines.
+    cores: Vec<At<u16>>,
+    /// Of each machine with settings and cores: the CRC-32 of its whole description.
+    identities: Vec<u32>,
     pub(super) policies: Vec<&'static str>,
     pub(super) seeds: Vec<Option<u64>>,
 }
@@ -90,7 +88,6 @@ impl Plan {
         if policies.is_empty() {
             policies = registry::all().iter().map(|entry| entry.name).collect();
         }
-        let variants = variants(spec, file, folder)?;
         let mut groups = spec.groups.clone();
         if groups.is_empty() {
             groups.push(At {
@@ -102,39 +99,87 @@ impl Plan {
         if seeds.is_empty() {
             seeds.push(None);
         }
-        let runs = [
-            spec.traces.len(),
-            groups.len(),
-            variants.len(),
-            policies.len(),
-            seeds.len(),
+        let others = [
+            ("groups", groups.len()),
+            ("policies", policies.len()),
+            ("seeds", seeds.len()),
         ];
-        let runs = runs
-            .iter()
-            .try_fold(1_usize, |product, &count| product.checked_mul(count));
-        if runs.is_none_or(|runs| runs > MOST_RUNS) {
-            return Err(too_many(file, "runs"));
-        }
+        check_runs(spec, &others, file)?;
+        let bases = bases(spec, file, folder)?;
         let mut inputs = Vec::new();
         for trace in &spec.traces {
             inputs.push(Input::open(trace, &groups, file, folder)?);
         }
-        let keys = spec.set.iter().map(|(key, _)| key.clone()).collect();
-        Ok(Plan {
+        let mut plan = Plan {
             inputs,
             groups,
-            keys,
-            variants,
+            bases,
+            set: spec.set.clone(),
+            cores: spec.cores.clone(),
+            identities: Vec::new(),
             policies,
             seeds,
-        })
+        };
+        plan.identities = (0..plan.variants())
+            .map(|variant| {
+                let machine = plan.build(variant, file)?;
+                Ok(crc32fast::hash(format!("{machine:?}").as_bytes()))
+            })
+            .collect::<Result<_, Error>>()?;
+        Ok(plan)
+    }
+
+    /// Returns the number of machines with settings and cores.
+    fn variants(&self) -> usize {
+        let settings: usize = self.set.iter().map(|(_, values)| values.len()).product();
+        self.bases.len() * settings * self.cores.len().max(1)
+    }
+
+    /// Returns the parts of a machine with settings and cores: cores vary fastest, then the value of the last key.
+    fn parts(&self, variant: usize) -> (&Base, Vec<&At<String>>, Option<&At<u16>>) {
+        let mut rest = variant;
+        let mut next = |count: usize| {
+            let index = rest % count;
+            rest /= count;
+            index
+        };
+        let cores = next(self.cores.len().max(1));
+        let values = self.set.iter().rev();
+        let values = values.map(|(_, values)| &values[next(values.len())]);
+        let mut values: Vec<_> = values.collect();
+        values.reverse();
+        (&self.bases[rest], values, self.cores.get(cores))
+    }
+
+    /// Returns a machine with settings and cores. An error names `file` and the line of the value at fault.
+    fn build(&self, variant: usize, file: &str) -> Result<Machine, Error> {
+        let (base, values, cores) = self.parts(variant);
+        let pairs = self.set.iter().zip(&values);
+        let set: Vec<String> = pairs
+            .map(|((key, _), at)| format!("{key}={}", at.value))
+            .collect();
+        let wrong = |line: usize| {
+            let place = format!("{file}:{line}: {}", base.name);
+            move |error: MachineError| at_fault(place, error)
+        };
+        let line = values.last().map_or(1, |at| at.line);
+        let machine = base.machine.overridden(&set).map_err(wrong(line))?;
+        match cores {
+            Some(cores) => machine.with_cores(cores.value).map_err(wrong(cores.line)),
+            None => Ok(machine),
+        }
+    }
+
+    /// Returns the machine of the run.
+    pub(super) fn machine(&self, cell: Cell) -> Result<Machine, Error> {
+        self.build(cell.variant, "")
     }
 
     /// Returns the number of runs.
     pub(super) fn len(&self) -> usize {
         self.inputs.len()
             * self.groups.len()
-            * self.variants.len()
+            * self.identities.len()
             * self.policies.len()
             * self.seeds.len()
     }
@@ -151,7 +196,7 @@ impl Plan {
         Cell {
             seed: next(self.seeds.len()),
             policy: next(self.policies.len()),
-            variant: next(self.variants.len()),
+            variant: next(self.identities.len()),
             groups: next(self.groups.len()),
             input: next(self.inputs.len()),
         }
@@ -171,15 +216,17 @@ impl Plan {
 
     /// Returns what identifies a run in the journal: equal for runs that cannot differ, on one line without tabs.
     pub(super) fn identity(&self, cell: Cell) -> String {
-        let (input, variant) = (&self.inputs[cell.input], &self.variants[cell.variant]);
+        let input = &self.inputs[cell.input];
+        let (base, values, _) = self.parts(cell.variant);
+        let values: Vec<&str> = values.iter().map(|at| &*at.value).collect();
         format!(
             "{:?} {} {:?} {:?} {:?} {:08x} {} {:?}",
             input.name,
             input.identity,
             self.groups[cell.groups].value,
-            variant.name,
-            variant.values,
-            variant.identity,
+            base.name,
+            values,
+            self.identities[cell.variant],
             self.policies[cell.policy],
             self.seeds[cell.seed],
         )
@@ -187,25 +234,25 @@ impl Plan {
 
     /// Returns the first columns of a row: names and values.
     pub(super) fn columns(&self, cell: Cell) -> Vec<(String, String)> {
-        let variant = &self.variants[cell.variant];
+        let (base, values, _) = self.parts(cell.variant);
         let mut columns = vec![
             ("trace".to_owned(), self.inputs[cell.input].name.clone()),
             ("groups".to_owned(), self.groups[cell.groups].value.clone()),
-            ("machine".to_owned(), variant.name.clone()),
+            ("machine".to_owned(), base.name.clone()),
         ];
-        let values = variant.values.iter().cloned();
-        columns.extend(self.keys.iter().cloned().zip(values));
+        let pairs = self.set.iter().zip(values);
+        columns.extend(pairs.map(|((key, _), at)| (key.clone(), at.value.clone())));
         columns.push(("policy".to_owned(), self.policies[cell.policy].to_owned()));
         columns
     }
 
     /// Returns the numbers of a row that do not depend on its result.
     pub(super) fn numbers(&self, cell: Cell) -> [(&'static str, u64); 2] {
-        let machine = &self.variants[cell.variant].machine;
-        [
-            ("cores", machine.cores.into()),
-            ("seed", self.seeds[cell.seed].unwrap_or(machine.seed)),
-        ]
+        // `[set]` has no key that changes one of them.
+        let (base, _, cores) = self.parts(cell.variant);
+        let cores = cores.map_or(base.machine.cores, |at| at.value);
+        let seed = self.seeds[cell.seed].unwrap_or(base.machine.seed);
+        [("cores", cores.into()), ("seed", seed)]
     }
 }
 
@@ -272,74 +319,47 @@ pub(super) fn checksum(path: &Path) -> std::io::Result<(u64, u32)> {
     }
 }
 
-/// Returns all machines with all settings and numbers of cores.
-fn variants(spec: &Spec, file: &str, folder: &Path) -> Result<Vec<Variant>, Error> {
-    let combinations = combinations(&spec.set, file)?;
-    let mut variants = Vec::new();
-    for wanted in &spec.machines {
+/// Checks that the product of all lists is no more than [`MOST_RUNS`]. `others`: the lists that have values even if the file has none.
+fn check_runs(spec: &Spec, others: &[(&str, usize)], file: &str) -> Result<(), Error> {
+    let own = [
+        ("traces", spec.traces.len()),
+        ("machines", spec.machines.len()),
+        ("cores", spec.cores.len().max(1)),
+    ];
+    let settings = spec.set.iter();
+    let settings = settings.map(|(key, values)| (key.as_str(), values.len()));
+    let lists = own.into_iter().chain(others.iter().copied());
+    let mut lists: Vec<(&str, usize)> = lists.chain(settings).collect();
+    let runs = lists.iter().try_fold(1_u64, |product, &(_, count)| {
+        product.checked_mul(count as u64)
+    });
+    if runs.is_some_and(|runs| runs <= MOST_RUNS) {
+        return Ok(());
+    }
+    lists.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    let long = lists.iter().filter(|&&(_, count)| count > 1).take(NAMED);
+    let long = long.map(|&(key, count)| format!("`{key}` ({})", thousands(count as u64)));
+    let runs = runs.map_or_else(|| "more than 2^64".to_owned(), thousands);
+    Err(Error::Input(format!(
+        "{file}:1: the lists have {runs} combinations; a sweep runs {} at the most. Shorten the longest lists, or make several sweeps: {}",
+        thousands(MOST_RUNS),
+        long.collect::<Vec<_>>().join(", ")
+    )))
+}
+
+/// Returns the machines that the sweep file names.
+fn bases(spec: &Spec, file: &str, folder: &Path) -> Result<Vec<Base>, Error> {
+    let base = |wanted: &At<String>| {
         let machine = find(&wanted.value, folder).map_err(|error| match error {
             NotFound::Unsound(error) => Error::Input(error.to_string()),
             error => Error::Input(format!("{file}:{}: {error}", wanted.line)),
         })?;
-        for (values, line) in &combinations {
-            let set: Vec<String> = spec
-                .set
-                .iter()
-                .zip(values)
-                .map(|((key, _), value)| format!("{key}={value}"))
-                .collect();
-            let wrong = |line: usize| {
-                let place = format!("{file}:{line}: {}", wanted.value);
-                move |error: MachineError| at_fault(place, error)
-            };
-            let machine = machine.overridden(&set).map_err(wrong(*line))?;
-            let cores = spec
-                .cores
-                .iter()
-                .map(|cores| machine.with_cores(cores.value).map_err(wrong(cores.line)));
-            let machines: Vec<Machine> = if spec.cores.is_empty() {
-                vec![machine.clone()]
-            } else {
-                cores.collect::<Result<_, _>>()?
-            };
-            if variants.len() + machines.len() > MOST_RUNS {
-                return Err(too_many(file, "machines"));
-            }
-            variants.extend(machines.into_iter().map(|machine| {
-                let identity = crc32fast::hash(format!("{machine:?}").as_bytes());
-                Variant {
-                    machine,
-                    name: wanted.value.clone(),
-                    values: values.clone(),
-                    identity,
-                }
-            }));
-        }
-    }
-    Ok(variants)
-}
-
-/// Returns all combinations of values of `[set]`, the last key's changing fastest, each with the line of its last value.
-fn combinations(
-    set: &[(String, Vec<At<String>>)],
-    file: &str,
-) -> Result<Vec<(Vec<String>, usize)>, Error> {
-    let mut all = vec![(Vec::new(), 1)];
-    for (_, values) in set {
-        if all.len().saturating_mul(values.len()) > MOST_RUNS {
-            return Err(too_many(file, "settings"));
-        }
-        let longer = |(before, _): &(Vec<String>, usize), at: &At<String>| {
-            let mut values = before.clone();
-            values.push(at.value.clone());
-            (values, at.line)
-        };
-        all = all
-            .iter()
-            .flat_map(|before| values.iter().map(move |at| longer(before, at)))
-            .collect();
-    }
-    Ok(all)
+        Ok(Base {
+            name: wanted.value.clone(),
+            machine,
+        })
+    };
+    spec.machines.iter().map(base).collect()
 }
 
 /// Returns a registered machine, or the one in a file beside the sweep file.

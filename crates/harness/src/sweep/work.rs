@@ -68,6 +68,7 @@ pub(super) fn all(
             of: plan.len(),
             left: time_left(begin.elapsed(), work.ended.load(Ordering::Relaxed), tasks),
             restarted: journal.restarted,
+            damaged: journal.damaged,
         });
         if failure.is_none() && !cancel.is_cancelled() {
             return ControlFlow::Continue(());
@@ -113,10 +114,10 @@ impl Work<'_> {
             watch: Some(&watch),
             ..Options::default()
         };
-        let machine = &self.plan.variants[cell.variant].machine;
+        let machine = self.plan.machine(cell)?;
         let result = simulate(
             &trace,
-            machine,
+            &machine,
             self.plan.policies[cell.policy],
             &options,
             &mut (),

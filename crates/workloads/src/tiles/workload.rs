@@ -96,7 +96,7 @@ impl<P: Program> Recorder for OverTiles<P> {
     ) -> Result<Recording, RecordError> {
         let (options, plan) = cut::<P>(values, site)?;
         let default = Plan::new(plan.shape, plan.workers, plan.caches, Groups::Default);
-        let program = P::new(options, plan.caches);
+        let program = P::new(options, plan.caches)?;
         plan.tiles().for_each(|tile| program.fill(Turn(()), tile));
         let mut recorder = TaskRecorder::new(sink, plan.workers);
         plan.declare(|tile: Tile, sweep, waits: &mut dyn Iterator<Item = u32>| {
@@ -222,17 +222,17 @@ impl<P: Program> Tiled<P> {
     /// Builds and returns the graph of `plan`: some 250 bytes a task. The memory of the fields is mapped when they are filled.
     ///
     /// # Errors
-    /// Those of a template, none of which a plan causes.
+    /// The system does not give the memory of the fields. Those of a template come from no plan.
     ///
     /// # Panics
-    /// The fields are larger than an address space, or the plan is one of another shape.
-    pub fn new(options: Options, plan: Plan) -> Result<Self, GraphError> {
+    /// The plan is one of another shape.
+    pub fn new(options: Options, plan: Plan) -> Result<Self, RunError> {
         let shape = options.shape::<P>();
         assert_eq!(plan.shape, shape, "a plan for these options");
         Ok(Tiled {
             options,
             work: Work {
-                program: P::new(options, plan.caches),
+                program: P::new(options, plan.caches)?,
                 done: Done::default(),
             },
             fill: fill(&plan)?,
