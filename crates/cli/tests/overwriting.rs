@@ -423,7 +423,7 @@ fn a_file_that_is_overwritten_keeps_its_mode_and_its_owner() {
 /// A command line that writes `output`, whose content is always the same.
 fn writes(output: &str) -> [&str; 8] {
     [
-        "record", "stencil", "--size", "64", "--sweeps", "1", "-o", output,
+        "record", "stencil", "--size", "1024", "--sweeps", "8", "-o", output,
     ]
 }
 
@@ -437,6 +437,8 @@ fn a_file_that_cannot_be_replaced_gets_the_content_in_its_place() {
     let old = vec![b'x'; wanted.len() + 1];
 
     // A mount point.
+    assert!(wanted.len() > 8192);
+    fs::create_dir(at("sticky")).expect("the folder can be written to");
     fs::write(at("mounted"), &old).expect("the folder can be written to");
     fs::write(at("point"), "").expect("the folder can be written to");
     let mounting = |script: &str| {
@@ -451,12 +453,18 @@ fn a_file_that_cannot_be_replaced_gets_the_content_in_its_place() {
         let said = support::said(mounting("exec \"$@\"").expect("it starts"));
         assert_eq!(said.code, Some(0), "{}", said.err);
         assert!(read("mounted") == wanted);
+
+        // A file system without room for the content.
+        let script = "mount -t tmpfs -o size=8k none sticky; printf old > sticky/file; mount --bind sticky/file point; \
+            if \"$@\"; then exit 9; fi; cat sticky/file";
+        let said = support::said(mounting(script).expect("it starts"));
+        assert_eq!((said.code, &*said.out), (Some(0), "old"), "{}", said.err);
+        assert!(said.err.contains("No space left"), "{}", said.err);
     } else {
         tanada_testing::skip("this user cannot mount a file");
     }
 
     // A file of another user in a sticky folder.
-    fs::create_dir(at("sticky")).expect("the folder can be written to");
     fs::write(at("sticky/file"), &old).expect("the folder can be written to");
     let allow = |name: &str, mode| fs::set_permissions(at(name), Permissions::from_mode(mode));
     allow("sticky/file", 0o666).expect("our file");

@@ -1,5 +1,7 @@
 //! Files that are written as a whole or not at all.
 
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, Write};
@@ -131,12 +133,66 @@ fn place(path: &Path) -> io::Result<Place> {
 /// The names that files have until they are whole.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Removes all files of this process that are not whole: for a process that ends at once.
+/// Removes all files of this process that are not whole, and lets no more be made: for a process that ends at once.
 pub fn remove_unfinished() {
     let names = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
     for name in names.iter() {
-        // A file that became whole has another name meanwhile.
+        // A file that has just become whole has another name.
         let _ = std::fs::remove_file(name);
+    }
+    // Another thread that makes a file waits for the end.
+    std::mem::forget(names);
+}
+
+/// A file that is not whole, under the name that it has meanwhile. Removed unless it becomes whole.
+#[derive(Debug)]
+struct Unfinished {
+    name: PathBuf,
+    path: Option<TempPath>,
+}
+
+impl Unfinished {
+    /// Returns a new file in `folder`, to read and write.
+    fn create(folder: &Path) -> io::Result<(File, Unfinished)> {
+        let mut new = OpenOptions::new();
+        new.read(true).write(true).create_new(true).mode(0o666);
+        let mut names = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+        // An error of `tempfile_in` would not tell its number.
+        let content = tempfile::Builder::new()
+            .prefix(".tanada-")
+            .make_in(folder, |name| new.open(name))?;
+        let (file, path) = content.into_parts();
+        let name = path.to_path_buf();
+        names.push(name.clone());
+        let path = Some(path);
+        Ok((file, Unfinished { name, path }))
+    }
+
+    /// Gives the file its final name.
+    fn persist(&mut self, path: &Path) -> io::Result<()> {
+        let Some(from) = self.path.take() else {
+            return Ok(());
+        };
+        from.persist(path).map_err(|refused| {
+            self.path = Some(refused.path);
+            refused.error
+        })
+    }
+
+    /// Lets the file stay under the name that it has.
+    fn stay(mut self) -> PathBuf {
+        let path = self.path.take();
+        // Without an error: none is possible on this system.
+        let _ = path.map(TempPath::keep);
+        self.name.clone()
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        self.path = None;
+        let mut names = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+        names.retain(|name| *name != self.name);
     }
 }
 
@@ -153,8 +209,8 @@ pub struct OutputFile {
     path: PathBuf,
     /// The file that is there, if there is one.
     there: Option<File>,
-    /// The name that a whole file has meanwhile.
-    whole: Option<TempPath>,
+    /// The file unless it is written directly.
+    whole: Option<Unfinished>,
 }
 
 impl OutputFile {
@@ -188,19 +244,22 @@ impl OutputFile {
     /// Returns an error if the file cannot be written.
     pub fn keep(mut self) -> io::Result<()> {
         self.file.flush()?;
-        let Some(content) = self.whole else {
+        let Some(mut whole) = self.whole else {
             return Ok(());
         };
-        let Err(refused) = content.persist(self.path) else {
+        let Err(refused) = whole.persist(&self.path) else {
             return Ok(());
         };
-        match (refused.error.kind(), self.there) {
-            (io::ErrorKind::ResourceBusy | io::ErrorKind::PermissionDenied, Some(mut there)) => {
-                self.file.rewind()?;
-                there.set_len(0)?;
-                io::copy(&mut self.file, &mut there).map(drop)
+        match (refused.kind(), self.there) {
+            (io::ErrorKind::ResourceBusy | io::ErrorKind::PermissionDenied, Some(there)) => {
+                reserve(&there, self.file.metadata()?.len())?;
+                overwrite(there, self.file).map_err(|error| {
+                    let (kind, name) = (error.kind(), whole.stay());
+                    let what = format!("{error} (the content is in {})", name.display());
+                    io::Error::new(kind, what)
+                })
             }
-            _ => Err(refused.error),
+            _ => Err(refused),
         }
     }
 
@@ -240,27 +299,35 @@ impl OutputFile {
             Some(_) => Some(OpenOptions::new().write(true).open(&path)?),
             None => None,
         };
-        let mut new = OpenOptions::new();
-        new.read(true).write(true).create_new(true).mode(0o666);
-        // An error of `tempfile_in` would not tell its number.
-        let content = tempfile::Builder::new()
-            .prefix(".tanada-")
-            .make_in(folder_of(&path), |name| new.open(name))?;
-        let (file, content) = content.into_parts();
+        let (file, whole) = Unfinished::create(folder_of(&path))?;
         if let Some(data) = there {
             // The file keeps its owner, if this process may give files away, and its mode, which a new file has from the process's mask.
             let _ = std::os::unix::fs::fchown(&file, Some(data.uid()), Some(data.gid()));
             file.set_permissions(data.permissions())?;
         }
-        let mut names = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
-        names.push(content.to_path_buf());
         Ok(OutputFile {
             file,
             path,
             there: old,
-            whole: Some(content),
+            whole: Some(whole),
         })
     }
+}
+
+/// Makes sure that there is room for `length` bytes of a file, and leaves its content as it is.
+fn reserve(file: &File, length: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::KEEP_SIZE, 0, length.max(1)) {
+        // A file system that cannot reserve.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// Replaces the content of `there` by that of `new`.
+fn overwrite(mut there: File, mut new: File) -> io::Result<()> {
+    new.rewind()?;
+    let length = io::copy(&mut new, &mut there)?;
+    there.set_len(length)
 }
 
 /// Refuses a path that no new file can have. Until it is whole, the file has another name, which may be good.
@@ -381,5 +448,8 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "new");
 
         assert_eq!(left(), 1, "nothing else stays");
+        let names = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = names.iter().any(|name| name.starts_with(folder.path()));
+        assert!(!known, "a name is forgotten with its file");
     }
 }
