@@ -40,6 +40,7 @@
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use crate::{Access, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId};
@@ -49,6 +50,9 @@ use tanada_queues::{Padded, Slot};
 
 /// S groups that are equal modulo this are associated with one worker.
 const OWNERS: usize = 1024;
+
+/// As many empty T groups, and half of all besides, may stay in a seat.
+const MOST_EMPTY: usize = 64;
 
 /// Pauses of an idle worker before it opens a T group of which it has no task itself.
 const PATIENCE: u32 = 64;
@@ -78,6 +82,10 @@ struct Group {
 }
 
 impl Group {
+    fn is_empty(&self) -> bool {
+        self.spatial.is_empty() && self.free.is_empty()
+    }
+
     /// Returns the age of the oldest task.
     fn oldest(&self) -> Option<u64> {
         let spatial = self.spatial.front().map(|&(age, ..)| age);
@@ -103,8 +111,10 @@ impl Group {
 struct Cells {
     /// The age of the next task that comes in.
     age: u64,
-    /// The groups but T0. One that ran empty stays until `select` comes across it.
+    /// The groups but T0. One that ran empty stays until `select` comes across it, or until too many have.
     groups: BTreeMap<u32, Group>,
+    /// How many of `groups` are empty.
+    empty: usize,
     /// Each of `groups` once, with an age that its oldest task has at least.
     order: BinaryHeap<Reverse<(u64, u32)>>,
     /// T0.
@@ -121,10 +131,17 @@ impl Cells {
         let group = if t == 0 {
             &mut self.exception
         } else {
-            self.groups.entry(t).or_insert_with(|| {
-                self.order.push(Reverse((age, t)));
-                self.spare.pop().unwrap_or_default()
-            })
+            match self.groups.entry(t) {
+                Entry::Occupied(entry) => {
+                    let group = entry.into_mut();
+                    self.empty -= usize::from(group.is_empty());
+                    group
+                }
+                Entry::Vacant(entry) => {
+                    self.order.push(Reverse((age, t)));
+                    entry.insert(self.spare.pop().unwrap_or_default())
+                }
+            }
         };
         if s == 0 {
             group.free.push_back((age, task));
@@ -143,7 +160,28 @@ impl Cells {
         };
         let taken = group.take(by_owner)?;
         self.load.remove(t);
+        if t != 0 && group.is_empty() {
+            self.empty += 1;
+            if self.empty > MOST_EMPTY + self.groups.len() / 2 {
+                self.drop_empty();
+            }
+        }
         Some(taken)
+    }
+
+    /// Forgets the groups that ran empty: workers that take all tasks from the T' of another worker never call `select` here.
+    #[cold]
+    fn drop_empty(&mut self) {
+        self.groups.retain(|_, group| {
+            let keep = !group.is_empty();
+            if !keep {
+                self.spare.push(std::mem::take(group));
+            }
+            keep
+        });
+        self.order
+            .retain(|Reverse((_, t))| self.groups.contains_key(t));
+        self.empty = 0;
     }
 
     /// Returns the T group but T0 that has the oldest task.
@@ -159,6 +197,7 @@ impl Cells {
                 None => {
                     PeekMut::pop(first);
                     self.spare.extend(self.groups.remove(&t));
+                    self.empty -= 1;
                 }
             }
         }
