@@ -68,7 +68,8 @@ pub enum GraphError {
     },
     /// The graph was cancelled.
     Cancelled,
-    /// All workers sleep although ready tasks are left: the policy lost them.
+    /// All workers sleep although ready tasks are left: the policy lost them. Found once no worker has run a task for some tenths of a
+    /// second, so not while other graphs keep the pool at work.
     PolicyLost {
         /// The policy's name.
         policy: String,

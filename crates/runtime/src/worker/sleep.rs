@@ -61,8 +61,6 @@ pub struct Sleep {
     /// Number of searching workers.
     searching: AtomicUsize,
     workers: Box<[Counts]>,
-    /// Number of workers that wait in [`Sleep::doze`]. The others whose bit is set still ask `may_have`.
-    waiting: AtomicUsize,
     closing: AtomicBool,
 }
 
@@ -76,6 +74,8 @@ struct Counts {
     turns: AtomicU64,
     /// Number of its calls of [`Sleep::doze`] that did not sleep, because `may_have` returned true or the pool closes.
     vain: AtomicU64,
+    /// Whether it waits in [`Sleep::doze`]. A worker whose bit is set, but not this, still asks `may_have`.
+    waits: AtomicBool,
 }
 
 /// What an idle worker has done so far.
@@ -85,7 +85,7 @@ pub struct Idle {
     pub turns: u64,
     /// Number of searches without a task after which the worker did not sleep.
     pub vain: u64,
-    /// Whether the worker sleeps or is about to. `searching` and `asleep` overlap for a moment, so they do not count idle workers.
+    /// Whether the worker waits for a wake-up: `may_have` has returned false, and no thread has claimed the worker since.
     pub asleep: bool,
 }
 
@@ -116,7 +116,6 @@ impl Sleep {
             searching: AtomicUsize::new(0),
             workers: (0..workers).map(|_| Counts::default()).collect(),
             closing: AtomicBool::new(false),
-            waiting: AtomicUsize::new(0),
         }
     }
 
@@ -159,11 +158,11 @@ impl Sleep {
             let vain = &self.workers[me].vain;
             vain.store(vain.load(Relaxed) + 1, Relaxed);
         } else {
-            self.waiting.fetch_add(1, Relaxed);
+            self.workers[me].waits.store(true, SeqCst);
             while word.load(SeqCst) & bit != 0 {
                 thread::park();
             }
-            self.waiting.fetch_sub(1, Relaxed);
+            self.workers[me].waits.store(false, SeqCst);
         }
         if self.closing.load(SeqCst) {
             Woke::Close
@@ -238,18 +237,13 @@ impl Sleep {
     fn idle_worker(&self, me: usize) -> Option<Idle> {
         let worker = &self.workers[me];
         let turns = worker.turns.load(Relaxed);
+        // The bit first: a worker that set it anew meanwhile has not waited since.
+        let announced = self.asleep[me / BITS].load(SeqCst) & (1 << (me % BITS)) != 0;
         (turns % 2 == 1).then(|| Idle {
             turns,
             vain: worker.vain.load(Relaxed),
-            asleep: self.asleep[me / BITS].load(SeqCst) & (1 << (me % BITS)) != 0,
+            asleep: announced && worker.waits.load(SeqCst),
         })
-    }
-
-    /// Returns whether every worker waits for a wake-up: none still asks whether there is a task. The loads are not one atomic step.
-    pub fn all_asleep(&self) -> bool {
-        let words = self.asleep.iter();
-        let asleep: u32 = words.map(|word| word.load(SeqCst).count_ones()).sum();
-        asleep as usize == self.workers.len() && self.waiting.load(Relaxed) == self.workers.len()
     }
 
     /// Wakes all workers for good: from now on every [`Sleep::doze`] returns [`Woke::Close`].

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize
 use std::sync::{Arc, Weak};
 use std::thread::Thread;
 use std::time::Duration;
+use tanada_policy::{Origin, Ready};
 
 /// Searches of a worker, after which a task that it does not find is not there.
 const MANY_SEARCHES: u64 = 100;
@@ -371,15 +372,28 @@ impl Context<'_> {
         let outer = self.graph.outer.load(Ordering::Relaxed);
         let mut stall = Stall::new(None);
         while !self.graph.has_ended() {
-            if self.run_next(worker) {
-                continue;
+            let next = self.take_next(worker);
+            if let Some(task) = next.or_else(|| self.wait_for_next(worker, &mut stall)) {
+                self.graph.look_away();
+                self.run(worker, task);
             }
-            self.pool.wait_in_a_task(|| {
-                std::thread::park_timeout(LOST_CHECK);
-                self.graph.look_for_stall(self.pool, &mut stall);
-            });
         }
         worker.graph.run(outer);
+    }
+
+    /// Waits for and returns a task of this graph, `None` at the end of the run. It counts as waiting without a break: another thread that
+    /// looked during a break would not see that all has stalled.
+    fn wait_for_next(self, worker: &WorkerCore, stall: &mut Stall<'_>) -> Option<(Ready, Origin)> {
+        self.pool.wait_in_a_task(|| {
+            loop {
+                std::thread::park_timeout(LOST_CHECK);
+                self.graph.look_for_stall(self.pool, stall);
+                let next = self.take_next(worker);
+                if next.is_some() || self.graph.has_ended() {
+                    return next;
+                }
+            }
+        })
     }
 }
 
@@ -433,8 +447,7 @@ impl Suspicion {
             return false;
         }
         self.checks += 1;
-        let slept =
-            || self.holds(pool, |now, first| now.vain == first.vain) && pool.sleep.all_asleep();
+        let slept = || self.holds(pool, |now, first| now.asleep && now.vain == first.vain);
         let searched = || {
             self.holds(pool, |now, first| {
                 now.asleep || now.vain - first.vain >= MANY_SEARCHES

@@ -193,16 +193,13 @@ impl Context<'_> {
         }
     }
 
-    /// Runs the next task of this nested graph on `worker`, and offers what it releases. Returns false if there is none.
-    pub(super) fn run_next(self, worker: &WorkerCore) -> bool {
-        let task = self.graph.nested.lock().ready.take(self.pool, worker.id);
-        task.is_some_and(|task| {
-            self.graph.look_away();
-            self.run(worker, task)
-        })
+    /// Takes the next task of this nested graph for `worker`, which is to run it.
+    pub(super) fn take_next(self, worker: &WorkerCore) -> Option<(Ready, Origin)> {
+        self.graph.nested.lock().ready.take(self.pool, worker.id)
     }
 
-    fn run(self, worker: &WorkerCore, (task, origin): (Ready, Origin)) -> bool {
+    /// Runs a task of this nested graph on `worker`, and offers what it releases.
+    pub(super) fn run(self, worker: &WorkerCore, (task, origin): (Ready, Origin)) {
         // A policy may have left tasks of other graphs there, although it must not.
         let before = worker.released.borrow().len();
         worker.execute(task, origin);
@@ -211,7 +208,6 @@ impl Context<'_> {
         if !released.is_empty() {
             self.offer(released);
         }
-        true
     }
 
     /// Hands a ticket with this hint to the policy.
