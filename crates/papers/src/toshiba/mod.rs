@@ -82,6 +82,10 @@ impl Paper for Toshiba {
         folder.iter().cloned().chain(streams).collect()
     }
 
+    fn without_page(&self) -> &'static [&'static str] {
+        &["calibrate"]
+    }
+
     fn reproduce(
         &self,
         request: &Request,
