@@ -406,14 +406,17 @@ fn a_file_that_is_no_journal_is_left_alone() {
         );
     }
     std::fs::remove_file(&journal).expect("our file");
-    std::os::unix::fs::symlink("/dev/null", &journal).expect("the system has links");
-    bad(
-        folder,
-        &["sweep", "caches.toml"],
-        1,
-        &["caches.unfinished", "not the journal"],
-    );
-    std::fs::remove_file(&journal).expect("our link");
+    // A link would go at the end, and not the file that it leads to.
+    std::fs::write(folder.join("empty"), "").expect("it can be written");
+    for to in ["/dev/null", "empty", "nowhere"] {
+        std::os::unix::fs::symlink(to, &journal).expect("the system has links");
+        let words = ["caches.unfinished: it is a symbolic link; remove it"];
+        bad(folder, &["sweep", "caches.toml"], 1, &words);
+        assert!(journal.is_symlink() && !folder.join("nowhere").exists());
+        std::fs::remove_file(&journal).expect("our link");
+    }
+    let empty = std::fs::read(folder.join("empty"));
+    assert_eq!(empty.expect("it is there"), b"");
     for content in [
         "",
         "tanada-sw",

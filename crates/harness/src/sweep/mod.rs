@@ -57,6 +57,12 @@ fn at_fault(what: impl std::fmt::Display, why: impl std::fmt::Display) -> Error 
     Error::Input(format!("{what}: {why}"))
 }
 
+/// Returns an error about a file that has the name of an output.
+fn in_the_way(path: &Path, what: &str) -> Error {
+    let what = format!("{what}; remove it, or name other results with --output");
+    at_fault(path.display(), what)
+}
+
 /// How far a sweep is.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
