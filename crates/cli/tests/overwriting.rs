@@ -246,6 +246,41 @@ fn printed_to(folder: &Path, file: &str, line: &str) -> support::Said {
     support::said(command.output().expect("it starts"))
 }
 
+/// Of verbs that write nothing else, too, and of files in a folder that is read.
+#[test]
+fn what_is_shown_is_not_printed_into_its_own_file() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    let machine = good(folder.path(), &["machines", "toshiba"]).out;
+    fs::write(at("mine.toml"), &machine).expect("it can be written");
+    fs::write(at("m.txt"), "package:1 core:2 pu:1\n").expect("it can be written");
+    fs::create_dir(at("here")).expect("the folder can be written to");
+    fs::write(at("here/flower_qvga.264"), "precious").expect("it can be written");
+    for (file, line) in [
+        ("m.txt", "topo --from m.txt"),
+        ("m.txt", "topo --from m.txt --json"),
+        ("m.txt", "topo --from m.txt --as-machine"),
+        ("mine.toml", "machines mine.toml"),
+        ("mine.toml", "machines mine.toml --json"),
+        (
+            "here/flower_qvga.264",
+            "reproduce toshiba --quick --streams here",
+        ),
+    ] {
+        let before = fs::read(at(file)).expect("it is there");
+        let said = printed_to(folder.path(), file, line);
+        assert_eq!(said.code, Some(2), "{line}: {}", said.err);
+        let message = "standard output is the input; name another output";
+        assert!(said.err.contains(message), "{line}: {}", said.err);
+        assert_eq!(fs::read(at(file)).expect("it is there"), before, "{line}");
+    }
+    // A file that has the name of a machine that comes along is not read.
+    let said = printed_to(folder.path(), "toshiba", "machines toshiba");
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let written = fs::read_to_string(at("toshiba")).expect("it is there");
+    assert_eq!(written, machine);
+}
+
 #[test]
 fn results_are_not_printed_into_another_output() {
     let folder = folder();

@@ -124,6 +124,11 @@ fn wrong_usage_ends_with_2() {
     refused(&["--pictures", "129"], 2, &["--pictures"]);
     refused(&["--threads", "0"], 2, &["--threads"]);
     refused(&["--calibrate", "1", "--quick"], 2, &["--calibrate"]);
+    refused(
+        &["--calibrate", "1", "-o", "page.html"],
+        2,
+        &["--calibrate", "--html"],
+    );
     refused(&["--seed", "2"], 2, &["--calibrate"]);
     let folder = folder();
     for (arguments, words) in [

@@ -406,14 +406,17 @@ fn a_file_that_is_no_journal_is_left_alone() {
         );
     }
     std::fs::remove_file(&journal).expect("our file");
-    std::os::unix::fs::symlink("/dev/null", &journal).expect("the system has links");
-    bad(
-        folder,
-        &["sweep", "caches.toml"],
-        1,
-        &["caches.unfinished", "not the journal"],
-    );
-    std::fs::remove_file(&journal).expect("our link");
+    // A link would go at the end, and not the file that it leads to.
+    std::fs::write(folder.join("empty"), "").expect("it can be written");
+    for to in ["/dev/null", "empty", "nowhere"] {
+        std::os::unix::fs::symlink(to, &journal).expect("the system has links");
+        let words = ["caches.unfinished: it is a symbolic link; remove it"];
+        bad(folder, &["sweep", "caches.toml"], 1, &words);
+        assert!(journal.is_symlink() && !folder.join("nowhere").exists());
+        std::fs::remove_file(&journal).expect("our link");
+    }
+    let empty = std::fs::read(folder.join("empty"));
+    assert_eq!(empty.expect("it is there"), b"");
     for content in [
         "",
         "tanada-sw",
@@ -428,6 +431,33 @@ fn a_file_that_is_no_journal_is_left_alone() {
     std::fs::write(&journal, "tanada-sweep 1 12-00000000\n").expect("it can be written");
     let words = ["caches.unfinished: it is of an earlier version of tanada"];
     bad(folder, &["sweep", "caches.toml"], 1, &words);
+}
+
+/// A sweep opens its outputs before its runs and again after them; the reader of a pipe would take the first time for all.
+#[test]
+fn outputs_that_are_no_regular_files_are_refused() {
+    let folder = folder();
+    let folder = folder.path();
+    example(folder, 16, 10);
+    let output = folder.join("r.csv");
+    let refused = || {
+        let words = ["r.csv: it is no regular file; remove it, or name other results"];
+        bad(folder, &["sweep", "caches.toml", "-o", "r"], 1, &words);
+        assert_eq!(files(folder), ["blocks.tnt", "caches.toml", "r.csv"]);
+    };
+    std::os::unix::fs::symlink("/dev/null", &output).expect("the system has links");
+    refused();
+    std::fs::remove_file(&output).expect("our link");
+    let made = std::process::Command::new("mkfifo").arg(&output).status();
+    assert!(made.expect("the system has pipes").success());
+    refused();
+    std::fs::remove_file(&output).expect("our pipe");
+    // A link to a file that is there or not.
+    for _ in 0..2 {
+        let _ = std::os::unix::fs::symlink("there", &output);
+        good(folder, &["sweep", "caches.toml", "-o", "r"]);
+        assert!(output.is_symlink() && folder.join("there").is_file());
+    }
 }
 
 #[test]

@@ -46,6 +46,11 @@ pub trait Paper: Sync {
     /// Returns the files, and the folders of files, that [`Paper::reproduce`] reads if it has these values.
     fn inputs(&self, values: &Values) -> Vec<PathBuf>;
 
+    /// Returns the flags of those options with which [`Paper::reproduce`] returns [`Found::Json`], of which there is no page.
+    fn without_page(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Simulates what the paper's figures need and returns what was found. `progress` is called at least ten times a second while
     /// simulations run.
     ///

@@ -2,6 +2,7 @@
 
 use crate::ui::{self, Failure, Outcome};
 use serde::Serialize;
+use std::path::Path;
 use tanada_report::{Cell, to_list};
 use tanada_sim::Machine;
 use tanada_sim::machines::{self, NotFound};
@@ -99,6 +100,9 @@ pub(crate) fn run(args: Args) -> Outcome {
 }
 
 fn show(name: &str, json: bool) -> Outcome {
+    let shipped = machines::all().find(|shipped| shipped.name == name);
+    let file = shipped.is_none().then_some(Path::new(name));
+    ui::distinct(file, [])?;
     let machine = machines::find(name).map_err(|error| match error {
         NotFound::Unknown { .. } => Failure::Usage(error.to_string()),
         _ => Failure::Input(error.to_string()),
@@ -107,7 +111,7 @@ fn show(name: &str, json: bool) -> Outcome {
     if json {
         return ui::print(&ui::json(&line));
     }
-    let Some(shipped) = machines::all().find(|shipped| shipped.name == name) else {
+    let Some(shipped) = shipped else {
         let picture = machine.topology().picture(ui::columns());
         ui::print(&to_list(HEADER, [line.row()]))?;
         return ui::print(&format!("\n{picture}\n{name} is a sound machine file\n"));

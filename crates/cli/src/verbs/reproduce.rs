@@ -75,6 +75,7 @@ fn of_paper(paper: &'static dyn Paper) -> Command {
                 .long("html")
                 .value_name("FILE")
                 .value_parser(value_parser!(PathBuf))
+                .conflicts_with_all(paper.without_page())
                 .help("Write the figures as a page: the claim, what did not come out, charts, all rows"),
         )
         .arg(switch("json", "Print rows and summary as JSON"))

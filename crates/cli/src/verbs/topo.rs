@@ -30,6 +30,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
+    ui::distinct(args.from.as_deref(), [])?;
     let topology = match &args.from {
         Some(path) => read(path)?,
         None => Topology::detect().map_err(|error| at_fault("this machine", error))?,

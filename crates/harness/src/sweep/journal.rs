@@ -6,12 +6,13 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::plan::checksum;
-use super::{Error, at_fault};
+use super::{Error, at_fault, in_the_way};
 
 /// The first line of a journal.
 const HEAD: &str = "tanada-sweep journal 2\n";
@@ -39,38 +40,16 @@ impl Journal {
     /// If the file cannot be written, another process has it open, or it is no journal: its content belongs to another program.
     pub(super) fn open(path: &Path) -> Result<(Journal, HashMap<String, String>), Error> {
         let failed = |error: std::io::Error| at_fault(path.display(), error);
-        let refused = |what| {
-            let what = format!("{what}; remove it, or name other results with --output");
-            at_fault(path.display(), what)
-        };
-        let foreign = || refused("it is not the journal of a sweep");
-        // Before it is opened: opening some devices has effects.
-        if path.metadata().is_ok_and(|data| !data.is_file()) {
-            return Err(foreign());
-        }
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(failed)?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(Error::Input(format!(
-                "{}: another sweep is writing it; wait for its end",
-                path.display()
-            )));
-        }
+        let mut file = locked(path)?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(failed)?;
         if text.starts_with(EARLIER.as_bytes()) {
-            return Err(refused(
-                "it is of an earlier version of tanada, or no journal of a sweep",
-            ));
+            let what = "it is of an earlier version of tanada, or no journal of a sweep";
+            return Err(in_the_way(path, what));
         }
         // A process that was killed may have left a part of the line.
         if !text.starts_with(HEAD.as_bytes()) && !HEAD.as_bytes().starts_with(&text) {
-            return Err(foreign());
+            return Err(in_the_way(path, FOREIGN));
         }
         let head = format!("{HEAD}{}\n", own_identity());
         let mut journal = Journal {
@@ -118,9 +97,63 @@ impl Journal {
             .map_err(|error| at_fault(self.path.display(), error))
     }
 
-    /// Removes the file: the sweep is complete.
+    /// Removes the file: the sweep is complete. Another file that has the name by now stays.
     pub(super) fn remove(self) -> Result<(), Error> {
-        std::fs::remove_file(&self.path).map_err(|error| at_fault(self.path.display(), error))
+        let failed = |error| at_fault(self.path.display(), error);
+        // The lock is held until the name is gone.
+        match is_at(&self.file, &self.path).map_err(failed)? {
+            true => std::fs::remove_file(&self.path).map_err(failed),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What a file is that belongs to another program.
+const FOREIGN: &str = "it is not the journal of a sweep";
+
+/// Opens or makes the file and locks it. Returns the file, which has the name `path` and keeps it as long as other sweeps respect the lock.
+///
+/// # Errors
+/// If the file cannot be written, another process has it open, or it is no regular file.
+fn locked(path: &Path) -> Result<File, Error> {
+    /// Other sweeps that may end, each between two steps of an attempt.
+    const ATTEMPTS: usize = 100;
+    let failed = |error: std::io::Error| at_fault(path.display(), error);
+    for _ in 0..ATTEMPTS {
+        // Before it is opened: opening some devices has effects.
+        match path.symlink_metadata() {
+            // At the end the link would go, and not the file that was written.
+            Ok(data) if data.is_symlink() => return Err(in_the_way(path, "it is a symbolic link")),
+            Ok(data) if !data.is_file() => return Err(in_the_way(path, FOREIGN)),
+            _ => {}
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(path)
+            .map_err(failed)?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            break;
+        }
+        // A sweep that ended before the lock was taken has removed the file that was opened.
+        if is_at(&file, path).map_err(failed)? {
+            return Ok(file);
+        }
+    }
+    let what = "another sweep is writing it; wait for its end";
+    Err(at_fault(path.display(), what))
+}
+
+/// Returns whether `path` names the open file.
+fn is_at(file: &File, path: &Path) -> std::io::Result<bool> {
+    let open = file.metadata()?;
+    match path.symlink_metadata() {
+        Ok(named) => Ok((named.dev(), named.ino()) == (open.dev(), open.ino())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -150,6 +183,45 @@ fn own_identity() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_is_of_the_file_that_has_the_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s.unfinished");
+        // Each makes and removes the file while others open it.
+        let work = || {
+            let sweeps = (0..5_000).filter_map(|_| locked(&path).ok());
+            for file in sweeps {
+                assert!(is_at(&file, &path).expect("it can be asked"));
+                std::fs::remove_file(&path).expect("it is there");
+            }
+        };
+        std::thread::scope(|scope| {
+            let threads = [(); 3].map(|()| scope.spawn(work));
+            for thread in threads {
+                thread.join().expect("the name is that of the file");
+            }
+        });
+    }
+
+    #[test]
+    fn another_file_of_the_same_name_is_not_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s.unfinished");
+        let open = || Journal::open(&path).expect("it can be written").0;
+        let journal = open();
+        std::fs::rename(&path, folder.path().join("old")).expect("our file");
+        std::fs::write(&path, "of another sweep").expect("it can be written");
+        journal.remove().expect("nothing is wrong");
+        let left = std::fs::read_to_string(&path).expect("it is there");
+        assert_eq!(left, "of another sweep");
+        std::fs::remove_file(&path).expect("our file");
+        let journal = open();
+        std::fs::remove_file(&path).expect("our file");
+        journal.remove().expect("nothing is wrong");
+        open().remove().expect("nothing is wrong");
+        assert!(!path.exists());
+    }
 
     #[test]
     fn a_row_counts_as_it_was_written_only() {

@@ -57,6 +57,12 @@ fn at_fault(what: impl std::fmt::Display, why: impl std::fmt::Display) -> Error 
     Error::Input(format!("{what}: {why}"))
 }
 
+/// Returns an error about a file that has the name of an output.
+fn in_the_way(path: &Path, what: &str) -> Error {
+    let what = format!("{what}; remove it, or name other results with --output");
+    at_fault(path.display(), what)
+}
+
 /// How far a sweep is.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
@@ -174,9 +180,12 @@ impl Sweep {
         let outputs = &self.outputs;
         // Outputs that cannot be written are refused before hours of work. They are not kept open, since a killed process would leave
         // their temporary files behind.
-        OutputFile::open(&outputs.csv)?;
-        if let Some(parquet) = &outputs.parquet {
-            OutputFile::open(parquet)?;
+        for path in [&outputs.csv].into_iter().chain(&outputs.parquet) {
+            // The reader of a pipe would take the end of this attempt for the end of the results.
+            if path.metadata().is_ok_and(|data| !data.is_file()) {
+                return Err(in_the_way(path, "it is no regular file"));
+            }
+            OutputFile::open(path)?;
         }
         let (mut journal, known) = Journal::open(&outputs.journal)?;
         let results = work::all(&self.plan, known, &mut journal, threads, cancel, progress)?;

@@ -14,7 +14,7 @@ mod summary;
 
 use crate::{Error, Found, Paper, Progress, Reproduction, Request};
 use published::{HEADLINE, Row};
-use recording::{Recording, Source, record, sources, usual_folder};
+use recording::{Recording, Source, files, record, sources, usual_folder};
 use set::Set;
 use simulating::{Job, Ran};
 use std::path::{Path, PathBuf};
@@ -77,7 +77,13 @@ impl Paper for Toshiba {
     }
 
     fn inputs(&self, values: &Values) -> Vec<PathBuf> {
-        folder(values).into_iter().collect()
+        let folder = folder(values);
+        let streams = folder.iter().flat_map(|folder| files(folder));
+        folder.iter().cloned().chain(streams).collect()
+    }
+
+    fn without_page(&self) -> &'static [&'static str] {
+        &["calibrate"]
     }
 
     fn reproduce(

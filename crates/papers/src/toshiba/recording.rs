@@ -21,6 +21,18 @@ pub(crate) struct Source {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// Returns the name of a stream's file.
+fn file_name(stream: Stream) -> String {
+    format!("flower_{}.264", stream.name())
+}
+
+/// Returns the files that [`sources`] reads if they are in `folder`.
+pub(crate) fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    Stream::ALL
+        .into_iter()
+        .map(|stream| folder.join(file_name(stream)))
+}
+
 /// Returns the streams `flower_*.264` that are in `folder`; the embedded demo stands for a WVGA stream that is not there.
 ///
 /// # Errors
@@ -28,7 +40,7 @@ pub(crate) struct Source {
 pub(crate) fn sources(folder: Option<&Path>) -> std::io::Result<Vec<Source>> {
     let mut found = Vec::new();
     for stream in Stream::ALL {
-        let file = format!("flower_{}.264", stream.name());
+        let file = file_name(stream);
         let path = folder.map(|folder| folder.join(&file));
         match path.filter(|path| path.exists()) {
             Some(path) => found.push(Source {

@@ -8,6 +8,9 @@ use crate::spelling;
 /// The longest time in a machine file. One such time for each cache line that a machine may have does not overflow.
 pub(crate) const LONGEST_CYCLES: u64 = 1 << 36;
 
+/// The most banks of a shared cache, and of all channels of memory together: a simulation has a state of each.
+const MOST_BANKS: u64 = 65_536;
+
 /// Returns the cycles of `key`, or `otherwise` if `key` is absent.
 fn cycles(
     section: &mut Section<'_>,
@@ -52,7 +55,7 @@ impl SharedTable {
         let table = SharedTable {
             ports: section.number_or("ports", 1..=1024, 1)?,
             port_cycles: cycles(section, "port_cycles", 0)?,
-            banks: section.number_or("banks", 1..=65_536, 1)?,
+            banks: section.number_or("banks", 1..=MOST_BANKS, 1)?,
             bank_cycles: cycles(section, "bank_cycles", 0)?,
             bus_cycles: cycles(section, "bus_cycles", 0)?,
         };
@@ -166,12 +169,20 @@ impl MemoryTable {
             );
             return Err(section.wrong("row_hit_cycles", message));
         }
+        let banks = section.number_or("banks", 1..=MOST_BANKS, 1)?;
+        if channels * banks > MOST_BANKS {
+            let message = format!(
+                "`channels` x `banks` is {}; it must be at most {MOST_BANKS}",
+                channels * banks
+            );
+            return Err(section.wrong("banks", message));
+        }
         Ok(MemoryTable {
             channels,
             interleave: interleave.unwrap_or(none.interleave.max(line)),
             fill_cycles: section.number_in("fill_cycles", 0..=LONGEST_CYCLES)?,
             write_cycles: section.number_in("write_cycles", 0..=LONGEST_CYCLES)?,
-            banks: section.number_or("banks", 1..=65_536, 1)?,
+            banks,
             row_size: row_size.unwrap_or(none.row_size.max(line)),
             row_hit_cycles: hit,
             row_closed_cycles: closed,

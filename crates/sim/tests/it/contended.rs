@@ -361,6 +361,29 @@ fn tables_that_make_no_sense_are_refused() {
         let wrong = sound.overridden(&[set]).expect_err(set).to_string();
         assert!(wrong.contains(why), "{set}: {wrong}");
     }
+    // A simulation has a state of each bank.
+    let banks = |channels: u64, banks: u64| {
+        let sets = [
+            format!("memory.banks={banks}"),
+            format!("memory.channels={channels}"),
+            "memory.interleave=4096".to_owned(),
+        ];
+        sound.overridden(&sets.each_ref().map(String::as_str))
+    };
+    for (channels, each) in [(1, 65_536), (1024, 64), (256, 256)] {
+        let machine = banks(channels, each).expect("it is sound");
+        let memory = machine.contended.memory;
+        assert_eq!((memory.channels, memory.banks), (channels, each));
+    }
+    for (channels, each, all) in [
+        (2, 65_536, 131_072),
+        (1024, 65, 66_560),
+        (1024, 65_536, 67_108_864),
+    ] {
+        let wrong = banks(channels, each).expect_err("too many").to_string();
+        let answer = format!("`channels` x `banks` is {all}; it must be at most 65536");
+        assert!(wrong.contains(&answer), "{wrong}");
+    }
     let text = machines::all()
         .find(|one| one.name == "toshiba-board")
         .unwrap()
