@@ -1,9 +1,10 @@
 //! Binding of workers to hardware threads.
 
 use std::cell::Cell;
+use std::cmp::Ordering;
 use std::str::FromStr;
 use tanada_policy::{Placement, WorkerId};
-use tanada_topology::{Kind, Topology};
+use tanada_topology::Topology;
 
 /// How workers are bound to hardware threads.
 ///
@@ -14,9 +15,10 @@ pub enum Bind {
     /// Chosen by the number of workers and the process's affinity mask:
     ///
     /// - more workers than the mask has hardware threads: [`Bind::Off`];
-    /// - as many, and the mask is narrower than the machine: [`Bind::Cpu`], because the mask then restricts where the process may run;
-    /// - else [`Bind::Domain`]. (With fewer workers than hardware threads in the mask, two processes that bind each worker to one of them
-    ///   would both use the first ones while others idle.)
+    /// - as many: [`Bind::Cpu`], because Linux may leave two threads that often sleep on one hardware thread, for longer than many graphs
+    ///   take, while another one idles;
+    /// - fewer: [`Bind::Domain`]. (Two processes that bind each worker to one of the hardware threads would both use the first ones while
+    ///   others idle.)
     #[default]
     Auto,
     /// Binds each worker to one hardware thread.
@@ -58,15 +60,10 @@ impl Bind {
         if self != Bind::Auto {
             return self;
         }
-        let usable = topology.usable().len();
-        if usable < usize::from(workers) {
-            return Bind::Off;
-        }
-        let narrowed = usable < topology.root().count(Kind::HardwareThread);
-        if narrowed && usable == usize::from(workers) {
-            Bind::Cpu
-        } else {
-            Bind::Domain
+        match usize::from(workers).cmp(&topology.usable().len()) {
+            Ordering::Greater => Bind::Off,
+            Ordering::Equal => Bind::Cpu,
+            Ordering::Less => Bind::Domain,
         }
     }
 }
@@ -140,7 +137,8 @@ mod tests {
     fn auto_looks_at_the_mask_and_at_the_number_of_workers() {
         let resolve =
             |text: &str, workers| Bind::Auto.resolve(workers, &text.parse().expect("a machine"));
-        assert_eq!(resolve("l3:1 core:4", 4), Bind::Domain);
+        assert_eq!(resolve("l3:1 core:4", 4), Bind::Cpu);
+        assert_eq!(resolve("l3:1 core:4", 3), Bind::Domain);
         assert_eq!(resolve("l3:1 core:4 allowed=0-1", 2), Bind::Cpu);
         // Two processes with one worker each would both run on hardware thread 0.
         assert_eq!(resolve("l3:1 core:4 allowed=0-1", 1), Bind::Domain);
