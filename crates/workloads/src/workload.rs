@@ -59,7 +59,8 @@ impl fmt::Debug for dyn Workload {
     }
 }
 
-/// A workload with its input in memory, ready to be run any number of times.
+/// A workload with its input in memory, ready to be run any number of times. After an error of the kind
+/// [`PolicyLost`](tanada_runtime::GraphError::PolicyLost), which only a faulty policy causes, it must be prepared anew.
 pub trait Prepared: Send {
     /// Returns the name of the runs in a heading: `H.264 decoding`.
     fn title(&self) -> String;

@@ -36,7 +36,8 @@ pub trait Observer: Send + Sync + 'static {
     fn worker(&self, worker: WorkerId) -> Self::Worker;
 }
 
-/// Watches one worker; called on its thread. `start` and `end` are on the hot path. A panic in one of the functions ends the process.
+/// Watches one worker; called on its thread. `start` and `end` are on the hot path. A panic in one of the functions ends the process. So
+/// does a task that runs in a graph which one of them begins on the pool that it watches.
 pub trait WorkerObserver: Send + 'static {
     /// Whether the functions below are called at all.
     const WATCHES: bool = true;
