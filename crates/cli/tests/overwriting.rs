@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use support::{bad, folder};
+use support::{bad, folder, good};
 
 /// The identifiers of arguments that are outputs. Any other argument that takes a file is an input.
 const OUTPUTS: [&str; 6] = [
@@ -378,4 +378,42 @@ fn a_file_within_a_word_of_a_recorded_program_is_an_input() {
         let line = ["record", "-o", "data.txt", "--", "./program", word].map(str::to_owned);
         refused(folder.path(), &line, "is the input");
     }
+}
+
+#[test]
+fn what_a_recorded_program_reads_from_standard_input_is_an_input() {
+    let folder = folder();
+    let data = folder.path().join("data.txt");
+    fs::write(&data, "precious").expect("it can be written");
+    let mut program = fs::read("/bin/cat").expect("there is such a program");
+    program.extend(tanada_runtime::RECORDABLE);
+    fs::write(folder.path().join("program"), program).expect("it can be written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(folder.path().join("program"), mode).expect("our file");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tanada"))
+        .args(["record", "-o", "data.txt", "--", "./program"])
+        .current_dir(folder.path())
+        .stdin(fs::File::open(&data).expect("it is there"))
+        .output()
+        .expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("is the input"), "{said}");
+    assert_eq!(fs::read_to_string(&data).expect("it is there"), "precious");
+}
+
+#[test]
+fn a_file_that_is_overwritten_keeps_its_mode_and_its_owner() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+    let folder = folder();
+    let file = folder.path().join("sums.tnb");
+    fs::write(&file, "old").expect("it can be written");
+    // Wider than what a process's mask usually leaves.
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).expect("our file");
+    // Only root may give a file away.
+    let given = chown(&file, Some(65534), Some(65534)).is_ok();
+    let words = ["record", "stencil", "--size", "16", "-o", "sums.tnb"];
+    good(folder.path(), &words);
+    let data = file.metadata().expect("it is there");
+    assert_eq!(data.permissions().mode() & 0o7777, 0o666);
+    assert!(!given || (data.uid(), data.gid()) == (65534, 65534));
 }

@@ -202,19 +202,23 @@ impl OutputFile {
             return direct(OpenOptions::new().write(true).open(path)?);
         }
         // Through links to the file itself, which is to be replaced, and not a link.
-        let (path, permissions) = match there {
-            Some(data) => {
-                let path = path.canonicalize()?;
-                OpenOptions::new().write(true).open(&path)?;
-                (path, data.permissions())
-            }
-            None => (found, Permissions::from_mode(0o666)),
+        let path = match there {
+            Some(_) => path.canonicalize()?,
+            None => found,
         };
+        if there.is_some() {
+            OpenOptions::new().write(true).open(&path)?;
+        }
         let content = tempfile::Builder::new()
             .prefix(".tanada-")
-            .permissions(permissions)
+            .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder_of(&path))?;
         let (file, content) = content.into_parts();
+        if let Some(data) = there {
+            // The file keeps its owner, if this process may give files away, and its mode, which a new file has from the process's mask.
+            let _ = std::os::unix::fs::fchown(&file, Some(data.uid()), Some(data.gid()));
+            file.set_permissions(data.permissions())?;
+        }
         let mut names = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
         names.push(content.to_path_buf());
         Ok(OutputFile {

@@ -73,7 +73,11 @@ pub(super) fn run(args: &Program) -> Outcome {
     // What a word means is the program's affair: each may be a file that the program reads.
     let found = valgrind::find(&args.program[0]);
     let words = args.program.iter().flat_map(|word| possible_files(word));
-    distinct(words.chain(found.as_deref()), [&*output])?;
+    // The program reads the standard input of this process.
+    let inputs = words
+        .chain(found.as_deref())
+        .chain([Path::new("/dev/stdin")]);
+    distinct(inputs, [&*output])?;
     if let Some(found) = found
         .as_deref()
         .filter(|found| !is_built_on_the_runtime(found))
