@@ -86,7 +86,8 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     /// Sets the bytes of stack of each worker; by default the value of the environment variable `RUST_MIN_STACK`, else 2 MiB.
     ///
     /// A worker that waits for a nested graph runs tasks of that graph on top of the waiting task. So the stack limits how deep graphs can
-    /// be nested: a graph that would begin in its last quarter fails with [`GraphError::TooDeep`](crate::GraphError::TooDeep).
+    /// be nested: a graph that would begin in its last quarter, or in its last 12 KiB, fails with
+    /// [`GraphError::TooDeep`](crate::GraphError::TooDeep).
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
         self
