@@ -259,13 +259,7 @@ fn every_long_verb(signal: Signal, valgrind: bool) {
     );
     write("forks.sh", b"sleep 60 & sleep 60; wait\n");
     write_shell(folder.path());
-    let pipe = Command::new("mkfifo")
-        .arg(folder.path().join("pipe"))
-        .status();
-    assert!(
-        pipe.is_ok_and(|status| status.success()),
-        "no pipe can be made"
-    );
+    make_pipe(folder.path());
     let before = names(folder.path());
     let lines = [
         "run h264 long.264 -o out.yuv --trace-events events.json",
@@ -304,16 +298,19 @@ fn every_long_verb(signal: Signal, valgrind: bool) {
     }
 }
 
+/// Makes a pipe called `pipe`.
+fn make_pipe(folder: &Path) {
+    let made = Command::new("mkfifo").arg(folder.join("pipe")).status();
+    assert!(
+        made.is_ok_and(|status| status.success()),
+        "no pipe can be made"
+    );
+}
+
 #[test]
 fn a_second_signal_leaves_no_file_either() {
     let folder = folder();
-    let pipe = Command::new("mkfifo")
-        .arg(folder.path().join("pipe"))
-        .status();
-    assert!(
-        pipe.is_ok_and(|status| status.success()),
-        "no pipe can be made"
-    );
+    make_pipe(folder.path());
     let child = started(tanada(
         folder.path(),
         &["run", "h264", "pipe", "-o", "out.yuv"],
@@ -493,13 +490,7 @@ fn work_is_done_by_the_threads_that_there_are() {
 #[test]
 fn a_signal_ends_work_that_may_have_no_third_thread() {
     let folder = folder();
-    let pipe = Command::new("mkfifo")
-        .arg(folder.path().join("pipe"))
-        .status();
-    assert!(
-        pipe.is_ok_and(|status| status.success()),
-        "no pipe can be made"
-    );
+    make_pipe(folder.path());
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     std::fs::set_permissions(folder.path().join("pipe"), mode).expect("our pipe");
     let words = ["import", "pipe", "-o", "out.tnb"];
