@@ -134,6 +134,26 @@ fn threads_that_wait_leave_their_hardware_thread() {
 }
 
 #[test]
+fn a_thread_is_not_ready_before_it_blocked() {
+    let barrier = Event::Sync(Sync::Barrier {
+        object: 0,
+        parties: 2,
+    });
+    let create = Event::Sync(Sync::Create(1));
+    // Both steps begin at 0. That of the second thread comes first and blocks at 7; the first thread opens the barrier at 1.
+    let outcome = run_on(
+        &SMALL.replace("fill_cycles", "issue = \"static\"\nfill_cycles"),
+        [
+            vec![create, Event::Instructions(1), barrier],
+            vec![Event::Instructions(7), barrier, Event::Instructions(1)],
+        ],
+    );
+    let second = &outcome.logical[1];
+    assert_eq!((second.blocked[1], second.queued), (0, 0));
+    assert_eq!((outcome.logical[0].ended, second.ended), (1, 8));
+}
+
+#[test]
 fn a_period_ends_with_the_queue_behind_those_that_ran() {
     // Three threads, two hardware threads, a period of 1000: the third runs from 1000 on, although nothing blocks.
     let create = |x| Event::Sync(Sync::Create(x));

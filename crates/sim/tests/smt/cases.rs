@@ -257,6 +257,7 @@ fn ours(program: &Made, machine: &Machine, governor: Box<dyn Governor>) -> Answe
             .collect(),
         ended: outcome.logical.iter().map(|one| one.ended).collect(),
         queued: outcome.logical.iter().map(|one| one.queued).collect(),
+        blocked: outcome.logical.iter().map(|one| one.blocked).collect(),
         plans: plans
             .map(|row| (row.cycle, row.next_width, row.order))
             .collect(),
@@ -293,6 +294,8 @@ fn theirs(program: &Made, machine: &Machine, governor: Box<dyn Governor>) -> Ans
     for times in [&mut answer.ended, &mut answer.queued] {
         times.iter_mut().for_each(|one| *one /= CYCLE);
     }
+    let blocked = answer.blocked.iter_mut().flatten();
+    blocked.for_each(|ticks| *ticks /= CYCLE);
     answer
 }
 

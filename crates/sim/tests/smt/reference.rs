@@ -25,6 +25,8 @@ pub(crate) struct Answer {
     /// Of each logical thread: when it ended, and how long it was in the queue, in ticks.
     pub(crate) ended: Vec<u64>,
     pub(crate) queued: Vec<u64>,
+    /// How long it was blocked: for locks, barriers, conditions, semaphores, joins.
+    pub(crate) blocked: Vec<[u64; 5]>,
     /// Width and order that each call of the governor put into force.
     pub(crate) plans: Vec<(u64, usize, &'static str)>,
     /// Whether the program hung.
@@ -125,6 +127,8 @@ struct LogicalThread {
     lines_done: u64,
     state: State,
     since: u64,
+    /// What it blocked for, by the place in `Answer::blocked`.
+    waits_for: usize,
     joined: u64,
     regions: Vec<(u32, u32)>,
 }
@@ -238,6 +242,7 @@ pub(crate) fn run(program: &Made, machine: &Machine, governor: Box<dyn Governor>
         lines_done: 0,
         state: State::New,
         since: 0,
+        waits_for: 0,
         joined: 0,
         regions: Vec::new(),
     });
@@ -279,6 +284,7 @@ pub(crate) fn run(program: &Made, machine: &Machine, governor: Box<dyn Governor>
             ticks: vec![vec![0; TABLES + tables]; count],
             ended: vec![0; program.threads.len()],
             queued: vec![0; program.threads.len()],
+            blocked: vec![[0; 5]; program.threads.len()],
             ..Answer::default()
         },
     };
@@ -838,7 +844,15 @@ impl Reference<'_> {
         }
         let blocks = waits.is_some();
         if let Some(waits) = waits {
-            self.logical[thread].state = State::Blocked;
+            let one = &mut self.logical[thread];
+            (one.state, one.since) = (State::Blocked, t);
+            one.waits_for = match waits {
+                Waits::Lock(..) => 0,
+                Waits::Barrier(..) => 1,
+                Waits::Condition(..) => 2,
+                Waits::Semaphore(_) => 3,
+                Waits::Join(_) => 4,
+            };
             self.waiting.push((thread, waits));
         }
         for one in woken {
@@ -951,6 +965,11 @@ impl Reference<'_> {
 
     fn ready(&mut self, thread: usize, t: u64) {
         let one = &mut self.logical[thread];
+        let mut t = t;
+        if one.state == State::Blocked {
+            t = t.max(one.since);
+            self.answer.blocked[thread][one.waits_for] += t - one.since;
+        }
         (one.state, one.since, one.joined) = (State::Waiting, t, self.joins);
         self.joins += 1;
         self.queue.push(thread);

@@ -196,15 +196,20 @@ impl<'a> Library<'a> {
         }
     }
 
-    /// Puts a thread at the back of the queue at tick `t`, where it waits since then.
+    /// Puts a thread at the back of the queue at tick `t`, where it waits since then; a blocked one not before it blocked. A step that
+    /// begins earlier can end later, so `t` may lie before that.
     ///
     /// # Errors
     /// If the stream of a new thread cannot be read.
     pub(super) fn join_queue(&mut self, thread: u32, t: u64) -> Result<(), SimError> {
         let one = &mut self.threads[thread as usize];
+        let mut t = t;
         match one.state {
             State::New => one.stream = Some(self.program.stream(thread as usize)?),
-            State::Blocked(wait, _) => one.blocked[wait as usize] += t - one.since,
+            State::Blocked(wait, _) => {
+                t = t.max(one.since);
+                one.blocked[wait as usize] += t - one.since;
+            }
             _ => {}
         }
         (one.state, one.since, one.stamp) = (State::Waiting, t, self.joined);
