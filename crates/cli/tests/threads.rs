@@ -245,13 +245,19 @@ fn text_and_binary_form_hold_the_same() {
     let mut written = Vec::new();
     binary.write_text(&mut written).expect("memory");
     assert!(written == std::fs::read(here.join("a.tnt")).expect("it is there"));
-    // A trace of threads has no tasks, and the message says so.
-    bad(
-        here,
-        &["sim", "a.tnb", "--machine", "toshiba"],
-        1,
-        &["a trace of threads"],
-    );
+    let [binary, text] = ["a.tnb", "a.tnt"].map(|name| {
+        let arguments = [
+            "sim",
+            name,
+            "--machine",
+            "toshiba",
+            "--governor",
+            "rs",
+            "--json",
+        ];
+        good(here, &arguments).out
+    });
+    assert_eq!(binary, text);
 }
 
 #[test]
