@@ -3,18 +3,22 @@
  * Written after the description of the kernel FFT of SPLASH-2 (Woo, Ohara, Torrie, Singh, Gupta: The SPLASH-2 Programs, ISCA 1995,
  * section 3) and of the algorithm (Bailey: FFTs in External or Hierarchical Memory, J. Supercomputing 4, 1990): transpose; transform
  * each row; multiply by roots of unity; transpose; transform each row; transpose. Each thread has a strip of rows. A transposition goes
- * patch by patch, and a thread begins with the patch behind its own, so that not all read the same strip at once. */
+ * patch by patch, and a thread begins with the patch behind its own, so that not all read the same strip at once.
+ *
+ * As there, each thread has its own copy of the roots of a row's transformation, and rows are padded so that a strip ends at the end of
+ * a page: which lines of a cache threads share or fight for depends on both. */
 #include "kernel.h"
 
 struct complex {
     double re, im;
 };
 
-/* Elements between the end of a row and the next: rows do not all begin in the same set of a cache. */
-enum { PAD = 1, PATCH = 16 };
+enum { PATCH = 16, PAGE = 4096 };
 
 static long side, levels, pitch;
 static struct complex *x, *other, *row_roots, *all_roots;
+/* The threads' copies of row_roots, one behind the other: side - 1 roots and half of one, as if each thread had called malloc. */
+static char *copies;
 static double *touched;
 
 /* Returns sin(pi/4 * t) for t from 0 to 1: Taylor's series, whose rest is below 2^-54. */
@@ -114,11 +118,17 @@ static void reverse_bits(struct complex *row) {
     }
 }
 
+/* Returns the copy of row_roots that belongs to thread `me`. */
+static struct complex *roots_of(long me) {
+    size_t apart = (size_t)(side - 1) * sizeof *row_roots + sizeof(double);
+    return (struct complex *)(void *)(copies + (size_t)me * apart);
+}
+
 /* Transforms one row in place, by radix 2. */
-static void transform_row(struct complex *row) {
+static void transform_row(struct complex *row, const struct complex *roots) {
     reverse_bits(row);
     for (long half = 1; half < side; half *= 2) {
-        const struct complex *u = &row_roots[half - 1];
+        const struct complex *u = &roots[half - 1];
         for (long k = 0; k < side; k += 2 * half) {
             struct complex *low = &row[k], *high = &row[k + half];
             for (long j = 0; j < half; j++) {
@@ -142,33 +152,47 @@ static void multiply_row(struct complex *row, const struct complex *u) {
     }
 }
 
-/* Every thread reads its own rows first, as a program would that places them in the memory near it. */
-static void touch(long me) {
+/* Every thread copies the roots and reads its own rows first, as a program would that places them in the memory near it. */
+static void touch(long me, struct complex *roots) {
     double sum = 0;
+    memcpy(roots, row_roots, (size_t)(side - 1) * sizeof *roots);
+    for (long j = 0; j < side - 1; j++)
+        sum += roots[j].re;
     for (long row = kernel_share(side, me); row < kernel_share(side, me + 1); row++)
         for (long column = 0; column < side; column++)
-            sum += x[row * pitch + column].re + all_roots[row * pitch + column].re;
+            sum += x[row * pitch + column].re + other[row * pitch + column].re + all_roots[row * pitch + column].re;
     touched[me * 8] = sum;
 }
 
 static void body(long me) {
     long first = kernel_share(side, me), last = kernel_share(side, me + 1);
-    touch(me);
+    struct complex *roots = roots_of(me);
+    touch(me, roots);
     kernel_barrier();
     transpose(other, x, me);
     for (long row = first; row < last; row++) {
-        transform_row(&other[row * pitch]);
+        transform_row(&other[row * pitch], roots);
         multiply_row(&other[row * pitch], &all_roots[row * pitch]);
     }
     kernel_barrier();
     transpose(x, other, me);
     for (long row = first; row < last; row++)
-        transform_row(&x[row * pitch]);
+        transform_row(&x[row * pitch], roots);
     kernel_barrier();
     transpose(other, x, me);
     kernel_barrier();
     for (long row = first; row < last; row++)
         memcpy(&x[row * pitch], &other[row * pitch], (size_t)side * sizeof *x);
+}
+
+/* Returns by how many elements the rows of a matrix are apart: the least number with which a thread's strip ends at the end of a page. */
+static long padding(void) {
+    long rows = side / kernel_threads > 0 ? side / kernel_threads : 1;
+    long element = (long)sizeof *x, strip = rows * side * element;
+    if (strip < PAGE)
+        return (PAGE - strip) / (rows * element);
+    long pages = (element * rows + PAGE - 1) / PAGE;
+    return pages * PAGE / (element * rows);
 }
 
 static struct complex point(long place) {
@@ -216,14 +240,17 @@ int main(int argc, char **argv) {
         levels++;
     if (side * side != kernel_size)
         kernel_fail(2, "-n is no power of 4", "");
-    pitch = side + PAD;
-    size_t bytes = (size_t)side * (size_t)pitch * sizeof *x;
-    kernel_reserve(3 * bytes + (size_t)side * sizeof *x + (size_t)kernel_threads * 64, 5);
+    pitch = side + padding();
+    /* A page more than there are elements: arrays that are aligned by hand lie as far apart. */
+    size_t bytes = (size_t)side * (size_t)pitch * sizeof *x + PAGE;
+    size_t all_copies = (size_t)kernel_threads * ((size_t)side * sizeof *x);
+    kernel_reserve(3 * bytes + (size_t)side * sizeof *x + (size_t)kernel_threads * 64 + all_copies, 6);
     x = kernel_array(bytes);
     other = kernel_array(bytes);
     all_roots = kernel_array(bytes);
     row_roots = kernel_array((size_t)side * sizeof *x);
     touched = kernel_array((size_t)kernel_threads * 64);
+    copies = kernel_array(all_copies);
 
     tanada_mark(KERNEL_MARK_BEGIN, kernel_size, kernel_threads);
     initialise();

@@ -6,8 +6,10 @@
  *
  * Blocks are stored by columns. --layout 0 is the program with one array: a block's columns lie a matrix column apart, and owners are
  * numbered along the rows first. --layout 1 has every block in one piece beside the other blocks of its owner, and numbers owners
- * along the columns first. */
+ * along the columns first; as in SPLASH-2, a page lies between the blocks of one owner and those of the next. */
 #include "kernel.h"
+
+enum { PAGE = 4096 };
 
 static long block = 16, layout;
 static long blocks, grid_rows, grid_columns;
@@ -24,6 +26,8 @@ static long owner(long i, long j) {
 static void place_blocks(void) {
     long count = blocks * blocks;
     size_t bytes = (size_t)kernel_size * (size_t)kernel_size * sizeof(double);
+    if (layout == 1)
+        bytes += (size_t)kernel_threads * PAGE;
     kernel_reserve(bytes + (size_t)count * sizeof *at + (size_t)kernel_threads * 64, 4);
     double *a = kernel_array(bytes);
     at = kernel_array((size_t)count * sizeof *at);
@@ -42,6 +46,8 @@ static void place_blocks(void) {
                 }
             }
         }
+        if (layout == 1)
+            a += PAGE / sizeof *a;
     }
 }
 
