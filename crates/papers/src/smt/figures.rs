@@ -20,7 +20,7 @@ pub(super) fn figures(found: &Reproduced) -> Vec<Figure> {
         l1d: 4,
         l2: 512,
         threads: 8,
-        logical: published::LOGICAL,
+        recording: published::MAIN,
         governor,
     };
     vec![
@@ -61,7 +61,7 @@ fn speeds(found: &Reproduced, program: Program) -> String {
             l1d: 4,
             l2: 512,
             threads,
-            logical: published::LOGICAL,
+            recording: published::MAIN,
             governor,
         });
         let mut points = vec![(1.0, 1.0)];
@@ -175,5 +175,5 @@ fn stacks(found: &Reproduced, cell: Cell, caption: &str) -> String {
 
 /// Returns how many times as long intervals are at full size.
 fn scale(found: &Reproduced) -> u64 {
-    INTERVAL / super::recording::period(Program::Lu, found.quick)
+    INTERVAL / super::recording::scaled(INTERVAL, Program::Lu, found.quick)
 }

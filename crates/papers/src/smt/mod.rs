@@ -12,7 +12,7 @@ mod rows;
 mod summary;
 
 use crate::{Error, Found, Paper, Progress, Reproduction, Request};
-use published::{Cell, LOGICAL, Program};
+use published::{Cell, MAIN, Program, Recording};
 use recording::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -118,24 +118,24 @@ impl Paper for Smt {
         let folder =
             folder.map_err(|error| Error::Input(format!("a temporary folder: {error}")))?;
         let mut traces: Traces = BTreeMap::new();
-        for (program, logical) in recordings() {
-            if let Some(path) = values.path(program.name()).filter(|_| logical == LOGICAL) {
-                traces.insert((program, logical), recording::open(path)?);
+        for (program, which) in recordings() {
+            if let Some(path) = values.path(program.name()).filter(|_| which == MAIN) {
+                traces.insert((program, which), recording::open(path)?);
                 continue;
             }
-            let what = format!("recording {} with {logical} threads", program.name());
+            let (name, logical) = (program.name(), which.logical());
+            let what = format!("recording {name} with {logical} threads");
             progress(Progress {
                 what: &what,
                 done: 0,
             });
-            let arguments = recording::arguments(program, logical, layout, request.quick);
+            let arguments = recording::arguments(program, which, layout, request.quick);
             let Some(tanada) = &request.tanada else {
                 let message = "no command that records programs is there";
                 return Err(Error::Usage(message.to_owned()));
             };
-            let name = program.name();
             let path = recording::record(tanada, name, &arguments, folder.path(), cancel)?;
-            traces.insert((program, logical), recording::open(&path)?);
+            traces.insert((program, which), recording::open(&path)?);
         }
         let mut found = simulate(&traces, &machine, layout, request, progress, cancel)?;
         if values.switch("hold") {
@@ -150,13 +150,12 @@ impl Paper for Smt {
     }
 }
 
-/// Recordings by program and number of logical threads.
-type Traces = BTreeMap<(Program, u64), ThreadTrace>;
+type Traces = BTreeMap<(Program, Recording), ThreadTrace>;
 
 /// Returns which recordings the cells need.
-fn recordings() -> BTreeSet<(Program, u64)> {
+fn recordings() -> BTreeSet<(Program, Recording)> {
     let each = cells().into_iter();
-    each.map(|cell| (cell.program, cell.logical)).collect()
+    each.map(|cell| (cell.program, cell.recording)).collect()
 }
 
 /// The results of all cells.
@@ -201,7 +200,7 @@ fn single(program: Program) -> Cell {
         l1d: 4,
         l2: 512,
         threads: 1,
-        logical: 1,
+        recording: Recording::Main(1),
         governor: "fifo",
     }
 }
@@ -228,7 +227,8 @@ fn simulate(
     cancel: &Cancel,
 ) -> Result<Reproduced, Error> {
     let cells = cells();
-    let period = |cell: &Cell| recording::period(cell.program, request.quick);
+    let full = machine.smt.as_ref().map_or(0, |smt| smt.period_cycles);
+    let period = |cell: &Cell| recording::scaled(full, cell.program, request.quick).max(1);
     let machines: Result<Vec<Machine>, Error> = cells
         .iter()
         .map(|cell| {
@@ -251,11 +251,11 @@ fn simulate(
         let watch = |_| !cancel.is_cancelled();
         let options = ThreadOptions {
             watch: Some(&watch),
-            stack_interval: Some(INTERVAL * period(&cell) / recording::period(cell.program, false)),
+            stack_interval: Some(recording::scaled(INTERVAL, cell.program, request.quick)),
             ..ThreadOptions::default()
         };
         let outcome = simulate_threads(
-            &traces[&(cell.program, cell.logical)],
+            &traces[&(cell.program, cell.recording)],
             &machines[number],
             cell.governor,
             &options,
@@ -285,7 +285,7 @@ fn simulate(
         return Err(Error::Cancelled);
     }
     let instructions = Program::ALL.map(|program| {
-        let threads = traces[&(program, LOGICAL)].threads().iter();
+        let threads = traces[&(program, MAIN)].threads().iter();
         (
             program,
             threads.map(|thread| thread.totals.instructions).sum(),
@@ -339,11 +339,12 @@ mod tests {
     #[test]
     fn every_cell_is_simulated_once() {
         let cells = cells();
-        // 24 of Table 2, of which one is fig. 4's single thread, 24 of Tables 3 and 4, and FFT's single thread.
-        assert_eq!(cells.len(), 24 + 24 + 1);
+        // 24 of Table 2, 24 of Tables 3 and 4, and fig. 4's single threads.
+        assert_eq!(cells.len(), 24 + 24 + 2);
         let recordings = recordings();
-        assert_eq!(recordings.len(), 5 + 2);
-        assert!(recordings.contains(&(Program::Lu, 8)) && recordings.contains(&(Program::Fft, 64)));
+        assert_eq!(recordings.len(), 4 + 2 + 2);
+        let first = (Program::Lu, Recording::First(8));
+        assert!(recordings.contains(&first) && recordings.contains(&(Program::Fft, MAIN)));
     }
 
     #[test]

@@ -25,6 +25,24 @@ impl Program {
     }
 }
 
+/// What is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Recording {
+    /// The program of Tables 3 to 5 with so many logical threads.
+    Main(u64),
+    /// The program of the preliminary experiment, Table 2.
+    First(u64),
+}
+
+impl Recording {
+    /// Returns the number of logical threads.
+    pub(super) fn logical(self) -> u64 {
+        match self {
+            Recording::Main(logical) | Recording::First(logical) => logical,
+        }
+    }
+}
+
 /// One simulated machine and governor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cell {
@@ -34,14 +52,16 @@ pub(super) struct Cell {
     pub(super) l2: u64,
     /// Hardware threads.
     pub(super) threads: u64,
-    /// Logical threads.
-    pub(super) logical: u64,
+    pub(super) recording: Recording,
     pub(super) governor: &'static str,
 }
 
 /// Logical threads of Tables 3 to 5 and figs 4 to 6. The paper does not say how many there are; more must wait than there are hardware
 /// threads.
 pub(super) const LOGICAL: u64 = 64;
+
+/// The recording of Tables 3 to 5.
+pub(super) const MAIN: Recording = Recording::Main(LOGICAL);
 
 impl Cell {
     /// Returns the cell of the same program and machine with another governor.
@@ -91,7 +111,7 @@ pub(super) fn rows() -> Vec<Row> {
                 l1d: l1d.trim_end_matches('k').parse().expect("a size"),
                 l2: 512,
                 threads: line.number("hardware_threads"),
-                logical: LOGICAL,
+                recording: MAIN,
                 governor: governor(line.text("policy")),
             },
             cycles: line.number("cycles"),
@@ -103,8 +123,8 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 /// Returns Table 2: LU under FIFO, with the name of the configuration and the hit rate in percent. Its LU of 8 threads with 4 KB has
-/// 93.11%, Table 3's 80.21%. So the preliminary experiment, which came before the scheduler, probably had as many logical threads as
-/// hardware threads.
+/// 93.11%, Table 3's 80.21%. So the preliminary experiment, which came before the scheduler, was not the same run: it probably had as many
+/// logical threads as hardware threads, and a smaller matrix (`recording::FIRST_SIZE`).
 pub(super) fn table2() -> Vec<(Cell, char, f64)> {
     const COLUMNS: [(&str, u64, u64); 6] = [
         ("A_4k_128k", 4, 128),
@@ -123,7 +143,7 @@ pub(super) fn table2() -> Vec<(Cell, char, f64)> {
                 l1d,
                 l2,
                 threads,
-                logical: threads,
+                recording: Recording::First(threads),
                 governor: "fifo",
             };
             let configuration = column.chars().next().expect("columns have names");
@@ -151,7 +171,7 @@ pub(super) fn gains() -> Vec<Gain> {
             l1d: 4,
             l2: 512,
             threads: line.number("hardware_threads"),
-            logical: LOGICAL,
+            recording: MAIN,
             governor: governor(line.text("policy")),
         },
         speedup: line.text("speedup").parse().ok(),

@@ -1,6 +1,6 @@
 //! LU and FFT as MIPS-I programs, recorded thread by thread.
 
-use super::published::Program;
+use super::published::{Program, Recording};
 use crate::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -25,21 +25,29 @@ impl Layout {
     }
 }
 
-/// Returns the arguments of a program: 1/8 of LU's work and about 1/5 of FFT's if it is `quick`.
+/// Rows of LU's matrix in Table 2. The paper does not say how many; chosen on Table 2 among multiples of 16 (docs/reproduce-smt.md).
+const FIRST_SIZE: &str = "160";
+
+/// Returns the arguments of a program: 1/8 of LU's work and about 1/5 of FFT's if it is `quick`, but for Table 2.
 pub(super) fn arguments(
     program: Program,
-    logical: u64,
+    recording: Recording,
     layout: Layout,
     quick: bool,
 ) -> Vec<String> {
-    let mut arguments = vec!["-p".to_owned(), logical.to_string(), "-n".to_owned()];
+    let logical = recording.logical().to_string();
+    let mut arguments = vec!["-p".to_owned(), logical, "-n".to_owned()];
     match program {
         Program::Lu => {
             let layout = match layout {
                 Layout::Array => "0",
                 Layout::Contiguous => "1",
             };
-            let size = if quick { "256" } else { "512" };
+            let size = match recording {
+                Recording::First(_) => FIRST_SIZE,
+                Recording::Main(_) if quick => "256",
+                Recording::Main(_) => "512",
+            };
             arguments.extend([size, "--layout", layout].map(str::to_owned));
         }
         Program::Fft => arguments.push((1_u64 << if quick { 14 } else { 16 }).to_string()),
@@ -47,14 +55,13 @@ pub(super) fn arguments(
     arguments
 }
 
-/// Returns the period for a program of this size, in cycles: as many periods as the full size has.
-pub(super) fn period(program: Program, quick: bool) -> u64 {
-    const FULL: u64 = 1_000_000;
+/// Returns a time at full size, scaled to a program of this size: there are as many periods in either.
+pub(super) fn scaled(cycles: u64, program: Program, quick: bool) -> u64 {
     match (quick, program) {
-        (false, _) => FULL,
-        (true, Program::Lu) => FULL / 8,
+        (false, _) => cycles,
+        (true, Program::Lu) => cycles / 8,
         // 2^14 x 14 of 2^16 x 16 butterflies.
-        (true, Program::Fft) => FULL * 14 / 64,
+        (true, Program::Fft) => cycles * 14 / 64,
     }
 }
 
@@ -127,12 +134,13 @@ pub(super) fn open(path: &Path) -> Result<ThreadTrace, Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::published::MAIN;
     use super::*;
 
     #[test]
     fn a_command_that_fails_or_is_not_there_is_an_error_with_its_words() {
         let folder = tempfile::tempdir().expect("a folder");
-        let arguments = arguments(Program::Fft, 64, Layout::Array, true);
+        let arguments = arguments(Program::Fft, MAIN, Layout::Array, true);
         assert_eq!(arguments, ["-p", "64", "-n", "16384"]);
         let missing = folder.path().join("no-such-command");
         for command in [missing.as_path(), Path::new("/bin/false")] {
@@ -156,7 +164,7 @@ mod tests {
 
     #[test]
     fn quick_periods_are_as_many_as_full_ones() {
-        assert_eq!(period(Program::Fft, false), 1_000_000);
-        assert_eq!(period(Program::Lu, true), 125_000);
+        assert_eq!(scaled(1_000_000, Program::Fft, false), 1_000_000);
+        assert_eq!(scaled(1_000_000, Program::Lu, true), 125_000);
     }
 }

@@ -93,7 +93,7 @@ pub(super) fn summary(found: &Reproduced) -> Summary {
         l1d,
         l2: 512,
         threads,
-        logical: published::LOGICAL,
+        recording: published::MAIN,
         governor,
     };
     let holds = |program: Program| {
