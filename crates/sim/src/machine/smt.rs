@@ -45,6 +45,8 @@ pub struct SmtTable {
     pub ports: u64,
     /// Cycles for which a lookup holds its port; 0: no lookup waits.
     pub port_cycles: Cycle,
+    /// Cycles for which a fill of the first-level data cache holds all of its ports; 0: others look up lines meanwhile.
+    pub fill_port_cycles: Cycle,
     /// The most instructions that a hardware thread issues in one step.
     pub burst: u64,
     /// Which hardware thread issues next.
@@ -94,6 +96,7 @@ impl SmtTable {
             units: 1,
             ports: 1,
             port_cycles: 0,
+            fill_port_cycles: 0,
             burst: 8,
             fetch: Fetch::RoundRobin,
             issue: Share::Shared,
@@ -125,6 +128,7 @@ impl SmtTable {
         let switch_cycles = cycles("switch_cycles")?;
         let sync_cycles = cycles("sync_cycles")?;
         let port_cycles = cycles("port_cycles")?;
+        let fill_port_cycles = cycles("fill_port_cycles")?;
         let issue_width = section.number_in("issue_width", 1..=64)?;
         let ilp_percent = section.number_in("ilp_percent", 1..=6400)?;
         if ilp_percent > 100 * issue_width {
@@ -152,6 +156,7 @@ impl SmtTable {
             units: section.number_or("units", 1..=64, issue_width)?,
             ports: section.number_or("ports", 1..=16, 1)?,
             port_cycles,
+            fill_port_cycles,
             burst: section.number_or("burst", 1..=4096, plain.burst)?,
             fetch: section
                 .optional_one_of("fetch", &fetches)?
@@ -183,6 +188,10 @@ impl SmtTable {
                 )
             };
             return Err(section.misspelt("port_cycles").unwrap_or_else(wrong));
+        }
+        if fill_port_cycles > 0 && port_cycles == 0 {
+            let message = "`fill_port_cycles` without `port_cycles`: no lookup waits for a port";
+            return Err(section.wrong("fill_port_cycles", message));
         }
         if table.scheduler_cycles >= table.period_cycles {
             let message = "`scheduler_cycles` must be less than `period_cycles`";

@@ -173,7 +173,7 @@ fn machine() -> impl Strategy<Value = String> {
                     times[0], times[1], times[2], times[3], more[0], more[1], more[2],
                 );
                 if port > 0 {
-                    text += &format!("ports = {ports}\n");
+                    text += &format!("ports = {ports}\nfill_port_cycles = {}\n", times[0] / 2);
                 }
                 if l1d && levels > 0 {
                     text += "l1d = \"static\"\n";

@@ -195,6 +195,7 @@ fn plain() -> SmtTable {
         units: 1,
         ports: 1,
         port_cycles: 0,
+        fill_port_cycles: 0,
         burst: 8,
         fetch: Fetch::RoundRobin,
         issue: Share::Shared,
@@ -687,6 +688,11 @@ impl Reference<'_> {
         }
         let mut t = start.max(self.channel[core]);
         self.channel[core] = t + held * CYCLE;
+        if !fetch && self.smt.fill_port_cycles > 0 {
+            for port in &mut self.ports[core] {
+                *port = (*port).max(t + self.smt.fill_port_cycles * CYCLE);
+            }
+        }
         ticks[CHANNEL] += t - start;
         let mut hit = false;
         for (level, &table) in path.iter().enumerate() {

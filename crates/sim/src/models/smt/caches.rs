@@ -90,6 +90,8 @@ pub(super) struct Caches {
     /// Charges of fills that their hardware thread does not wait for.
     unpaid: Vec<u64>,
     pub(super) channel_busy: u64,
+    /// When the last fill was granted its channel.
+    pub(super) granted: u64,
     pub(super) memory_busy: u64,
 }
 
@@ -155,6 +157,7 @@ impl Caches {
             charges: vec![0; threads * (CAUSES + tables)],
             unpaid: vec![0; CAUSES + tables],
             channel_busy: 0,
+            granted: 0,
             memory_busy: 0,
         }
     }
@@ -279,6 +282,7 @@ impl Caches {
         }
         let granted = start.max(self.channel[core]);
         self.channel[core] = granted + channel_held;
+        self.granted = granted;
         self.channel_busy += channel_held;
         charges[Cause::Channel as usize] += granted - start;
         let mut t = granted;

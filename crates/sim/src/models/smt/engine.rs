@@ -498,6 +498,12 @@ impl<'a> Engine<'a> {
                 };
                 let times = [now, at];
                 let arrival = self.caches.fill(&self.params, thread, miss, times, blocks);
+                if self.params.fill_port > 0 {
+                    let held = self.caches.granted + self.params.fill_port;
+                    let from = thread / self.params.per_core * self.params.ports;
+                    let ports = &mut self.ports[from..from + self.params.ports];
+                    ports.iter_mut().for_each(|port| *port = held.max(*port));
+                }
                 if blocks {
                     return arrival;
                 }

@@ -27,6 +27,8 @@ pub(super) struct Params {
     pub(super) static_l1d: bool,
     pub(super) ports: usize,
     pub(super) port: u64,
+    /// For which a fill holds all ports.
+    pub(super) fill_port: u64,
     /// What a lookup takes beyond a cycle.
     pub(super) hit: u64,
     pub(super) fill: u64,
@@ -79,6 +81,7 @@ impl Params {
             static_l1d: table.l1d == Share::Static,
             ports: table.ports as usize,
             port: table.port_cycles * TICKS,
+            fill_port: table.fill_port_cycles * TICKS,
             hit: machine.hit_cycles.saturating_sub(1) * TICKS,
             fill: table.fill_cycles * TICKS,
             writeback: table.writeback_cycles * TICKS,
