@@ -80,6 +80,19 @@ fn the_pipe_and_the_channel_are_shared() {
 }
 
 #[test]
+fn a_fill_can_hold_the_ports() {
+    let start = Event::Sync(Sync::Create(1));
+    let text = SMALL.replace(
+        "fill_cycles",
+        "issue = \"static\"\nport_cycles = 1\nfill_port_cycles = 6\nfill_cycles",
+    );
+    let outcome = run_on(&text, [vec![start, load(1, 0)], vec![load(1, 64)]]);
+    // Both look up at 1. The fill of the first is granted at 1 and holds the port until 7, where the other one's begins.
+    assert_eq!(spent(&outcome, "ports"), 6);
+    assert_eq!(outcome.cycles, 7 + 10);
+}
+
+#[test]
 fn a_line_on_its_way_is_waited_for() {
     let start = Event::Sync(Sync::Create(1));
     let outcome = run_on(SMALL, [vec![start, load(1, 0)], vec![load(1, 32)]]);
@@ -280,6 +293,11 @@ fn wrong_keys_of_smt_are_named_with_their_line() {
             "fill_cycles",
             "ports = 2\nfill_cycles",
             "without `port_cycles`",
+        ),
+        (
+            "fill_cycles",
+            "fill_port_cycles = 2\nfill_cycles",
+            "no lookup waits for a port",
         ),
         (
             "fill_cycles",
