@@ -13,6 +13,8 @@ use tanada_topology::{Kind, Topology};
 pub enum Bind {
     /// Chosen by the number of workers and the process's affinity mask:
     ///
+    /// - the pool has a governor, and as many workers as the mask has hardware threads or more: [`Bind::Cpu`], so that active workers have
+    ///   a hardware thread each (the system would often leave two of them on one for some milliseconds, which the governor would measure);
     /// - more workers than the mask has hardware threads: [`Bind::Off`];
     /// - as many, and the mask is narrower than the machine: [`Bind::Cpu`], because the mask then restricts where the process may run;
     /// - else [`Bind::Domain`]. (With fewer workers than hardware threads in the mask, two processes that bind each worker to one of them
@@ -53,12 +55,16 @@ impl Bind {
         }
     }
 
-    /// Returns what `Auto` means for this number of workers on this machine. The others mean themselves.
-    pub(super) fn resolve(self, workers: u16, topology: &Topology) -> Bind {
+    /// Returns what `Auto` means for this number of workers on this machine, in a pool that is `governed` or not. The others mean
+    /// themselves.
+    pub(super) fn resolve(self, workers: u16, governed: bool, topology: &Topology) -> Bind {
         if self != Bind::Auto {
             return self;
         }
         let usable = topology.usable().len();
+        if governed && usable <= usize::from(workers) {
+            return Bind::Cpu;
+        }
         if usable < usize::from(workers) {
             return Bind::Off;
         }
@@ -138,15 +144,20 @@ mod tests {
 
     #[test]
     fn auto_looks_at_the_mask_and_at_the_number_of_workers() {
-        let resolve =
-            |text: &str, workers| Bind::Auto.resolve(workers, &text.parse().expect("a machine"));
+        let resolve = |text: &str, workers| {
+            Bind::Auto.resolve(workers, false, &text.parse().expect("a machine"))
+        };
         assert_eq!(resolve("l3:1 core:4", 4), Bind::Domain);
         assert_eq!(resolve("l3:1 core:4 allowed=0-1", 2), Bind::Cpu);
         // Two processes with one worker each would both run on hardware thread 0.
         assert_eq!(resolve("l3:1 core:4 allowed=0-1", 1), Bind::Domain);
         assert_eq!(resolve("l3:1 core:4", 5), Bind::Off);
+        let machine = "l3:1 core:4".parse().expect("a machine");
+        assert_eq!(Bind::Auto.resolve(5, true, &machine), Bind::Cpu);
+        assert_eq!(Bind::Auto.resolve(4, true, &machine), Bind::Cpu);
+        assert_eq!(Bind::Auto.resolve(3, true, &machine), Bind::Domain);
         assert_eq!(
-            Bind::Cpu.resolve(5, &"core:4".parse().expect("a machine")),
+            Bind::Cpu.resolve(5, false, &"core:4".parse().expect("a machine")),
             Bind::Cpu
         );
     }
