@@ -5,6 +5,7 @@
 
 #[allow(unsafe_code)]
 mod closed;
+mod emulator;
 mod ui;
 mod valgrind;
 mod verbs;

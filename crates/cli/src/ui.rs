@@ -30,6 +30,8 @@ pub(crate) enum Failure {
     Interrupted,
     /// A signal in work that goes on, when it is asked for again, from what is in this file.
     Paused(PathBuf),
+    /// A signal in work of which this file holds what was complete.
+    Kept(PathBuf),
 }
 
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
@@ -44,6 +46,13 @@ pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
             stopped(),
             "stopped; nothing unfinished was left behind".into(),
         ),
+        Err(Failure::Kept(file)) => {
+            let file = file.display();
+            (
+                stopped(),
+                format!("stopped; {file} holds what was recorded until then"),
+            )
+        }
         Err(Failure::Paused(file)) => {
             let file = file.display();
             (

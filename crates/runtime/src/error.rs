@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use tanada_policy::governors::UnknownGovernor;
 use tanada_policy::registry::{NotNative, UnknownPolicy};
 
 /// The most tasks that a message names before it says "and N more".
@@ -134,6 +135,13 @@ pub enum BuildError {
     UnknownPolicy(UnknownPolicy),
     /// The policy does not run on the native engine.
     NotNative(NotNative),
+    /// No registered governor has this name.
+    UnknownGovernor(UnknownGovernor),
+    /// The governor decides by cache counters, which this engine does not read.
+    NeedsCounters {
+        /// The governor's name.
+        governor: &'static str,
+    },
     /// The number of workers is out of range.
     Workers {
         /// The number that was asked for.
@@ -172,6 +180,11 @@ impl fmt::Display for BuildError {
         match self {
             BuildError::UnknownPolicy(error) => error.fmt(f),
             BuildError::NotNative(error) => error.fmt(f),
+            BuildError::UnknownGovernor(error) => error.fmt(f),
+            BuildError::NeedsCounters { governor } => write!(
+                f,
+                "governor \"{governor}\" decides by cache counters, which are read in the simulator only"
+            ),
             BuildError::Workers { asked, max } => {
                 write!(f, "a pool has 1 to {max} workers, not {asked}")
             }
@@ -197,6 +210,7 @@ impl Error for BuildError {
             // Their messages are this error's message.
             BuildError::UnknownPolicy(error) => error.source(),
             BuildError::NotNative(error) => error.source(),
+            BuildError::UnknownGovernor(error) => error.source(),
             BuildError::Thread { source, .. } => Some(source),
             _ => None,
         }

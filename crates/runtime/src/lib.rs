@@ -48,6 +48,7 @@
 mod error;
 #[allow(unsafe_code)]
 mod executable;
+mod governor;
 mod graph;
 mod marks;
 mod observer;
@@ -59,6 +60,7 @@ mod process;
 mod worker;
 
 pub use error::{BuildError, GraphError, TaskNames};
+pub use governor::{Chosen, Decision, Governing, Ungoverned};
 pub use graph::{
     Cancel, Instance, NodeId, Resolver, SGroup, Scope, TGroup, TaskBuilder, Template,
     TemplateBuilder, TemplateTask, Token, TooLate,

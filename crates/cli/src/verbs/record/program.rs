@@ -16,18 +16,46 @@ use tanada_trace::{FileSink, TraceError, import};
 pub(crate) struct Program {
     /// Where the trace of PROGRAM goes: text if the name ends with .tnt, else binary [default: PROGRAM.tnb]
     #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
 
     #[command(flatten)]
     charging: Charging,
 
     /// Print a summary as JSON; what PROGRAM prints goes to standard error then
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 
-    /// A program that is built on the Tanada runtime, and its arguments: it runs on one worker, under Valgrind
+    /// Record from the first mark of this kind on, see docs/recording.md
+    #[arg(long, value_name = "KIND", conflicts_with = "skip")]
+    pub(super) from: Option<u32>,
+
+    /// End the recording, and the program, at the first mark of this kind after that
+    #[arg(long, value_name = "KIND")]
+    pub(super) to: Option<u32>,
+
+    /// Record after this many instructions of the first thread
+    #[arg(long, value_name = "N")]
+    pub(super) skip: Option<u64>,
+
+    /// End the recording, and the program, after this many more instructions of the first thread
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) take: Option<u64>,
+
+    /// Only count instructions and accesses to memory, with counters in the emulator's own code: write no trace
+    #[arg(long, hide = true)]
+    pub(super) count: bool,
+
+    /// Give PROGRAM this variable, beside PATH, HOME, LANG, LC_*, LD_LIBRARY_PATH and those of OpenMP
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(super) env: Vec<String>,
+
+    /// Install the package qemu-user if it is missing (as root, on Debian and its relatives)
+    #[arg(long)]
+    pub(super) install: bool,
+
+    /// A program and its arguments. It runs in an emulator; if it is built on the Tanada runtime, on one worker and under Valgrind
     #[arg(last = true, value_name = "PROGRAM ARGS")]
-    program: Vec<OsString>,
+    pub(super) program: Vec<OsString>,
 }
 
 impl Program {
@@ -46,15 +74,30 @@ pub(super) fn run(args: &Program) -> Outcome {
     // What a word means is the program's affair: each may be a file that the program reads.
     let found = valgrind::find(&args.program[0]);
     let words = args.program.iter().flat_map(|word| possible_files(word));
-    if let Some(found) = &found {
-        built_on_the_runtime(found).map_err(|why| at_fault(&program, why))?;
-    }
     // The program reads the standard input of this process.
     let inputs = words
         .chain(found.as_deref())
         .chain([Path::new("/dev/stdin")]);
     ui::not_closed([&*output])?;
     distinct(inputs, [&*output])?;
+    if let Some(found) = &found
+        && !is_built_on_the_runtime(found).map_err(|why| at_fault(&program, why))?
+    {
+        return super::threads::run(args, found, &output, &ui::interruptible());
+    }
+    let pieces = [
+        ("--from", args.from.is_some()),
+        ("--to", args.to.is_some()),
+        ("--skip", args.skip.is_some()),
+        ("--take", args.take.is_some()),
+        ("--env", !args.env.is_empty()),
+    ];
+    if let Some((option, _)) = pieces.iter().find(|(_, given)| *given && found.is_some()) {
+        let why = format!(
+            "{program} is built on the Tanada runtime, whose tasks are recorded as a whole: no `{option}`"
+        );
+        return Err(Failure::Usage(why));
+    }
     let unwritable = |error: TraceError| Failure::Input(error.to_string());
     let cancel = ui::interruptible();
     let mut file = FileSink::create(&output).map_err(unwritable)?;
@@ -94,16 +137,18 @@ fn possible_files(word: &OsStr) -> impl Iterator<Item = &Path> {
     begins.filter_map(|begin| Some(Path::new(OsStr::from_bytes(bytes.get(begin..)?))))
 }
 
-/// Refuses a program that cannot make a pool, before it runs for a long time: neither its file nor a library that it links has the runtime
-/// in it.
-fn built_on_the_runtime(program: &Path) -> Result<(), String> {
+/// Returns whether a program can make a pool of the runtime: its file, or a library that it links, has the runtime in it.
+///
+/// # Errors
+/// If the file cannot be read, or its libraries cannot be listed.
+fn is_built_on_the_runtime(program: &Path) -> Result<bool, String> {
     let holds = |bytes: &[u8]| memchr::memmem::find(bytes, &RECORDABLE).is_some();
     let bytes = std::fs::read(program).map_err(|error| error.to_string())?;
     if bytes.starts_with(b"#!") {
         return Err("it is a script; name the program that it runs".to_owned());
     }
     if holds(&bytes) {
-        return Ok(());
+        return Ok(true);
     }
     // Lines such as `libm.so.6 => /lib/libm.so.6 (0x7f00)`; of a program without libraries it prints none.
     let listed = match Command::new("ldd").arg(program).output() {
@@ -115,14 +160,7 @@ fn built_on_the_runtime(program: &Path) -> Result<(), String> {
     let mut libraries = listed
         .split_whitespace()
         .filter(|word| word.starts_with('/'));
-    match libraries.any(|library| holds(&std::fs::read(library).unwrap_or_default())) {
-        true => Ok(()),
-        false => Err(
-            "it is not built with `tanada-runtime`, so it has no tasks to record; \
-            `tanada import` reads the memory trace of any program (docs/valgrind.md)"
-                .to_owned(),
-        ),
-    }
+    Ok(libraries.any(|library| holds(&std::fs::read(library).unwrap_or_default())))
 }
 
 /// Returns the file in the current folder that has the program's name.
