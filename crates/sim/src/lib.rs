@@ -20,8 +20,9 @@ pub use error::SimError;
 pub use machine::registry as machines;
 pub use machine::{Machine, MachineError};
 pub use models::smt::{
-    HardwareOutcome, Level, LogicalOutcome, PeriodRow, Program, StackUse, Stream, ThreadOptions,
-    ThreadsOutcome, simulate_threads, simulate_threads_with, site as governor_site,
+    HardwareOutcome, Intervals, Level, LogicalOutcome, ObjectWaits, PeriodRow, Program, Series,
+    StackUse, Stream, ThreadOptions, ThreadWaits, ThreadsOutcome, simulate_threads,
+    simulate_threads_with, site as governor_site,
 };
 pub use observer::{Observer, Run};
 /// The crate that reads traces, for crates that depend on the simulator only.

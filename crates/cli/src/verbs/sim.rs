@@ -31,7 +31,7 @@ use tanada_workloads::other_spelling;
     tanada sim demo.tnt --machine toshiba --policy ts --groups toshiba-a --set l2.size=64K --json\n  \
     tanada sim demo.tnt --machine toshiba --policy fcfs,ts --cores 4 --report page.html\n  \
     tanada sim demo.tnt --machine mine.toml --policy random-steal --seed 7 --events events.csv\n  \
-    tanada sim threads.tnb --machine tuat --governor fifo,rs-ss --set l1d.size=32K\n  \
+    tanada sim threads.tnb --machine tuat --governor fifo,rs-ss --set l1d.size=32K --report page.html\n  \
     zstdcat demo.tnb.zst | tanada sim - --machine toshiba"
 )]
 pub(crate) struct Args {
@@ -70,8 +70,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
 
-    /// Write a page with charts: time beside the bound, stalls, misses, reuse distances, who ran what; for a name that ends
-    /// with .json the same as data, for `tanada report`
+    /// Write a page with charts: time beside the bound, stalls, misses, reuse distances, who ran what; of a thread trace stalls by hardware
+    /// thread, what happened over time, decisions, who waited for what; for a name that ends with .json the same as data, for `tanada report`
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
@@ -106,11 +106,7 @@ pub(crate) fn run(mut args: Args) -> ui::Outcome {
             "--events writes the events of one policy; name one with --policy".to_owned(),
         ));
     }
-    let outputs = [args.events.as_deref(), args.report.as_deref()];
-    let registered = machines::all().any(|shipped| args.machine.as_os_str() == shipped.name);
-    let file = (!registered).then_some(&*args.machine);
-    let inputs = [Some(&*args.trace), file].into_iter().flatten();
-    ui::distinct(inputs, outputs.into_iter().flatten())?;
+    distinct(&args)?;
     let machine = machine(&args)?;
     let trace = open(&args)?;
     let cancel = ui::interruptible();
@@ -137,6 +133,15 @@ pub(crate) fn run(mut args: Args) -> ui::Outcome {
         ));
     }
     printed
+}
+
+/// Checks that no output is an input or another output.
+fn distinct(args: &Args) -> ui::Outcome {
+    let outputs = [args.events.as_deref(), args.report.as_deref()];
+    let registered = machines::all().any(|shipped| args.machine.as_os_str() == shipped.name);
+    let file = (!registered).then_some(&*args.machine);
+    let inputs = [Some(&*args.trace), file].into_iter().flatten();
+    ui::distinct(inputs, outputs.into_iter().flatten())
 }
 
 /// Opens and returns the trace with the groups that were asked for, in either spelling of their name.
@@ -273,7 +278,6 @@ fn write_report(
         groups: args.groups.as_deref().unwrap_or_default(),
     };
     let mut report = Report::new(&format!("{name} on {}", machine.name));
-    report.command = ui::command_line();
     for (outcome, runs) in done {
         let result = simulated::result(trace, machine, outcome, runs, work);
         report
@@ -283,6 +287,12 @@ fn write_report(
             .timelines
             .push(simulated::chart(trace, outcome, runs));
     }
+    finish_report(args, file, report)
+}
+
+/// Writes a page of simulated runs, or their data.
+fn finish_report(args: &Args, file: OutputFile, mut report: Report) -> ui::Outcome {
+    report.command = ui::command_line();
     simulated::rate(&mut report.runs);
     let data = args.report.as_deref().and_then(Path::extension);
     let text = match data.is_some_and(|extension| extension == "json") {

@@ -47,7 +47,7 @@ pub(super) fn figures(found: &Reproduced) -> Vec<Figure> {
             "",
             Layout::Wide,
             stacks(found, stack("rs-ss"), "rs-ss (fig. 6)"),
-            "The same under rs-ss.",
+            "The same under rs-ss. `tanada sim TRACE --report page.html` shows this of any recording, with the decisions beside it.",
         ),
     ]
 }
@@ -142,10 +142,11 @@ fn stacks(found: &Reproduced, cell: Cell, caption: &str) -> String {
     const MANY: u64 = 15_000;
     // Counts of a small program are as many in as many cycles.
     let outcome = found.of(cell);
+    let observed = outcome.series.as_ref().expect("every cell is observed");
     let faint = |alpha| RGBAColor(0x00, 0x72, 0xb2, alpha);
     let mut series =
         [(0, FEW, 0.2), (FEW, MANY, 0.5), (MANY, u64::MAX, 1.0)].map(|(from, to, alpha)| Series {
-            points: outcome
+            points: observed
                 .stacks
                 .iter()
                 .filter(|one| (from..to).contains(&(one.accesses * scale(found))))
@@ -155,7 +156,7 @@ fn stacks(found: &Reproduced, cell: Cell, caption: &str) -> String {
             mark: Mark::Dots(2),
         });
     series.reverse();
-    let intervals = outcome.stacks.last().map_or(1, |one| one.interval + 1);
+    let intervals = observed.instructions.len();
     let threads = outcome.logical.len();
     Chart {
         name: &format!("Stack accesses over time under {}", cell.governor),

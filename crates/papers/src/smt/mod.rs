@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tanada_harness::batch;
 use tanada_runtime::Cancel;
-use tanada_sim::{Machine, ThreadOptions, ThreadsOutcome, machines, simulate_threads};
+use tanada_sim::{Intervals, Machine, ThreadOptions, ThreadsOutcome, machines, simulate_threads};
 use tanada_trace::threads::ThreadTrace;
 use tanada_workloads::options::{Kind, Name, OptionSpec, Values};
 
@@ -251,7 +251,10 @@ fn simulate(
         let watch = |_| !cancel.is_cancelled();
         let options = ThreadOptions {
             watch: Some(&watch),
-            stack_interval: Some(recording::scaled(INTERVAL, cell.program, request.quick)),
+            observe: Some(Intervals {
+                cycles: recording::scaled(INTERVAL, cell.program, request.quick),
+                most: Intervals::ANY,
+            }),
             ..ThreadOptions::default()
         };
         let outcome = simulate_threads(

@@ -1,16 +1,17 @@
 //! `tanada sim` of a thread trace: governors in the place of policies.
 
-use super::{Args, machine};
-use crate::ui::{self, Failure, Progress};
+use super::{Args, distinct, finish_report, machine};
+use crate::ui::{self, Failure, OutputFile, Progress};
+use crate::verbs::outputs::file_name;
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tanada_harness::batch;
 use tanada_policy::governors;
-use tanada_report::{Cell, thousands, to_list};
+use tanada_report::{Cell, Report, thousands, to_list};
 use tanada_runtime::Cancel;
-use tanada_sim::{Machine, SimError, ThreadOptions, ThreadsOutcome, simulate_threads};
+use tanada_sim::{Intervals, Machine, SimError, ThreadOptions, ThreadsOutcome, simulate_threads};
 use tanada_trace::threads::ThreadTrace;
 
 /// Runs the thread trace that `args` name under each governor.
@@ -19,7 +20,6 @@ pub(super) fn run(args: &Args) -> ui::Outcome {
         ("--policy", !args.policy.is_empty()),
         ("--groups", args.groups.is_some()),
         ("--events", args.events.is_some()),
-        ("--report", args.report.is_some()),
     ] {
         if given {
             let trace = args.trace.display();
@@ -29,21 +29,39 @@ pub(super) fn run(args: &Args) -> ui::Outcome {
         }
     }
     let governors = chosen(&args.governor)?;
+    distinct(args)?;
     let machine = machine(args)?;
     let trace =
         ThreadTrace::open(&args.trace).map_err(|error| Failure::Input(error.to_string()))?;
     let cancel = ui::interruptible();
+    let page = args.report.as_deref().map(OutputFile::open).transpose()?;
     let outcomes = all(args, &trace, &machine, &governors, &cancel)?;
-    if args.json {
-        let lines = outcomes.iter().map(|one| {
-            let mut value = serde_json::to_value(one).expect("plain data has a JSON form");
-            value["ipc"] = one.ipc().into();
-            format!("{value}\n")
-        });
-        return ui::print(&lines.collect::<String>());
+    let lines = outcomes.iter().map(|one| {
+        let mut value = serde_json::to_value(one).expect("plain data has a JSON form");
+        value["ipc"] = one.ipc().into();
+        format!("{value}\n")
+    });
+    let printed = ui::print(&match args.json {
+        true => lines.collect(),
+        false => text(&args.trace, &trace, &machine, &outcomes),
+    });
+    if let Some(file) = page {
+        let input = file_name(&args.trace);
+        let mut report = Report::new(&format!("{input} on {}", machine.name));
+        let runs = outcomes.iter();
+        report.runs = runs
+            .map(|one| one.to_run_result(&input, &machine))
+            .collect();
+        finish_report(args, file, report)?;
     }
-    ui::print(&text(&args.trace, &trace, &machine, &outcomes))
+    printed
 }
+
+/// The intervals of what happens over time: the shortest are finer than any period, and a chart has room for some hundreds.
+const INTERVALS: Intervals = Intervals {
+    cycles: 1000,
+    most: 512,
+};
 
 /// Returns the registered names of the governors that were asked for.
 fn chosen(wanted: &[String]) -> ui::Outcome<Vec<&'static str>> {
@@ -84,6 +102,7 @@ fn all(
         let options = ThreadOptions {
             seed: args.seed,
             watch: Some(&watch),
+            observe: (args.json || args.report.is_some()).then_some(INTERVALS),
             ..ThreadOptions::default()
         };
         simulate_threads(trace, machine, governors[number], &options)
@@ -180,12 +199,7 @@ const CHANGES: usize = 8;
 
 /// Returns when and why a governor changed its plan; empty if it did not.
 fn decisions(outcome: &ThreadsOutcome) -> String {
-    let usual = (outcome.hardware_threads, "fifo");
-    let mut before = usual;
-    let mut changes = outcome.periods.iter().filter(|row| {
-        let now = (row.next_width, row.order);
-        std::mem::replace(&mut before, now) != now
-    });
+    let mut changes = outcome.changes();
     let mut text = String::new();
     for row in changes.by_ref().take(CHANGES) {
         let (cycle, width) = (thousands(row.cycle), row.next_width);

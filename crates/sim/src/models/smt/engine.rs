@@ -2,11 +2,13 @@
 
 use super::caches::{Caches, Cause, DATA, FETCH, Found, Miss};
 use super::library::{Effect, Library, State};
-use super::outcome::{PeriodRow, StackUse};
+use super::outcome::PeriodRow;
 use super::params::{Params, TICKS};
+use super::series::{Recorder, Sums};
 use super::{Program, ThreadOptions};
 use crate::SimError;
 use crate::machine::Machine;
+use std::collections::BTreeMap;
 use tanada_policy::{Activity, CacheUse, Governor, Period, Plan};
 use tanada_trace::threads::{Event, Sync};
 
@@ -66,6 +68,8 @@ pub(super) struct Engine<'a> {
     /// First step of each core; kept if there are several.
     firsts: Vec<u64>,
     governor: Box<dyn Governor>,
+    /// When the governor is called or an interval of the series ends, whichever comes first.
+    next_stop: u64,
     next_call: u64,
     last_call: u64,
     width: usize,
@@ -73,8 +77,7 @@ pub(super) struct Engine<'a> {
     steps: u64,
     pub(super) end: u64,
     pub(super) periods: Vec<PeriodRow>,
-    pub(super) stacks: Vec<StackUse>,
-    stack_interval: u64,
+    pub(super) series: Option<Recorder>,
 }
 
 /// What `logical` is if a hardware thread runs none.
@@ -108,9 +111,16 @@ impl<'a> Engine<'a> {
             instructions: 0,
             before: (0, 0, CacheUse::default()),
         };
+        let tables = machine.caches.len();
+        let series = options
+            .observe
+            .map(|intervals| Recorder::new(intervals, tables, program.threads()));
+        let end = series.as_ref().map_or(u64::MAX, Recorder::next);
+        let mut system = Library::new(program, params.stack_size, params.stack_spacing);
+        system.waited = series.is_some().then(BTreeMap::new);
         Ok(Engine {
             caches: Caches::new(machine, &params, seed),
-            system: Library::new(program, params.stack_size, params.stack_spacing),
+            system,
             hardware: vec![idle; threads],
             clock: vec![0; threads],
             ready: vec![u64::MAX; threads],
@@ -119,6 +129,7 @@ impl<'a> Engine<'a> {
             last: vec![params.per_core - 1; params.cores],
             firsts: vec![u64::MAX; params.cores],
             governor,
+            next_stop: params.period.min(end),
             next_call: params.period,
             last_call: 0,
             width: threads,
@@ -126,10 +137,7 @@ impl<'a> Engine<'a> {
             steps: 0,
             end: 0,
             periods: Vec::new(),
-            stacks: Vec::new(),
-            stack_interval: options
-                .stack_interval
-                .map_or(0, |cycles| cycles.max(1) * TICKS),
+            series,
             params,
         })
     }
@@ -162,8 +170,8 @@ impl<'a> Engine<'a> {
                 self.force()?;
                 continue;
             };
-            if now >= self.next_call {
-                self.govern(now)?;
+            if now >= self.next_stop {
+                self.stop(now)?;
                 continue;
             }
             let thread = self.choose(core, now);
@@ -409,9 +417,6 @@ impl<'a> Engine<'a> {
         if shift == 64 {
             return t;
         }
-        if self.stack_interval > 0 {
-            self.note_stack(thread, now);
-        }
         let last = address.wrapping_add(bytes - 1) >> shift;
         let mut line = address >> shift;
         loop {
@@ -606,8 +611,34 @@ impl<'a> Engine<'a> {
         self.make_ready(t)
     }
 
-    /// Calls the governor; the next step would be at `now`.
+    /// Does what is due before the next step, which would be at `now`.
     #[inline(never)]
+    fn stop(&mut self, now: u64) -> Result<(), SimError> {
+        if self.series.as_ref().is_some_and(|one| now >= one.next()) {
+            let sums = self.sums();
+            let series = self.series.as_mut().expect("it has just been there");
+            series.advance(now, sums);
+        }
+        if now >= self.next_call {
+            self.govern(now)?;
+        }
+        let end = self.series.as_ref().map_or(u64::MAX, Recorder::next);
+        self.next_stop = self.next_call.min(end);
+        Ok(())
+    }
+
+    /// Returns what has happened so far.
+    pub(super) fn sums(&self) -> Sums {
+        let mut sums = Sums::new(self.caches.counts(0).len(), 0);
+        for (thread, one) in self.hardware.iter().enumerate() {
+            sums.add(one.instructions, self.caches.counts(thread));
+        }
+        let threads = self.system.threads.iter();
+        sums.stacks.extend(threads.map(|one| one.stack_accesses));
+        sums
+    }
+
+    /// Calls the governor; the next step would be at `now`.
     fn govern(&mut self, now: u64) -> Result<(), SimError> {
         self.watch(now)?;
         let p = self.next_call;
@@ -708,31 +739,6 @@ impl<'a> Engine<'a> {
             });
         }
         activities
-    }
-
-    /// Counts the accesses to the stack of the logical thread that `thread` runs, by intervals of time.
-    #[inline(never)]
-    fn note_stack(&mut self, thread: usize, now: u64) {
-        let logical = self.hardware[thread].logical;
-        let lt = &mut self.system.threads[logical as usize];
-        let count = std::mem::take(&mut lt.stack_accesses);
-        if count > 0 {
-            let interval = now / self.stack_interval;
-            match self
-                .stacks
-                .iter_mut()
-                .rev()
-                .take_while(|one| one.interval == interval)
-                .find(|one| one.thread == logical)
-            {
-                Some(one) => one.accesses += count,
-                None => self.stacks.push(StackUse {
-                    interval,
-                    thread: logical,
-                    accesses: count,
-                }),
-            }
-        }
     }
 
     /// Charges idle time up to `end` to all hardware threads.

@@ -8,7 +8,7 @@ use tanada_trace::TraceError;
 use tanada_trace::threads::{Event, Sync};
 
 /// What a logical thread waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(usize)]
 pub(super) enum Wait {
     Lock = 0,
@@ -148,6 +148,22 @@ impl Object {
     }
 }
 
+/// Waits for one object, in ticks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Waited {
+    pub(super) waits: u64,
+    pub(super) ticks: u64,
+    pub(super) longest: u64,
+}
+
+impl Waited {
+    pub(super) fn add(&mut self, other: Waited) {
+        self.waits += other.waits;
+        self.ticks += other.ticks;
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
 /// What a sync did to its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
@@ -171,6 +187,8 @@ pub(super) struct Library<'a> {
     waits: u64,
     /// Those that wait for a condition or a semaphore, by the number of the wait.
     longest: [BTreeMap<u64, (u32, u32)>; 2],
+    /// Who waited for what, by kind, object or thread, and the waiting thread; kept if it is asked for.
+    pub(super) waited: Option<BTreeMap<(Wait, u32, u32), Waited>>,
 }
 
 impl<'a> Library<'a> {
@@ -193,6 +211,7 @@ impl<'a> Library<'a> {
             woken: Vec::new(),
             waits: 0,
             longest: [BTreeMap::new(), BTreeMap::new()],
+            waited: None,
         }
     }
 
@@ -206,9 +225,17 @@ impl<'a> Library<'a> {
         let mut t = t;
         match one.state {
             State::New => one.stream = Some(self.program.stream(thread as usize)?),
-            State::Blocked(wait, _) => {
+            State::Blocked(wait, on) => {
                 t = t.max(one.since);
-                one.blocked[wait as usize] += t - one.since;
+                let ticks = t - one.since;
+                one.blocked[wait as usize] += ticks;
+                if let Some(waited) = &mut self.waited {
+                    waited.entry((wait, on, thread)).or_default().add(Waited {
+                        waits: 1,
+                        ticks,
+                        longest: ticks,
+                    });
+                }
             }
             _ => {}
         }

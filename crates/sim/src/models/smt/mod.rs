@@ -6,12 +6,17 @@ mod library;
 mod outcome;
 mod params;
 mod program;
+mod report;
+mod series;
 
-pub use outcome::{HardwareOutcome, Level, LogicalOutcome, PeriodRow, StackUse, ThreadsOutcome};
+pub use outcome::{
+    HardwareOutcome, Level, LogicalOutcome, ObjectWaits, PeriodRow, ThreadWaits, ThreadsOutcome,
+};
 pub use program::{Program, Stream};
+pub use series::{Intervals, Series, StackUse};
 
 use crate::SimError;
-use crate::machine::{Cycle, Machine};
+use crate::machine::Machine;
 use engine::Engine;
 use tanada_policy::governors;
 use tanada_policy::{Governor, GovernorSite};
@@ -24,8 +29,8 @@ pub struct ThreadOptions<'a> {
     /// Called with the number of executed instructions, which never falls, some hundred times a second. The run stops if it returns
     /// `false`.
     pub watch: Option<&'a dyn Fn(u64) -> bool>,
-    /// Counts accesses to stacks in intervals of so many cycles ([`ThreadsOutcome::stacks`]).
-    pub stack_interval: Option<Cycle>,
+    /// Collects what happens over time ([`ThreadsOutcome::series`]) and who waits for what ([`ThreadsOutcome::objects`]).
+    pub observe: Option<Intervals>,
     /// Hides the cache counters from the governor, as virtual machines do.
     pub without_counters: bool,
 }
@@ -34,7 +39,7 @@ impl std::fmt::Debug for ThreadOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ThreadOptions")
             .field("seed", &self.seed)
-            .field("stack_interval", &self.stack_interval)
+            .field("observe", &self.observe)
             .field("without_counters", &self.without_counters)
             .finish_non_exhaustive()
     }

@@ -2,11 +2,14 @@
 
 use super::caches::CAUSES;
 use super::engine::Engine;
-use super::library::{WAITS, Wait};
+use super::library::{WAITS, Wait, Waited};
 use super::params::TICKS;
+use super::series::Series;
 use crate::counts::outcome::Count;
 use crate::machine::Machine;
 use serde::Serialize;
+use std::collections::BTreeMap;
+use tanada_policy::Order;
 
 /// Lookups and misses of one level and kind of cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -80,15 +83,34 @@ pub struct PeriodRow {
     pub why: String,
 }
 
-/// Accesses of one logical thread to its stack during one interval.
+/// How long logical threads waited for one object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ObjectWaits {
+    /// `lock`, `barrier`, `condition`, `semaphore` or `join`.
+    pub kind: &'static str,
+    /// Its number in the trace; of a `join` the thread's.
+    pub object: u32,
+    /// How often a thread waited.
+    pub waits: u64,
+    /// The sum of all waits, in cycles.
+    pub cycles: u64,
+    /// The longest one.
+    pub longest: u64,
+    /// The same of each thread that waited, by number; `cycles` sum to the whole.
+    pub threads: Vec<ThreadWaits>,
+}
+
+/// How long one logical thread waited for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct StackUse {
-    /// Number of the interval.
-    pub interval: u64,
-    /// The logical thread.
+pub struct ThreadWaits {
+    /// Its number.
     pub thread: u32,
-    /// Accesses.
-    pub accesses: u64,
+    /// How often it waited.
+    pub waits: u64,
+    /// The sum, in cycles.
+    pub cycles: u64,
+    /// The longest one.
+    pub longest: u64,
 }
 
 /// The results of one run: a function of (trace, machine, governor, seed).
@@ -124,8 +146,12 @@ pub struct ThreadsOutcome {
     pub logical: Vec<LogicalOutcome>,
     /// Each call of the governor.
     pub periods: Vec<PeriodRow>,
-    /// See [`ThreadOptions::stack_interval`](super::ThreadOptions::stack_interval); in the order of time.
-    pub stacks: Vec<StackUse>,
+    /// What happened over time, see [`ThreadOptions::observe`](super::ThreadOptions::observe).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<Series>,
+    /// Waits by object, those that cost most first; empty unless the run was observed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<ObjectWaits>,
 }
 
 /// Names of the first causes, in their order.
@@ -177,10 +203,22 @@ impl ThreadsOutcome {
         shares
     }
 
+    /// Returns the calls of the governor that changed its plan; it begins with all hardware threads, in the order of their waiting.
+    pub fn changes(&self) -> impl Iterator<Item = &PeriodRow> {
+        let mut before = (self.hardware_threads, Order::Fifo.as_str());
+        self.periods.iter().filter(move |row| {
+            let now = (row.next_width, row.order);
+            std::mem::replace(&mut before, now) != now
+        })
+    }
+
     pub(super) fn of(mut engine: Engine<'_>, machine: &Machine, governor: &str) -> ThreadsOutcome {
         let cycles = engine.end.div_ceil(TICKS);
         engine.finish(cycles * TICKS);
         let order = machine.tables_in_order();
+        let (end, sums) = (engine.end, engine.sums());
+        let series = engine.series.take();
+        let series = series.map(|series| series.finish(end, &sums, &order));
         let level = |table: usize, count: Count| Level {
             label: machine.caches[table].label(),
             accesses: count.accesses,
@@ -247,7 +285,43 @@ impl ThreadsOutcome {
             logical: logical.collect(),
             hardware,
             periods: engine.periods,
-            stacks: engine.stacks,
+            series,
+            objects: objects(engine.system.waited.unwrap_or_default()),
         }
     }
+}
+
+/// Returns waits by object, those that cost most first.
+fn objects(waited: BTreeMap<(Wait, u32, u32), Waited>) -> Vec<ObjectWaits> {
+    let mut objects: Vec<(Waited, ObjectWaits)> = Vec::new();
+    for ((kind, object, thread), waited) in waited {
+        let kind = Wait::WORDS[kind as usize];
+        let same =
+            |(_, last): &&mut (Waited, ObjectWaits)| (last.kind, last.object) == (kind, object);
+        if objects.last_mut().filter(same).is_none() {
+            let new = ObjectWaits {
+                kind,
+                object,
+                waits: 0,
+                cycles: 0,
+                longest: 0,
+                threads: Vec::new(),
+            };
+            objects.push((Waited::default(), new));
+        }
+        let (sum, whole) = objects.last_mut().expect("it has just been pushed");
+        sum.add(waited);
+        // Rounded so that the sum of the threads is the whole.
+        let before = std::mem::replace(&mut whole.cycles, sum.ticks / TICKS);
+        (whole.waits, whole.longest) = (sum.waits, sum.longest / TICKS);
+        whole.threads.push(ThreadWaits {
+            thread,
+            waits: waited.waits,
+            cycles: whole.cycles - before,
+            longest: waited.longest / TICKS,
+        });
+    }
+    let mut objects: Vec<ObjectWaits> = objects.into_iter().map(|(_, whole)| whole).collect();
+    objects.sort_by_key(|one| std::cmp::Reverse(one.cycles));
+    objects
 }
