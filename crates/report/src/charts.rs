@@ -134,25 +134,39 @@ pub(crate) struct Series {
     pub(crate) more: Vec<String>,
 }
 
-/// Returns the colour of what time is spent on: warm for waiting for memory, and the warmer, the farther the memory; cool for work.
-fn cause_colour(name: &str) -> Rgb {
-    match name {
-        "compute" | "instructions" => 0x0072b2,
-        "issue" => 0x56b4e9,
-        "ports" => 0x999933,
-        "channel" => 0xffd9a0,
-        "line on its way" => 0xffb6b0,
-        "window" => 0x6a3d9a,
-        "L1I miss" | "l1i misses" => 0xf0e442,
-        "L1D miss" | "l1d misses" | "l1 misses" => 0xe69f00,
-        "L2 miss" | "l2 misses" => 0xd55e00,
-        "memory queue" => 0xcc79a7,
-        "scheduling" | "sync" => 0x009e73,
-        "switch" => 0x44bb99,
-        "parked" => 0xd9dde3,
-        "idle" => 0xb4bac2,
-        _ => 0x882255,
-    }
+/// What time is spent on, in the order of the bars: cool for work, warm for waiting for memory, and the warmer, the farther the memory.
+const CAUSES: [(&str, Rgb); 22] = [
+    ("compute", 0x0072b2),
+    ("instructions", 0x0072b2),
+    ("issue", 0x56b4e9),
+    ("ports", 0x999933),
+    ("window", 0x6a3d9a),
+    ("L1I miss", 0xf0e442),
+    ("l1i misses", 0xf0e442),
+    ("L1D miss", 0xe69f00),
+    ("l1d misses", 0xe69f00),
+    ("l1 misses", 0xe69f00),
+    ("L2 miss", 0xd55e00),
+    ("l2 misses", 0xd55e00),
+    ("deeper miss", 0x882255),
+    (DEEPER, 0x882255),
+    ("line on its way", 0xffb6b0),
+    ("channel", 0xffd9a0),
+    ("memory queue", 0xcc79a7),
+    ("scheduling", 0x009e73),
+    ("sync", 0x009e73),
+    ("switch", 0x44bb99),
+    ("parked", 0xd9dde3),
+    ("idle", 0xb4bac2),
+];
+
+/// Stands for what [`CAUSES`] does not name: misses of levels beyond the second.
+const DEEPER: &str = "";
+
+/// Returns the place of a cause in [`CAUSES`].
+fn cause(name: &str) -> usize {
+    let place = |wanted: &str| CAUSES.iter().position(|(known, _)| *known == wanted);
+    place(name).or_else(|| place(DEEPER)).expect("it is there")
 }
 
 /// A colour that the page defines, once for light and once for dark.
@@ -501,7 +515,8 @@ fn stalls<'a>(
     // A part that no run has would only lengthen the legend.
     let all = || counted.iter().flat_map(|spent| &spent.workers);
     let is_used = |index: usize| all().any(|(parts, _)| parts[index] > 0);
-    let used: Vec<usize> = (0..first.causes.len()).filter(|&i| is_used(i)).collect();
+    let mut used: Vec<usize> = (0..first.causes.len()).filter(|&i| is_used(i)).collect();
+    used.sort_by_key(|&index| cause(first.causes[index]));
     let chart = |title: String, rows: Vec<Row>| Chart {
         title,
         axis: unit,
@@ -512,7 +527,7 @@ fn stalls<'a>(
                 .iter()
                 .map(|&index| {
                     let name = first.causes[index];
-                    part(name, hex(cause_colour(name)))
+                    part(name, hex(CAUSES[cause(name)].1))
                 })
                 .collect(),
             rows,
@@ -545,7 +560,11 @@ fn stalls<'a>(
                 .iter()
                 .enumerate()
                 .map(|(index, (parts, note))| {
-                    let label = format!("{label}, {worker} {index}");
+                    // The longer word stands in the title: on a phone it would leave no room for the number.
+                    let label = match spent.run.threads {
+                        Some(_) => format!("{label} #{index}"),
+                        None => format!("{label}, {worker} {index}"),
+                    };
                     row(label, note, &|part| parts[part] as f64)
                 }),
         );

@@ -270,11 +270,17 @@ fn write_legend(page: &mut String, chart: &Chart) {
         return;
     }
     page.push_str("<div class=\"legend\">");
+    let several = entries.len() > 1;
     for (class, style, label) in entries {
+        // Several lines can be looked at one by one.
+        let (open, close) = match class {
+            "line" if several => ("button aria-pressed=\"false\"", "button"),
+            _ => ("span", "span"),
+        };
         let label = escape(&label);
         let _ = write!(
             page,
-            "<span><i class=\"{class}\" style=\"{style}\"></i>{label}</span>"
+            "<{open}><i class=\"{class}\" style=\"{style}\"></i>{label}</{close}>"
         );
     }
     page.push_str("</div>\n");

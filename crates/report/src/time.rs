@@ -18,8 +18,9 @@ const NAMED: usize = 3;
 /// Threads that a row of the table of waits names.
 const WAITERS: usize = 4;
 
-/// From what part of the largest value on a cell has which strength.
-const SHADES: [(u64, f64); 4] = [(8, 0.2), (4, 0.4), (2, 0.7), (1, 1.0)];
+/// Above how many percent of the cells that are not empty a cell has which strength. Parts of the largest value would leave most cells faint:
+/// a thread that runs alone accesses its stack many times as often as one of many.
+const SHADES: [(usize, f64); 5] = [(0, 0.2), (40, 0.4), (70, 0.6), (90, 0.8), (97, 1.0)];
 
 /// A run with its series, in intervals that all runs of a set share.
 struct Observed<'a> {
@@ -219,16 +220,11 @@ fn decided(decisions: &[PlanChange], interval: u64) -> Vec<String> {
 fn stacks(runs: &[Observed<'_>], label: &str) -> Vec<Chart> {
     let set: Vec<&RunResult> = runs.iter().map(|one| one.run).collect();
     let all = runs.iter().flat_map(|one| &one.series.stacks);
-    let largest = all.flat_map(|stack| &stack.accesses).copied().max();
-    let Some(largest) = largest.filter(|&most| most > 0) else {
+    let shades = shades(all.flat_map(|stack| &stack.accesses).copied());
+    if shades.is_empty() {
         return Vec::new();
-    };
+    }
     let (along, ticks) = axis(runs);
-    // Strength 0 would hide that there were accesses at all.
-    let first = [(1, SHADES[0].1 / 2.0)];
-    let rest = SHADES.map(|(part, strength)| (largest.div_ceil(part), strength));
-    let mut shades: Vec<(u64, f64)> = first.into_iter().chain(rest).collect();
-    shades.dedup_by_key(|shade| shade.0);
     let chart = |one: &Observed<'_>| {
         let rows = one.series.stacks.iter().take(ROWS).map(|stack| HeatRow {
             label: stack.thread.to_string(),
@@ -253,6 +249,22 @@ fn stacks(runs: &[Observed<'_>], label: &str) -> Vec<Chart> {
         }
     };
     runs.iter().map(chart).collect()
+}
+
+/// Returns from what value on a cell has which strength; nothing if all cells are empty.
+fn shades(cells: impl Iterator<Item = u64>) -> Vec<(u64, f64)> {
+    let mut filled: Vec<u64> = cells.filter(|&value| value > 0).collect();
+    filled.sort_unstable();
+    let of = |(percent, strength)| Some((*filled.get(filled.len() * percent / 100)?, strength));
+    let mut shades: Vec<(u64, f64)> = SHADES.into_iter().filter_map(of).collect();
+    if let Some(first) = shades.first_mut() {
+        first.0 = 1;
+    }
+    // Of equal values the strongest.
+    shades.reverse();
+    shades.dedup_by_key(|shade| shade.0);
+    shades.reverse();
+    shades
 }
 
 fn column(heading: &str, meaning: &'static str, cells: impl Iterator<Item = Cell>) -> Column {
@@ -372,6 +384,15 @@ mod tests {
         let all = [0, 9_999, 16_000, 1_280_000, 2_000_000, 3_500_000_000];
         let texts = all.map(short);
         assert_eq!(texts, ["0", "9999", "16 k", "1.28 M", "2 M", "3.5 G"]);
+    }
+
+    #[test]
+    fn shades_follow_the_cells_that_are_not_empty() {
+        assert!(shades([0, 0].into_iter()).is_empty());
+        assert_eq!(shades([0, 5, 5].into_iter()), [(1, 0.2), (5, 1.0)]);
+        let cells = (0..=100).chain([1_000_000]);
+        let all = [(1, 0.2), (41, 0.4), (71, 0.6), (91, 0.8), (98, 1.0)];
+        assert_eq!(shades(cells), all);
     }
 
     #[test]

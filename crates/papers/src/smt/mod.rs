@@ -351,6 +351,51 @@ mod tests {
     }
 
     #[test]
+    fn all_bytes_are_the_same_on_any_number_of_host_threads() {
+        let text = |threads: u32| {
+            let mut text = String::from("tanada-threads 1\nthread 0 stack=0x7f0000\n");
+            (1..=threads).for_each(|one| text += &format!("create {one}\n"));
+            (1..=threads).for_each(|one| text += &format!("join {one}\n"));
+            text += "exit\n";
+            for one in 1..=threads {
+                text += &format!(
+                    "thread {one} parent=0 stack={:#x}\n",
+                    0x7f_0000 - one * 0x8000
+                );
+                for line in 0..20 {
+                    let address = 0x10000 + one * 0x4000 + line % 7 * 64;
+                    text += &format!("b 0x401000 16 4\nr 1 {address:#x} 8\nx 3\n");
+                }
+                text += &format!("barrier 0 {threads}\nexit\n");
+            }
+            text
+        };
+        let traces: Traces = recordings()
+            .into_iter()
+            .map(|(program, which)| {
+                let text = text(which.logical() as u32);
+                let trace = ThreadTrace::parse(text.as_bytes(), "t").expect("a thread trace");
+                ((program, which), trace)
+            })
+            .collect();
+        let machine = machines::find("tuat").expect("it is registered");
+        let all = |threads| {
+            let request = Request {
+                quick: true,
+                threads,
+                values: Values::new(OPTIONS, Purpose::Run),
+                tanada: None,
+            };
+            let (layout, cancel) = (Layout::Array, Cancel::new());
+            let found = simulate(&traces, &machine, layout, &request, &mut |_| (), &cancel);
+            let found = reproduction(&found.expect("all cells end"));
+            (found.tables(), found.summary.clone(), found.page("command"))
+        };
+        let one = all(1);
+        assert!(one == all(2) && one == all(5));
+    }
+
+    #[test]
     fn wrong_options_and_recordings_are_refused() {
         let refused = |pairs: &[(&str, &str)]| {
             let values = Values::new(OPTIONS, Purpose::Run).with(pairs);

@@ -116,13 +116,14 @@ function linesOption(g, c) {
     grid: { left: 8, right: narrow ? 16 : 30, top: 26, bottom: 30, containLabel: true },
     xAxis: ticksAxis(spec, c),
     yAxis: {
-      ...values, name: spec.axis, nameLocation: 'end', nameTextStyle: { color: c.soft, align: 'left', padding: [0, 0, 0, -28] },
+      ...values, name: spec.axis, nameLocation: 'end', nameTextStyle: { color: c.soft, align: 'left' },
       splitLine: { lineStyle: { color: c.line } }, axisLine: { show: false }, axisTick: { show: false },
       axisLabel: { color: c.soft, formatter: (v) => tick(v, spec.format) },
     },
     series: spec.series.map((one, index) => ({
       type: 'line', xAxisIndex: 1, step: 'middle', name: one.label, symbol: 'none', emphasis: { disabled: true }, silent: true,
-      lineStyle: { color: one.colour, width: 2, type: one.dash },
+      z: g.alone === index ? 3 : 2,
+      lineStyle: { color: one.colour, width: 2, type: one.dash, opacity: g.alone >= 0 && g.alone !== index ? 0.15 : 1 },
       itemStyle: { color: one.colour },
       // Half a step more at both ends, so that the first and the last are as wide as the others.
       data: [[-0.5, one.values[0]], ...one.values.map((v, i) => [i, v]), [one.values.length - 0.5, one.values.at(-1)]]
@@ -189,6 +190,16 @@ function heatOption(g, c) {
   };
 }
 
+// A series alone, the others faint: lines of many steps lie over each other.
+function followLegend(g) {
+  const buttons = [...g.box.closest('figure').querySelectorAll('.legend button')];
+  g.alone = -1;
+  buttons.forEach((button, index) => button.addEventListener('click', () => {
+    g.alone = g.alone === index ? -1 : index;
+    buttons.forEach((one, i) => one.setAttribute('aria-pressed', String(i === g.alone)));
+    drawPlot(g);
+  }));
+}
 // Shows the description of step `index` (and row `row`) of a chart along an axis of steps.
 function describeAt(g, index, row, x, y) {
   const text = g.kind === 'heat' ? heatHover(g.spec, index, row) : linesHover(g.spec, index);
@@ -249,6 +260,7 @@ function drawPlot(g) {
     } else {
       followPointer(g);
       followKeys(g);
+      followLegend(g);
     }
   } else g.chart.resize();
   g.chart.setOption(OPTIONS[g.kind](g, theme()), { replaceMerge: ['series'] });

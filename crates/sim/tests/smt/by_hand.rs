@@ -1,7 +1,9 @@
 //! Cases worked out by hand.
 
 use crate::program::Made;
-use tanada_sim::{Machine, SimError, ThreadOptions, ThreadsOutcome, machines, simulate_threads};
+use tanada_sim::{
+    Intervals, Machine, SimError, ThreadOptions, ThreadsOutcome, machines, simulate_threads,
+};
 use tanada_trace::threads::{Event, Sync};
 
 fn load(after: u32, address: u64) -> Event {
@@ -42,6 +44,54 @@ fn run_on(text: &str, threads: impl IntoIterator<Item = Vec<Event>>) -> ThreadsO
     let machine = Machine::parse(text, "small.toml").expect("a machine");
     let program = Made::of(threads);
     simulate_threads(&program, &machine, "fifo", &ThreadOptions::default()).expect("it runs")
+}
+
+#[test]
+fn who_waits_is_seen_and_changes_nothing() {
+    // Thread 0 takes the lock before it creates thread 1, which waits for it; then thread 0 waits for the end of thread 1.
+    let first = vec![
+        Event::Sync(Sync::Lock(7)),
+        Event::Sync(Sync::Create(1)),
+        Event::Instructions(40),
+        Event::Sync(Sync::Unlock(7)),
+        Event::Sync(Sync::Join(1)),
+    ];
+    let second = vec![
+        Event::Sync(Sync::Lock(7)),
+        Event::Instructions(10),
+        Event::Sync(Sync::Unlock(7)),
+    ];
+    let run = |observe| {
+        let machine = Machine::parse(SMALL, "small.toml").expect("a machine");
+        let program = Made::of([first.clone(), second.clone()]);
+        let options = ThreadOptions {
+            observe,
+            ..ThreadOptions::default()
+        };
+        simulate_threads(&program, &machine, "fifo", &options).expect("it runs")
+    };
+    let seen = run(Some(Intervals {
+        cycles: 16,
+        most: 512,
+    }));
+    assert_eq!(seen.cycles, 50);
+    let waits = seen.objects.iter();
+    let waits: Vec<_> = waits
+        .map(|one| (one.kind, one.object, one.waits, one.cycles, one.longest))
+        .collect();
+    assert_eq!(waits, [("lock", 7, 1, 40, 40), ("join", 1, 1, 10, 10)]);
+    assert_eq!(seen.objects[0].threads[0].thread, 1);
+    let series = seen.series.as_ref().expect("it was asked for");
+    assert_eq!((series.interval, series.instructions.len()), (16, 4));
+    assert_eq!(series.instructions.iter().sum::<u64>(), 50);
+    let plain = run(None);
+    assert!(plain.series.is_none() && plain.objects.is_empty());
+    let without = ThreadsOutcome {
+        series: None,
+        objects: Vec::new(),
+        ..seen
+    };
+    assert_eq!(without, plain);
 }
 
 fn spent(outcome: &ThreadsOutcome, cause: &str) -> u64 {

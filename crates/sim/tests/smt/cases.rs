@@ -5,7 +5,10 @@ use crate::reference::{self, Answer};
 use proptest::prelude::*;
 use tanada_policy::governors;
 use tanada_policy::{Governor, GovernorSite, Order, Period, Plan, Why};
-use tanada_sim::{Machine, SimError, ThreadOptions, governor_site, simulate_threads_with};
+use tanada_sim::{
+    Intervals, Machine, SimError, ThreadOptions, ThreadsOutcome, governor_site,
+    simulate_threads_with,
+};
 use tanada_trace::threads::{Event, Sync};
 
 /// A governor that goes through a list of plans again and again.
@@ -207,13 +210,14 @@ fn machine() -> impl Strategy<Value = String> {
 }
 
 fn ours(program: &Made, machine: &Machine, governor: Box<dyn Governor>) -> Answer {
-    let outcome = match simulate_threads_with(
-        program,
-        machine,
-        "listed",
-        governor,
-        &ThreadOptions::default(),
-    ) {
+    let options = ThreadOptions {
+        observe: Some(Intervals {
+            cycles: 10,
+            most: 4,
+        }),
+        ..ThreadOptions::default()
+    };
+    let outcome = match simulate_threads_with(program, machine, "listed", governor, &options) {
         Ok(outcome) => outcome,
         Err(SimError::Deadlock { .. }) => {
             return Answer {
@@ -230,6 +234,7 @@ fn ours(program: &Made, machine: &Machine, governor: Box<dyn Governor>) -> Answe
             "{outcome:?}"
         );
     }
+    observed_sums_are_the_whole(&outcome);
     let plans = outcome.periods.iter();
     Answer {
         makespan: outcome.cycles,
@@ -262,6 +267,42 @@ fn ours(program: &Made, machine: &Machine, governor: Box<dyn Governor>) -> Answe
             .map(|row| (row.cycle, row.next_width, row.order))
             .collect(),
         stuck: false,
+    }
+}
+
+/// Checks that what is observed over time and by object sums to what the whole run counted.
+fn observed_sums_are_the_whole(outcome: &ThreadsOutcome) {
+    let series = outcome.series.as_ref().expect("it was asked for");
+    let intervals = series.instructions.len() as u64;
+    assert!(intervals <= 4, "{series:?}");
+    assert!((intervals - 1) * series.interval <= outcome.cycles);
+    assert!(intervals * series.interval >= outcome.cycles);
+    assert_eq!(
+        series.instructions.iter().sum::<u64>(),
+        outcome.instructions
+    );
+    for (level, misses) in outcome.levels.iter().zip(&series.misses) {
+        assert_eq!(misses.iter().sum::<u64>(), level.misses);
+    }
+    for (number, thread) in (0..).zip(&outcome.logical) {
+        let own = series.stacks.iter().filter(|one| one.thread == number);
+        let own: u64 = own.map(|one| one.accesses).sum();
+        assert_eq!(own, thread.stack_accesses);
+    }
+    for (kind, word) in outcome.waits.iter().enumerate() {
+        let of_kind = || outcome.objects.iter().filter(|one| one.kind == *word);
+        let cycles: u64 = of_kind().map(|one| one.cycles).sum();
+        let whole: u64 = outcome.logical.iter().map(|one| one.blocked[kind]).sum();
+        // Both are rounded down, by object and by thread.
+        let rounded = (of_kind().count() + outcome.logical.len()) as u64;
+        assert!(
+            cycles.abs_diff(whole) <= rounded,
+            "{word}: {cycles}, {whole}"
+        );
+        for one in of_kind() {
+            let by_thread: u64 = one.threads.iter().map(|thread| thread.cycles).sum();
+            assert_eq!(by_thread, one.cycles);
+        }
     }
 }
 

@@ -203,11 +203,13 @@ impl ThreadsOutcome {
         shares
     }
 
-    /// Returns the calls of the governor that changed its plan; it begins with all hardware threads, in the order of their waiting.
+    /// Returns the calls of the governor that changed its plan, which begins with all hardware threads in the order of their waiting. A call
+    /// that lets threads go on (`kept`) changes no order.
     pub fn changes(&self) -> impl Iterator<Item = &PeriodRow> {
         let mut before = (self.hardware_threads, Order::Fifo.as_str());
         self.periods.iter().filter(move |row| {
-            let now = (row.next_width, row.order);
+            let kept = row.order == Order::Kept.as_str();
+            let now = (row.next_width, if kept { before.1 } else { row.order });
             std::mem::replace(&mut before, now) != now
         })
     }
