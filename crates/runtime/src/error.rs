@@ -137,10 +137,12 @@ pub enum BuildError {
     NotNative(NotNative),
     /// No registered governor has this name.
     UnknownGovernor(UnknownGovernor),
-    /// The governor decides by cache counters, which this engine does not read.
+    /// The governor decides by cache counters alone, and there are none.
     NeedsCounters {
         /// The governor's name.
         governor: &'static str,
+        /// Why there are none.
+        why: String,
     },
     /// The number of workers is out of range.
     Workers {
@@ -181,9 +183,9 @@ impl fmt::Display for BuildError {
             BuildError::UnknownPolicy(error) => error.fmt(f),
             BuildError::NotNative(error) => error.fmt(f),
             BuildError::UnknownGovernor(error) => error.fmt(f),
-            BuildError::NeedsCounters { governor } => write!(
+            BuildError::NeedsCounters { governor, why } => write!(
                 f,
-                "governor \"{governor}\" decides by cache counters, which are read in the simulator only"
+                "governor \"{governor}\" decides by cache counters, and there are none: {why}"
             ),
             BuildError::Workers { asked, max } => {
                 write!(f, "a pool has 1 to {max} workers, not {asked}")

@@ -34,4 +34,8 @@ impl Governor for Fifo {
             figures: vec![("waiting", self.waiting as f64)],
         }
     }
+
+    fn reads_counters(&self) -> bool {
+        false
+    }
 }

@@ -337,6 +337,10 @@ impl Governor for Throughput {
         }
     }
 
+    fn reads_counters(&self) -> bool {
+        false
+    }
+
     fn why(&self) -> Why {
         self.why.clone()
     }

@@ -53,7 +53,7 @@ pub struct Activity {
     pub work: u64,
     /// Time without a thread to run, in the engine's unit of time; also time in which the plan kept the hardware thread from running.
     pub idle: u64,
-    /// The data cache; `None` if the machine has no such counters.
+    /// The data cache; `None` if the machine has no such counters. Natively the first hardware thread (worker) has the counts of all.
     pub cache: Option<CacheUse>,
 }
 
@@ -64,7 +64,8 @@ pub struct Period<'a> {
     pub time: u64,
     /// Each hardware thread's activity.
     pub threads: &'a [Activity],
-    /// Logical threads that want to run now. Those that ran until this call count, since all of them have been put into the queue.
+    /// Logical threads that want to run now. Those that ran until this call count, since all of them have been put into the queue. Natively:
+    /// workers with a task; if tasks wait behind these, whose number is not known, twice the number of all workers.
     pub waiting: usize,
 }
 
@@ -156,6 +157,11 @@ pub trait Governor: Send {
 
     /// Returns why the last plan is as it is.
     fn why(&self) -> Why;
+
+    /// Returns whether plans depend on [`Activity::cache`]; otherwise an engine need not read counters.
+    fn reads_counters(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //!
 //! Whether a pool has a governor is a type parameter of its builder, and of the worker loop: a pool without one does nothing for it.
 
+#[cfg(feature = "counters")]
+mod counters;
 mod decision;
 mod meter;
 mod shared;
@@ -13,9 +15,26 @@ pub(crate) use shared::{Blocked, Governed};
 use crate::error::BuildError;
 use meter::Metered;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tanada_policy::{Governor, GovernorSite, governors};
+use tanada_policy::{CacheUse, Governor, GovernorSite, governors};
+
+/// Counts of all workers of a pool since the last call; `None` if nothing was counted.
+type Read = Box<dyn FnMut() -> Option<CacheUse> + Send>;
+
+/// Opens cache counters of this thread and of those that it starts from now on.
+#[cfg(feature = "counters")]
+fn open_counters() -> io::Result<Read> {
+    let mut counters = counters::Counters::open()?;
+    Ok(Box::new(move || counters.take()))
+}
+
+#[cfg(not(feature = "counters"))]
+fn open_counters() -> io::Result<Read> {
+    let why = "built without the feature `counters`";
+    Err(io::Error::new(io::ErrorKind::Unsupported, why))
+}
 
 /// The time from one call of a governor to the next unless [`PoolBuilder::governor_period`](crate::PoolBuilder) says otherwise.
 const PERIOD: Duration = Duration::from_millis(2);
@@ -118,19 +137,24 @@ impl sealed::Sealed for Chosen {
                 .unwrap_or(u64::MAX)
                 .max(1),
         };
-        let governor = match &self.which {
-            Which::Own(make) => make(&site),
+        let (governor, needs) = match &self.which {
+            Which::Own(make) => (make(&site), None),
             Which::Named(name) => {
                 let entry = governors::find(name).map_err(BuildError::UnknownGovernor)?;
-                if entry.needs_counters {
-                    return Err(BuildError::NeedsCounters {
-                        governor: entry.name,
-                    });
-                }
-                (entry.make)(&site)
+                let needs = entry.needs_counters.then_some(entry.name);
+                ((entry.make)(&site), needs)
             }
         };
-        Ok(Some(Arc::new(Governed::new(governor, &site))))
+        // Before the workers start, since threads inherit counters.
+        let counters = match governor.reads_counters() {
+            true => Some(open_counters()),
+            false => None,
+        };
+        if let (Some(governor), Some(Err(why))) = (needs, &counters) {
+            let why = why.to_string();
+            return Err(BuildError::NeedsCounters { governor, why });
+        }
+        Ok(Some(Arc::new(Governed::new(governor, &site, counters))))
     }
 
     fn meter(governed: &Option<Arc<Governed>>, me: usize) -> Metered {

@@ -1,12 +1,13 @@
 //! What the workers of a governed pool share, and the calls of the governor.
 
-use super::Decision;
+use super::{Decision, Read};
 use crate::worker::EndOnPanic;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use tanada_policy::{Activity, Governor, GovernorSite, Period, Why};
+use tanada_policy::{Activity, CacheUse, Governor, GovernorSite, Period, Why};
 use tanada_queues::Padded;
 
 /// The decisions that are kept: the last ones.
@@ -51,6 +52,7 @@ pub struct Governed {
 /// What only the caller of the governor touches.
 struct State {
     governor: Box<dyn Governor>,
+    counters: Option<Read>,
     width: usize,
     /// Whether the governor is not called any more.
     over: bool,
@@ -62,7 +64,26 @@ struct State {
 }
 
 impl Governed {
-    pub(super) fn new(governor: Box<dyn Governor>, site: &GovernorSite) -> Self {
+    /// Returns the governed state of a pool that has just been made. `counters`: those that `governor` reads, if it does, or why there are none,
+    /// which the log then says.
+    pub(super) fn new(
+        governor: Box<dyn Governor>,
+        site: &GovernorSite,
+        counters: Option<io::Result<Read>>,
+    ) -> Self {
+        let without = matches!(counters, Some(Err(_)));
+        let governed = Governed::with(governor, site, counters.and_then(Result::ok));
+        if without {
+            let why = Why {
+                what: "no cache counters here, so work per time alone decides",
+                figures: Vec::new(),
+            };
+            governed.write_down(0, site.threads, site.threads, why);
+        }
+        governed
+    }
+
+    fn with(governor: Box<dyn Governor>, site: &GovernorSite, counters: Option<Read>) -> Self {
         let slots = (0..site.threads).map(|_| Padded(Slot::default()));
         Governed {
             start: Instant::now(),
@@ -76,6 +97,7 @@ impl Governed {
             next_call: Padded(AtomicU64::new(site.period)),
             state: Mutex::new(State {
                 governor,
+                counters,
                 width: site.threads,
                 over: false,
                 last: 0,
@@ -126,7 +148,12 @@ impl Governed {
     ///
     /// A period has no time in which no worker had a task: what the program does between its graphs is no concern of the governor.
     #[inline(never)]
-    pub(crate) fn call(&self, now: u64, resize: impl FnOnce(usize)) {
+    pub(crate) fn call(
+        &self,
+        now: u64,
+        tasks_wait: impl FnOnce() -> bool,
+        resize: impl FnOnce(usize),
+    ) {
         let Some(mut state) = self.state.try_lock() else {
             return;
         };
@@ -151,10 +178,24 @@ impl Governed {
                 cache: None,
             });
         }
+        // All workers' counts are one sum, which stands at the first.
+        if let Some(sum) = state.counters.as_mut().and_then(|read| read()) {
+            for (worker, one) in state.activity.iter_mut().enumerate() {
+                one.cache = Some(if worker == 0 {
+                    sum
+                } else {
+                    CacheUse::default()
+                });
+            }
+        }
+        let waiting = match tasks_wait() {
+            true => 2 * self.slots.len(),
+            false => self.quiet.0.busy.load(Relaxed),
+        };
         let period = Period {
             time: (passed - quiet).max(1),
             threads: &state.activity,
-            waiting: self.quiet.0.busy.load(Relaxed),
+            waiting,
         };
         let governor = &mut state.governor;
         let (plan, why) = EndOnPanic::around(|| (governor.plan(&period), governor.why()));
@@ -278,9 +319,9 @@ mod tests {
             threads: 2,
             period: 1000,
         };
-        let governed = Governed::new(Box::new(Notes(Arc::clone(&notes))), &site);
+        let governed = Governed::new(Box::new(Notes(Arc::clone(&notes))), &site, None);
         let mut widths = Vec::new();
-        governed.call(999, |width| widths.push(width));
+        governed.call(999, || false, |width| widths.push(width));
         assert!(notes.lock().is_empty(), "not due");
         // Nothing until 400, worker 0 from then on, worker 1 from 600 to 900.
         governed.end_idle(0, 400, 400);
@@ -288,7 +329,7 @@ mod tests {
         governed.publish_work(1, 3);
         governed.begin_idle(1, 900);
         governed.publish_work(0, 5);
-        governed.call(1400, |width| widths.push(width));
+        governed.call(1400, || false, |width| widths.push(width));
         let (time, threads) = notes.lock()[0].clone();
         assert_eq!(time, 1000);
         let seen: Vec<_> = threads.iter().map(|one| (one.work, one.idle)).collect();
@@ -296,8 +337,8 @@ mod tests {
         // Both idle from 1500 to 2500.
         governed.begin_idle(0, 1500);
         governed.end_idle(0, 2500, 400 + 1000);
-        governed.call(2399, |width| widths.push(width));
-        governed.call(2600, |width| widths.push(width));
+        governed.call(2399, || false, |width| widths.push(width));
+        governed.call(2600, || false, |width| widths.push(width));
         let (time, threads) = notes.lock()[1].clone();
         let seen: Vec<_> = threads.iter().map(|one| (one.work, one.idle)).collect();
         assert_eq!((time, seen), (200, vec![(0, 0), (0, 200)]));
@@ -312,12 +353,64 @@ mod tests {
     }
 
     #[test]
+    fn counters_are_read_once_a_call_and_stand_at_the_first_worker() {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let site = GovernorSite {
+            threads: 3,
+            period: 1000,
+        };
+        let mut counts = vec![None, Some((7, 2))].into_iter();
+        let read: Read = Box::new(move || {
+            let (accesses, misses) = counts.next().expect("two calls")?;
+            Some(CacheUse { accesses, misses })
+        });
+        let governor = Box::new(Notes(Arc::clone(&notes)));
+        let governed = Governed::new(governor, &site, Some(Ok(read)));
+        for now in [1000, 3000] {
+            governed.call(now, || true, |_| ());
+        }
+        let notes = notes.lock();
+        let caches = |call: usize| notes[call].1.iter().map(|one| one.cache);
+        assert!(
+            caches(0).all(|cache| cache.is_none()),
+            "nothing was counted"
+        );
+        let misses: Vec<_> = caches(1).map(|cache| cache.map(|one| one.misses)).collect();
+        assert_eq!(misses, [Some(2), Some(0), Some(0)]);
+        let first = &governed.decisions()[0];
+        assert_eq!(first.why.what, "a note", "the log does not miss counters");
+    }
+
+    #[test]
+    fn the_log_says_that_there_are_no_counters() {
+        let site = GovernorSite {
+            threads: 2,
+            period: 1000,
+        };
+        let none = Err(io::Error::from(io::ErrorKind::NotFound));
+        let governed = Governed::new(Box::new(Notes(Arc::default())), &site, Some(none));
+        governed.call(2000, || false, |_| ());
+        let log: Vec<String> = governed
+            .decisions()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            log,
+            [
+                "0.000000 s  2 workers: no cache counters here, so work per time alone decides",
+                "0.000002 s  2 workers: a note: periods 1",
+            ]
+        );
+    }
+
+    #[test]
     fn workers_that_are_blocked_end_the_governors_rule() {
         let site = GovernorSite {
             threads: 4,
             period: 1,
         };
-        let governed = Governed::new(Box::new(Notes(Arc::default())), &site);
+        let governed = Governed::new(Box::new(Notes(Arc::default())), &site, None);
         let mut blocked = Blocked::default();
         let mut resized = 0;
         let mut check =
@@ -334,6 +427,6 @@ mod tests {
         (0..100).for_each(|_| check(&mut blocked, true));
         assert_eq!(resized, 1);
         assert_eq!(governed.decisions().len(), 1);
-        governed.call(1_000_000, |_| panic!("not called any more"));
+        governed.call(1_000_000, || false, |_| panic!("not called any more"));
     }
 }

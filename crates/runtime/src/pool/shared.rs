@@ -161,8 +161,14 @@ impl PoolShared {
     /// Calls the governor at `now`.
     pub(crate) fn govern(&self, now: u64) {
         if let Some(governed) = &self.governed {
-            governed.call(now, |active| self.resize(active));
+            governed.call(now, || self.tasks_wait(), |active| self.resize(active));
         }
+    }
+
+    /// Returns whether a worker may have a task that no worker runs.
+    fn tasks_wait(&self) -> bool {
+        let mut workers = self.placement.ids();
+        workers.any(|worker| self.gate.may_have(worker))
     }
 
     /// Makes the first `active` workers active. Calls come one at a time.
@@ -177,10 +183,7 @@ impl PoolShared {
             return;
         };
         let workers = usize::from(self.placement.workers());
-        let tasks_wait = || {
-            let waits = |worker| self.gate.may_have(worker);
-            self.sleep.width() < workers && self.placement.ids().any(waits)
-        };
+        let tasks_wait = || self.sleep.width() < workers && self.tasks_wait();
         blocked.check(governed, tasks_wait, |active| self.resize(active));
     }
 
