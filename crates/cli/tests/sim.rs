@@ -147,8 +147,8 @@ fn thread_trace() -> String {
                 text += &format!("b 0x401000 16 4\nr 1 {shared:#x} 8\nw 1 {own:#x} 8\nx 2\n");
             }
             text += &format!(
-                "lock 1\nb 0x402000 40 {}\nx 10\nunlock 1\nbarrier 2 4\n",
-                10 + round
+                "lock 1\nb 0x402000 1200 {0}\nx {0}\nunlock 1\nbarrier 2 4\n",
+                300 + round
             );
         }
         text

@@ -60,6 +60,10 @@ impl Governor for Script {
             figures: vec![("width", self.0.lock().width as f64)],
         }
     }
+
+    fn reads_counters(&self) -> bool {
+        false
+    }
 }
 
 /// Writes down which workers run tasks.

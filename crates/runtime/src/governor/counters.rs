@@ -64,12 +64,14 @@ impl Counted {
 
     fn take(&mut self) -> Option<u64> {
         let now = self.counter.read_count_and_time().ok()?;
-        let last = std::mem::replace(&mut self.last, now);
-        extrapolated(
+        let last = &self.last;
+        let count = extrapolated(
             now.count.wrapping_sub(last.count),
             now.time_enabled.wrapping_sub(last.time_enabled),
             now.time_running.wrapping_sub(last.time_running),
-        )
+        );
+        self.last = now;
+        count
     }
 }
 
