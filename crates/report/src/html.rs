@@ -36,9 +36,10 @@ const SECURITY_POLICY: &str =
 
 /// Returns the report as one HTML page without any reference to another file or host. The page has a sentence with the result, the
 /// comparison (sortable), charts of the data that the runs have (speed, time beside the bound, where each core's time went, misses by cache
-/// and stage, reuse distances, native beside simulated; of logical threads what happened over time, decisions and waits), and a Gantt chart (workers x time) for each timeline. Gantt charts are coloured by
-/// S group, T group, stage or origin, zoom and pan, describe the task under the pointer, and can be downloaded for Perfetto. The page
-/// adapts to the reader's light or dark setting, to wide screens, phones and paper.
+/// and stage, reuse distances, native beside simulated; of logical threads what happened over time, decisions and waits), and a Gantt
+/// chart (workers x time) for each timeline. Gantt charts are coloured by S group, T group, stage or origin, zoom and pan, describe the
+/// task under the pointer, and can be downloaded for Perfetto. The page adapts to the reader's light or dark setting, to wide screens,
+/// phones and paper.
 ///
 /// Its size is about 1 MB plus 25 bytes an event. Charts are drawn when they come into view.
 ///

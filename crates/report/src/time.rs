@@ -18,8 +18,8 @@ const NAMED: usize = 3;
 /// Threads that a row of the table of waits names.
 const WAITERS: usize = 4;
 
-/// Above how many percent of the cells that are not empty a cell has which strength. Parts of the largest value would leave most cells faint:
-/// a thread that runs alone accesses its stack many times as often as one of many.
+/// Above how many percent of the cells that are not empty a cell has which strength. Parts of the largest value would leave most cells
+/// faint: a thread that runs alone accesses its stack many times as often as one of many.
 const SHADES: [(usize, f64); 5] = [(0, 0.2), (40, 0.4), (70, 0.6), (90, 0.8), (97, 1.0)];
 
 /// A run with its series, in intervals that all runs of a set share.

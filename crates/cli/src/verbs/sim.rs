@@ -70,8 +70,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
 
-    /// Write a page with charts: time beside the bound, stalls, misses, reuse distances, who ran what; of a thread trace stalls by hardware
-    /// thread, what happened over time, decisions, who waited for what; for a name that ends with .json the same as data, for `tanada report`
+    /// Write a page with charts: time beside the bound, stalls, misses, reuse distances, who ran what (of a thread trace stalls by
+    /// hardware thread, what happened over time, decisions, who waited for what); for a name that ends with .json the same as data,
+    /// for `tanada report`
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 

@@ -64,8 +64,8 @@ pub struct Period<'a> {
     pub time: u64,
     /// Each hardware thread's activity.
     pub threads: &'a [Activity],
-    /// Logical threads that want to run now. Those that ran until this call count, since all of them have been put into the queue. Natively:
-    /// workers with a task; if tasks wait behind these, whose number is not known, twice the number of all workers.
+    /// Logical threads that want to run now. Those that ran until this call count, since all of them have been put into the queue.
+    /// Natively: workers with a task; if tasks wait behind these, whose number is not known, twice the number of all workers.
     pub waiting: usize,
 }
 

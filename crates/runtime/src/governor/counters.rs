@@ -40,8 +40,8 @@ impl Counters {
         })
     }
 
-    /// Returns what was counted since the last call; `None` if a counter was not on the processor in that time, which has fewer than programs
-    /// ask for.
+    /// Returns what was counted since the last call; `None` if a counter was not on the processor in that time, which has fewer than
+    /// programs ask for.
     pub(super) fn take(&mut self) -> Option<CacheUse> {
         let (accesses, misses) = (self.accesses.take(), self.misses.take());
         let accesses = accesses?;

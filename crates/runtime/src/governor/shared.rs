@@ -64,8 +64,8 @@ struct State {
 }
 
 impl Governed {
-    /// Returns the governed state of a pool that has just been made. `counters`: those that `governor` reads, if it does, or why there are none,
-    /// which the log then says.
+    /// Returns the governed state of a pool that has just been made. `counters`: those that `governor` reads, if it does, or why there are
+    /// none, which the log then says.
     pub(super) fn new(
         governor: Box<dyn Governor>,
         site: &GovernorSite,

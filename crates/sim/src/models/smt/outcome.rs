@@ -203,8 +203,8 @@ impl ThreadsOutcome {
         shares
     }
 
-    /// Returns the calls of the governor that changed its plan, which begins with all hardware threads in the order of their waiting. A call
-    /// that lets threads go on (`kept`) changes no order.
+    /// Returns the calls of the governor that changed its plan, which begins with all hardware threads in the order of their waiting. A
+    /// call that lets threads go on (`kept`) changes no order.
     pub fn changes(&self) -> impl Iterator<Item = &PeriodRow> {
         let mut before = (self.hardware_threads, Order::Fifo.as_str());
         self.periods.iter().filter(move |row| {
