@@ -229,10 +229,19 @@ fn check_threads(run: &RunResult) -> Result<(), String> {
             )
         })?;
     }
-    threads
-        .series
-        .as_ref()
-        .map_or(Ok(()), |series| check_series(series, threads.instructions))
+    let Some(series) = &threads.series else {
+        return Ok(());
+    };
+    for level in &series.misses {
+        let mut caches = run.caches.iter();
+        let cache = caches.find(|cache| cache.cache == level.cache);
+        let wrong = cache.is_none_or(|cache| sum(&level.misses) != Some(cache.misses));
+        refuse(wrong, || {
+            let name = &level.cache;
+            format!("the misses of `{name}` in `series` do not sum to the run's")
+        })?;
+    }
+    check_series(series, threads.instructions)
 }
 
 fn check_series(series: &Series, instructions: u64) -> Result<(), String> {
