@@ -8,10 +8,11 @@ use tanada_report::{
 };
 
 /// The most decisions and objects in a report, so that its page stays readable.
-const LISTED: usize = 200;
+const DECISIONS: usize = 1000;
+const OBJECTS: usize = 200;
 
 impl ThreadsOutcome {
-    /// Returns the result of this run of `input` (the trace's file, for instance) on `machine` as a report has it: with the first 200
+    /// Returns the result of this run of `input` (the trace's file, for instance) on `machine` as a report has it: with the first 1000
     /// decisions that changed the plan, and the 200 objects that cost most.
     ///
     /// # Panics
@@ -57,17 +58,17 @@ impl ThreadsOutcome {
                 })
                 .collect(),
         });
-        let left = |all: usize| all.saturating_sub(LISTED) as u64;
+        let left = |all: usize, most: usize| all.saturating_sub(most) as u64;
         let threads = ThreadRun {
             instructions: self.instructions,
             ratio_to_fifo: None,
             causes: self.causes.clone(),
             hardware: hardware.collect(),
             series: self.reported_series(),
-            decisions_left: left(self.changes().count()),
-            decisions: decisions.take(LISTED).collect(),
-            waits_left: left(self.objects.len()),
-            waits: waits.take(LISTED).collect(),
+            decisions_left: left(self.changes().count(), DECISIONS),
+            decisions: decisions.take(DECISIONS).collect(),
+            waits_left: left(self.objects.len(), OBJECTS),
+            waits: waits.take(OBJECTS).collect(),
         };
         RunResult {
             engine: Engine::Simulated,
