@@ -98,10 +98,30 @@ fn observed<'a>(set: &[&'a RunResult]) -> Vec<Observed<'a>> {
         run,
         threads,
         cycles,
-        series: series.coarsened(longest),
+        series: coarsened(series, longest),
     });
     // Intervals that are no powers of two apart have no common axis: those of the longest are shown.
     all.filter(|one| one.series.interval == longest).collect()
+}
+
+/// Returns `series` in intervals that are doubled as long as they are not longer than `interval`, so that series of several runs
+/// have one axis of time.
+fn coarsened(series: &Series, interval: u64) -> Series {
+    let mut series = series.clone();
+    while series.interval > 0 && series.interval * 2 <= interval {
+        let sums = |values: &[u64]| values.chunks(2).map(|two| two.iter().sum()).collect();
+        series.interval *= 2;
+        series.instructions = sums(&series.instructions);
+        for level in &mut series.misses {
+            level.misses = sums(&level.misses);
+        }
+        for stack in &mut series.stacks {
+            stack.accesses = sums(&stack.accesses);
+        }
+        let mean = |two: &[f64]| two.iter().sum::<f64>() / two.len() as f64;
+        series.width = series.width.chunks(2).map(mean).collect();
+    }
+    series
 }
 
 /// Returns the number of cycles in words, short.
@@ -378,6 +398,29 @@ fn waiters(object: &ObjectWaits) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::threads::LevelMisses;
+
+    #[test]
+    fn a_coarser_series_has_the_same_sums() {
+        let series = Series {
+            interval: 1000,
+            instructions: vec![1, 2, 3, 4, 5],
+            misses: vec![LevelMisses {
+                cache: "l1d".to_owned(),
+                misses: vec![5, 4, 3, 2, 1],
+            }],
+            width: vec![8.0, 4.0, 4.0, 4.0, 2.0],
+            stacks: Vec::new(),
+        };
+        assert_eq!(coarsened(&series, 1000), series);
+        let coarse = coarsened(&series, 4000);
+        assert_eq!(
+            (coarse.interval, &coarse.instructions[..]),
+            (4000, &[10, 5][..])
+        );
+        assert_eq!(coarse.misses[0].misses, [14, 1]);
+        assert_eq!(coarse.width, [5.0, 2.0]);
+    }
 
     #[test]
     fn cycles_are_short() {
