@@ -2,18 +2,19 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write as _};
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use tanada_trace::threads::InstructionSet;
+use tanada_trace::import::TASK_MARK;
 use tanada_trace::threads::spool::Spool;
+use tanada_trace::threads::{InstructionSet, Sync};
 
 use crate::marks::{self, Call, Mark};
-use crate::qemu::{Block, Counting, Functions, Id};
+use crate::qemu::{Block, Counting, Functions, Id, Instruction};
 use crate::settings::{From, Settings};
 use crate::thread::Recorded;
 
@@ -68,6 +69,8 @@ struct Shared {
     codes: Mutex<HashMap<(u64, u32, u32), &'static Code>>,
     /// Who creates the thread with this number.
     parents: Mutex<HashMap<u32, u32>>,
+    /// The list of the runtime's marks and its length in lines, if tasks are recorded.
+    tasks: Option<Mutex<(BufWriter<File>, u64)>>,
 }
 
 /// A block of code, as the callback at its begin finds it.
@@ -120,6 +123,13 @@ fn install(id: Id, words: impl Iterator<Item = String>, target: &str) -> Result<
         other => return Err(format!("programs for {other} cannot be recorded")),
     };
     let spool = Spool::create(&settings.spool).map_err(|error| format!("the spool: {error}"))?;
+    let tasks = match &settings.tasks {
+        Some(path) => {
+            let file = File::create(path).map_err(|error| format!("the list of marks: {error}"))?;
+            Some(Mutex::new((BufWriter::new(file), 0)))
+        }
+        None => None,
+    };
     WINDOW.store(
         if settings.from == From::Start {
             OPEN
@@ -137,6 +147,7 @@ fn install(id: Id, words: impl Iterator<Item = String>, target: &str) -> Result<
         spool,
         codes: Mutex::default(),
         parents: Mutex::default(),
+        tasks,
     };
     if SHARED.set(shared).is_err() {
         return Err("the plugin is loaded twice".to_owned());
@@ -213,6 +224,10 @@ extern "C" fn finished(_: Id) {
 }
 
 fn write_all() {
+    if let Some(tasks) = &shared().tasks {
+        let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        written(tasks.0.flush());
+    }
     for vcpu in 0..MOST_VCPUS {
         // SAFETY: no thread of the program runs.
         if let Some(thread) = unsafe { thread(vcpu as c_uint) } {
@@ -281,6 +296,12 @@ extern "C" fn translated(_: Id, block: *mut c_void) {
         .ok()
         .filter(|&bytes| bytes <= 1 << 16)
         .unwrap_or(size as u32);
+    if shared.tasks.is_some() {
+        for i in 0..length {
+            alone(shared, qemu.instruction(block, i));
+        }
+        return;
+    }
     qemu.on_exec(block, executed, shared.code((address, bytes, whole as u32)));
     for i in 0..whole {
         // The callback gets how many instructions of the block have begun, as a pointer.
@@ -291,10 +312,19 @@ extern "C" fn translated(_: Id, block: *mut c_void) {
         );
     }
     if apart {
-        let instruction = qemu.instruction(block, whole);
-        qemu.on_instruction(instruction, executed, shared.code((last, size as u32, 1)));
-        qemu.on_access(instruction, accessed, without_provenance_mut(1));
+        alone(shared, qemu.instruction(block, whole));
     }
+}
+
+/// Has `instruction` recorded as a block of its own.
+fn alone(shared: &'static Shared, instruction: Instruction) {
+    let (qemu, (address, size)) = (&shared.qemu, shared.qemu.place(instruction));
+    qemu.on_instruction(
+        instruction,
+        executed,
+        shared.code((address, size as u32, 1)),
+    );
+    qemu.on_access(instruction, accessed, without_provenance_mut(1));
 }
 
 /// Bytes of the smallest page, minus 1.
@@ -449,8 +479,14 @@ fn marked(shared: &'static Shared, vcpu: c_uint, mark: Mark, resume: bool) {
     if let Mark::Start { stack, .. } | Mark::Hello { stack } = mark {
         thread.set_stack(stack);
     }
+    if let Mark::Text(piece) = mark
+        && let Some(tasks) = &shared.tasks
+        && let Some(line) = thread.line(&piece)
+    {
+        written(list(tasks, thread, &line, &shared.spool));
+    }
     if let Mark::Sync {
-        sync: tanada_trace::threads::Sync::Mark { kind, .. },
+        sync: Sync::Mark { kind, .. },
         ..
     } = mark
     {
@@ -460,6 +496,32 @@ fn marked(shared: &'static Shared, vcpu: c_uint, mark: Mark, resume: bool) {
     // What the mark's own block still does belongs to the call.
     thread.active = false;
     thread.paused = !resume;
+}
+
+/// Writes a line of the runtime into the list of marks, and its number into the thread's stream. The list has the order of all threads.
+fn list(
+    tasks: &Mutex<(BufWriter<File>, u64)>,
+    thread: &mut Recorded,
+    line: &[u8],
+    spool: &Spool,
+) -> std::io::Result<()> {
+    let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+    let (list, length) = &mut *tasks;
+    *length += 1;
+    let sync = Sync::Mark {
+        kind: TASK_MARK,
+        a: *length,
+        b: 0,
+    };
+    write!(list, "{} ", thread.number)?;
+    list.write_all(line)?;
+    drop(tasks);
+    let mark = Mark::Sync {
+        sync,
+        names: [0; 2],
+        times: 1,
+    };
+    thread.mark(mark, true, spool)
 }
 
 /// Opens the recording at the mark that the user named, and ends it at the other one.

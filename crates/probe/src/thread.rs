@@ -25,6 +25,8 @@ pub(crate) struct Recorded {
     objects_written: usize,
     threads_written: usize,
     ended: bool,
+    /// A line of the runtime that has not ended.
+    line: Vec<u8>,
 }
 
 impl Recorded {
@@ -42,7 +44,17 @@ impl Recorded {
             objects_written: 0,
             threads_written: 0,
             ended: false,
+            line: Vec::new(),
         }
+    }
+
+    /// Adds a piece to the runtime's line, and returns the line if that ends it.
+    pub(crate) fn line(&mut self, piece: &[u8]) -> Option<Vec<u8>> {
+        let end = piece.iter().position(|&byte| byte == 0);
+        self.line.extend(&piece[..end.unwrap_or(piece.len())]);
+        self.line
+            .ends_with(b"\n")
+            .then(|| std::mem::take(&mut self.line))
     }
 
     pub(crate) fn instructions(&self) -> u64 {
