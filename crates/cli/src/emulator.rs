@@ -156,6 +156,8 @@ pub(crate) struct Emulated {
 pub(crate) struct Ended {
     pub(crate) synchronised: bool,
     pub(crate) tasks: bool,
+    /// Threads that were not started by the thread library's functions are missing.
+    pub(crate) unknown: bool,
     /// The piece was recorded, and the program was ended.
     pub(crate) taken: bool,
     /// The recording never began: its mark or number of instructions was not reached.
@@ -339,6 +341,7 @@ impl Emulated {
             match line.split_once(' ').unwrap_or((line, "")) {
                 ("synchronised", _) => ended.synchronised = true,
                 ("tasks", _) => ended.tasks = true,
+                ("unknown", _) => ended.unknown = true,
                 ("taken", _) => ended.taken = true,
                 ("unopened", _) => ended.unopened = true,
                 ("done", _) => done = true,

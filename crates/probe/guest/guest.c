@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <threads.h>
 #include <unistd.h>
 
 #define MAGIC 0x7a010000l
@@ -67,6 +68,7 @@ static inline void leave(int outer, long kind, long a, long b, long c) {
     X(pthread_barrier_init) X(pthread_barrier_wait) X(sem_init) X(sem_wait) X(sem_trywait) X(sem_timedwait) X(sem_post) \
     X(pthread_rwlock_rdlock) X(pthread_rwlock_tryrdlock) X(pthread_rwlock_wrlock) X(pthread_rwlock_trywrlock) \
     X(pthread_rwlock_unlock) X(pthread_spin_lock) X(pthread_spin_trylock) X(pthread_spin_unlock) X(pthread_mutex_clocklock) \
+    X(mtx_lock) X(mtx_trylock) X(mtx_timedlock) X(mtx_unlock) X(cnd_wait) X(cnd_timedwait) X(cnd_signal) X(cnd_broadcast) \
     X(pthread_cond_clockwait) X(GOMP_parallel) X(GOMP_barrier) X(GOMP_critical_start) X(GOMP_critical_end) \
     X(GOMP_critical_name_start) X(GOMP_critical_name_end) X(GOMP_atomic_start) X(GOMP_atomic_end) X(GOMP_loop_end) \
     X(GOMP_loop_end_nowait) X(GOMP_sections_start) X(GOMP_sections_next) X(GOMP_sections_end) X(GOMP_sections_end_nowait) \
@@ -455,12 +457,41 @@ int pthread_join(pthread_t thread, void **result) {
 
 void pthread_exit(void *result) {
     depth = 1;
-    if (me)
-        mark(EXIT, 0, 0, 0);
-    else
-        mark(PAUSE, 0, 0, 0);
+    mark(EXIT, 0, 0, 0);
     REAL(pthread_exit)(result);
     __builtin_unreachable();
+}
+
+/* The threads of C11 are those of POSIX. */
+struct c11 { thrd_start_t run; void *with; };
+
+static void *begin_c11(void *given) {
+    struct c11 start = *(struct c11 *)given;
+    free(given);
+    return (void *)(intptr_t)start.run(start.with);
+}
+
+int thrd_create(thrd_t *thread, thrd_start_t run, void *with) {
+    struct c11 *start = malloc(sizeof *start);
+    if (!start)
+        return thrd_nomem;
+    *start = (struct c11){run, with};
+    int error = pthread_create(thread, 0, begin_c11, start);
+    if (error)
+        free(start);
+    return !error ? thrd_success : error == ENOMEM ? thrd_nomem : thrd_error;
+}
+
+int thrd_join(thrd_t thread, int *result) {
+    void *value = 0;
+    int error = pthread_join(thread, &value);
+    if (result)
+        *result = (int)(intptr_t)value;
+    return error ? thrd_error : thrd_success;
+}
+
+void thrd_exit(int result) {
+    pthread_exit((void *)(intptr_t)result);
 }
 
 /* ---- Locks, conditions, barriers, semaphores ---- */
@@ -490,6 +521,12 @@ TAKES(pthread_rwlock_unlock, UNLOCK, (pthread_rwlock_t *l), (l), l)
 TAKES(pthread_spin_lock, LOCK, (pthread_spinlock_t *l), (l), l)
 TAKES(pthread_spin_trylock, LOCK, (pthread_spinlock_t *l), (l), l)
 TAKES(pthread_spin_unlock, UNLOCK, (pthread_spinlock_t *l), (l), l)
+TAKES(mtx_lock, LOCK, (mtx_t *m), (m), m)
+TAKES(mtx_trylock, LOCK, (mtx_t *m), (m), m)
+TAKES(mtx_timedlock, LOCK, (mtx_t *m, const struct timespec *t), (m, t), m)
+TAKES(mtx_unlock, UNLOCK, (mtx_t *m), (m), m)
+TAKES(cnd_signal, SIGNAL, (cnd_t *c), (c), c)
+TAKES(cnd_broadcast, BROADCAST, (cnd_t *c), (c), c)
 #if __GLIBC_PREREQ(2, 30)
 TAKES(pthread_mutex_clocklock, LOCK, (pthread_mutex_t *m, clockid_t k, const struct timespec *t), (m, k, t), m)
 #endif
@@ -500,23 +537,34 @@ int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m) {
     return result;
 }
 
-/* A wait that ends by its time released the lock and took it again. */
-static int timed_out(int outer, int result, pthread_cond_t *c, pthread_mutex_t *m) {
-    if (outer && result == ETIMEDOUT)
-        mark(UNLOCK, (long)m, 0, 0);
-    leave(outer, result == ETIMEDOUT ? LOCK : result ? RESUMED : WAIT, (long)(result ? (void *)m : (void *)c), (long)m, 0);
+int cnd_wait(cnd_t *c, mtx_t *m) {
+    int outer = enter(), result = REAL(cnd_wait)(c, m);
+    leave(outer, result ? RESUMED : WAIT, (long)c, (long)m, 0);
     return result;
 }
 
+/* A wait that ends by its time, as `late` says, released the lock and took it again. */
+static int timed_out(int outer, int result, int late, void *c, void *m) {
+    if (outer && late)
+        mark(UNLOCK, (long)m, 0, 0);
+    leave(outer, late ? LOCK : result ? RESUMED : WAIT, (long)(result ? m : c), (long)m, 0);
+    return result;
+}
+
+int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *t) {
+    int outer = enter(), result = REAL(cnd_timedwait)(c, m, t);
+    return timed_out(outer, result, result == thrd_timedout, c, m);
+}
+
 int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *t) {
-    int outer = enter();
-    return timed_out(outer, REAL(pthread_cond_timedwait)(c, m, t), c, m);
+    int outer = enter(), result = REAL(pthread_cond_timedwait)(c, m, t);
+    return timed_out(outer, result, result == ETIMEDOUT, c, m);
 }
 
 #if __GLIBC_PREREQ(2, 30)
 int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t k, const struct timespec *t) {
-    int outer = enter();
-    return timed_out(outer, REAL(pthread_cond_clockwait)(c, m, k, t), c, m);
+    int outer = enter(), result = REAL(pthread_cond_clockwait)(c, m, k, t);
+    return timed_out(outer, result, result == ETIMEDOUT, c, m);
 }
 #endif
 

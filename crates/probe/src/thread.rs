@@ -15,8 +15,8 @@ pub(crate) struct Recorded {
     encoder: Encoder,
     /// Codes of the encoder by the number of the emulator's block; the upper half is the encoder's generation, 0 if there is no code.
     codes: Vec<u64>,
-    /// A block of code is being recorded: accesses belong to it.
-    pub(crate) active: bool,
+    /// The emulator's block of code that is being recorded: accesses belong to it.
+    pub(crate) active: Option<usize>,
     /// Inside of a call that is left out.
     pub(crate) paused: bool,
     /// Instructions before the recording began.
@@ -24,7 +24,8 @@ pub(crate) struct Recorded {
     packed: Vec<u8>,
     objects_written: usize,
     threads_written: usize,
-    ended: bool,
+    /// The end was recorded, or would be if the recording were open.
+    pub(crate) ended: bool,
     /// A line of the runtime that has not ended.
     line: Vec<u8>,
 }
@@ -37,7 +38,7 @@ impl Recorded {
             stack: None,
             encoder: Encoder::new(),
             codes: Vec::new(),
-            active: false,
+            active: None,
             paused: false,
             skipped: 0,
             packed: Vec::new(),
@@ -68,7 +69,7 @@ impl Recorded {
     /// Records that the block of code with this number begins.
     #[inline]
     pub(crate) fn begin(&mut self, number: usize, place: (u64, u32, u32)) {
-        self.active = true;
+        self.active = Some(number);
         let generation = u64::from(self.encoder.generation() + 1) << 32;
         match self.codes.get(number) {
             Some(&code) if code & !0xffff_ffff == generation => self.encoder.known(code as u32),
@@ -109,7 +110,6 @@ impl Recorded {
                     }
                 }
             }
-            Mark::Exit => self.end(open),
             _ => {}
         }
         match self.is_full() {
@@ -123,9 +123,9 @@ impl Recorded {
         self.encoder.named(sync, names);
     }
 
-    /// Records the end of the thread, once.
+    /// Records the end of the thread, if the recording is open.
     pub(crate) fn end(&mut self, open: bool) {
-        if open && !std::mem::replace(&mut self.ended, true) {
+        if open {
             self.sync(Sync::Exit, [0; 2]);
         }
     }

@@ -145,6 +145,11 @@ fn report(
             "tanada: {program}: {why}, so synchronisation was not recorded"
         ));
     }
+    if ended.unknown {
+        note(&format!(
+            "tanada: {program}: threads that it started without pthread_create are not recorded"
+        ));
+    }
     if ended.tasks {
         note(&format!(
             "tanada: {program}: OpenMP tasks are recorded in the threads that ran them this time"
