@@ -72,14 +72,15 @@ static inline void leave(int outer, long kind, long a, long b, long c) {
     X(pthread_cond_clockwait) X(GOMP_parallel) X(GOMP_barrier) X(GOMP_critical_start) X(GOMP_critical_end) \
     X(GOMP_critical_name_start) X(GOMP_critical_name_end) X(GOMP_atomic_start) X(GOMP_atomic_end) X(GOMP_loop_end) \
     X(GOMP_loop_end_nowait) X(GOMP_sections_start) X(GOMP_sections_next) X(GOMP_sections_end) X(GOMP_sections_end_nowait) \
-    X(GOMP_parallel_sections) X(GOMP_single_start) X(GOMP_task) X(GOMP_taskwait) X(omp_set_lock) X(omp_unset_lock) \
-    X(omp_get_num_threads) \
+    X(GOMP_parallel_sections) X(GOMP_task) X(GOMP_taskwait) X(omp_set_lock) X(omp_unset_lock) \
+    X(omp_get_num_threads) X(omp_get_thread_num) X(omp_get_max_threads) X(omp_get_num_procs) X(omp_get_wtime) \
+    X(omp_set_num_threads) X(omp_set_dynamic) X(omp_init_lock) X(__kmpc_global_thread_num) \
     X(__kmpc_fork_call) X(__kmpc_barrier) X(__kmpc_critical) X(__kmpc_critical_with_hint) X(__kmpc_end_critical) \
     X(__kmpc_for_static_init_4) X(__kmpc_for_static_init_4u) X(__kmpc_for_static_init_8) X(__kmpc_for_static_init_8u) \
     X(__kmpc_for_static_fini) X(__kmpc_dispatch_init_4) X(__kmpc_dispatch_init_4u) X(__kmpc_dispatch_init_8) \
     X(__kmpc_dispatch_init_8u) X(__kmpc_dispatch_next_4) X(__kmpc_dispatch_next_4u) X(__kmpc_dispatch_next_8) \
     X(__kmpc_dispatch_next_8u) X(__kmpc_reduce) X(__kmpc_reduce_nowait) X(__kmpc_end_reduce) X(__kmpc_end_reduce_nowait) \
-    X(__kmpc_single) X(__kmpc_push_num_threads) X(__kmpc_omp_task)
+    X(__kmpc_push_num_threads) X(__kmpc_omp_task)
 
 /* Loops of libgomp whose iterations are handed out at run time: `start` and `next` of each kind, and both kinds with their own region. */
 #define LOOPS(X) \
@@ -809,6 +810,30 @@ void GOMP_task(void (*run)(void *), void *data, void (*copy)(void *, void *), lo
 
 PLAIN(GOMP_taskwait, RESUMED, (void), (), 0)
 
+/* ---- OpenMP's functions that start its library, which looks at the process's number and at the clock ---- */
+
+#define QUIET(type, name, params, args) \
+    type name params; \
+    type name params { \
+        int outer = enter(); \
+        type result = REAL(name) args; \
+        DONE(outer); \
+        return result; \
+    }
+QUIET(int, omp_get_max_threads, (void), ())
+QUIET(int, omp_get_num_procs, (void), ())
+QUIET(double, omp_get_wtime, (void), ())
+QUIET(int32_t, __kmpc_global_thread_num, (void *where), (where))
+PLAIN(omp_set_num_threads, RESUMED, (int n), (n), 0)
+PLAIN(omp_set_dynamic, RESUMED, (int n), (n), 0)
+PLAIN(omp_init_lock, RESUMED, (void *l), (l), 0)
+
+/* clang's library looks at the process's number once more when the process ends. */
+__attribute__((destructor)) static void leave_out_the_end(void) {
+    if (real___kmpc_fork_call)
+        enter();
+}
+
 /* ---- OpenMP, compiled by clang ---- */
 
 typedef void (*micro)(int32_t *, int32_t *, ...);
@@ -859,20 +884,23 @@ PLAIN(__kmpc_end_critical, UNLOCK, (void *w, int32_t t, void *l), (w, t, l), l)
 PLAIN(__kmpc_for_static_fini, LOOP_END, (void *w, int32_t t), (w, t), 0)
 PLAIN(__kmpc_push_num_threads, RESUMED, (void *w, int32_t t, int32_t n), (w, t, n), 0)
 
+/* Which member runs a `single` is the implementation's choice. The first one to come would follow from time, so it is the first member. */
+static int is_first(void) {
+    int outer = enter();
+    int first = ((int (*)(void))real_omp_get_thread_num)() == 0;
+    DONE(outer);
+    return first;
+}
+
 int32_t __kmpc_single(void *where, int32_t thread);
 int32_t __kmpc_single(void *where, int32_t thread) {
-    int outer = enter();
-    int32_t mine = REAL(__kmpc_single)(where, thread);
-    DONE(outer);
-    return mine;
+    (void)where, (void)thread;
+    return is_first();
 }
 
 _Bool GOMP_single_start(void);
 _Bool GOMP_single_start(void) {
-    int outer = enter();
-    _Bool mine = REAL(GOMP_single_start)();
-    DONE(outer);
-    return mine;
+    return is_first();
 }
 
 static __thread HOT int reduces; /* this member adds parts under the lock */

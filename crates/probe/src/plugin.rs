@@ -143,6 +143,8 @@ fn install(id: Id, words: impl Iterator<Item = String>, target: &str) -> Result<
         "riscv64" => InstructionSet::Riscv64,
         other => return Err(format!("programs for {other} cannot be recorded")),
     };
+    // SAFETY: changes what happens to this process when the command is killed: without that it would go on, and fill the disk.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let spool = Spool::create(&settings.spool).map_err(|error| format!("the spool: {error}"))?;
     let tasks = settings.tasks.as_deref().map(List::create).transpose();
     let tasks = tasks.map_err(|error| format!("the list of marks: {error}"))?;
