@@ -196,8 +196,10 @@ static void *take(size_t bytes) {
     return (char *)h + HEAD;
 }
 
-static inline int early(void) {
-    return !__atomic_load_n(&threaded, __ATOMIC_RELAXED);
+/* Returns whether glibc's allocator serves: before there are threads, and for what a wrapped call takes for itself. That can follow from
+ * time, and would move what the program takes later. */
+static inline int apart(void) {
+    return depth || !__atomic_load_n(&threaded, __ATOMIC_RELAXED);
 }
 
 static inline size_t room(void *p) {
@@ -205,13 +207,13 @@ static inline size_t room(void *p) {
 }
 
 void *malloc(size_t bytes) {
-    return early() ? __libc_malloc(bytes) : take(bytes);
+    return apart() ? __libc_malloc(bytes) : take(bytes);
 }
 
 void free(void *p) {
     if (!ours(p)) {
-        /* A block that the first thread took before there were others. Another thread's free would change the order of later ones. */
-        if (p && me == 0)
+        /* A block of glibc's. Outside of wrapped calls another thread than the first leaves it: who frees first would follow from time. */
+        if (p && (me == 0 || depth))
             __libc_free(p);
         return;
     }
@@ -225,7 +227,7 @@ void free(void *p) {
 }
 
 void *calloc(size_t n, size_t each) {
-    if (early())
+    if (apart())
         return __libc_calloc(n, each);
     size_t bytes;
     if (__builtin_mul_overflow(n, each, &bytes)) {
@@ -250,7 +252,7 @@ size_t malloc_usable_size(void *p) {
 void *realloc(void *p, size_t bytes) {
     if (!p)
         return malloc(bytes);
-    if (!ours(p) && (early() || me == 0))
+    if (!ours(p) && apart())
         return __libc_realloc(p, bytes);
     if (!bytes) {
         free(p);
@@ -268,7 +270,7 @@ void *realloc(void *p, size_t bytes) {
 }
 
 void *memalign(size_t align, size_t bytes) {
-    if (early())
+    if (apart())
         return __libc_memalign(align, bytes);
     if (align <= HEAD)
         return take(bytes);
