@@ -158,6 +158,8 @@ pub(crate) struct Ended {
     pub(crate) tasks: bool,
     /// Threads that were not started by the thread library's functions are missing.
     pub(crate) unknown: bool,
+    /// Accesses of the emulator that are parts of others, as of vectors.
+    pub(crate) parts: u64,
     /// The piece was recorded, and the program was ended.
     pub(crate) taken: bool,
     /// The recording never began: its mark or number of instructions was not reached.
@@ -342,6 +344,7 @@ impl Emulated {
                 ("synchronised", _) => ended.synchronised = true,
                 ("tasks", _) => ended.tasks = true,
                 ("unknown", _) => ended.unknown = true,
+                ("parts", number) => ended.parts = number.parse().unwrap_or(0),
                 ("taken", _) => ended.taken = true,
                 ("unopened", _) => ended.unopened = true,
                 ("done", _) => done = true,

@@ -507,10 +507,24 @@ void thrd_exit(int result) {
         return result; \
     }
 
-TAKES(pthread_mutex_lock, LOCK, (pthread_mutex_t *m), (m), m)
-TAKES(pthread_mutex_trylock, LOCK, (pthread_mutex_t *m), (m), m)
-TAKES(pthread_mutex_timedlock, LOCK, (pthread_mutex_t *m, const struct timespec *t), (m, t), m)
-TAKES(pthread_mutex_unlock, UNLOCK, (pthread_mutex_t *m), (m), m)
+/* The same of a mutex, which its owner may take again if it is recursive: only the first and the last time count. The count is that of a
+ * mutex that this thread owns. */
+static inline int again(const void *m) {
+    return ((const pthread_mutex_t *)m)->__data.__count > 1;
+}
+
+#define MUTEX(name, kind, params, args, object) \
+    int name params { \
+        int outer = enter(), nested = kind == UNLOCK && again(object), result = REAL(name) args; \
+        nested |= kind == LOCK && !result && again(object); \
+        leave(outer, result || nested ? RESUMED : kind, (long)(object), 0, 0); \
+        return result; \
+    }
+
+MUTEX(pthread_mutex_lock, LOCK, (pthread_mutex_t *m), (m), m)
+MUTEX(pthread_mutex_trylock, LOCK, (pthread_mutex_t *m), (m), m)
+MUTEX(pthread_mutex_timedlock, LOCK, (pthread_mutex_t *m, const struct timespec *t), (m, t), m)
+MUTEX(pthread_mutex_unlock, UNLOCK, (pthread_mutex_t *m), (m), m)
 TAKES(pthread_cond_signal, SIGNAL, (pthread_cond_t *c), (c), c)
 TAKES(pthread_cond_broadcast, BROADCAST, (pthread_cond_t *c), (c), c)
 TAKES(sem_wait, TAKE, (sem_t *s), (s), s)
@@ -524,14 +538,14 @@ TAKES(pthread_rwlock_unlock, UNLOCK, (pthread_rwlock_t *l), (l), l)
 TAKES(pthread_spin_lock, LOCK, (pthread_spinlock_t *l), (l), l)
 TAKES(pthread_spin_trylock, LOCK, (pthread_spinlock_t *l), (l), l)
 TAKES(pthread_spin_unlock, UNLOCK, (pthread_spinlock_t *l), (l), l)
-TAKES(mtx_lock, LOCK, (mtx_t *m), (m), m)
-TAKES(mtx_trylock, LOCK, (mtx_t *m), (m), m)
-TAKES(mtx_timedlock, LOCK, (mtx_t *m, const struct timespec *t), (m, t), m)
-TAKES(mtx_unlock, UNLOCK, (mtx_t *m), (m), m)
+MUTEX(mtx_lock, LOCK, (mtx_t *m), (m), m)
+MUTEX(mtx_trylock, LOCK, (mtx_t *m), (m), m)
+MUTEX(mtx_timedlock, LOCK, (mtx_t *m, const struct timespec *t), (m, t), m)
+MUTEX(mtx_unlock, UNLOCK, (mtx_t *m), (m), m)
 TAKES(cnd_signal, SIGNAL, (cnd_t *c), (c), c)
 TAKES(cnd_broadcast, BROADCAST, (cnd_t *c), (c), c)
 #if __GLIBC_PREREQ(2, 30)
-TAKES(pthread_mutex_clocklock, LOCK, (pthread_mutex_t *m, clockid_t k, const struct timespec *t), (m, k, t), m)
+MUTEX(pthread_mutex_clocklock, LOCK, (pthread_mutex_t *m, clockid_t k, const struct timespec *t), (m, k, t), m)
 #endif
 
 int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m) {

@@ -63,6 +63,9 @@ static UNKNOWN: AtomicI32 = AtomicI32::new(0);
 /// The counters of [`Settings::count`].
 static COUNTERS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
+/// Sum of [`Recorded::parts`] of the threads that have ended.
+static PARTS: AtomicU64 = AtomicU64::new(0);
+
 static SHARED: OnceLock<Shared> = OnceLock::new();
 
 struct Shared {
@@ -249,8 +252,10 @@ fn conclude() {
         // SAFETY: no callback of the thread runs, see above.
         if let Some(thread) = unsafe { thread(vcpu as c_uint) } {
             written(thread.write(&shared().spool));
+            PARTS.fetch_add(thread.parts, Relaxed);
         }
     }
+    say(&format!("parts {}", PARTS.load(Relaxed)));
     if UNKNOWN.load(Relaxed) > 0 {
         say("unknown");
     }
@@ -298,6 +303,7 @@ extern "C" fn ended(_: Id, vcpu: c_uint) {
     let mut thread = unsafe { Box::from_raw(thread) };
     end(&mut thread);
     written(thread.write(&shared().spool));
+    PARTS.fetch_add(thread.parts, Relaxed);
 }
 
 extern "C" fn translated(_: Id, block: *mut c_void) {

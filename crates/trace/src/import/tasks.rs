@@ -1,6 +1,6 @@
 //! Tasks of a program on the runtime: of its thread trace, and of the marks by which the runtime reported tasks.
 
-use super::emit::{Access, Emitter, access};
+use super::emit::{Emitter, access};
 use super::lines;
 use super::marks::TaskBuilder;
 use super::{Imported, Options};
@@ -13,14 +13,10 @@ use std::io::Read;
 /// The kind of [`Sync::Mark`] at which a thread made the mark in line `a` of the list, counted from 1. Programs' own kinds are smaller.
 pub const TASK_MARK: u32 = 1 << 16;
 
-/// The most bytes that one instruction accesses at once.
-const WIDEST: u64 = 64;
-
 /// Makes a trace of the tasks of `trace` in `sink`, and returns what was made of it; error messages call the marks `name`.
 ///
 /// `marks` is a text with a line `THREAD MARK` for each mark, in the order in which they were made; `trace` has a [`TASK_MARK`] for each.
-/// Each instruction must be a block of its own in `trace`. What belongs to no task is dropped. Accesses of one instruction to
-/// neighbouring bytes are one access: emulators load and store vectors in parts.
+/// Each instruction must be a block of its own in `trace`. What belongs to no task is dropped.
 ///
 /// # Errors
 /// `marks` or `trace` cannot be read; a mark contradicts those before it, or is not in the trace; or `sink` refuses an item. Without
@@ -140,37 +136,21 @@ impl Place {
         emitter: &mut Emitter<'_, impl Sink>,
         kept: &mut Totals,
     ) -> Result<(), Result<&'static str, TraceError>> {
-        // The access of which more parts may come: its address, bytes and direction.
-        let mut open: Option<(u64, u64, bool)> = None;
-        let flush =
-            |emitter: &mut Emitter<'_, _>, open: &mut Option<(u64, u64, bool)>| match open.take() {
-                None => Ok(()),
-                Some((address, bytes, store)) => {
-                    let access = access(address, bytes).map_err(Ok)?;
-                    let written = if store {
-                        emitter.write(access)
-                    } else {
-                        emitter.read(access)
-                    };
-                    written.map_err(Err)
-                }
-            };
         while let Some(event) = self.event().map_err(Err)? {
             match event {
                 Event::Block {
                     address,
                     bytes,
-                    instructions,
+                    instructions: 1,
                 } => {
-                    flush(emitter, &mut open)?;
-                    if instructions != 1 {
-                        return Err(Ok(
-                            "a stream with several instructions a block behind the mark",
-                        ));
-                    }
-                    let code: Access = access(address, bytes.into()).map_err(Ok)?;
-                    emitter.instruction(code).map_err(Err)?;
                     kept.instructions += 1;
+                    let code = access(address, bytes.into()).map_err(Ok)?;
+                    emitter.instruction(code).map_err(Err)?;
+                }
+                Event::Block { .. } => {
+                    return Err(Ok(
+                        "a stream with several instructions a block behind the mark",
+                    ));
                 }
                 Event::Access {
                     address,
@@ -178,29 +158,19 @@ impl Place {
                     store,
                     ..
                 } => {
-                    *(if store {
-                        &mut kept.stores
+                    let data = access(address, bytes.into()).map_err(Ok)?;
+                    let written = if store {
+                        kept.stores += 1;
+                        emitter.write(data)
                     } else {
-                        &mut kept.loads
-                    }) += 1;
-                    let bytes = u64::from(bytes);
-                    match &mut open {
-                        Some((begin, have, was))
-                            if *was == store
-                                && begin.checked_add(*have) == Some(address)
-                                && *have + bytes <= WIDEST =>
-                        {
-                            *have += bytes;
-                        }
-                        _ => {
-                            flush(emitter, &mut open)?;
-                            open = Some((address, bytes, store));
-                        }
-                    }
+                        kept.loads += 1;
+                        emitter.read(data)
+                    };
+                    written.map_err(Err)?;
                 }
-                Event::Instructions(_) | Event::Sync(_) => flush(emitter, &mut open)?,
+                Event::Instructions(_) | Event::Sync(_) => {}
             }
         }
-        flush(emitter, &mut open)
+        Ok(())
     }
 }

@@ -395,22 +395,6 @@ fn nothing_marked_is_said() {
 }
 
 #[test]
-fn parts_of_a_vector_are_one_access() {
-    let wide = [
-        "S 40,8", "48,8", "50,8", "58,8", "60,8", "68,8", "70,8", "78,8", "80,8",
-    ]
-    .join("; S ");
-    let lines = format!(
-        "hello 2\ntask 1 a0 0 0 0 0 0 0 0 0 a\nstart a0
-         L 10,8; L 18,8; S 20,8\nL 20,8\nL 28,8\nL 30,4; L 38,4\nL 50,8; L 48,8\n{wide}\nend"
-    );
-    let (imported, text) = from_marks(&lines).expect("good streams");
-    let records = "r 0x10 16\nw 0x20 8\nr 0x20 8\nr 0x28 8\nr 0x30 4\nr 0x38 4\nr 0x50 8\nr 0x48 8\nw 0x40 64\nw 0x80 8\n";
-    assert_eq!(text, format!("task 0 name=a\n{records}"));
-    assert_eq!((imported.instructions, imported.dropped_accesses), (6, 0));
-}
-
-#[test]
 fn marks_and_streams_that_do_not_fit_are_named() {
     let trace = |body: &str| {
         let text = format!("tanada-threads 1\nthread 0\n{body}");

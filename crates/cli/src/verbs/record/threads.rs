@@ -19,6 +19,8 @@ struct Summary<'a> {
     instructions: u64,
     loads: u64,
     stores: u64,
+    /// Further accesses of the emulator, which are parts of these.
+    parts: u64,
     /// Locks, barriers and the like.
     objects: usize,
     synchronised: bool,
@@ -173,6 +175,7 @@ fn report(
             instructions: totals.instructions,
             loads: totals.loads,
             stores: totals.stores,
+            parts: ended.parts,
             objects,
             synchronised: ended.synchronised,
             partial,
