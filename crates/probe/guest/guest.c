@@ -60,8 +60,9 @@ static inline void leave(int outer, long kind, long a, long b, long c) {
 
 #define DONE(outer) leave(outer, RESUMED, 0, 0, 0)
 
-/* ---- What the wrapped functions are. Looked up before main, because a look-up at first use happens in the thread that is first. ---- */
+/* ---- What the wrapped functions are ---- */
 
+/* Looked up before main, because a signal handler may call some of them. */
 #define WRAPPED(X) \
     X(pthread_create) X(pthread_join) X(pthread_exit) X(pthread_mutex_lock) X(pthread_mutex_trylock) X(pthread_mutex_timedlock) \
     X(pthread_mutex_unlock) X(pthread_cond_wait) X(pthread_cond_timedwait) X(pthread_cond_signal) X(pthread_cond_broadcast) \
@@ -69,7 +70,10 @@ static inline void leave(int outer, long kind, long a, long b, long c) {
     X(pthread_rwlock_rdlock) X(pthread_rwlock_tryrdlock) X(pthread_rwlock_wrlock) X(pthread_rwlock_trywrlock) \
     X(pthread_rwlock_unlock) X(pthread_spin_lock) X(pthread_spin_trylock) X(pthread_spin_unlock) X(pthread_mutex_clocklock) \
     X(mtx_lock) X(mtx_trylock) X(mtx_timedlock) X(mtx_unlock) X(cnd_wait) X(cnd_timedwait) X(cnd_signal) X(cnd_broadcast) \
-    X(pthread_cond_clockwait) X(GOMP_parallel) X(GOMP_barrier) X(GOMP_critical_start) X(GOMP_critical_end) \
+    X(pthread_cond_clockwait)
+
+#define OPENMP(X) \
+    X(GOMP_parallel) X(GOMP_barrier) X(GOMP_critical_start) X(GOMP_critical_end) \
     X(GOMP_critical_name_start) X(GOMP_critical_name_end) X(GOMP_atomic_start) X(GOMP_atomic_end) X(GOMP_loop_end) \
     X(GOMP_loop_end_nowait) X(GOMP_sections_start) X(GOMP_sections_next) X(GOMP_sections_end) X(GOMP_sections_end_nowait) \
     X(GOMP_parallel_sections) X(GOMP_task) X(GOMP_taskwait) X(omp_set_lock) X(omp_unset_lock) \
@@ -89,6 +93,7 @@ static inline void leave(int outer, long kind, long a, long b, long c) {
 
 #define DECLARE(name) static void *real_##name;
 WRAPPED(DECLARE)
+OPENMP(DECLARE)
 #define DECLARE_LOOP(name) static void *real_GOMP_loop_##name##_start, *real_GOMP_loop_##name##_next, *real_GOMP_parallel_loop_##name;
 LOOPS(DECLARE_LOOP)
 RUNTIME_LOOPS(DECLARE_LOOP)
@@ -108,19 +113,37 @@ __attribute__((constructor)) static void init(void) {
         return;
     ready = 1;
     depth++;
+    mark(PAUSE, 0, 0, 0);
 #define LOOK(name) real_##name = look(#name);
     WRAPPED(LOOK)
-#define LOOK_LOOP(name) \
-    LOOK(GOMP_loop_##name##_start) LOOK(GOMP_loop_##name##_next) LOOK(GOMP_parallel_loop_##name)
-    LOOPS(LOOK_LOOP)
-    RUNTIME_LOOPS(LOOK_LOOP)
     depth--;
     char here;
     mark(HELLO | RESUME, (long)&here, 0, 0);
 }
 
-/* Calls the function that `name` stands for. */
-#define REAL(name) ((__typeof__(&name))(ready ? real_##name : (init(), real_##name)))
+/* Returns a function that was not looked up before main: one of OpenMP's library, which may have been loaded for another library alone. */
+static void *late(const char *name) {
+    static const char *const libraries[] = {"libgomp.so.1", "libomp.so.5", "libomp.so", "libiomp5.so"};
+    init();
+    void *found = look(name);
+    for (unsigned i = 0; !found && i < sizeof libraries / sizeof *libraries; i++) {
+        void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
+        if (library)
+            found = dlsym(library, name);
+    }
+    return found;
+}
+
+static inline void *real(void **known, const char *name) {
+    if (!*known)
+        *known = late(name);
+    return *known;
+}
+
+/* The function that `name` stands for. Called by wrapped calls only, so that the look-up is left out. */
+#define REAL(name) ((__typeof__(&name))real(&real_##name, #name))
+
+int omp_get_num_threads(void), omp_get_thread_num(void);
 
 /* ---- Memory: a region of addresses a thread, by creation number, so that addresses do not follow from time. ---- */
 
@@ -644,7 +667,7 @@ static void member(void *given) {
     int outer_depth = depth;
     team.leader = region->leader;
     team.count = region->count;
-    team.threads = (unsigned)((int (*)(void))real_omp_get_num_threads)();
+    team.threads = (unsigned)REAL(omp_get_num_threads)();
     depth = 0;
     mark(REGION | (region->loop ? 0 : RESUME), team.leader, team.count, team.threads);
     if (region->loop)
@@ -861,7 +884,7 @@ static void kmp_member(int32_t *global, int32_t *bound, struct fork *fork) {
     int outer_depth = depth;
     team.leader = fork->leader;
     team.count = fork->regions;
-    team.threads = (unsigned)((int (*)(void))real_omp_get_num_threads)();
+    team.threads = (unsigned)REAL(omp_get_num_threads)();
     depth = 0;
     mark(REGION | RESUME, team.leader, team.count, team.threads);
     void **a = fork->with;
@@ -903,7 +926,7 @@ PLAIN(__kmpc_push_num_threads, RESUMED, (void *w, int32_t t, int32_t n), (w, t, 
 /* Which member runs a `single` is the implementation's choice. The first one to come would follow from time, so it is the first member. */
 static int is_first(void) {
     int outer = enter();
-    int first = ((int (*)(void))real_omp_get_thread_num)() == 0;
+    int first = REAL(omp_get_thread_num)() == 0;
     DONE(outer);
     return first;
 }
