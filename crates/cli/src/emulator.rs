@@ -1,13 +1,11 @@
 //! Programs under QEMU's user-mode emulators with our plugin (`crates/probe`), which records them thread by thread.
 
 use crate::ui::{Failure, Outcome, Progress, at_fault, end_child, ends_with_us, note};
-use crate::valgrind::find;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
-use rustix::process::{Pid, getpid, getuid, set_child_subreaper};
+use rustix::process::getuid;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::fd::{AsFd as _, AsRawFd as _};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -139,6 +137,8 @@ pub(crate) struct Piece {
     pub(crate) to: Option<u32>,
     pub(crate) skip: Option<u64>,
     pub(crate) take: Option<u64>,
+    /// Record the tasks of a program on the runtime, and not its threads.
+    pub(crate) tasks: bool,
     /// Only count instructions and accesses to memory.
     pub(crate) count: bool,
 }
@@ -156,6 +156,10 @@ pub(crate) struct Emulated {
 pub(crate) struct Ended {
     pub(crate) synchronised: bool,
     pub(crate) tasks: bool,
+    /// Threads that were not started by the thread library's functions are missing.
+    pub(crate) unknown: bool,
+    /// Accesses of the emulator that are parts of others, as of vectors.
+    pub(crate) parts: u64,
     /// The piece was recorded, and the program was ended.
     pub(crate) taken: bool,
     /// The recording never began: its mark or number of instructions was not reached.
@@ -217,6 +221,10 @@ impl Emulated {
         {
             argument.push(format!(",{name}={value}"));
         }
+        if piece.tasks {
+            argument.push(",tasks=");
+            argument.push(inside.join("marks"));
+        }
         if piece.count {
             argument.push(",count=on");
         }
@@ -234,9 +242,13 @@ impl Emulated {
             command.env(name, value);
         }
         command.args(["-E", "LD_BIND_NOW=1"]);
+        if piece.tasks {
+            command.args(["-E", "TANADA_MARKS=1"]);
+        }
         // Open until the program has started.
         let mut inherited = None;
-        if executable.dynamic {
+        // Tasks are recorded without: the runtime says what is to be known, and the program keeps its own allocator.
+        if executable.dynamic && !piece.tasks {
             let library = match executable.is_native() {
                 true => write("guest.so", GUEST)?,
                 false => compile(executable, &write("guest.c", GUEST_SOURCE.as_bytes())?)?,
@@ -267,11 +279,6 @@ impl Emulated {
             let err = io::stderr().as_fd().try_clone_to_owned();
             command.stdout(Stdio::from(err.map_err(|error| at_fault(&name, error))?));
         }
-        // A group of its own ends as a whole. Beside a terminal it could not read from that, and Ctrl-C reaches it anyway.
-        if !io::stdin().is_terminal() {
-            command.process_group(0);
-        }
-        let _ = set_child_subreaper(Some(getpid()));
         let child = command
             .spawn()
             .map_err(|error| at_fault(emulator.display(), error))?;
@@ -294,7 +301,6 @@ impl Emulated {
         let mut progress = Progress::new(None);
         progress.says("MB recorded, compressed");
         let mut time = Duration::from_millis(1);
-        let own = Pid::from_child(&self.child);
         let status = loop {
             let ended = self
                 .child
@@ -304,7 +310,6 @@ impl Emulated {
                 break status;
             }
             progress.at(std::fs::metadata(self.spool()).map_or(0, |file| file.len()) >> 20);
-            crate::ui::reap_orphans(own);
             thread::sleep(time);
             time = (2 * time).min(LONGEST);
         };
@@ -321,6 +326,11 @@ impl Emulated {
         self.folder.path().join("spool")
     }
 
+    /// Returns the list of the runtime's marks, if tasks are recorded.
+    pub(crate) fn marks(&self) -> PathBuf {
+        self.folder.path().join("marks")
+    }
+
     fn ended(&self, status: ExitStatus, interrupted: bool) -> Outcome<Ended> {
         let said = std::fs::read_to_string(self.folder.path().join("status")).unwrap_or_default();
         let mut ended = Ended {
@@ -333,6 +343,8 @@ impl Emulated {
             match line.split_once(' ').unwrap_or((line, "")) {
                 ("synchronised", _) => ended.synchronised = true,
                 ("tasks", _) => ended.tasks = true,
+                ("unknown", _) => ended.unknown = true,
+                ("parts", number) => ended.parts = number.parse().unwrap_or(0),
                 ("taken", _) => ended.taken = true,
                 ("unopened", _) => ended.unopened = true,
                 ("done", _) => done = true,
@@ -463,6 +475,20 @@ pub(crate) fn install(executable: Executable) -> Outcome {
         Ok(status) => Err(at_fault("apt-get install qemu-user", status)),
         Err(error) => Err(at_fault("apt-get", error)),
     }
+}
+
+/// Returns the path at which a shell would find the program.
+pub(crate) fn find(program: &OsStr) -> Option<PathBuf> {
+    let executable = |path: &Path| {
+        path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    if program.to_string_lossy().contains('/') {
+        let path = PathBuf::from(program);
+        return executable(&path).then_some(path);
+    }
+    let path = std::env::var_os("PATH")?;
+    let mut found = std::env::split_paths(&path).map(|folder| folder.join(program));
+    found.find(|path| executable(path))
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 mod closed;
 mod emulator;
 mod ui;
-mod valgrind;
 mod verbs;
 
 pub use verbs::{command, main};

@@ -182,7 +182,7 @@ fn others() -> Vec<Peer> {
         ONE "cachegrind" [sim] => Start::Valgrind("cachegrind");
             "Valgrind's cachegrind: one look-up a reference, while the program runs"
         ONE "lackey" [sim] => Start::Valgrind("lackey");
-            "Valgrind's lackey: the references as text, which recordings of programs are made of"
+            "Valgrind's lackey: the references as text"
         ONE "dinero" [sim] => Start::Dinero;
             "Dinero IV: the references of the same recording as text"
         ONE "tanada/threads" [smt] => Start::Threads;

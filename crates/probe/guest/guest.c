@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <threads.h>
 #include <unistd.h>
 
 #define MAGIC 0x7a010000l
@@ -59,25 +60,31 @@ static inline void leave(int outer, long kind, long a, long b, long c) {
 
 #define DONE(outer) leave(outer, RESUMED, 0, 0, 0)
 
-/* ---- What the wrapped functions are. Looked up before main, because a look-up at first use happens in the thread that is first. ---- */
+/* ---- What the wrapped functions are ---- */
 
+/* Looked up before main, because a signal handler may call some of them. */
 #define WRAPPED(X) \
     X(pthread_create) X(pthread_join) X(pthread_exit) X(pthread_mutex_lock) X(pthread_mutex_trylock) X(pthread_mutex_timedlock) \
     X(pthread_mutex_unlock) X(pthread_cond_wait) X(pthread_cond_timedwait) X(pthread_cond_signal) X(pthread_cond_broadcast) \
     X(pthread_barrier_init) X(pthread_barrier_wait) X(sem_init) X(sem_wait) X(sem_trywait) X(sem_timedwait) X(sem_post) \
     X(pthread_rwlock_rdlock) X(pthread_rwlock_tryrdlock) X(pthread_rwlock_wrlock) X(pthread_rwlock_trywrlock) \
     X(pthread_rwlock_unlock) X(pthread_spin_lock) X(pthread_spin_trylock) X(pthread_spin_unlock) X(pthread_mutex_clocklock) \
-    X(pthread_cond_clockwait) X(GOMP_parallel) X(GOMP_barrier) X(GOMP_critical_start) X(GOMP_critical_end) \
+    X(mtx_lock) X(mtx_trylock) X(mtx_timedlock) X(mtx_unlock) X(cnd_wait) X(cnd_timedwait) X(cnd_signal) X(cnd_broadcast) \
+    X(pthread_cond_clockwait)
+
+#define OPENMP(X) \
+    X(GOMP_parallel) X(GOMP_barrier) X(GOMP_critical_start) X(GOMP_critical_end) \
     X(GOMP_critical_name_start) X(GOMP_critical_name_end) X(GOMP_atomic_start) X(GOMP_atomic_end) X(GOMP_loop_end) \
     X(GOMP_loop_end_nowait) X(GOMP_sections_start) X(GOMP_sections_next) X(GOMP_sections_end) X(GOMP_sections_end_nowait) \
-    X(GOMP_parallel_sections) X(GOMP_single_start) X(GOMP_task) X(GOMP_taskwait) X(omp_set_lock) X(omp_unset_lock) \
-    X(omp_get_num_threads) \
+    X(GOMP_parallel_sections) X(GOMP_task) X(GOMP_taskwait) X(omp_set_lock) X(omp_unset_lock) \
+    X(omp_get_num_threads) X(omp_get_thread_num) X(omp_get_max_threads) X(omp_get_num_procs) X(omp_get_wtime) \
+    X(omp_set_num_threads) X(omp_set_dynamic) X(omp_init_lock) X(__kmpc_global_thread_num) \
     X(__kmpc_fork_call) X(__kmpc_barrier) X(__kmpc_critical) X(__kmpc_critical_with_hint) X(__kmpc_end_critical) \
     X(__kmpc_for_static_init_4) X(__kmpc_for_static_init_4u) X(__kmpc_for_static_init_8) X(__kmpc_for_static_init_8u) \
     X(__kmpc_for_static_fini) X(__kmpc_dispatch_init_4) X(__kmpc_dispatch_init_4u) X(__kmpc_dispatch_init_8) \
     X(__kmpc_dispatch_init_8u) X(__kmpc_dispatch_next_4) X(__kmpc_dispatch_next_4u) X(__kmpc_dispatch_next_8) \
     X(__kmpc_dispatch_next_8u) X(__kmpc_reduce) X(__kmpc_reduce_nowait) X(__kmpc_end_reduce) X(__kmpc_end_reduce_nowait) \
-    X(__kmpc_single) X(__kmpc_push_num_threads) X(__kmpc_omp_task)
+    X(__kmpc_push_num_threads) X(__kmpc_omp_task)
 
 /* Loops of libgomp whose iterations are handed out at run time: `start` and `next` of each kind, and both kinds with their own region. */
 #define LOOPS(X) \
@@ -86,6 +93,7 @@ static inline void leave(int outer, long kind, long a, long b, long c) {
 
 #define DECLARE(name) static void *real_##name;
 WRAPPED(DECLARE)
+OPENMP(DECLARE)
 #define DECLARE_LOOP(name) static void *real_GOMP_loop_##name##_start, *real_GOMP_loop_##name##_next, *real_GOMP_parallel_loop_##name;
 LOOPS(DECLARE_LOOP)
 RUNTIME_LOOPS(DECLARE_LOOP)
@@ -105,19 +113,37 @@ __attribute__((constructor)) static void init(void) {
         return;
     ready = 1;
     depth++;
+    mark(PAUSE, 0, 0, 0);
 #define LOOK(name) real_##name = look(#name);
     WRAPPED(LOOK)
-#define LOOK_LOOP(name) \
-    LOOK(GOMP_loop_##name##_start) LOOK(GOMP_loop_##name##_next) LOOK(GOMP_parallel_loop_##name)
-    LOOPS(LOOK_LOOP)
-    RUNTIME_LOOPS(LOOK_LOOP)
     depth--;
     char here;
     mark(HELLO | RESUME, (long)&here, 0, 0);
 }
 
-/* Calls the function that `name` stands for. */
-#define REAL(name) ((__typeof__(&name))(ready ? real_##name : (init(), real_##name)))
+/* Returns a function that was not looked up before main: one of OpenMP's library, which may have been loaded for another library alone. */
+static void *late(const char *name) {
+    static const char *const libraries[] = {"libgomp.so.1", "libomp.so.5", "libomp.so", "libiomp5.so"};
+    init();
+    void *found = look(name);
+    for (unsigned i = 0; !found && i < sizeof libraries / sizeof *libraries; i++) {
+        void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
+        if (library)
+            found = dlsym(library, name);
+    }
+    return found;
+}
+
+static inline void *real(void **known, const char *name) {
+    if (!*known)
+        *known = late(name);
+    return *known;
+}
+
+/* The function that `name` stands for. Called by wrapped calls only, so that the look-up is left out. */
+#define REAL(name) ((__typeof__(&name))real(&real_##name, #name))
+
+int omp_get_num_threads(void), omp_get_thread_num(void);
 
 /* ---- Memory: a region of addresses a thread, by creation number, so that addresses do not follow from time. ---- */
 
@@ -193,8 +219,10 @@ static void *take(size_t bytes) {
     return (char *)h + HEAD;
 }
 
-static inline int early(void) {
-    return !__atomic_load_n(&threaded, __ATOMIC_RELAXED);
+/* Returns whether glibc's allocator serves: before there are threads, and for what a wrapped call takes for itself. That can follow from
+ * time, and would move what the program takes later. */
+static inline int apart(void) {
+    return depth || !__atomic_load_n(&threaded, __ATOMIC_RELAXED);
 }
 
 static inline size_t room(void *p) {
@@ -202,13 +230,13 @@ static inline size_t room(void *p) {
 }
 
 void *malloc(size_t bytes) {
-    return early() ? __libc_malloc(bytes) : take(bytes);
+    return apart() ? __libc_malloc(bytes) : take(bytes);
 }
 
 void free(void *p) {
     if (!ours(p)) {
-        /* A block that the first thread took before there were others. Another thread's free would change the order of later ones. */
-        if (p && me == 0)
+        /* A block of glibc's. Outside of wrapped calls another thread than the first leaves it: who frees first would follow from time. */
+        if (p && (me == 0 || depth))
             __libc_free(p);
         return;
     }
@@ -222,7 +250,7 @@ void free(void *p) {
 }
 
 void *calloc(size_t n, size_t each) {
-    if (early())
+    if (apart())
         return __libc_calloc(n, each);
     size_t bytes;
     if (__builtin_mul_overflow(n, each, &bytes)) {
@@ -247,7 +275,7 @@ size_t malloc_usable_size(void *p) {
 void *realloc(void *p, size_t bytes) {
     if (!p)
         return malloc(bytes);
-    if (!ours(p) && (early() || me == 0))
+    if (!ours(p) && apart())
         return __libc_realloc(p, bytes);
     if (!bytes) {
         free(p);
@@ -265,7 +293,7 @@ void *realloc(void *p, size_t bytes) {
 }
 
 void *memalign(size_t align, size_t bytes) {
-    if (early())
+    if (apart())
         return __libc_memalign(align, bytes);
     if (align <= HEAD)
         return take(bytes);
@@ -455,12 +483,41 @@ int pthread_join(pthread_t thread, void **result) {
 
 void pthread_exit(void *result) {
     depth = 1;
-    if (me)
-        mark(EXIT, 0, 0, 0);
-    else
-        mark(PAUSE, 0, 0, 0);
+    mark(EXIT, 0, 0, 0);
     REAL(pthread_exit)(result);
     __builtin_unreachable();
+}
+
+/* The threads of C11 are those of POSIX. */
+struct c11 { thrd_start_t run; void *with; };
+
+static void *begin_c11(void *given) {
+    struct c11 start = *(struct c11 *)given;
+    free(given);
+    return (void *)(intptr_t)start.run(start.with);
+}
+
+int thrd_create(thrd_t *thread, thrd_start_t run, void *with) {
+    struct c11 *start = malloc(sizeof *start);
+    if (!start)
+        return thrd_nomem;
+    *start = (struct c11){run, with};
+    int error = pthread_create(thread, 0, begin_c11, start);
+    if (error)
+        free(start);
+    return !error ? thrd_success : error == ENOMEM ? thrd_nomem : thrd_error;
+}
+
+int thrd_join(thrd_t thread, int *result) {
+    void *value = 0;
+    int error = pthread_join(thread, &value);
+    if (result)
+        *result = (int)(intptr_t)value;
+    return error ? thrd_error : thrd_success;
+}
+
+void thrd_exit(int result) {
+    pthread_exit((void *)(intptr_t)result);
 }
 
 /* ---- Locks, conditions, barriers, semaphores ---- */
@@ -473,10 +530,24 @@ void pthread_exit(void *result) {
         return result; \
     }
 
-TAKES(pthread_mutex_lock, LOCK, (pthread_mutex_t *m), (m), m)
-TAKES(pthread_mutex_trylock, LOCK, (pthread_mutex_t *m), (m), m)
-TAKES(pthread_mutex_timedlock, LOCK, (pthread_mutex_t *m, const struct timespec *t), (m, t), m)
-TAKES(pthread_mutex_unlock, UNLOCK, (pthread_mutex_t *m), (m), m)
+/* The same of a mutex, which its owner may take again if it is recursive: only the first and the last time count. The count is that of a
+ * mutex that this thread owns. */
+static inline int again(const void *m) {
+    return ((const pthread_mutex_t *)m)->__data.__count > 1;
+}
+
+#define MUTEX(name, kind, params, args, object) \
+    int name params { \
+        int outer = enter(), nested = kind == UNLOCK && again(object), result = REAL(name) args; \
+        nested |= kind == LOCK && !result && again(object); \
+        leave(outer, result || nested ? RESUMED : kind, (long)(object), 0, 0); \
+        return result; \
+    }
+
+MUTEX(pthread_mutex_lock, LOCK, (pthread_mutex_t *m), (m), m)
+MUTEX(pthread_mutex_trylock, LOCK, (pthread_mutex_t *m), (m), m)
+MUTEX(pthread_mutex_timedlock, LOCK, (pthread_mutex_t *m, const struct timespec *t), (m, t), m)
+MUTEX(pthread_mutex_unlock, UNLOCK, (pthread_mutex_t *m), (m), m)
 TAKES(pthread_cond_signal, SIGNAL, (pthread_cond_t *c), (c), c)
 TAKES(pthread_cond_broadcast, BROADCAST, (pthread_cond_t *c), (c), c)
 TAKES(sem_wait, TAKE, (sem_t *s), (s), s)
@@ -490,8 +561,14 @@ TAKES(pthread_rwlock_unlock, UNLOCK, (pthread_rwlock_t *l), (l), l)
 TAKES(pthread_spin_lock, LOCK, (pthread_spinlock_t *l), (l), l)
 TAKES(pthread_spin_trylock, LOCK, (pthread_spinlock_t *l), (l), l)
 TAKES(pthread_spin_unlock, UNLOCK, (pthread_spinlock_t *l), (l), l)
+MUTEX(mtx_lock, LOCK, (mtx_t *m), (m), m)
+MUTEX(mtx_trylock, LOCK, (mtx_t *m), (m), m)
+MUTEX(mtx_timedlock, LOCK, (mtx_t *m, const struct timespec *t), (m, t), m)
+MUTEX(mtx_unlock, UNLOCK, (mtx_t *m), (m), m)
+TAKES(cnd_signal, SIGNAL, (cnd_t *c), (c), c)
+TAKES(cnd_broadcast, BROADCAST, (cnd_t *c), (c), c)
 #if __GLIBC_PREREQ(2, 30)
-TAKES(pthread_mutex_clocklock, LOCK, (pthread_mutex_t *m, clockid_t k, const struct timespec *t), (m, k, t), m)
+MUTEX(pthread_mutex_clocklock, LOCK, (pthread_mutex_t *m, clockid_t k, const struct timespec *t), (m, k, t), m)
 #endif
 
 int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m) {
@@ -500,23 +577,34 @@ int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m) {
     return result;
 }
 
-/* A wait that ends by its time released the lock and took it again. */
-static int timed_out(int outer, int result, pthread_cond_t *c, pthread_mutex_t *m) {
-    if (outer && result == ETIMEDOUT)
-        mark(UNLOCK, (long)m, 0, 0);
-    leave(outer, result == ETIMEDOUT ? LOCK : result ? RESUMED : WAIT, (long)(result ? (void *)m : (void *)c), (long)m, 0);
+int cnd_wait(cnd_t *c, mtx_t *m) {
+    int outer = enter(), result = REAL(cnd_wait)(c, m);
+    leave(outer, result ? RESUMED : WAIT, (long)c, (long)m, 0);
     return result;
 }
 
+/* A wait that ends by its time, as `late` says, released the lock and took it again. */
+static int timed_out(int outer, int result, int late, void *c, void *m) {
+    if (outer && late)
+        mark(UNLOCK, (long)m, 0, 0);
+    leave(outer, late ? LOCK : result ? RESUMED : WAIT, (long)(result ? m : c), (long)m, 0);
+    return result;
+}
+
+int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *t) {
+    int outer = enter(), result = REAL(cnd_timedwait)(c, m, t);
+    return timed_out(outer, result, result == thrd_timedout, c, m);
+}
+
 int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *t) {
-    int outer = enter();
-    return timed_out(outer, REAL(pthread_cond_timedwait)(c, m, t), c, m);
+    int outer = enter(), result = REAL(pthread_cond_timedwait)(c, m, t);
+    return timed_out(outer, result, result == ETIMEDOUT, c, m);
 }
 
 #if __GLIBC_PREREQ(2, 30)
 int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t k, const struct timespec *t) {
-    int outer = enter();
-    return timed_out(outer, REAL(pthread_cond_clockwait)(c, m, k, t), c, m);
+    int outer = enter(), result = REAL(pthread_cond_clockwait)(c, m, k, t);
+    return timed_out(outer, result, result == ETIMEDOUT, c, m);
 }
 #endif
 
@@ -579,7 +667,7 @@ static void member(void *given) {
     int outer_depth = depth;
     team.leader = region->leader;
     team.count = region->count;
-    team.threads = (unsigned)((int (*)(void))real_omp_get_num_threads)();
+    team.threads = (unsigned)REAL(omp_get_num_threads)();
     depth = 0;
     mark(REGION | (region->loop ? 0 : RESUME), team.leader, team.count, team.threads);
     if (region->loop)
@@ -761,6 +849,30 @@ void GOMP_task(void (*run)(void *), void *data, void (*copy)(void *, void *), lo
 
 PLAIN(GOMP_taskwait, RESUMED, (void), (), 0)
 
+/* ---- OpenMP's functions that start its library, which looks at the process's number and at the clock ---- */
+
+#define QUIET(type, name, params, args) \
+    type name params; \
+    type name params { \
+        int outer = enter(); \
+        type result = REAL(name) args; \
+        DONE(outer); \
+        return result; \
+    }
+QUIET(int, omp_get_max_threads, (void), ())
+QUIET(int, omp_get_num_procs, (void), ())
+QUIET(double, omp_get_wtime, (void), ())
+QUIET(int32_t, __kmpc_global_thread_num, (void *where), (where))
+PLAIN(omp_set_num_threads, RESUMED, (int n), (n), 0)
+PLAIN(omp_set_dynamic, RESUMED, (int n), (n), 0)
+PLAIN(omp_init_lock, RESUMED, (void *l), (l), 0)
+
+/* clang's library looks at the process's number once more when the process ends. */
+__attribute__((destructor)) static void leave_out_the_end(void) {
+    if (real___kmpc_fork_call)
+        enter();
+}
+
 /* ---- OpenMP, compiled by clang ---- */
 
 typedef void (*micro)(int32_t *, int32_t *, ...);
@@ -772,7 +884,7 @@ static void kmp_member(int32_t *global, int32_t *bound, struct fork *fork) {
     int outer_depth = depth;
     team.leader = fork->leader;
     team.count = fork->regions;
-    team.threads = (unsigned)((int (*)(void))real_omp_get_num_threads)();
+    team.threads = (unsigned)REAL(omp_get_num_threads)();
     depth = 0;
     mark(REGION | RESUME, team.leader, team.count, team.threads);
     void **a = fork->with;
@@ -811,20 +923,23 @@ PLAIN(__kmpc_end_critical, UNLOCK, (void *w, int32_t t, void *l), (w, t, l), l)
 PLAIN(__kmpc_for_static_fini, LOOP_END, (void *w, int32_t t), (w, t), 0)
 PLAIN(__kmpc_push_num_threads, RESUMED, (void *w, int32_t t, int32_t n), (w, t, n), 0)
 
+/* Which member runs a `single` is the implementation's choice. The first one to come would follow from time, so it is the first member. */
+static int is_first(void) {
+    int outer = enter();
+    int first = REAL(omp_get_thread_num)() == 0;
+    DONE(outer);
+    return first;
+}
+
 int32_t __kmpc_single(void *where, int32_t thread);
 int32_t __kmpc_single(void *where, int32_t thread) {
-    int outer = enter();
-    int32_t mine = REAL(__kmpc_single)(where, thread);
-    DONE(outer);
-    return mine;
+    (void)where, (void)thread;
+    return is_first();
 }
 
 _Bool GOMP_single_start(void);
 _Bool GOMP_single_start(void) {
-    int outer = enter();
-    _Bool mine = REAL(GOMP_single_start)();
-    DONE(outer);
-    return mine;
+    return is_first();
 }
 
 static __thread HOT int reduces; /* this member adds parts under the lock */

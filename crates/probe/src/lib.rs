@@ -14,6 +14,7 @@
     reason = "what the emulator finds by name is in a private module"
 )]
 
+mod list;
 mod marks;
 #[allow(unsafe_code)]
 mod plugin;

@@ -1,4 +1,4 @@
-//! Marks: system calls by which `guest/guest.c`, and programs themselves, tell the recorder something.
+//! Marks: system calls by which `guest/guest.c`, the Tanada runtime, and programs themselves tell the recorder something.
 
 use tanada_trace::threads::{InstructionSet, Sync};
 
@@ -38,6 +38,8 @@ pub(crate) enum Mark {
     Tasks,
     /// The thread ends.
     Exit,
+    /// A piece of a line by which the runtime reports a task, zeros behind its end.
+    Text([u8; 24]),
 }
 
 /// System calls that the recorder knows, by their number.
@@ -133,6 +135,7 @@ pub(crate) fn read(set: InstructionSet, arguments: [u64; 4]) -> Option<(Mark, bo
         }
         23 => Mark::Tasks,
         24 => Mark::Spawned(a as u32),
+        0x30 => return Some((Mark::Text(text(set, [a, b, c])), true)),
         kind if kind >= OWN => {
             let kind = (kind - OWN) as u32;
             return Some((sync_of(Sync::Mark { kind, a, b }, [0; 2], 1), true));
@@ -140,6 +143,19 @@ pub(crate) fn read(set: InstructionSet, arguments: [u64; 4]) -> Option<(Mark, bo
         _ => return None,
     };
     Some((mark, resume))
+}
+
+/// Returns the text in these words, whose size is that of the program.
+fn text(set: InstructionSet, words: [u64; 3]) -> [u8; 24] {
+    let size = match set {
+        InstructionSet::Arm | InstructionSet::Mips => 4,
+        _ => 8,
+    };
+    let mut text = [0; 24];
+    for (place, word) in text.chunks_mut(size).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes()[..size]);
+    }
+    text
 }
 
 const fn sync_of(sync: Sync, names: [u64; 2], times: u64) -> Mark {

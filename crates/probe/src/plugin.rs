@@ -6,14 +6,16 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use tanada_trace::threads::InstructionSet;
+use tanada_trace::import::TASK_MARK;
 use tanada_trace::threads::spool::Spool;
+use tanada_trace::threads::{InstructionSet, Sync};
 
+use crate::list::List;
 use crate::marks::{self, Call, Mark};
-use crate::qemu::{Block, Counting, Functions, Id};
+use crate::qemu::{Block, Counting, Functions, Id, Instruction};
 use crate::settings::{From, Settings};
 use crate::thread::Recorded;
 
@@ -52,8 +54,17 @@ static SYNCHRONISED: AtomicBool = AtomicBool::new(false);
 /// Threads seen, if they do not say themselves when they start.
 static VCPUS: AtomicU32 = AtomicU32::new(0);
 
+/// Recorded threads that have not ended.
+static LIVE: AtomicU32 = AtomicU32::new(0);
+
+/// Threads that have begun, without those that the library was about to create.
+static UNKNOWN: AtomicI32 = AtomicI32::new(0);
+
 /// The counters of [`Settings::count`].
 static COUNTERS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// Sum of [`Recorded::parts`] of the threads that have ended.
+static PARTS: AtomicU64 = AtomicU64::new(0);
 
 static SHARED: OnceLock<Shared> = OnceLock::new();
 
@@ -68,12 +79,28 @@ struct Shared {
     codes: Mutex<HashMap<(u64, u32, u32), &'static Code>>,
     /// Who creates the thread with this number.
     parents: Mutex<HashMap<u32, u32>>,
+    /// The list of the runtime's marks, if tasks are recorded.
+    tasks: Option<List>,
 }
 
 /// A block of code, as the callback at its begin finds it.
 struct Code {
     number: usize,
     place: (u64, u32, u32),
+}
+
+/// Bits of a number of instructions within a block: the emulator translates at most 512 at once.
+const POSITION: u32 = 12;
+
+impl Code {
+    fn pointer(&'static self) -> *mut c_void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    /// Returns what the callback of an access gets, as a pointer: the block's number, and how many of its instructions have begun.
+    fn place_of(&self, position: usize) -> *mut c_void {
+        without_provenance_mut(self.number << POSITION | position)
+    }
 }
 
 /// Begins. The emulator calls this once, before the program runs.
@@ -119,7 +146,11 @@ fn install(id: Id, words: impl Iterator<Item = String>, target: &str) -> Result<
         "riscv64" => InstructionSet::Riscv64,
         other => return Err(format!("programs for {other} cannot be recorded")),
     };
+    // SAFETY: changes what happens to this process when the command is killed: without that it would go on, and fill the disk.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let spool = Spool::create(&settings.spool).map_err(|error| format!("the spool: {error}"))?;
+    let tasks = settings.tasks.as_deref().map(List::create).transpose();
+    let tasks = tasks.map_err(|error| format!("the list of marks: {error}"))?;
     WINDOW.store(
         if settings.from == From::Start {
             OPEN
@@ -137,6 +168,7 @@ fn install(id: Id, words: impl Iterator<Item = String>, target: &str) -> Result<
         spool,
         codes: Mutex::default(),
         parents: Mutex::default(),
+        tasks,
     };
     if SHARED.set(shared).is_err() {
         return Err("the plugin is loaded twice".to_owned());
@@ -206,33 +238,56 @@ fn finish(why: &str) {
 
 /// All threads stand, and no callback comes any more.
 extern "C" fn finished(_: Id) {
-    write_all();
-    say("done");
+    conclude();
     // SAFETY: ends the process at once; the program must not run on.
     unsafe { libc::_exit(0) }
 }
 
-fn write_all() {
+/// Writes what threads have in memory, and says that this is all. No thread of the program runs, or none with callbacks.
+fn conclude() {
+    if let Some(list) = &shared().tasks {
+        written(list.flush());
+    }
     for vcpu in 0..MOST_VCPUS {
-        // SAFETY: no thread of the program runs.
+        // SAFETY: no callback of the thread runs, see above.
         if let Some(thread) = unsafe { thread(vcpu as c_uint) } {
             written(thread.write(&shared().spool));
+            PARTS.fetch_add(thread.parts, Relaxed);
         }
     }
+    say(&format!("parts {}", PARTS.load(Relaxed)));
+    if UNKNOWN.load(Relaxed) > 0 {
+        say("unknown");
+    }
+    say("done");
 }
 
 extern "C" fn began(_: Id, vcpu: c_uint) {
     let Some(place) = THREADS.get(vcpu as usize) else {
         fail("threads");
     };
-    // Without the library each thread is recorded from its begin.
-    if !SYNCHRONISED.load(Acquire) {
+    if SYNCHRONISED.load(Acquire) {
+        UNKNOWN.fetch_add(1, Relaxed);
+    } else {
+        // Without the library each thread is recorded from its begin.
         let number = VCPUS.fetch_add(1, Relaxed);
-        let parent = (number > 0).then_some(0);
-        place.store(
-            Box::into_raw(Box::new(Recorded::new(number, parent))),
-            Relaxed,
-        );
+        record(place, number, (number > 0).then_some(0));
+    }
+}
+
+/// Begins the recording of a thread at its place in [`THREADS`].
+fn record(place: &AtomicPtr<Recorded>, number: u32, parent: Option<u32>) {
+    LIVE.fetch_add(1, Relaxed);
+    let thread = Box::into_raw(Box::new(Recorded::new(number, parent)));
+    let before = place.swap(thread, Relaxed);
+    debug_assert!(before.is_null());
+}
+
+/// Records that the thread ends, unless that is done.
+fn end(thread: &mut Recorded) {
+    if !std::mem::replace(&mut thread.ended, true) {
+        LIVE.fetch_sub(1, Relaxed);
+        thread.end(WINDOW.load(Relaxed) == OPEN);
     }
 }
 
@@ -246,8 +301,9 @@ extern "C" fn ended(_: Id, vcpu: c_uint) {
     }
     // SAFETY: the pointer comes from `Box::into_raw`, and the vcpu has ended.
     let mut thread = unsafe { Box::from_raw(thread) };
-    thread.end(WINDOW.load(Relaxed) == OPEN);
+    end(&mut thread);
     written(thread.write(&shared().spool));
+    PARTS.fetch_add(thread.parts, Relaxed);
 }
 
 extern "C" fn translated(_: Id, block: *mut c_void) {
@@ -281,20 +337,28 @@ extern "C" fn translated(_: Id, block: *mut c_void) {
         .ok()
         .filter(|&bytes| bytes <= 1 << 16)
         .unwrap_or(size as u32);
-    qemu.on_exec(block, executed, shared.code((address, bytes, whole as u32)));
+    if shared.tasks.is_some() {
+        for i in 0..length {
+            alone(shared, qemu.instruction(block, i));
+        }
+        return;
+    }
+    let code = shared.code((address, bytes, whole as u32));
+    qemu.on_exec(block, executed, code.pointer());
     for i in 0..whole {
-        // The callback gets how many instructions of the block have begun, as a pointer.
-        qemu.on_access(
-            qemu.instruction(block, i),
-            accessed,
-            without_provenance_mut(i + 1),
-        );
+        qemu.on_access(qemu.instruction(block, i), accessed, code.place_of(i + 1));
     }
     if apart {
-        let instruction = qemu.instruction(block, whole);
-        qemu.on_instruction(instruction, executed, shared.code((last, size as u32, 1)));
-        qemu.on_access(instruction, accessed, without_provenance_mut(1));
+        alone(shared, qemu.instruction(block, whole));
     }
+}
+
+/// Has `instruction` recorded as a block of its own.
+fn alone(shared: &'static Shared, instruction: Instruction) {
+    let (qemu, (address, size)) = (&shared.qemu, shared.qemu.place(instruction));
+    let code = shared.code((address, size as u32, 1));
+    qemu.on_instruction(instruction, executed, code.pointer());
+    qemu.on_access(instruction, accessed, code.place_of(1));
 }
 
 /// Bytes of the smallest page, minus 1.
@@ -305,13 +369,12 @@ const LONGEST_INSTRUCTION: u64 = 15;
 
 impl Shared {
     /// Returns the block of code at `place`, for the callback at its begin.
-    fn code(&self, place: (u64, u32, u32)) -> *mut c_void {
+    fn code(&self, place: (u64, u32, u32)) -> &'static Code {
         let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
         let number = codes.len();
-        let code: &Code = codes
+        codes
             .entry(place)
-            .or_insert_with(|| Box::leak(Box::new(Code { number, place })));
-        std::ptr::from_ref(code).cast_mut().cast()
+            .or_insert_with(|| Box::leak(Box::new(Code { number, place })))
     }
 }
 
@@ -345,7 +408,7 @@ extern "C" fn executed(vcpu: c_uint, code: *mut c_void) {
 /// Counts what the first thread executes before the recording begins.
 #[cold]
 fn outside(thread: &mut Recorded, code: &Code) {
-    thread.active = false;
+    thread.active = None;
     if let From::Skip(instructions) = shared().settings.from
         && thread.number == 0
     {
@@ -356,13 +419,18 @@ fn outside(thread: &mut Recorded, code: &Code) {
     }
 }
 
-extern "C" fn accessed(vcpu: c_uint, information: u32, address: u64, position: *mut c_void) {
+extern "C" fn accessed(vcpu: c_uint, information: u32, address: u64, place: *mut c_void) {
+    // When the emulator delivers a signal, it stores registers under the name of an instruction that was executed long before.
+    let (block, position) = (
+        place.addr() >> POSITION,
+        place.addr() as u32 & ((1 << POSITION) - 1),
+    );
     // SAFETY: this is the vcpu's own thread.
-    let Some(thread) = (unsafe { thread(vcpu) }).filter(|thread| thread.active) else {
+    let Some(thread) = (unsafe { thread(vcpu) }).filter(|thread| thread.active == Some(block))
+    else {
         return;
     };
     let (bytes, load, store) = shared().qemu.access(information);
-    let position = position.addr() as u32;
     // A piece of an access that would pass the end of the addresses cannot be: the program would have crashed.
     if load {
         thread.access(position, address, bytes, false);
@@ -392,11 +460,8 @@ extern "C" fn called(
     _: u64,
 ) {
     let shared = shared();
-    if shared.counting.is_some() {
-        return;
-    }
     match marks::call(shared.set, number) {
-        Call::Getppid => {
+        Call::Getppid if shared.counting.is_none() => {
             if let Some((mark, resume)) = marks::read(shared.set, [a, b, c, d]) {
                 marked(shared, vcpu, mark, resume);
             }
@@ -404,16 +469,17 @@ extern "C" fn called(
         Call::Fork => fail("fork"),
         Call::Clone if marks::starts_process(a) => fail("fork"),
         Call::Exec => fail("exec"),
-        Call::ExitGroup => {
+        Call::ExitGroup if shared.counting.is_none() => {
             // SAFETY: this is the vcpu's own thread.
             if let Some(thread) = unsafe { thread(vcpu) } {
-                if thread.number != 0 && WINDOW.load(Relaxed) != AFTER {
+                end(thread);
+                // The last thread may end the process: the first one may have called `pthread_exit`.
+                if thread.number != 0 && LIVE.load(Relaxed) > 0 && WINDOW.load(Relaxed) != AFTER {
                     fail(&format!("exit {}", thread.number));
                 }
-                thread.end(WINDOW.load(Relaxed) == OPEN);
             }
         }
-        Call::Clone | Call::Other => {}
+        _ => {}
     }
 }
 
@@ -429,9 +495,11 @@ fn marked(shared: &'static Shared, vcpu: c_uint, mark: Mark, resume: bool) {
                 .parents
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            let started = Recorded::new(number, parents.get(&number).copied());
-            let before = THREADS[vcpu as usize].swap(Box::into_raw(Box::new(started)), Relaxed);
-            debug_assert!(before.is_null());
+            record(
+                &THREADS[vcpu as usize],
+                number,
+                parents.get(&number).copied(),
+            );
         }
         _ => {}
     }
@@ -440,6 +508,7 @@ fn marked(shared: &'static Shared, vcpu: c_uint, mark: Mark, resume: bool) {
         return;
     };
     if let Mark::Create(number) = mark {
+        UNKNOWN.fetch_sub(1, Relaxed);
         let mut parents = shared
             .parents
             .lock()
@@ -449,17 +518,41 @@ fn marked(shared: &'static Shared, vcpu: c_uint, mark: Mark, resume: bool) {
     if let Mark::Start { stack, .. } | Mark::Hello { stack } = mark {
         thread.set_stack(stack);
     }
+    if let Mark::Text(piece) = mark
+        && let Some(list) = &shared.tasks
+        && let Some(line) = thread.line(&piece)
+    {
+        written(listed(list, thread, &line, &shared.spool));
+    }
     if let Mark::Sync {
-        sync: tanada_trace::threads::Sync::Mark { kind, .. },
+        sync: Sync::Mark { kind, .. },
         ..
     } = mark
     {
         own_mark(shared, kind);
     }
-    written(thread.mark(mark, WINDOW.load(Relaxed) == OPEN, &shared.spool));
+    match mark {
+        Mark::Exit => end(thread),
+        mark => written(thread.mark(mark, WINDOW.load(Relaxed) == OPEN, &shared.spool)),
+    }
     // What the mark's own block still does belongs to the call.
-    thread.active = false;
+    thread.active = None;
     thread.paused = !resume;
+}
+
+/// Writes a line of the runtime into the list of marks, and its number into the thread's stream.
+fn listed(list: &List, thread: &mut Recorded, line: &[u8], spool: &Spool) -> std::io::Result<()> {
+    let sync = Sync::Mark {
+        kind: TASK_MARK,
+        a: list.append(thread.number, line)?,
+        b: 0,
+    };
+    let mark = Mark::Sync {
+        sync,
+        names: [0; 2],
+        times: 1,
+    };
+    thread.mark(mark, true, spool)
 }
 
 /// Opens the recording at the mark that the user named, and ends it at the other one.
@@ -473,15 +566,11 @@ fn own_mark(shared: &Shared, kind: u32) {
 }
 
 extern "C" fn at_end(_: Id, _: *mut c_void) {
-    let shared = shared();
-    if shared.counting.is_some() {
+    if shared().counting.is_some() {
         let [instructions, accesses] = [0, 1].map(|i: usize| COUNTERS[i].load(Relaxed));
         say(&format!("counted {instructions} {accesses}"));
-    } else if WINDOW.load(Relaxed) != AFTER {
-        write_all();
-    }
-    if WINDOW.load(Relaxed) == BEFORE && shared.counting.is_none() {
+    } else if WINDOW.load(Relaxed) == BEFORE {
         say("unopened");
     }
-    say("done");
+    conclude();
 }

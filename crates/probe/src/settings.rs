@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) to: Option<u32>,
     /// Instructions of the first thread that are recorded, then the program is ended.
     pub(crate) take: Option<u64>,
+    /// Where marks of tasks go, if tasks are recorded: each instruction is then a block of its own.
+    pub(crate) tasks: Option<PathBuf>,
     /// Only count, by counters in the emulator's own code.
     pub(crate) count: bool,
 }
@@ -53,6 +55,7 @@ impl Settings {
                 "to" => settings.to = Some(kind()?),
                 "skip" => settings.from = From::Skip(number()?),
                 "take" => settings.take = Some(number()?),
+                "tasks" => settings.tasks = Some(value.into()),
                 "count" => settings.count = value == "on",
                 _ => return Err(wrong()),
             }

@@ -7,6 +7,18 @@ use tanada_trace::threads::{Encoder, Sync, ThreadWriter};
 
 use crate::marks::Mark;
 
+/// The most bytes that one instruction accesses at once.
+const WIDEST: u8 = 64;
+
+/// An access; none if it has no bytes.
+#[derive(Clone, Copy, Default)]
+struct Access {
+    position: u32,
+    address: u64,
+    bytes: u8,
+    store: bool,
+}
+
 /// What one thread of the program has done since its last block was written. Only that thread touches it while the program runs.
 pub(crate) struct Recorded {
     pub(crate) number: u32,
@@ -15,16 +27,23 @@ pub(crate) struct Recorded {
     encoder: Encoder,
     /// Codes of the encoder by the number of the emulator's block; the upper half is the encoder's generation, 0 if there is no code.
     codes: Vec<u64>,
-    /// A block of code is being recorded: accesses belong to it.
-    pub(crate) active: bool,
+    /// The emulator's block of code that is being recorded: accesses belong to it.
+    pub(crate) active: Option<usize>,
     /// Inside of a call that is left out.
     pub(crate) paused: bool,
     /// Instructions before the recording began.
     pub(crate) skipped: u64,
+    /// The last access, which is not written yet.
+    open: Access,
+    /// Accesses of the emulator that are parts of others.
+    pub(crate) parts: u64,
     packed: Vec<u8>,
     objects_written: usize,
     threads_written: usize,
-    ended: bool,
+    /// The end was recorded, or would be if the recording were open.
+    pub(crate) ended: bool,
+    /// A line of the runtime that has not ended.
+    line: Vec<u8>,
 }
 
 impl Recorded {
@@ -35,14 +54,26 @@ impl Recorded {
             stack: None,
             encoder: Encoder::new(),
             codes: Vec::new(),
-            active: false,
+            active: None,
             paused: false,
             skipped: 0,
+            open: Access::default(),
+            parts: 0,
             packed: Vec::new(),
             objects_written: 0,
             threads_written: 0,
             ended: false,
+            line: Vec::new(),
         }
+    }
+
+    /// Adds a piece to the runtime's line, and returns the line if that ends it.
+    pub(crate) fn line(&mut self, piece: &[u8]) -> Option<Vec<u8>> {
+        let end = piece.iter().position(|&byte| byte == 0);
+        self.line.extend(&piece[..end.unwrap_or(piece.len())]);
+        self.line
+            .ends_with(b"\n")
+            .then(|| std::mem::take(&mut self.line))
     }
 
     pub(crate) fn instructions(&self) -> u64 {
@@ -56,7 +87,8 @@ impl Recorded {
     /// Records that the block of code with this number begins.
     #[inline]
     pub(crate) fn begin(&mut self, number: usize, place: (u64, u32, u32)) {
-        self.active = true;
+        self.close();
+        self.active = Some(number);
         let generation = u64::from(self.encoder.generation() + 1) << 32;
         match self.codes.get(number) {
             Some(&code) if code & !0xffff_ffff == generation => self.encoder.known(code as u32),
@@ -74,9 +106,43 @@ impl Recorded {
         self.codes[number] = generation | u64::from(code);
     }
 
+    /// Records an access. The emulator loads and stores vectors, and registers that an instruction lists, in parts: accesses of one
+    /// instruction to neighbouring bytes are one.
     #[inline]
     pub(crate) fn access(&mut self, position: u32, address: u64, bytes: u8, store: bool) {
-        self.encoder.access(position, address, bytes, store);
+        let open = &mut self.open;
+        if open.position == position
+            && open.store == store
+            && open.address.wrapping_add(open.bytes.into()) == address
+            && open.bytes + bytes <= WIDEST
+            && open.bytes > 0
+        {
+            open.bytes += bytes;
+            self.parts += 1;
+            return;
+        }
+        self.close();
+        self.open = Access {
+            position,
+            address,
+            bytes,
+            store,
+        };
+    }
+
+    /// Writes the access of which more parts could have come.
+    #[inline]
+    fn close(&mut self) {
+        let Access {
+            position,
+            address,
+            bytes,
+            store,
+        } = self.open;
+        if bytes > 0 {
+            self.encoder.access(position, address, bytes, store);
+            self.open.bytes = 0;
+        }
     }
 
     #[inline]
@@ -97,7 +163,6 @@ impl Recorded {
                     }
                 }
             }
-            Mark::Exit => self.end(open),
             _ => {}
         }
         match self.is_full() {
@@ -107,19 +172,21 @@ impl Recorded {
     }
 
     fn sync(&mut self, sync: Sync, names: [u64; 2]) {
+        self.close();
         self.encoder.rest();
         self.encoder.named(sync, names);
     }
 
-    /// Records the end of the thread, once.
+    /// Records the end of the thread, if the recording is open.
     pub(crate) fn end(&mut self, open: bool) {
-        if open && !std::mem::replace(&mut self.ended, true) {
+        if open {
             self.sync(Sync::Exit, [0; 2]);
         }
     }
 
     /// Appends what was not written yet to the spool: a thread without any block has one chunk, too.
     pub(crate) fn write(&mut self, spool: &Spool) -> io::Result<()> {
+        self.close();
         ThreadWriter::pack(self.encoder.block(), &mut self.packed);
         let chunk = Chunk {
             thread: self.number,

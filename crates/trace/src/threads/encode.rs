@@ -10,13 +10,13 @@ use crate::graph::zigzag;
 /// The most bytes of one item: four varints.
 const LONGEST_ITEM: usize = 40;
 
-/// Items that one call can write: the rest of a block, and the event.
-const HEADROOM: usize = 2 * LONGEST_ITEM;
+/// Items that a caller may write between two looks at [`Encoder::is_full`]: an access, the rest of a block, and an event.
+const HEADROOM: usize = 3 * LONGEST_ITEM;
 
 /// Encodes the stream of one thread into blocks of bytes.
 ///
 /// A recorder calls [`known`](Self::known), [`code`](Self::code), [`access`](Self::access) and [`sync`](Self::sync); other callers pass
-/// events to [`event`](Self::event). After each call, a caller that finds [`is_full`](Self::is_full) must take the block with
+/// events to [`event`](Self::event). After each call, or after an access and another one, a caller that finds [`is_full`](Self::is_full) must take the block with
 /// [`block`](Self::block) and then call [`clear`](Self::clear).
 ///
 /// Objects and threads have any names of 64 bits. The stream holds their places in two lists, [`objects`](Self::objects) and

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{STREAM_BLOCK, Stored, Thread, ThreadWriter, Totals};
@@ -47,9 +47,12 @@ pub struct Chunk<'a> {
 }
 
 /// A spool that is being written, by several threads at once.
+///
+/// The file is open only while it is written: a recorded program may close descriptors that it did not open, and get the same numbers for
+/// files of its own.
 #[derive(Debug)]
 pub struct Spool {
-    file: File,
+    path: PathBuf,
     length: AtomicU64,
 }
 
@@ -59,13 +62,9 @@ impl Spool {
     /// # Errors
     /// It cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path)?;
+        File::create(path)?;
         Ok(Self {
-            file,
+            path: path.to_owned(),
             length: AtomicU64::new(0),
         })
     }
@@ -101,7 +100,8 @@ impl Spool {
         bytes.extend_from_slice(chunk.packed);
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         let at = self.length.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.file.write_all_at(&bytes, at)
+        let file = OpenOptions::new().write(true).open(&self.path)?;
+        file.write_all_at(&bytes, at)
     }
 }
 

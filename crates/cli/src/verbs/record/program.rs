@@ -1,16 +1,16 @@
 //! `tanada record -- PROGRAM ARGS`.
 
-use crate::ui::{self, Failure, Outcome, at_fault, note};
-use crate::valgrind::{self, Traced};
-use crate::verbs::charging::{self, Charging};
+use super::{tasks, threads};
+use crate::emulator::{self, Emulated, Ended, Executable, Piece};
+use crate::ui::{self, Outcome, at_fault};
+use crate::verbs::charging::Charging;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tanada_runtime::RECORDABLE;
+use tanada_runtime::{Cancel, RECORDABLE};
 use tanada_trace::output::distinct;
-use tanada_trace::{FileSink, TraceError, import};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Program {
@@ -19,7 +19,7 @@ pub(crate) struct Program {
     pub(super) output: Option<PathBuf>,
 
     #[command(flatten)]
-    charging: Charging,
+    pub(super) charging: Charging,
 
     /// Print a summary as JSON; what PROGRAM prints goes to standard error then
     #[arg(long)]
@@ -53,7 +53,7 @@ pub(crate) struct Program {
     #[arg(long)]
     pub(super) install: bool,
 
-    /// A program and its arguments. It runs in an emulator; if it is built on the Tanada runtime, on one worker and under Valgrind
+    /// A program and its arguments. It runs in an emulator; if it is built on the Tanada runtime, on one worker
     #[arg(last = true, value_name = "PROGRAM ARGS")]
     pub(super) program: Vec<OsString>,
 }
@@ -72,7 +72,7 @@ pub(super) fn run(args: &Program) -> Outcome {
         None => default_output(Path::new(&args.program[0])),
     };
     // What a word means is the program's affair: each may be a file that the program reads.
-    let found = valgrind::find(&args.program[0]);
+    let found = emulator::find(&args.program[0]);
     let words = args.program.iter().flat_map(|word| possible_files(word));
     // The program reads the standard input of this process.
     let inputs = words
@@ -80,51 +80,63 @@ pub(super) fn run(args: &Program) -> Outcome {
         .chain([Path::new("/dev/stdin")]);
     ui::not_closed([&*output])?;
     distinct(inputs, [&*output])?;
-    if let Some(found) = &found
-        && !is_built_on_the_runtime(found).map_err(|why| at_fault(&program, why))?
-    {
-        return super::threads::run(args, found, &output, &ui::interruptible());
-    }
-    let pieces = [
-        ("--from", args.from.is_some()),
-        ("--to", args.to.is_some()),
-        ("--skip", args.skip.is_some()),
-        ("--take", args.take.is_some()),
-        ("--env", !args.env.is_empty()),
-    ];
-    if let Some((option, _)) = pieces.iter().find(|(_, given)| *given && found.is_some()) {
-        let why = format!(
-            "{program} is built on the Tanada runtime, whose tasks are recorded as a whole: no `{option}`"
-        );
-        return Err(Failure::Usage(why));
-    }
-    let unwritable = |error: TraceError| Failure::Input(error.to_string());
-    let cancel = ui::interruptible();
-    let mut file = FileSink::create(&output).map_err(unwritable)?;
-    let traced = Traced::start(&args.program, args.json)?;
-    let name = format!("valgrind's log of {program}");
-    let options = args.charging.options(true, true);
-    let (imported, ended) = traced.read(&cancel, |log| {
-        import::lackey(log, &name, options, &mut file)
+    let path = found.as_deref().ok_or_else(|| {
+        at_fault(
+            &program,
+            "there is no such program, or it is not executable",
+        )
     })?;
-    if let Some(how) = ended {
-        let why = format!("it ended with {how}; no trace was written");
-        return Err(at_fault(program, why));
+    let tasks = is_built_on_the_runtime(path).map_err(|why| at_fault(&program, why))?;
+    match tasks && !args.count {
+        true => tasks::run(args, path, &output),
+        false => threads::run(args, path, &output),
     }
-    let imported = imported.map_err(unwritable)?;
-    if !imported.marked {
-        return Err(at_fault(
-            program,
-            "it made no pool of the Tanada runtime, so there are no tasks to record",
-        ));
+}
+
+/// What the recorder left of a program.
+pub(super) struct Recorded {
+    /// Holds the files.
+    pub(super) emulated: Emulated,
+    pub(super) executable: Executable,
+    pub(super) ended: Ended,
+    /// Whether a signal has come.
+    pub(super) cancel: Cancel,
+}
+
+impl Recorded {
+    /// Runs the program at `path` in its emulator, to its end or until Ctrl-C, and records it; the files lie beside `output`.
+    pub(super) fn of(args: &Program, path: &Path, piece: &Piece, output: &Path) -> Outcome<Self> {
+        let program = args.program[0].to_string_lossy();
+        let executable = Executable::read(path).map_err(|why| at_fault(&program, why))?;
+        if args.install {
+            emulator::install(executable)?;
+        }
+        let beside = match output.parent() {
+            Some(folder)
+                if !folder.as_os_str().is_empty() && output.is_file() | !output.exists() =>
+            {
+                folder
+            }
+            _ => Path::new("."),
+        };
+        let cancel = ui::interruptible();
+        let mut emulated = Emulated::start(
+            &args.program,
+            path,
+            executable,
+            piece,
+            beside,
+            &args.env,
+            args.json,
+        )?;
+        let ended = emulated.wait(&cancel)?;
+        Ok(Recorded {
+            emulated,
+            executable,
+            ended,
+            cancel,
+        })
     }
-    if imported.tasks == 0 {
-        note(&format!(
-            "tanada: {program} ran no task: the trace is empty"
-        ));
-    }
-    file.finish().map_err(unwritable)?;
-    charging::tell(&program, &output, &imported, args.json)
 }
 
 /// Returns the files that a word of a command line may name: `FILE`, `-xFILE`, `--option=FILE`, `key@FILE`, `a,FILE`.

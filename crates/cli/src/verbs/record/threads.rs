@@ -1,11 +1,10 @@
 //! `tanada record -- PROGRAM ARGS` of a program that is not built on the runtime: a thread trace.
 
-use super::program::Program;
-use crate::emulator::{self, Emulated, Ended, Executable, Piece};
+use super::program::{Program, Recorded};
+use crate::emulator::{Ended, Executable, Piece};
 use crate::ui::{self, Failure, Outcome, OutputFile, at_fault, note};
 use std::io::BufWriter;
 use std::path::Path;
-use tanada_runtime::Cancel;
 use tanada_trace::TraceError;
 use tanada_trace::threads::spool::{Assembled, assemble};
 use tanada_trace::threads::{ThreadTrace, ThreadWriter};
@@ -20,6 +19,8 @@ struct Summary<'a> {
     instructions: u64,
     loads: u64,
     stores: u64,
+    /// Further accesses of the emulator, which are parts of these.
+    parts: u64,
     /// Locks, barriers and the like.
     objects: usize,
     synchronised: bool,
@@ -28,11 +29,13 @@ struct Summary<'a> {
     bytes: Option<u64>,
 }
 
-pub(super) fn run(args: &Program, path: &Path, output: &Path, cancel: &Cancel) -> Outcome {
+pub(super) fn run(args: &Program, path: &Path, output: &Path) -> Outcome {
     let program = args.program[0].to_string_lossy();
-    let executable = Executable::read(path).map_err(|why| at_fault(&program, why))?;
-    if args.install {
-        emulator::install(executable)?;
+    if let Some(option) = args.charging.given() {
+        let why = format!(
+            "{program} is recorded thread by thread, and the machine says what instructions cost: no `{option}`"
+        );
+        return Err(Failure::Usage(why));
     }
     let piece = Piece {
         from: args.from,
@@ -40,25 +43,16 @@ pub(super) fn run(args: &Program, path: &Path, output: &Path, cancel: &Cancel) -
         skip: args.skip,
         take: args.take,
         count: args.count,
+        tasks: false,
     };
     // Found before the program runs, which may take long.
     let file = OutputFile::open(output)?;
-    let beside = match output.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() && output.is_file() | !output.exists() => {
-            folder
-        }
-        _ => Path::new("."),
-    };
-    let mut emulated = Emulated::start(
-        &args.program,
-        path,
+    let Recorded {
+        emulated,
         executable,
-        &piece,
-        beside,
-        &args.env,
-        args.json,
-    )?;
-    let ended = emulated.wait(cancel)?;
+        ended,
+        ..
+    } = Recorded::of(args, path, &piece, output)?;
     if let Some([instructions, accesses]) = ended.counted {
         return ui::print(&format!(
             "{{\"instructions\":{instructions},\"accesses\":{accesses}}}\n"
@@ -69,6 +63,9 @@ pub(super) fn run(args: &Program, path: &Path, output: &Path, cancel: &Cancel) -
             &program,
             "it ended before the piece that was to be recorded began; no trace was written",
         ));
+    }
+    if ended.interrupted {
+        ui::keep_going();
     }
     let spool = emulated.spool();
     let written = write(args, &ended, executable, &spool, output, file);
@@ -150,6 +147,11 @@ fn report(
             "tanada: {program}: {why}, so synchronisation was not recorded"
         ));
     }
+    if ended.unknown {
+        note(&format!(
+            "tanada: {program}: threads that it started without pthread_create are not recorded"
+        ));
+    }
     if ended.tasks {
         note(&format!(
             "tanada: {program}: OpenMP tasks are recorded in the threads that ran them this time"
@@ -173,6 +175,7 @@ fn report(
             instructions: totals.instructions,
             loads: totals.loads,
             stores: totals.stores,
+            parts: ended.parts,
             objects,
             synchronised: ended.synchronised,
             partial,
