@@ -5,8 +5,9 @@
  * each row; multiply by roots of unity; transpose; transform each row; transpose. Each thread has a strip of rows. A transposition goes
  * patch by patch, and a thread begins with the patch behind its own, so that not all read the same strip at once.
  *
- * As there, each thread has its own copy of the roots of a row's transformation, and rows are padded so that a strip ends at the end of
- * a page: which lines of a cache threads share or fight for depends on both. */
+ * As there, each thread has its own copy of the roots of a row's transformation, rows are padded so that a strip ends at the end of a page,
+ * a patch is read by rows and written by columns, and the result stays where the last transposition puts it: which lines of a cache threads
+ * share or fight for depends on all of these. */
 #include "kernel.h"
 
 struct complex {
@@ -16,7 +17,10 @@ struct complex {
 enum { PATCH = 16, PAGE = 4096 };
 
 static long side, levels, pitch;
+/* The result is in `other`. */
 static struct complex *x, *other, *row_roots, *all_roots;
+/* 1, or -1 for the inverse, which is not divided by n. */
+static long direction = 1;
 /* The threads' copies of row_roots, one behind the other: side - 1 roots and half of one, as if each thread had called malloc. */
 static char *copies;
 static double *touched;
@@ -97,8 +101,8 @@ static void transpose(struct complex *to, const struct complex *from, long me) {
             long row1 = row0 + PATCH < last ? row0 + PATCH : last;
             for (long column0 = begin; column0 < end; column0 += PATCH) {
                 long column1 = column0 + PATCH < end ? column0 + PATCH : end;
-                for (long row = row0; row < row1; row++)
-                    for (long column = column0; column < column1; column++)
+                for (long column = column0; column < column1; column++)
+                    for (long row = row0; row < row1; row++)
                         to[row * pitch + column] = from[column * pitch + row];
             }
         }
@@ -126,30 +130,36 @@ static struct complex *roots_of(long me) {
 
 /* Transforms one row in place, by radix 2. */
 static void transform_row(struct complex *row, const struct complex *roots) {
+    double sign = (double)(int32_t)direction;
     reverse_bits(row);
     for (long half = 1; half < side; half *= 2) {
         const struct complex *u = &roots[half - 1];
         for (long k = 0; k < side; k += 2 * half) {
             struct complex *low = &row[k], *high = &row[k + half];
             for (long j = 0; j < half; j++) {
-                double re = u[j].re * high[j].re - u[j].im * high[j].im;
-                double im = u[j].re * high[j].im + u[j].im * high[j].re;
-                high[j].re = low[j].re - re;
-                high[j].im = low[j].im - im;
-                low[j].re += re;
-                low[j].im += im;
+                struct complex turn = {u[j].re, sign * u[j].im}, first = low[j], second = high[j];
+                double re = turn.re * second.re - turn.im * second.im;
+                double im = turn.re * second.im + turn.im * second.re;
+                high[j].re = first.re - re;
+                high[j].im = first.im - im;
+                low[j].re = first.re + re;
+                low[j].im = first.im + im;
             }
         }
     }
 }
 
 static void multiply_row(struct complex *row, const struct complex *u) {
+    double sign = (double)(int32_t)direction;
     for (long j = 0; j < side; j++) {
-        double re = row[j].re * u[j].re - row[j].im * u[j].im;
-        double im = row[j].re * u[j].im + row[j].im * u[j].re;
-        row[j].re = re;
-        row[j].im = im;
+        struct complex turn = {u[j].re, sign * u[j].im}, point = row[j];
+        row[j].re = turn.re * point.re - turn.im * point.im;
+        row[j].im = turn.re * point.im + turn.im * point.re;
     }
+}
+
+static double sum_of(const struct complex *point) {
+    return point->re + point->im;
 }
 
 /* Every thread copies the roots and reads its own rows first, as a program would that places them in the memory near it. */
@@ -157,10 +167,10 @@ static void touch(long me, struct complex *roots) {
     double sum = 0;
     memcpy(roots, row_roots, (size_t)(side - 1) * sizeof *roots);
     for (long j = 0; j < side - 1; j++)
-        sum += roots[j].re;
+        sum += roots[j].re + roots[j].im;
     for (long row = kernel_share(side, me); row < kernel_share(side, me + 1); row++)
         for (long column = 0; column < side; column++)
-            sum += x[row * pitch + column].re + other[row * pitch + column].re + all_roots[row * pitch + column].re;
+            sum += sum_of(&x[row * pitch + column]) + sum_of(&other[row * pitch + column]) + sum_of(&all_roots[row * pitch + column]);
     touched[me * 8] = sum;
 }
 
@@ -180,9 +190,6 @@ static void body(long me) {
         transform_row(&x[row * pitch], roots);
     kernel_barrier();
     transpose(other, x, me);
-    kernel_barrier();
-    for (long row = first; row < last; row++)
-        memcpy(&x[row * pitch], &other[row * pitch], (size_t)side * sizeof *x);
 }
 
 /* Returns by how many elements the rows of a matrix are apart: the least number with which a thread's strip ends at the end of a page. */
@@ -196,7 +203,7 @@ static long padding(void) {
 }
 
 static struct complex point(long place) {
-    return x[place / side * pitch + place % side];
+    return other[place / side * pitch + place % side];
 }
 
 /* Returns the largest error: of some points of the result against the definition, and of the inverse against the input. */
@@ -214,14 +221,12 @@ static double error_of_result(void) {
         if (!(error <= worst))
             worst = error;
     }
-    /* The inverse is the transformation of the conjugate, conjugated and divided by n. */
-    for (long row = 0; row < side; row++)
-        for (long column = 0; column < side; column++)
-            x[row * pitch + column].im = -x[row * pitch + column].im;
+    memcpy(x, other, (size_t)side * (size_t)pitch * sizeof *x);
+    direction = -1;
     kernel_parallel(body);
     for (long place = 0; place < kernel_size; place++) {
         struct complex in = input(place), out = point(place);
-        double error = hypot(out.re / (double)kernel_size - in.re, -out.im / (double)kernel_size - in.im);
+        double error = hypot(out.re / (double)kernel_size - in.re, out.im / (double)kernel_size - in.im);
         if (!(error <= worst))
             worst = error;
     }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use tanada_runtime::Cancel;
 use tanada_trace::threads::ThreadTrace;
-use tanada_workloads::kernels::{self, Isa};
+use tanada_workloads::kernels::{self, Isa, MARK_BEGIN, MARK_END};
 
 /// The matrix: one array (SPLASH-2's non-contiguous program), or each block in one piece (its contiguous one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(super) fn scaled(cycles: u64, program: Program, quick: bool) -> u64 {
     }
 }
 
-/// Compiles a program for MIPS-I into `folder`, and records it there with the command `tanada`.
+/// Compiles a program for MIPS-I into `folder`, and records its measured part there with the command `tanada`.
 ///
 /// # Errors
 /// If there is no compiler or emulator (the error names the package), the program fails, or `cancel` stopped it.
@@ -84,6 +84,8 @@ pub(super) fn record(
         .arg("record")
         .arg("-o")
         .arg(&trace)
+        .args(["--from", &MARK_BEGIN.to_string()])
+        .args(["--to", &MARK_END.to_string()])
         .arg("--")
         .arg(&binary)
         .args(arguments);
