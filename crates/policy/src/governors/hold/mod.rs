@@ -1,80 +1,69 @@
-//! `hold` and `hold-blind`: the number of hardware threads and the order with the most work per time, found by looking at parts of periods.
-//!
-//! Which width is best changes with what the threads do, often within a few periods. So `hold` looks at each eighth of a period, in
-//! which the
-//! threads that run go on ([`Order::Kept`]); a *turn* is eight such *windows*, and ends as a period of `fifo` does. Its rules:
-//!
-//! - *Widths.* A probe runs another width for two windows, with the threads that would have run in any case: of four out of eight first the
-//!   one half, then the other. So both widths are measured on the same threads one after the other, and the queue is as before. A
-//!   width that does [`Settings::margin`] more work per time becomes the one in use; it is compared with the one before after a turn, then
-//!   two, four and so on. A width that lost is tried again after a turn, then two, four and so on, sooner in another phase.
-//! - *Not worth a probe* is a width that could not win if each of its threads were as fast as the fastest seen so far, nor (with
-//!   counters) a
-//!   narrower one while fewer than [`Settings::misses`] of the accesses miss.
-//! - *Phases.* Work per time that changes by half, threads that a barrier releases, and whether more threads wait than there are hardware
-//!   threads: each of these two situations has a width of its own.
-//! - *Order.* While more threads wait, turns in the order of the queue and turns in the order of creation alternate until a sequential test
-//!   of the pairs' ratios is clear, or [`Settings::pairs`] have been seen. The better one is held for 32 turns, then 64, and so on.
-//! - *Windows that belong to none* are those in which threads ran out.
-//! - *Regret.* Work that lost probes cost, against the width in use, is kept below [`Settings::budget`] of the run and a tenth of what won
-//!   probes have brought. So a short run hardly probes.
+//! `hold` and `hold-blind`: which threads run together, and on how many hardware threads, found by looking at small parts of periods.
 
-mod order;
 #[cfg(test)]
 mod tests;
 mod widths;
 
 use crate::{Governor, GovernorSite, Order, Period, Plan, Why};
-use order::OrderTest;
-use widths::Widths;
+use widths::{Verdict, Widths};
 
 /// The numbers of the rules above.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     /// Whether it reads cache counters if there are some.
     pub(super) counters: bool,
-    /// Windows of a turn.
+    /// Windows of a period.
     pub(super) parts: u64,
+    /// Periods after which the threads that run make room for others in any case.
+    pub(super) turn: u64,
+    /// Half of the threads are exchanged if a window's rate is below this part of the usual one.
+    pub(super) low: f64,
+    /// The part of a window in the usual rate.
+    pub(super) fading: f64,
     /// Windows of a probe.
     pub(super) probe: u32,
-    /// By which part a narrower width must be better to be chosen, and how much more for each unit of noise: the mean of the logarithms of
-    /// the ratios of windows that follow each other.
+    pub(super) settle: u32,
+    /// By which factor a narrower width must be better to be chosen, and a wider one.
     pub(super) margin: f64,
-    pub(super) noise: f64,
-    /// By which part a wider width must be better to be chosen.
     pub(super) margin_wider: f64,
-    /// Misses per access below which no narrower width is tried.
+    /// How many times their standard error probes together must be better by, unless one is better by the factor `large`.
+    pub(super) clear: f64,
+    pub(super) large: f64,
+    /// Misses per access below which no narrower width is probed.
     pub(super) misses: f64,
-    /// A probe that could win by this factor does not wait for the end of a turn.
-    pub(super) urgent: f64,
-    /// The part of the run that lost probes may cost; twice as much if they were urgent.
+    /// Windows to the next probe of a width that lost, which double so often at most.
+    pub(super) pause: u64,
+    pub(super) doublings: u32,
+    pub(super) doublings_wider: u32,
+    pub(super) solo_fading: f64,
+    pub(super) optimism: f64,
+    pub(super) parting: u32,
+    /// The part of the run that lost probes may cost.
     pub(super) budget: f64,
-    /// By which part the order of creation must be better to be chosen.
-    pub(super) order_margin: f64,
-    /// Turns of one order before the other's.
-    pub(super) block: u32,
-    /// Pairs of blocks after which the order is chosen in any case.
-    pub(super) pairs: u32,
-    /// By which part two pairs must be worse for the order of creation to be given up.
-    pub(super) reject: f64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Settings {
             counters: true,
-            parts: 8,
-            probe: 2,
-            margin: 0.04,
-            noise: 2.0,
-            margin_wider: 0.01,
+            parts: 64,
+            turn: 1,
+            low: 0.7,
+            fading: 0.2,
+            probe: 1,
+            settle: 1,
+            margin: 1.04,
+            margin_wider: 1.01,
+            clear: 1.2,
+            large: 1.5,
             misses: 0.015,
-            urgent: 1.6,
-            budget: 0.004,
-            order_margin: 0.01,
-            block: 1,
-            pairs: 16,
-            reject: 0.04,
+            pause: 8,
+            doublings: 6,
+            doublings_wider: 3,
+            solo_fading: 0.1,
+            optimism: 1.0,
+            parting: 0,
+            budget: 0.0025,
         }
     }
 }
@@ -82,37 +71,43 @@ impl Default for Settings {
 /// Work and time of some windows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
-    work: u64,
-    time: u64,
+    work: f64,
+    time: f64,
 }
 
 impl Sum {
-    fn add(&mut self, work: u64, time: u64) {
+    fn add(&mut self, work: f64, time: f64) {
         self.work += work;
         self.time += time;
     }
 
     fn rate(self) -> f64 {
-        self.work as f64 / self.time.max(1) as f64
+        self.work / self.time.max(1.0)
     }
 }
 
-/// A width that is being tried.
+/// Rates of a probe, and of the width in use before and after it.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    probed: f64,
+    used: f64,
+}
+
+/// A width that is being probed, and then the width in use again.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     width: usize,
-    /// Windows to come.
+    /// Windows to come, of the probe and behind it.
     left: u32,
+    behind: u32,
     sum: Sum,
-    /// The rate that it has to beat.
-    base: f64,
+    /// The width in use, before and behind.
+    before: Sum,
+    after: Sum,
 }
 
 /// The part of a window that hardware threads may idle before it belongs to no width.
 const RAGGED: f64 = 0.1;
-
-/// A probe ends early below this part of the rate that it has to beat.
-const HOPELESS: f64 = 0.6;
 
 /// By which factor a probe could win as long as no narrow width was seen.
 const UNKNOWN: f64 = 1.5;
@@ -131,8 +126,8 @@ pub(super) struct Hold {
     /// Length of a window.
     window: u64,
     now: u64,
-    /// Windows of this turn so far.
-    part: u64,
+    /// When the turn ends.
+    turn_ends: u64,
     /// What runs: the width of the plan, and how many threads there were for it.
     width: usize,
     ran: usize,
@@ -143,11 +138,15 @@ pub(super) struct Hold {
     /// For few and for many waiting threads.
     widths: [Widths; 2],
     probe: Option<Probe>,
-    /// Windows of this turn that belong to the width in use.
+    /// The last windows of these threads at the width in use, older ones count less; how many.
     base: Sum,
-    order: OrderTest,
-    /// Whether this turn is in the order of creation.
-    sorted: bool,
+    bases: u32,
+    /// The usual rate; 0 before the first window.
+    level: f64,
+    /// The usual rate when this phase began.
+    phase: f64,
+    /// Whether the last call was there only to take half of the threads off.
+    exchanging: bool,
     /// Misses per access of the last window; `None` without counters.
     misses: Option<f64>,
     /// The fastest that one thread was on average while at most half of the hardware threads ran (0 before), and all together.
@@ -167,7 +166,7 @@ impl Hold {
             settings,
             window: (site.period / settings.parts).max(1),
             now: 0,
-            part: 0,
+            turn_ends: site.period * settings.turn,
             width: site.threads,
             ran: 0,
             waited: 0,
@@ -175,8 +174,10 @@ impl Hold {
             widths: [widths.clone(), widths],
             probe: None,
             base: Sum::default(),
-            order: OrderTest::default(),
-            sorted: false,
+            bases: 0,
+            level: 0.0,
+            phase: 0.0,
+            exchanging: false,
             misses: None,
             solo: 0.0,
             most: 0.0,
@@ -193,50 +194,84 @@ impl Hold {
         };
     }
 
-    /// Takes the window that has ended into account.
-    fn measure(&mut self, period: &Period<'_>) {
+    /// Forgets the windows of the threads that ran.
+    fn forget(&mut self) {
+        self.base = Sum::default();
+        self.bases = 0;
+    }
+
+    /// Takes the window that has ended into account. Returns whether its rate is low.
+    fn measure(&mut self, period: &Period<'_>) -> bool {
         if self.ran == 0 {
             // Before the first call it is not known what ran.
-            return;
+            return false;
         }
-        let (work, time) = (period.work(), period.time.max(1));
-        let rate = work as f64 / time as f64;
+        let (work, time) = (period.work() as f64, period.time.max(1) as f64);
+        let rate = work / time;
         if self.settings.counters {
             self.misses = period.cache().map(|cache| cache.rate());
         }
         let active = &period.threads[..self.ran.min(period.threads.len())];
         let idle: u64 = active.iter().map(|thread| thread.idle).sum();
-        let ragged = idle as f64 > RAGGED * time as f64 * self.ran as f64;
-        if ragged {
-            self.base = Sum::default();
+        if idle as f64 > RAGGED * time * self.ran as f64 {
+            self.forget();
             if let Some(probe) = self.probe.take() {
+                self.widths[usize::from(self.many)].put_off(
+                    probe.width,
+                    self.now,
+                    &self.settings,
+                    self.window,
+                );
                 let width = probe.width as f64;
                 self.say("probe without result, threads ran out", &[("width", width)]);
             }
-            return;
+            return false;
         }
         if self.ran * 2 <= self.site.threads {
-            self.solo = self.solo.max(rate / self.ran as f64);
+            let one = rate / self.ran as f64;
+            self.solo = one.max(self.solo - (self.solo - one) * self.settings.solo_fading);
         }
         self.most = self.most.max(rate);
         if let Some(probe) = &mut self.probe {
-            probe.sum.add(work, time);
-            probe.left -= 1;
-            if probe.left == 0 || probe.sum.rate() < HOPELESS * probe.base {
+            if probe.left > 0 {
+                if probe.left <= self.settings.probe {
+                    probe.sum.add(work, time);
+                }
+                probe.left -= 1;
+                return false;
+            }
+            if probe.behind <= self.settings.probe {
+                probe.after.add(work, time);
+            }
+            probe.behind -= 1;
+            if probe.behind == 0 {
                 self.judge();
             }
-            return;
+            return false;
         }
+        self.base.work *= 0.5;
+        self.base.time *= 0.5;
         self.base.add(work, time);
-        if self.many {
-            self.order.add(self.sorted, work, time);
-        }
+        self.bases += 1;
         let widths = &mut self.widths[usize::from(self.many)];
-        self.gain += widths.gained() * time as f64;
-        if widths.is_another_phase(rate) {
-            self.base = Sum { work, time };
-            self.say("another phase", &[("work per time", rate)]);
+        self.gain += widths.gained() * time;
+        let level = self.level;
+        if level == 0.0 {
+            (self.level, self.phase) = (rate, rate);
+            return false;
         }
+        self.level += (rate - level) * self.settings.fading;
+        let phase = self.phase;
+        if self.level > phase * PHASE || self.level * PHASE < phase {
+            widths.changed(self.now, &self.settings, self.window);
+            self.phase = self.level;
+            self.solo *= self.settings.optimism;
+            self.say(
+                "another phase",
+                &[("work per time", rate), ("usual", phase)],
+            );
+        }
+        rate < level * self.settings.low
     }
 
     /// Ends the probe.
@@ -245,72 +280,61 @@ impl Hold {
             return;
         };
         let widths = &mut self.widths[usize::from(self.many)];
-        let before = widths.used(self.waited);
-        let rate = probe.sum.rate();
-        let ratio = rate / probe.base;
-        let won = widths.is_better(probe.width, before, ratio, &self.settings);
-        let what = if won {
-            widths.won(probe.width, before, ratio, self.now, self.site.period);
-            self.base = Sum::default();
-            "probe won"
-        } else {
-            widths.lost(probe.width, before, self.now, self.site.period);
-            self.regret += (1.0 - ratio).max(0.0) * probe.sum.time as f64;
-            "probe lost"
+        let used = widths.used(self.waited);
+        let pair = Pair {
+            probed: probe.sum.rate(),
+            used: (probe.before.rate() + probe.after.rate()) / 2.0,
         };
+        let verdict = widths.judge(
+            probe.width,
+            used,
+            pair,
+            self.now,
+            &self.settings,
+            self.window,
+        );
+        let what = match verdict {
+            Verdict::Won => {
+                (self.level, self.phase) = (pair.probed, pair.probed);
+                "probe won"
+            }
+            Verdict::Lost => "probe lost",
+            Verdict::Unclear => "probe unclear",
+        };
+        if verdict != Verdict::Won && pair.used > 0.0 {
+            self.regret += (1.0 - pair.probed / pair.used).max(0.0) * probe.sum.time;
+        }
+        self.forget();
         let figures = [
             ("width", probe.width as f64),
-            ("work per time", rate),
-            ("before width", before as f64),
-            ("work per time", probe.base),
+            ("work per time", pair.probed),
+            ("in use width", used as f64),
+            ("work per time", pair.used),
         ];
         self.say(what, &figures);
     }
 
     /// Returns the width to probe now, if any, and by which factor it could be better.
     fn candidate(&self) -> Option<(usize, f64)> {
-        if self.base.time == 0 || self.part >= self.settings.parts {
+        if self.bases < self.settings.probe || self.base.work == 0.0 {
+            return None;
+        }
+        let allowed = self.settings.budget * self.now as f64 + 0.1 * self.gain + self.window as f64;
+        if self.regret > allowed {
             return None;
         }
         let base = self.base.rate();
         let widths = &self.widths[usize::from(self.many)];
         let used = widths.used(self.waited);
         let few_misses = self.misses.is_some_and(|rate| rate < self.settings.misses);
-        let worth = |&width: &usize| {
+        widths.due(self.waited, self.now).find_map(|width| {
             let could = match self.solo {
                 0.0 => UNKNOWN,
                 solo => (width as f64 * solo).min(self.most * HEADROOM) / base,
             };
-            let worth = widths.is_worth(width, used, could, &self.settings);
+            let worth = could > Widths::needed(width, used, &self.settings);
             (worth && !(few_misses && width < used)).then_some((width, could))
-        };
-        let due = widths.due(self.waited, self.now);
-        let (width, could) = due.iter().find_map(worth)?;
-        let urgent = could > self.settings.urgent;
-        let part = self.settings.budget * if urgent { 2.0 } else { 1.0 };
-        let allowed = part * self.now as f64 + 0.1 * self.gain + self.window as f64;
-        let last = self.part + u64::from(self.settings.probe) >= self.settings.parts;
-        ((urgent || last) && self.regret < allowed).then_some((width, could))
-    }
-
-    /// Returns the order of the next turn.
-    fn turn(&mut self) -> Order {
-        self.part = 0;
-        self.base = Sum::default();
-        let was = self.sorted;
-        if self.many {
-            let (settings, turn) = (self.settings, self.site.period);
-            if let Some(result) = self.order.turn(&settings, self.now, turn, self.window * 4) {
-                self.regret += result.regret;
-                self.why = result.why;
-            }
-        }
-        self.sorted = self.order.is_sorted(self.many);
-        match (self.sorted, was) {
-            (true, _) => Order::ByNumber,
-            (false, true) => Order::Restored,
-            (false, false) => Order::Fifo,
-        }
+        })
     }
 }
 
@@ -318,65 +342,85 @@ impl Governor for Hold {
     fn plan(&mut self, period: &Period<'_>) -> Plan {
         self.now += period.time;
         self.why = Why::default();
-        let probed = self.probe.is_some();
-        self.measure(period);
-        let (waiting, before) = (period.waiting, self.waited);
+        let waiting = period.waiting;
+        let plan = |width, order, next_call| Plan {
+            width,
+            order,
+            next_call,
+        };
+        if self.exchanging {
+            self.exchanging = false;
+            self.ran = self.width.min(waiting).max(1);
+            self.say(
+                "exchanged half of the threads",
+                &[("width", self.width as f64)],
+            );
+            return plan(self.width, Order::Fifo, self.window);
+        }
+        let low = self.measure(period);
+        let before = self.waited;
+        if waiting < before {
+            // A thread blocked or ended, so another one came from the queue.
+            self.turn_ends = self.now + self.site.period * self.settings.turn;
+        }
         self.waited = waiting;
         // Between the two, what was goes on, so that the situation does not change with every thread that blocks.
         let threads = self.site.threads;
         let many = waiting > threads && (self.many || waiting > threads + threads / 2);
         if many != self.many {
+            if let Some(probe) = self.probe.take() {
+                self.widths[usize::from(self.many)].put_off(
+                    probe.width,
+                    self.now,
+                    &self.settings,
+                    self.window,
+                );
+            }
             self.many = many;
-            self.probe = None;
-            self.base = Sum::default();
+            self.forget();
         }
         let widths = &mut self.widths[usize::from(many)];
-        if waiting >= before + self.site.threads.div_ceil(2) {
-            widths.released(self.now, self.site.period);
+        if waiting >= before + threads.div_ceil(2) {
+            widths.changed(self.now, &self.settings, self.window);
         }
-        self.width = widths.width();
-        let order = if let Some(probe) = self.probe {
-            // The other threads of the turn; of a wider one the same again.
-            self.width = probe.width;
-            let narrower = probe.width < self.widths[usize::from(many)].used(waiting);
-            if narrower { Order::Fifo } else { Order::Kept }
-        } else {
-            self.part = if probed {
-                self.settings.parts
-            } else {
-                self.part + 1
-            };
-            if let Some((width, could)) = self.candidate() {
-                let base = self.base.rate();
-                self.probe = Some(Probe {
-                    width,
-                    left: self.settings.probe,
-                    sum: Sum::default(),
-                    base,
-                });
-                let figures = [
-                    ("width", width as f64),
-                    ("work per time now", base),
-                    ("could be times as much", could),
-                ];
-                self.say("probing", &figures);
-                self.width = width;
-                Order::Kept
-            } else if self.part >= self.settings.parts {
-                self.turn()
-            } else {
-                Order::Kept
-            }
-        };
+        let used = widths.width();
+        let mut order = Order::Kept;
+        self.width = used;
+        if let Some(probe) = self.probe {
+            self.width = if probe.left > 0 { probe.width } else { used };
+        } else if low && used > 1 && waiting > used {
+            self.exchanging = true;
+            self.forget();
+            self.turn_ends = self.now + self.site.period * self.settings.turn;
+            self.say("low", &[("usual", self.level)]);
+            self.ran = 0;
+            return plan(match self.settings.parting { 0 => used / 2, 1 => used / 2 | 1, 2 => (used / 2 - 1).max(1) | 1, 3 => 1, _ => (used - 1).max(1) }, Order::Kept, 1);
+        } else if self.now >= self.turn_ends {
+            self.turn_ends = self.now + self.site.period * self.settings.turn;
+            self.forget();
+            order = Order::Fifo;
+        } else if let Some((width, could)) = self.candidate() {
+            self.probe = Some(Probe {
+                width,
+                left: self.settings.probe + self.settings.settle,
+                behind: self.settings.probe + self.settings.settle,
+                sum: Sum::default(),
+                before: self.base,
+                after: Sum::default(),
+            });
+            let figures = [
+                ("width", width as f64),
+                ("work per time now", self.base.rate()),
+                ("could be times as much", could),
+            ];
+            self.say("probing", &figures);
+            self.width = width;
+        }
         self.ran = self.width.min(waiting).max(1);
         if self.why.what.is_empty() {
             self.say("holding", &[("width", self.width as f64)]);
         }
-        Plan {
-            width: self.width,
-            order,
-            next_call: self.window,
-        }
+        plan(self.width, order, self.window)
     }
 
     fn why(&self) -> Why {
