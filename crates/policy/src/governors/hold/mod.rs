@@ -1,43 +1,51 @@
 //! `hold` and `hold-blind`: which threads run together, and on how many hardware threads, found by looking at small parts of periods.
+//!
+//! It looks at each 64th of a period, a *window*, and compares rates: work per time. The threads that run go on from window to window
+//! ([`Order::Kept`]). Its rules:
+//!
+//! - *Who runs.* Threads that get on well together stay: a turn ends only if for a whole period no thread blocked, so that none
+//!   came from the queue. If a window's rate is below [`Settings::slow`] of the usual one, these threads disturb each other: all but the
+//!   last one go to the back of the queue. One slow window in [`Settings::trial`] is left alone, and if the window behind
+//!   one that was left alone is faster on average, it is the other way round: one in so many exchanges.
+//! - *Widths.* A probe runs some of the threads (or more of them) for a window that is not measured, since caches settle in it, and one that is;
+//!   then the width in use likewise. Its rate is compared with the mean of those before and behind, so that a program that changes
+//!   meanwhile does not decide. A narrower width is chosen if the last probes together are better by [`Settings::margin`] and
+//!   by more than they differ from each other, or if one is better by [`Settings::large`]; a wider one as soon as it is better.
+//! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on. In another phase (the usual rate has changed by half, or a
+//!   barrier released threads) every width may be probed at once. Few and many waiting threads have a width each.
+//! - *Not worth a probe* is a width that could not win if each of its threads were as fast as the fastest seen lately, nor (with counters) a
+//!   narrower one while fewer than [`Settings::misses`] of the accesses miss.
+//! - *Windows that belong to none* are those in which threads ran out.
+//! - *Regret.* Work that lost probes cost, against the width in use, is kept below [`Settings::budget`] of the run and a tenth of what won
+//!   probes have brought.
 
+mod exchange;
 #[cfg(test)]
 mod tests;
 mod widths;
 
 use crate::{Governor, GovernorSite, Order, Period, Plan, Why};
-use widths::{Verdict, Widths};
+use exchange::Exchange;
+use widths::{Pair, Verdict, Widths};
 
 /// The numbers of the rules above.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     /// Whether it reads cache counters if there are some.
     pub(super) counters: bool,
-    /// Windows of a period.
-    pub(super) parts: u64,
-    /// Periods after which the threads that run make room for others in any case.
-    pub(super) turn: u64,
-    /// Half of the threads are exchanged if a window's rate is below this part of the usual one.
-    pub(super) low: f64,
-    /// The part of a window in the usual rate.
-    pub(super) fading: f64,
-    /// Windows of a probe.
-    pub(super) probe: u32,
-    pub(super) settle: u32,
+    /// The part of the usual rate below which a window is slow.
+    pub(super) slow: f64,
+    /// Of so many slow windows one is dealt with in the other way.
+    pub(super) trial: u64,
     /// By which factor a narrower width must be better to be chosen, and a wider one.
     pub(super) margin: f64,
     pub(super) margin_wider: f64,
-    /// How many times their standard error probes together must be better by, unless one is better by the factor `large`.
+    /// How many times their deviation (the root of the sum of squared differences) probes together must be better by, unless one is
+    /// better by the factor `large`.
     pub(super) clear: f64,
     pub(super) large: f64,
     /// Misses per access below which no narrower width is probed.
     pub(super) misses: f64,
-    /// Windows to the next probe of a width that lost, which double so often at most.
-    pub(super) pause: u64,
-    pub(super) doublings: u32,
-    pub(super) doublings_wider: u32,
-    pub(super) solo_fading: f64,
-    pub(super) optimism: f64,
-    pub(super) parting: u32,
     /// The part of the run that lost probes may cost.
     pub(super) budget: f64,
 }
@@ -46,65 +54,23 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             counters: true,
-            parts: 64,
-            turn: 1,
-            low: 0.7,
-            fading: 0.2,
-            probe: 1,
-            settle: 1,
+            slow: 0.7,
+            trial: 4,
             margin: 1.04,
             margin_wider: 1.01,
             clear: 1.2,
             large: 1.5,
             misses: 0.015,
-            pause: 8,
-            doublings: 6,
-            doublings_wider: 3,
-            solo_fading: 0.1,
-            optimism: 1.0,
-            parting: 0,
             budget: 0.0025,
         }
     }
 }
 
-/// Work and time of some windows.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    work: f64,
-    time: f64,
-}
+/// Windows of a period.
+const PARTS: u64 = 64;
 
-impl Sum {
-    fn add(&mut self, work: f64, time: f64) {
-        self.work += work;
-        self.time += time;
-    }
-
-    fn rate(self) -> f64 {
-        self.work / self.time.max(1.0)
-    }
-}
-
-/// Rates of a probe, and of the width in use before and after it.
-#[derive(Clone, Copy, Debug)]
-struct Pair {
-    probed: f64,
-    used: f64,
-}
-
-/// A width that is being probed, and then the width in use again.
-#[derive(Clone, Copy, Debug)]
-struct Probe {
-    width: usize,
-    /// Windows to come, of the probe and behind it.
-    left: u32,
-    behind: u32,
-    sum: Sum,
-    /// The width in use, before and behind.
-    before: Sum,
-    after: Sum,
-}
+/// Windows from a lost probe to the next one of the same width, at first.
+const PAUSE: u64 = 8;
 
 /// The part of a window that hardware threads may idle before it belongs to no width.
 const RAGGED: f64 = 0.1;
@@ -115,8 +81,53 @@ const UNKNOWN: f64 = 1.5;
 /// By which factor all threads together could be faster than ever before.
 const HEADROOM: f64 = 1.25;
 
-/// By which factor the rate changes in another phase.
-const PHASE: f64 = 1.5;
+/// The part of a slower probe in the rate of one thread.
+const SOLO_FADING: f64 = 0.1;
+
+/// The weight of older windows in the rate of the width in use.
+const BASE_FADING: f64 = 0.5;
+
+/// The part of what probes have won that lost ones may cost.
+const STAKE: f64 = 0.1;
+
+/// Work and time of some windows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    work: f64,
+    time: f64,
+}
+
+impl Sum {
+    fn add(&mut self, work: f64, time: f64) {
+        self.work = self.work * BASE_FADING + work;
+        self.time = self.time * BASE_FADING + time;
+    }
+
+    fn rate(self) -> f64 {
+        self.work / self.time.max(1.0)
+    }
+}
+
+/// What the windows of a probe are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The other width runs, and caches settle in it.
+    Settles,
+    Probes,
+    /// The width in use runs again, and caches settle in it.
+    Returns,
+    Compares,
+}
+
+/// A width that is being probed, and then the width in use again.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    width: usize,
+    step: Step,
+    /// Rates of the width in use before, and of the probe.
+    before: f64,
+    probed: f64,
+}
 
 /// See the module's documentation.
 #[derive(Clone, Debug)]
@@ -128,8 +139,7 @@ pub(super) struct Hold {
     now: u64,
     /// When the turn ends.
     turn_ends: u64,
-    /// What runs: the width of the plan, and how many threads there were for it.
-    width: usize,
+    /// How many threads run; 0 before the first call and while threads are exchanged, which is not measured.
     ran: usize,
     /// Threads that waited at the last call.
     waited: usize,
@@ -138,18 +148,14 @@ pub(super) struct Hold {
     /// For few and for many waiting threads.
     widths: [Widths; 2],
     probe: Option<Probe>,
-    /// The last windows of these threads at the width in use, older ones count less; how many.
+    /// The last windows of these threads at the width in use; no time if there was none.
     base: Sum,
-    bases: u32,
-    /// The usual rate; 0 before the first window.
-    level: f64,
-    /// The usual rate when this phase began.
-    phase: f64,
-    /// Whether the last call was there only to take half of the threads off.
+    exchange: Exchange,
+    /// Whether the last call only took threads off.
     exchanging: bool,
     /// Misses per access of the last window; `None` without counters.
     misses: Option<f64>,
-    /// The fastest that one thread was on average while at most half of the hardware threads ran (0 before), and all together.
+    /// The fastest that one thread was lately, on average, while at most half of the hardware threads ran (0 before), and all together.
     solo: f64,
     most: f64,
     /// Time that lost probes cost, and that won ones have brought.
@@ -160,23 +166,21 @@ pub(super) struct Hold {
 
 impl Hold {
     pub(super) fn new(site: &GovernorSite, settings: Settings) -> Hold {
-        let widths = Widths::new(site.threads);
+        let window = (site.period / PARTS).max(1);
+        let widths = Widths::new(site.threads, PAUSE * window);
         Hold {
             site: *site,
             settings,
-            window: (site.period / settings.parts).max(1),
+            window,
             now: 0,
-            turn_ends: site.period * settings.turn,
-            width: site.threads,
+            turn_ends: site.period,
             ran: 0,
             waited: 0,
             many: false,
             widths: [widths.clone(), widths],
             probe: None,
             base: Sum::default(),
-            bases: 0,
-            level: 0.0,
-            phase: 0.0,
+            exchange: Exchange::default(),
             exchanging: false,
             misses: None,
             solo: 0.0,
@@ -194,16 +198,29 @@ impl Hold {
         };
     }
 
-    /// Forgets the windows of the threads that ran.
-    fn forget(&mut self) {
-        self.base = Sum::default();
-        self.bases = 0;
+    fn widths(&mut self) -> &mut Widths {
+        &mut self.widths[usize::from(self.many)]
     }
 
-    /// Takes the window that has ended into account. Returns whether its rate is low.
+    /// Ends the probe, if there is one, without a result.
+    fn drop_probe(&mut self) {
+        if let Some(probe) = self.probe.take() {
+            let now = self.now;
+            self.widths().put_off(probe.width, now);
+            let figures = [("width", probe.width as f64)];
+            self.say("probe without result", &figures);
+        }
+    }
+
+    /// Other threads run from now on.
+    fn begin_turn(&mut self) {
+        self.turn_ends = self.now + self.site.period;
+        self.base = Sum::default();
+    }
+
+    /// Takes the window that has ended into account. Returns whether its threads are to be exchanged.
     fn measure(&mut self, period: &Period<'_>) -> bool {
         if self.ran == 0 {
-            // Before the first call it is not known what ran.
             return false;
         }
         let (work, time) = (period.work() as f64, period.time.max(1) as f64);
@@ -214,97 +231,65 @@ impl Hold {
         let active = &period.threads[..self.ran.min(period.threads.len())];
         let idle: u64 = active.iter().map(|thread| thread.idle).sum();
         if idle as f64 > RAGGED * time * self.ran as f64 {
-            self.forget();
-            if let Some(probe) = self.probe.take() {
-                self.widths[usize::from(self.many)].put_off(
-                    probe.width,
-                    self.now,
-                    &self.settings,
-                    self.window,
-                );
-                let width = probe.width as f64;
-                self.say("probe without result, threads ran out", &[("width", width)]);
-            }
+            self.base = Sum::default();
+            self.drop_probe();
             return false;
         }
         if self.ran * 2 <= self.site.threads {
             let one = rate / self.ran as f64;
-            self.solo = one.max(self.solo - (self.solo - one) * self.settings.solo_fading);
+            self.solo = one.max(self.solo + (one - self.solo) * SOLO_FADING);
         }
         self.most = self.most.max(rate);
         if let Some(probe) = &mut self.probe {
-            if probe.left > 0 {
-                if probe.left <= self.settings.probe {
-                    probe.sum.add(work, time);
+            match probe.step {
+                Step::Settles => probe.step = Step::Probes,
+                Step::Probes => {
+                    probe.probed = rate;
+                    probe.step = Step::Returns;
                 }
-                probe.left -= 1;
-                return false;
-            }
-            if probe.behind <= self.settings.probe {
-                probe.after.add(work, time);
-            }
-            probe.behind -= 1;
-            if probe.behind == 0 {
-                self.judge();
+                Step::Returns => probe.step = Step::Compares,
+                Step::Compares => {
+                    let probe = *probe;
+                    self.judge(probe, rate);
+                }
             }
             return false;
         }
-        self.base.work *= 0.5;
-        self.base.time *= 0.5;
         self.base.add(work, time);
-        self.bases += 1;
-        let widths = &mut self.widths[usize::from(self.many)];
-        self.gain += widths.gained() * time;
-        let level = self.level;
-        if level == 0.0 {
-            (self.level, self.phase) = (rate, rate);
-            return false;
+        self.gain += self.widths().gained() * time;
+        let sign = self.exchange.window(rate, &self.settings);
+        if let Some(usual) = sign.another_phase {
+            self.widths().changed();
+            let figures = [("work per time", rate), ("usual", usual)];
+            self.say("another phase", &figures);
         }
-        self.level += (rate - level) * self.settings.fading;
-        let phase = self.phase;
-        if self.level > phase * PHASE || self.level * PHASE < phase {
-            widths.changed(self.now, &self.settings, self.window);
-            self.phase = self.level;
-            self.solo *= self.settings.optimism;
-            self.say(
-                "another phase",
-                &[("work per time", rate), ("usual", phase)],
-            );
-        }
-        rate < level * self.settings.low
+        sign.exchange
     }
 
-    /// Ends the probe.
-    fn judge(&mut self) {
-        let Some(probe) = self.probe.take() else {
-            return;
-        };
-        let widths = &mut self.widths[usize::from(self.many)];
-        let used = widths.used(self.waited);
+    /// Ends a probe, behind which the width in use had the rate `behind`.
+    fn judge(&mut self, probe: Probe, behind: f64) {
+        self.probe = None;
+        self.base = Sum::default();
         let pair = Pair {
-            probed: probe.sum.rate(),
-            used: (probe.before.rate() + probe.after.rate()) / 2.0,
+            probed: probe.probed,
+            used: (probe.before + behind) / 2.0,
         };
-        let verdict = widths.judge(
-            probe.width,
-            used,
-            pair,
-            self.now,
-            &self.settings,
-            self.window,
-        );
-        let what = match verdict {
+        let (now, settings, waited) = (self.now, self.settings, self.waited);
+        let used = self.widths().used(waited);
+        let what = match self.widths().judge(probe.width, used, pair, now, &settings) {
             Verdict::Won => {
-                (self.level, self.phase) = (pair.probed, pair.probed);
+                self.exchange.reset(pair.probed);
                 "probe won"
             }
-            Verdict::Lost => "probe lost",
-            Verdict::Unclear => "probe unclear",
+            verdict => {
+                let lost = (1.0 - pair.probed / pair.used.max(f64::MIN_POSITIVE)).max(0.0);
+                self.regret += lost * self.window as f64;
+                match verdict {
+                    Verdict::Unclear => "probe unclear",
+                    _ => "probe lost",
+                }
+            }
         };
-        if verdict != Verdict::Won && pair.used > 0.0 {
-            self.regret += (1.0 - pair.probed / pair.used).max(0.0) * probe.sum.time;
-        }
-        self.forget();
         let figures = [
             ("width", probe.width as f64),
             ("work per time", pair.probed),
@@ -316,11 +301,8 @@ impl Hold {
 
     /// Returns the width to probe now, if any, and by which factor it could be better.
     fn candidate(&self) -> Option<(usize, f64)> {
-        if self.bases < self.settings.probe || self.base.work == 0.0 {
-            return None;
-        }
-        let allowed = self.settings.budget * self.now as f64 + 0.1 * self.gain + self.window as f64;
-        if self.regret > allowed {
+        let won = STAKE * self.gain + self.window as f64;
+        if self.base.work == 0.0 || self.regret > self.settings.budget * self.now as f64 + won {
             return None;
         }
         let base = self.base.rate();
@@ -336,6 +318,26 @@ impl Hold {
             (worth && !(few_misses && width < used)).then_some((width, could))
         })
     }
+
+    /// Takes note of how many threads wait now.
+    fn situation(&mut self, waiting: usize) {
+        let before = std::mem::replace(&mut self.waited, waiting);
+        if waiting < before {
+            // A thread blocked or ended, so another one came from the queue.
+            self.turn_ends = self.now + self.site.period;
+        }
+        // Between the two, what was goes on, so that the situation does not change with every thread that blocks.
+        let threads = self.site.threads;
+        let many = waiting > threads && (self.many || waiting > threads + threads / 2);
+        if many != self.many {
+            self.drop_probe();
+            self.many = many;
+            self.base = Sum::default();
+        }
+        if waiting >= before + threads.div_ceil(2) {
+            self.widths().changed();
+        }
+    }
 }
 
 impl Governor for Hold {
@@ -343,84 +345,59 @@ impl Governor for Hold {
         self.now += period.time;
         self.why = Why::default();
         let waiting = period.waiting;
-        let plan = |width, order, next_call| Plan {
-            width,
-            order,
-            next_call,
+        let taken_off = std::mem::take(&mut self.exchanging);
+        let mut exchange = false;
+        if !taken_off {
+            exchange = self.measure(period);
+            self.situation(waiting);
+        }
+        let used = self.widths().width();
+        let mut plan = Plan {
+            width: used,
+            order: Order::Kept,
+            next_call: self.window,
         };
-        if self.exchanging {
-            self.exchanging = false;
-            self.ran = self.width.min(waiting).max(1);
-            self.say(
-                "exchanged half of the threads",
-                &[("width", self.width as f64)],
-            );
-            return plan(self.width, Order::Fifo, self.window);
-        }
-        let low = self.measure(period);
-        let before = self.waited;
-        if waiting < before {
-            // A thread blocked or ended, so another one came from the queue.
-            self.turn_ends = self.now + self.site.period * self.settings.turn;
-        }
-        self.waited = waiting;
-        // Between the two, what was goes on, so that the situation does not change with every thread that blocks.
-        let threads = self.site.threads;
-        let many = waiting > threads && (self.many || waiting > threads + threads / 2);
-        if many != self.many {
-            if let Some(probe) = self.probe.take() {
-                self.widths[usize::from(self.many)].put_off(
-                    probe.width,
-                    self.now,
-                    &self.settings,
-                    self.window,
-                );
+        if taken_off {
+            // Those that ran until now go to the back; the one that was taken off stands first.
+            plan.order = Order::Fifo;
+            let figures = [("usual work per time", self.exchange.usual())];
+            self.say("slow together, the others are exchanged", &figures);
+        } else if let Some(probe) = self.probe {
+            if matches!(probe.step, Step::Settles | Step::Probes) {
+                plan.width = probe.width;
             }
-            self.many = many;
-            self.forget();
-        }
-        let widths = &mut self.widths[usize::from(many)];
-        if waiting >= before + threads.div_ceil(2) {
-            widths.changed(self.now, &self.settings, self.window);
-        }
-        let used = widths.width();
-        let mut order = Order::Kept;
-        self.width = used;
-        if let Some(probe) = self.probe {
-            self.width = if probe.left > 0 { probe.width } else { used };
-        } else if low && used > 1 && waiting > used {
+        } else if exchange && used > 1 && waiting > used {
+            self.begin_turn();
             self.exchanging = true;
-            self.forget();
-            self.turn_ends = self.now + self.site.period * self.settings.turn;
-            self.say("low", &[("usual", self.level)]);
-            self.ran = 0;
-            return plan(match self.settings.parting { 0 => used / 2, 1 => used / 2 | 1, 2 => (used / 2 - 1).max(1) | 1, 3 => 1, _ => (used - 1).max(1) }, Order::Kept, 1);
+            (plan.width, plan.next_call) = (used - 1, 1);
+            self.say("slow together, one is taken off", &[]);
         } else if self.now >= self.turn_ends {
-            self.turn_ends = self.now + self.site.period * self.settings.turn;
-            self.forget();
-            order = Order::Fifo;
+            self.begin_turn();
+            plan.order = Order::Fifo;
         } else if let Some((width, could)) = self.candidate() {
+            let before = self.base.rate();
             self.probe = Some(Probe {
                 width,
-                left: self.settings.probe + self.settings.settle,
-                behind: self.settings.probe + self.settings.settle,
-                sum: Sum::default(),
-                before: self.base,
-                after: Sum::default(),
+                step: Step::Settles,
+                before,
+                probed: 0.0,
             });
             let figures = [
                 ("width", width as f64),
-                ("work per time now", self.base.rate()),
+                ("work per time now", before),
                 ("could be times as much", could),
             ];
             self.say("probing", &figures);
-            self.width = width;
+            plan.width = width;
         }
-        self.ran = self.width.min(waiting).max(1);
         if self.why.what.is_empty() {
-            self.say("holding", &[("width", self.width as f64)]);
+            self.say("holding", &[("width", plan.width as f64)]);
         }
-        plan(self.width, order, self.window)
+        self.ran = match self.exchanging {
+            true => 0,
+            false => plan.width.min(waiting).max(1),
+        };
+        plan
     }
 
     fn why(&self) -> Why {

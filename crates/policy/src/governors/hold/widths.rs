@@ -1,6 +1,6 @@
 //! What probes have shown of each width, in one situation.
 
-use super::{Pair, Settings};
+use super::Settings;
 
 /// One width.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,6 +13,13 @@ struct Tried {
     probed: f64,
     used: f64,
     squares: f64,
+}
+
+/// A probe's rate, and that of the width in use beside it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    pub(super) probed: f64,
+    pub(super) used: f64,
 }
 
 /// What a probe shows together with those before it.
@@ -29,19 +36,29 @@ pub(super) enum Verdict {
 pub(super) struct Widths {
     width: usize,
     threads: usize,
+    /// The shortest time from a lost probe to the next one of the same width.
+    pause: u64,
     tried: Vec<Tried>,
     /// How many times as good as all threads the width in use is, as far as probes have shown.
     ratio: f64,
 }
 
-/// By which part older probes count less with each new one.
+/// The weight of older probes with each new one.
 const FADING: f64 = 0.75;
 
+/// How often the time to the next probe doubles at most; of a wider width, which a program gets without a governor, and in another phase.
+const DOUBLINGS: u32 = 6;
+const FEW_DOUBLINGS: u32 = 3;
+
+/// No probe counts as a larger gain.
+const GAIN: f64 = 4.0;
+
 impl Widths {
-    pub(super) fn new(threads: usize) -> Widths {
+    pub(super) fn new(threads: usize, pause: u64) -> Widths {
         Widths {
             width: threads,
             threads,
+            pause,
             tried: vec![Tried::default(); threads + 1],
             ratio: 1.0,
         }
@@ -85,7 +102,7 @@ impl Widths {
         }
     }
 
-    /// Takes a probe of `width` into account, beside the width `used`.
+    /// Takes a probe of `width` into account, beside the width `used`, and chooses it if it has won.
     pub(super) fn judge(
         &mut self,
         width: usize,
@@ -93,7 +110,6 @@ impl Widths {
         pair: Pair,
         now: u64,
         settings: &Settings,
-        window: u64,
     ) -> Verdict {
         let needed = Widths::needed(width, used, settings);
         let one = &mut self.tried[width];
@@ -102,56 +118,49 @@ impl Widths {
         one.used = one.used * FADING + pair.used;
         one.squares = one.squares * FADING * FADING + difference * difference;
         let better = one.probed > one.used * needed;
-        let clear = (one.probed - one.used) > settings.clear * one.squares.sqrt();
-        let large = pair.probed > pair.used * settings.large && better;
+        let clear = one.probed - one.used > settings.clear * one.squares.sqrt();
+        let large = pair.probed > pair.used * settings.large;
         if better && (clear || large || width > used) {
-            let ratio = one.probed / one.used;
-            self.choose(width, ratio, now, settings, window);
+            let ratio = (one.probed / one.used).min(GAIN);
+            self.choose(width, ratio, now);
             return Verdict::Won;
         }
         if better {
-            one.until = now + window * settings.pause;
+            one.until = now + self.pause;
             return Verdict::Unclear;
         }
-        let most = match width > used {
-            true => settings.doublings_wider,
-            false => settings.doublings,
-        };
-        one.until = now + ((window * settings.pause) << one.losses.min(most));
+        one.until = now + (self.pause << one.losses.min(doublings(width > used)));
         one.losses += 1;
         Verdict::Lost
     }
 
     /// Uses `width`, which was `ratio` times as good as the one before.
-    fn choose(&mut self, width: usize, ratio: f64, now: u64, settings: &Settings, window: u64) {
-        self.ratio = match width >= self.threads {
-            true => 1.0,
-            false => self.ratio * ratio.min(4.0),
-        };
-        let before = self.width;
+    fn choose(&mut self, width: usize, ratio: f64, now: u64) {
+        let ratio = self.ratio * ratio;
+        self.ratio = if width >= self.threads { 1.0 } else { ratio };
         for one in &mut self.tried {
             (one.probed, one.used, one.squares) = (0.0, 0.0, 0.0);
         }
-        let most = match before > width {
-            true => settings.doublings_wider,
-            false => settings.doublings,
-        };
-        let one = &mut self.tried[before];
-        one.until = now + ((window * settings.pause) << one.losses.min(most));
+        let before = &mut self.tried[self.width];
+        before.until = now + (self.pause << before.losses.min(doublings(self.width > width)));
         self.tried[width].losses = 0;
         self.width = width;
     }
 
-    /// A probe had no result.
-    pub(super) fn put_off(&mut self, width: usize, now: u64, settings: &Settings, window: u64) {
-        self.tried[width].until = now + window * settings.pause;
+    /// A probe of `width` had no result.
+    pub(super) fn put_off(&mut self, width: usize, now: u64) {
+        self.tried[width].until = now + self.pause;
     }
 
-    /// Lets every width be probed soon: the program does something else now.
-    pub(super) fn changed(&mut self, now: u64, settings: &Settings, window: u64) {
+    /// Lets every width be probed at once: the program does something else now.
+    pub(super) fn changed(&mut self) {
         for one in &mut self.tried {
-            one.until = one.until.min(now + window * settings.pause);
-            one.losses = one.losses.min(settings.doublings_wider);
+            one.until = 0;
+            one.losses = one.losses.min(FEW_DOUBLINGS);
         }
     }
+}
+
+fn doublings(wider: bool) -> u32 {
+    if wider { FEW_DOUBLINGS } else { DOUBLINGS }
 }
