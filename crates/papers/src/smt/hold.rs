@@ -1,4 +1,5 @@
-//! The grid of `hold`: six kernels on 12 machines under paper 2's rules, and under `hold` with and without counters.
+//! The grid of `hold`: six kernels, and thread traces from files, on 12 machines under paper 2's rules, and under `hold` with and without
+//! counters.
 
 use super::recording;
 use crate::{Error, Progress, Request, Table};
@@ -60,8 +61,11 @@ const KERNELS: [Kernel; 6] = [
 const L1D_KB: [u64; 4] = [4, 8, 16, 32];
 const THREADS: [u64; 3] = [2, 4, 8];
 
-/// A kernel, KB of L1D, and hardware threads.
-type Cell = (&'static str, u64, u64);
+/// The period for traces from files, in cycles.
+const FILE_PERIOD: u64 = 125_000;
+
+/// A kernel or the name of a file, KB of L1D, and hardware threads.
+type Cell = (String, u64, u64);
 
 /// Cycles of each cell under each of [`GOVERNORS`].
 #[derive(Clone, Debug, Default)]
@@ -72,11 +76,14 @@ pub(super) struct Grid {
 impl Grid {
     /// Returns how fast a governor is in the cell where it is slowest, relative to the best of the fixed rules.
     fn over_best_min(&self, governor: usize) -> f64 {
-        let of = |cycles: &[u64; GOVERNORS.len()]| {
+        self.over_best(governor).fold(f64::INFINITY, f64::min)
+    }
+
+    fn over_best(&self, governor: usize) -> impl Iterator<Item = f64> + '_ {
+        self.cells.values().map(move |cycles| {
             let best = cycles[..FIXED].iter().min().expect("there are rules");
             *best as f64 / cycles[governor] as f64
-        };
-        self.cells.values().map(of).fold(f64::INFINITY, f64::min)
+        })
     }
 
     fn over_fifo(&self, governor: usize) -> impl Iterator<Item = f64> + '_ {
@@ -96,25 +103,41 @@ impl Grid {
         self.over_best_min(BLIND)
     }
 
-    /// Returns speeds over `fifo`: a line for each cell, and their means.
+    /// Returns speeds over `fifo`: a line for each cell, and their means; and how each governor compares with the best fixed rule.
     pub(super) fn table(&self) -> Table {
         let mut text = format!("{:<20}", "");
         for name in GOVERNORS {
             let _ = write!(text, "{name:>11}");
         }
-        let mut line = |name: String, speeds: Vec<f64>| {
+        let mut line = |name: String, figures: Vec<f64>, digits: usize| {
             let _ = write!(text, "\n{name:<20}");
-            for speed in speeds {
-                let _ = write!(text, "{speed:>11.3}");
+            for figure in figures {
+                let _ = write!(text, "{figure:>11.digits$}");
             }
         };
         for ((name, l1d, threads), cycles) in &self.cells {
             let speeds = cycles.iter().map(|&one| cycles[0] as f64 / one as f64);
-            line(format!("{name} {l1d} KB, {threads}"), speeds.collect());
+            line(format!("{name} {l1d} KB, {threads}"), speeds.collect(), 3);
         }
         let count = self.cells.len().max(1) as f64;
         let means = (0..GOVERNORS.len()).map(|one| self.over_fifo(one).sum::<f64>() / count);
-        line("mean".to_owned(), means.collect());
+        line("mean".to_owned(), means.collect(), 3);
+        let all = || 0..GOVERNORS.len();
+        let least = |one: usize| self.over_fifo(one).fold(f64::INFINITY, f64::min);
+        line("least".to_owned(), all().map(least).collect(), 3);
+        let least = all().map(|one| self.over_best_min(one));
+        line("least of best".to_owned(), least.collect(), 3);
+        for (part, name) in [(0.98, "cells >= 0.98 best"), (0.96, "cells >= 0.96 best")] {
+            let reach = |one: usize| self.over_best(one).filter(|&ratio| ratio >= part).count();
+            line(
+                name.to_owned(),
+                all().map(|one| reach(one) as f64).collect(),
+                0,
+            );
+        }
+        let reach = |one: usize| self.over_fifo(one).filter(|&ratio| ratio >= 0.99).count();
+        let reach = all().map(|one| reach(one) as f64).collect();
+        line("cells >= 0.99 fifo".to_owned(), reach, 0);
         text.push('\n');
         Table {
             heading: "hold: speed over fifo by program, L1D and hardware threads (small sizes)",
@@ -123,44 +146,87 @@ impl Grid {
     }
 }
 
-/// Records the kernels, and simulates all cells.
-///
-/// # Errors
-/// If a kernel cannot be compiled or recorded, a simulation fails, or `cancel` stopped it.
-pub(super) fn run(
-    machine: &Machine,
-    request: &Request,
-    tanada: &Path,
-    folder: &Path,
-    progress: &mut dyn FnMut(Progress<'_>),
-    cancel: &Cancel,
-) -> Result<Grid, Error> {
-    let mut grid = Grid::default();
-    for kernel in &KERNELS {
-        let what = format!("recording {} for hold", kernel.name);
-        progress(Progress {
-            what: &what,
-            done: 0,
-        });
-        let arguments = kernel.arguments.split(' ').map(str::to_owned);
-        let arguments: Vec<String> = arguments.collect();
-        let path = recording::record(tanada, kernel.name, &arguments, folder, cancel)?;
-        let trace = recording::open(&path)?;
+/// What all cells are simulated with.
+pub(super) struct Bench<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) request: &'a Request,
+    /// For recordings.
+    pub(super) folder: &'a Path,
+    pub(super) cancel: &'a Cancel,
+}
+
+impl Bench<'_> {
+    /// Records the kernels with the command `tanada`, and simulates their cells.
+    ///
+    /// # Errors
+    /// If a kernel cannot be compiled or recorded, a simulation fails, or the work was cancelled.
+    pub(super) fn kernels(
+        &self,
+        grid: &mut Grid,
+        tanada: &Path,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), Error> {
+        for kernel in &KERNELS {
+            let what = format!("recording {} for hold", kernel.name);
+            progress(Progress {
+                what: &what,
+                done: 0,
+            });
+            let arguments = kernel.arguments.split(' ').map(str::to_owned);
+            let arguments: Vec<String> = arguments.collect();
+            let (folder, cancel) = (self.folder, self.cancel);
+            let path = recording::record(tanada, kernel.name, &arguments, folder, cancel)?;
+            self.simulate(grid, kernel.name, &path, kernel.period, progress)?;
+        }
+        Ok(())
+    }
+
+    /// Simulates the cells of a thread trace. They are named after the file.
+    ///
+    /// # Errors
+    /// If the file is none, a simulation fails, or the work was cancelled.
+    pub(super) fn file(
+        &self,
+        grid: &mut Grid,
+        path: &Path,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), Error> {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        if grid.cells.keys().any(|(known, ..)| *known == name) {
+            return Err(Error::Usage(format!(
+                "--hold-trace: two programs are called {name}"
+            )));
+        }
+        self.simulate(grid, &name, path, FILE_PERIOD, progress)
+    }
+
+    fn simulate(
+        &self,
+        grid: &mut Grid,
+        name: &str,
+        path: &Path,
+        period: u64,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), Error> {
+        let trace = recording::open(path)?;
         let mut runs = Vec::new();
         for l1d in L1D_KB {
             for threads in THREADS {
                 let sets = [
                     format!("l1d.size={l1d}K"),
                     format!("smt.threads_per_core={threads}"),
-                    format!("smt.period_cycles={}", kernel.period),
+                    format!("smt.period_cycles={period}"),
                 ];
-                let machine = machine.overridden(&sets);
+                let machine = self.machine.overridden(&sets);
                 let machine = machine.map_err(|error| Error::Usage(error.to_string()))?;
-                let cell = (kernel.name, l1d, threads);
-                runs.extend((0..GOVERNORS.len()).map(|governor| (cell, governor, machine.clone())));
+                let cell = (name.to_owned(), l1d, threads);
+                runs.extend(
+                    (0..GOVERNORS.len()).map(|governor| (cell.clone(), governor, machine.clone())),
+                );
             }
         }
         let failed = AtomicBool::new(false);
+        let cancel = self.cancel;
         let one = |number: usize| {
             let (_, governor, machine) = &runs[number];
             let watch = |_| !cancel.is_cancelled();
@@ -173,8 +239,8 @@ pub(super) fn run(
             failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
             outcome.map(|outcome| outcome.cycles)
         };
-        let (what, mut done) = (format!("of {} runs of {}", runs.len(), kernel.name), 0);
-        let results = batch::collect(runs.len(), request.threads, one, |ended| {
+        let (what, mut done) = (format!("of {} runs of {name}", runs.len()), 0);
+        let results = batch::collect(runs.len(), self.request.threads, one, |ended| {
             done += usize::from(ended.is_some());
             progress(Progress { what: &what, done });
             match cancel.is_cancelled() || failed.load(Ordering::Relaxed) {
@@ -182,12 +248,12 @@ pub(super) fn run(
                 false => ControlFlow::Continue(()),
             }
         });
-        for ((cell, governor, _), result) in runs.iter().zip(results) {
+        for ((cell, governor, _), result) in runs.into_iter().zip(results) {
             let cycles = result.ok_or(Error::Cancelled)?;
-            grid.cells.entry(*cell).or_default()[*governor] = cycles?;
+            grid.cells.entry(cell).or_default()[governor] = cycles?;
         }
+        Ok(())
     }
-    Ok(grid)
 }
 
 #[cfg(test)]
@@ -197,8 +263,8 @@ mod tests {
     #[test]
     fn minima_are_over_the_best_fixed_rule_of_each_cell() {
         let cells = [
-            (("lu", 4, 8), [200, 120, 210, 100, 110, 125]),
-            (("lu", 32, 8), [100, 150, 105, 150, 98, 101]),
+            (("lu".to_owned(), 4, 8), [200, 120, 210, 100, 110, 125]),
+            (("lu".to_owned(), 32, 8), [100, 150, 105, 150, 98, 101]),
         ];
         let grid = Grid {
             cells: cells.into_iter().collect(),
@@ -208,6 +274,13 @@ mod tests {
         assert_eq!(grid.blind_over_best_min(), 0.8);
         let text = grid.table().text;
         assert!(text.contains("lu 32 KB, 8"), "{text}");
-        assert!(text.lines().count() == 4 && text.contains("mean"), "{text}");
+        let last = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name));
+            line.map(|line| line[20..].split_whitespace().collect::<Vec<_>>().join(" "))
+        };
+        let all = |name| last(name).expect("a line of this name");
+        assert_eq!(all("least of best"), "0.500 0.667 0.476 0.667 0.909 0.800");
+        assert_eq!(all("cells >= 0.98 best"), "1 0 0 1 1 1");
+        assert_eq!(all("cells >= 0.99 fifo"), "2 1 0 1 2 2");
     }
 }

@@ -65,6 +65,12 @@ const OPTIONS: &[OptionSpec] = &[
         "Also simulate the grid of the governor hold: six kernels, 12 machines, 6 governors",
     ),
     OptionSpec::new(
+        "hold-trace",
+        "FILE",
+        Kind::Texts,
+        "Also simulate these cells for a thread trace; without --hold for traces only",
+    ),
+    OptionSpec::new(
         "set",
         "KEY=VALUE",
         Kind::Texts,
@@ -97,7 +103,8 @@ impl Paper for Smt {
         let named = ["lu", "fft"]
             .into_iter()
             .filter_map(|flag| values.path(flag));
-        named.map(Path::to_owned).collect()
+        let held = values.texts("hold-trace").iter().map(Path::new);
+        named.chain(held).map(Path::to_owned).collect()
     }
 
     fn reproduce(
@@ -138,12 +145,25 @@ impl Paper for Smt {
             traces.insert((program, which), recording::open(&path)?);
         }
         let mut found = simulate(&traces, &machine, layout, request, progress, cancel)?;
-        if values.switch("hold") {
-            let Some(tanada) = &request.tanada else {
-                let message = "no command that records programs is there";
-                return Err(Error::Usage(message.to_owned()));
+        let files = values.texts("hold-trace");
+        if values.switch("hold") || !files.is_empty() {
+            let bench = hold::Bench {
+                machine: &machine,
+                request,
+                folder: folder.path(),
+                cancel,
             };
-            let grid = hold::run(&machine, request, tanada, folder.path(), progress, cancel)?;
+            let mut grid = hold::Grid::default();
+            if values.switch("hold") {
+                let Some(tanada) = &request.tanada else {
+                    let message = "no command that records programs is there";
+                    return Err(Error::Usage(message.to_owned()));
+                };
+                bench.kernels(&mut grid, tanada, progress)?;
+            }
+            for file in files {
+                bench.file(&mut grid, Path::new(file), progress)?;
+            }
             found.hold = Some(grid);
         }
         Ok(Found::Figures(Box::new(reproduction(&found))))

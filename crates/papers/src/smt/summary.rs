@@ -189,17 +189,17 @@ pub(super) fn bars(summary: &Summary) -> Vec<Bar> {
     ];
     let hold = [
         (
-            "hold over the best fixed rule, least of 72 cells",
+            "hold over the best fixed rule, least of all cells",
             summary.hold_over_best_min,
             0.98,
         ),
         (
-            "hold over fifo, least of 72 cells",
+            "hold over fifo, least of all cells",
             summary.hold_over_fifo_min,
             0.99,
         ),
         (
-            "hold without counters over the best fixed rule, least of 72 cells",
+            "hold without counters over the best fixed rule, least of all cells",
             summary.hold_over_best_min_without_counters,
             0.96,
         ),

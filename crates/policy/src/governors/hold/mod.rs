@@ -1,118 +1,79 @@
-//! `hold` and `hold-blind`: the number of hardware threads and the order with the most work per time, found by looking at parts of periods.
+//! `hold` and `hold-blind`: which threads run together, and on how many hardware threads, found by looking at small parts of periods.
 //!
-//! Which width is best changes with what the threads do, often within a few periods. So `hold` looks at each eighth of a period, in
-//! which the
-//! threads that run go on ([`Order::Kept`]); a *turn* is eight such *windows*, and ends as a period of `fifo` does. Its rules:
+//! It looks at each 64th of a period, a *window*, and compares rates: work per time. The threads that run go on from window to window
+//! ([`Order::Kept`]). Its rules:
 //!
-//! - *Widths.* A probe runs another width for two windows, with the threads that would have run in any case: of four out of eight first the
-//!   one half, then the other. So both widths are measured on the same threads one after the other, and the queue is as before. A
-//!   width that does [`Settings::margin`] more work per time becomes the one in use; it is compared with the one before after a turn, then
-//!   two, four and so on. A width that lost is tried again after a turn, then two, four and so on, sooner in another phase.
-//! - *Not worth a probe* is a width that could not win if each of its threads were as fast as the fastest seen so far, nor (with
-//!   counters) a
+//! - *Who runs.* Threads that get on well together stay: a turn ends only if for a whole period no thread blocked, so that none
+//!   came from the queue. If a window's rate is below [`Settings::slow`] of the usual one, these threads disturb each other: all but the
+//!   last one go to the back of the queue. One slow window in [`Settings::trial`] is left alone, and if the window behind
+//!   one that was left alone is faster on average, it is the other way round: one in so many exchanges.
+//! - *Widths.* A probe runs some of the threads (or more of them) for a window that is not measured, since caches settle in it, and one that is;
+//!   then the width in use likewise. Its rate is compared with the mean of those before and behind, so that a program that changes
+//!   meanwhile does not decide. A narrower width is chosen if the last probes together are better by [`Settings::margin`] and
+//!   by more than they differ from each other, or if one is better by [`Settings::large`]; a wider one as soon as it is better.
+//! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on. In another phase (the usual rate has changed by half, or a
+//!   barrier released threads) every width may be probed at once. Few and many waiting threads have a width each.
+//! - *Not worth a probe* is a width that could not win if each of its threads were as fast as the fastest seen lately, nor (with counters) a
 //!   narrower one while fewer than [`Settings::misses`] of the accesses miss.
-//! - *Phases.* Work per time that changes by half, threads that a barrier releases, and whether more threads wait than there are hardware
-//!   threads: each of these two situations has a width of its own.
-//! - *Order.* While more threads wait, turns in the order of the queue and turns in the order of creation alternate until a sequential test
-//!   of the pairs' ratios is clear, or [`Settings::pairs`] have been seen. The better one is held for 32 turns, then 64, and so on.
 //! - *Windows that belong to none* are those in which threads ran out.
 //! - *Regret.* Work that lost probes cost, against the width in use, is kept below [`Settings::budget`] of the run and a tenth of what won
-//!   probes have brought. So a short run hardly probes.
+//!   probes have brought.
 
-mod order;
+mod exchange;
 #[cfg(test)]
 mod tests;
 mod widths;
 
 use crate::{Governor, GovernorSite, Order, Period, Plan, Why};
-use order::OrderTest;
-use widths::Widths;
+use exchange::Exchange;
+use widths::{Pair, Verdict, Widths};
 
 /// The numbers of the rules above.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     /// Whether it reads cache counters if there are some.
     pub(super) counters: bool,
-    /// Windows of a turn.
-    pub(super) parts: u64,
-    /// Windows of a probe.
-    pub(super) probe: u32,
-    /// By which part a narrower width must be better to be chosen, and how much more for each unit of noise: the mean of the logarithms of
-    /// the ratios of windows that follow each other.
+    /// The part of the usual rate below which a window is slow.
+    pub(super) slow: f64,
+    /// Of so many slow windows one is dealt with in the other way.
+    pub(super) trial: u64,
+    /// By which factor a narrower width must be better to be chosen, and a wider one.
     pub(super) margin: f64,
-    pub(super) noise: f64,
-    /// By which part a wider width must be better to be chosen.
     pub(super) margin_wider: f64,
-    /// Misses per access below which no narrower width is tried.
+    /// How many times their deviation (the root of the sum of squared differences) probes together must be better by, unless one is
+    /// better by the factor `large`.
+    pub(super) clear: f64,
+    pub(super) large: f64,
+    /// Misses per access below which no narrower width is probed.
     pub(super) misses: f64,
-    /// A probe that could win by this factor does not wait for the end of a turn.
-    pub(super) urgent: f64,
-    /// The part of the run that lost probes may cost; twice as much if they were urgent.
+    /// The part of the run that lost probes may cost.
     pub(super) budget: f64,
-    /// By which part the order of creation must be better to be chosen.
-    pub(super) order_margin: f64,
-    /// Turns of one order before the other's.
-    pub(super) block: u32,
-    /// Pairs of blocks after which the order is chosen in any case.
-    pub(super) pairs: u32,
-    /// By which part two pairs must be worse for the order of creation to be given up.
-    pub(super) reject: f64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Settings {
             counters: true,
-            parts: 8,
-            probe: 2,
-            margin: 0.04,
-            noise: 2.0,
-            margin_wider: 0.01,
+            slow: 0.7,
+            trial: 4,
+            margin: 1.04,
+            margin_wider: 1.01,
+            clear: 1.2,
+            large: 1.5,
             misses: 0.015,
-            urgent: 1.6,
-            budget: 0.004,
-            order_margin: 0.01,
-            block: 1,
-            pairs: 16,
-            reject: 0.04,
+            budget: 0.0025,
         }
     }
 }
 
-/// Work and time of some windows.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    work: u64,
-    time: u64,
-}
+/// Windows of a period.
+const PARTS: u64 = 64;
 
-impl Sum {
-    fn add(&mut self, work: u64, time: u64) {
-        self.work += work;
-        self.time += time;
-    }
-
-    fn rate(self) -> f64 {
-        self.work as f64 / self.time.max(1) as f64
-    }
-}
-
-/// A width that is being tried.
-#[derive(Clone, Copy, Debug)]
-struct Probe {
-    width: usize,
-    /// Windows to come.
-    left: u32,
-    sum: Sum,
-    /// The rate that it has to beat.
-    base: f64,
-}
+/// Windows from a lost probe to the next one of the same width, at first.
+const PAUSE: u64 = 8;
 
 /// The part of a window that hardware threads may idle before it belongs to no width.
 const RAGGED: f64 = 0.1;
-
-/// A probe ends early below this part of the rate that it has to beat.
-const HOPELESS: f64 = 0.6;
 
 /// By which factor a probe could win as long as no narrow width was seen.
 const UNKNOWN: f64 = 1.5;
@@ -120,8 +81,53 @@ const UNKNOWN: f64 = 1.5;
 /// By which factor all threads together could be faster than ever before.
 const HEADROOM: f64 = 1.25;
 
-/// By which factor the rate changes in another phase.
-const PHASE: f64 = 1.5;
+/// The part of a slower probe in the rate of one thread.
+const SOLO_FADING: f64 = 0.1;
+
+/// The weight of older windows in the rate of the width in use.
+const BASE_FADING: f64 = 0.5;
+
+/// The part of what probes have won that lost ones may cost.
+const STAKE: f64 = 0.1;
+
+/// Work and time of some windows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    work: f64,
+    time: f64,
+}
+
+impl Sum {
+    fn add(&mut self, work: f64, time: f64) {
+        self.work = self.work * BASE_FADING + work;
+        self.time = self.time * BASE_FADING + time;
+    }
+
+    fn rate(self) -> f64 {
+        self.work / self.time.max(1.0)
+    }
+}
+
+/// What the windows of a probe are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The other width runs, and caches settle in it.
+    Settles,
+    Probes,
+    /// The width in use runs again, and caches settle in it.
+    Returns,
+    Compares,
+}
+
+/// A width that is being probed, and then the width in use again.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    width: usize,
+    step: Step,
+    /// Rates of the width in use before, and of the probe.
+    before: f64,
+    probed: f64,
+}
 
 /// See the module's documentation.
 #[derive(Clone, Debug)]
@@ -131,10 +137,9 @@ pub(super) struct Hold {
     /// Length of a window.
     window: u64,
     now: u64,
-    /// Windows of this turn so far.
-    part: u64,
-    /// What runs: the width of the plan, and how many threads there were for it.
-    width: usize,
+    /// When the turn ends.
+    turn_ends: u64,
+    /// How many threads run; 0 before the first call and while threads are exchanged, which is not measured.
     ran: usize,
     /// Threads that waited at the last call.
     waited: usize,
@@ -143,14 +148,14 @@ pub(super) struct Hold {
     /// For few and for many waiting threads.
     widths: [Widths; 2],
     probe: Option<Probe>,
-    /// Windows of this turn that belong to the width in use.
+    /// The last windows of these threads at the width in use; no time if there was none.
     base: Sum,
-    order: OrderTest,
-    /// Whether this turn is in the order of creation.
-    sorted: bool,
+    exchange: Exchange,
+    /// Whether the last call only took threads off.
+    exchanging: bool,
     /// Misses per access of the last window; `None` without counters.
     misses: Option<f64>,
-    /// The fastest that one thread was on average while at most half of the hardware threads ran (0 before), and all together.
+    /// The fastest that one thread was lately, on average, while at most half of the hardware threads ran (0 before), and all together.
     solo: f64,
     most: f64,
     /// Time that lost probes cost, and that won ones have brought.
@@ -161,22 +166,22 @@ pub(super) struct Hold {
 
 impl Hold {
     pub(super) fn new(site: &GovernorSite, settings: Settings) -> Hold {
-        let widths = Widths::new(site.threads);
+        let window = (site.period / PARTS).max(1);
+        let widths = Widths::new(site.threads, PAUSE * window);
         Hold {
             site: *site,
             settings,
-            window: (site.period / settings.parts).max(1),
+            window,
             now: 0,
-            part: 0,
-            width: site.threads,
+            turn_ends: site.period,
             ran: 0,
             waited: 0,
             many: false,
             widths: [widths.clone(), widths],
             probe: None,
             base: Sum::default(),
-            order: OrderTest::default(),
-            sorted: false,
+            exchange: Exchange::default(),
+            exchanging: false,
             misses: None,
             solo: 0.0,
             most: 0.0,
@@ -193,123 +198,144 @@ impl Hold {
         };
     }
 
-    /// Takes the window that has ended into account.
-    fn measure(&mut self, period: &Period<'_>) {
-        if self.ran == 0 {
-            // Before the first call it is not known what ran.
-            return;
+    fn widths(&mut self) -> &mut Widths {
+        &mut self.widths[usize::from(self.many)]
+    }
+
+    /// Ends the probe, if there is one, without a result.
+    fn drop_probe(&mut self) {
+        if let Some(probe) = self.probe.take() {
+            let now = self.now;
+            self.widths().put_off(probe.width, now);
+            let figures = [("width", probe.width as f64)];
+            self.say("probe without result", &figures);
         }
-        let (work, time) = (period.work(), period.time.max(1));
-        let rate = work as f64 / time as f64;
+    }
+
+    /// Other threads run from now on.
+    fn begin_turn(&mut self) {
+        self.turn_ends = self.now + self.site.period;
+        self.base = Sum::default();
+    }
+
+    /// Takes the window that has ended into account. Returns whether its threads are to be exchanged.
+    fn measure(&mut self, period: &Period<'_>) -> bool {
+        if self.ran == 0 {
+            return false;
+        }
+        let (work, time) = (period.work() as f64, period.time.max(1) as f64);
+        let rate = work / time;
         if self.settings.counters {
             self.misses = period.cache().map(|cache| cache.rate());
         }
         let active = &period.threads[..self.ran.min(period.threads.len())];
         let idle: u64 = active.iter().map(|thread| thread.idle).sum();
-        let ragged = idle as f64 > RAGGED * time as f64 * self.ran as f64;
-        if ragged {
+        if idle as f64 > RAGGED * time * self.ran as f64 {
             self.base = Sum::default();
-            if let Some(probe) = self.probe.take() {
-                let width = probe.width as f64;
-                self.say("probe without result, threads ran out", &[("width", width)]);
-            }
-            return;
+            self.drop_probe();
+            return false;
         }
         if self.ran * 2 <= self.site.threads {
-            self.solo = self.solo.max(rate / self.ran as f64);
+            let one = rate / self.ran as f64;
+            self.solo = one.max(self.solo + (one - self.solo) * SOLO_FADING);
         }
         self.most = self.most.max(rate);
         if let Some(probe) = &mut self.probe {
-            probe.sum.add(work, time);
-            probe.left -= 1;
-            if probe.left == 0 || probe.sum.rate() < HOPELESS * probe.base {
-                self.judge();
+            match probe.step {
+                Step::Settles => probe.step = Step::Probes,
+                Step::Probes => {
+                    probe.probed = rate;
+                    probe.step = Step::Returns;
+                }
+                Step::Returns => probe.step = Step::Compares,
+                Step::Compares => {
+                    let probe = *probe;
+                    self.judge(probe, rate);
+                }
             }
-            return;
+            return false;
         }
         self.base.add(work, time);
-        if self.many {
-            self.order.add(self.sorted, work, time);
+        self.gain += self.widths().gained() * time;
+        let sign = self.exchange.window(rate, &self.settings);
+        if let Some(usual) = sign.another_phase {
+            self.widths().changed();
+            let figures = [("work per time", rate), ("usual", usual)];
+            self.say("another phase", &figures);
         }
-        let widths = &mut self.widths[usize::from(self.many)];
-        self.gain += widths.gained() * time as f64;
-        if widths.is_another_phase(rate) {
-            self.base = Sum { work, time };
-            self.say("another phase", &[("work per time", rate)]);
-        }
+        sign.exchange
     }
 
-    /// Ends the probe.
-    fn judge(&mut self) {
-        let Some(probe) = self.probe.take() else {
-            return;
+    /// Ends a probe, behind which the width in use had the rate `behind`.
+    fn judge(&mut self, probe: Probe, behind: f64) {
+        self.probe = None;
+        self.base = Sum::default();
+        let pair = Pair {
+            probed: probe.probed,
+            used: (probe.before + behind) / 2.0,
         };
-        let widths = &mut self.widths[usize::from(self.many)];
-        let before = widths.used(self.waited);
-        let rate = probe.sum.rate();
-        let ratio = rate / probe.base;
-        let won = widths.is_better(probe.width, before, ratio, &self.settings);
-        let what = if won {
-            widths.won(probe.width, before, ratio, self.now, self.site.period);
-            self.base = Sum::default();
-            "probe won"
-        } else {
-            widths.lost(probe.width, before, self.now, self.site.period);
-            self.regret += (1.0 - ratio).max(0.0) * probe.sum.time as f64;
-            "probe lost"
+        let (now, settings, waited) = (self.now, self.settings, self.waited);
+        let used = self.widths().used(waited);
+        let what = match self.widths().judge(probe.width, used, pair, now, &settings) {
+            Verdict::Won => {
+                self.exchange.reset(pair.probed);
+                "probe won"
+            }
+            verdict => {
+                let lost = (1.0 - pair.probed / pair.used.max(f64::MIN_POSITIVE)).max(0.0);
+                self.regret += lost * self.window as f64;
+                match verdict {
+                    Verdict::Unclear => "probe unclear",
+                    _ => "probe lost",
+                }
+            }
         };
         let figures = [
             ("width", probe.width as f64),
-            ("work per time", rate),
-            ("before width", before as f64),
-            ("work per time", probe.base),
+            ("work per time", pair.probed),
+            ("in use width", used as f64),
+            ("work per time", pair.used),
         ];
         self.say(what, &figures);
     }
 
     /// Returns the width to probe now, if any, and by which factor it could be better.
     fn candidate(&self) -> Option<(usize, f64)> {
-        if self.base.time == 0 || self.part >= self.settings.parts {
+        let won = STAKE * self.gain + self.window as f64;
+        if self.base.work == 0.0 || self.regret > self.settings.budget * self.now as f64 + won {
             return None;
         }
         let base = self.base.rate();
         let widths = &self.widths[usize::from(self.many)];
         let used = widths.used(self.waited);
         let few_misses = self.misses.is_some_and(|rate| rate < self.settings.misses);
-        let worth = |&width: &usize| {
+        widths.due(self.waited, self.now).find_map(|width| {
             let could = match self.solo {
                 0.0 => UNKNOWN,
                 solo => (width as f64 * solo).min(self.most * HEADROOM) / base,
             };
-            let worth = widths.is_worth(width, used, could, &self.settings);
+            let worth = could > Widths::needed(width, used, &self.settings);
             (worth && !(few_misses && width < used)).then_some((width, could))
-        };
-        let due = widths.due(self.waited, self.now);
-        let (width, could) = due.iter().find_map(worth)?;
-        let urgent = could > self.settings.urgent;
-        let part = self.settings.budget * if urgent { 2.0 } else { 1.0 };
-        let allowed = part * self.now as f64 + 0.1 * self.gain + self.window as f64;
-        let last = self.part + u64::from(self.settings.probe) >= self.settings.parts;
-        ((urgent || last) && self.regret < allowed).then_some((width, could))
+        })
     }
 
-    /// Returns the order of the next turn.
-    fn turn(&mut self) -> Order {
-        self.part = 0;
-        self.base = Sum::default();
-        let was = self.sorted;
-        if self.many {
-            let (settings, turn) = (self.settings, self.site.period);
-            if let Some(result) = self.order.turn(&settings, self.now, turn, self.window * 4) {
-                self.regret += result.regret;
-                self.why = result.why;
-            }
+    /// Takes note of how many threads wait now.
+    fn situation(&mut self, waiting: usize) {
+        let before = std::mem::replace(&mut self.waited, waiting);
+        if waiting < before {
+            // A thread blocked or ended, so another one came from the queue.
+            self.turn_ends = self.now + self.site.period;
         }
-        self.sorted = self.order.is_sorted(self.many);
-        match (self.sorted, was) {
-            (true, _) => Order::ByNumber,
-            (false, true) => Order::Restored,
-            (false, false) => Order::Fifo,
+        // Between the two, what was goes on, so that the situation does not change with every thread that blocks.
+        let threads = self.site.threads;
+        let many = waiting > threads && (self.many || waiting > threads + threads / 2);
+        if many != self.many {
+            self.drop_probe();
+            self.many = many;
+            self.base = Sum::default();
+        }
+        if waiting >= before + threads.div_ceil(2) {
+            self.widths().changed();
         }
     }
 }
@@ -318,65 +344,60 @@ impl Governor for Hold {
     fn plan(&mut self, period: &Period<'_>) -> Plan {
         self.now += period.time;
         self.why = Why::default();
-        let probed = self.probe.is_some();
-        self.measure(period);
-        let (waiting, before) = (period.waiting, self.waited);
-        self.waited = waiting;
-        // Between the two, what was goes on, so that the situation does not change with every thread that blocks.
-        let threads = self.site.threads;
-        let many = waiting > threads && (self.many || waiting > threads + threads / 2);
-        if many != self.many {
-            self.many = many;
-            self.probe = None;
-            self.base = Sum::default();
+        let waiting = period.waiting;
+        let taken_off = std::mem::take(&mut self.exchanging);
+        let mut exchange = false;
+        if !taken_off {
+            exchange = self.measure(period);
+            self.situation(waiting);
         }
-        let widths = &mut self.widths[usize::from(many)];
-        if waiting >= before + self.site.threads.div_ceil(2) {
-            widths.released(self.now, self.site.period);
-        }
-        self.width = widths.width();
-        let order = if let Some(probe) = self.probe {
-            // The other threads of the turn; of a wider one the same again.
-            self.width = probe.width;
-            let narrower = probe.width < self.widths[usize::from(many)].used(waiting);
-            if narrower { Order::Fifo } else { Order::Kept }
-        } else {
-            self.part = if probed {
-                self.settings.parts
-            } else {
-                self.part + 1
-            };
-            if let Some((width, could)) = self.candidate() {
-                let base = self.base.rate();
-                self.probe = Some(Probe {
-                    width,
-                    left: self.settings.probe,
-                    sum: Sum::default(),
-                    base,
-                });
-                let figures = [
-                    ("width", width as f64),
-                    ("work per time now", base),
-                    ("could be times as much", could),
-                ];
-                self.say("probing", &figures);
-                self.width = width;
-                Order::Kept
-            } else if self.part >= self.settings.parts {
-                self.turn()
-            } else {
-                Order::Kept
-            }
-        };
-        self.ran = self.width.min(waiting).max(1);
-        if self.why.what.is_empty() {
-            self.say("holding", &[("width", self.width as f64)]);
-        }
-        Plan {
-            width: self.width,
-            order,
+        let used = self.widths().width();
+        let mut plan = Plan {
+            width: used,
+            order: Order::Kept,
             next_call: self.window,
+        };
+        if taken_off {
+            // Those that ran until now go to the back; the one that was taken off stands first.
+            plan.order = Order::Fifo;
+            let figures = [("usual work per time", self.exchange.usual())];
+            self.say("slow together, the others are exchanged", &figures);
+        } else if let Some(probe) = self.probe {
+            if matches!(probe.step, Step::Settles | Step::Probes) {
+                plan.width = probe.width;
+            }
+        } else if exchange && used > 1 && waiting > used {
+            self.begin_turn();
+            self.exchanging = true;
+            (plan.width, plan.next_call) = (used - 1, 1);
+            self.say("slow together, one is taken off", &[]);
+        } else if self.now >= self.turn_ends {
+            self.begin_turn();
+            plan.order = Order::Fifo;
+        } else if let Some((width, could)) = self.candidate() {
+            let before = self.base.rate();
+            self.probe = Some(Probe {
+                width,
+                step: Step::Settles,
+                before,
+                probed: 0.0,
+            });
+            let figures = [
+                ("width", width as f64),
+                ("work per time now", before),
+                ("could be times as much", could),
+            ];
+            self.say("probing", &figures);
+            plan.width = width;
         }
+        if self.why.what.is_empty() {
+            self.say("holding", &[("width", plan.width as f64)]);
+        }
+        self.ran = match self.exchanging {
+            true => 0,
+            false => plan.width.min(waiting).max(1),
+        };
+        plan
     }
 
     fn why(&self) -> Why {
