@@ -369,6 +369,19 @@ fn what_a_program_does_that_cannot_be_recorded_is_reported_and_leaves_no_trace()
         2,
         &["--skip"],
     );
+    for wrong in [
+        ["--from", "192"],
+        ["--to", "x"],
+        ["--take", "0"],
+        ["--env", "=x"],
+        ["--env", "x"],
+        ["--fetch", "each"],
+    ] {
+        let words = [
+            "record", wrong[0], wrong[1], "-o", "a.tnb", "--", "./odd", "n",
+        ];
+        bad(here, &words, 2, &[wrong[0]]);
+    }
     bad(
         here,
         &["record", "-o", "no/a.tnb", "--", "./odd", "n"],
@@ -980,7 +993,9 @@ fn counts_and_misses_are_near_valgrinds() {
     let folder = folder();
     let here = folder.path();
     std::fs::write(here.join("machine.toml"), ONE_CACHE).expect("a file");
-    let near = |ours: u64, theirs: u64| (ours as f64 / theirs as f64 - 1.0).abs() < 0.01;
+    let within = |ours: u64, theirs: u64, percent: f64| {
+        (ours as f64 / theirs as f64 - 1.0).abs() * 100.0 < percent
+    };
     for (program, words) in programs(here, true) {
         let name = program.display();
         let json = recorded(here, &["--env", "LC_ALL=C"], &program, &words).out;
@@ -992,10 +1007,18 @@ fn counts_and_misses_are_near_valgrinds() {
             &words,
         );
         let theirs = of_lackey(&said);
-        // sort compares with another function of the C library there, of which only the accesses are alike.
-        let from = usize::from(program.ends_with("sort"));
-        for (ours, theirs) in counts.into_iter().zip(theirs).skip(from) {
-            assert!(near(ours, theirs), "{name}: {counts:?} {theirs:?}");
+        // Valgrind counts 3% more instructions of sort, which access no memory. sqlite3 takes a lock for each row, and begin and end of the
+        // calls that the recorder's library wraps count.
+        let percent = match program.file_name().and_then(std::ffi::OsStr::to_str) {
+            Some("sort") => [4.0, 1.0, 1.0],
+            Some("sqlite3") => [1.0, 1.0, 3.0],
+            _ => [1.0; 3],
+        };
+        for i in 0..3 {
+            assert!(
+                within(counts[i], theirs[i], percent[i]),
+                "{name}: {counts:?} {theirs:?}"
+            );
         }
         let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
         for shape in SHAPES {
@@ -1025,7 +1048,10 @@ fn counts_and_misses_are_near_valgrinds() {
                 sums[at].parse().expect("a number")
             };
             let theirs = sum("D1mr") + sum("D1mw");
-            assert!(near(ours, theirs), "{name} {shape:?}: {ours} {theirs}");
+            assert!(
+                within(ours, theirs, 1.0),
+                "{name} {shape:?}: {ours} {theirs}"
+            );
             let (bytes, ways) = (
                 format!("l1d.size={}", shape.0),
                 format!("l1d.ways={}", shape.1),
@@ -1067,4 +1093,25 @@ fn without_the_emulator_it_says_what_to_install() {
         output.err
     );
     assert!(folder.path().read_dir().expect("a folder").next().is_none());
+    // One that knows no plugins.
+    let emulator = folder
+        .path()
+        .join(format!("qemu-{}", std::env::consts::ARCH));
+    std::fs::write(
+        &emulator,
+        "#!/bin/sh\necho unknown option -plugin >&2\nexit 1\n",
+    )
+    .expect("a file");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&emulator, mode).expect("our file");
+    let mut command = tanada(folder.path(), &["record", "-o", "a.tnb", "--"]);
+    command.arg(program).env("PATH", folder.path());
+    let output = said(command.output().expect("the program starts"));
+    assert_eq!(output.code, Some(1), "{}", output.err);
+    assert!(
+        output.err.contains("does not load the recorder"),
+        "{}",
+        output.err
+    );
+    assert!(!folder.path().join("a.tnb").exists());
 }
