@@ -1,4 +1,4 @@
-//! Marks of tasks of any bytes, behind the beginning of all marks: an error, or a sound trace. The threads' streams have the marks' numbers.
+//! Marks of tasks of any bytes, behind the beginning of all marks: an error, or a sound trace. The streams have the marks' numbers.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

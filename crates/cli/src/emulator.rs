@@ -374,6 +374,11 @@ impl Emulated {
         if interrupted {
             return Ok(ended);
         }
+        if !self.spool().exists() {
+            return refuse(
+                "the emulator does not load the recorder (see above): QEMU from 6 on with plugins is needed",
+            );
+        }
         if !status.success() {
             return refuse(&format!("it ended with {status}"));
         }

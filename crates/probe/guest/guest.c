@@ -185,7 +185,10 @@ static unsigned class_of(size_t *size) {
     return 4 * bits + (unsigned)((rounded - 1) >> (bits - 2) & 3);
 }
 
-static void *take(size_t bytes) {
+/* Apart from the functions that replace glibc's, so that these are short: they count as the program's. */
+#define LONG static __attribute__((noinline))
+
+LONG void *take(size_t bytes) {
     size_t size = bytes + HEAD;
     if (size < bytes || size > SIZE_MAX / 4) {
         errno = ENOMEM;
@@ -233,13 +236,7 @@ void *malloc(size_t bytes) {
     return apart() ? __libc_malloc(bytes) : take(bytes);
 }
 
-void free(void *p) {
-    if (!ours(p)) {
-        /* A block of glibc's. Outside of wrapped calls another thread than the first leaves it: who frees first would follow from time. */
-        if (p && (me == 0 || depth))
-            __libc_free(p);
-        return;
-    }
+LONG void give(void *p) {
     struct head *h = (struct head *)((char *)p - HEAD);
     size_t size = h->size;
     unsigned class = class_of(&size);
@@ -249,9 +246,15 @@ void free(void *p) {
     }
 }
 
-void *calloc(size_t n, size_t each) {
-    if (apart())
-        return __libc_calloc(n, each);
+void free(void *p) {
+    if (ours(p))
+        give(p);
+    /* A block of glibc's. Outside of wrapped calls another thread than the first leaves it: who frees first would follow from time. */
+    else if (me == 0 || depth)
+        __libc_free(p);
+}
+
+LONG void *take_zeroed(size_t n, size_t each) {
     size_t bytes;
     if (__builtin_mul_overflow(n, each, &bytes)) {
         errno = ENOMEM;
@@ -261,22 +264,24 @@ void *calloc(size_t n, size_t each) {
     return p ? memset(p, 0, bytes) : p;
 }
 
-size_t malloc_usable_size(void *p) {
-    static size_t (*real)(void *);
-    if (!p)
-        return 0;
-    if (ours(p))
-        return room(p);
-    if (!real)
-        real = (size_t (*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
-    return real(p);
+void *calloc(size_t n, size_t each) {
+    return apart() ? __libc_calloc(n, each) : take_zeroed(n, each);
 }
 
-void *realloc(void *p, size_t bytes) {
+LONG size_t of_glibc(void *p) {
+    static size_t (*size)(void *);
+    if (!size)
+        size = (size_t (*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
+    return size(p);
+}
+
+size_t malloc_usable_size(void *p) {
+    return ours(p) ? room(p) : p ? of_glibc(p) : 0;
+}
+
+LONG void *move(void *p, size_t bytes) {
     if (!p)
         return malloc(bytes);
-    if (!ours(p) && apart())
-        return __libc_realloc(p, bytes);
     if (!bytes) {
         free(p);
         return 0;
@@ -290,6 +295,10 @@ void *realloc(void *p, size_t bytes) {
         free(p);
     }
     return q;
+}
+
+void *realloc(void *p, size_t bytes) {
+    return apart() && !ours(p) ? __libc_realloc(p, bytes) : move(p, bytes);
 }
 
 void *memalign(size_t align, size_t bytes) {

@@ -16,8 +16,8 @@ const HEADROOM: usize = 3 * LONGEST_ITEM;
 /// Encodes the stream of one thread into blocks of bytes.
 ///
 /// A recorder calls [`known`](Self::known), [`code`](Self::code), [`access`](Self::access) and [`sync`](Self::sync); other callers pass
-/// events to [`event`](Self::event). After each call, or after an access and another one, a caller that finds [`is_full`](Self::is_full) must take the block with
-/// [`block`](Self::block) and then call [`clear`](Self::clear).
+/// events to [`event`](Self::event). A caller that finds [`is_full`](Self::is_full) must take the block with [`block`](Self::block) and
+/// then call [`clear`](Self::clear); it must look after each call, but for an access that another call follows.
 ///
 /// Objects and threads have any names of 64 bits. The stream holds their places in two lists, [`objects`](Self::objects) and
 /// [`threads`](Self::threads), so that they can be numbered when all threads are known. An access takes about 3 ns.

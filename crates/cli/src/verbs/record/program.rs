@@ -26,11 +26,11 @@ pub(crate) struct Program {
     pub(super) json: bool,
 
     /// Record from the first mark of this kind on, see docs/recording.md
-    #[arg(long, value_name = "KIND", conflicts_with = "skip")]
+    #[arg(long, value_name = "KIND", conflicts_with = "skip", value_parser = kind)]
     pub(super) from: Option<u32>,
 
     /// End the recording, and the program, at the first mark of this kind after that
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", value_parser = kind)]
     pub(super) to: Option<u32>,
 
     /// Record after this many instructions of the first thread
@@ -46,7 +46,7 @@ pub(crate) struct Program {
     pub(super) count: bool,
 
     /// Give PROGRAM this variable, beside PATH, HOME, LANG, LC_*, LD_LIBRARY_PATH and those of OpenMP
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(super) env: Vec<String>,
 
     /// Install the package qemu-user if it is missing (as root, on Debian and its relatives)
@@ -56,6 +56,20 @@ pub(crate) struct Program {
     /// A program and its arguments. It runs in an emulator; if it is built on the Tanada runtime, on one worker
     #[arg(last = true, value_name = "PROGRAM ARGS")]
     pub(super) program: Vec<OsString>,
+}
+
+/// Returns the kind of a program's own marks that `text` names.
+fn kind(text: &str) -> Result<u32, String> {
+    let kind = text.parse().ok().filter(|kind| *kind < 192);
+    kind.ok_or_else(|| "a kind is a number from 0 to 191".to_owned())
+}
+
+/// Returns `text` if it is a variable with a value.
+fn variable(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((name, _)) if !name.is_empty() => Ok(text.to_owned()),
+        _ => Err("a variable is NAME=VALUE".to_owned()),
+    }
 }
 
 impl Program {
