@@ -283,4 +283,45 @@ mod tests {
         assert_eq!(all("cells >= 0.98 best"), "1 0 0 1 1 1");
         assert_eq!(all("cells >= 0.99 fifo"), "2 1 0 1 2 2");
     }
+
+    #[test]
+    fn a_trace_from_a_file_has_all_cells_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("sum.tnt");
+        let text = "tanada-threads 1\nthread 0\nb 0x1000 8 2\nw 1 0x2000 8\nexit\n";
+        std::fs::write(&path, text).expect("it is written");
+        let request = Request {
+            quick: true,
+            threads: 2,
+            values: tanada_workloads::options::Values::new(
+                &[],
+                tanada_workloads::options::Purpose::Run,
+            ),
+            tanada: None,
+        };
+        let machine = tanada_sim::machines::find("tuat").expect("it is there");
+        let bench = Bench {
+            machine: &machine,
+            request: &request,
+            folder: folder.path(),
+            cancel: &Cancel::new(),
+        };
+        let mut grid = Grid::default();
+        bench
+            .file(&mut grid, &path, &mut |_| ())
+            .expect("it can be simulated");
+        assert_eq!(grid.cells.len(), L1D_KB.len() * THREADS.len());
+        assert!(grid.cells.values().flatten().all(|&cycles| cycles > 0));
+        // A run of one thread is the same under every governor.
+        assert_eq!(grid.hold_over_best_min(), 1.0);
+        let again = bench.file(&mut grid, &path, &mut |_| ());
+        assert!(
+            again
+                .expect_err("the name is taken")
+                .to_string()
+                .contains("called sum")
+        );
+        let missing = folder.path().join("missing.tnb");
+        assert!(bench.file(&mut grid, &missing, &mut |_| ()).is_err());
+    }
 }

@@ -61,7 +61,7 @@ static ALL: &[Entry] = &[
     },
     Entry {
         name: "hold",
-        summary: "the width and the order with the most work per time, found by looking at parts of periods; counters say where",
+        summary: "threads that get on well stay together, at the width with the most work per time, found by short probes",
         needs_counters: false,
         make: |site| Box::new(hold::Hold::new(site, hold::Settings::default())),
     },

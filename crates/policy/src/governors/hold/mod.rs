@@ -4,20 +4,21 @@
 //! ([`Order::Kept`]). Its rules:
 //!
 //! - *Who runs.* Threads that get on well together stay: a turn ends only if for a whole period no thread blocked, so that none
-//!   came from the queue. If a window's rate is below [`Settings::slow`] of the usual one, these threads disturb each other: all but the
-//!   last one go to the back of the queue. One slow window in [`Settings::trial`] is left alone, and if the window behind
-//!   one that was left alone is faster on average, it is the other way round: one in so many exchanges.
-//! - *Widths.* A probe runs some of the threads (or more of them) for a window that is not measured, since caches settle in it, and one that is;
-//!   then the width in use likewise. Its rate is compared with the mean of those before and behind, so that a program that changes
-//!   meanwhile does not decide. A narrower width is chosen if the last probes together are better by [`Settings::margin`] and
-//!   by more than they differ from each other, or if one is better by [`Settings::large`]; a wider one as soon as it is better.
-//! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on. In another phase (the usual rate has changed by half, or a
-//!   barrier released threads) every width may be probed at once. Few and many waiting threads have a width each.
-//! - *Not worth a probe* is a width that could not win if each of its threads were as fast as the fastest seen lately, nor (with counters) a
-//!   narrower one while fewer than [`Settings::misses`] of the accesses miss.
+//!   came from the queue. If a window's rate is below [`Settings::slow`] of the usual one, these threads disturb each other: all
+//!   but the last one go to the back of the queue. One slow window in [`Settings::trial`] is left alone. If the windows behind
+//!   those that were left alone are faster on average, it is the other way round: one exchange in so many slow windows.
+//! - *Widths.* A probe runs some of the threads (or more of them) for a window that is not measured, since caches settle in it, and
+//!   one that is; then the width in use likewise. Its rate is compared with the mean of those before and behind, so that a
+//!   program that changes meanwhile does not decide. A narrower width is chosen if the last probes together are better by
+//!   [`Settings::margin`] and by more than they differ from each other, or if one is better by [`Settings::large`]; a wider one as
+//!   soon as it is better.
+//! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on. In another phase (the usual rate has changed by
+//!   half, or a barrier released threads) probes begin anew. Few and many waiting threads have a width each.
+//! - *Not worth a probe* is a width that could not win if each of its threads were as fast as the fastest seen lately, nor (with
+//!   counters) a narrower one while fewer than [`Settings::misses`] of the accesses miss.
 //! - *Windows that belong to none* are those in which threads ran out.
-//! - *Regret.* Work that lost probes cost, against the width in use, is kept below [`Settings::budget`] of the run and a tenth of what won
-//!   probes have brought.
+//! - *Regret.* Work that lost probes cost, against the width in use, is kept below [`Settings::budget`] of the run and a tenth of
+//!   what won probes have brought.
 
 mod exchange;
 #[cfg(test)]

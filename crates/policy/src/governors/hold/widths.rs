@@ -152,9 +152,10 @@ impl Widths {
         self.tried[width].until = now + self.pause;
     }
 
-    /// Lets every width be probed at once: the program does something else now.
+    /// Forgets the probes, and lets every width be probed at once: the program does something else now.
     pub(super) fn changed(&mut self) {
         for one in &mut self.tried {
+            (one.probed, one.used, one.squares) = (0.0, 0.0, 0.0);
             one.until = 0;
             one.losses = one.losses.min(FEW_DOUBLINGS);
         }
