@@ -404,4 +404,8 @@ impl Governor for Hold {
     fn why(&self) -> Why {
         self.why.clone()
     }
+
+    fn reads_counters(&self) -> bool {
+        self.settings.counters
+    }
 }
