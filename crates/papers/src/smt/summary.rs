@@ -217,8 +217,8 @@ pub(super) fn missed(found: &Reproduced, summary: &Summary) -> Vec<String> {
     let bars = bars(summary);
     let mut lines: Vec<String> = bars.iter().filter_map(Bar::missed).collect();
     lines.push(format!(
-        "FFT's rows are predicted (known, but not fitted to): the mean error of its speed-ups is {:.1}%, that of the guess \"no change\" {:.1}%, that of LU's \
-         published rows {:.1}%",
+        "FFT's rows are predicted (known, but not fitted to): the mean error of its speed-ups is {:.1}%, that of the guess \
+         \"no change\" {:.1}%, that of LU's published rows {:.1}%",
         summary.speedup_predicted_error_percent,
         summary.speedup_no_change_error_percent,
         summary.speedup_other_program_error_percent,
