@@ -1,8 +1,8 @@
 //! Paper 2, the SMT thread scheduler: Tables 2 to 5 and figs 4 to 6, with recorded programs.
 //!
 //! LU and FFT are compiled for MIPS-I, recorded thread by thread, and simulated on the machine `tuat` under `fifo`, `rs` and `rs-ss`. The
-//! machine was chosen on Table 2 and LU's rows; FFT's rows are predictions. docs/reproduce-smt.md has the parameters, the claim and the
-//! results.
+//! machine was chosen on Table 2 and LU's rows; FFT's rows were known, but not fitted to. docs/reproduce-smt.md has the parameters, the
+//! claim and the results.
 
 mod figures;
 mod hold;

@@ -19,7 +19,8 @@ impl Program {
         }
     }
 
-    /// Returns whether rows of this program took no part in the choice of the machine.
+    /// Returns whether rows of this program are printed as predicted: the machine was fitted to none of them. They were known to those who
+    /// chose it, and one alternative was dropped by an estimate in which they took part (docs/reproduce-smt.md).
     pub(super) fn is_predicted(self) -> bool {
         self == Program::Fft
     }

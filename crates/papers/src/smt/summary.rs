@@ -18,7 +18,7 @@ pub(super) struct Summary {
     pub(super) fifo_ipc_mean_abs_error_percent: f64,
     /// Mean error of Table 2.
     pub(super) hit_rate_mean_abs_error_points: f64,
-    /// As `speedup_mean_abs_error_percent`, of FFT's eight, which took no part in the choice of the machine.
+    /// As `speedup_mean_abs_error_percent`, of FFT's eight ([`Program::is_predicted`]).
     pub(super) speedup_predicted_error_percent: f64,
     /// The same of the guess that no governor changes anything.
     pub(super) speedup_no_change_error_percent: f64,
@@ -217,8 +217,8 @@ pub(super) fn missed(found: &Reproduced, summary: &Summary) -> Vec<String> {
     let bars = bars(summary);
     let mut lines: Vec<String> = bars.iter().filter_map(Bar::missed).collect();
     lines.push(format!(
-        "FFT's rows are predictions: the mean error of its speed-ups is {:.1}%, that of the guess \"no change\" {:.1}%, that of LU's \
-         published rows {:.1}%",
+        "FFT's rows are predicted (known, but not fitted to): the mean error of its speed-ups is {:.1}%, that of the guess \
+         \"no change\" {:.1}%, that of LU's published rows {:.1}%",
         summary.speedup_predicted_error_percent,
         summary.speedup_no_change_error_percent,
         summary.speedup_other_program_error_percent,
