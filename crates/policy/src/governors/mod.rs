@@ -188,6 +188,16 @@ mod tests {
     }
 
     #[test]
+    fn governors_that_ignore_counters_have_none_read() {
+        for entry in ALL {
+            let reads = (entry.make)(&SITE).reads_counters();
+            let ignores = ["fifo", "throughput", "hold-blind"].contains(&entry.name);
+            assert_eq!(reads, !ignores, "{}", entry.name);
+            assert!(reads || !entry.needs_counters, "{}", entry.name);
+        }
+    }
+
+    #[test]
     fn a_single_hardware_thread_is_not_halved() {
         let site = GovernorSite {
             threads: 1,

@@ -293,8 +293,8 @@ impl Hold {
         let figures = [
             ("width", probe.width as f64),
             ("work per time", pair.probed),
-            ("in use width", used as f64),
-            ("work per time", pair.used),
+            ("width in use", used as f64),
+            ("its work per time", pair.used),
         ];
         self.say(what, &figures);
     }
@@ -385,7 +385,7 @@ impl Governor for Hold {
             let figures = [
                 ("width", width as f64),
                 ("work per time now", before),
-                ("could be times as much", could),
+                ("could rise by the factor", could),
             ];
             self.say("probing", &figures);
             plan.width = width;
@@ -402,5 +402,9 @@ impl Governor for Hold {
 
     fn why(&self) -> Why {
         self.why.clone()
+    }
+
+    fn reads_counters(&self) -> bool {
+        self.settings.counters
     }
 }
