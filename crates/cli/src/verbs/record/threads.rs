@@ -152,7 +152,7 @@ fn report(
             "tanada: {program}: threads that it started without pthread_create are not recorded"
         ));
     }
-    if ended.tasks {
+    if ended.openmp_tasks {
         note(&format!(
             "tanada: {program}: OpenMP tasks are recorded in the threads that ran them this time"
         ));

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tanada_harness::batch;
-use tanada_policy::governors;
+use tanada_policy::{Order, governors};
 use tanada_report::{Cell, Report, thousands, to_list};
 use tanada_runtime::Cancel;
 use tanada_sim::{Intervals, Machine, SimError, ThreadOptions, ThreadsOutcome, simulate_threads};
@@ -202,12 +202,14 @@ fn decisions(outcome: &ThreadsOutcome) -> String {
     let mut changes = outcome.changes();
     let mut text = String::new();
     for row in changes.by_ref().take(CHANGES) {
-        let (cycle, width) = (thousands(row.cycle), row.next_width);
-        let _ = writeln!(
-            text,
-            "  {cycle}: {width} hardware threads, {} ({})",
-            row.order, row.why
-        );
+        let (cycle, width, why) = (thousands(row.cycle), row.next_width, &row.why);
+        let threads = if width == 1 { "thread" } else { "threads" };
+        // Threads that go on where they are do not change the order of the queue.
+        let order = match row.order == Order::Kept.as_str() {
+            true => String::new(),
+            false => format!(", {}", row.order),
+        };
+        let _ = writeln!(text, "  {cycle}: {width} hardware {threads}{order} ({why})");
     }
     let left = changes.count();
     if left > 0 {
