@@ -1,6 +1,6 @@
 //! The governors: a file each, what paper 2's have in common, and the list of names.
 //!
-//! A new governor is one file and one line in [`all`].
+//! A new governor is one file and one entry of `ALL`.
 
 mod detector;
 mod fifo;
@@ -61,7 +61,7 @@ static ALL: &[Entry] = &[
     },
     Entry {
         name: "hold",
-        summary: "the width and the order with the most work per time, found by looking at parts of periods; counters say where",
+        summary: "the width with the most work per time, found by probes of parts of periods; exchanges threads that are slow together",
         needs_counters: false,
         make: |site| Box::new(hold::Hold::new(site, hold::Settings::default())),
     },
