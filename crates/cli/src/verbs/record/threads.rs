@@ -140,6 +140,7 @@ fn report(
     let program = args.program[0].to_string_lossy();
     if !ended.synchronised {
         let why = match executable.dynamic {
+            true if ended.taken => "the piece ended before the recorder's library was loaded",
             true => "its loader did not load the recorder's library",
             false => "it is linked statically",
         };
