@@ -155,7 +155,8 @@ pub(crate) struct Emulated {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) synchronised: bool,
-    pub(crate) tasks: bool,
+    /// It made tasks of OpenMP.
+    pub(crate) openmp_tasks: bool,
     /// Threads that were not started by the thread library's functions are missing.
     pub(crate) unknown: bool,
     /// Accesses of the emulator that are parts of others, as of vectors.
@@ -342,7 +343,7 @@ impl Emulated {
         for line in said.lines() {
             match line.split_once(' ').unwrap_or((line, "")) {
                 ("synchronised", _) => ended.synchronised = true,
-                ("tasks", _) => ended.tasks = true,
+                ("tasks", _) => ended.openmp_tasks = true,
                 ("unknown", _) => ended.unknown = true,
                 ("parts", number) => ended.parts = number.parse().unwrap_or(0),
                 ("taken", _) => ended.taken = true,

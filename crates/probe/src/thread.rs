@@ -153,6 +153,7 @@ impl Recorded {
     /// Records what a mark says of this thread. `open`: the recording has begun and not ended.
     pub(crate) fn mark(&mut self, mark: Mark, open: bool, spool: &Spool) -> io::Result<()> {
         match mark {
+            // Also before the recording begins: a piece of a program has the threads that were created before it.
             Mark::Spawned(number) => self.sync(Sync::Create(0), [number.into(), 0]),
             Mark::Join(number) if open => self.sync(Sync::Join(0), [number.into(), 0]),
             Mark::Sync { sync, names, times } if open => {

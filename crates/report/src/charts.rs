@@ -228,8 +228,8 @@ pub(crate) fn sections(report: &Report) -> Vec<Section> {
         },
         Section {
             title: "Misses by cache and stage",
-            caption: "Shorter is better. A bar is one cache level, summed over the cores; its parts are the stages \
-                      whose tasks missed. The line across is what no order of the tasks avoids, if that is known.",
+            caption: "Shorter is better. A bar is one cache level, summed over the cores. Of runs of tasks its parts are \
+                      the stages whose tasks missed; the line across is what no order of the tasks avoids, if that is known.",
             narrow: true,
             charts: charts(&|set, label| misses(set, label, &stages)),
             ..Section::default()

@@ -232,7 +232,6 @@ impl Bench<'_> {
             let watch = |_| !cancel.is_cancelled();
             let options = ThreadOptions {
                 watch: Some(&watch),
-                without_counters: *governor == BLIND,
                 ..ThreadOptions::default()
             };
             let outcome = simulate_threads(&trace, machine, GOVERNORS[*governor], &options);

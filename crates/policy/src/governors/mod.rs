@@ -1,6 +1,6 @@
 //! The governors: a file each, what paper 2's have in common, and the list of names.
 //!
-//! A new governor is one file and one line in [`all`].
+//! A new governor is one file and one entry of `ALL`.
 
 mod detector;
 mod fifo;
@@ -61,7 +61,7 @@ static ALL: &[Entry] = &[
     },
     Entry {
         name: "hold",
-        summary: "threads that get on well stay together, at the width with the most work per time, found by short probes",
+        summary: "the width with the most work per time, found by probes of parts of periods; exchanges threads that are slow together",
         needs_counters: false,
         make: |site| Box::new(hold::Hold::new(site, hold::Settings::default())),
     },
@@ -184,6 +184,16 @@ mod tests {
             let mut governor = (entry.make)(&SITE);
             let plan = governor.plan(&period(&[Activity::default(); 4], 64));
             assert_eq!((plan.width, plan.order), (4, Order::Fifo), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn governors_that_ignore_counters_have_none_read() {
+        for entry in ALL {
+            let reads = (entry.make)(&SITE).reads_counters();
+            let ignores = ["fifo", "throughput", "hold-blind"].contains(&entry.name);
+            assert_eq!(reads, !ignores, "{}", entry.name);
+            assert!(reads || !entry.needs_counters, "{}", entry.name);
         }
     }
 

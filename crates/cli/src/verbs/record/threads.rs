@@ -140,6 +140,7 @@ fn report(
     let program = args.program[0].to_string_lossy();
     if !ended.synchronised {
         let why = match executable.dynamic {
+            true if ended.taken => "the piece ended before the recorder's library was loaded",
             true => "its loader did not load the recorder's library",
             false => "it is linked statically",
         };
@@ -152,7 +153,7 @@ fn report(
             "tanada: {program}: threads that it started without pthread_create are not recorded"
         ));
     }
-    if ended.tasks {
+    if ended.openmp_tasks {
         note(&format!(
             "tanada: {program}: OpenMP tasks are recorded in the threads that ran them this time"
         ));

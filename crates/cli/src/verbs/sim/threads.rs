@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tanada_harness::batch;
-use tanada_policy::governors;
+use tanada_policy::{Order, governors};
 use tanada_report::{Cell, Report, thousands, to_list};
 use tanada_runtime::Cancel;
 use tanada_sim::{Intervals, Machine, SimError, ThreadOptions, ThreadsOutcome, simulate_threads};
@@ -103,7 +103,6 @@ fn all(
             seed: args.seed,
             watch: Some(&watch),
             observe: (args.json || args.report.is_some()).then_some(INTERVALS),
-            ..ThreadOptions::default()
         };
         simulate_threads(trace, machine, governors[number], &options)
     };
@@ -124,6 +123,12 @@ fn all(
         .collect()
 }
 
+/// Returns a number of threads of a kind in words.
+fn threads(count: usize, kind: &str) -> String {
+    let one = if count == 1 { "" } else { "s" };
+    format!("{count} {kind} thread{one}")
+}
+
 /// Stalls that are shown for each governor.
 const STALLS: usize = 4;
 
@@ -137,11 +142,11 @@ fn text(
         return String::new();
     };
     let mut text = format!(
-        "{} on {}: {} logical threads on {} hardware threads, {} instructions\n",
+        "{} on {}: {} on {}, {} instructions\n",
         path.display(),
         machine.name,
-        trace.threads().len(),
-        first.hardware_threads,
+        threads(trace.threads().len(), "logical"),
+        threads(first.hardware_threads, "hardware"),
         thousands(first.instructions),
     );
     let labels: Vec<String> = first
@@ -202,12 +207,13 @@ fn decisions(outcome: &ThreadsOutcome) -> String {
     let mut changes = outcome.changes();
     let mut text = String::new();
     for row in changes.by_ref().take(CHANGES) {
-        let (cycle, width) = (thousands(row.cycle), row.next_width);
-        let _ = writeln!(
-            text,
-            "  {cycle}: {width} hardware threads, {} ({})",
-            row.order, row.why
-        );
+        let (cycle, threads) = (thousands(row.cycle), threads(row.next_width, "hardware"));
+        // Threads that go on where they are do not change the order of the queue.
+        let order = match row.order == Order::Kept.as_str() {
+            true => String::new(),
+            false => format!(", {}", row.order),
+        };
+        let _ = writeln!(text, "  {cycle}: {threads}{order} ({})", row.why);
     }
     let left = changes.count();
     if left > 0 {

@@ -1,4 +1,4 @@
-//! When threads that run make room for others, because they are slow together.
+//! When running threads are exchanged for waiting ones, because they are slow together.
 
 use super::Settings;
 

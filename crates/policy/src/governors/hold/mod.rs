@@ -1,23 +1,24 @@
 //! `hold` and `hold-blind`: which threads run together, and on how many hardware threads, found by looking at small parts of periods.
 //!
-//! It looks at each 64th of a period, a *window*, and compares rates: work per time. The threads that run go on from window to window
-//! ([`Order::Kept`]). Its rules:
+//! The governor is called at each 64th of a period, a *window*, and compares rates: work per time. The threads that run go on from window
+//! to window ([`Order::Kept`]). Its rules:
 //!
-//! - *Who runs.* Threads that get on well together stay: a turn ends only if for a whole period no thread blocked, so that none
-//!   came from the queue. If a window's rate is below [`Settings::slow`] of the usual one, these threads disturb each other: all
-//!   but the last one go to the back of the queue. One slow window in [`Settings::trial`] is left alone. If the windows behind
-//!   those that were left alone are faster on average, it is the other way round: one exchange in so many slow windows.
-//! - *Widths.* A probe runs some of the threads (or more of them) for a window that is not measured, since caches settle in it, and
-//!   one that is; then the width in use likewise. Its rate is compared with the mean of those before and behind, so that a
+//! - *Turns.* A turn, in which the same threads run, ends only if for a whole period no thread blocked, so that none came from the queue.
+//! - *Exchanges.* If a window's rate is below [`Settings::slow`] of the usual one, the threads that run disturb each other. Then all of
+//!   them but the last go to the back of the queue. One slow window in [`Settings::trial`] is left alone instead, for comparison. If the
+//!   windows behind those are faster on average than the windows behind exchanges, the roles change: only one slow window in
+//!   [`Settings::trial`] leads to an exchange.
+//! - *Widths.* A probe takes four windows: two at the other width, two at the width in use. The first of each two is not measured, since
+//!   caches settle in it. The probe's rate is compared with the mean of the rates of the width in use before and behind it, so that a
 //!   program that changes meanwhile does not decide. A narrower width is chosen if the last probes together are better by
-//!   [`Settings::margin`] and by more than they differ from each other, or if one is better by [`Settings::large`]; a wider one as
-//!   soon as it is better.
+//!   [`Settings::margin`] and by more than they differ from each other, or if one is better by [`Settings::large`]; a wider one as soon
+//!   as it is better.
 //! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on. In another phase (the usual rate has changed by
-//!   half, or a barrier released threads) probes begin anew. Few and many waiting threads have a width each.
-//! - *Not worth a probe* is a width that could not win if each of its threads were as fast as the fastest seen lately, nor (with
-//!   counters) a narrower one while fewer than [`Settings::misses`] of the accesses miss.
-//! - *Windows that belong to none* are those in which threads ran out.
-//! - *Regret.* Work that lost probes cost, against the width in use, is kept below [`Settings::budget`] of the run and a tenth of
+//!   half, or a barrier released threads) every width may be probed at once. Few and many waiting threads have a width each.
+//! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately.
+//!   With counters, a narrower width is not probed while fewer than [`Settings::misses`] of the accesses miss.
+//! - *Windows that do not count* are those in which threads ran out.
+//! - *Regret.* The work that lost probes cost, against the width in use, is kept below [`Settings::budget`] of the run and a tenth of
 //!   what won probes have brought.
 
 mod exchange;
@@ -36,7 +37,7 @@ pub(super) struct Settings {
     pub(super) counters: bool,
     /// The part of the usual rate below which a window is slow.
     pub(super) slow: f64,
-    /// Of so many slow windows one is dealt with in the other way.
+    /// One slow window in this many is treated in the other way than usual: left alone, or exchanged.
     pub(super) trial: u64,
     /// By which factor a narrower width must be better to be chosen, and a wider one.
     pub(super) margin: f64,
@@ -294,8 +295,8 @@ impl Hold {
         let figures = [
             ("width", probe.width as f64),
             ("work per time", pair.probed),
-            ("in use width", used as f64),
-            ("work per time", pair.used),
+            ("width in use", used as f64),
+            ("its work per time", pair.used),
         ];
         self.say(what, &figures);
     }
@@ -386,7 +387,7 @@ impl Governor for Hold {
             let figures = [
                 ("width", width as f64),
                 ("work per time now", before),
-                ("could be times as much", could),
+                ("could rise by the factor", could),
             ];
             self.say("probing", &figures);
             plan.width = width;

@@ -728,11 +728,10 @@ impl<'a> Engine<'a> {
             let one = &mut self.hardware[thread];
             let (instructions, idle_before, cache_before) = one.before;
             one.before = (one.instructions, idle, cache);
-            let uncounted = self.options.without_counters;
             activities.push(Activity {
                 work: one.instructions - instructions,
                 idle: (idle - idle_before) / TICKS,
-                cache: (!uncounted).then_some(CacheUse {
+                cache: Some(CacheUse {
                     accesses: cache.accesses - cache_before.accesses,
                     misses: cache.misses - cache_before.misses,
                 }),

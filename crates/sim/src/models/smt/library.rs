@@ -437,8 +437,7 @@ impl<'a> Library<'a> {
             self.signal(condition);
             return Ok(());
         }
-        if let Some((wait, (thread, semaphore))) = self.longest[1].pop_first() {
-            let _ = wait;
+        if let Some((_, (thread, semaphore))) = self.longest[1].pop_first() {
             self.object(semaphore).takers.retain(|&one| one != thread);
             self.woken.push(thread);
             return Ok(());

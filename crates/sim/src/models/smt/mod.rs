@@ -31,8 +31,6 @@ pub struct ThreadOptions<'a> {
     pub watch: Option<&'a dyn Fn(u64) -> bool>,
     /// Collects what happens over time ([`ThreadsOutcome::series`]) and who waits for what ([`ThreadsOutcome::objects`]).
     pub observe: Option<Intervals>,
-    /// Hides the cache counters from the governor, as virtual machines do.
-    pub without_counters: bool,
 }
 
 impl std::fmt::Debug for ThreadOptions<'_> {
@@ -40,7 +38,6 @@ impl std::fmt::Debug for ThreadOptions<'_> {
         f.debug_struct("ThreadOptions")
             .field("seed", &self.seed)
             .field("observe", &self.observe)
-            .field("without_counters", &self.without_counters)
             .finish_non_exhaustive()
     }
 }
