@@ -239,8 +239,8 @@ impl<D: Dispatcher, O: Observer, M: Meter> Engine for Worker<D, O, M> {
 }
 
 /// Ends the process if a call panics that must not be unwound past:
-/// - of a policy, an observer or a governor: tasks in their hands are lost, and neither the task in which the call was made nor a thread that
-///   waits for a graph may catch the panic;
+/// - of a policy, an observer or a governor: tasks in their hands are lost, and neither the task in which the call was made nor a thread
+///   that waits for a graph may catch the panic;
 /// - from the start of a graph to the end of its wait: its tasks may borrow from the stack that would be unwound;
 /// - of a worker's loop: no worker would run its tasks.
 pub(crate) struct EndOnPanic(());
