@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::time::{Duration, Instant};
 use tanada_policy::{
     Dispatcher, Env, Governor, GovernorSite, Order, Origin, Period, Plan, Ready, Site, Wake, Why,
@@ -223,6 +223,59 @@ fn tasks_that_wait_for_each_other_end_the_governors_rule() {
     );
     let log = pool.decisions();
     let last = log.last().expect("the end is logged").to_string();
+    assert!(
+        last.contains("1 -> 2 workers: active workers end no task"),
+        "{last}"
+    );
+}
+
+/// Runs, once, a graph on the pool that it decides for, whose tasks wait for each other, and plans one worker before that.
+struct Meets(Arc<OnceLock<Pool>>, usize);
+
+impl Governor for Meets {
+    fn plan(&mut self, _period: &Period<'_>) -> Plan {
+        self.1 += 1;
+        if let Some(pool) = self.0.get().filter(|_| self.1 == 2) {
+            let barrier = Barrier::new(2);
+            let graph = pool.scope(|s| {
+                for _ in 0..2 {
+                    s.task("meets").register(|_| {
+                        barrier.wait();
+                    });
+                }
+            });
+            graph.expect("a graph that ends");
+        }
+        Plan {
+            width: 1,
+            order: Order::Fifo,
+            next_call: 1,
+        }
+    }
+    fn why(&self) -> Why {
+        Why::default()
+    }
+
+    fn reads_counters(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn the_rule_of_a_governor_that_waits_for_its_own_pool_ends() {
+    let shared = Arc::new(OnceLock::new());
+    let governors = Arc::clone(&shared);
+    let pool = Pool::builder()
+        .workers(2)
+        .governor_with(move |_| Box::new(Meets(Arc::clone(&governors), 0)))
+        .governor_period(Duration::from_micros(1));
+    let pool = shared.get_or_init(|| pool.build().expect("a pool"));
+    run_until(pool, || pool.decisions().len() == 2);
+    assert_eq!(pool.active(), 2);
+    run(pool, 100);
+    let log = pool.decisions();
+    assert_eq!(log.len(), 2, "what it planned meanwhile means nothing");
+    let last = log[1].to_string();
     assert!(
         last.contains("1 -> 2 workers: active workers end no task"),
         "{last}"

@@ -1,6 +1,7 @@
 //! What the workers of a governed pool share, and the calls of the governor.
 
 use super::{Decision, Read};
+use crate::process::{self, Process};
 use crate::worker::EndOnPanic;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -45,17 +46,24 @@ pub struct Governed {
     quiet: Padded<Quiet>,
     next_call: Padded<AtomicU64>,
     state: Mutex<State>,
+    /// Not under the lock of `state`, so that the rule of a governor that does not return can end.
+    rule: Mutex<Rule>,
+    home: Process,
     /// Not under the lock of `state`, so that a thread that reads it never waits for the governor.
     log: Mutex<VecDeque<Decision>>,
+}
+
+/// What the governor has decided last. Whoever changes the number of active workers holds its lock.
+struct Rule {
+    width: usize,
+    /// Whether the governor decides no more.
+    over: bool,
 }
 
 /// What only the caller of the governor touches.
 struct State {
     governor: Box<dyn Governor>,
     counters: Option<Read>,
-    width: usize,
-    /// Whether the governor is not called any more.
-    over: bool,
     /// The time, the quiet time, and each worker's work and idle time at the last call.
     last: u64,
     quiet: u64,
@@ -98,13 +106,16 @@ impl Governed {
             state: Mutex::new(State {
                 governor,
                 counters,
-                width: site.threads,
-                over: false,
                 last: 0,
                 quiet: 0,
                 seen: vec![(0, 0); site.threads].into_boxed_slice(),
                 activity: Vec::with_capacity(site.threads),
             }),
+            rule: Mutex::new(Rule {
+                width: site.threads,
+                over: false,
+            }),
+            home: Process::this(),
             log: Mutex::default(),
         }
     }
@@ -158,7 +169,7 @@ impl Governed {
             return;
         };
         let state = &mut *state;
-        if state.over || !self.is_due(now) || now <= state.last {
+        if !self.is_due(now) || now <= state.last || self.rule.lock().over {
             return;
         }
         let passed = now - std::mem::replace(&mut state.last, now);
@@ -199,20 +210,28 @@ impl Governed {
         };
         let governor = &mut state.governor;
         let (plan, why) = EndOnPanic::around(|| (governor.plan(&period), governor.why()));
+        if !self.home.is_this() {
+            process::end_child();
+        }
         self.next_call
             .0
             .store(now.saturating_add(plan.next_call.max(1)), Relaxed);
         let width = plan.width.clamp(1, self.slots.len());
-        self.write_down(now, state.width, width, why);
-        if std::mem::replace(&mut state.width, width) != width {
+        let mut rule = self.rule.lock();
+        if rule.over {
+            return;
+        }
+        self.write_down(now, rule.width, width, why);
+        if std::mem::replace(&mut rule.width, width) != width {
             resize(width);
         }
     }
 
-    /// Makes all workers active for good, because those that are active end no task.
+    /// Makes all workers active for good, because those that are active end no task. Does not wait for the governor: one that does not
+    /// return, because it waits for tasks of its own pool, may be why.
     fn give_up(&self, resize: impl FnOnce(usize)) {
-        let mut state = self.state.lock();
-        if std::mem::replace(&mut state.over, true) {
+        let mut rule = self.rule.lock();
+        if std::mem::replace(&mut rule.over, true) {
             return;
         }
         let why = Why {
@@ -220,8 +239,8 @@ impl Governed {
             figures: Vec::new(),
         };
         let all = self.slots.len();
-        self.write_down(self.now(), state.width, all, why);
-        state.width = all;
+        self.write_down(self.now(), rule.width, all, why);
+        rule.width = all;
         resize(all);
     }
 
