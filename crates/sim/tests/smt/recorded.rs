@@ -133,7 +133,11 @@ impl Execution {
                     self.states[one] == State::Runs && (self.nested || !self.holds(one))
                 };
                 let all: Vec<usize> = (0..self.states.len()).filter(able).collect();
-                let (object, parties) = (20 + all.len() as u32, all.len() as u32);
+                // Threads that come to a barrier for another use of it would be taken for those of this one, unless all its uses are by
+                // the same threads.
+                let parties = all.len() as u32;
+                let same: u32 = all.iter().map(|one| 1 << one).sum();
+                let object = 20 + if self.nested { parties } else { same };
                 for one in all {
                     self.record(one, Sync::Barrier { object, parties });
                 }
