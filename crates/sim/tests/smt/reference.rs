@@ -965,7 +965,7 @@ impl Reference<'_> {
     /// The condition has one more signal, and at least `least`.
     fn signal(&mut self, condition: u32, least: u64, woken: &mut Vec<usize>) {
         let (had, _) = self.signals.entry(condition).or_default();
-        *had = (*had + 1).max(least);
+        *had = had.saturating_add(1).max(least);
         let had = *had;
         let ends = |one: &(usize, Waits)| matches!(one.1, Waits::Condition(other, _, needed) if other == condition && needed <= had);
         while let Some(place) = self.waiting.iter().position(ends) {

@@ -459,7 +459,7 @@ impl<'a> Library<'a> {
     /// Adds a signal to those of a condition, or as many as make it `least`. Those whose wait ends take their lock or wait for it.
     fn signalled(&mut self, condition: u32, least: u64) {
         let object = self.object(condition);
-        object.signals = least.max(object.signals + 1);
+        object.signals = least.max(object.signals.saturating_add(1));
         let reached = object.signals;
         let (ended, left) = std::mem::take(&mut object.waiters)
             .into_iter()
