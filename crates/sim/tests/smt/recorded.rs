@@ -63,7 +63,7 @@ impl Execution {
             State::New | State::Ended => return,
             State::Waits(condition, lock, woken) => {
                 // A wait can end without a signal.
-                if (woken || with % 8 == 0) && self.holders[lock].is_empty() {
+                if (woken || with.is_multiple_of(8)) && self.holders[lock].is_empty() {
                     self.holders[lock].push((thread, false));
                     self.states[thread] = State::Runs;
                     let wait = Sync::Wait {
@@ -149,7 +149,7 @@ impl Execution {
             14 if may_block && self.states[other] == State::Ended => {
                 self.record(thread, Sync::Join(other as u32));
             }
-            15 if thread > 0 && with % 4 == 0 && !self.holds(thread) => {
+            15 if thread > 0 && with.is_multiple_of(4) && !self.holds(thread) => {
                 self.states[thread] = State::Ended;
             }
             _ => self.recorded[thread].push(Event::Instructions(1 + with as u32 % 40)),
