@@ -557,8 +557,6 @@ MUTEX(pthread_mutex_lock, LOCK, (pthread_mutex_t *m), (m), m)
 MUTEX(pthread_mutex_trylock, LOCK, (pthread_mutex_t *m), (m), m)
 MUTEX(pthread_mutex_timedlock, LOCK, (pthread_mutex_t *m, const struct timespec *t), (m, t), m)
 MUTEX(pthread_mutex_unlock, UNLOCK, (pthread_mutex_t *m), (m), m)
-TAKES(pthread_cond_signal, SIGNAL, (pthread_cond_t *c), (c), c)
-TAKES(pthread_cond_broadcast, BROADCAST, (pthread_cond_t *c), (c), c)
 TAKES(sem_wait, TAKE, (sem_t *s), (s), s)
 TAKES(sem_trywait, TAKE, (sem_t *s), (s), s)
 TAKES(sem_timedwait, TAKE, (sem_t *s, const struct timespec *t), (s, t), s)
@@ -574,11 +572,25 @@ MUTEX(mtx_lock, LOCK, (mtx_t *m), (m), m)
 MUTEX(mtx_trylock, LOCK, (mtx_t *m), (m), m)
 MUTEX(mtx_timedlock, LOCK, (mtx_t *m, const struct timespec *t), (m, t), m)
 MUTEX(mtx_unlock, UNLOCK, (mtx_t *m), (m), m)
-TAKES(cnd_signal, SIGNAL, (cnd_t *c), (c), c)
-TAKES(cnd_broadcast, BROADCAST, (cnd_t *c), (c), c)
 #if __GLIBC_PREREQ(2, 30)
 MUTEX(pthread_mutex_clocklock, LOCK, (pthread_mutex_t *m, clockid_t k, const struct timespec *t), (m, k, t), m)
 #endif
+
+/* The mark comes before the signal: a wait that ends by it is marked with the number of signals until then. Signals do not fail. */
+#define SIGNALS(name, kind, type) \
+    int name(type *c) { \
+        int outer = enter(); \
+        if (outer) \
+            mark(kind, (long)c, 0, 0); \
+        int result = REAL(name)(c); \
+        DONE(outer); \
+        return result; \
+    }
+
+SIGNALS(pthread_cond_signal, SIGNAL, pthread_cond_t)
+SIGNALS(pthread_cond_broadcast, BROADCAST, pthread_cond_t)
+SIGNALS(cnd_signal, SIGNAL, cnd_t)
+SIGNALS(cnd_broadcast, BROADCAST, cnd_t)
 
 int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m) {
     int outer = enter(), result = REAL(pthread_cond_wait)(c, m);

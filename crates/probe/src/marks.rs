@@ -115,6 +115,7 @@ pub(crate) fn read(set: InstructionSet, arguments: [u64; 4]) -> Option<(Mark, bo
         11 => one(Sync::Wait {
             condition: 0,
             lock: 1,
+            signals: None,
         }),
         12 => one(Sync::Signal(0)),
         13 => one(Sync::Broadcast(0)),

@@ -79,6 +79,8 @@ struct Shared {
     codes: Mutex<HashMap<(u64, u32, u32), &'static Code>>,
     /// Who creates the thread with this number.
     parents: Mutex<HashMap<u32, u32>>,
+    /// Recorded signals and broadcasts by the condition's address.
+    signals: Mutex<HashMap<u64, u64>>,
     /// The list of the runtime's marks, if tasks are recorded.
     tasks: Option<List>,
 }
@@ -168,6 +170,7 @@ fn install(id: Id, words: impl Iterator<Item = String>, target: &str) -> Result<
         spool,
         codes: Mutex::default(),
         parents: Mutex::default(),
+        signals: Mutex::default(),
         tasks,
     };
     if SHARED.set(shared).is_err() {
@@ -368,6 +371,29 @@ const PAGE: u64 = 4095;
 const LONGEST_INSTRUCTION: u64 = 15;
 
 impl Shared {
+    /// Counts a signal of a condition, and returns `mark` with the count that a wait needs.
+    fn counted(&self, mark: Mark) -> Mark {
+        let Mark::Sync { sync, names, times } = mark else {
+            return mark;
+        };
+        let signals = || self.signals.lock().unwrap_or_else(PoisonError::into_inner);
+        let sync = match sync {
+            Sync::Signal(_) | Sync::Broadcast(_) => {
+                *signals().entry(names[0]).or_default() += 1;
+                sync
+            }
+            Sync::Wait {
+                condition, lock, ..
+            } => Sync::Wait {
+                condition,
+                lock,
+                signals: Some(signals().get(&names[0]).copied().unwrap_or(0)),
+            },
+            sync => sync,
+        };
+        Mark::Sync { sync, names, times }
+    }
+
     /// Returns the block of code at `place`, for the callback at its begin.
     fn code(&self, place: (u64, u32, u32)) -> &'static Code {
         let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -533,7 +559,11 @@ fn marked(shared: &'static Shared, vcpu: c_uint, mark: Mark, resume: bool) {
     }
     match mark {
         Mark::Exit => end(thread),
-        mark => written(thread.mark(mark, WINDOW.load(Relaxed) == OPEN, &shared.spool)),
+        mark => {
+            let open = WINDOW.load(Relaxed) == OPEN;
+            let mark = if open { shared.counted(mark) } else { mark };
+            written(thread.mark(mark, open, &shared.spool));
+        }
     }
     // What the mark's own block still does belongs to the call.
     thread.active = None;

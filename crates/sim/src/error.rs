@@ -25,7 +25,7 @@ pub enum SimError {
     /// There is no such governor.
     #[error(transparent)]
     Governor(#[from] UnknownGovernor),
-    /// All logical threads of a thread trace that have not ended wait for each other.
+    /// All logical threads of a thread trace that have not ended join each other.
     #[error("no thread can run: {waits}")]
     Deadlock {
         /// The first few, and what they wait for.

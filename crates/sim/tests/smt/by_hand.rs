@@ -238,24 +238,16 @@ fn a_period_ends_with_the_queue_behind_those_that_ran() {
 
 #[test]
 fn threads_that_wait_for_each_other_are_an_error() {
-    let both = |a, b| {
-        vec![
-            Event::Sync(Sync::Lock(a)),
-            Event::Instructions(9),
-            Event::Sync(Sync::Lock(b)),
-        ]
-    };
-    let mut first = both(0, 1);
-    first.insert(0, Event::Sync(Sync::Create(1)));
+    let first = vec![Event::Sync(Sync::Create(1)), Event::Sync(Sync::Join(1))];
     let machine = Machine::parse(SMALL, "small.toml").expect("a machine");
-    let program = Made::of([first, both(1, 0)]);
+    let program = Made::of([first, vec![Event::Sync(Sync::Join(0))]]);
     let wrong =
         simulate_threads(&program, &machine, "fifo", &ThreadOptions::default()).unwrap_err();
     assert!(matches!(wrong, SimError::Deadlock { .. }));
     let text = wrong.to_string();
     assert_eq!(
         text,
-        "no thread can run: thread 0 for lock 1, thread 1 for lock 0"
+        "no thread can run: thread 0 for join 1, thread 1 for join 0"
     );
     let wrong =
         simulate_threads(&program, &machine, "lifo", &ThreadOptions::default()).unwrap_err();
@@ -271,6 +263,7 @@ fn what_a_recording_does_not_hold_is_forced() {
     let wait = Event::Sync(Sync::Wait {
         condition: 1,
         lock: 0,
+        signals: None,
     });
     let lock = Event::Sync(Sync::Lock(0));
     let outcome = run_on(
@@ -282,6 +275,65 @@ fn what_a_recording_does_not_hold_is_forced() {
     );
     assert_eq!(outcome.forced, 3);
     assert_eq!(outcome.instructions, 1);
+}
+
+#[test]
+fn locks_taken_in_an_order_that_the_program_avoids_are_forced() {
+    // Each takes the other's lock by `trylock`, which the recording shows as `lock`.
+    let both = |a, b| {
+        vec![
+            Event::Sync(Sync::Lock(a)),
+            Event::Instructions(9),
+            Event::Sync(Sync::Lock(b)),
+            Event::Instructions(9),
+        ]
+    };
+    let mut first = both(0, 1);
+    first.insert(0, Event::Sync(Sync::Create(1)));
+    let outcome = run_on(SMALL, [first, both(1, 0)]);
+    assert_eq!((outcome.forced, outcome.instructions), (1, 36));
+}
+
+#[test]
+fn a_thread_that_ends_leaves_its_locks() {
+    // As of a thread whose process ended while it waited for a condition.
+    let first = vec![
+        Event::Sync(Sync::Create(1)),
+        Event::Instructions(50),
+        Event::Sync(Sync::Lock(0)),
+    ];
+    let outcome = run_on(SMALL, [first, vec![Event::Sync(Sync::Lock(0))]]);
+    assert_eq!((outcome.forced, outcome.instructions), (0, 50));
+}
+
+#[test]
+fn a_wait_ends_with_the_signals_that_it_had_in_the_recording() {
+    let wait = |signals| {
+        let (condition, lock) = (1, 0);
+        let signals = Some(signals);
+        Event::Sync(Sync::Wait {
+            condition,
+            lock,
+            signals,
+        })
+    };
+    let lock = Event::Sync(Sync::Lock(0));
+    let unlock = Event::Sync(Sync::Unlock(0));
+    let broadcast = Event::Sync(Sync::Broadcast(1));
+    // The first broadcast comes before the wait; the wait of the other thread needs the second, at 40.
+    let first = vec![
+        Event::Sync(Sync::Create(1)),
+        broadcast,
+        lock,
+        wait(1),
+        unlock,
+        Event::Instructions(40),
+        broadcast,
+    ];
+    let second = vec![lock, wait(2), unlock, Event::Instructions(20)];
+    let outcome = run_on(SMALL, [first, second]);
+    assert_eq!((outcome.forced, outcome.instructions), (0, 60));
+    assert_eq!(outcome.cycles, 60);
 }
 
 #[test]

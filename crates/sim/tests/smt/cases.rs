@@ -62,8 +62,8 @@ fn sync(threads: u32) -> impl Strategy<Value = Vec<Sync>> {
         3 => locks.clone().prop_map(|x| vec![Sync::Unlock(x)]),
         1 => locks.clone().prop_map(|x| vec![Sync::Share(x)]),
         2 => (barriers.clone(), 1..4_u32).prop_map(|(object, parties)| vec![Sync::Barrier { object, parties }]),
-        2 => (conditions.clone(), locks).prop_map(|(condition, lock)| {
-            vec![Sync::Lock(lock), Sync::Wait { condition, lock }, Sync::Unlock(lock)]
+        2 => (conditions.clone(), locks, prop::option::of(0..4_u64)).prop_map(|(condition, lock, signals)| {
+            vec![Sync::Lock(lock), Sync::Wait { condition, lock, signals }, Sync::Unlock(lock)]
         }),
         1 => conditions.clone().prop_map(|x| vec![Sync::Signal(x)]),
         1 => conditions.prop_map(|x| vec![Sync::Broadcast(x)]),
@@ -126,7 +126,7 @@ fn program() -> impl Strategy<Value = Made> {
 }
 
 /// The text of a machine: geometry, times of `[smt]`, and what takes a word.
-fn machine() -> impl Strategy<Value = String> {
+pub(crate) fn machine() -> impl Strategy<Value = String> {
     let cache = (
         1..3_u64,
         1..5_u64,

@@ -3,4 +3,5 @@
 mod by_hand;
 mod cases;
 mod program;
+mod recorded;
 mod reference;

@@ -1,7 +1,7 @@
 //! A second implementation of `models/smt/RULES.md`, written for being read beside them: plain lists, no index that is not searched for,
 //! one function a rule. It knows the machine's tables and nothing of the engine.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use tanada_policy::{Activity, CacheUse, Governor, Order, Period};
 use tanada_sim::Machine;
 use tanada_sim::machine::smt::{Fetch, Share, SmtTable};
@@ -138,7 +138,8 @@ struct LogicalThread {
 enum Waits {
     Lock(u32, bool),
     Barrier(u32, bool),
-    Condition(u32, u32),
+    /// The condition, the lock, and how many signals end the wait.
+    Condition(u32, u32, u64),
     Semaphore(u32),
     Join(u32),
 }
@@ -157,9 +158,10 @@ pub(crate) struct Reference<'a> {
     joins: u64,
     /// All that wait, in the order in which they began to.
     waiting: Vec<(usize, Waits)>,
-    /// Who holds what: (object, thread or reader).
-    held: Vec<(u32, bool)>,
-    signals: Vec<u32>,
+    /// Who holds what: object, whether it is shared, thread; in the order of taking.
+    held: Vec<(u32, bool, usize)>,
+    /// Of each condition the signals, and the number of the last wait that has none of its own.
+    signals: BTreeMap<u32, (u64, u64)>,
     values: Vec<u32>,
     pipes: Vec<u64>,
     ports: Vec<Vec<u64>>,
@@ -268,7 +270,7 @@ pub(crate) fn run(program: &Made, machine: &Machine, governor: Box<dyn Governor>
         joins: 0,
         waiting: Vec::new(),
         held: Vec::new(),
-        signals: Vec::new(),
+        signals: BTreeMap::new(),
         values: Vec::new(),
         pipes: vec![0; count],
         ports: vec![vec![0; smt.ports as usize]; cores],
@@ -783,10 +785,10 @@ impl Reference<'_> {
                     .is_some_and(|one| one.state != State::Ended);
                 running.then_some(Waits::Join(other))
             }
-            Sync::Lock(object) => self.lock(object, false),
-            Sync::Share(object) => self.lock(object, true),
+            Sync::Lock(object) => self.lock(thread, object, false),
+            Sync::Share(object) => self.lock(thread, object, true),
             Sync::Unlock(object) => {
-                woken = self.unlock(object);
+                woken = self.unlock(thread, object);
                 None
             }
             Sync::Barrier { object, parties } => self.barrier(object, parties, false, &mut woken),
@@ -798,21 +800,30 @@ impl Reference<'_> {
                 Some((id, threads)) => self.barrier(id, threads, true, &mut woken),
                 None => None,
             },
-            Sync::Wait { condition, lock } => match take(&mut self.signals, condition) {
-                true => None,
-                false => {
-                    woken = self.unlock(lock);
-                    Some(Waits::Condition(condition, lock))
+            Sync::Wait {
+                condition,
+                lock,
+                signals,
+            } => {
+                let (had, last) = self.signals.entry(condition).or_default();
+                if signals.is_none() {
+                    *last += 1;
                 }
-            },
+                let needed = signals.unwrap_or(*last);
+                if *had >= needed {
+                    None
+                } else {
+                    woken = self.unlock(thread, lock);
+                    Some(Waits::Condition(condition, lock, needed))
+                }
+            }
             Sync::Signal(condition) => {
-                if !self.signal(condition, &mut woken) {
-                    self.signals.push(condition);
-                }
+                self.signal(condition, 0, &mut woken);
                 None
             }
             Sync::Broadcast(condition) => {
-                while self.signal(condition, &mut woken) {}
+                let last = self.signals.get(&condition).map_or(0, |one| one.1);
+                self.signal(condition, last, &mut woken);
                 None
             }
             Sync::Post(semaphore) => {
@@ -831,6 +842,17 @@ impl Reference<'_> {
                 false => Some(Waits::Semaphore(semaphore)),
             },
             Sync::Exit => {
+                // The locks in the order of their numbers.
+                let mut locks: Vec<u32> = self
+                    .held
+                    .iter()
+                    .filter(|one| one.2 == thread)
+                    .map(|one| one.0)
+                    .collect();
+                locks.sort_unstable();
+                for lock in locks {
+                    woken.extend(self.unlock(thread, lock));
+                }
                 let joins = |one: &(usize, Waits)| one.1 == Waits::Join(thread as u32);
                 woken.extend(
                     self.waiting
@@ -876,21 +898,30 @@ impl Reference<'_> {
     }
 
     /// Takes a lock, or returns what the thread waits for.
-    fn lock(&mut self, object: u32, shared: bool) -> Option<Waits> {
+    fn lock(&mut self, thread: usize, object: u32, shared: bool) -> Option<Waits> {
         let others =
             |one: &(usize, Waits)| matches!(one.1, Waits::Lock(other, _) if other == object);
-        if !self.waiting.iter().any(others) && self.can_hold(object, shared) {
-            self.held.push((object, shared));
+        let nobody_waits = !self.waiting.iter().any(others);
+        let shares_it = self.held.contains(&(object, true, thread));
+        if shared && shares_it || nobody_waits && self.can_hold(object, shared) {
+            self.held.push((object, shared, thread));
             return None;
         }
         Some(Waits::Lock(object, shared))
     }
 
-    fn unlock(&mut self, object: u32) -> Vec<usize> {
-        // A side that is held alone is the only one.
-        if let Some(place) = self.held.iter().position(|one| one.0 == object) {
+    /// Returns those that have the lock now.
+    fn unlock(&mut self, thread: usize, object: u32) -> Vec<usize> {
+        let own = |one: &(u32, bool, usize)| one.0 == object && one.2 == thread;
+        let any = |one: &(u32, bool, usize)| one.0 == object;
+        let own = self.held.iter().position(own);
+        if let Some(place) = own.or_else(|| self.held.iter().position(any)) {
             self.held.remove(place);
         }
+        self.next_holders(object)
+    }
+
+    fn next_holders(&mut self, object: u32) -> Vec<usize> {
         let mut woken = Vec::new();
         loop {
             let of =
@@ -898,14 +929,15 @@ impl Reference<'_> {
             let Some(place) = self.waiting.iter().position(of) else {
                 return woken;
             };
-            let Waits::Lock(_, shared) = self.waiting[place].1 else {
+            let (thread, Waits::Lock(_, shared)) = self.waiting[place] else {
                 unreachable!("it was searched for");
             };
             if !self.can_hold(object, shared) {
                 return woken;
             }
-            self.held.push((object, shared));
-            woken.push(self.waiting.remove(place).0);
+            self.held.push((object, shared, thread));
+            self.waiting.remove(place);
+            woken.push(thread);
         }
     }
 
@@ -930,20 +962,21 @@ impl Reference<'_> {
         None
     }
 
-    fn signal(&mut self, condition: u32, woken: &mut Vec<usize>) -> bool {
-        let of = |one: &(usize, Waits)| matches!(one.1, Waits::Condition(other, _) if other == condition);
-        let Some(place) = self.waiting.iter().position(of) else {
-            return false;
-        };
-        let (thread, waits) = self.waiting.remove(place);
-        let Waits::Condition(_, lock) = waits else {
-            unreachable!("it was searched for");
-        };
-        match self.lock(lock, false) {
-            None => woken.push(thread),
-            Some(waits) => self.waiting.push((thread, waits)),
+    /// The condition has one more signal, and at least `least`.
+    fn signal(&mut self, condition: u32, least: u64, woken: &mut Vec<usize>) {
+        let (had, _) = self.signals.entry(condition).or_default();
+        *had = had.saturating_add(1).max(least);
+        let had = *had;
+        let ends = |one: &(usize, Waits)| matches!(one.1, Waits::Condition(other, _, needed) if other == condition && needed <= had);
+        while let Some(place) = self.waiting.iter().position(ends) {
+            let (thread, Waits::Condition(_, lock, _)) = self.waiting.remove(place) else {
+                unreachable!("it was searched for");
+            };
+            match self.lock(thread, lock, false) {
+                None => woken.push(thread),
+                Some(waits) => self.waiting.push((thread, waits)),
+            }
         }
-        true
     }
 
     fn force(&mut self) -> bool {
@@ -951,15 +984,28 @@ impl Reference<'_> {
         let mut woken = Vec::new();
         self.answer.forced += 1;
         let first = |of: fn(&Waits) -> bool| self.waiting.iter().position(|one| of(&one.1));
-        if let Some(place) = first(|one| matches!(one, Waits::Condition(..))) {
-            let Waits::Condition(condition, _) = self.waiting[place].1 else {
+        let barriers = self.waiting.iter().filter_map(|one| match one.1 {
+            Waits::Barrier(object, end) => Some((end, object)),
+            _ => None,
+        });
+        if let Some(place) = first(|one| matches!(one, Waits::Lock(..))) {
+            let (thread, Waits::Lock(object, shared)) = self.waiting.remove(place) else {
                 unreachable!("it was searched for");
             };
-            self.signal(condition, &mut woken);
+            self.held.push((object, shared, thread));
+            woken.push(thread);
+            woken.extend(self.next_holders(object));
         } else if let Some(place) = first(|one| matches!(one, Waits::Semaphore(_))) {
             woken.push(self.waiting.remove(place).0);
+        } else if let Some(place) = first(|one| matches!(one, Waits::Condition(..))) {
+            let Waits::Condition(condition, _, needed) = self.waiting[place].1 else {
+                unreachable!("it was searched for");
+            };
+            self.signal(condition, needed, &mut woken);
         } else if let Some(new) = self.logical.iter().position(|one| one.state == State::New) {
             woken.push(new);
+        } else if let Some((end, object)) = barriers.min() {
+            self.barrier(object, 0, end, &mut woken);
         } else {
             return false;
         }

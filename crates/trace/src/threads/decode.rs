@@ -211,6 +211,12 @@ impl ThreadReader {
             other::WAIT => Sync::Wait {
                 condition: self.object()?,
                 lock: self.object()?,
+                signals: None,
+            },
+            other::WAIT_COUNTED => Sync::Wait {
+                condition: self.object()?,
+                lock: self.object()?,
+                signals: Some(self.varint()?),
             },
             other::SIGNAL => Sync::Signal(self.object()?),
             other::BROADCAST => Sync::Broadcast(self.object()?),

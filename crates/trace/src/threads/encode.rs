@@ -233,9 +233,19 @@ impl Encoder {
             Sync::Barrier { object, parties } => {
                 self.of_object(other::BARRIER, name(object), Some(parties));
             }
-            Sync::Wait { condition, lock } => {
-                let places = [name(condition), name(lock)].map(|name| self.objects.place(name));
-                self.plain(other::WAIT, &places);
+            Sync::Wait {
+                condition,
+                lock,
+                signals,
+            } => {
+                let [condition, lock] =
+                    [name(condition), name(lock)].map(|name| self.objects.place(name));
+                match signals {
+                    Some(signals) => {
+                        self.plain(other::WAIT_COUNTED, &[condition, lock, signals]);
+                    }
+                    None => self.plain(other::WAIT, &[condition, lock]),
+                }
             }
             Sync::Signal(object) => self.of_object(other::SIGNAL, name(object), None),
             Sync::Broadcast(object) => self.of_object(other::BROADCAST, name(object), None),

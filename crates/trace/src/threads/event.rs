@@ -56,6 +56,8 @@ pub enum Sync {
         condition: u32,
         /// The mutex.
         lock: u32,
+        /// Signals and broadcasts of the condition that the recording holds from before the wait's end; `None` if they were not counted.
+        signals: Option<u64>,
     },
     /// Wakes one thread that waits for the condition, if there is one.
     Signal(u32),

@@ -41,6 +41,7 @@ pub(super) mod other {
     pub(crate) const LOOP_END: u64 = 20;
     pub(crate) const MARK: u64 = 21;
     pub(crate) const EXIT: u64 = 22;
+    pub(crate) const WAIT_COUNTED: u64 = 23;
 }
 
 /// A block of code that the stream has named.

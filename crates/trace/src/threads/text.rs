@@ -67,6 +67,12 @@ impl<'a> Words<'a> {
         number(self.word(what)?, what)
     }
 
+    /// Returns the number in the next word; `None` if the line has no more words.
+    fn wide_if_any(&mut self, what: &str) -> Result<Option<u64>, String> {
+        let word = self.words.next();
+        word.map(|word| number(word, what)).transpose()
+    }
+
     fn narrow(&mut self, what: &str) -> Result<u32, String> {
         let word = self.word(what)?;
         let value = number(word, what)?;
@@ -301,6 +307,7 @@ fn event(first: &str, words: &mut Words<'_>) -> Result<Event, String> {
         "wait" => Sync::Wait {
             condition: object(words)?,
             lock: words.narrow("the lock")?,
+            signals: words.wide_if_any("the number of signals")?,
         },
         "signal" => Sync::Signal(object(words)?),
         "broadcast" => Sync::Broadcast(object(words)?),
@@ -402,7 +409,16 @@ fn write_event(out: &mut impl Write, event: Event) -> std::io::Result<()> {
         Sync::Share(object) => writeln!(out, "share {object}"),
         Sync::Unlock(object) => writeln!(out, "unlock {object}"),
         Sync::Barrier { object, parties } => writeln!(out, "barrier {object} {parties}"),
-        Sync::Wait { condition, lock } => writeln!(out, "wait {condition} {lock}"),
+        Sync::Wait {
+            condition,
+            lock,
+            signals: None,
+        } => writeln!(out, "wait {condition} {lock}"),
+        Sync::Wait {
+            condition,
+            lock,
+            signals: Some(signals),
+        } => writeln!(out, "wait {condition} {lock} {signals}"),
         Sync::Signal(object) => writeln!(out, "signal {object}"),
         Sync::Broadcast(object) => writeln!(out, "broadcast {object}"),
         Sync::Post(object) => writeln!(out, "post {object}"),

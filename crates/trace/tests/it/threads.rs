@@ -14,7 +14,8 @@ const SAMPLE: &str = "tanada-threads 1\nprogram two words\nisa mips\npartial\nth
     b 0x2000 40 9\nr 1 0x100 1\nr 0 0x108 255\nx 2\nlock 0\nx 1\nw 5 0xffffffffffffffff 1\ncreate 1\n\
     b 0x1000 12 3\nw 2 0x5008 8\nb 0x2000 40 9\n\
     r 1 0x100 1\nr 0 0x110 255\nunlock 0\nbarrier 1 2\nmark 7 0x1 0xffffffffffffffff\njoin 1\nexit\nthread 1 parent=0\nb 0x1000 12 3\nx 3\n\
-    share 2\nwait 3 2\nsignal 3\nbroadcast 3\npost 4\ntake 4\nregion 1 2\nloop 5\niteration 0 9\nendloop\nendregion\nbarrier 1 2\nexit\n";
+    share 2\nwait 3 2\nwait 3 2 70000\nsignal 3\nbroadcast 3\npost 4\ntake 4\n\
+    region 1 2\nloop 5\niteration 0 9\nendloop\nendregion\nbarrier 1 2\nexit\n";
 
 fn events(trace: &ThreadTrace, thread: u32) -> Result<Vec<Event>, TraceError> {
     let mut reader = trace.reader(thread)?;
@@ -220,6 +221,12 @@ mod by_the_page {
                     "wait {} {}",
                     object(&mut reader),
                     object(&mut reader)
+                )),
+                23 => out.push(format!(
+                    "wait {} {} {}",
+                    object(&mut reader),
+                    object(&mut reader),
+                    reader.varint()
                 )),
                 12 => out.push(format!("signal {}", object(&mut reader))),
                 13 => out.push(format!("broadcast {}", object(&mut reader))),

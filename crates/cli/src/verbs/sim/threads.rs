@@ -222,7 +222,7 @@ fn decisions(outcome: &ThreadsOutcome) -> String {
     if outcome.forced > 0 {
         let _ = writeln!(
             text,
-            "  {} times no thread could run, and one was made to go on: the recording does not hold what it waited for",
+            "  {} times no thread could run, and one was made to go on: its lock was held, or the recording lacks what it waited for",
             outcome.forced
         );
     }

@@ -51,6 +51,10 @@ pub(super) struct Logical<'a> {
     pub(super) since: u64,
     /// How many had joined the queue before it.
     stamp: u64,
+    /// How many waits had begun before its last one: the least of those that wait waits longest.
+    wait: u64,
+    /// Locks that it holds.
+    holds: u32,
     pub(super) instructions: u64,
     pub(super) stack_accesses: u64,
     pub(super) queued: u64,
@@ -87,6 +91,8 @@ impl<'a> Logical<'a> {
             state: State::New,
             since: 0,
             stamp: 0,
+            wait: 0,
+            holds: 0,
             instructions: 0,
             stack_accesses: 0,
             queued: 0,
@@ -121,30 +127,34 @@ impl<'a> Logical<'a> {
 /// A mutex, condition variable, semaphore or barrier: which of these depends on its use.
 #[derive(Debug, Default)]
 struct Object {
-    /// Whether it is held alone.
-    held: bool,
-    /// How many share it.
-    readers: u32,
+    /// Those that hold it, and whether they share it.
+    holders: Vec<(u32, bool)>,
     /// Those that wait for it, and whether they would share it.
     queue: VecDeque<(u32, bool)>,
-    /// Those that wait for a signal, with their locks.
-    waiters: VecDeque<(u32, u32)>,
+    /// Those that wait for a signal, in the order of their waiting.
+    waiters: Vec<Waiter>,
     signals: u64,
+    /// What the last wait without a number needs.
+    uncounted: u64,
     value: u64,
     takers: VecDeque<u32>,
     arrived: Vec<u32>,
     arrived_at_end: Vec<u32>,
 }
 
+/// A thread that waits for a condition.
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    thread: u32,
+    lock: u32,
+    /// The number of signals that end the wait.
+    signals: u64,
+}
+
 impl Object {
-    fn try_take(&mut self, shared: bool) -> bool {
-        let free = !self.held && (self.readers == 0 || shared);
-        if free && shared {
-            self.readers += 1;
-        } else if free {
-            self.held = true;
-        }
-        free
+    /// Returns whether a thread could hold it beside those that do.
+    fn is_free(&self, shared: bool) -> bool {
+        self.holders.iter().all(|&(_, other)| other && shared)
     }
 }
 
@@ -183,10 +193,8 @@ pub(super) struct Library<'a> {
     pub(super) forced: u64,
     /// The threads that the last sync made ready, in order.
     pub(super) woken: Vec<u32>,
-    /// Counts waits for a condition or a semaphore, so that the longest one is known.
+    /// Waits that have begun.
     waits: u64,
-    /// Those that wait for a condition or a semaphore, by the number of the wait.
-    longest: [BTreeMap<u64, (u32, u32)>; 2],
     /// Who waited for what, by kind, object or thread, and the waiting thread; kept if it is asked for.
     pub(super) waited: Option<BTreeMap<(Wait, u32, u32), Waited>>,
 }
@@ -210,7 +218,6 @@ impl<'a> Library<'a> {
             forced: 0,
             woken: Vec::new(),
             waits: 0,
-            longest: [BTreeMap::new(), BTreeMap::new()],
             waited: None,
         }
     }
@@ -283,7 +290,7 @@ impl<'a> Library<'a> {
             Sync::Lock(object) => self.take_lock(thread, object, false),
             Sync::Share(object) => self.take_lock(thread, object, true),
             Sync::Unlock(object) => {
-                self.unlock(object);
+                self.unlock(thread, object);
                 None
             }
             Sync::Barrier { object, parties } => {
@@ -304,37 +311,42 @@ impl<'a> Library<'a> {
                     _ => None,
                 }
             }
-            Sync::Wait { condition, lock } => {
+            Sync::Wait {
+                condition,
+                lock,
+                signals,
+            } => {
                 let object = self.object(condition);
-                if object.signals > 0 {
-                    object.signals -= 1;
+                let signals = signals.unwrap_or_else(|| {
+                    object.uncounted += 1;
+                    object.uncounted
+                });
+                if object.signals >= signals {
                     None
                 } else {
-                    object.waiters.push_back((thread, lock));
-                    self.unlock(lock);
-                    self.waits += 1;
-                    self.longest[0].insert(self.waits, (thread, condition));
+                    object.waiters.push(Waiter {
+                        thread,
+                        lock,
+                        signals,
+                    });
+                    self.unlock(thread, lock);
                     Some((Wait::Condition, condition))
                 }
             }
             Sync::Signal(condition) => {
-                if !self.signal(condition) {
-                    self.object(condition).signals += 1;
-                }
+                self.signalled(condition, 0);
                 None
             }
             Sync::Broadcast(condition) => {
-                while self.signal(condition) {}
+                let all = self.object(condition).uncounted;
+                self.signalled(condition, all);
                 None
             }
             Sync::Post(semaphore) => {
                 let object = self.object(semaphore);
                 match object.takers.pop_front() {
                     None => object.value += 1,
-                    Some(taker) => {
-                        self.longest[1].retain(|_, &mut (one, _)| one != taker);
-                        self.woken.push(taker);
-                    }
+                    Some(taker) => self.woken.push(taker),
                 }
                 None
             }
@@ -345,12 +357,11 @@ impl<'a> Library<'a> {
                     None
                 } else {
                     object.takers.push_back(thread);
-                    self.waits += 1;
-                    self.longest[1].insert(self.waits, (thread, semaphore));
                     Some((Wait::Semaphore, semaphore))
                 }
             }
             Sync::Exit => {
+                self.release_all(thread);
                 self.woken
                     .extend(self.joiners.remove(&thread).unwrap_or_default());
                 let one = &mut self.threads[thread as usize];
@@ -366,30 +377,66 @@ impl<'a> Library<'a> {
         };
         let one = &mut self.threads[thread as usize];
         (one.state, one.since) = (State::Blocked(wait, on), t);
+        self.count_wait(thread);
         Effect::Blocks
+    }
+
+    fn count_wait(&mut self, thread: u32) {
+        self.threads[thread as usize].wait = self.waits;
+        self.waits += 1;
     }
 
     fn take_lock(&mut self, thread: u32, object: u32, shared: bool) -> Option<(Wait, u32)> {
         let lock = self.object(object);
-        if lock.queue.is_empty() && lock.try_take(shared) {
+        let again = shared && lock.holders.contains(&(thread, true));
+        if again || lock.queue.is_empty() && lock.is_free(shared) {
+            self.hold(thread, object, shared);
             return None;
         }
         lock.queue.push_back((thread, shared));
         Some((Wait::Lock, object))
     }
 
-    fn unlock(&mut self, object: u32) {
-        let lock = self.objects.entry(object).or_default();
-        match lock.held {
-            true => lock.held = false,
-            false => lock.readers = lock.readers.saturating_sub(1),
+    fn hold(&mut self, thread: u32, object: u32, shared: bool) {
+        self.object(object).holders.push((thread, shared));
+        self.threads[thread as usize].holds += 1;
+    }
+
+    /// Releases what `thread` holds of a lock; if that is nothing, what was taken first, as if that thread had handed it over.
+    fn unlock(&mut self, thread: u32, object: u32) {
+        let holders = &mut self.object(object).holders;
+        let own = holders.iter().position(|&(holder, _)| holder == thread);
+        if !holders.is_empty() {
+            let (holder, _) = holders.remove(own.unwrap_or(0));
+            self.threads[holder as usize].holds -= 1;
         }
-        while let Some(&(thread, shared)) = lock.queue.front() {
-            if !lock.try_take(shared) {
-                break;
-            }
+        self.hand_over(object);
+    }
+
+    /// Lets those that wait for a lock have it, while the first of them can.
+    fn hand_over(&mut self, object: u32) {
+        while let lock = self.object(object)
+            && let Some(&(thread, shared)) = lock.queue.front()
+            && lock.is_free(shared)
+        {
             lock.queue.pop_front();
+            self.hold(thread, object, shared);
             self.woken.push(thread);
+        }
+    }
+
+    /// Releases what a thread holds when it ends.
+    fn release_all(&mut self, thread: u32) {
+        if self.threads[thread as usize].holds == 0 {
+            return;
+        }
+        let held = |object: &Object| object.holders.iter().any(|&(holder, _)| holder == thread);
+        let objects = self.objects.iter().filter(|(_, object)| held(object));
+        let objects: Vec<u32> = objects.map(|(&number, _)| number).collect();
+        for object in objects {
+            while held(self.object(object)) {
+                self.unlock(thread, object);
+            }
         }
     }
 
@@ -409,19 +456,24 @@ impl<'a> Library<'a> {
         Some((Wait::Barrier, object))
     }
 
-    /// Wakes the thread that waits longest for a condition, if one does: it takes its lock or waits for it.
-    fn signal(&mut self, condition: u32) -> bool {
-        let Some((thread, lock)) = self.object(condition).waiters.pop_front() else {
-            return false;
-        };
-        self.longest[0].retain(|_, &mut (one, _)| one != thread);
-        if self.take_lock(thread, lock, false).is_none() {
-            self.woken.push(thread);
-        } else {
-            // Its time counts as a wait for the condition until it is ready.
-            self.threads[thread as usize].state = State::Blocked(Wait::Condition, condition);
+    /// Adds a signal to those of a condition, or as many as make it `least`. Those whose wait ends take their lock or wait for it.
+    fn signalled(&mut self, condition: u32, least: u64) {
+        let object = self.object(condition);
+        object.signals = least.max(object.signals.saturating_add(1));
+        let reached = object.signals;
+        let (ended, left) = std::mem::take(&mut object.waiters)
+            .into_iter()
+            .partition(|waiter| waiter.signals <= reached);
+        object.waiters = left;
+        let ended: Vec<Waiter> = ended;
+        for Waiter { thread, lock, .. } in ended {
+            if self.take_lock(thread, lock, false).is_none() {
+                self.woken.push(thread);
+            } else {
+                // Its state stays, so that its time counts as a wait for the condition until it is ready.
+                self.count_wait(thread);
+            }
         }
-        true
     }
 
     /// Makes a thread go on although nothing says so, when no thread can run; it stands in `woken`, unless it now waits for its lock.
@@ -431,21 +483,38 @@ impl<'a> Library<'a> {
     pub(super) fn force(&mut self) -> Result<(), SimError> {
         self.woken.clear();
         self.forced += 1;
-        if let Some((&wait, &(_, condition))) = self.longest[0].first_key_value() {
-            // The one that waits longest of all waits longest for its condition, too.
-            self.longest[0].remove(&wait);
-            self.signal(condition);
+        if let Some(object) = self.longest(|one| Some(one.queue.front()?.0)) {
+            if let Some((thread, shared)) = self.object(object).queue.pop_front() {
+                self.hold(thread, object, shared);
+                self.woken.push(thread);
+            }
+            self.hand_over(object);
             return Ok(());
         }
-        if let Some((_, (thread, semaphore))) = self.longest[1].pop_first() {
-            self.object(semaphore).takers.retain(|&one| one != thread);
-            self.woken.push(thread);
+        if let Some(object) = self.longest(|one| one.takers.front().copied()) {
+            let taker = self.object(object).takers.pop_front();
+            self.woken.extend(taker);
+            return Ok(());
+        }
+        if let Some(object) = self.longest(|one| Some(one.waiters.first()?.thread)) {
+            let needed = self.object(object).waiters.first().map(|one| one.signals);
+            self.signalled(object, needed.unwrap_or(0));
             return Ok(());
         }
         let new = |one: &Logical<'_>| one.state == State::New;
         if let Some(thread) = self.threads.iter().position(new) {
             self.woken.push(thread as u32);
             return Ok(());
+        }
+        for side in [
+            (|one| &mut one.arrived) as fn(&mut Object) -> &mut Vec<u32>,
+            |one| &mut one.arrived_at_end,
+        ] {
+            let mut there = self.objects.values_mut().map(side);
+            if let Some(there) = there.find(|there| !there.is_empty()) {
+                self.woken.append(there);
+                return Ok(());
+            }
         }
         let named = self.threads.iter().enumerate().filter_map(|(i, one)| {
             let State::Blocked(wait, on) = one.state else {
@@ -460,5 +529,14 @@ impl<'a> Library<'a> {
         let more = if self.left > NAMED { ", ..." } else { "" };
         let waits = named.take(NAMED).collect::<Vec<_>>().join(", ") + more;
         Err(SimError::Deadlock { waits })
+    }
+    /// Returns the object whose thread, as `of` names it, waits longest.
+    fn longest(&self, of: impl Fn(&Object) -> Option<u32>) -> Option<u32> {
+        let since = |(&number, object)| {
+            let thread = of(object)?;
+            Some((self.threads[thread as usize].wait, number))
+        };
+        let least = self.objects.iter().filter_map(since).min();
+        least.map(|(_, number)| number)
     }
 }

@@ -134,7 +134,7 @@ pub struct ThreadsOutcome {
     pub channel_busy: u64,
     /// Cycles for which memory was held.
     pub memory_busy: u64,
-    /// How often no thread could run, and one that waited was made to go on: what the recording does not hold (RULES.md, rule 4).
+    /// How often no thread could run, and one that waited was made to go on (RULES.md, rule 4).
     pub forced: u64,
     /// What cycles are spent on: the names of [`HardwareOutcome::cycles`].
     pub causes: Vec<String>,
