@@ -374,6 +374,7 @@ fn what_a_program_does_that_cannot_be_recorded_is_reported_and_leaves_no_trace()
         ["--to", "x"],
         ["--take", "0"],
         ["--env", "=x"],
+        ["--env", "LD_PRELOAD=./x.so"],
         ["--env", "x"],
         ["--fetch", "each"],
     ] {

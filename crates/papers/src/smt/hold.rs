@@ -3,6 +3,7 @@
 
 use super::recording;
 use crate::{Error, Progress, Request, Table};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -67,6 +68,16 @@ const FILE_PERIOD: u64 = 125_000;
 /// A kernel or the name of a file, KB of L1D, and hardware threads.
 type Cell = (String, u64, u64);
 
+/// A cell of the grid, for JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct CellFigures {
+    program: String,
+    l1d_kb: u64,
+    hardware_threads: u64,
+    /// Simulated cycles by governor.
+    cycles: BTreeMap<&'static str, u64>,
+}
+
 /// Cycles of each cell under each of [`GOVERNORS`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Grid {
@@ -101,6 +112,18 @@ impl Grid {
 
     pub(super) fn blind_over_best_min(&self) -> f64 {
         self.over_best_min(BLIND)
+    }
+
+    /// Returns all cells, by program, cache and threads.
+    pub(super) fn figures(&self) -> Vec<CellFigures> {
+        let figures =
+            |((program, l1d_kb, threads), cycles): (&Cell, &[u64; GOVERNORS.len()])| CellFigures {
+                program: program.clone(),
+                l1d_kb: *l1d_kb,
+                hardware_threads: *threads,
+                cycles: GOVERNORS.into_iter().zip(*cycles).collect(),
+            };
+        self.cells.iter().map(figures).collect()
     }
 
     /// Returns speeds over `fifo`: a line for each cell, and their means; and how each governor compares with the best fixed rule.

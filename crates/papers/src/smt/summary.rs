@@ -1,7 +1,7 @@
 //! The summary of all rows, the bars of the claim, and what did not come out.
 
 use super::Reproduced;
-use super::hold::Grid;
+use super::hold::{CellFigures, Grid};
 use super::published::{self, Cell, Program};
 use crate::Bar;
 use crate::statistics::{Pair, mean_abs_error};
@@ -33,6 +33,8 @@ pub(super) struct Summary {
     pub(super) hold_over_best_min: Option<f64>,
     pub(super) hold_over_fifo_min: Option<f64>,
     pub(super) hold_over_best_min_without_counters: Option<f64>,
+    /// The grid of `hold`, cell by cell.
+    pub(super) hold_cells: Option<Vec<CellFigures>>,
     /// LU's layout.
     pub(super) layout: &'static str,
     /// Whether the small sizes were simulated.
@@ -131,6 +133,7 @@ pub(super) fn summary(found: &Reproduced) -> Summary {
         hold_over_best_min: hold.map(Grid::hold_over_best_min),
         hold_over_fifo_min: hold.map(Grid::hold_over_fifo_min),
         hold_over_best_min_without_counters: hold.map(Grid::blind_over_best_min),
+        hold_cells: hold.map(Grid::figures),
         layout: found.layout.name(),
         quick: found.quick,
     }

@@ -379,7 +379,8 @@ impl Encoder {
 
 #[cold]
 fn beyond(count: u32) -> TraceError {
-    let what =
-        format!("{count} instructions are more than their block has left; a `Block` begins one");
+    let what = format!(
+        "{count} instructions are more than their block has left; a block (`b`) begins one"
+    );
     TraceError::at(0, what)
 }

@@ -67,6 +67,9 @@ fn kind(text: &str) -> Result<u32, String> {
 /// Returns `text` if it is a variable with a value.
 fn variable(text: &str) -> Result<String, String> {
     match text.split_once('=') {
+        Some(("LD_PRELOAD" | "LD_BIND_NOW", _)) => {
+            Err("the recorder sets this variable".to_owned())
+        }
         Some((name, _)) if !name.is_empty() => Ok(text.to_owned()),
         _ => Err("a variable is NAME=VALUE".to_owned()),
     }
