@@ -5,9 +5,9 @@
 //! compressed, to one *spool* file, see [`spool`](tanada_trace::threads::spool). The command makes the trace of the spool when the program
 //! has ended. Threads share nothing on the way but the spool's length, so they run side by side.
 //!
-//! `guest/guest.c` is loaded into the program itself and reports synchronisation by system calls ([`marks`]).
+//! `guest/guest.c` is loaded into the program itself and reports synchronisation by system calls (`marks.rs`).
 //!
-//! No header of QEMU is needed: the functions are found by name ([`qemu`]).
+//! No header of QEMU is needed: the functions are found by name (`qemu.rs`).
 
 #![allow(
     unreachable_pub,
