@@ -80,7 +80,7 @@ struct Shared {
     /// Who creates the thread with this number.
     parents: Mutex<HashMap<u32, u32>>,
     /// Recorded signals and broadcasts by the condition's address.
-    signals: Mutex<HashMap<u64, u64>>,
+    signals: Mutex<HashMap<u64, u32>>,
     /// The list of the runtime's marks, if tasks are recorded.
     tasks: Option<List>,
 }
@@ -379,7 +379,9 @@ impl Shared {
         let signals = || self.signals.lock().unwrap_or_else(PoisonError::into_inner);
         let sync = match sync {
             Sync::Signal(_) | Sync::Broadcast(_) => {
-                *signals().entry(names[0]).or_default() += 1;
+                let mut signals = signals();
+                let count = signals.entry(names[0]).or_default();
+                *count = count.saturating_add(1);
                 sync
             }
             Sync::Wait {

@@ -129,6 +129,7 @@ fn resizing(workers: usize, total: usize, widths: &'static [usize]) {
         tasks: AtomicUsize::new(0),
         ran: AtomicUsize::new(0),
         total,
+        workers,
     });
     let threads: Vec<_> = (0..workers)
         .map(|me| {
@@ -152,14 +153,14 @@ impl Pool {
     /// As the worker loop of a pool with a governor.
     fn governed_worker(&self, me: usize) {
         self.sleep.enter(me);
-        self.sleep.begin_search();
+        self.sleep.begin_search(me);
         loop {
             if !self.sleep.is_active(me) {
                 if self.sleep.park(me) == Woke::Close {
                     return;
                 }
             } else if self.take() {
-                self.sleep.end_search();
+                self.sleep.end_search(me);
                 loop {
                     if self.ran.fetch_add(1, SeqCst) + 1 == self.total {
                         self.sleep.close();
@@ -168,7 +169,7 @@ impl Pool {
                         break;
                     }
                 }
-                self.sleep.begin_search();
+                self.sleep.begin_search(me);
             } else if self.sleep.doze(me, || self.tasks.load(SeqCst) > 0) == Woke::Close {
                 return;
             }
@@ -202,6 +203,7 @@ fn meeting_while_widening(workers: usize, widths: &'static [usize]) {
         tasks: AtomicUsize::new(0),
         ran: AtomicUsize::new(0),
         total: 2,
+        workers,
     });
     let barrier = Arc::new(shuttle::sync::Barrier::new(2));
     let threads: Vec<_> = (0..workers)
@@ -209,19 +211,19 @@ fn meeting_while_widening(workers: usize, widths: &'static [usize]) {
             let (pool, barrier) = (Arc::clone(&pool), Arc::clone(&barrier));
             thread::spawn(move || {
                 pool.sleep.enter(me);
-                pool.sleep.begin_search();
+                pool.sleep.begin_search(me);
                 loop {
                     if !pool.sleep.is_active(me) {
                         if pool.sleep.park(me) == Woke::Close {
                             return;
                         }
                     } else if pool.take() {
-                        pool.sleep.end_search();
+                        pool.sleep.end_search(me);
                         barrier.wait();
                         if pool.ran.fetch_add(1, SeqCst) + 1 == pool.total {
                             pool.sleep.close();
                         }
-                        pool.sleep.begin_search();
+                        pool.sleep.begin_search(me);
                     } else if pool.sleep.doze(me, || pool.tasks.load(SeqCst) > 0) == Woke::Close {
                         return;
                     }

@@ -62,7 +62,7 @@ fn sync(threads: u32) -> impl Strategy<Value = Vec<Sync>> {
         3 => locks.clone().prop_map(|x| vec![Sync::Unlock(x)]),
         1 => locks.clone().prop_map(|x| vec![Sync::Share(x)]),
         2 => (barriers.clone(), 1..4_u32).prop_map(|(object, parties)| vec![Sync::Barrier { object, parties }]),
-        2 => (conditions.clone(), locks, prop::option::of(0..4_u64)).prop_map(|(condition, lock, signals)| {
+        2 => (conditions.clone(), locks, prop::option::of(0..4_u32)).prop_map(|(condition, lock, signals)| {
             vec![Sync::Lock(lock), Sync::Wait { condition, lock, signals }, Sync::Unlock(lock)]
         }),
         1 => conditions.clone().prop_map(|x| vec![Sync::Signal(x)]),
@@ -145,7 +145,7 @@ pub(crate) fn machine() -> impl Strategy<Value = String> {
     );
     let times = (
         prop::array::uniform4(0..9_u64),
-        prop::array::uniform3(0..4_u64),
+        prop::array::uniform3(0..4_u32),
         4..200_u64,
     );
     let deeper = (

@@ -27,7 +27,7 @@ struct Execution {
     states: Vec<State>,
     /// Who holds each lock, and whether it is shared.
     holders: [Vec<(usize, bool)>; LOCKS],
-    signals: [u64; CONDITIONS],
+    signals: [u32; CONDITIONS],
     values: [u32; SEMAPHORES],
     recorded: Vec<Vec<Event>>,
 }

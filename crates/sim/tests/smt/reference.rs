@@ -809,7 +809,7 @@ impl Reference<'_> {
                 if signals.is_none() {
                     *last += 1;
                 }
-                let needed = signals.unwrap_or(*last);
+                let needed = signals.map_or(*last, u64::from);
                 if *had >= needed {
                     None
                 } else {

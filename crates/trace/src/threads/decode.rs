@@ -216,7 +216,7 @@ impl ThreadReader {
             other::WAIT_COUNTED => Sync::Wait {
                 condition: self.object()?,
                 lock: self.object()?,
-                signals: Some(self.varint()?),
+                signals: Some(self.small()?),
             },
             other::SIGNAL => Sync::Signal(self.object()?),
             other::BROADCAST => Sync::Broadcast(self.object()?),

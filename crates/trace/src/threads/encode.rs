@@ -242,7 +242,7 @@ impl Encoder {
                     [name(condition), name(lock)].map(|name| self.objects.place(name));
                 match signals {
                     Some(signals) => {
-                        self.plain(other::WAIT_COUNTED, &[condition, lock, signals]);
+                        self.plain(other::WAIT_COUNTED, &[condition, lock, u64::from(signals)]);
                     }
                     None => self.plain(other::WAIT, &[condition, lock]),
                 }

@@ -57,7 +57,8 @@ pub enum Sync {
         /// The mutex.
         lock: u32,
         /// Signals and broadcasts of the condition that the recording holds from before the wait's end; `None` if they were not counted.
-        signals: Option<u64>,
+        /// A count that is too large for the type is its greatest value.
+        signals: Option<u32>,
     },
     /// Wakes one thread that waits for the condition, if there is one.
     Signal(u32),

@@ -67,18 +67,20 @@ impl<'a> Words<'a> {
         number(self.word(what)?, what)
     }
 
-    /// Returns the number in the next word; `None` if the line has no more words.
-    fn wide_if_any(&mut self, what: &str) -> Result<Option<u64>, String> {
-        let word = self.words.next();
-        word.map(|word| number(word, what)).transpose()
+    fn narrow(&mut self, what: &str) -> Result<u32, String> {
+        narrow(self.word(what)?, what)
     }
 
-    fn narrow(&mut self, what: &str) -> Result<u32, String> {
-        let word = self.word(what)?;
-        let value = number(word, what)?;
-        u32::try_from(value)
-            .map_err(|_| format!("{what} {} is above 2^32-1", show(word.as_bytes())))
+    /// Returns the number in the next word; `None` if the line has no more words.
+    fn narrow_if_any(&mut self, what: &str) -> Result<Option<u32>, String> {
+        let word = self.words.next();
+        word.map(|word| narrow(word, what)).transpose()
     }
+}
+
+fn narrow(word: &str, what: &str) -> Result<u32, String> {
+    let value = number(word, what)?;
+    u32::try_from(value).map_err(|_| format!("{what} {} is above 2^32-1", show(word.as_bytes())))
 }
 
 fn number(word: &str, what: &str) -> Result<u64, String> {
@@ -307,7 +309,7 @@ fn event(first: &str, words: &mut Words<'_>) -> Result<Event, String> {
         "wait" => Sync::Wait {
             condition: object(words)?,
             lock: words.narrow("the lock")?,
-            signals: words.wide_if_any("the number of signals")?,
+            signals: words.narrow_if_any("the number of signals")?,
         },
         "signal" => Sync::Signal(object(words)?),
         "broadcast" => Sync::Broadcast(object(words)?),

@@ -317,10 +317,13 @@ impl<'a> Library<'a> {
                 signals,
             } => {
                 let object = self.object(condition);
-                let signals = signals.unwrap_or_else(|| {
-                    object.uncounted += 1;
-                    object.uncounted
-                });
+                let signals = signals.map_or_else(
+                    || {
+                        object.uncounted += 1;
+                        object.uncounted
+                    },
+                    u64::from,
+                );
                 if object.signals >= signals {
                     None
                 } else {
