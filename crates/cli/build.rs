@@ -1,9 +1,70 @@
-//! Tells the program its commit as `TANADA_COMMIT`: ` (0123456789ab)`, or nothing if these sources are in no repository.
+//! Tells the program its commit as `TANADA_COMMIT`: ` (0123456789ab)`, or nothing if these sources are in no repository. Compiles what the
+//! emulator and the recorded program load, which the program carries: the files `TANADA_PROBE` and `TANADA_GUEST`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
+    let folder = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo names it"));
+    shared_object("tanada-probe", "TANADA_PROBE", &folder.join("objects"));
+    guest_library(&folder.join("guest.so"));
+    commit();
+}
+
+/// Compiles a crate of this workspace to a shared object, and tells the program its path. Cargo offers no other way to put a shared object
+/// of one crate into another one that does not need a nightly toolchain. The crate's dependencies are among this one's, so nothing is
+/// fetched.
+fn shared_object(package: &str, variable: &str, target: &Path) {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args([
+        "build",
+        "--release",
+        "--offline",
+        "--package",
+        package,
+        "--target-dir",
+    ]);
+    command.arg(target).current_dir("../..");
+    // Flags of this build, such as those of a sanitizer, and wrappers, such as clippy, are not meant for it.
+    for name in [
+        "CARGO_ENCODED_RUSTFLAGS",
+        "RUSTFLAGS",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "CARGO_BUILD_TARGET",
+        "CARGO_TARGET_DIR",
+        "CARGO_BUILD_TARGET_DIR",
+        "CARGO_MAKEFLAGS",
+    ] {
+        command.env_remove(name);
+    }
+    let built = command.status().is_ok_and(|status| status.success());
+    assert!(built, "{package} cannot be built, see above");
+    let object = target.join(format!("release/lib{}.so", package.replace('-', "_")));
+    println!("cargo::rustc-env={variable}={}", object.display());
+    for source in ["../probe", "../trace/src", "../../Cargo.lock"] {
+        println!("cargo::rerun-if-changed={source}");
+    }
+}
+
+/// Compiles the library that recorded programs of this machine load.
+fn guest_library(object: &Path) {
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let mut command = Command::new(compiler);
+    command
+        .args(["-O2", "-shared", "-fPIC", "-fno-builtin-malloc", "-o"])
+        .arg(object);
+    command.args(["../probe/guest/guest.c", "-ldl", "-lpthread"]);
+    let built = command.status().is_ok_and(|status| status.success());
+    assert!(
+        built,
+        "crates/probe/guest/guest.c cannot be compiled, see above (a C compiler is needed)"
+    );
+    println!("cargo::rustc-env=TANADA_GUEST={}", object.display());
+    println!("cargo::rerun-if-env-changed=CC");
+}
+
+fn commit() {
     // Without such a line the script would run after every change of the package.
     println!("cargo::rerun-if-changed=build.rs");
     // A tarball may lie in another repository, which does not know this file.

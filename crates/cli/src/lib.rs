@@ -5,8 +5,8 @@
 
 #[allow(unsafe_code)]
 mod closed;
+mod emulator;
 mod ui;
-mod valgrind;
 mod verbs;
 
 pub use verbs::{command, main};

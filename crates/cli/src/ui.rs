@@ -1,16 +1,14 @@
 //! What all verbs share: how they fail, write, show progress and stop.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, waitpid,
-};
+use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, exit};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,6 +28,8 @@ pub(crate) enum Failure {
     Interrupted,
     /// A signal in work that goes on, when it is asked for again, from what is in this file.
     Paused(PathBuf),
+    /// A signal in work of which this file holds what was complete.
+    Kept(PathBuf),
 }
 
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
@@ -44,6 +44,13 @@ pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
             stopped(),
             "stopped; nothing unfinished was left behind".into(),
         ),
+        Err(Failure::Kept(file)) => {
+            let file = file.display();
+            (
+                stopped(),
+                format!("stopped; {file} holds what was recorded until then"),
+            )
+        }
         Err(Failure::Paused(file)) => {
             let file = file.display();
             (
@@ -168,6 +175,14 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// The child process that ends with this one; 0: none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
+/// What was complete at the signal is being kept, however long that takes.
+static KEEPS: AtomicBool = AtomicBool::new(false);
+
+/// Lets the work go on after the signal; a second signal ends it.
+pub(crate) fn keep_going() {
+    KEEPS.store(true, Ordering::SeqCst);
+}
+
 /// Returns the exit code after a signal, as shells define it.
 fn stopped() -> i32 {
     128 + SIGNAL.load(Ordering::SeqCst)
@@ -179,59 +194,12 @@ pub(crate) fn ends_with_us(child: Option<&Child>) {
     CHILD.store(child, Ordering::SeqCst);
 }
 
-/// Ends the child process, its process group if it leads one, and all processes that they started, if this process adopts orphans
-/// (`PR_SET_CHILD_SUBREAPER`). Does nothing if there is no child.
+/// Kills the child process. Does nothing if there is none.
 pub(crate) fn end_child() {
-    let Some(child) = Pid::from_raw(CHILD.swap(0, Ordering::SeqCst)) else {
-        return;
-    };
-    // It may have ended by itself meanwhile.
-    let _ = kill_process_group(child, Signal::KILL);
-    /// A process that does not end within this time waits for a device.
-    const PATIENCE: Duration = Duration::from_secs(2);
-    let begin = Instant::now();
-    // The children of a child that ends become ours, perhaps after the search has passed them: only a second search is sure.
-    let mut searches_in_vain = 0;
-    while searches_in_vain < 2 {
-        let left = children(true);
-        if begin.elapsed() >= PATIENCE {
-            note("tanada: processes that the program started could not be ended");
-            return;
-        }
-        searches_in_vain = if left.is_empty() {
-            searches_in_vain + 1
-        } else {
-            0
-        };
-        for child in left {
-            let _ = kill_process(child, Signal::KILL);
-        }
-        thread::sleep(Duration::from_millis(1));
+    if let Some(child) = Pid::from_raw(CHILD.swap(0, Ordering::SeqCst)) {
+        // It may have ended by itself meanwhile.
+        let _ = kill_process(child, Signal::KILL);
     }
-}
-
-/// Waits for the children of this process that have ended, but not for `own`: orphans that this process has adopted would otherwise keep
-/// their numbers until it ends, and a machine has few of them.
-pub(crate) fn reap_orphans(own: Pid) {
-    for child in children(false).into_iter().filter(|&child| child != own) {
-        let _ = waitpid(Some(child), WaitOptions::NOHANG);
-    }
-}
-
-/// Returns the children of this process that live, or those that have ended.
-fn children(live: bool) -> Vec<Pid> {
-    let own = getpid().as_raw_nonzero().to_string();
-    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let child = all.filter_map(|entry| {
-        let pid = entry.file_name().to_str()?.parse().ok()?;
-        let stat = std::fs::read(entry.path().join("stat")).ok()?;
-        // Name, state and parent; the name is in parentheses and may hold any character (proc(5)).
-        let stat = String::from_utf8_lossy(&stat);
-        let mut words = stat.rsplit_once(')')?.1.split_whitespace();
-        let lives = !matches!(words.next()?, "Z" | "X");
-        Pid::from_raw(pid).filter(|_| lives == live && words.next() == Some(&own))
-    });
-    child.collect()
 }
 
 /// Ends the program at once; never returns.
@@ -313,7 +281,8 @@ fn obey(mut signals: Signals, handle: &Cancel) {
             first.get_or_insert_with(Instant::now);
             again = true;
         }
-        if again && since > ONE_REQUEST || since > PATIENCE {
+        let too_long = since > PATIENCE && !KEEPS.load(Ordering::SeqCst);
+        if again && since > ONE_REQUEST || too_long {
             end_at_once();
         }
     }

@@ -131,16 +131,17 @@ fn names(folder: &Path) -> Vec<String> {
 
 #[test]
 fn every_long_verb_leaves_no_process_and_no_file_under_each_signal() {
-    let valgrind =
-        tanada_testing::program(&["valgrind"], "valgrind", "signals to its parent").is_some();
+    let name = format!("qemu-{}", std::env::consts::ARCH);
+    let emulator =
+        tanada_testing::program(&[&name], "qemu-user", "signals to its parent").is_some();
     std::thread::scope(|scope| {
         for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-            scope.spawn(move || every_long_verb(signal, valgrind));
+            scope.spawn(move || every_long_verb(signal, emulator));
         }
     });
 }
 
-/// Writes a shell with the mark of the runtime: `record` refuses programs without.
+/// Writes a shell with the mark of the runtime, so that `record` takes it for a program whose tasks are recorded.
 fn write_shell(folder: &Path) {
     let mut shell = std::fs::read("/bin/sh").expect("there is a shell");
     shell.extend(tanada_runtime::RECORDABLE);
@@ -150,99 +151,7 @@ fn write_shell(folder: &Path) {
     std::fs::set_permissions(path, mode).expect("our file");
 }
 
-#[test]
-fn no_process_of_a_recorded_program_is_left_beside_a_terminal_or_in_another_session() {
-    if tanada_testing::program(&["valgrind"], "valgrind", "ending a program").is_none() {
-        return;
-    }
-    let folder = folder();
-    write_shell(folder.path());
-    let script = "sleep 60 & setsid sh -c 'sleep 60; true' & sleep 60; wait\n";
-    std::fs::write(folder.path().join("forks.sh"), script).expect("the folder can be written to");
-    let words = ["record", "-o", "out.tnb", "--", "./shell", "forks.sh"];
-    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
-    let terminal = rustix::pty::openpt(flags).expect("a terminal");
-    rustix::pty::grantpt(&terminal).expect("a terminal");
-    rustix::pty::unlockpt(&terminal).expect("a terminal");
-    let name = rustix::pty::ptsname(&terminal, Vec::new()).expect("its name");
-    let name = name.to_str().expect("a path");
-    let slave = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(name);
-    let slave = slave.expect("a terminal");
-    for stdin in [Stdio::from(slave), Stdio::piped()] {
-        let mut command = tanada(folder.path(), &words);
-        command.stdin(stdin);
-        let begun = || processes(folder.path()).len() >= 6;
-        let said = signalled(command, Signal::TERM, begun);
-        assert_eq!(said.code, Some(143), "{}", said.err);
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while let left @ [_, ..] = &processes(folder.path())[..] {
-            assert!(Instant::now() < deadline, "{left:?}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-#[test]
-fn processes_that_a_recorded_program_left_are_waited_for_with_a_message() {
-    if tanada_testing::program(&["valgrind"], "valgrind", "recording a program").is_none() {
-        return;
-    }
-    let folder = folder();
-    write_shell(folder.path());
-    for (script, times) in [("sleep 4 &\n", 1), ("true\n", 0)] {
-        std::fs::write(folder.path().join("s.sh"), script).expect("the folder can be written to");
-        let words = ["record", "-o", "out.tnb", "--", "./shell", "s.sh"];
-        let said = support::run(folder.path(), &words);
-        let message = "waiting for processes that ./shell left";
-        assert_eq!(said.err.matches(message).count(), times, "{}", said.err);
-    }
-}
-
-#[test]
-fn orphans_of_a_recorded_program_that_have_ended_are_no_zombies() {
-    if tanada_testing::program(&["valgrind"], "valgrind", "recording a program").is_none() {
-        return;
-    }
-    let folder = folder();
-    write_shell(folder.path());
-    let script = "for i in 1 2 3 4 5 6 7 8; do (sleep 0.1 &) ; done; sleep 60\n";
-    std::fs::write(folder.path().join("s.sh"), script).expect("the folder can be written to");
-    let words = ["record", "-o", "out.tnb", "--", "./shell", "s.sh"];
-    let mut command = tanada(folder.path(), &words);
-    let mut child = command.spawn().expect("it starts");
-    let parent = child.id().to_string();
-    // The states of its children: one letter each.
-    let states = || {
-        let all = std::fs::read_dir("/proc").expect("a folder").flatten();
-        let stats = all.filter_map(|entry| std::fs::read(entry.path().join("stat")).ok());
-        let state = stats.filter_map(|stat| {
-            let stat = String::from_utf8_lossy(&stat).into_owned();
-            let mut words = stat.rsplit_once(')')?.1.split_whitespace();
-            let state = words.next()?.to_owned();
-            (words.next() == Some(&*parent)).then_some(state)
-        });
-        state.collect::<Vec<String>>()
-    };
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let mut adopted = false;
-    loop {
-        let states = states();
-        adopted |= states.len() > 1;
-        if adopted && states.len() == 1 {
-            break;
-        }
-        assert!(Instant::now() < deadline, "{adopted} {states:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::TERM)
-        .expect("our child");
-    assert_eq!(child.wait().expect("our child").code(), Some(143));
-}
-
-fn every_long_verb(signal: Signal, valgrind: bool) {
+fn every_long_verb(signal: Signal, emulator: bool) {
     let folder = folder();
     let write = |name: &str, content: &[u8]| {
         std::fs::write(folder.path().join(name), content).expect("the folder can be written to");
@@ -257,7 +166,7 @@ fn every_long_verb(signal: Signal, valgrind: bool) {
         "sweep.toml",
         b"traces = \"long.tnt\"\nmachines = \"toshiba\"\n",
     );
-    write("forks.sh", b"sleep 60 & sleep 60; wait\n");
+    write("endless.sh", b"while :; do :; done\n");
     write_shell(folder.path());
     make_pipe(folder.path());
     let before = names(folder.path());
@@ -272,14 +181,14 @@ fn every_long_verb(signal: Signal, valgrind: bool) {
         "sweep sweep.toml",
         "reproduce toshiba -o page.html",
         "report pipe -o page.html",
-        "record -o out.tnb -- ./shell forks.sh",
+        "record -o out.tnb -- ./shell endless.sh",
     ];
-    for line in &lines[..lines.len() - usize::from(!valgrind)] {
+    for line in &lines[..lines.len() - usize::from(!emulator)] {
         let words: Vec<&str> = line.split(' ').collect();
         let mut command = tanada(folder.path(), &words);
         command.stdin(Stdio::piped());
         let said = signalled(command, signal, || {
-            !line.contains("forks") || processes(folder.path()).len() >= 3
+            !line.contains("endless") || processes(folder.path()).len() >= 2
         });
         assert_eq!(
             said.code,

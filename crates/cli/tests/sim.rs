@@ -134,6 +134,104 @@ fn the_same_command_says_the_same() {
     }
 }
 
+/// Four threads that meet at a barrier again and again between accesses to their stacks and to lines that collide, and take turns.
+fn thread_trace() -> String {
+    let mut text = String::from("tanada-threads 1\nthread 0 stack=0x7f0000\n");
+    (1..4).for_each(|thread| text += &format!("create {thread}\n"));
+    let work = |thread: usize| {
+        let mut text = String::new();
+        for round in 0..40 {
+            for line in 0..30 {
+                let shared = 0x10000 + (line * 4 + thread) * 4096;
+                let own = 0x7f0000 + thread * 0x10000 - line * 8;
+                text += &format!("b 0x401000 16 4\nr 1 {shared:#x} 8\nw 1 {own:#x} 8\nx 2\n");
+            }
+            text += &format!(
+                "lock 1\nb 0x402000 1200 {0}\nx {0}\nunlock 1\nbarrier 2 4\n",
+                300 + round
+            );
+        }
+        text
+    };
+    text += &work(0);
+    (1..4).for_each(|thread| text += &format!("join {thread}\n"));
+    text += "exit\n";
+    for thread in 1..4 {
+        let stack = 0x7f0000 + thread * 0x10000;
+        text += &format!(
+            "thread {thread} parent=0 stack={stack:#x}\n{}exit\n",
+            work(thread)
+        );
+    }
+    text
+}
+
+#[test]
+fn threads_have_a_page_and_the_same_bytes_on_any_number_of_host_threads() {
+    let folder = with_trace();
+    std::fs::write(folder.path().join("threads.tnt"), thread_trace()).expect("a file");
+    let run = |threads: &str, page: &str| {
+        let line = [
+            "sim",
+            "threads.tnt",
+            "--machine",
+            "tuat",
+            "--set",
+            "smt.threads_per_core=2",
+            "--set",
+            "smt.period_cycles=2000",
+            "--json",
+            "--threads",
+            threads,
+            "--report",
+            page,
+        ];
+        let said = good(folder.path(), &line);
+        let file = std::fs::read_to_string(folder.path().join(page)).expect("it is there");
+        (said.out, file)
+    };
+    let (lines, data) = run("1", "one.json");
+    let report = tanada_report::from_json(&data).expect("a sound report");
+    for (line, run) in lines.lines().zip(&report.runs) {
+        let line: serde_json::Value = serde_json::from_str(line).expect("an object a line");
+        let threads = run.threads.as_ref().expect("it is a run of threads");
+        assert_eq!(line["governor"], run.policy);
+        assert_eq!(line["instructions"], threads.instructions);
+        let series = threads.series.as_ref().expect("it was observed");
+        assert_eq!(line["series"]["interval"], series.interval);
+        assert_eq!(series.stacks.len(), 4, "{}", run.policy);
+        // What a line says of an object is what the report says.
+        assert_eq!(
+            line["objects"][0],
+            serde_json::to_value(&threads.waits[0]).expect("plain data"),
+        );
+        let kinds: Vec<&str> = threads.waits.iter().map(|one| &*one.kind).collect();
+        assert!(
+            kinds.contains(&"barrier") && kinds.contains(&"lock"),
+            "{kinds:?}"
+        );
+    }
+    let reduced = report.runs.iter().find(|run| run.policy == "rs");
+    let reduced = reduced.and_then(|run| run.threads.as_ref());
+    let reduced = reduced.expect("it is registered");
+    assert!(reduced.decisions.iter().any(|one| one.width == 1));
+    let series = reduced.series.as_ref().expect("it was observed");
+    assert!(series.width.iter().any(|&width| width < 2.0));
+    // The command line is part of the page, and has the number.
+    let body = |page: &str| {
+        let lines = page.lines().filter(|line| !line.contains("Made by"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let (same, page) = run("1", "page.html");
+    assert!(same == lines);
+    assert!(page.contains("Who waits for what") && page.contains("Stack accesses over time"));
+    for threads in ["2", "5"] {
+        let (again, other) = run(threads, "page.html");
+        assert!(again == lines, "{threads} threads");
+        assert!(body(&other) == body(&page), "{threads} threads");
+    }
+}
+
 #[test]
 fn wrong_usage_ends_with_2() {
     let folder = with_trace();

@@ -1,7 +1,7 @@
 //! What simulations bring to a report.
 
 use serde_json::{Map, Value};
-use tanada_report::{BASELINE, CacheUse, Engine, Report, RunResult, Timeline};
+use tanada_report::{ALL_THREADS, BASELINE, CacheUse, Engine, Report, RunResult, Timeline};
 use tanada_sim::{Machine, Outcome, Run, SimError, reuse, timeline};
 use tanada_trace::Trace;
 
@@ -60,18 +60,29 @@ pub fn chart(trace: &Trace, outcome: &Outcome, runs: &[Run]) -> Timeline {
     timeline(trace, outcome, &label, &shown)
 }
 
-/// Stores the ratio of each simulated run to the one under [`BASELINE`] on the same machine.
+/// Stores the ratio of each simulated run to the one under [`BASELINE`] on the same machine; of a run of threads, to [`ALL_THREADS`].
 pub fn rate(runs: &mut [RunResult]) {
-    let key = |run: &RunResult| (run.machine.clone(), run.input.clone(), run.workers);
+    let key = |run: &RunResult| {
+        let threads = run.threads.is_some();
+        (threads, run.machine.clone(), run.input.clone(), run.workers)
+    };
+    let baseline = |run: &&RunResult| match run.threads {
+        Some(_) => run.policy == ALL_THREADS,
+        None => run.policy == BASELINE,
+    };
     let baselines: Vec<_> = runs
         .iter()
-        .filter(|run| run.policy == BASELINE)
+        .filter(baseline)
         .filter_map(|run| Some((key(run), run.cycles?)))
         .collect();
     for run in runs {
         let mut known = baselines.iter().filter(|(of, _)| *of == key(run));
         if let (Some((_, cycles)), Some(own @ 1..)) = (known.next(), run.cycles) {
-            run.ratio_to_fcfs = Some(*cycles as f64 / own as f64);
+            let ratio = Some(*cycles as f64 / own as f64);
+            match &mut run.threads {
+                Some(threads) => threads.ratio_to_fifo = ratio,
+                None => run.ratio_to_fcfs = ratio,
+            }
         }
     }
 }

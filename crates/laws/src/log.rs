@@ -47,6 +47,11 @@ pub enum Event {
         /// The worker that woke.
         worker: WorkerId,
     },
+    /// The number of active workers changed, those of the lowest numbers. The others start no task from now on.
+    Resized {
+        /// The number.
+        active: u16,
+    },
 }
 
 /// What happened in a run: events in an order that agrees with what each worker saw (an event that caused another stands before it).
@@ -154,6 +159,14 @@ pub enum Violation {
         /// What the policy says.
         origin: Origin,
     },
+    /// A worker that is not active started a task.
+    #[error("worker {worker} started task {task} although it is not active")]
+    NotActive {
+        /// The worker.
+        worker: WorkerId,
+        /// The task.
+        task: usize,
+    },
     /// The log says something about a task or a worker that does not exist.
     #[error("the log names task {task:?} or worker {worker:?}, which is not there")]
     Unknown {
@@ -187,6 +200,8 @@ struct Checker<'a> {
     /// Of each task: the worker on which it became ready, and that worker's step.
     released: Vec<(WorkerId, usize)>,
     asleep: Vec<bool>,
+    /// The number of active workers.
+    active: u16,
     became_ready: usize,
     wakes_for_anyone: usize,
 }
@@ -207,6 +222,7 @@ pub fn check(graph: &Graph, log: &Log, promises: Promises) -> Result<(), Violati
         steps: vec![0; workers],
         released: vec![(WorkerId::NONE, 0); graph.len()],
         asleep: vec![false; workers],
+        active: log.workers,
         became_ready: 0,
         wakes_for_anyone: 0,
     };
@@ -237,6 +253,7 @@ pub fn check(graph: &Graph, log: &Log, promises: Promises) -> Result<(), Violati
             Event::Idle { worker } => checker.none_ready_for(worker)?,
             Event::Sleep { worker } => checker.asleep[worker.index()] = true,
             Event::Woken { worker } => checker.asleep[worker.index()] = false,
+            Event::Resized { active } => checker.active = active,
             Event::Wake(Wake::Anyone) => checker.wakes_for_anyone += 1,
             Event::Wake(Wake::This(_)) => {}
         }
@@ -256,6 +273,7 @@ impl Checker<'_> {
             | Event::Woken { worker }
             | Event::Wake(Wake::This(worker)) => (None, Some(worker)),
             Event::Wake(Wake::Anyone) => (None, None),
+            Event::Resized { active } => (None, active.checked_sub(1).map(WorkerId)),
         };
         let task = task.filter(|&task| task >= self.graph.len());
         let worker = worker.filter(|worker| worker.index() >= self.running.len());
@@ -304,6 +322,9 @@ impl Checker<'_> {
 
     fn start(&mut self, task: usize, worker: WorkerId) -> Result<(), Violation> {
         let what = "started";
+        if worker.0 >= self.active {
+            return Err(Violation::NotActive { worker, task });
+        }
         match self.stages[task] {
             Stage::Waiting => return Err(Violation::NotReady { task, worker }),
             Stage::Ready => {}
@@ -325,7 +346,8 @@ impl Checker<'_> {
 
     fn end(&mut self, task: usize, worker: WorkerId) -> Result<(), Violation> {
         // Time passes between the last event and this one: every worker that was to be woken is awake by now.
-        if let Some(sleeper) = self.asleep.iter().position(|&asleep| asleep) {
+        let active = &self.asleep[..usize::from(self.active)];
+        if let Some(sleeper) = active.iter().position(|&asleep| asleep) {
             self.none_ready_for(WorkerId(sleeper as u16))?;
         }
         let running = self.running[worker.index()].take();
@@ -504,6 +526,14 @@ mod tests {
             Err(Violation::IdleWhileReady {
                 worker: W[1],
                 task: 2
+            })
+        );
+        let not_active = [Event::Resized { active: 1 }, ready(0), start(0, 1)];
+        assert_eq!(
+            verdict(&not_active),
+            Err(Violation::NotActive {
+                task: 0,
+                worker: W[1]
             })
         );
         assert_eq!(

@@ -7,6 +7,10 @@
 //!
 //! [`Idleness::Sleep`] replaces the last step: a worker that gets nothing sleeps, and asks again only when it is woken as the policy
 //! asked, the lowest index first if any worker will do. A policy that forgets a wake-up leaves work lying.
+//!
+//! [`run_resized`] also changes the number of active workers before each end of a task: first `resized` is called; then those that are
+//! active again ask. A worker that ends a task while it is not active hands what it released to the policy by `ready`, one after the
+//! other, and asks for nothing; one idle active worker, if any, asks instead.
 
 use tanada_policy::{Dispatcher, Env, Hints, Origin, Placement, Ready, Site, Wake, WorkerId, draw};
 
@@ -34,6 +38,24 @@ pub fn run<D: Dispatcher>(
     seed: u64,
     idleness: Idleness,
 ) -> Result<Log, Violation> {
+    run_resized::<D>(graph, placement, seed, idleness, &[])
+}
+
+/// As [`run`], with `widths[i mod widths.len()]` active workers (at least 1, at most all) from the end of the i-th task on; all until the
+/// first end, and always if `widths` is empty.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// As [`run`].
+pub fn run_resized<D: Dispatcher>(
+    graph: &Graph,
+    placement: &Placement,
+    seed: u64,
+    idleness: Idleness,
+    widths: &[u16],
+) -> Result<Log, Violation> {
     let prepared = graph.prepared();
     let (dispatcher, locals) = D::build(&Site::new(placement, seed).knowing(&prepared));
     let workers = placement.ids().len();
@@ -47,10 +69,12 @@ pub fn run<D: Dispatcher>(
             graph,
             placement,
             seed,
+            active: placement.workers(),
             draws: vec![0; workers],
             wakes: Vec::new(),
         },
         idleness,
+        widths,
         log: Log {
             workers: placement.workers(),
             events: Vec::with_capacity(graph.len() * 6),
@@ -69,6 +93,8 @@ struct Toy<'a, D: Dispatcher> {
     locals: Vec<D::Local>,
     env: ToyEnv<'a>,
     idleness: Idleness,
+    /// Numbers of active workers to come, over and over.
+    widths: &'a [u16],
     log: Log,
     /// Dependency counts.
     unresolved: Vec<usize>,
@@ -88,6 +114,8 @@ struct ToyEnv<'a> {
     graph: &'a Graph,
     placement: &'a Placement,
     seed: u64,
+    /// Active workers.
+    active: u16,
     /// Random numbers drawn by each worker.
     draws: Vec<u64>,
     /// Asked for and not yet delivered.
@@ -100,6 +128,9 @@ impl Env for ToyEnv<'_> {
     }
     fn workers(&self) -> u16 {
         self.placement.workers()
+    }
+    fn active(&self) -> u16 {
+        self.active
     }
     fn distance(&self, a: WorkerId, b: WorkerId) -> u8 {
         self.placement.distance(a, b)
@@ -148,8 +179,12 @@ impl<D: Dispatcher> Toy<'_, D> {
         }
         self.deliver_wakes()?;
         let mut released = Vec::new();
+        let mut widths = self.widths.iter().cycle();
         while let Some((now, worker)) = self.first_to_end() {
             self.now = now;
+            if let Some(&active) = widths.next() {
+                self.resize(active)?;
+            }
             let me = worker.index();
             let (_, task) = self.busy[me].take().expect("it is the first to end");
             self.log.events.push(Event::End { task, worker });
@@ -161,11 +196,21 @@ impl<D: Dispatcher> Toy<'_, D> {
             }
             let expects = !released.is_empty() || self.dispatcher.may_have(worker);
             self.env.me = worker;
+            let active = self.is_active(worker);
             let (local, env) = (&mut self.locals[me], &mut self.env);
-            let got = self.dispatcher.turn(local, env, &mut released);
-            assert!(released.is_empty(), "`turn` must drain what was released");
-            self.log_wakes(0);
-            self.answer(worker, got, expects)?;
+            if active {
+                let got = self.dispatcher.turn(local, env, &mut released);
+                assert!(released.is_empty(), "`turn` must drain what was released");
+                self.log_wakes(0);
+                self.answer(worker, got, expects)?;
+            } else {
+                for task in released.drain(..) {
+                    self.dispatcher.ready(local, env, task);
+                }
+                self.log_wakes(0);
+                self.env.wakes.push(Wake::Anyone);
+                self.asleep[me] = true;
+            }
             match self.idleness {
                 Idleness::Poll => self.poll(worker)?,
                 Idleness::Sleep => self.deliver_wakes()?,
@@ -182,6 +227,34 @@ impl<D: Dispatcher> Toy<'_, D> {
         }
     }
 
+    fn is_active(&self, worker: WorkerId) -> bool {
+        worker.0 < self.env.active
+    }
+
+    /// Changes the number of active workers; those that are active again and idle ask.
+    fn resize(&mut self, active: u16) -> Result<(), Violation> {
+        let active = active.clamp(1, self.env.placement.workers());
+        let before = std::mem::replace(&mut self.env.active, active);
+        if before == active {
+            return Ok(());
+        }
+        self.log.events.push(Event::Resized { active });
+        self.env.me = WorkerId::NONE;
+        self.dispatcher.resized(&mut self.env, active);
+        self.log_wakes(0);
+        for worker in (before..active).map(WorkerId) {
+            if self.busy[worker.index()].is_none() {
+                self.asleep[worker.index()] = false;
+                self.log.events.push(Event::Woken { worker });
+                self.ask(worker)?;
+            }
+        }
+        match self.idleness {
+            Idleness::Poll => self.poll(WorkerId::NONE),
+            Idleness::Sleep => self.deliver_wakes(),
+        }
+    }
+
     /// Returns the busy worker whose task ends first, and the time of that end.
     fn first_to_end(&self) -> Option<(u64, WorkerId)> {
         let workers = self.busy.iter().zip(self.env.placement.ids());
@@ -193,7 +266,7 @@ impl<D: Dispatcher> Toy<'_, D> {
     fn poll(&mut self, but: WorkerId) -> Result<(), Violation> {
         self.env.wakes.clear();
         for worker in self.env.placement.ids() {
-            if worker != but && self.busy[worker.index()].is_none() {
+            if worker != but && self.is_active(worker) && self.busy[worker.index()].is_none() {
                 self.ask(worker)?;
                 self.env.wakes.clear();
             }
@@ -204,11 +277,13 @@ impl<D: Dispatcher> Toy<'_, D> {
     /// Delivers the wake-ups that were asked for, and those that are asked for meanwhile.
     fn deliver_wakes(&mut self) -> Result<(), Violation> {
         while !self.env.wakes.is_empty() {
+            let active = &self.asleep[..usize::from(self.env.active)];
             let sleeper = match self.env.wakes.remove(0) {
-                Wake::Anyone => self.asleep.iter().position(|&asleep| asleep),
-                Wake::This(worker) => {
-                    Some(worker.index()).filter(|&index| self.asleep.get(index) == Some(&true))
+                Wake::This(worker) if worker.index() < active.len() => {
+                    Some(worker.index()).filter(|&index| active[index])
                 }
+                Wake::This(worker) if worker.index() >= self.asleep.len() => None,
+                Wake::Anyone | Wake::This(_) => active.iter().position(|&asleep| asleep),
             };
             if let Some(index) = sleeper {
                 let worker = WorkerId(index as u16);

@@ -51,6 +51,12 @@ pub(crate) struct Chart<'a> {
     pub(crate) series: &'a [Series],
 }
 
+/// Returns a number along an axis: with up to two digits behind the point, so that no two labels of an axis are the same.
+fn label(number: &f64) -> String {
+    let text = format!("{:.2}", number + 0.0);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 impl Chart<'_> {
     /// Returns the chart as an SVG element that is as wide as there is room.
     pub(crate) fn svg(&self) -> String {
@@ -74,13 +80,12 @@ impl Chart<'_> {
             builder.caption(self.caption, words(17));
         }
         let mut chart = builder.build_cartesian_2d(self.x.0.clone(), self.y.0.clone())?;
-        let whole = |number: &f64| format!("{number:.0}");
         let mut mesh = chart.configure_mesh();
         mesh.axis_style(INK)
             .bold_line_style(FAINT)
             .light_line_style(TRANSPARENT)
-            .x_label_formatter(&whole)
-            .y_label_formatter(&whole)
+            .x_label_formatter(&label)
+            .y_label_formatter(&label)
             .x_desc(self.x.1)
             .y_desc(self.y.1)
             .label_style(words(14));
@@ -119,5 +124,17 @@ impl Chart<'_> {
         drop(chart);
         area.present()?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_have_the_digits_that_tell_them_apart() {
+        let labels =
+            [-0.0, 0.5, 1.0, 98.25, 100.0, 0.30000000000000004].map(|number| label(&number));
+        assert_eq!(labels, ["0", "0.5", "1", "98.25", "100", "0.3"]);
     }
 }

@@ -18,6 +18,7 @@ mod chart;
 mod page;
 mod published;
 mod reproduction;
+mod smt;
 mod statistics;
 mod toshiba;
 
@@ -66,7 +67,7 @@ pub trait Paper: Sync {
 
 /// Returns all papers: a new one adds its line here.
 pub fn all() -> &'static [&'static dyn Paper] {
-    &[&toshiba::Toshiba]
+    &[&toshiba::Toshiba, &smt::Smt]
 }
 
 /// What is asked of a paper.
@@ -78,6 +79,8 @@ pub struct Request {
     pub threads: usize,
     /// The values of [`Paper::options`].
     pub values: Values,
+    /// The command `tanada`, which records programs; `None`: no program can be recorded.
+    pub tanada: Option<PathBuf>,
 }
 
 /// How far the work is.

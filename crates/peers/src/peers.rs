@@ -4,8 +4,8 @@ use crate::Fallible;
 use crate::cases::Case;
 use crate::native::Shared;
 use crate::programs::{
-    Chili, Dinero, Ffmpeg, ForkUnion, Program, Rayon, Sequential, Serial, Tanada, Tiles, Valgrind,
-    ffmpeg, inline, spawned,
+    Chili, Dinero, Ffmpeg, ForkUnion, Program, Published, Rayon, Sequential, Serial, Tanada,
+    Threads, Tiles, Valgrind, ffmpeg, inline, spawned,
 };
 use std::path::PathBuf;
 use tanada_runtime::policies;
@@ -47,6 +47,9 @@ enum Start {
     /// A tool of Valgrind's.
     Valgrind(&'static str),
     Dinero,
+    Threads,
+    /// So many instructions in so many seconds on so many host cores, as a publication states.
+    Published(u64, u64, u64),
     /// The path of a shared object, or why there is none; and what it runs.
     Shared(Option<&'static str>, Option<&'static str>, Native),
 }
@@ -179,9 +182,23 @@ fn others() -> Vec<Peer> {
         ONE "cachegrind" [sim] => Start::Valgrind("cachegrind");
             "Valgrind's cachegrind: one look-up a reference, while the program runs"
         ONE "lackey" [sim] => Start::Valgrind("lackey");
-            "Valgrind's lackey: the references as text, which recordings of programs are made of"
+            "Valgrind's lackey: the references as text"
         ONE "dinero" [sim] => Start::Dinero;
             "Dinero IV: the references of the same recording as text"
+        ONE "tanada/threads" [smt] => Start::Threads;
+            "Tanada's simulator of thread traces, governor fifo"
+        ONE "published/gem5-o3" [smt] => Start::Published(100_000, 1, 1);
+            "gem5, one out-of-order core: typically 0.1 M (Sandberg, Hagersten, Black-Schaffer, IISWC 2015, section I)"
+        ONE "published/gem5" [smt] => Start::Published(200_000, 1, 1);
+            "gem5: about 0.2 M (Sanchez and Kozyrakis, ISCA 2013, section 1)"
+        ONE "published/champsim" [smt] => Start::Published(320_000_000, 6_327, 1);
+            "ChampSim, a user's log: 4 cores, 80 M each, from 0:22:57 to 2:08:24 (github.com/ChampSim/ChampSim issue 176)"
+        ONE "published/sniper" [smt] => Start::Published(2_000_000, 1, 8);
+            "Sniper, 16 cores: up to 2.0 M on 8 host cores, here for one (Carlson, Heirman, Eeckhout, SC 2011, abstract)"
+        ONE "published/zsim-ooo" [smt] => Start::Published(300_000_000, 1, 16);
+            "zsim, 1024 out-of-order cores: up to 300 M on 16 host cores, here for one (ISCA 2013, abstract)"
+        ONE "published/zsim-simple" [smt] => Start::Published(1_500_000_000, 1, 16);
+            "zsim, 1024 simple cores: up to 1,500 M on 16 host cores, here for one (ISCA 2013, abstract)"
     }
 }
 
@@ -283,6 +300,12 @@ impl Peer {
             Start::Ffmpeg => Box::new(Ffmpeg::open(workers)?),
             Start::Valgrind(tool) => Box::new(Valgrind::open(tool)),
             Start::Dinero => Box::new(Dinero::open(case)?),
+            Start::Threads => Box::new(Threads::open()?),
+            Start::Published(instructions, seconds, cores) => Box::new(Published {
+                instructions,
+                seconds,
+                cores,
+            }),
             Start::Shared(path, _, runs) => {
                 let path = path.ok_or("it is absent")?;
                 match runs {

@@ -213,6 +213,23 @@ fn a_build_gives_both_costs() {
 }
 
 #[test]
+fn the_simulator_of_threads_is_measured_and_others_are_quoted() {
+    let rows = rows(&["smt", "--json", "--quick", "--rounds", "1"]);
+    let of = |ours: bool| {
+        let rows = rows.iter();
+        rows.filter(move |row| (row["peer"] == "tanada/threads") == ours)
+    };
+    let measured = Vec::from_iter(of(true).map(|row| row["params"].as_str()));
+    assert_eq!(measured, [Some("threads=1"), Some("threads=8")]);
+    assert!(of(true).all(|row| row["value"].as_f64() > Some(100_000.0)));
+    let quoted = |row: &Value| {
+        let peer = row["peer"].as_str().expect("a text");
+        peer.starts_with("published/") && row["params"] == "threads=1"
+    };
+    assert!(of(false).count() >= 4 && of(false).all(quoted), "{rows:?}");
+}
+
+#[test]
 fn wrong_names_are_answered_with_the_right_ones() {
     let cases = [
         (vec!["wavefrnt"], "wavefrnt", "wavefront"),

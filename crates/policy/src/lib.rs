@@ -7,19 +7,24 @@
 //!   next, what an engine offers it ([`Env`]), and what a task says of itself ([`Hints`]).
 //! - [`dispatchers`] holds the dispatchers, a file each, and what families of them share.
 //! - [`registry`] lists the dispatchers by name.
+//! - [`governors`] holds the governors, a file each, and their list: how many hardware threads work during the next period, and which of
+//!   the waiting threads come first (the trait [`Governor`]).
 //!
-//! The other two kinds of policy (ARCHITECTURE.md) get a folder beside `dispatchers/`, and their trait a file in `seam/`, together with the
-//! first engine that calls them: `governors/` (how many cores, and hardware threads of each, work) and `deliveries/` (when the receiver of
-//! a message hears of it).
+//! The third kind of policy (ARCHITECTURE.md) gets a folder beside these, and its trait a file in `seam/`, together with the first engine
+//! that calls it: `deliveries/` (when the receiver of a message hears of it).
 //!
 //! How to add a dispatcher is described in `docs/policies.md`. A policy of another crate plugs in by type.
 #![forbid(unsafe_code)]
 
 pub mod dispatchers;
+pub mod governors;
 pub mod registry;
 mod seam;
 
 pub use dispatchers::{central, stealing};
-pub use seam::{Access, Dispatcher, Env, Hints, Op, Origin, Prepared, Site, Wake, draw};
+pub use seam::{
+    Access, Activity, CacheUse, Dispatcher, Env, Governor, GovernorSite, Hints, Op, Order, Origin,
+    Period, Plan, Prepared, Site, Wake, Why, draw,
+};
 pub use tanada_queues::Ready;
 pub use tanada_topology::{Placement, WorkerId};

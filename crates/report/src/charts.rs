@@ -1,23 +1,35 @@
-//! Decides what the page draws besides Gantt charts: rows, labels, colours and units. The page's script knows only two kinds of chart, bars
-//! and lines, and nothing of their meaning.
+//! Decides what the page draws besides Gantt charts: rows, labels, colours and units. The page's script knows only three kinds of chart,
+//! bars, lines and heat maps, and nothing of their meaning.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
 use crate::colours::{self, Rgb, hex};
-use crate::columns::{CHOICES, differs, engine, thousands};
+use crate::columns::{CHOICES, Column, differs, engine, thousands};
 use crate::headline::{comparable_sets, workers_of};
 use crate::parts::{Accesses, CacheUse, Reuse, Stalls};
 use crate::schema::{Engine, Report, RunResult, SEQUENTIAL, TODAY};
+use crate::threads::per_cycle;
+use crate::time;
 
-/// A heading, a caption on how to read the charts, and the charts.
+/// A heading, a caption on how to read what follows, the charts, and then the tables.
+#[derive(Default)]
 pub(crate) struct Section {
     pub(crate) title: &'static str,
     pub(crate) caption: &'static str,
     /// Whether two charts fit side by side on a wide screen.
     pub(crate) narrow: bool,
     pub(crate) charts: Vec<Chart>,
+    pub(crate) tables: Vec<Table>,
+}
+
+/// A table with its heading.
+pub(crate) struct Table {
+    pub(crate) title: String,
+    pub(crate) columns: Vec<Column>,
+    /// What is not in the table; empty: it has all.
+    pub(crate) left: String,
 }
 
 /// One chart with its heading.
@@ -46,6 +58,7 @@ pub(crate) enum Format {
 pub(crate) enum Kind {
     Bars(Bars),
     Lines(Lines),
+    Heat(Heat),
 }
 
 #[derive(Serialize)]
@@ -87,6 +100,26 @@ pub(crate) struct Lines {
     pub(crate) series: Vec<Series>,
     /// Lines across the chart, each right of the tick with this index.
     pub(crate) marks: Vec<(usize, String)>,
+    /// Whether the axis of values is logarithmic, up to 100; otherwise it begins at 0.
+    pub(crate) log: bool,
+}
+
+/// A value for each row and tick, as a shade.
+#[derive(Serialize)]
+pub(crate) struct Heat {
+    /// The label of the axis of ticks.
+    pub(crate) along: String,
+    pub(crate) ticks: Vec<String>,
+    pub(crate) rows: Vec<HeatRow>,
+    /// From what value on a cell has which strength, from 0 to 1; below the first it is empty.
+    pub(crate) shades: Vec<(u64, f64)>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct HeatRow {
+    pub(crate) label: String,
+    /// One value a tick.
+    pub(crate) values: Vec<u64>,
 }
 
 #[derive(Serialize)]
@@ -95,16 +128,46 @@ pub(crate) struct Series {
     pub(crate) colour: String,
     /// The dash pattern, so that lines on top of each other can be distinguished without their colours.
     pub(crate) dash: &'static str,
-    /// One value a tick.
+    /// One value a tick; a run that ended sooner has fewer.
     pub(crate) values: Vec<f64>,
-    /// By tick, more lines of the point's description.
+    /// By tick, more of the point's description; empty: there is none.
     pub(crate) more: Vec<String>,
 }
 
-/// The colours of [`Stalls::NAMES`]: warm for waiting for memory, and the warmer, the farther the memory.
-const STALL_COLOURS: [Rgb; 8] = [
-    0x0072b2, 0xf0e442, 0xe69f00, 0xd55e00, 0x882255, 0xcc79a7, 0x009e73, 0xb4bac2,
+/// What time is spent on, in the order of the bars: cool for work, warm for waiting for memory, and the warmer, the farther the memory.
+const CAUSES: [(&str, Rgb); 22] = [
+    ("compute", 0x0072b2),
+    ("instructions", 0x0072b2),
+    ("issue", 0x56b4e9),
+    ("ports", 0x999933),
+    ("window", 0x6a3d9a),
+    ("L1I miss", 0xf0e442),
+    ("l1i misses", 0xf0e442),
+    ("L1D miss", 0xe69f00),
+    ("l1d misses", 0xe69f00),
+    ("l1 misses", 0xe69f00),
+    ("L2 miss", 0xd55e00),
+    ("l2 misses", 0xd55e00),
+    ("deeper miss", 0x882255),
+    (DEEPER, 0x882255),
+    ("line on its way", 0xffb6b0),
+    ("channel", 0xffd9a0),
+    ("memory queue", 0xcc79a7),
+    ("scheduling", 0x009e73),
+    ("sync", 0x009e73),
+    ("switch", 0x44bb99),
+    ("parked", 0xd9dde3),
+    ("idle", 0xb4bac2),
 ];
+
+/// Stands for what [`CAUSES`] does not name: misses of levels beyond the second.
+const DEEPER: &str = "";
+
+/// Returns the place of a cause in [`CAUSES`].
+fn cause(name: &str) -> usize {
+    let place = |wanted: &str| CAUSES.iter().position(|(known, _)| *known == wanted);
+    place(name).or_else(|| place(DEEPER)).expect("it is there")
+}
 
 /// A colour that the page defines, once for light and once for dark.
 const BAR: &str = "bar";
@@ -122,10 +185,11 @@ pub(crate) fn sections(report: &Report) -> Vec<Section> {
     let all = [
         Section {
             title: "Speed",
-            caption: "Of frames a second more is better, of seconds fewer; behind each bar its speed relative to fcfs, one queue for all \
-                      workers.",
+            caption: "Of frames a second more is better, of seconds and cycles fewer; behind each bar its speed relative to fcfs, one \
+                      queue for all workers, or to fifo, all hardware threads in turn.",
             narrow: false,
             charts: charts(&|set, label| speed(set, label).into_iter().collect()),
+            ..Section::default()
         },
         Section {
             title: "Native beside simulated",
@@ -133,6 +197,7 @@ pub(crate) fn sections(report: &Report) -> Vec<Section> {
                       machine says of it what this one does; if they differ, so do the machines' caches and cores.",
             narrow: false,
             charts: beside(&sets, &label).into_iter().collect(),
+            ..Section::default()
         },
         Section {
             title: "Time beside the bound",
@@ -142,20 +207,32 @@ pub(crate) fn sections(report: &Report) -> Vec<Section> {
                       behind it a better schedule might save; the dark part only a better program or machine.",
             narrow: false,
             charts: charts(&|set, label| bound(set, label).into_iter().collect()),
+            ..Section::default()
         },
         Section {
             title: "Where the time went",
             caption: "Each core's time from the first task to the end of the last: computing, waiting for a cache \
                       that missed, waiting in the queues of the shared memory, scheduling, and without a task.",
             narrow: false,
-            charts: charts(&stalls),
+            charts: charts(&|set, label| stalls(set, label, task_causes)),
+            ..Section::default()
+        },
+        Section {
+            title: "What hardware threads spend their cycles on",
+            caption: "Each hardware thread's cycles up to the end of the run: executing instructions, and what it stalls on. Issue is \
+                      waiting while others issue; channel and memory queue are waiting while other fills are under way; parked is what \
+                      the governor keeps idle. Behind each bar its instructions per cycle (IPC).",
+            narrow: false,
+            charts: charts(&|set, label| stalls(set, label, thread_causes)),
+            ..Section::default()
         },
         Section {
             title: "Misses by cache and stage",
-            caption: "Shorter is better. A bar is one cache level, summed over the cores; its parts are the stages \
-                      whose tasks missed. The line across is what no order of the tasks avoids, if that is known.",
+            caption: "Shorter is better. A bar is one cache level, summed over the cores. Of runs of tasks its parts are \
+                      the stages whose tasks missed; the line across is what no order of the tasks avoids, if that is known.",
             narrow: true,
             charts: charts(&|set, label| misses(set, label, &stages)),
+            ..Section::default()
         },
         Section {
             title: "Reuse distance",
@@ -164,10 +241,12 @@ pub(crate) fn sections(report: &Report) -> Vec<Section> {
                       size (if it keeps what was used last). A good schedule moves the curve to the left.",
             narrow: true,
             charts: charts(&reuse),
+            ..Section::default()
         },
     ];
     all.into_iter()
-        .filter(|section| !section.charts.is_empty())
+        .chain(time::sections(&sets, &label))
+        .filter(|section| !section.charts.is_empty() || !section.tables.is_empty())
         .collect()
 }
 
@@ -214,7 +293,7 @@ fn stages(report: &Report) -> Vec<&str> {
 }
 
 /// Returns the name of a row: the policy, and the groups and the cut if rows of the set differ in them.
-fn row_label(run: &RunResult, set: &[&RunResult]) -> String {
+pub(crate) fn row_label(run: &RunResult, set: &[&RunResult]) -> String {
     let differing = CHOICES.into_iter().filter(|&read| differs(set, read));
     let choices = differing.filter_map(|read| read(run));
     choices.fold(run.policy.clone(), |label, choice| {
@@ -242,6 +321,7 @@ fn speed(set: &[&RunResult], label: &str) -> Option<Chart> {
                 values: vec![Some(value(run)?)],
                 note: run
                     .ratio_to_fcfs
+                    .or_else(|| run.threads.as_ref()?.ratio_to_fifo)
                     .map_or(String::new(), |ratio| format!("\u{d7}{ratio:.2}")),
                 ..Row::default()
             })
@@ -380,21 +460,63 @@ fn bound(set: &[&RunResult], label: &str) -> Option<Chart> {
     })
 }
 
-/// Returns two charts: the mean of each policy's cores, and each core.
-fn stalls(set: &[&RunResult], label: &str) -> Vec<Chart> {
-    let counted: Vec<&&RunResult> = set.iter().filter(|run| !run.stalls.is_empty()).collect();
+/// What the time of the workers of one run was spent on.
+struct Spent<'a> {
+    run: &'a RunResult,
+    causes: Vec<&'a str>,
+    /// Of each worker: its time by cause, and a note.
+    workers: Vec<(Vec<u64>, String)>,
+    /// The note of the mean.
+    note: String,
+}
+
+/// Returns the stalls of a run of tasks.
+fn task_causes(run: &RunResult) -> Option<Spent<'_>> {
+    let workers = run
+        .stalls
+        .iter()
+        .map(|one| (one.parts().to_vec(), String::new()));
+    (!run.stalls.is_empty()).then(|| Spent {
+        run,
+        causes: Stalls::NAMES.to_vec(),
+        workers: workers.collect(),
+        note: String::new(),
+    })
+}
+
+/// Returns the stalls of a run of threads.
+fn thread_causes(run: &RunResult) -> Option<Spent<'_>> {
+    let (threads, cycles) = (run.threads.as_ref()?, run.cycles?);
+    let ipc = |instructions| format!("{:.3} IPC", per_cycle(instructions, cycles));
+    let workers = threads.hardware.iter();
+    let workers = workers.map(|one| (one.cycles.clone(), ipc(one.instructions)));
+    Some(Spent {
+        run,
+        causes: threads.causes.iter().map(String::as_str).collect(),
+        workers: workers.collect(),
+        note: format!("{} in all", ipc(threads.instructions)),
+    })
+}
+
+/// Returns two charts: the mean of each policy's workers, and each worker.
+fn stalls<'a>(
+    set: &[&'a RunResult],
+    label: &str,
+    of: fn(&'a RunResult) -> Option<Spent<'a>>,
+) -> Vec<Chart> {
+    let counted: Vec<Spent<'_>> = set.iter().filter_map(|run| of(run)).collect();
     let Some(first) = counted.first() else {
         return Vec::new();
     };
-    let unit = match first.engine {
+    let unit = match first.run.engine {
         Engine::Native => "nanoseconds",
         Engine::Simulated => "cycles",
     };
     // A part that no run has would only lengthen the legend.
-    let all = || counted.iter().flat_map(|run| &run.stalls);
-    let used: Vec<usize> = (0..Stalls::NAMES.len())
-        .filter(|&index| all().any(|stalls| stalls.parts()[index] > 0))
-        .collect();
+    let all = || counted.iter().flat_map(|spent| &spent.workers);
+    let is_used = |index: usize| all().any(|(parts, _)| parts[index] > 0);
+    let mut used: Vec<usize> = (0..first.causes.len()).filter(|&i| is_used(i)).collect();
+    used.sort_by_key(|&index| cause(first.causes[index]));
     let chart = |title: String, rows: Vec<Row>| Chart {
         title,
         axis: unit,
@@ -403,35 +525,49 @@ fn stalls(set: &[&RunResult], label: &str) -> Vec<Chart> {
             stacked: true,
             parts: used
                 .iter()
-                .map(|&index| part(Stalls::NAMES[index], hex(STALL_COLOURS[index])))
+                .map(|&index| {
+                    let name = first.causes[index];
+                    part(name, hex(CAUSES[cause(name)].1))
+                })
                 .collect(),
             rows,
             mark: None,
         }),
     };
-    let row = |label: String, of: &dyn Fn(usize) -> f64| Row {
+    let row = |label: String, note: &str, of: &dyn Fn(usize) -> f64| Row {
         label,
+        note: note.to_owned(),
         values: used.iter().map(|&part| Some(of(part))).collect(),
         ..Row::default()
     };
-    let mean = counted.iter().map(|run| {
-        let cores = || run.stalls.iter().map(Stalls::parts);
-        let sum = |part: usize| cores().map(|parts| parts[part] as f64).sum::<f64>();
-        row(row_label(run, set), &|part| {
-            sum(part) / run.stalls.len() as f64
+    let mean = counted.iter().map(|spent| {
+        let workers = || spent.workers.iter();
+        let sum = |part: usize| workers().map(|(parts, _)| parts[part] as f64).sum::<f64>();
+        row(row_label(spent.run, set), &spent.note, &|part| {
+            sum(part) / spent.workers.len() as f64
         })
     });
-    let worker = first.engine.worker_word();
+    let worker = first.run.worker_word();
     let mut each: Vec<Row> = Vec::new();
-    for run in &counted {
+    for spent in &counted {
         if !each.is_empty() {
             each.push(Row::default()); // a gap between policies
         }
-        let label = row_label(run, set);
-        each.extend(run.stalls.iter().enumerate().map(|(index, core)| {
-            let label = format!("{label}, {worker} {index}");
-            row(label, &|part| core.parts()[part] as f64)
-        }));
+        let label = row_label(spent.run, set);
+        each.extend(
+            spent
+                .workers
+                .iter()
+                .enumerate()
+                .map(|(index, (parts, note))| {
+                    // The longer word stands in the title: on a phone it would leave no room for the number.
+                    let label = match spent.run.threads {
+                        Some(_) => format!("{label} #{index}"),
+                        None => format!("{label}, {worker} {index}"),
+                    };
+                    row(label, note, &|part| parts[part] as f64)
+                }),
+        );
     }
     vec![
         chart(format!("{label}: mean of the {worker}s"), mean.collect()),
@@ -594,6 +730,7 @@ fn reuse_of(set: &[&RunResult], label: &str, accesses: Accesses) -> Option<Chart
             ticks,
             series: series.collect(),
             marks: marks.collect(),
+            log: true,
         }),
     })
 }

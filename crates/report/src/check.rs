@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use crate::parts::{CacheUse, NameUse, Reuse};
 use crate::schema::{Event, Events, OriginCounts, Report, RunResult, SCHEMA, Seconds, Timeline};
+use crate::threads::{Series, ThreadWaits};
 
 /// The greatest time in a timeline: the greatest integer that a page's script can hold exactly.
 const TIME_MAX: u64 = 1 << 53;
@@ -156,6 +157,7 @@ fn check_run(run: &RunResult) -> Result<(), String> {
     }
     check_limits(run)?;
     check_stalls(run)?;
+    check_threads(run)?;
     run.caches.iter().try_for_each(check_cache)?;
     run.reuse.iter().try_for_each(check_reuse)
 }
@@ -191,6 +193,80 @@ fn check_stalls(run: &RunResult) -> Result<(), String> {
         })?;
     }
     Ok(())
+}
+
+fn check_threads(run: &RunResult) -> Result<(), String> {
+    let Some(threads) = &run.threads else {
+        return Ok(());
+    };
+    check_number(
+        "threads.ratio_to_fifo",
+        threads.ratio_to_fifo.unwrap_or(0.0),
+    )?;
+    let (known, workers) = (threads.hardware.len(), run.workers);
+    refuse(known != usize::from(workers), || {
+        format!("`threads.hardware` has {known} hardware threads, `workers` is {workers}")
+    })?;
+    for (number, one) in threads.hardware.iter().enumerate() {
+        let named = one.cycles.len() == threads.causes.len();
+        refuse(!named || sum(&one.cycles) != run.cycles, || {
+            format!("the causes of hardware thread {number} do not sum to the makespan")
+        })?;
+    }
+    let instructions = threads.hardware.iter().map(|one| one.instructions);
+    let whole = Some(threads.instructions);
+    refuse(sum(&Vec::from_iter(instructions)) != whole, || {
+        "the instructions of `threads.hardware` do not sum to `instructions`".to_owned()
+    })?;
+    for one in &threads.waits {
+        let of = |of: fn(&ThreadWaits) -> u64| sum(&Vec::from_iter(one.threads.iter().map(of)));
+        let wrong =
+            (of(|one| one.waits), of(|one| one.cycles)) != (Some(one.waits), Some(one.cycles));
+        refuse(wrong, || {
+            format!(
+                "the threads that waited for {} {} do not sum to the whole",
+                one.kind, one.object
+            )
+        })?;
+    }
+    let Some(series) = &threads.series else {
+        return Ok(());
+    };
+    for level in &series.misses {
+        let mut caches = run.caches.iter();
+        let cache = caches.find(|cache| cache.cache == level.cache);
+        let wrong = cache.is_none_or(|cache| sum(&level.misses) != Some(cache.misses));
+        refuse(wrong, || {
+            let name = &level.cache;
+            format!("the misses of `{name}` in `series` do not sum to the run's")
+        })?;
+    }
+    check_series(series, threads.instructions)
+}
+
+fn check_series(series: &Series, instructions: u64) -> Result<(), String> {
+    let intervals = series.instructions.len();
+    refuse(series.interval == 0, || "`series.interval` is 0".to_owned())?;
+    refuse(sum(&series.instructions) != Some(instructions), || {
+        "the instructions of `series` do not sum to the run's".to_owned()
+    })?;
+    let misses = series.misses.iter().map(|level| level.misses.len());
+    let stacks = series.stacks.iter().map(|stack| stack.accesses.len());
+    let mut lengths = misses.chain(stacks).chain([series.width.len()]);
+    refuse(lengths.any(|length| length != intervals), || {
+        format!("`series` has {intervals} intervals of instructions and another number of others")
+    })?;
+    let widths = series.width.iter();
+    widths
+        .copied()
+        .try_for_each(|width| check_number("series.width", width))
+}
+
+/// Returns the sum; `None` if it passes 2^64-1.
+fn sum(values: &[u64]) -> Option<u64> {
+    values
+        .iter()
+        .try_fold(0_u64, |sum, &one| sum.checked_add(one))
 }
 
 fn check_cache(cache: &CacheUse) -> Result<(), String> {

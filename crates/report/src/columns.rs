@@ -106,7 +106,7 @@ fn count(value: Option<u64>) -> Option<Cell> {
 }
 
 /// Columns that are shown if some run has them.
-const MEASURED: [(&str, &str, Read); 15] = [
+const MEASURED: [(&str, &str, Read); 17] = [
     ("policy", "which ready task an idle worker takes", |run| {
         text(&run.policy)
     }),
@@ -123,6 +123,17 @@ const MEASURED: [(&str, &str, Read); 15] = [
         number(run.seconds.map(|s| s.min), seconds)
     }),
     ("cycles", "makespan", |run| count(run.cycles)),
+    ("x fifo", "speed relative to fifo", |run| {
+        number(run.threads.as_ref()?.ratio_to_fifo, |v| format!("{v:.3}"))
+    }),
+    (
+        "IPC",
+        "instructions per cycle of all hardware threads",
+        |run| {
+            let ipc = run.threads.as_ref()?.ipc(run.cycles?);
+            number(Some(ipc), |v| format!("{v:.3}"))
+        },
+    ),
     ("tasks", "tasks of one repeat", |run| count(run.tasks)),
     ("mean task", "mean length of a task", |run| {
         number(run.mean_task_ns, nanoseconds)

@@ -4,6 +4,7 @@ use crate::columns::engine;
 use crate::groups;
 use crate::judge;
 use crate::schema::{BASELINE, Report, RunResult, SEQUENTIAL, TODAY};
+use crate::threads::ALL_THREADS;
 
 /// One or two sentences about comparable runs.
 pub(crate) struct Headline {
@@ -25,7 +26,7 @@ fn key(run: &RunResult) -> (&str, &str, &str, &str, u16) {
 
 /// Returns the number of workers or cores in words.
 pub(crate) fn workers_of(run: &RunResult) -> String {
-    let word = run.engine.worker_word();
+    let word = run.worker_word();
     match run.workers {
         1 => format!("1 {word}"),
         n => format!("{n} {word}s"),
@@ -142,6 +143,7 @@ fn fastest(set: &[&RunResult]) -> String {
     };
     let against: Vec<String> = [
         times(BASELINE, BASELINE),
+        times(ALL_THREADS, ALL_THREADS),
         times(SEQUENTIAL, "the sequential program"),
         times(TODAY, "the program of today"),
     ]

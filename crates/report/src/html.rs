@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::charts::{Chart, Format, Kind, Section, sections};
+use crate::charts::{Chart, Format, Kind, Section, Table, sections};
 use crate::check::{ReportError, validate};
 use crate::classes::{Classes, ColourBy};
 use crate::colours::hex;
@@ -36,9 +36,10 @@ const SECURITY_POLICY: &str =
 
 /// Returns the report as one HTML page without any reference to another file or host. The page has a sentence with the result, the
 /// comparison (sortable), charts of the data that the runs have (speed, time beside the bound, where each core's time went, misses by cache
-/// and stage, reuse distances, native beside simulated), and a Gantt chart (workers x time) for each timeline. Gantt charts are coloured by
-/// S group, T group, stage or origin, zoom and pan, describe the task under the pointer, and can be downloaded for Perfetto. The page
-/// adapts to the reader's light or dark setting, to wide screens, phones and paper.
+/// and stage, reuse distances, native beside simulated; of logical threads what happened over time, decisions and waits), and a Gantt
+/// chart (workers x time) for each timeline. Gantt charts are coloured by S group, T group, stage or origin, zoom and pan, describe the
+/// task under the pointer, and can be downloaded for Perfetto. The page adapts to the reader's light or dark setting, to wide screens,
+/// phones and paper.
 ///
 /// Its size is about 1 MB plus 25 bytes an event. Charts are drawn when they come into view.
 ///
@@ -139,8 +140,17 @@ fn write_runs(page: &mut String, runs: &[&RunResult]) {
     if !settings.is_empty() {
         let _ = writeln!(page, "<p class=\"settings\">{}</p>", escape(&settings));
     }
+    let alarm: Vec<bool> = runs
+        .iter()
+        .map(|run| run.identical == Some(false))
+        .collect();
+    write_columns(page, &columns, &alarm);
+}
+
+/// Writes a table that can be sorted; `alarm` has an entry a row.
+fn write_columns(page: &mut String, columns: &[Column], alarm: &[bool]) {
     page.push_str("<div class=\"scroll\"><table class=\"runs\">\n<thead><tr>");
-    for column in &columns {
+    for column in columns {
         let class = number_class(column);
         let meaning = escape(column.meaning);
         let heading = escape(&column.heading);
@@ -150,14 +160,10 @@ fn write_runs(page: &mut String, runs: &[&RunResult]) {
         );
     }
     page.push_str("</tr></thead>\n<tbody>\n");
-    for (row, run) in runs.iter().enumerate() {
-        let class = if run.identical == Some(false) {
-            " class=\"alarm\""
-        } else {
-            ""
-        };
+    for (row, alarm) in alarm.iter().enumerate() {
+        let class = if *alarm { " class=\"alarm\"" } else { "" };
         let _ = write!(page, "<tr{class}>");
-        for column in &columns {
+        for column in columns {
             write_cell(page, column, row);
         }
         page.push_str("</tr>\n");
@@ -181,30 +187,61 @@ fn write_cell(page: &mut String, column: &Column, row: usize) {
     let _ = write!(page, "<td{}{sort}>{text}</td>", number_class(column));
 }
 
-/// Writes the charts of [`sections`], each with its legend and its numbers as a table for readers who cannot see the chart.
+/// Writes the charts of [`sections`], each with its legend and its numbers as a table for readers who cannot see the chart, and the tables.
 fn write_sections(page: &mut String, sections: &[Section]) {
     let mut index = 0;
     for section in sections {
-        let _ = write!(
+        let _ = writeln!(
             page,
-            "<section>\n<h2>{}</h2>\n<p>{}</p>\n<div class=\"plots{}\">\n",
+            "<section>\n<h2>{}</h2>\n<p>{}</p>",
             escape(section.title),
             escape(section.caption),
-            if section.narrow { " narrow" } else { "" }
         );
-        for chart in &section.charts {
-            let title = escape(&chart.title);
-            let _ = write!(
-                page,
-                "<figure><figcaption><b>{title}</b></figcaption>\n\
-                 <div class=\"chart plot\" data-plot=\"{index}\" role=\"img\" aria-label=\"{title}\"></div>\n"
-            );
-            write_legend(page, chart);
-            write_numbers(page, chart);
-            page.push_str("</figure>\n");
-            index += 1;
+        if !section.charts.is_empty() {
+            let narrow = if section.narrow { " narrow" } else { "" };
+            let _ = writeln!(page, "<div class=\"plots{narrow}\">");
+            for chart in &section.charts {
+                write_chart(page, chart, index);
+                index += 1;
+            }
+            page.push_str("</div>\n");
         }
-        page.push_str("</div>\n</section>\n");
+        for table in &section.tables {
+            write_listed(page, table);
+        }
+        page.push_str("</section>\n");
+    }
+}
+
+/// Writes chart number `index` of the page.
+fn write_chart(page: &mut String, chart: &Chart, index: usize) {
+    let title = escape(&chart.title);
+    // Bars are one below the other in the table of numbers; along an axis of many points a reader without a pointer moves by keys.
+    let focus = match &chart.kind {
+        Kind::Bars(_) => "",
+        Kind::Lines(_) | Kind::Heat(_) => " tabindex=\"0\"",
+    };
+    let _ = write!(
+        page,
+        "<figure><figcaption><b>{title}</b></figcaption>\n\
+         <div class=\"chart plot\" data-plot=\"{index}\"{focus} role=\"img\" aria-label=\"{title}\"></div>\n"
+    );
+    write_legend(page, chart);
+    write_numbers(page, chart);
+    page.push_str("</figure>\n");
+}
+
+fn write_listed(page: &mut String, table: &Table) {
+    let (title, left) = (escape(&table.title), escape(&table.left));
+    let _ = writeln!(
+        page,
+        "<p class=\"settings\"><b>{title}</b></p>\n<div class=\"list\">"
+    );
+    let rows = table.columns.first().map_or(0, |column| column.cells.len());
+    write_columns(page, &table.columns, &vec![false; rows]);
+    page.push_str("</div>\n");
+    if !left.is_empty() {
+        let _ = writeln!(page, "<p class=\"settings\">{left}</p>");
     }
 }
 
@@ -214,27 +251,37 @@ fn write_legend(page: &mut String, chart: &Chart) {
         true => format!("background:{colour}"),
         false => format!("background:var(--{colour})"),
     };
-    let mut entries: Vec<(&str, String, &str)> = Vec::new();
+    let mut entries: Vec<(&str, String, String)> = Vec::new();
     match &chart.kind {
         Kind::Bars(bars) => {
             let parts = bars.parts.iter().filter(|_| bars.parts.len() > 1);
-            entries.extend(parts.map(|part| ("", fill(&part.colour), part.label.as_str())));
-            entries.extend(bars.mark.map(|mark| ("mark", fill("ink"), mark)));
+            entries.extend(parts.map(|part| ("", fill(&part.colour), part.label.clone())));
+            entries.extend(bars.mark.map(|mark| ("mark", fill("ink"), mark.to_owned())));
         }
         Kind::Lines(lines) => entries.extend(lines.series.iter().map(|one| {
             let stroke = format!("border-color:{};border-top-style:{}", one.colour, one.dash);
-            ("line", stroke, one.label.as_str())
+            ("line", stroke, one.label.clone())
+        })),
+        Kind::Heat(heat) => entries.extend(heat.shades.iter().map(|&(least, strength)| {
+            let shade = format!("{};opacity:{strength}", fill("best"));
+            ("", shade, format!("{} or more", thousands(least)))
         })),
     }
     if entries.is_empty() {
         return;
     }
     page.push_str("<div class=\"legend\">");
+    let several = entries.len() > 1;
     for (class, style, label) in entries {
-        let label = escape(label);
+        // Several lines can be looked at one by one.
+        let (open, close) = match class {
+            "line" if several => ("button aria-pressed=\"false\"", "button"),
+            _ => ("span", "span"),
+        };
+        let label = escape(&label);
         let _ = write!(
             page,
-            "<span><i class=\"{class}\" style=\"{style}\"></i>{label}</span>"
+            "<{open}><i class=\"{class}\" style=\"{style}\"></i>{label}</{close}>"
         );
     }
     page.push_str("</div>\n");
@@ -246,16 +293,15 @@ fn write_numbers(page: &mut String, chart: &Chart) {
         Some(value) if chart.format == Format::Count => thousands(value.round() as u64),
         Some(value) => format!("{value:.3}"),
     };
+    let head = |page: &mut String, label: &str| {
+        let _ = write!(page, "<th class=\"number\">{}</th>", escape(label));
+    };
     page.push_str("<details class=\"numbers\"><summary>Numbers</summary><div class=\"scroll\"><table>\n<tr><th></th>");
     let mut rows: Vec<(&str, Vec<String>)> = Vec::new();
     match &chart.kind {
         Kind::Bars(bars) => {
-            for part in &bars.parts {
-                let _ = write!(page, "<th class=\"number\">{}</th>", escape(&part.label));
-            }
-            if let Some(mark) = bars.mark {
-                let _ = write!(page, "<th class=\"number\">{mark}</th>");
-            }
+            let parts = bars.parts.iter().map(|part| part.label.as_str());
+            parts.chain(bars.mark).for_each(|label| head(page, label));
             let named = bars.rows.iter().filter(|row| !row.label.is_empty());
             rows.extend(named.map(|row| {
                 let values = row.values.iter().copied();
@@ -264,13 +310,23 @@ fn write_numbers(page: &mut String, chart: &Chart) {
             }));
         }
         Kind::Lines(lines) => {
-            for tick in &lines.ticks {
-                let _ = write!(page, "<th class=\"number\">{}</th>", escape(tick));
+            let headings = lines.series.iter().map(|one| one.label.as_str());
+            headings.for_each(|label| head(page, label));
+            rows.extend(lines.ticks.iter().enumerate().map(|(index, tick)| {
+                let values = lines.series.iter().map(|one| one.values.get(index));
+                let cells = values.map(|value| number(value.copied())).collect();
+                (tick.as_str(), cells)
+            }));
+        }
+        Kind::Heat(heat) => {
+            for heading in ["in all", "intervals with any", "most in an interval"] {
+                head(page, heading);
             }
-            rows.extend(lines.series.iter().map(|one| {
-                let values = one.values.iter();
-                let values = values.map(|&value| number(Some(value))).collect();
-                (one.label.as_str(), values)
+            rows.extend(heat.rows.iter().map(|row| {
+                let (sum, most) = (row.values.iter().sum(), row.values.iter().max());
+                let any = row.values.iter().filter(|&&value| value > 0).count();
+                let cells = [sum, any as u64, most.copied().unwrap_or(0)].map(thousands);
+                (row.label.as_str(), cells.to_vec())
             }));
         }
     }

@@ -48,6 +48,9 @@ mod schema;
 mod svg;
 #[cfg(feature = "render")]
 mod table;
+mod threads;
+#[cfg(feature = "render")]
+mod time;
 
 pub use check::{ReportError, from_json, to_json, validate};
 #[cfg(feature = "render")]
@@ -66,3 +69,7 @@ pub use schema::{
 pub use svg::{to_svg_gantt, to_svg_gantts};
 #[cfg(feature = "render")]
 pub use table::{terminal_width, to_figures, to_list, to_markdown, to_table};
+pub use threads::{
+    ALL_THREADS, HardwareUse, LevelMisses, ObjectWaits, PlanChange, Series, StackUse, ThreadRun,
+    ThreadWaits,
+};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::parts::{CacheUse, Limits, Reuse, Stalls};
+use crate::threads::ThreadRun;
 
 /// Name and version of the schema; the value of the key `schema` of every report.
 pub const SCHEMA: &str = "tanada-report 1";
@@ -423,6 +424,9 @@ pub struct RunResult {
     /// Reuse distances of the cache lines on each worker.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reuse: Vec<Reuse>,
+    /// What a run of logical threads under a governor measured; absent of runs of tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<ThreadRun>,
     /// Further measurements of an engine, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, serde_json::Value>,
@@ -449,6 +453,14 @@ impl RunResult {
             policy: policy.to_owned(),
             workers,
             ..RunResult::default()
+        }
+    }
+
+    /// Returns the word for one of its `workers`.
+    pub fn worker_word(&self) -> &'static str {
+        match self.threads {
+            Some(_) => "hardware thread",
+            None => self.engine.worker_word(),
         }
     }
 }

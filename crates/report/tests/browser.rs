@@ -273,6 +273,79 @@ fn browser_draws_what_a_simulator_counts() {
     );
 }
 
+/// Moves through the charts of threads with keys only, and looks at one line alone.
+const KEYS: &str = r#"
+  const tip = document.getElementById('tip');
+  const press = (box, key) => {
+    box.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+    return tip.hidden ? 'nothing' : tip.textContent;
+  };
+  const box = (title) => document.querySelector(`[data-plot][aria-label$="${title}"]`);
+  found.focus = document.querySelectorAll('[data-plot][tabindex="0"]').length;
+  const width = box('width');
+  found.begin = press(width, 'Home');
+  for (let i = 0; i < 4; i++) press(width, 'ArrowRight');
+  found.decision = press(width, 'ArrowRight');
+  found.end = press(width, 'End');
+  found.gone = press(width, 'Escape');
+  const heat = box('4 hardware threads: fifo');
+  press(heat, 'Home');
+  press(heat, 'ArrowDown');
+  found.cell = press(heat, 'ArrowRight');
+  found.rows = heat.dataset.drawn;
+  const button = width.closest('figure').querySelectorAll('.legend button')[1];
+  button.click();
+  const [first, second] = echarts.getInstanceByDom(width).getOption().series;
+  found.faint = first.lineStyle.opacity < second.lineStyle.opacity && button.getAttribute('aria-pressed') === 'true';
+  const waits = [...document.querySelectorAll('table.runs')].at(-1);
+  found.waits = waits.tBodies[0].textContent;
+  found.tables = document.querySelectorAll('table.runs').length;
+"#;
+
+#[test]
+fn browser_shows_threads_to_readers_without_a_pointer() {
+    let Some(found) = ask(&support::threads(), KEYS, WIDE) else {
+        return;
+    };
+    // IPC, L1D misses, width, and two pictures of stacks.
+    assert_eq!(found["focus"], 5, "{found}");
+    assert_eq!(found["begin"], "0\nfifo: 4\nrs-ss: 4");
+    assert_eq!(
+        found["decision"],
+        "10 k\nfifo: 4\nrs-ss: 2\n10,000: 2, by-number: degraded: miss rate 0.0400"
+    );
+    assert_eq!(found["end"], "62 k\nfifo: 4", "the other run has ended");
+    assert_eq!(found["gone"], "nothing");
+    assert_eq!(found["cell"], "thread 1, 2000\n4 accesses");
+    assert_eq!(
+        (&found["rows"], &found["faint"]),
+        (&json!("12"), &json!(true))
+    );
+    let waits = found["waits"].as_str().unwrap().trim();
+    assert!(waits.starts_with("barrier 549,0005,999"), "{waits}");
+    assert_eq!(found["tables"], 4, "comparison, decisions, waits of both");
+}
+
+#[test]
+fn browser_shows_threads_on_a_phone_in_the_dark() {
+    for arguments in [
+        &["--window-size=1200,9000"],
+        &["--blink-settings=preferredColorScheme=0"],
+    ] {
+        let visit = Visit {
+            arguments,
+            frame: Some(390),
+            ..WIDE
+        };
+        let script = LOOKS.replace("PRINT", "true");
+        let Some(found) = ask(&support::threads(), &script, visit) else {
+            return;
+        };
+        assert!(found["scroll"].as_u64().unwrap() <= 390, "{found}");
+        all_show_something(&found);
+    }
+}
+
 fn thousands(value: u64) -> String {
     let digits = value.to_string();
     let groups: Vec<&str> = digits

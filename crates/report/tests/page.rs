@@ -30,6 +30,27 @@ fn page_holds_the_answer_the_table_and_the_licences() {
     assert!(page.len() < 2_000_000, "{} bytes", page.len());
 }
 
+#[test]
+fn a_page_of_threads_has_its_figures_and_reasons_as_text() {
+    let page = to_html(&support::threads()).unwrap();
+    for needed in [
+        "rs-ss was fastest, 1.60 times fifo.",
+        "4 hardware threads: mean of the hardware threads",
+        "0.800 IPC in all",
+        "4 \u{2192} 2",
+        "degraded: miss rate 0.0400",
+        "and 3 later ones",
+        "barrier 5",
+        "8: 6,000; 3: 3,000",
+        // Intervals of the shorter run are joined to those of the longer one.
+        "cycles, in intervals of 2,000",
+    ] {
+        assert!(page.contains(needed), "{needed}");
+    }
+    let table = to_table(&support::threads());
+    assert!(table.contains("x fifo") && table.contains("IPC"), "{table}");
+}
+
 /// The security policy forbids every request; in addition, nothing in the page's markup refers to anything outside.
 #[test]
 fn page_makes_no_request() {

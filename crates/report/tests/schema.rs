@@ -1,5 +1,8 @@
 //! The schema: every report survives a round trip, and every damaged one is refused with a clear message.
 
+#[cfg(feature = "render")]
+mod support;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tanada_report::{
@@ -396,6 +399,48 @@ fn contradictions_are_refused_with_their_place() {
         ),
     ];
     for (expected, message) in cases {
+        assert!(message.contains(expected), "{expected}: {message}");
+    }
+}
+
+#[cfg(feature = "render")]
+#[test]
+fn runs_of_threads_come_back_and_contradictions_are_refused() {
+    let report = support::threads();
+    let text = to_json(&report).unwrap();
+    assert_eq!(from_json(&text).unwrap(), report);
+    let refused = |change: &dyn Fn(&mut Value)| {
+        let mut value: Value = serde_json::from_str(&text).unwrap();
+        change(&mut value["runs"][1]["threads"]);
+        let error = from_json(&value.to_string()).expect_err("a damaged report was read");
+        error.to_string()
+    };
+    type Change<'a> = &'a dyn Fn(&mut Value);
+    let cases: [(&str, Change<'_>); 7] = [
+        ("hardware thread 2 do not sum to the makespan", &|run| {
+            run["hardware"][2]["cycles"][0] = json!(1)
+        }),
+        ("do not sum to `instructions`", &|run| {
+            run["instructions"] = json!(1)
+        }),
+        ("3 hardware threads, `workers` is 4", &|run| {
+            run["hardware"].as_array_mut().map(Vec::pop);
+        }),
+        ("barrier 5 do not sum", &|run| {
+            run["waits"][0]["cycles"] = json!(8999)
+        }),
+        ("`series` do not sum to the run's", &|run| {
+            run["series"]["instructions"][3] = json!(0)
+        }),
+        ("misses of `l1d` in `series` do not sum", &|run| {
+            run["series"]["misses"][0]["misses"][3] = json!(0)
+        }),
+        ("40 intervals of instructions and another number", &|run| {
+            run["series"]["width"].as_array_mut().map(Vec::pop);
+        }),
+    ];
+    for (expected, change) in cases {
+        let message = refused(change);
         assert!(message.contains(expected), "{expected}: {message}");
     }
 }

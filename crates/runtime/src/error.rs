@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use tanada_policy::governors::UnknownGovernor;
 use tanada_policy::registry::{NotNative, UnknownPolicy};
 
 /// The most tasks that a message names before it says "and N more".
@@ -134,6 +135,15 @@ pub enum BuildError {
     UnknownPolicy(UnknownPolicy),
     /// The policy does not run on the native engine.
     NotNative(NotNative),
+    /// No registered governor has this name.
+    UnknownGovernor(UnknownGovernor),
+    /// The governor decides by cache counters alone, and there are none.
+    NeedsCounters {
+        /// The governor's name.
+        governor: &'static str,
+        /// Why there are none.
+        why: String,
+    },
     /// The number of workers is out of range.
     Workers {
         /// The number that was asked for.
@@ -172,6 +182,11 @@ impl fmt::Display for BuildError {
         match self {
             BuildError::UnknownPolicy(error) => error.fmt(f),
             BuildError::NotNative(error) => error.fmt(f),
+            BuildError::UnknownGovernor(error) => error.fmt(f),
+            BuildError::NeedsCounters { governor, why } => write!(
+                f,
+                "governor \"{governor}\" decides by cache counters, and there are none: {why}"
+            ),
             BuildError::Workers { asked, max } => {
                 write!(f, "a pool has 1 to {max} workers, not {asked}")
             }
@@ -197,6 +212,7 @@ impl Error for BuildError {
             // Their messages are this error's message.
             BuildError::UnknownPolicy(error) => error.source(),
             BuildError::NotNative(error) => error.source(),
+            BuildError::UnknownGovernor(error) => error.source(),
             BuildError::Thread { source, .. } => Some(source),
             _ => None,
         }

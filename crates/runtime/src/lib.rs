@@ -29,8 +29,8 @@
 //! tasks, or a task that joins a thread which runs a graph on the task's own pool, waits for ever if no worker is free, without a report.
 //!
 //! # Recordings
-//! `tanada record -- PROGRAM` runs a program under Valgrind with `TANADA_MARKS=1` in its environment. Then every pool has one worker and
-//! the policy `serial`, whatever its builder asked for, and reports its tasks to Valgrind. Without Valgrind the variable changes nothing.
+//! `tanada record -- PROGRAM` runs a program in an emulator with `TANADA_MARKS=1` in its environment. Then every pool has one worker and
+//! the policy `serial`, whatever its builder asked for, and reports its tasks to the recorder by system calls that do nothing elsewhere.
 //!
 //! # After `fork(2)`
 //! A pool works in the process that made it. In a child of that process it returns [`GraphError::Forked`]; [`Pool::global`] makes a
@@ -48,6 +48,7 @@
 mod error;
 #[allow(unsafe_code)]
 mod executable;
+mod governor;
 mod graph;
 mod marks;
 mod observer;
@@ -59,6 +60,7 @@ mod process;
 mod worker;
 
 pub use error::{BuildError, GraphError, TaskNames};
+pub use governor::{Chosen, Decision, Governing, Ungoverned};
 pub use graph::{
     Cancel, Instance, NodeId, Resolver, SGroup, Scope, TGroup, TaskBuilder, Template,
     TemplateBuilder, TemplateTask, Token, TooLate,

@@ -6,9 +6,10 @@ mod twisted;
 
 use own_process::in_own_process;
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
-use tanada_policy::{Env, Origin, Ready, WorkerId, registry};
+use tanada_policy::{Env, Governor, Order, Origin, Period, Plan, Ready, Why, WorkerId, registry};
 use tanada_runtime::{
     GraphError, Observer, Pool, Recorder, Scope, TaskView, TemplateBuilder, WorkerObserver,
 };
@@ -69,6 +70,7 @@ fn a_child_that_returns_from_its_task_runs_no_other() {
     in_own_process("child_panics_in_a_task", &[]);
     in_own_process("child_returns_from_a_template_s_task", &[]);
     in_own_process("child_returns_from_a_nested_task", &[]);
+    in_own_process("child_returns_from_a_governor", &[]);
 }
 
 /// Registers a task that forks and tasks that no child may run. The child does what `then` says, and should be ended by the engine.
@@ -97,6 +99,48 @@ fn child_returns_from_a_task() {
             let done = pool.scope(|s| forks_in_a_task(s, || ()));
             done.expect("a graph that ends");
         }
+    }
+}
+
+/// Forks whenever it is called.
+struct Forks(Arc<AtomicU64>);
+
+impl Governor for Forks {
+    fn plan(&mut self, period: &Period<'_>) -> Plan {
+        let child = fork();
+        if child != 0 {
+            assert_eq!(outcome_of(child), -libc::SIGABRT);
+        }
+        Plan {
+            width: 1 + self.0.fetch_add(1, Ordering::Relaxed) as usize % period.threads.len(),
+            order: Order::Fifo,
+            next_call: 1,
+        }
+    }
+    fn why(&self) -> Why {
+        Why::default()
+    }
+}
+
+#[test]
+#[ignore = "run by `a_child_that_returns_from_its_task_runs_no_other`"]
+fn child_returns_from_a_governor() {
+    let parent = std::process::id();
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&calls);
+    let pool = Pool::builder()
+        .workers(4)
+        .governor_with(move |_| Box::new(Forks(Arc::clone(&counted))))
+        .governor_period(Duration::from_micros(1));
+    let pool = pool.build().expect("a pool");
+    while calls.load(Ordering::Relaxed) < 20 {
+        let graph = pool.scope(|s| {
+            for _ in 0..100 {
+                s.task("of the parent")
+                    .register(move |_| of_process(parent));
+            }
+        });
+        graph.expect("a graph that ends");
     }
 }
 

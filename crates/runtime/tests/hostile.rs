@@ -46,8 +46,14 @@ impl WorkerObserver for Startled {
 
 #[test]
 fn an_observer_that_panics_in_a_nested_graph_ends_the_process() {
-    ends_with("child_observer_in_a_scope", "a policy, an observer or");
-    ends_with("child_observer_in_a_template", "a policy, an observer or");
+    ends_with(
+        "child_observer_in_a_scope",
+        "a policy, an observer, a governor or",
+    );
+    ends_with(
+        "child_observer_in_a_template",
+        "a policy, an observer, a governor or",
+    );
 }
 
 /// Runs `nested` in a task, and touches the memory that its tasks borrow after it has unwound.
@@ -435,8 +441,11 @@ impl Twist for Brittle<true> {}
 
 #[test]
 fn a_policy_that_panics_in_its_drop_ends_the_process() {
-    ends_with("child_drops_a_part", "a policy, an observer or");
-    ends_with("child_drops_a_policy", "a policy, an observer or");
+    ends_with("child_drops_a_part", "a policy, an observer, a governor or");
+    ends_with(
+        "child_drops_a_policy",
+        "a policy, an observer, a governor or",
+    );
 }
 
 #[test]

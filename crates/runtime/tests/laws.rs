@@ -5,10 +5,14 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::sync::Arc;
+use std::time::Duration;
 use tanada_laws::{Event, Graph, Log, Promises, any_graph, check, model, replay_pool};
 use tanada_policy::central::{Central, Logged, Rule};
 use tanada_policy::registry::{self, Entry, RuleVisitor};
-use tanada_policy::{Dispatcher, Env, Hints, Origin, Placement, Ready, Site, WorkerId};
+use tanada_policy::{
+    Dispatcher, Env, Governor, GovernorSite, Hints, Order, Origin, Period, Placement, Plan, Ready,
+    Site, Why, WorkerId, draw,
+};
 use tanada_runtime::{
     NodeId, Observer, Pool, PoolBuilder, TaskView, TemplateBuilder, WorkerObserver,
 };
@@ -142,6 +146,70 @@ fn every_policy_keeps_the_laws() {
                 held(&graph)
             });
             outcome.unwrap_or_else(|failure| panic!("{failure}"));
+        }
+    }
+}
+
+/// Chooses another number of active workers at each call.
+struct Restless {
+    site: GovernorSite,
+    calls: u64,
+}
+
+impl Governor for Restless {
+    fn plan(&mut self, _period: &Period<'_>) -> Plan {
+        self.calls += 1;
+        let random = draw(5, WorkerId(0), self.calls);
+        Plan {
+            width: 1 + random as usize % self.site.threads,
+            order: Order::Fifo,
+            next_call: 1 + (random >> 32) % self.site.period,
+        }
+    }
+    fn why(&self) -> Why {
+        Why {
+            what: "restless",
+            figures: vec![("calls", self.calls as f64)],
+        }
+    }
+}
+
+#[test]
+fn every_policy_keeps_the_laws_while_the_number_of_active_workers_changes() {
+    for entry in registry::native() {
+        for workers in [2, 4, 16] {
+            let logger = Logger::default();
+            let pool = Pool::builder()
+                .workers(workers)
+                .policy(entry.name)
+                .observer(logger.clone())
+                .governor_with(|&site| Box::new(Restless { site, calls: 0 }))
+                .governor_period(Duration::from_micros(20))
+                .build()
+                .expect("a pool");
+            let promises = Promises {
+                greedy: entry.greedy,
+            };
+            let held = |graph: &Graph| {
+                let log = logger.take(workers as u16);
+                check(graph, &log, promises).map_err(|violation| {
+                    TestCaseError::fail(format!("{} on {workers} workers: {violation}", entry.name))
+                })
+            };
+            let mut runner = TestRunner::new(Config::with_cases(25));
+            let outcome = runner.run(&any_graph(60), |graph| {
+                run_scope(&pool, &graph);
+                held(&graph)?;
+                run_template(&pool, &graph, 1);
+                held(&graph)?;
+                run_nested(&pool, &graph, run_scope);
+                held(&graph)?;
+                run_nested(&pool, &graph, |pool, graph| run_template(pool, graph, 1));
+                held(&graph)
+            });
+            outcome.unwrap_or_else(|failure| panic!("{failure}"));
+            let changes = pool.decisions().len();
+            assert!(changes >= 3, "{changes} changes under {}", entry.name);
         }
     }
 }

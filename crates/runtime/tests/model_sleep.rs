@@ -121,6 +121,146 @@ fn meeting(workers: usize) {
         .for_each(|thread| thread.join().expect("a worker that ends"));
 }
 
+/// Every task runs although `widths` are set one after the other meanwhile, by a thread that is no worker, and the last of them stays.
+/// Tasks run on active workers; after the last change a worker that is not active takes at most the task that it was about to take.
+fn resizing(workers: usize, total: usize, widths: &'static [usize]) {
+    let pool = Arc::new(Pool {
+        sleep: Sleep::new(workers),
+        tasks: AtomicUsize::new(0),
+        ran: AtomicUsize::new(0),
+        total,
+        workers,
+    });
+    let threads: Vec<_> = (0..workers)
+        .map(|me| {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || pool.governed_worker(me))
+        })
+        .collect();
+    let governor = {
+        let pool = Arc::clone(&pool);
+        thread::spawn(move || widths.iter().for_each(|&width| pool.sleep.set_width(width)))
+    };
+    (0..total).for_each(|_| pool.push());
+    governor.join().expect("a governor that ends");
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().expect("a worker that ends"));
+    assert_eq!(pool.ran.load(SeqCst), total);
+}
+
+impl Pool {
+    /// As the worker loop of a pool with a governor.
+    fn governed_worker(&self, me: usize) {
+        self.sleep.enter(me);
+        self.sleep.begin_search(me);
+        loop {
+            if !self.sleep.is_active(me) {
+                if self.sleep.park(me) == Woke::Close {
+                    return;
+                }
+            } else if self.take() {
+                self.sleep.end_search(me);
+                loop {
+                    if self.ran.fetch_add(1, SeqCst) + 1 == self.total {
+                        self.sleep.close();
+                    }
+                    if !self.sleep.is_active(me) || !self.take() {
+                        break;
+                    }
+                }
+                self.sleep.begin_search(me);
+            } else if self.sleep.doze(me, || self.tasks.load(SeqCst) > 0) == Woke::Close {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn no_wake_up_is_lost_while_the_width_changes() {
+    let cases: [(usize, usize, &[usize]); 4] = [
+        (2, 2, &[1]),
+        (2, 3, &[1, 2]),
+        (3, 3, &[1, 3, 2]),
+        (3, 4, &[2, 1, 2, 1]),
+    ];
+    for (workers, total, widths) in cases {
+        Runner::new(RandomScheduler::new(20_000), Default::default())
+            .run(move || resizing(workers, total, widths));
+        for depth in 2..5 {
+            Runner::new(PctScheduler::new(depth, 5_000), Default::default())
+                .run(move || resizing(workers, total, widths));
+        }
+    }
+}
+
+/// Two tasks that wait for each other, in a pool that becomes narrower and then wider: a worker that becomes active must look for the
+/// second one, whether it has parked already or is about to.
+fn meeting_while_widening(workers: usize, widths: &'static [usize]) {
+    let pool = Arc::new(Pool {
+        sleep: Sleep::new(workers),
+        tasks: AtomicUsize::new(0),
+        ran: AtomicUsize::new(0),
+        total: 2,
+        workers,
+    });
+    let barrier = Arc::new(shuttle::sync::Barrier::new(2));
+    let threads: Vec<_> = (0..workers)
+        .map(|me| {
+            let (pool, barrier) = (Arc::clone(&pool), Arc::clone(&barrier));
+            thread::spawn(move || {
+                pool.sleep.enter(me);
+                pool.sleep.begin_search(me);
+                loop {
+                    if !pool.sleep.is_active(me) {
+                        if pool.sleep.park(me) == Woke::Close {
+                            return;
+                        }
+                    } else if pool.take() {
+                        pool.sleep.end_search(me);
+                        barrier.wait();
+                        if pool.ran.fetch_add(1, SeqCst) + 1 == pool.total {
+                            pool.sleep.close();
+                        }
+                        pool.sleep.begin_search(me);
+                    } else if pool.sleep.doze(me, || pool.tasks.load(SeqCst) > 0) == Woke::Close {
+                        return;
+                    }
+                }
+            })
+        })
+        .collect();
+    let governor = {
+        let pool = Arc::clone(&pool);
+        thread::spawn(move || widths.iter().for_each(|&width| pool.sleep.set_width(width)))
+    };
+    (0..2).for_each(|_| pool.push());
+    governor.join().expect("a governor that ends");
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().expect("a worker that ends"));
+}
+
+#[test]
+fn a_worker_that_becomes_active_looks_for_tasks() {
+    let cases: [(usize, &[usize]); 3] = [(2, &[1, 2]), (3, &[1, 2]), (3, &[2, 1, 3])];
+    for (workers, widths) in cases {
+        Runner::new(RandomScheduler::new(20_000), Default::default())
+            .run(move || meeting_while_widening(workers, widths));
+        for depth in 2..5 {
+            Runner::new(PctScheduler::new(depth, 5_000), Default::default())
+                .run(move || meeting_while_widening(workers, widths));
+        }
+    }
+}
+
+#[test]
+fn exhaustive_narrowing_up_to_a_bound() {
+    Runner::new(DfsScheduler::new(Some(200_000), false), Default::default())
+        .run(|| resizing(2, 2, &[1]));
+}
+
 #[test]
 fn a_finder_passes_the_wake_up_on() {
     Runner::new(RandomScheduler::new(20_000), Default::default()).run(|| meeting(2));

@@ -608,7 +608,10 @@ fn a_policy_that_panics_ends_the_process_wherever_it_was_called() {
     for child in ["child_panics_outside", "child_panics_in_a_task"] {
         let (status, text) = run_in_own_process(child, &[]);
         assert!(!status.success(), "{child}: {text}");
-        assert!(text.contains("a policy, an observer or"), "{child}: {text}");
+        assert!(
+            text.contains("a policy, an observer, a governor or"),
+            "{child}: {text}"
+        );
     }
 }
 

@@ -5,6 +5,7 @@ use crate::parts::dispatching::Dispatching;
 use std::fs::File;
 use std::path::Path;
 use tanada_policy::Dispatcher;
+use tanada_policy::governors::UnknownGovernor;
 use tanada_policy::registry::UnknownPolicy;
 use tanada_trace::{NewTask, Record, Sink, Trace, TraceError, read_text};
 
@@ -21,6 +22,26 @@ pub enum SimError {
     /// There is no such dispatcher.
     #[error(transparent)]
     Policy(#[from] UnknownPolicy),
+    /// There is no such governor.
+    #[error(transparent)]
+    Governor(#[from] UnknownGovernor),
+    /// All logical threads of a thread trace that have not ended join each other.
+    #[error("no thread can run: {waits}")]
+    Deadlock {
+        /// The first few, and what they wait for.
+        waits: String,
+    },
+    /// A machine's `miss_cycles` or `hit_cycles` are too long for a thread trace.
+    #[error("a cache takes {cycles} cycles; with thread traces it must be at most {most}")]
+    TooSlow {
+        /// The longest time.
+        cycles: u64,
+        /// The longest that is allowed.
+        most: u64,
+    },
+    /// A run of a thread trace is longer than its clock can count.
+    #[error("the clock would pass 2^62 ticks")]
+    TooLong,
     /// A clock would pass 2^64-1.
     #[error("{place}the clock would pass 2^64-1 {}", within(*id, *record))]
     Overflow {

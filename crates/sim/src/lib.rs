@@ -1,7 +1,7 @@
 //! The simulated engine: recorded work on machines that are described in a file, under the same policies as natively.
 //!
 //! [`simulate`] runs a [`Trace`] on a [`Machine`] under a registered policy. What comes out is a function of (trace, machine, policy,
-//! seed): the same on every host.
+//! seed): the same on every host. [`simulate_threads`] does the same with a thread trace under a registered governor.
 
 #![deny(unsafe_code)]
 
@@ -19,6 +19,11 @@ pub use counts::reuse::{MOST_LINES, reuse};
 pub use error::SimError;
 pub use machine::registry as machines;
 pub use machine::{Machine, MachineError};
+pub use models::smt::{
+    HardwareOutcome, Intervals, Level, LogicalOutcome, ObjectWaits, PeriodRow, Program, Series,
+    StackUse, Stream, ThreadOptions, ThreadWaits, ThreadsOutcome, simulate_threads,
+    simulate_threads_with, site as governor_site,
+};
 pub use observer::{Observer, Run};
 /// The crate that reads traces, for crates that depend on the simulator only.
 pub use tanada_trace;

@@ -35,7 +35,12 @@ pub(crate) struct BlockWriter<W> {
 impl<W: Write> BlockWriter<W> {
     /// Returns a writer to `out`, into which `offset` bytes were written before.
     pub(crate) fn new(out: W, offset: u64) -> Self {
-        let packed = vec![0; get_maximum_output_size(BLOCK)];
+        Self::with_longest(out, offset, BLOCK)
+    }
+
+    /// The same for blocks of up to `longest` bytes.
+    pub(crate) fn with_longest(out: W, offset: u64, longest: usize) -> Self {
+        let packed = vec![0; get_maximum_output_size(longest)];
         Self {
             out,
             index: Vec::new(),
@@ -56,18 +61,31 @@ impl<W: Write> BlockWriter<W> {
 
     /// Compresses and writes `block`; its number is its place in the index.
     pub(crate) fn put(&mut self, block: &[u8]) -> Result<(), TraceError> {
-        debug_assert!(block.len() <= BLOCK);
+        debug_assert!(get_maximum_output_size(block.len()) <= self.packed.len());
         let bytes = match compress_into(block, &mut self.packed) {
             Ok(length) if length < block.len() => &self.packed[..length],
             _ => block,
         };
+        let (length, crc) = (block.len() as u32, crc32fast::hash(bytes));
         self.out.write_all(bytes)?;
-        let crc = crc32fast::hash(bytes);
         self.index.push(Block {
             offset: self.offset,
             stored: bytes.len() as u32,
-            length: block.len() as u32,
+            length,
             crc,
+        });
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Writes a block that is compressed already, from `length` bytes; it is not compressed if it has as many.
+    pub(crate) fn put_packed(&mut self, bytes: &[u8], length: u32) -> Result<(), TraceError> {
+        self.out.write_all(bytes)?;
+        self.index.push(Block {
+            offset: self.offset,
+            stored: bytes.len() as u32,
+            length,
+            crc: crc32fast::hash(bytes),
         });
         self.offset += bytes.len() as u64;
         Ok(())
@@ -114,7 +132,7 @@ impl Store {
         padding: usize,
     ) -> Result<(), TraceError> {
         let (stored, length) = (block.stored as usize, block.length as usize);
-        debug_assert!(stored <= length && length <= BLOCK);
+        debug_assert!(stored <= length);
         packed.resize(stored, 0);
         self.read(block.offset, packed)
             .map_err(|error| bad(block, &error.to_string()))?;

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Bytes written at once.
-const BUFFER: usize = 256 << 10;
+pub(crate) const BUFFER: usize = 256 << 10;
 
 /// The most bytes that [`read_whole`] reads from what is no file.
 const MOST_OF_DEVICE: u64 = 1 << 30;
@@ -37,6 +37,16 @@ pub fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other(why));
     }
     Ok(bytes)
+}
+
+/// Returns the first bytes of a file, at most 4096; none of what is no file, because they could not be read again.
+pub(crate) fn begins(path: &Path) -> io::Result<Vec<u8>> {
+    let mut begin = Vec::new();
+    let file = File::open(path)?;
+    if file.metadata()?.is_file() {
+        file.take(4096).read_to_end(&mut begin)?;
+    }
+    Ok(begin)
 }
 
 /// The most bytes of a binary trace that come through a pipe.

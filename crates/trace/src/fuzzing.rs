@@ -29,3 +29,12 @@ pub fn file_of(operations: &[u8], graph: &[u8], counts: [u64; 3]) -> Vec<u8> {
     });
     blocks.unwrap_or_default()
 }
+
+/// Returns a binary thread trace with these bytes as its head and as its blocks of streams.
+///
+/// # Panics
+/// Never: writing to memory cannot fail.
+#[must_use]
+pub fn threads_of(head: &[u8], streams: &[u8]) -> Vec<u8> {
+    crate::threads::file_of(head, streams).unwrap_or_default()
+}

@@ -35,6 +35,7 @@ mod reader;
 mod record;
 mod sink;
 mod text;
+pub mod threads;
 mod trace;
 
 pub use binary::BinaryWriter;

@@ -3,13 +3,21 @@
 //! A workload is one module that implements [`Workload`], and one line in [`all`]. `docs/workloads.md` of the repository goes through it.
 #![deny(unsafe_code)]
 
+mod barnes;
+mod fft;
 #[allow(unsafe_code)]
 mod field;
 pub mod h264;
+mod hash;
+pub mod kernels;
 pub mod loops;
+mod lu;
+mod ocean;
 pub mod options;
 mod pass;
+mod phased;
 pub mod pipeline;
+mod radix;
 pub mod record;
 mod reduction;
 mod spelling;
@@ -29,6 +37,12 @@ static ALL: &[&dyn Workload] = &[
     &tiles::workload::OverTiles::<stencil::Stencil>::NEW,
     &tiles::workload::OverTiles::<pipeline::Pipeline>::NEW,
     &reduction::Reduction,
+    &phased::OverPhases::<lu::Lu>::NEW,
+    &phased::OverPhases::<fft::Fft>::NEW,
+    &phased::OverPhases::<radix::Radix>::NEW,
+    &phased::OverPhases::<ocean::Ocean>::NEW,
+    &phased::OverPhases::<barnes::Barnes>::NEW,
+    &phased::OverPhases::<hash::Hash>::NEW,
 ];
 
 /// Returns all workloads.

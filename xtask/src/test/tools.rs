@@ -37,6 +37,18 @@ const SYSTEM: &[SystemTool] = &[
         required: false,
     },
     SystemTool {
+        programs: &["mipsel-linux-gnu-gcc"],
+        package: "gcc-mipsel-linux-gnu",
+        needed_for: "the tests that compile kernels for MIPS",
+        required: false,
+    },
+    SystemTool {
+        programs: &["qemu-x86_64", "qemu-mipsel"],
+        package: "qemu-user",
+        needed_for: "the tests that record a program thread by thread, or run programs of other processors",
+        required: false,
+    },
+    SystemTool {
         programs: &["chromium", "chromium-browser", "google-chrome"],
         package: "chromium",
         needed_for: "the test that opens the report in a browser",

@@ -49,6 +49,8 @@ const TABLE: &[Allowed] = &[
     ),
     ("cli", EVERYTHING, EVERYTHING),
     ("examples", EVERYTHING, EVERYTHING),
+    // What the emulator loads: the trace's binary form, and nothing else.
+    ("probe", "trace", ""),
     ("openmp", "runtime", ""),
     ("capi", "runtime", ""),
     ("python", "runtime", ""),

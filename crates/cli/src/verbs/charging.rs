@@ -1,4 +1,4 @@
-//! The options of every verb that makes a trace of a memory trace, and the summary that it prints.
+//! The options of every verb that makes records of instructions and accesses, and the summary that it prints.
 
 use crate::ui::{self, Outcome};
 use serde::Serialize;
@@ -11,13 +11,13 @@ const LARGEST: u32 = 4096;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Charging {
-    /// Cycles of computation that an instruction counts as
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    cycles_per_instruction: u64,
+    /// Cycles of computation that an instruction counts as [default: 1]
+    #[arg(long, value_name = "N")]
+    cycles_per_instruction: Option<u64>,
 
-    /// How instructions are fetched: in aligned blocks of BYTES bytes (a power of two), `each` on its own, or `none`
-    #[arg(long, value_name = "BYTES|each|none", default_value = "32", value_parser = fetches)]
-    fetch: Fetches,
+    /// How instructions are fetched: in aligned blocks of BYTES bytes (a power of two), `each` on its own, or `none` [default: 32]
+    #[arg(long, value_name = "BYTES|each|none", value_parser = fetches)]
+    fetch: Option<Fetches>,
 }
 
 fn fetches(text: &str) -> Result<Fetches, String> {
@@ -33,13 +33,23 @@ fn fetches(text: &str) -> Result<Fetches, String> {
 
 impl Charging {
     /// Returns the options of an import.
-    pub(crate) fn options(&self, renumber: bool, marks: bool) -> Options {
+    pub(crate) fn options(&self, renumber: bool) -> Options {
+        let default = Options::default();
         Options {
-            cycles_per_instruction: self.cycles_per_instruction,
-            fetches: self.fetch,
+            cycles_per_instruction: self
+                .cycles_per_instruction
+                .unwrap_or(default.cycles_per_instruction),
+            fetches: self.fetch.unwrap_or(default.fetches),
             renumber,
-            marks,
         }
+    }
+
+    /// Returns an option that was given.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let fetch = self.fetch.map(|_| "--fetch");
+        fetch.or(self
+            .cycles_per_instruction
+            .map(|_| "--cycles-per-instruction"))
     }
 }
 

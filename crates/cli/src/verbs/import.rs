@@ -10,7 +10,7 @@ use tanada_trace::{FileSink, TraceError, import};
 /// Turn a memory trace of another tool into a trace
 ///
 /// Reads the log of Valgrind's lackey (valgrind --tool=lackey --trace-mem=yes --log-file=FILE PROGRAM) or a trace in one of Dinero's text
-/// formats. Everything becomes one task, unless --marks takes tasks from the marks that a program on the Tanada runtime writes there.
+/// formats. Everything becomes one task.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  tanada import program.log -o program.tnb\n  \
@@ -28,10 +28,6 @@ pub(crate) struct Args {
     /// What FILE is [default: dinero if its name ends with .din or .xdin, else lackey]
     #[arg(long, value_name = "FORM")]
     from: Option<Form>,
-
-    /// Take tasks from marks, and drop what belongs to none
-    #[arg(long)]
-    marks: bool,
 
     /// Number pages of 4 KiB in the order in which they are first touched
     #[arg(long)]
@@ -63,10 +59,6 @@ fn form(path: &Path) -> Form {
 
 pub(crate) fn run(args: Args) -> Outcome {
     let form = args.from.unwrap_or_else(|| form(&args.input));
-    if form == Form::Dinero && args.marks {
-        let what = "--marks: a trace of Dinero's has none; leave it out, or say --from lackey";
-        return Err(Failure::Usage(what.to_owned()));
-    }
     let standard = args.input.as_os_str() == "-";
     let file = match standard {
         true => Path::new("/dev/stdin"),
@@ -87,7 +79,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let data = std::fs::metadata(&args.input).ok();
     let data = data.filter(|data| data.is_file());
     let mut input = Watched::new(input, &cancel, data.map(|data| data.len() >> 20), "MB");
-    let options = args.charging.options(args.renumber, args.marks);
+    let options = args.charging.options(args.renumber);
     let imported = match form {
         Form::Lackey => import::lackey(&mut input, &name, options, &mut file),
         Form::Dinero => import::dinero(&mut input, &name, options, &mut file),
@@ -100,12 +92,6 @@ pub(crate) fn run(args: Args) -> Outcome {
     let imported = imported.map_err(failed)?;
     if is_empty {
         return Err(at_fault(name, "it is empty"));
-    }
-    if args.marks && !imported.marked {
-        return Err(at_fault(
-            name,
-            "there are no marks of tasks; leave --marks out",
-        ));
     }
     file.finish().map_err(failed)?;
     charging::tell(&name, &args.output, &imported, args.json)

@@ -2,6 +2,8 @@
 
 mod program;
 mod summary;
+mod tasks;
+mod threads;
 
 use super::FromTable;
 use super::chosen::{self, Chosen};
@@ -24,8 +26,9 @@ const ABOUT: &str = "Write a trace of a workload or a program";
 
 const DETAILS: &str = "\
     The trace holds the task graph that runs natively, and what each task computes, fetches, reads and writes; `tanada sim` runs it under \
-    any policy on any machine. Data accesses of a workload are the program's own, computation and code are charged by a table. A program \
-    is run under Valgrind (docs/valgrind.md); what it does outside of tasks is dropped.";
+    any policy on any machine. Data accesses of a workload are the program's own, computation and code are charged by a table. Any program \
+    of Linux is recorded in an emulator, thread by thread with its synchronisation. Of a program that is built on the Tanada runtime \
+    its tasks are recorded; what it does outside of tasks is dropped (docs/recording.md).";
 
 const EXAMPLES: &str = "Examples:\n  tanada record h264 video.264 -o video.tnb --count 8\n  tanada record h264 --help\n  \
     tanada record -o program.tnb -- ./program its arguments";

@@ -46,6 +46,7 @@ impl FromTable for Args {
                 quick: given.get_flag("quick"),
                 threads: threads.map_or_else(batch::host_threads, usize::from),
                 values: with_given(values, paper.options(), given),
+                tanada: std::env::current_exe().ok(),
             },
             html: given.get_one::<PathBuf>("html").cloned(),
             json: given.get_flag("json"),

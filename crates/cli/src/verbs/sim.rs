@@ -1,5 +1,7 @@
 //! `tanada sim`.
 
+mod threads;
+
 use super::outputs::file_name;
 use crate::ui::{self, Failure, OutputFile, Progress, at_fault};
 use std::fmt::Write as _;
@@ -15,18 +17,21 @@ use tanada_sim::machines::{self, NotFound};
 use tanada_sim::{
     Machine, MachineError, Observer, Options, Outcome, Run, SimError, simulate, spelling,
 };
+use tanada_trace::threads::ThreadTrace;
 use tanada_trace::{Groups, Trace};
 use tanada_workloads::other_spelling;
 
 /// Run a trace on a simulated machine
 ///
-/// Every policy runs the same recorded work on the same machine; what comes out depends on trace, machine, policies and seed only.
+/// Every policy runs the same recorded work on the same machine; what comes out depends on trace, machine, policies and seed only. A thread
+/// trace, which `tanada record` makes of any program, runs under governors instead, on cores with one or several hardware threads.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  tanada sim demo.tnt --machine toshiba --policy fcfs,ts --cores 4\n  \
     tanada sim demo.tnt --machine toshiba --policy ts --groups toshiba-a --set l2.size=64K --json\n  \
     tanada sim demo.tnt --machine toshiba --policy fcfs,ts --cores 4 --report page.html\n  \
     tanada sim demo.tnt --machine mine.toml --policy random-steal --seed 7 --events events.csv\n  \
+    tanada sim threads.tnb --machine tuat --governor fifo,rs-ss --set l1d.size=32K --report page.html\n  \
     zstdcat demo.tnb.zst | tanada sim - --machine toshiba"
 )]
 pub(crate) struct Args {
@@ -40,6 +45,10 @@ pub(crate) struct Args {
     /// Policies, with commas [default: all]
     #[arg(long, value_name = "P[,P...]", value_delimiter = ',')]
     policy: Vec<String>,
+
+    /// Governors, with commas, of a thread trace: how many hardware threads run, and whose turn it is [default: all]
+    #[arg(long, value_name = "G[,G...]", value_delimiter = ',')]
+    governor: Vec<String>,
 
     /// Cores in the place of the machine's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -61,8 +70,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
 
-    /// Write a page with charts: time beside the bound, stalls, misses, reuse distances, who ran what; for a name that ends
-    /// with .json the same as data, for `tanada report`
+    /// Write a page with charts: time beside the bound, stalls, misses, reuse distances, who ran what (of a thread trace stalls by
+    /// hardware thread, what happened over time, decisions, who waited for what); for a name that ends with .json the same as data,
+    /// for `tanada report`
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
@@ -76,8 +86,20 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(mut args: Args) -> ui::Outcome {
-    if args.trace.as_os_str() == "-" {
+    // A pipe cannot be looked at twice: only --governor tells that it brings a thread trace.
+    let is_pipe = args.trace.as_os_str() == "-";
+    if is_pipe {
         args.trace = PathBuf::from("/dev/stdin");
+    }
+    let of_threads = !args.governor.is_empty();
+    if of_threads || !is_pipe && ThreadTrace::is_one(&args.trace) {
+        if of_threads && !is_pipe && args.trace.exists() && !ThreadTrace::is_one(&args.trace) {
+            let trace = args.trace.display();
+            return Err(Failure::Usage(format!(
+                "{trace} is no thread trace: --governor is for thread traces, --policy for task traces"
+            )));
+        }
+        return threads::run(&args);
     }
     let policies = policies(&args.policy)?;
     if args.events.is_some() && policies.len() != 1 {
@@ -85,11 +107,7 @@ pub(crate) fn run(mut args: Args) -> ui::Outcome {
             "--events writes the events of one policy; name one with --policy".to_owned(),
         ));
     }
-    let outputs = [args.events.as_deref(), args.report.as_deref()];
-    let registered = machines::all().any(|shipped| args.machine.as_os_str() == shipped.name);
-    let file = (!registered).then_some(&*args.machine);
-    let inputs = [Some(&*args.trace), file].into_iter().flatten();
-    ui::distinct(inputs, outputs.into_iter().flatten())?;
+    distinct(&args)?;
     let machine = machine(&args)?;
     let trace = open(&args)?;
     let cancel = ui::interruptible();
@@ -116,6 +134,15 @@ pub(crate) fn run(mut args: Args) -> ui::Outcome {
         ));
     }
     printed
+}
+
+/// Checks that no output is an input or another output.
+fn distinct(args: &Args) -> ui::Outcome {
+    let outputs = [args.events.as_deref(), args.report.as_deref()];
+    let registered = machines::all().any(|shipped| args.machine.as_os_str() == shipped.name);
+    let file = (!registered).then_some(&*args.machine);
+    let inputs = [Some(&*args.trace), file].into_iter().flatten();
+    ui::distinct(inputs, outputs.into_iter().flatten())
 }
 
 /// Opens and returns the trace with the groups that were asked for, in either spelling of their name.
@@ -252,7 +279,6 @@ fn write_report(
         groups: args.groups.as_deref().unwrap_or_default(),
     };
     let mut report = Report::new(&format!("{name} on {}", machine.name));
-    report.command = ui::command_line();
     for (outcome, runs) in done {
         let result = simulated::result(trace, machine, outcome, runs, work);
         report
@@ -262,6 +288,12 @@ fn write_report(
             .timelines
             .push(simulated::chart(trace, outcome, runs));
     }
+    finish_report(args, file, report)
+}
+
+/// Writes a page of simulated runs, or their data.
+fn finish_report(args: &Args, file: OutputFile, mut report: Report) -> ui::Outcome {
+    report.command = ui::command_line();
     simulated::rate(&mut report.runs);
     let data = args.report.as_deref().and_then(Path::extension);
     let text = match data.is_some_and(|extension| extension == "json") {

@@ -3,3 +3,4 @@
 mod arrivals;
 mod bad_policies;
 mod handing;
+mod resizing;

@@ -96,6 +96,7 @@ impl Paper for Toshiba {
             quick,
             threads,
             values,
+            ..
         } = request;
         let search = values.count_if_any("calibrate");
         check(values, search.is_some(), *quick)?;
@@ -276,6 +277,7 @@ mod tests {
                 quick,
                 threads: 1,
                 values: values.expect("they are right"),
+                tanada: None,
             };
             let found = Toshiba.reproduce(&request, &mut |_| (), &Cancel::new());
             match found.expect_err("it is refused") {

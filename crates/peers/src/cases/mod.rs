@@ -4,6 +4,7 @@ mod build;
 mod h264;
 mod idle;
 mod sim;
+mod smt;
 mod stencil;
 mod wavefront;
 
@@ -42,6 +43,7 @@ pub(crate) const METRICS: &[Metric] = &[
     metric("seconds", "s", Better::Less),
     metric("fps", "frames/s", Better::More),
     metric("touches_per_second", "touches/s", Better::More),
+    metric("instructions_per_second", "instructions/s", Better::More),
     metric("idle_percent_of_core", "%", Better::Less),
     metric("region_percent_of_core", "%", Better::Less),
     metric("lost_core_seconds", "core-s", Better::Less),
@@ -122,6 +124,7 @@ pub(crate) fn all() -> &'static [Case] {
         h264::CASE,
         idle::CASE,
         sim::CASE,
+        smt::CASE,
     ]
 }
 

@@ -8,6 +8,7 @@ mod plain;
 mod rayon;
 pub(crate) mod simulated;
 mod tanada;
+pub(crate) mod threads;
 mod tiles;
 
 pub(crate) use chili::Chili;
@@ -18,6 +19,7 @@ pub(crate) use plain::{Sequential, Serial};
 pub(crate) use rayon::{Rayon, inline, spawned};
 pub(crate) use simulated::{Dinero, Valgrind};
 pub(crate) use tanada::Tanada;
+pub(crate) use threads::{Published, Threads};
 pub(crate) use tiles::Tiles;
 
 use crate::Fallible;
@@ -87,7 +89,8 @@ pub(crate) trait Program {
     fn decode(&mut self, stream: &Stream, digest: Option<&mut Md5>) -> Fallible<Counted> {
         no_part();
     }
-    /// Simulates recorded pictures, on each worker, and returns the number of cache lines, or references, that were looked up.
+    /// Simulates recorded pictures, on each worker, and returns the number of cache lines, or references, that were looked up; or a thread
+    /// trace, and returns the number of instructions.
     fn simulate(&mut self, params: &str) -> Fallible<Counted> {
         no_part();
     }
@@ -102,7 +105,7 @@ pub(crate) struct Swept {
     pub(crate) checksum: u64,
 }
 
-/// A number of frames, cache lines or references, and the time that they took.
+/// A number of frames, cache lines, references or instructions, and the time that they took.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Counted {
     pub(crate) count: u64,

@@ -4,7 +4,8 @@
 //! So the order of the critical sections is *the* order of events, and the policy's rule holds exactly, natively too. A [`Recorder`]
 //! writes that order down, for a test to replay with an obvious model.
 //!
-//! Wakes: an event after which `k` more tasks than before are available requests `k` wake-ups, but no more than there are other workers.
+//! Wakes: an event after which `k` more tasks than before are available requests `k` wake-ups, but no more than there are other active
+//! workers.
 
 use crate::{Dispatcher, Env, Hints, Op, Origin, Ready, Site, Wake, WorkerId};
 use tanada_queues::sync::atomic::{AtomicUsize, Ordering};
@@ -207,7 +208,8 @@ fn ask_for<R: Rule>(more: usize, env: &mut impl Env) {
         Some(only) if only == env.me() => {}
         Some(only) => env.wake(Wake::This(only)),
         None => {
-            let others = usize::from(env.workers()) - usize::from(env.me().is_worker());
+            let (me, active) = (env.me(), env.active());
+            let others = usize::from(active) - usize::from(me.is_worker() && me.0 < active);
             (0..more.min(others)).for_each(|_| env.wake(Wake::Anyone));
         }
     }

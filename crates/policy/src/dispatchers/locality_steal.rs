@@ -2,7 +2,7 @@
 //!
 //! Rule: as [`stealing`](crate::dispatchers::stealing) says, with mail:
 //!
-//! - a ready task of S group s >= 1 is mailed to worker (s - 1) mod workers, be that the worker on which it became ready or not;
+//! - a ready task of S group s >= 1 is mailed to worker (s - 1) mod active workers, be that the worker on which it became ready or not;
 //! - a worker asks its mailbox before its own deque;
 //! - a thief tries the other workers, the nearest first ([`Placement::by_distance`](crate::Placement::by_distance)), for one whose deque's
 //!   oldest task has the digest of the task that the thief took last, and takes that; if there is none it takes as
@@ -30,9 +30,9 @@ impl Family for Locality {
     }
 
     #[inline]
-    fn mailed_to(hints: Hints, workers: u16) -> Option<WorkerId> {
+    fn mailed_to(hints: Hints, active: u16) -> Option<WorkerId> {
         let s = hints.s.checked_sub(1)?;
-        Some(WorkerId((s % u32::from(workers)) as u16))
+        Some(WorkerId((s % u32::from(active)) as u16))
     }
 
     #[inline]

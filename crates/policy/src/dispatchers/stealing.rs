@@ -35,8 +35,8 @@ pub trait Family: Send + Sync + Sized + 'static {
     /// Returns the member's own tables.
     fn build(site: &Site<'_>) -> Self;
 
-    /// Returns the worker that a task is mailed to, if it is mailed. Called only if [`Family::MAILS`].
-    fn mailed_to(_hints: Hints, _workers: u16) -> Option<WorkerId> {
+    /// Returns the worker that a task is mailed to, if it is mailed: one of the `active` first. Called only if [`Family::MAILS`].
+    fn mailed_to(_hints: Hints, _active: u16) -> Option<WorkerId> {
         None
     }
 
@@ -157,7 +157,7 @@ impl<F: Family> Stealing<F> {
     #[inline]
     fn mailed_to<E: Env>(env: &E, task: &Ready) -> Option<WorkerId> {
         if F::MAILS {
-            F::mailed_to(env.hints(task), env.workers())
+            F::mailed_to(env.hints(task), env.active())
         } else {
             None
         }

@@ -33,6 +33,9 @@
 //!   runs the first of them (of its S groups, else of S0) at once, before older ones: its data is in the cache, and neighbours stay with
 //!   one worker. In T0 it does so only while its seat has no task of another T group.
 //!
+//! - **Workers that are not active.** A task of an S group whose worker w is not active has its seat at worker w mod active workers. The
+//!   group stays associated with w, so its tasks come back when w is active again.
+//!
 //! With one worker none of them applies: there it is `ts`, task for task.
 //!
 //! Cost: a task that is handed over costs a look at its hint and at its S group's owner; one that goes through the worker's own seat an
@@ -386,10 +389,26 @@ impl TsLocal {
         &self.owners[(s - 1) as usize % OWNERS]
     }
 
-    /// Returns whether a task of S group `s` that becomes ready on `me` has its seat there.
+    /// Returns the worker at whose seat tasks of S group `s` are put.
     #[inline]
-    fn stays(&self, s: u32, me: WorkerId) -> bool {
-        s == 0 || self.owner_entry(s).load(Ordering::Relaxed) == me.0
+    fn home<E: Env>(&self, s: u32, env: &E) -> WorkerId {
+        let owner = self.owner_entry(s).load(Ordering::Relaxed);
+        // Nearly always the owner is the worker itself, which then need not ask how many are active.
+        if owner == env.me().0 {
+            return WorkerId(owner);
+        }
+        let active = env.active();
+        WorkerId(if owner < active {
+            owner
+        } else {
+            owner % active
+        })
+    }
+
+    /// Returns whether a task of S group `s` that becomes ready on this worker has its seat there.
+    #[inline]
+    fn stays<E: Env>(&self, s: u32, env: &E) -> bool {
+        s == 0 || self.home(s, env) == env.me()
     }
 
     #[inline]
@@ -410,11 +429,11 @@ impl TsLocal {
                 me
             } else {
                 let number = self.injected.0.fetch_add(1, Ordering::Relaxed);
-                WorkerId((number % self.seats.len()) as u16)
+                WorkerId((number % usize::from(env.active())) as u16)
             };
             return self.push(env, seat, task, place);
         }
-        let owner = WorkerId(self.owner_entry(place.s).load(Ordering::Relaxed));
+        let owner = self.home(place.s, env);
         if owner == me {
             return self.push(env, me, task, place);
         }
@@ -575,14 +594,13 @@ impl TsLocal {
     /// Returns the index of the released task that this worker runs at once, if any.
     #[inline]
     fn handed<E: Env>(&self, own: &Own, env: &E) -> Option<usize> {
-        let me = env.me();
         let t = own.current;
-        let stays = |place: Place| self.stays(place.s, me);
+        let stays = |place: Place| self.stays(place.s, env);
         if t == 0 {
             let mut released = own.released.iter().map(|&(_, place)| place);
             // T0 comes last.
             if released.any(|place| place.t != 0 && stays(place))
-                || self.seat(me).surely_grouped(env)
+                || self.seat(env.me()).surely_grouped(env)
             {
                 return None;
             }
@@ -730,7 +748,7 @@ impl Dispatcher for TsLocal {
     ) -> Option<(Ready, Origin)> {
         if let [task] = released.as_slice() {
             let place = Place::of(env, task);
-            let same_groups = place.t == own.current && self.stays(place.s, env.me());
+            let same_groups = place.t == own.current && self.stays(place.s, env);
             let others_wait = || self.seat(env.me()).has_grouped_or_mail();
             if same_groups && !self.alone() && (place.t != 0 || !others_wait()) {
                 return released.pop().map(|task| (task, Origin::Handed));

@@ -9,15 +9,24 @@ pub trait Env {
     fn me(&self) -> WorkerId;
     /// Returns the number of workers.
     fn workers(&self) -> u16;
+    /// Returns the number of *active* workers, those of the lowest numbers: from 1 to all. The others take no task until the number grows;
+    /// one that runs a task ends it first. Without a governor all workers are active. A map from groups to workers maps to active ones.
+    ///
+    /// The number may change at any moment, so two calls may differ; see [`Dispatcher::resized`].
+    #[inline]
+    fn active(&self) -> u16 {
+        self.workers()
+    }
     /// Returns how far apart two workers are; see [`Placement::distance`].
     fn distance(&self, a: WorkerId, b: WorkerId) -> u8;
     /// Returns the full hint of `task`, which the policy holds. (Of a task in a queue only the digest can be seen.)
     fn hints(&self, task: &Ready) -> Hints;
     /// Returns the next random number: SplitMix64 of (seed, worker, calls so far by this worker).
     fn random(&mut self) -> u64;
-    /// Requests that a sleeping worker be woken once this call has returned. A policy may request several in one call. An engine may
+    /// Requests that a sleeping active worker be woken once this call has returned. A policy may request several in one call. An engine may
     /// deliver several [`Wake::Anyone`] of one call as one, because a worker that is woken and finds a task wakes the next. A request for a
-    /// worker that does not exist, such as [`WorkerId::NONE`], is ignored.
+    /// worker that does not exist, such as [`WorkerId::NONE`], is ignored; one for a worker that is not [active](Env::active) counts as
+    /// [`Wake::Anyone`].
     fn wake(&mut self, whom: Wake);
     /// Pauses inside a call for some tens of nanoseconds, while another worker may finish what it is about to do.
     #[inline]
@@ -162,6 +171,15 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
         }
         self.next(local, env)
     }
+
+    /// The number of [active](Env::active) workers has changed to `active`. Calls come one at a time, from any thread; [`Env::me`] returns
+    /// [`WorkerId::NONE`]. Worker 0 is always active.
+    ///
+    /// By default nothing: that suits a policy under which any active worker finds the tasks that lie at the others, as a thief does. A
+    /// policy that keeps a task for one worker must hand the tasks of workers that are not active to others here, and request wake-ups for
+    /// them. Another thread may have read the old number just before this call and queue a task by it just after: such a policy stores
+    /// `active` here under the lock of its queues, and goes by the stored number.
+    fn resized<E: Env>(&self, _env: &mut E, _active: u16) {}
 
     /// Whether `worker` might find a task. The policy's half of the sleep protocol.
     ///

@@ -1,11 +1,13 @@
 //! What policies and engines know of each other: the traits, and the values that go through them.
 
 mod dispatcher;
+mod governor;
 mod hints;
 mod prepared;
 mod random;
 
 pub use dispatcher::{Access, Dispatcher, Env, Op, Origin, Site, Wake};
+pub use governor::{Activity, CacheUse, Governor, GovernorSite, Order, Period, Plan, Why};
 pub use hints::Hints;
 pub use prepared::Prepared;
 pub use random::draw;

@@ -8,7 +8,8 @@ for (const box of document.querySelectorAll('[data-gantt]')) {
 }
 for (const box of document.querySelectorAll('[data-plot]')) {
   const plot = data.plots[box.dataset.plot];
-  charts.push({ box, spec: { ...plot, ...(plot.bars || plot.lines) }, draw: drawPlot });
+  const kind = ['bars', 'lines', 'heat'].find((one) => one in plot);
+  charts.push({ box, kind, spec: { ...plot, ...plot[kind] }, draw: drawPlot });
 }
 const PAPER = 680; // pixels of a sheet's width, A4 or letter, that charts are drawn for when the page is printed
 function draw(g) {

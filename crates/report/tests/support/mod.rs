@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tanada_report::{
-    Accesses, CacheUse, Engine, Event, Limits, NameUse, Origin, OriginCounts, Report, Reuse,
-    RunResult, Seconds, Stalls, Timeline, Unit,
+    Accesses, CacheUse, Engine, Event, HardwareUse, LevelMisses, Limits, NameUse, ObjectWaits,
+    Origin, OriginCounts, PlanChange, Report, Reuse, RunResult, Seconds, Series, StackUse, Stalls,
+    ThreadRun, ThreadWaits, Timeline, Unit,
 };
 
 const STAGES: [&str; 8] = [
@@ -236,6 +237,98 @@ fn reuse(accesses: Accesses, tasks: u64, near: bool) -> Reuse {
         buckets,
         sampled: 1.0,
     }
+}
+
+/// Returns a report of logical threads on four hardware threads under two governors, of which the second one parks two of them for a while.
+pub(crate) fn threads() -> Report {
+    let mut report = Report::new("lu.tnb on tuat");
+    report.runs = vec![governed("fifo", 64_000), governed("rs-ss", 40_000)];
+    report
+}
+
+fn governed(governor: &str, cycles: u64) -> RunResult {
+    let mut run = RunResult::new("trace", "lu.tnb", governor, 4);
+    run.engine = Engine::Simulated;
+    run.machine = "tuat".to_owned();
+    run.cycles = Some(cycles);
+    run.caches = vec![CacheUse {
+        cache: "l1d".to_owned(),
+        bytes: Some(4096),
+        accesses: 8000,
+        misses: 320,
+        ..CacheUse::default()
+    }];
+    // Intervals of both runs have one axis only if the finer ones are joined.
+    let interval = if governor == "fifo" { 2000 } else { 1000 };
+    let intervals = cycles.div_ceil(interval);
+    let each = |sum: u64| vec![sum / intervals; intervals as usize];
+    let mut instructions = each(32_000);
+    instructions[0] += 32_000 - instructions.iter().sum::<u64>();
+    let narrow = |number: u64| governor != "fifo" && (10..30).contains(&number);
+    let width = (0..intervals).map(|number| if narrow(number) { 2.0 } else { 4.0 });
+    let stacks = (0..12_u64).map(|thread| {
+        let number = 0..intervals;
+        let accesses = number.map(|number| (number + thread) % 12 * (thread + 1));
+        StackUse {
+            thread: thread as u32,
+            accesses: accesses.collect(),
+        }
+    });
+    let decision = |cycle, width, order: &str, why: &str| PlanChange {
+        cycle,
+        width,
+        order: order.to_owned(),
+        why: why.to_owned(),
+    };
+    let decisions = match governor {
+        "fifo" => Vec::new(),
+        _ => vec![
+            decision(10_000, 2, "by-number", "degraded: miss rate 0.0400"),
+            decision(30_000, 4, "fifo", "few threads wait: waiting 1"),
+        ],
+    };
+    let waiting = |thread, cycles| ThreadWaits {
+        thread,
+        waits: 2,
+        cycles,
+        longest: cycles - 1,
+    };
+    run.threads = Some(ThreadRun {
+        instructions: 32_000,
+        ratio_to_fifo: Some(64_000.0 / cycles as f64),
+        causes: ["instructions", "l1d misses", "parked", "idle"]
+            .map(str::to_owned)
+            .into(),
+        hardware: (0..4)
+            .map(|number| HardwareUse {
+                core: 0,
+                instructions: 8000,
+                cycles: vec![8000, 3200 + number, 1000, cycles - 12_200 - number],
+            })
+            .collect(),
+        series: Some(Series {
+            interval,
+            instructions,
+            misses: vec![LevelMisses {
+                cache: "l1d".to_owned(),
+                misses: each(320),
+            }],
+            width: width.collect(),
+            stacks: stacks.collect(),
+        }),
+        decisions,
+        decisions_left: 3,
+        waits: vec![ObjectWaits {
+            kind: "barrier".to_owned(),
+            object: 5,
+            waits: 4,
+            cycles: 9000,
+            longest: 5999,
+            threads: vec![waiting(3, 3000), waiting(8, 6000)],
+        }],
+        waits_left: 0,
+    });
+    run
 }
 
 /// The browser's file. If there is none, the skip is recorded.

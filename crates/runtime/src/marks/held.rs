@@ -1,11 +1,10 @@
 //! Tasks that become ready while the body of their graph still registers others. They are held back until the body waits: otherwise the
 //! order of the two would be a matter of chance.
 
+use super::call::spent;
 use super::{apart, locked};
 use crate::pool::PoolShared;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 use tanada_policy::Ready;
@@ -67,8 +66,8 @@ pub(super) fn release(run: Option<u64>) {
 /// own graph would otherwise wait for ever.
 fn watch() {
     const LOOK: Duration = Duration::from_secs(1);
-    /// Hundredths of a second that count as nothing. Looking costs something, too, under Valgrind.
-    const IDLE: u64 = 5;
+    /// Processor time that counts as nothing. Looking costs something, too, in an emulator.
+    const IDLE: Duration = Duration::from_millis(50);
     loop {
         let before = spent();
         std::thread::sleep(LOOK);
@@ -77,16 +76,4 @@ fn watch() {
             release(None);
         }
     }
-}
-
-/// Returns the processor time of this process so far, in the hundredths of a second of `/proc`. Neither allocates nor calls the system's
-/// shared object (vDSO), which Valgrind hides.
-fn spent() -> u64 {
-    let mut text = [0; 1024];
-    let read = File::open("/proc/self/stat").and_then(|mut file| file.read(&mut text));
-    let text = std::str::from_utf8(&text[..read.unwrap_or(0)]).unwrap_or_default();
-    // Behind the program's name, which may contain anything: the state first, user and system time as the 12th and 13th (proc(5)).
-    let (_, fields) = text.rsplit_once(')').unwrap_or_default();
-    let times = fields.split_ascii_whitespace().skip(11).take(2);
-    times.filter_map(|time| time.parse::<u64>().ok()).sum()
 }

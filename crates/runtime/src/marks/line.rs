@@ -1,24 +1,23 @@
-//! How a mark is written into Valgrind's log.
+//! How a mark is sent.
 
-use super::valgrind;
-use std::ffi::CStr;
+use super::call;
 use std::fmt::{self, Write as _};
 
 /// Bytes of the longest line.
 const LENGTH: usize = 512;
 
-/// Writes a mark. Allocates nothing, because that would move what the program allocates.
+/// Sends a mark. Allocates nothing, because that would move what the program allocates.
 pub(super) fn say(mark: fmt::Arguments<'_>) {
     let mut line = Line {
         bytes: [0; LENGTH],
         used: 0,
     };
     // A name that is too long is cut off.
-    let _ = write!(line, "tanada {mark}");
-    valgrind::print(line.end());
+    let _ = line.write_fmt(mark);
+    call::send(line.end());
 }
 
-/// A line as Valgrind's `printf` wants it.
+/// A line as the recorder reads it.
 struct Line {
     bytes: [u8; LENGTH],
     used: usize,
@@ -27,13 +26,12 @@ struct Line {
 impl fmt::Write for Line {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
-            // The line is a format: a percent sign would ask for an argument.
             let byte = match byte {
-                b'%' | 0..b' ' | 0x7f => b'_',
+                0..b' ' | 0x7f => b'_',
                 other => other,
             };
-            // Two bytes are for the end of the line and the terminating zero.
-            let place = self.bytes[..LENGTH - 2]
+            // One byte is for the end of the line.
+            let place = self.bytes[..LENGTH - 1]
                 .get_mut(self.used)
                 .ok_or(fmt::Error)?;
             *place = byte;
@@ -44,10 +42,10 @@ impl fmt::Write for Line {
 }
 
 impl Line {
-    fn end(&mut self) -> &CStr {
+    /// Returns the line with its end.
+    fn end(&mut self) -> &[u8] {
         self.bytes[self.used] = b'\n';
-        self.bytes[self.used + 1] = 0;
-        CStr::from_bytes_until_nul(&self.bytes).expect("a zero was just written")
+        &self.bytes[..=self.used]
     }
 }
 
@@ -56,16 +54,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_what_a_format_may_be() {
+    fn a_line_has_one_end_and_no_controls() {
         let line = |text: &str| {
             let mut line = Line {
                 bytes: [0; LENGTH],
                 used: 0,
             };
             let _ = line.write_str(text);
-            line.end().to_str().expect("ASCII").to_owned()
+            String::from_utf8(line.end().to_vec()).expect("ASCII")
         };
-        assert_eq!(line("a 100% \n\0b"), "a 100_ __b\n");
-        assert_eq!(line(&"x".repeat(2 * LENGTH)), "x".repeat(LENGTH - 2) + "\n");
+        assert_eq!(line("a 100% \n\0b"), "a 100% __b\n");
+        assert_eq!(line(&"x".repeat(2 * LENGTH)), "x".repeat(LENGTH - 1) + "\n");
     }
 }

@@ -1,17 +1,16 @@
-//! Marks: what a program reports of its tasks to `tanada record -- PROGRAM`, which runs it under Valgrind's lackey.
+//! Marks: what a program reports of its tasks to `tanada record -- PROGRAM`, which runs it in an emulator.
 //!
-//! If `TANADA_MARKS=1` is in the environment and the program runs on Valgrind, every pool that it makes has one worker and the policy
-//! `serial`, whatever its builder asked for. It writes lines into Valgrind's log, between lackey's lines of the memory accesses. For that
-//! it uses a client request: a sequence of instructions that does nothing on a processor and that Valgrind recognises (`valgrind.h`,
-//! which every release keeps compatible; `VG_USERREQ__PRINTF_VALIST_BY_REF`).
+//! If `TANADA_MARKS=1` is in the environment, every pool that the program makes has one worker and the policy `serial`, whatever its
+//! builder asked for, and sends lines of text to the recorder between the memory accesses, which the emulator sees. A line is sent by
+//! system calls that do nothing ([`call`]).
 //!
 //! The engine knows marks as two observers only: [`Marked`] watches tasks, [`Marks`] watches graphs.
 //!
-//! Each line begins with `tanada `. Addresses name tasks; with a generation, they also name tasks that have ended:
+//! Addresses name tasks; with a generation, they also name tasks that have ended:
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `hello 1` | a pool was made that marks; version of these lines |
+//! | `hello 2` | a pool was made that marks; version of these lines |
 //! | `task RUN ADDR GEN T S DEPTH PRIORITY FOOTPRINT USER INDEX NAME` | this thread registered a task of the graph RUN |
 //! | `edge RUN ADDR GEN ADDR GEN` | the second task waits for the first |
 //! | `resolve RUN ADDR GEN` | this thread resolved one of the task's counts |
@@ -21,11 +20,11 @@
 //! | `(` | what follows, up to the next line, is the engine's own work and belongs to no task |
 //! | `)` | ends that, and means nothing else |
 
+#[allow(unsafe_code)]
+mod call;
 mod held;
 mod line;
 mod turn;
-#[allow(unsafe_code)]
-mod valgrind;
 
 use crate::graph::{GraphObserver, TaskId};
 use crate::observer::{Observer, TaskView, WorkerObserver};
@@ -46,7 +45,7 @@ pub(crate) type Reference = Central<Serial>;
 pub(crate) const REFERENCE: &str = "serial";
 
 /// Bytes that every program has in its file if it, or a library that it links, makes pools: `tanada record` looks for them.
-pub static RECORDABLE: [u8; 24] = *b"tanada-runtime: marks 1\n";
+pub static RECORDABLE: [u8; 24] = *b"tanada-runtime: marks 2\n";
 
 /// Returns whether pools of this process mark.
 pub(crate) fn wanted() -> bool {
@@ -55,15 +54,14 @@ pub(crate) fn wanted() -> bool {
         // The linker drops what nothing refers to.
         std::hint::black_box(&RECORDABLE);
         let asked = std::env::var_os("TANADA_MARKS").is_some_and(|value| value == "1");
-        let wanted = asked && valgrind::is_running();
-        if wanted {
-            say(format_args!("hello 1"));
+        if asked {
+            say(format_args!("hello 2"));
         }
-        wanted
+        asked
     })
 }
 
-/// Writes marks around the bodies of tasks, inside of the calls of the observer `O`.
+/// Sends marks around the bodies of tasks, inside of the calls of the observer `O`.
 #[derive(Clone, Debug)]
 pub(crate) struct Marked<O>(pub(crate) O);
 
@@ -79,12 +77,12 @@ impl<W: WorkerObserver> WorkerObserver for Marked<W> {
     fn start(&mut self, task: &TaskView, origin: Origin) {
         self.0.start(task, origin);
         turn::take();
-        // The body begins behind this line: writing the line is no part of it.
+        // The body begins behind this line: making the line is no part of it.
         say(format_args!("start {:x}", task.address));
     }
 
     fn end(&mut self, task: &TaskView) {
-        valgrind::print(c"tanada end\n");
+        call::send(b"end\n");
         turn::give();
         self.0.end(task);
     }
@@ -94,7 +92,7 @@ impl<W: WorkerObserver> WorkerObserver for Marked<W> {
     }
 }
 
-/// Writes marks for what happens to graphs, and holds back what would make their order a matter of chance.
+/// Sends marks for what happens to graphs, and holds back what would make their order a matter of chance.
 pub(crate) struct Marks;
 
 /// The observer of the graphs of all pools that mark.
@@ -182,14 +180,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Calls `work`, and marks it as no part of the task that may run.
 fn apart(work: impl FnOnce()) {
-    valgrind::print(c"tanada (\n");
+    call::send(b"(\n");
     work();
-    valgrind::print(c"tanada )\n");
+    call::send(b")\n");
 }
 
-/// Writes a mark from within what may be a task, and marks the writing as no part of it.
+/// Sends a mark from within what may be a task, and marks the sending as no part of it.
 fn say_apart(mark: fmt::Arguments<'_>) {
-    valgrind::print(c"tanada (\n");
+    call::send(b"(\n");
     say(mark);
 }
 
@@ -198,9 +196,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_marked_without_valgrind() {
-        assert!(!valgrind::is_running());
-        valgrind::print(c"this goes nowhere\n");
+    fn nothing_is_marked_unless_it_is_asked_for() {
+        call::send(b"this goes nowhere\n");
         assert!(!wanted());
     }
 }

@@ -14,6 +14,8 @@ use tanada_topology::Topology;
 pub enum Bind {
     /// Chosen by the number of workers and the process's affinity mask:
     ///
+    /// - the pool has a governor, and as many workers as the mask has hardware threads or more: [`Bind::Cpu`], so that active workers have
+    ///   a hardware thread each (the system would often leave two of them on one for some milliseconds, which the governor would measure);
     /// - more workers than the mask has hardware threads: [`Bind::Off`];
     /// - as many: [`Bind::Cpu`], because Linux may leave two threads that often sleep on one hardware thread, for longer than many graphs
     ///   take, while another one idles;
@@ -55,15 +57,16 @@ impl Bind {
         }
     }
 
-    /// Returns what `Auto` means for this number of workers on this machine. The others mean themselves.
-    pub(super) fn resolve(self, workers: u16, topology: &Topology) -> Bind {
+    /// Returns what `Auto` means for this number of workers on this machine, in a pool that is `governed` or not. The others mean
+    /// themselves.
+    pub(super) fn resolve(self, workers: u16, governed: bool, topology: &Topology) -> Bind {
         if self != Bind::Auto {
             return self;
         }
         match usize::from(workers).cmp(&topology.usable().len()) {
-            Ordering::Greater => Bind::Off,
-            Ordering::Equal => Bind::Cpu,
+            Ordering::Greater if !governed => Bind::Off,
             Ordering::Less => Bind::Domain,
+            _ => Bind::Cpu,
         }
     }
 }
@@ -135,16 +138,21 @@ mod tests {
 
     #[test]
     fn auto_looks_at_the_mask_and_at_the_number_of_workers() {
-        let resolve =
-            |text: &str, workers| Bind::Auto.resolve(workers, &text.parse().expect("a machine"));
+        let resolve = |text: &str, workers| {
+            Bind::Auto.resolve(workers, false, &text.parse().expect("a machine"))
+        };
         assert_eq!(resolve("l3:1 core:4", 4), Bind::Cpu);
         assert_eq!(resolve("l3:1 core:4", 3), Bind::Domain);
         assert_eq!(resolve("l3:1 core:4 allowed=0-1", 2), Bind::Cpu);
         // Two processes with one worker each would both run on hardware thread 0.
         assert_eq!(resolve("l3:1 core:4 allowed=0-1", 1), Bind::Domain);
         assert_eq!(resolve("l3:1 core:4", 5), Bind::Off);
+        let machine = "l3:1 core:4".parse().expect("a machine");
+        assert_eq!(Bind::Auto.resolve(5, true, &machine), Bind::Cpu);
+        assert_eq!(Bind::Auto.resolve(4, true, &machine), Bind::Cpu);
+        assert_eq!(Bind::Auto.resolve(3, true, &machine), Bind::Domain);
         assert_eq!(
-            Bind::Cpu.resolve(5, &"core:4".parse().expect("a machine")),
+            Bind::Cpu.resolve(5, false, &"core:4".parse().expect("a machine")),
             Bind::Cpu
         );
     }

@@ -3,13 +3,15 @@
 use super::bind::Unbound;
 use super::{Bind, Pool, PoolShared};
 use crate::error::BuildError;
+use crate::governor::{Chosen, Governing, Ungoverned};
 use crate::graph::Watch;
 use crate::marks::{self, MARKS, Marked};
 use crate::observer::Observer;
 use crate::worker::{EndOnPanic, Stack, Worker, WorkerCore};
 use std::sync::Arc;
+use std::time::Duration;
 use tanada_policy::registry::{self, Entry, NotNative, Visitor};
-use tanada_policy::{Dispatcher, Site};
+use tanada_policy::{Dispatcher, Governor, GovernorSite, Site};
 use tanada_topology::Topology;
 
 /// The most workers that a pool can have.
@@ -20,7 +22,7 @@ pub const DEFAULT_POLICY: &str = "random-steal";
 
 /// The description of a [`Pool`].
 #[derive(Clone, Debug)]
-pub struct PoolBuilder<O = ()> {
+pub struct PoolBuilder<O = (), G = Ungoverned> {
     workers: Option<u32>,
     policy: Option<String>,
     seed: u64,
@@ -28,6 +30,7 @@ pub struct PoolBuilder<O = ()> {
     stack_size: Option<usize>,
     topology: Option<Topology>,
     observer: O,
+    governor: G,
 }
 
 impl Default for PoolBuilder {
@@ -40,11 +43,21 @@ impl Default for PoolBuilder {
             stack_size: None,
             topology: None,
             observer: (),
+            governor: Ungoverned,
         }
     }
 }
 
-impl<O: Observer> PoolBuilder<O> {
+impl<O: Observer> PoolBuilder<O, Chosen> {
+    /// Sets the time from one call of the governor to the next if it plans no other; by default 2 ms. Shorter periods find the best number
+    /// of workers sooner, but see fewer tasks and colder caches.
+    pub fn governor_period(mut self, period: Duration) -> Self {
+        self.governor = self.governor.with_period(period);
+        self
+    }
+}
+
+impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     /// Sets the number of workers; by default that of the hardware threads that the process may use, within its cgroup's quota.
     pub fn workers(mut self, workers: u32) -> Self {
         self.workers = Some(workers);
@@ -87,11 +100,30 @@ impl<O: Observer> PoolBuilder<O> {
     }
 
     /// Returns this builder with `observer`, which will watch the workers.
-    pub fn observer<P: Observer>(self, observer: P) -> PoolBuilder<P> {
-        self.map_observer(|_| observer)
+    pub fn observer<P: Observer>(self, observer: P) -> PoolBuilder<P, G> {
+        self.map(|_, governor| (observer, governor))
     }
 
-    fn map_observer<P: Observer>(self, map: impl FnOnce(O) -> P) -> PoolBuilder<P> {
+    /// Returns this builder with the registered governor `name`, which decides while the pool runs how many of its workers are active:
+    /// those of the lowest numbers. `"throughput"` suits most programs. [`Pool::decisions`] is its log.
+    ///
+    /// Tasks must not wait for each other by other means than the graph, since one worker at a time may run them all: as in a pool of one
+    /// worker. If no task ends for a second although tasks are ready, the governor's rule ends and all workers are active.
+    pub fn governor(self, name: &str) -> PoolBuilder<O, Chosen> {
+        self.map(|observer, _| (observer, Chosen::named(name)))
+    }
+
+    /// Returns this builder with a governor of your own, which `make` makes for each pool. Times are in nanoseconds, work in tasks, and a
+    /// period has no time in which no worker has a task; [`Plan::order`](tanada_policy::Plan::order) means nothing here. A panic of the
+    /// governor ends the process.
+    pub fn governor_with(
+        self,
+        make: impl Fn(&GovernorSite) -> Box<dyn Governor> + Send + Sync + 'static,
+    ) -> PoolBuilder<O, Chosen> {
+        self.map(|observer, _| (observer, Chosen::own(make)))
+    }
+
+    fn map<P, H>(self, map: impl FnOnce(O, G) -> (P, H)) -> PoolBuilder<P, H> {
         let PoolBuilder {
             workers,
             policy,
@@ -100,7 +132,9 @@ impl<O: Observer> PoolBuilder<O> {
             stack_size,
             topology,
             observer,
+            governor,
         } = self;
+        let (observer, governor) = map(observer, governor);
         PoolBuilder {
             workers,
             policy,
@@ -108,7 +142,8 @@ impl<O: Observer> PoolBuilder<O> {
             bind,
             stack_size,
             topology,
-            observer: map(observer),
+            observer,
+            governor,
         }
     }
 
@@ -137,11 +172,12 @@ impl<O: Observer> PoolBuilder<O> {
     /// Makes and returns the pool, with a registered policy.
     ///
     /// # Errors
-    /// If no policy has the given name, the policy [needs](Dispatcher::NEEDS_PREPARED) the graph beforehand, the number of workers is out
-    /// of range, or the system cannot start the threads.
+    /// If no policy or governor has the given name, the governor decides by cache counters, the policy
+    /// [needs](Dispatcher::NEEDS_PREPARED) the graph beforehand, the number of workers is out of range, or the system cannot start the
+    /// threads.
     pub fn build(mut self) -> Result<Pool, BuildError> {
-        struct Build<O>(PoolBuilder<O>);
-        impl<O: Observer> Visitor for Build<O> {
+        struct Build<O, G>(PoolBuilder<O, G>);
+        impl<O: Observer, G: Governing> Visitor for Build<O, G> {
             type Out = Result<Pool, BuildError>;
             fn visit<D: Dispatcher>(self, entry: &'static Entry) -> Self::Out {
                 self.0.build_with::<D>(entry.name)
@@ -166,7 +202,8 @@ impl<O: Observer> PoolBuilder<O> {
             return Err(NotNative::named(name).into());
         }
         if marks::wanted() {
-            let marked = self.workers(1).map_observer(Marked);
+            let marked = self.workers(1);
+            let marked = marked.map(|observer, _| (Marked(observer), Ungoverned));
             return marked.make::<marks::Reference>(marks::REFERENCE, Watch(Some(&MARKS)));
         }
         self.make::<D>(name, Watch::default())
@@ -189,6 +226,7 @@ impl<O: Observer> PoolBuilder<O> {
             });
         }
         let workers = asked as u16;
+        let governed = self.governor.start(workers)?;
         let placement = topology.place(workers);
         let (dispatcher, locals) = D::build(&Site::new(&placement, self.seed));
         assert_eq!(
@@ -206,13 +244,15 @@ impl<O: Observer> PoolBuilder<O> {
             self.seed,
             oversubscribed,
             watch,
+            governed.clone(),
         );
         let handle = Pool::new(Arc::clone(&pool));
         let stack_size = self.stack_size.unwrap_or_else(default_stack_size);
         for (id, local) in ids.zip(locals) {
-            let bind = self.bind.resolve(workers, &topology);
+            let bind = self.bind.resolve(workers, governed.is_some(), &topology);
             let (pool, dispatcher) = (Arc::clone(&pool), Arc::clone(&dispatcher));
             let observer = self.observer.worker(id);
+            let meter = G::meter(&governed, id.index());
             let thread = std::thread::Builder::new()
                 .name(format!("tanada-{}", id.0))
                 .stack_size(stack_size)
@@ -222,7 +262,8 @@ impl<O: Observer> PoolBuilder<O> {
                     let core = WorkerCore::new(id, pool, stack);
                     // Policy and observer of the worker are dropped inside, too.
                     EndOnPanic::around(|| {
-                        Worker::<D, O>::new(core, dispatcher, local, observer).work();
+                        Worker::<D, O, G::Meter>::new(core, dispatcher, local, observer, meter)
+                            .work();
                     });
                 });
             // On an error `handle` is dropped, which ends the workers that have started.

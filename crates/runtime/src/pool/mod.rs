@@ -9,6 +9,7 @@ pub use builder::{DEFAULT_POLICY, MAX_WORKERS, PoolBuilder};
 pub(crate) use shared::PoolShared;
 
 use crate::error::{BuildError, GraphError};
+use crate::governor::Decision;
 use crate::process::Process;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
@@ -112,6 +113,18 @@ impl Pool {
     /// Returns the number of workers.
     pub fn workers(&self) -> u16 {
         self.shared().placement.workers()
+    }
+
+    /// Returns the number of active workers: all, unless the pool has a governor.
+    pub fn active(&self) -> u16 {
+        self.shared().sleep.width() as u16
+    }
+
+    /// Returns the last decisions of the pool's governor, the oldest first: all changes of the number of active workers, and changes of the
+    /// reason. Empty without a governor. At most 1024 are kept.
+    pub fn decisions(&self) -> Vec<Decision> {
+        let governed = self.shared().governed.as_ref();
+        governed.map_or_else(Vec::new, |governed| governed.decisions())
     }
 
     /// Returns the name of the policy.

@@ -1,6 +1,7 @@
 //! What all threads of a pool share.
 
 use crate::error::GraphError;
+use crate::governor::{Blocked, Governed};
 use crate::graph::{CHECKS, GraphShared, LOST_CHECK, Order, Own, Watch};
 use crate::process::{self, Process};
 use crate::worker;
@@ -28,6 +29,7 @@ pub(crate) struct PoolShared {
     pub(crate) graphs: GraphShared,
     /// Number of workers that run a task which waits for a graph.
     pub(crate) waiting: AtomicUsize,
+    pub(super) governed: Option<Arc<Governed>>,
     gate: Box<dyn Gate>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     poison: Mutex<Poison>,
@@ -48,6 +50,12 @@ struct Poison {
 trait Gate: Send + Sync {
     fn inject(&self, pool: &PoolShared, task: Ready);
 
+    /// Reports the number of active workers, which has changed.
+    fn resized(&self, pool: &PoolShared, active: u16);
+
+    /// Whether a worker might find a task.
+    fn may_have(&self, worker: WorkerId) -> bool;
+
     /// Makes and returns a dispatcher of the same policy for a nested graph.
     fn order(&self, pool: &PoolShared) -> Box<dyn Order>;
 }
@@ -59,8 +67,13 @@ struct DispatcherGate<D> {
     draws: AtomicU64,
 }
 
-impl<D: Dispatcher> Gate for DispatcherGate<D> {
-    fn inject(&self, pool: &PoolShared, task: Ready) {
+impl<D: Dispatcher> DispatcherGate<D> {
+    fn dispatcher(&self) -> &D {
+        self.dispatcher.as_ref().expect("not dropped")
+    }
+
+    /// Calls the policy on behalf of no worker, then delivers the wake-ups that it asked for.
+    fn ask(&self, pool: &PoolShared, call: impl FnOnce(&D, &mut NativeEnv<'_>)) {
         EndOnPanic::around(|| {
             let mut wakes = Wakes::default();
             // Two threads at the same time may draw the same numbers.
@@ -71,11 +84,22 @@ impl<D: Dispatcher> Gate for DispatcherGate<D> {
                 draws: &mut draws,
                 wakes: &mut wakes,
             };
-            let dispatcher = self.dispatcher.as_ref().expect("not dropped");
-            dispatcher.inject(&mut env, task);
+            call(self.dispatcher(), &mut env);
             self.draws.fetch_max(draws, Ordering::Relaxed);
             wakes.deliver(pool);
         });
+    }
+}
+
+impl<D: Dispatcher> Gate for DispatcherGate<D> {
+    fn inject(&self, pool: &PoolShared, task: Ready) {
+        self.ask(pool, |dispatcher, env| dispatcher.inject(env, task));
+    }
+    fn resized(&self, pool: &PoolShared, active: u16) {
+        self.ask(pool, |dispatcher, env| dispatcher.resized(env, active));
+    }
+    fn may_have(&self, worker: WorkerId) -> bool {
+        EndOnPanic::around(|| self.dispatcher().may_have(worker))
     }
     fn order(&self, pool: &PoolShared) -> Box<dyn Order> {
         Box::new(Own::<D>::new(pool))
@@ -100,6 +124,7 @@ impl PoolShared {
         seed: u64,
         oversubscribed: bool,
         watch: Watch,
+        governed: Option<Arc<Governed>>,
     ) -> Arc<Self> {
         let gate = DispatcherGate {
             dispatcher: Some(Arc::clone(dispatcher)),
@@ -115,6 +140,7 @@ impl PoolShared {
             placement,
             graphs: GraphShared::new(watch),
             waiting: AtomicUsize::new(0),
+            governed,
             gate: Box::new(gate),
             threads: Mutex::default(),
             poison: Mutex::default(),
@@ -130,6 +156,35 @@ impl PoolShared {
     /// Hands a task that became ready outside of the pool's workers to the policy.
     pub(crate) fn inject(&self, task: Ready) {
         self.gate.inject(self, task);
+    }
+
+    /// Calls the governor at `now`.
+    pub(crate) fn govern(&self, now: u64) {
+        if let Some(governed) = &self.governed {
+            governed.call(now, || self.tasks_wait(), |active| self.resize(active));
+        }
+    }
+
+    /// Returns whether a worker may have a task that no worker runs.
+    fn tasks_wait(&self) -> bool {
+        let mut workers = self.placement.ids();
+        workers.any(|worker| self.gate.may_have(worker))
+    }
+
+    /// Makes the first `active` workers active. Calls come one at a time.
+    fn resize(&self, active: usize) {
+        self.sleep.set_width(active);
+        self.gate.resized(self, active as u16);
+    }
+
+    /// Looks, ten times a second, whether active workers wait for tasks that only parked workers would run.
+    pub(crate) fn look_for_blocked(&self, blocked: &mut Blocked) {
+        let Some(governed) = &self.governed else {
+            return;
+        };
+        let workers = usize::from(self.placement.workers());
+        let tasks_wait = || self.sleep.width() < workers && self.tasks_wait();
+        blocked.check(governed, tasks_wait, |active| self.resize(active));
     }
 
     /// Makes and returns a dispatcher of the pool's policy for a nested graph.

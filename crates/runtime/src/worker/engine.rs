@@ -4,6 +4,7 @@ use super::env::{NativeEnv, Wakes};
 use super::sleep::Woke;
 use super::{CURRENT, Engine, WorkerCore};
 use crate::executable::Runnable;
+use crate::governor::Meter;
 use crate::observer::{Observer, WorkerObserver};
 use crate::process;
 use std::cell::{Cell, RefCell};
@@ -26,11 +27,12 @@ const SHORT_SEARCH_ROUNDS: u32 = 2;
 const LONG_SLEEP: Duration = Duration::from_micros(40);
 
 /// What one thread of a pool holds.
-pub(crate) struct Worker<D: Dispatcher, O: Observer> {
+pub(crate) struct Worker<D: Dispatcher, O: Observer, M: Meter> {
     core: WorkerCore,
     dispatcher: Arc<D>,
     policy: RefCell<PolicyState<D::Local>>,
     observer: RefCell<O::Worker>,
+    meter: M,
     /// Whether the worker's last sleep was long.
     slept_long: Cell<bool>,
 }
@@ -42,12 +44,13 @@ struct PolicyState<L> {
     wakes: Wakes,
 }
 
-impl<D: Dispatcher, O: Observer> Worker<D, O> {
+impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     pub(crate) fn new(
         core: WorkerCore,
         dispatcher: Arc<D>,
         local: D::Local,
         observer: O::Worker,
+        meter: M,
     ) -> Self {
         Worker {
             core,
@@ -58,6 +61,7 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
                 wakes: Wakes::default(),
             }),
             observer: RefCell::new(observer),
+            meter,
             slept_long: Cell::new(false),
         }
     }
@@ -77,6 +81,10 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
             while let Some((mut task, mut origin)) = self.search() {
                 loop {
                     self.execute_observed(task, origin);
+                    if M::GOVERNS && !self.is_active() {
+                        self.hand_over();
+                        break;
+                    }
                     match self.turn() {
                         Some(next) => (task, origin) = next,
                         None => break,
@@ -90,6 +98,26 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
         });
         CURRENT.set(None);
         self.core.engine.set(None);
+    }
+
+    /// Returns whether this worker may take tasks.
+    #[inline]
+    fn is_active(&self) -> bool {
+        self.core.pool.sleep.is_active(self.core.id.index())
+    }
+
+    /// Hands the released tasks to the policy and takes none.
+    #[cold]
+    fn hand_over(&self) {
+        self.ask(|dispatcher, local, env| {
+            let mut released = self.core.released.borrow_mut();
+            if D::NEWEST_FIRST {
+                released.reverse();
+            }
+            for task in released.drain(..) {
+                dispatcher.ready(local, env, task);
+            }
+        });
     }
 
     /// Hands the released tasks to the policy and returns the next task, in one call.
@@ -110,12 +138,23 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
         let (sleep, me) = (&self.core.pool.sleep, self.core.id);
         sleep.begin_search(me.index());
         loop {
+            if M::GOVERNS && !self.is_active() {
+                self.meter.ran_out();
+                let woke = sleep.park(self.core.id.index());
+                self.core.end_if_forked();
+                if woke == Woke::Close {
+                    return None;
+                }
+                continue;
+            }
             for round in 0..self.search_rounds() {
                 if let Some(found) = self.ask(|dispatcher, local, env| dispatcher.next(local, env))
                 {
                     sleep.end_search(me.index());
+                    self.meter.found();
                     return Some(found);
                 }
+                self.meter.ran_out();
                 // Once in eight rounds, another thread may run on this hardware thread: it may have the task that is searched for.
                 if round % 8 == 7 {
                     std::thread::yield_now();
@@ -132,6 +171,16 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
             if woke == Woke::Close {
                 return None;
             }
+        }
+    }
+
+    /// Counts a task that has ended, and calls the governor if that is due.
+    #[inline]
+    fn count(&self) {
+        if M::GOVERNS
+            && let Some(now) = self.meter.ended()
+        {
+            self.core.pool.govern(now);
         }
     }
 
@@ -165,7 +214,7 @@ impl<D: Dispatcher, O: Observer> Worker<D, O> {
     }
 }
 
-impl<D: Dispatcher, O: Observer> Engine for Worker<D, O> {
+impl<D: Dispatcher, O: Observer, M: Meter> Engine for Worker<D, O, M> {
     fn hand_to_policy(&self, task: Ready) {
         self.ask(|dispatcher, local, env| dispatcher.ready(local, env, task));
     }
@@ -175,7 +224,7 @@ impl<D: Dispatcher, O: Observer> Engine for Worker<D, O> {
         let task = Runnable::new(task);
         if !(O::Worker::WATCHES && task.is_observed()) {
             task.run_and_finish(&self.core);
-            return;
+            return self.count();
         }
         let view = task.view();
         // The task that waits for a nested graph would catch a panic of the observer.
@@ -185,12 +234,13 @@ impl<D: Dispatcher, O: Observer> Engine for Worker<D, O> {
         EndOnPanic::around(|| self.observer.borrow_mut().end(&view));
         self.core.end_if_forked();
         ran.finish(&self.core);
+        self.count();
     }
 }
 
 /// Ends the process if a call panics that must not be unwound past:
-/// - of a policy or an observer: tasks in its hands are lost, and neither the task in which the call was made nor a thread that waits for a
-///   graph may catch the panic;
+/// - of a policy, an observer or a governor: tasks in their hands are lost, and neither the task in which the call was made nor a thread
+///   that waits for a graph may catch the panic;
 /// - from the start of a graph to the end of its wait: its tasks may borrow from the stack that would be unwound;
 /// - of a worker's loop: no worker would run its tasks.
 pub(crate) struct EndOnPanic(());
@@ -214,7 +264,7 @@ impl Drop for EndOnPanic {
 #[cold]
 fn end_the_process() -> ! {
     process::report(format_args!(
-        "a policy, an observer or the engine panicked (see above); the process cannot go on"
+        "a policy, an observer, a governor or the engine panicked (see above); the process cannot go on"
     ));
     std::process::abort();
 }

@@ -27,6 +27,11 @@ impl Env for NativeEnv<'_> {
     }
 
     #[inline]
+    fn active(&self) -> u16 {
+        self.pool.sleep.width() as u16
+    }
+
+    #[inline]
     fn distance(&self, a: WorkerId, b: WorkerId) -> u8 {
         self.pool.placement.distance(a, b)
     }

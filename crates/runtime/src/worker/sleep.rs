@@ -7,6 +7,9 @@
 //! A thread that wakes a worker first *claims* the worker's bit (`fetch_and`), so only one thread wakes each sleeper. It also counts the
 //! worker as searching before the worker runs. So a burst of new tasks wakes one worker, instead of making one system call for each task.
 //!
+//! The first `width` workers are *active*: all of them, unless a governor runs fewer. The others take no tasks and are not woken for any.
+//! They are *parked*: asleep, with their bits set.
+//!
 //! # Protocol
 //! - Falling asleep ([`Sleep::doze`]): set the worker's bit; leave `searching`; call `may_have`. If that returns true, take the bit back
 //!   and search again; else park until another thread has cleared the bit.
@@ -14,10 +17,13 @@
 //!   searching, claim a bit (or take the count back), and unpark its worker.
 //! - Finding a task ([`Sleep::end_search`]): leave `searching`. The last worker to leave wakes another one. There may be more tasks than
 //!   the one that was found, and the threads that published them woke no worker because they saw `searching > 0`.
+//! - Parking ([`Sleep::park`], by a searching worker that is not active): set the worker's bit; leave `searching`; call `wake_anyone`;
+//!   load `width`. If the worker is active again, take the bit back and search; else park until another thread has cleared the bit.
+//! - Changing the width ([`Sleep::set_width`]): store it; then wake each worker that it makes active and whose bit is set.
 //!
 //! # Invariant
-//! *If a task is available to all workers, then some worker is searching, or no worker is asleep, or some thread is going to call
-//! [`Sleep::end_search`], [`Sleep::doze`] or [`Sleep::wake_anyone`].*
+//! *If a task is available to all workers, then some active worker is searching, or no active worker is asleep, or some thread is going to
+//! call [`Sleep::end_search`], [`Sleep::doze`], [`Sleep::park`], [`Sleep::set_width`] or [`Sleep::wake_anyone`].*
 //!
 //! Proof. All accesses below are sequentially consistent, so they have one order. Let the thread P make a task available (by a push that
 //! is a sequentially consistent store or happens under a lock, as the queues promise) and then load `searching`.
@@ -38,12 +44,27 @@
 //! A thread that tries to claim a bit and comes too late (`claim_and_wake`) counts in `searching` for a moment, although it does not
 //! search. It leaves as in `end_search`, so the proof holds with it in the place of W.
 //!
+//! *Changes of the width.* So far `width` was constant. What else can happen:
+//!
+//! 3. *W leaves in `park`*, because it is not active any more. It then calls `wake_anyone`: the argument starts again with W in the place
+//!    of P, and with one active worker less. A further round of this kind needs a further change of the width, so the rounds end when the
+//!    width does not change. This also covers a sleeper that was woken while it was active and finds itself inactive: it is counted as
+//!    searching, so it comes to `park`.
+//! 4. *P chooses among too few sleepers*, because it loads `width` before `set_width` stores a larger one. Then P's push comes before the
+//!    store, and `set_width` wakes each worker that it has made active after the store: the worker's search finds the task. A worker whose
+//!    bit `set_width` does not see is busy or searching, or sets its bit later and loads the new `width` after that: it takes the bit back.
+//! 5. *A busy worker becomes inactive.* P may have woken no worker because this one and the other active workers were busy. The others are
+//!    at least one, worker 0: each asks the dispatcher once more before it sleeps, as in case 2.
+//!
 //! [`Sleep::wake_this`] serves tasks that only one worker may take. It looks at that worker's bit only. If the bit is not set, the worker
 //! is busy or searching. Whatever it runs or finds, it asks the dispatcher again afterwards; and if it goes to sleep, it sets its bit after
-//! P has looked, so its call of `may_have` comes after P's push and returns true.
+//! P has looked, so its call of `may_have` comes after P's push and returns true. If the worker is not active, `wake_this` is
+//! `wake_anyone`; and a worker that parks calls `wake_anyone`, so another one looks for a task that was mailed to it while it was busy.
+//! A task that really only a parked worker may take is the policy's to move (`Dispatcher::resized`, which is called after `set_width`).
 //!
 //! The test `tests/model_sleep.rs` runs this file under shuttle, whose memory is sequentially consistent, as the proof assumes.
 
+use tanada_queues::Padded;
 use tanada_queues::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
@@ -62,6 +83,8 @@ pub struct Sleep {
     searching: AtomicUsize,
     workers: Box<[Counts]>,
     closing: AtomicBool,
+    /// Number of active workers. On a line of its own: governed workers load it after each task.
+    width: Padded<AtomicUsize>,
 }
 
 /// What one worker alone writes, on cache lines of its own.
@@ -74,7 +97,7 @@ struct Counts {
     turns: AtomicU64,
     /// Number of its calls of [`Sleep::doze`] that did not sleep, because `may_have` returned true or the pool closes.
     vain: AtomicU64,
-    /// Whether it waits in [`Sleep::doze`]. A worker whose bit is set, but not this, still asks `may_have`.
+    /// Whether it waits in [`Sleep::doze`] or [`Sleep::park`]. A worker whose bit is set, but not this, still asks `may_have`.
     waits: AtomicBool,
 }
 
@@ -116,6 +139,32 @@ impl Sleep {
             searching: AtomicUsize::new(0),
             workers: (0..workers).map(|_| Counts::default()).collect(),
             closing: AtomicBool::new(false),
+            width: Padded(AtomicUsize::new(workers)),
+        }
+    }
+
+    /// Returns the number of active workers.
+    #[inline]
+    pub fn width(&self) -> usize {
+        self.width.0.load(SeqCst)
+    }
+
+    /// Returns whether worker `me` is active.
+    #[inline]
+    pub fn is_active(&self, me: usize) -> bool {
+        me < self.width()
+    }
+
+    /// Makes the first `width` workers active, from 1 to all. Wakes those of them that were parked. The others park once their tasks have
+    /// ended.
+    ///
+    /// # Panics
+    /// If `width` is 0 or more than there are workers.
+    pub fn set_width(&self, width: usize) {
+        assert!((1..=self.workers.len()).contains(&width), "{width} workers");
+        let before = self.width.0.swap(width, SeqCst);
+        for whom in before..width {
+            self.wake_if_asleep(whom);
         }
     }
 
@@ -158,12 +207,39 @@ impl Sleep {
             let vain = &self.workers[me].vain;
             vain.store(vain.load(Relaxed) + 1, Relaxed);
         } else {
-            self.workers[me].waits.store(true, SeqCst);
-            while word.load(SeqCst) & bit != 0 {
-                thread::park();
-            }
-            self.workers[me].waits.store(false, SeqCst);
+            self.wait_for_wake(me);
         }
+        self.woke()
+    }
+
+    /// Puts this searching worker, which is not active, to sleep until it is active again, or until the pool closes.
+    pub fn park(&self, me: usize) -> Woke {
+        let (word, bit) = (&self.asleep[me / BITS], 1 << (me % BITS));
+        word.fetch_or(bit, SeqCst);
+        self.searching.fetch_sub(1, SeqCst);
+        // Other threads may have woken no worker because this one was counted, or was busy.
+        self.wake_anyone();
+        if self.is_active(me) || self.closing.load(SeqCst) {
+            if word.fetch_and(!bit, SeqCst) & bit != 0 {
+                self.searching.fetch_add(1, SeqCst);
+            }
+        } else {
+            self.wait_for_wake(me);
+        }
+        self.woke()
+    }
+
+    /// Waits until another thread has cleared the bit of worker `me`, which calls this, and so has counted it as searching.
+    fn wait_for_wake(&self, me: usize) {
+        let (word, bit) = (&self.asleep[me / BITS], 1 << (me % BITS));
+        self.workers[me].waits.store(true, SeqCst);
+        while word.load(SeqCst) & bit != 0 {
+            thread::park();
+        }
+        self.workers[me].waits.store(false, SeqCst);
+    }
+
+    fn woke(&self) -> Woke {
         if self.closing.load(SeqCst) {
             Woke::Close
         } else {
@@ -179,23 +255,33 @@ impl Sleep {
         }
     }
 
-    /// Wakes some sleeper, if there is one.
+    /// Wakes some active sleeper, if there is one.
     fn wake_a_sleeper(&self) {
         for (index, word) in self.asleep.iter().enumerate() {
-            let mut seen = word.load(SeqCst);
-            while seen != 0 {
-                let bit = seen.trailing_zeros() as usize;
+            // Both are loaded again for each look: the width may have become smaller.
+            let sleeper =
+                || first_below(word.load(SeqCst), self.width().saturating_sub(index * BITS));
+            while let Some(bit) = sleeper() {
                 if self.claim_and_wake(index * BITS + bit) {
                     return;
                 }
-                seen = word.load(SeqCst);
             }
         }
     }
 
-    /// Wakes worker `whom` if it sleeps, because a task became available that perhaps only that worker may take.
+    /// Wakes worker `whom` if it sleeps, because a task became available that perhaps only that worker may take. If it is not active:
+    /// as [`Sleep::wake_anyone`].
     #[inline]
     pub fn wake_this(&self, whom: usize) {
+        if self.is_active(whom) {
+            self.wake_if_asleep(whom);
+        } else {
+            self.wake_anyone();
+        }
+    }
+
+    #[inline]
+    fn wake_if_asleep(&self, whom: usize) {
         if self.asleep[whom / BITS].load(SeqCst) & (1 << (whom % BITS)) != 0 {
             self.claim_and_wake(whom);
         }
@@ -250,7 +336,13 @@ impl Sleep {
     pub fn close(&self) {
         self.closing.store(true, SeqCst);
         for whom in 0..self.workers.len() {
-            self.wake_this(whom);
+            self.wake_if_asleep(whom);
         }
     }
+}
+
+/// Returns the number of the lowest set bit of `word` below `limit`.
+fn first_below(word: u64, limit: usize) -> Option<usize> {
+    let bit = word.trailing_zeros() as usize;
+    (bit < limit.min(BITS)).then_some(bit)
 }

@@ -4,6 +4,7 @@ pub(crate) mod contended;
 mod document;
 mod draft;
 pub mod registry;
+pub mod smt;
 mod topology;
 
 pub(crate) use document::LONGEST_FILE;
@@ -13,6 +14,7 @@ use document::{Place, Table};
 pub use draft::{Geometry, draft};
 
 use contended::{LONGEST_CYCLES, SharedTable, Tables};
+use smt::{Share, SmtTable};
 
 /// A moment or a span of time, in cycles of the cores' clock.
 pub type Cycle = u64;
@@ -249,6 +251,8 @@ pub struct Machine {
     pub caches: Vec<CacheTable>,
     /// What else takes time (contended model; else nothing does).
     pub contended: Tables,
+    /// How cores run logical threads; `None`: one a core. Recorded tasks do not depend on it.
+    pub smt: Option<SmtTable>,
     file: String,
     document: Table,
 }
@@ -401,6 +405,15 @@ impl Machine {
             Model::Uniform => Tables::default(),
             Model::Contended => read_contended(&mut section, cores, &caches, coherence)?,
         };
+        let smt = match section.optional_table("smt")? {
+            None => None,
+            Some(mut one) => {
+                let table = SmtTable::read(&mut one)?;
+                divisible(&table, &caches, &one)?;
+                one.finish()?;
+                Some(table)
+            }
+        };
         section.finish()?;
         Ok(Machine {
             name,
@@ -415,6 +428,7 @@ impl Machine {
             cores_per_socket,
             caches,
             contended,
+            smt,
             file: file.to_owned(),
             document,
         })
@@ -445,6 +459,32 @@ impl Machine {
         order.sort_by_key(|&table| (self.caches[table].level, self.caches[table].kind));
         order
     }
+}
+
+/// Returns an error if the first data cache cannot be divided as `table` says, or cores share it.
+fn divisible(
+    table: &SmtTable,
+    caches: &[CacheTable],
+    section: &Section<'_>,
+) -> Result<(), MachineError> {
+    let first = caches.iter().filter(|cache| cache.serves(false));
+    let first = first.min_by_key(|cache| cache.level);
+    let (Share::Static, Some(first)) = (table.l1d, first) else {
+        return Ok(());
+    };
+    let (label, threads) = (first.label(), u64::from(table.threads_per_core));
+    if first.per != Per::Core || first.kind != Kind::Data {
+        let message = format!("{label} is no data cache of one core, and cannot be divided");
+        return Err(section.wrong("l1d", message));
+    }
+    if first.sets() % threads != 0 {
+        let message = format!(
+            "the {} sets of {label} cannot be divided by {threads} hardware threads",
+            first.sets()
+        );
+        return Err(section.wrong("l1d", message));
+    }
+    Ok(())
 }
 
 /// Reads and returns the keys of the contended model.

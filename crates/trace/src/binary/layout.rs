@@ -93,6 +93,10 @@ impl Layout {
         store.read(0, &mut header)?;
         refuse("not a binary trace", header[..8] != MAGIC)?;
         let version = number(&header, 8);
+        refuse(
+            "a trace of threads, which has no tasks; it was recorded by `tanada record -- PROGRAM`",
+            version == crate::threads::VERSION,
+        )?;
         let other_version = format!(
             "version {version} of the binary form is not supported, only {VERSION} is; convert it with the program that wrote it"
         );

@@ -13,8 +13,6 @@ use std::io::Read;
 /// 2 (instruction fetch) and 3 (anything else, which counts as a read), and mean the aligned 4 bytes around the address. Words are `r`,
 /// `w`, `i` and `m` (as label 3). Numbers are hexadecimal, with or without `0x`. The rest of a line is a comment.
 ///
-/// The field `marks` of `options` is ignored.
-///
 /// # Errors
 /// `from` cannot be read; a line has none of these forms (an empty line, too), or is a copy-back or an invalidation, which a trace cannot
 /// express; or `sink` refuses an item.

@@ -1,6 +1,6 @@
 //! Turning marks into tasks and dependencies.
 //!
-//! The native engine writes marks when it runs on Valgrind (`crates/runtime/src/marks/mod.rs` lists them). A task of the program may wait
+//! The native engine sends marks to the recorder (`crates/runtime/src/marks/mod.rs` lists them). A task of the program may wait
 //! in its middle, for a graph that it runs itself; a task of a trace may not. Therefore:
 //!
 //! - A task that waits for a graph of its own is cut there into *parts*. The part after the wait depends on the part before it and on the
@@ -20,7 +20,7 @@ use hashbrown::HashMap;
 use std::rc::Rc;
 
 /// The version of the marks that this module reads.
-const VERSION: &str = "1";
+const VERSION: &str = "2";
 
 /// The name of tasks that only order others.
 const WAIT: &str = "wait";
@@ -94,7 +94,7 @@ struct Running {
     waits: bool,
 }
 
-/// Builds tasks and dependencies from the marks of a log, read in order.
+/// Builds tasks and dependencies from marks, read in order.
 #[derive(Default)]
 pub(super) struct TaskBuilder {
     pub(super) line: u64,
@@ -104,8 +104,8 @@ pub(super) struct TaskBuilder {
     living: HashMap<u64, u32>,
     runs: HashMap<u64, Run>,
     threads: HashMap<u32, Thread>,
-    /// The running thread.
-    thread: u32,
+    /// The thread that makes the next mark.
+    pub(super) thread: u32,
     /// The thread to whose task records currently belong.
     open: Option<u32>,
     next: u32,
@@ -114,7 +114,7 @@ pub(super) struct TaskBuilder {
 }
 
 impl TaskBuilder {
-    /// Returns whether executed instructions belong to a task.
+    /// Returns whether what the thread does next belongs to a task.
     pub(super) fn in_task(&self) -> bool {
         let thread = self.threads.get(&self.thread);
         thread.is_some_and(|thread| {
@@ -122,19 +122,7 @@ impl TaskBuilder {
         })
     }
 
-    /// Reads a line of Valgrind about its scheduler: `SCHED[2]:  acquired lock (...)`.
-    pub(super) fn schedule(&mut self, text: &str) {
-        let parts = || {
-            let (thread, event) = text.trim_start().strip_prefix("SCHED[")?.split_once("]:")?;
-            let acquired = event.trim_start().starts_with("acquired lock");
-            acquired.then(|| thread.parse().ok()).flatten()
-        };
-        if let Some(thread) = parts() {
-            self.thread = thread;
-        }
-    }
-
-    /// Reads a mark, without the prefix of all marks.
+    /// Reads a mark.
     pub(super) fn mark(&mut self, mark: &str, to: &mut Emitter<'_, impl Sink>) -> Result {
         if !to.imported.marked && !mark.starts_with("hello ") {
             return Err(self.fault("a mark before the first one, which has the version"));

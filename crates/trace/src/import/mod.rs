@@ -1,6 +1,7 @@
-//! Import of other tools' traces: Valgrind's lackey, with or without marks of tasks, and Dinero.
+//! Traces made of other records of a program: the memory traces of Valgrind's lackey and of Dinero, and what the recorder saw of a program
+//! on the runtime, with its marks of tasks.
 //!
-//! Both importers read a text line by line and write into a [`Sink`](crate::Sink), at some 30 million lines a second. Memory is constant,
+//! The first two read a text line by line, at some 30 million lines a second. All write into a [`Sink`](crate::Sink). Memory is constant,
 //! except for the task graph if there are marks and for the page table if pages are renumbered. An access has at most 2^20 bytes.
 
 mod dinero;
@@ -8,11 +9,13 @@ mod emit;
 mod lackey;
 mod lines;
 mod marks;
+mod tasks;
 #[cfg(test)]
 mod tests;
 
 pub use dinero::dinero;
 pub use lackey::lackey;
+pub use tasks::{TASK_MARK, tasks};
 
 /// Bytes of a page for [`Options::renumber`].
 pub const PAGE: u64 = 4096;
@@ -30,7 +33,7 @@ pub enum Fetches {
     None,
 }
 
-/// How a foreign trace is read.
+/// How instructions and accesses become records.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Cycles of computation (`x`) for each instruction.
@@ -40,18 +43,15 @@ pub struct Options {
     /// Whether to number pages of [`PAGE`] bytes in the order of their first touch, so that the trace does not depend on the addresses that
     /// the system chose. An access across a page border becomes two records.
     pub renumber: bool,
-    /// Whether to take tasks from marks and drop everything outside of tasks; otherwise the whole program is one task.
-    pub marks: bool,
 }
 
 impl Default for Options {
-    /// Returns the defaults: one cycle an instruction, fetches of 32 bytes, original addresses, one task.
+    /// Returns the defaults: one cycle an instruction, fetches of 32 bytes, original addresses.
     fn default() -> Self {
         Options {
             cycles_per_instruction: 1,
             fetches: Fetches::Blocks(32),
             renumber: false,
-            marks: false,
         }
     }
 }
@@ -77,6 +77,6 @@ pub struct Imported {
     pub dropped_accesses: u64,
     /// Pages that tasks touched; 0 unless pages are renumbered.
     pub pages: u64,
-    /// Whether the log had marks.
+    /// Whether there were marks of tasks.
     pub marked: bool,
 }

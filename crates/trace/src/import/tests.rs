@@ -1,23 +1,22 @@
 //! Imports of small texts.
 
-use super::{Fetches, Imported, Options, dinero, lackey};
+use super::{Fetches, Imported, Options, TASK_MARK, dinero, lackey, tasks};
+use crate::threads::ThreadTrace;
 use crate::{TextWriter, TraceError};
 
 const EACH: Options = Options {
     cycles_per_instruction: 0,
     fetches: Fetches::Each,
     renumber: false,
-    marks: false,
 };
 
-const MARKS: Options = Options {
-    marks: true,
-    ..EACH
-};
+trait Importer: Fn(&[u8], Options, &mut TextWriter<Vec<u8>>) -> Result<Imported, TraceError> {}
+impl<F: Fn(&[u8], Options, &mut TextWriter<Vec<u8>>) -> Result<Imported, TraceError>> Importer
+    for F
+{
+}
 
-type Importer = fn(&[u8], Options, &mut TextWriter<Vec<u8>>) -> Result<Imported, TraceError>;
-
-fn import(by: Importer, text: &str, options: Options) -> Result<(Imported, String), String> {
+fn import(by: impl Importer, text: &str, options: Options) -> Result<(Imported, String), String> {
     let mut writer = TextWriter::new(Vec::new()).expect("a vector can be written");
     let imported = by(text.as_bytes(), options, &mut writer).map_err(|error| error.to_string())?;
     let text = writer.finish().expect("a vector can be written");
@@ -44,7 +43,7 @@ fn from_dinero(text: &str) -> Result<(Imported, String), String> {
 
 #[test]
 fn lackey_lines_become_records() {
-    let own = "==7== Lackey\n\n--7-- note\nSCHEDSETJMP(line 1211) tid 3, jumped=2\n==7== \n";
+    let own = "==7== Lackey\n\n--7-- note\n**7** message\n==7== \n";
     let log = &format!("I  0023c790,2\n L 1fff000768,8\n{own} S 10,4\n M 0421c7cc,16\n{own}");
     assert_eq!(
         from_lackey(&log.replace('\n', "\r\n"), EACH),
@@ -128,7 +127,6 @@ fn bad_lines_of_lackey_are_named() {
         (" L 10,99999999999999999999999", "ADDRESS,SIZE"),
         (" L 11112222333344445,4", "ADDRESS,SIZE"),
         (" L fffffffffffffffe,3", "2^64-1"),
-        ("**7** tanada hello 1", "--marks"),
         ("\u{0}\u{1}\u{2}", "not a line"),
     ] {
         let error = from_lackey(&format!("I  10,4\n{line}\nI  14,4\n"), EACH).expect_err(line);
@@ -186,25 +184,46 @@ fn bad_lines_of_dinero_are_named() {
     }
 }
 
-/// Returns the log of `lines`: marks, except for accesses and events of the scheduler. Empty lines are dropped.
-fn log(lines: &str) -> String {
-    let line = |line: &str| match line.trim() {
-        access if access.starts_with("I ") => format!("I  {}\n", &access[2..]),
-        access if access.starts_with("L ") || access.starts_with("S ") => format!(" {access}\n"),
-        thread if thread.starts_with("on ") => {
-            format!("--7--   SCHED[{}]:  acquired lock (here)\n", &thread[3..])
+/// Imports what `lines` say: marks, accesses (`L ADDRESS,SIZE`, `S` for stores; hexadecimal, decimal) and who goes on (`on THREAD`).
+/// A line with several accesses is one instruction at address 0x40. Empty lines are dropped.
+fn from_marks(lines: &str) -> Result<(Imported, String), String> {
+    let mut marks = String::new();
+    let mut streams = [(); 3].map(|()| String::new());
+    let mut thread = 0;
+    let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty());
+    for line in lines {
+        if let Some(number) = line.strip_prefix("on ") {
+            thread = number.parse().expect("a thread");
+        } else if line.starts_with("L ") || line.starts_with("S ") {
+            streams[thread] += "b 0x40 4 1\n";
+            for (at, access) in line.split("; ").enumerate() {
+                let (address, bytes) = access[2..].split_once(',').expect("an access");
+                let kind = if access.starts_with('L') { "r" } else { "w" };
+                streams[thread] += &format!("{kind} {} 0x{address} {bytes}\n", u8::from(at == 0));
+            }
+        } else {
+            marks += &format!("{thread} {line}\n");
+            streams[thread] += &format!("mark {TASK_MARK} {} 0\n", marks.lines().count());
         }
-        mark => format!("**7** tanada {mark}\n"),
-    };
-    let lines = lines.lines().filter(|line| !line.trim().is_empty());
-    lines.map(line).collect()
+    }
+    let [a, b, c] = streams;
+    let text = format!("tanada-threads 1\nthread 0\n{a}thread 1\n{b}thread 2\n{c}");
+    let trace = ThreadTrace::parse(text.as_bytes(), "threads").expect("a good trace");
+    import(
+        |marks, options, to| tasks(&trace, marks, "marks", options, to),
+        &marks,
+        Options {
+            fetches: Fetches::None,
+            ..EACH
+        },
+    )
 }
 
 /// A graph of three tasks on two threads; one of its tasks waits for a graph of its own.
 const NESTED: &str = "
     on 1
     L 1,1
-    hello 1
+    hello 2
     task 1 a0 0 3 4 0 0 0 0 7 first
     task 1 b0 0 0 0 1 0 0 0 0 second
     (
@@ -244,7 +263,7 @@ const NESTED: &str = "
 
 #[test]
 fn marks_become_tasks_and_a_waiting_one_is_cut() {
-    let (imported, text) = from_lackey(&log(NESTED), MARKS).expect("a good log");
+    let (imported, text) = from_marks(NESTED).expect("a good log");
     assert_eq!(
         text,
         "task 0 T=3 S=4 name=first h:index=7\nr 0x4 1\n\
@@ -271,8 +290,8 @@ fn runs_of_a_template_follow_each_other() {
         start b0
         end";
     let lines =
-        format!("hello 1 {run}\nwait 1{both}{run}{both}\nwoke 1\ntask 2 a0 0 0 0 0 0 0 0 0 z");
-    let (_, text) = from_lackey(&log(&lines), MARKS).expect("a good log");
+        format!("hello 2 {run}\nwait 1{both}{run}{both}\nwoke 1\ntask 2 a0 0 0 0 0 0 0 0 0 z");
+    let (_, text) = from_marks(&lines).expect("a good log");
     assert_eq!(
         text,
         "task 0 name=a\ntask 1 name=a h:index=1\ndep 0 2\ndep 1 2\ntask 2 name=wait\n\
@@ -283,7 +302,7 @@ fn runs_of_a_template_follow_each_other() {
 #[test]
 fn who_resolves_or_has_ended_comes_before() {
     let lines = "
-        hello 1
+        hello 2
         task 1 a0 0 0 0 0 0 0 0 0 a
         task 1 b0 0 0 0 0 0 0 0 0 b
         wait 1
@@ -300,7 +319,7 @@ fn who_resolves_or_has_ended_comes_before() {
         start a0
         end
         woke 1";
-    let (imported, text) = from_lackey(&log(lines), MARKS).expect("a good log");
+    let (imported, text) = from_marks(lines).expect("a good log");
     assert_eq!(
         text,
         "task 0 name=a\ntask 1 name=b\ndep 0 1\ntask 2 name=c\ndep 0 2\ntask 3 name=d\ndep 1 3\ndep 2 3\n"
@@ -313,52 +332,52 @@ fn marks_that_make_no_sense_are_named() {
     let task = "task 1 a0 0 0 0 0 0 0 0 0 a\n";
     for (lines, why) in [
         ("start a0", "a mark before the first"),
-        ("hello 2", "version 2"),
-        ("hello 1\nstart a0", "not registered"),
-        ("hello 1\nend", "none runs"),
-        ("hello 1\nwoke 1", "without its wait"),
-        ("hello 1\nedge 1 a0 0 b0 0", "a dependency of a task"),
-        ("hello 1\ngarbage", "unknown mark"),
-        ("hello 1\ntask 1 a0 0 0", "lacks a word"),
-        ("hello 1\ntask 1 a0 0 x 0 0 0 0 0 0 a", "not a number"),
-        ("hello 1\ntask 1 a0 0 4294967296 0 0 0 0 0 0 a", "2^32-1"),
-        ("hello 1\ntask 1 a0 0 0 0 0 0 0 0 x a", "not a number"),
+        ("hello 1", "version 1"),
+        ("hello 2\nstart a0", "not registered"),
+        ("hello 2\nend", "none runs"),
+        ("hello 2\nwoke 1", "without its wait"),
+        ("hello 2\nedge 1 a0 0 b0 0", "a dependency of a task"),
+        ("hello 2\ngarbage", "unknown mark"),
+        ("hello 2\ntask 1 a0 0 0", "lacks a word"),
+        ("hello 2\ntask 1 a0 0 x 0 0 0 0 0 0 a", "not a number"),
+        ("hello 2\ntask 1 a0 0 4294967296 0 0 0 0 0 0 a", "2^32-1"),
+        ("hello 2\ntask 1 a0 0 0 0 0 0 0 0 x a", "not a number"),
         (
-            "hello 1\ntask 1 a0 0 0 0 0 -2147483649 0 0 0 a",
+            "hello 2\ntask 1 a0 0 0 0 0 -2147483649 0 0 0 a",
             "not a number",
         ),
-        ("hello 1\ntask 1 zz 0 0 0 0 0 0 0 0 a", "bad address"),
-        ("hello 1\nroomed of all", "surplus words"),
+        ("hello 2\ntask 1 zz 0 0 0 0 0 0 0 0 a", "bad address"),
+        ("hello 2\nroomed of all", "surplus words"),
         (
-            &format!("hello 1\n{task}{task}"),
+            &format!("hello 2\n{task}{task}"),
             "at the address of another",
         ),
         (
-            &format!("hello 1\n{task}edge 1 a0 0 a0 0"),
+            &format!("hello 2\n{task}edge 1 a0 0 a0 0"),
             "waits for itself",
         ),
         (
-            &format!("hello 1\n{task}start a0\nstart a0"),
+            &format!("hello 2\n{task}start a0\nstart a0"),
             "inside of another",
         ),
         (
-            &format!("hello 1\n{task}start a0\nwait 2\nstart a0"),
+            &format!("hello 2\n{task}start a0\nwait 2\nstart a0"),
             "runs already",
         ),
         (
-            &format!("hello 1\n{task}start a0\nwait 2\nwoke 1"),
+            &format!("hello 2\n{task}start a0\nwait 2\nwoke 1"),
             "of which a task runs",
         ),
         (
-            &format!("hello 1\n{task}start a0\n"),
+            &format!("hello 2\n{task}start a0\n"),
             "ends inside of task `a`",
         ),
     ] {
         let lines = lines.trim_end();
-        let error = from_lackey(&log(lines), MARKS).expect_err(lines);
+        let error = from_marks(lines).expect_err(lines);
         let line = lines.lines().count();
         assert!(
-            error.starts_with(&format!("log:{line}: ")),
+            error.starts_with(&format!("marks:{line}: ")),
             "{lines}: {error}"
         );
         assert!(error.contains(why), "{error}");
@@ -367,10 +386,56 @@ fn marks_that_make_no_sense_are_named() {
 
 #[test]
 fn nothing_marked_is_said() {
-    let (imported, text) = from_lackey("I  10,4\n L 10,4\n", MARKS).expect("a good log");
+    let (imported, text) = from_marks("L 10,4\nS 10,4").expect("good streams");
     assert!(!imported.marked && text.is_empty());
     assert_eq!(
         (imported.dropped_instructions, imported.dropped_accesses),
-        (1, 1)
+        (2, 2)
     );
+}
+
+#[test]
+fn marks_and_streams_that_do_not_fit_are_named() {
+    let trace = |body: &str| {
+        let text = format!("tanada-threads 1\nthread 0\n{body}");
+        ThreadTrace::parse(text.as_bytes(), "threads").expect("a good trace")
+    };
+    let of = |body: &str, marks: &str| {
+        let trace = trace(body);
+        import(
+            |marks, options, to| tasks(&trace, marks, "marks", options, to),
+            marks,
+            EACH,
+        )
+        .expect_err(marks)
+    };
+    let mark = |number: u32| format!("mark {TASK_MARK} {number} 0\n");
+    for (body, marks, why) in [
+        ("", "hello 2\n", "marks:1: not a mark of a thread"),
+        ("", "x hello 2\n", "marks:1: not a mark of a thread"),
+        (
+            "",
+            "0 hello 2\n",
+            "marks:1: a mark that the thread's stream lacks",
+        ),
+        ("", "1 hello 2\n", "there is no thread 1"),
+        (
+            &mark(2),
+            "0 hello 2\n",
+            "marks:1: a mark that the thread's stream lacks",
+        ),
+        (
+            &mark(1),
+            "0 hello 2\n0 )\n",
+            "marks:2: a mark that the thread's stream lacks",
+        ),
+        (
+            &format!("{}{}{}b 0x40 4 2\n", mark(1), mark(2), mark(3)),
+            "0 hello 2\n0 task 1 a0 0 0 0 0 0 0 0 0 a\n0 start a0\n",
+            "marks:3: a stream with several instructions a block",
+        ),
+    ] {
+        let error = of(body, marks);
+        assert!(error.contains(why), "{marks}: {error}");
+    }
 }

@@ -86,8 +86,8 @@ fn errors_name_the_fault() {
         changed[at] = byte;
         read_all(&changed).unwrap_err().to_string()
     };
-    let version = "in.tnb: version 2 of the binary form is not supported, only 1 is; convert it with the program that wrote it";
-    assert_eq!(with(8, 2), version);
+    let version = "in.tnb: version 3 of the binary form is not supported, only 1 is; convert it with the program that wrote it";
+    assert_eq!(with(8, 3), version);
     let block = with(20, !bytes[20]);
     assert!(
         block.starts_with("in.tnb: damaged: the block of ")

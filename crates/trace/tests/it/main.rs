@@ -5,3 +5,4 @@ mod common;
 mod damage;
 mod malformed;
 mod round_trips;
+mod threads;

@@ -9,6 +9,7 @@ use super::observer::Watch;
 use super::scope;
 use crate::error::GraphError;
 use crate::executable::foreign_task;
+use crate::governor::Blocked;
 use crate::pool::PoolShared;
 use crate::worker::sleep::Idle;
 use crate::worker::{self, WorkerCore};
@@ -402,9 +403,11 @@ impl GraphCore {
     fn wait_outside(&self, pool: &PoolShared, mut stall: Stall<'_>) {
         let mut suspicion = self.suspicion.lock();
         suspicion.checks = 0;
+        let mut blocked = Blocked::default();
         while !self.has_ended() {
             std::thread::park_timeout(LOST_CHECK);
             self.look_for_stall(pool, &mut stall);
+            pool.look_for_blocked(&mut blocked);
             let lost = self.resolvers.load(Ordering::Relaxed) == 0 && suspicion.grows(pool);
             if lost && !self.has_ended() {
                 let why = || GraphError::PolicyLost {

@@ -133,6 +133,10 @@ impl Env for OwnEnv<'_> {
         self.pool.placement.workers()
     }
 
+    fn active(&self) -> u16 {
+        self.pool.sleep.width() as u16
+    }
+
     fn distance(&self, a: WorkerId, b: WorkerId) -> u8 {
         self.pool.placement.distance(a, b)
     }

@@ -1,5 +1,5 @@
-//! `record -- PROGRAM` and `import`. The programs are this test's own: `#[ignore]`d tests, which run under Valgrind when they are recorded.
-//! Where Valgrind is not installed, what needs it is skipped, and says so.
+//! `record -- PROGRAM` of programs that are built on the runtime: their tasks. The programs are this test's own: `#[ignore]`d tests, which
+//! run in the emulator when they are recorded. If that is not installed, what needs it is skipped, and says so.
 
 mod support;
 
@@ -15,9 +15,10 @@ use support::{Said, bad, folder, good, run, said, started, tanada};
 use tanada_runtime::{Pool, SGroup, TGroup, TemplateBuilder};
 use tanada_trace::{Groups, Kind, Record, Trace};
 
-/// Whether Valgrind is installed. If not, the skip is recorded.
-fn valgrind() -> bool {
-    tanada_testing::program(&["valgrind"], "valgrind", "recording a program").is_some()
+/// Whether the emulator is installed. If not, the skip is recorded.
+fn emulator() -> bool {
+    let name = format!("qemu-{}", std::env::consts::ARCH);
+    tanada_testing::program(&[&name], "qemu-user", "recording a program").is_some()
 }
 
 /// The arguments that record one of the programs below.
@@ -146,7 +147,7 @@ fn program_dynamic() {
 
 #[test]
 fn every_kind_of_dependency_is_recorded() {
-    if !valgrind() {
+    if !emulator() {
         return;
     }
     let folder = folder();
@@ -225,7 +226,7 @@ fn program_template() {
 
 #[test]
 fn templates_are_recorded_run_by_run() {
-    if !valgrind() {
+    if !emulator() {
         return;
     }
     let folder = folder();
@@ -279,7 +280,7 @@ fn program_nested() {
 
 #[test]
 fn a_task_that_waits_for_a_graph_is_cut() {
-    if !valgrind() {
+    if !emulator() {
         return;
     }
     let folder = folder();
@@ -310,7 +311,7 @@ fn a_task_that_waits_for_a_graph_is_cut() {
 
 #[test]
 fn the_same_program_produces_the_same_bytes() {
-    if !valgrind() {
+    if !emulator() {
         return;
     }
     let folder = folder();
@@ -342,7 +343,7 @@ fn program_waiting_body() {
 
 #[test]
 fn a_body_may_wait_for_its_tasks() {
-    if !valgrind() {
+    if !emulator() {
         return;
     }
     let folder = folder();
@@ -374,7 +375,7 @@ fn program_without_end() {
 
 #[test]
 fn ctrl_c_ends_the_program_and_leaves_nothing() {
-    if !valgrind() {
+    if !emulator() {
         return;
     }
     let folder = folder();
@@ -388,7 +389,7 @@ fn ctrl_c_ends_the_program_and_leaves_nothing() {
     std::thread::sleep(Duration::from_secs(3));
     let pid = Pid::from_child(&child);
     kill_process(pid, Signal::INT).expect("it runs");
-    // The pipes end when the program under Valgrind has ended, too.
+    // The pipes end when the emulator has ended, too.
     let said = said(child.wait_with_output().expect("it ends"));
     assert_eq!(said.code, Some(130), "{}", said.err);
     let left: Vec<_> = folder.path().read_dir().expect("a folder").collect();
@@ -415,14 +416,6 @@ fn what_cannot_be_recorded_is_reported() {
     );
     let fetch = ["record", "--fetch", "48", "--", "true"];
     bad(here, &fetch, 2, &["power of two"]);
-    let words = [
-        "sleep: it is not built with `tanada-runtime`",
-        "tanada import",
-    ];
-    let start = std::time::Instant::now();
-    let plain = bad(here, &["record", "--", "sleep", "1000"], 1, &words);
-    assert!(plain.out.is_empty());
-    assert!(start.elapsed() < Duration::from_secs(20), "it was not run");
     std::fs::write(here.join("script"), "#!/bin/sh\nsleep 1000\n").expect("a file");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(here.join("script"), mode).expect("our file");
@@ -433,7 +426,7 @@ fn what_cannot_be_recorded_is_reported() {
         &["./script: it is a script"],
     );
     std::fs::remove_file(here.join("script")).expect("our file");
-    if !valgrind() {
+    if !emulator() {
         return;
     }
     let this = std::env::current_exe().expect("this program");
@@ -445,81 +438,28 @@ fn what_cannot_be_recorded_is_reported() {
     let said = record(here, "a.tnb", "program_that_fails");
     assert_eq!(said.code, Some(1), "{}", said.err);
     assert!(
-        said.err.contains("exit status: 3; no trace was written"),
+        said.err
+            .contains("ended the process while other threads ran; no trace was written"),
         "{}",
         said.err
     );
+    for option in ["--skip=1", "--take=1", "--from=1", "--to=1"] {
+        let mut words = recording("a.tnb", this.to_str().expect("text"), "program_template");
+        words.insert(1, option);
+        bad(
+            here,
+            &words,
+            2,
+            &["recorded as a whole", &option[..option.len() - 2]],
+        );
+    }
     let left: Vec<_> = here.read_dir().expect("a folder").collect();
     assert!(left.is_empty(), "{left:?}");
     // JSON alone on standard output.
-    let this = std::env::current_exe().expect("this program");
     let mut words = recording("a.tnb", this.to_str().expect("text"), "program_template");
     words.insert(1, "--json");
     let told = good(here, &words);
     let told: serde_json::Value = serde_json::from_str(&told.out).expect("one JSON object");
     assert_eq!(told["tasks"], 12);
     assert!(told["dropped_accesses"].as_u64() > Some(0), "{told}");
-}
-
-#[test]
-fn without_valgrind_it_says_what_to_install() {
-    let folder = folder();
-    let program = std::env::current_exe().expect("this program");
-    let mut command = tanada(folder.path(), &["record", "-o", "a.tnb", "--"]);
-    command.arg(program).env("PATH", folder.path());
-    let said = said(command.output().expect("the program starts"));
-    assert_eq!(said.code, Some(1));
-    assert!(
-        said.err.contains("valgrind is not installed"),
-        "{}",
-        said.err
-    );
-    assert!(said.err.contains("apt install valgrind"), "{}", said.err);
-}
-
-#[test]
-fn foreign_traces_are_imported() {
-    let folder = folder();
-    let here = folder.path();
-    let write = |name: &str, text: &str| {
-        std::fs::write(here.join(name), text).expect("the folder can be written to");
-    };
-    write("a.log", "==1== Lackey\nI  0040,4\n L 1000,8\n M 1ffc,8\n");
-    write("a.din", "2 40\n0 1000\n1 2000\n");
-    let each = ["--fetch", "each", "--cycles-per-instruction", "0"];
-    let of = |arguments: &[&str]| good(here, &[&["import"], arguments, &each].concat());
-    of(&["a.log", "-o", "a.tnt"]);
-    let text = |name: &str| std::fs::read_to_string(here.join(name)).expect("it was written");
-    let records = "i 0x40 4\nr 0x1000 8\nr 0x1ffc 8\nw 0x1ffc 8\n";
-    assert_eq!(text("a.tnt"), format!("tanada-trace 1\ntask 0\n{records}"));
-    of(&["a.din", "-o", "b.tnt", "--renumber"]);
-    let records = "i 0x1040 4\nr 0x2000 4\nw 0x3000 4\n";
-    assert_eq!(text("b.tnt"), format!("tanada-trace 1\ntask 0\n{records}"));
-    let told = of(&["a.log", "-o", "c.tnb", "--json"]);
-    let told: serde_json::Value = serde_json::from_str(&told.out).expect("one JSON object");
-    assert_eq!((&told["reads"], &told["writes"]), (&2.into(), &1.into()));
-    let trace = Trace::open(&here.join("c.tnb"), &Groups::Plain).expect("a good trace");
-    assert_eq!(trace.len(), 1);
-    // What one form is, the other is not.
-    let wrong = ["import", "a.din", "-o", "d.tnt", "--from", "lackey"];
-    bad(here, &wrong, 1, &["a.din:1: ", "not a line of lackey's"]);
-    let wrong = ["import", "a.log", "-o", "d.tnt", "--from", "dinero"];
-    bad(here, &wrong, 1, &["a.log:1: ", "not a line of Dinero's"]);
-    bad(here, &["import", "none", "-o", "d.tnt"], 1, &["none: "]);
-    bad(
-        here,
-        &["import", "a.log", "-o", "no/d.tnt"],
-        1,
-        &["no/d.tnt"],
-    );
-    bad(here, &["import", "a.log"], 2, &["--output"]);
-    let marks = ["import", "--marks", "-o", "d.tnt"];
-    bad(
-        here,
-        &[&marks[..], &["a.log"]].concat(),
-        1,
-        &["a.log: there are no marks"],
-    );
-    bad(here, &[&marks[..], &["a.din"]].concat(), 2, &["--marks"]);
-    assert!(!here.join("d.tnt").exists());
 }

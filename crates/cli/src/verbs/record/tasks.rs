@@ -1,0 +1,83 @@
+//! `tanada record -- PROGRAM ARGS` of a program that is built on the runtime: its tasks.
+
+use super::program::{Program, Recorded};
+use crate::emulator::Piece;
+use crate::ui::{Failure, Outcome, Watched, at_fault, note};
+use crate::verbs::charging;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use tanada_trace::threads::spool::assemble;
+use tanada_trace::threads::{ThreadTrace, ThreadWriter};
+use tanada_trace::{FileSink, TraceError, import};
+
+pub(super) fn run(args: &Program, path: &Path, output: &Path) -> Outcome {
+    let program = args.program[0].to_string_lossy();
+    let pieces = [
+        ("--from", args.from.is_some()),
+        ("--to", args.to.is_some()),
+        ("--skip", args.skip.is_some()),
+        ("--take", args.take.is_some()),
+    ];
+    if let Some((option, _)) = pieces.iter().find(|(_, given)| *given) {
+        let why = format!(
+            "{program} is built on the Tanada runtime, whose tasks are recorded as a whole: no `{option}`"
+        );
+        return Err(Failure::Usage(why));
+    }
+    let failed = |error: TraceError| Failure::Input(error.to_string());
+    // Found before the program runs, which may take long.
+    let mut file = FileSink::create(output).map_err(failed)?;
+    let piece = Piece {
+        tasks: true,
+        ..Piece::default()
+    };
+    let recorded = Recorded::of(args, path, &piece, output)?;
+    if recorded.ended.interrupted {
+        return Err(Failure::Interrupted);
+    }
+    let imported = import(args, &recorded, &mut file);
+    if recorded.cancel.is_cancelled() {
+        return Err(Failure::Interrupted);
+    }
+    let imported = imported.map_err(failed)?;
+    if !imported.marked {
+        return Err(at_fault(
+            program,
+            "it made no pool of the Tanada runtime, so there are no tasks to record",
+        ));
+    }
+    if imported.tasks == 0 {
+        note(&format!(
+            "tanada: {program} ran no task: the trace is empty"
+        ));
+    }
+    file.finish().map_err(failed)?;
+    charging::tell(&program, output, &imported, args.json)
+}
+
+/// Makes the tasks of what the recorder left.
+fn import(
+    args: &Program,
+    recorded: &Recorded,
+    file: &mut FileSink,
+) -> Result<import::Imported, TraceError> {
+    let spool = recorded.emulated.spool();
+    let path = spool.with_extension("tnb");
+    let out = BufWriter::new(File::create(&path).map_err(TraceError::from)?);
+    let mut writer = ThreadWriter::new(out, "", recorded.executable.set)?;
+    assemble(&spool, &mut writer)?;
+    drop(writer.finish()?.into_inner());
+    let threads = ThreadTrace::open(&path)?;
+    let marks = recorded.emulated.marks();
+    let list = File::open(&marks).map_err(TraceError::from)?;
+    let length = list.metadata().map_err(TraceError::from)?.len();
+    let list = Watched::new(list, &recorded.cancel, Some(length >> 20), "MB of marks");
+    import::tasks(
+        &threads,
+        list,
+        "the marks of its tasks",
+        args.charging.options(true),
+        file,
+    )
+}

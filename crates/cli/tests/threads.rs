@@ -1,0 +1,1121 @@
+//! `record -- PROGRAM` of programs that are not built on the runtime: thread traces.
+//!
+//! The oracles are counters in the emulator's own code, Valgrind's counts, and what small programs are known to do.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::{Said, bad, folder, good, run, said, started, tanada};
+use tanada_trace::threads::{Event, InstructionSet, Sync, ThreadTrace};
+
+/// Threads that meet at a barrier before and after their part of a product, and take turns to count. `argv[1]` is their number.
+const TEAM: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#define N 24
+static double a[N][N], b[N][N], c[N][N];
+static int threads, done;
+static pthread_barrier_t meet;
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static void *part(void *given) {
+    long me = (long)given;
+    double *own = malloc(N * sizeof *own);
+    pthread_barrier_wait(&meet);
+    for (int i = me; i < N; i += threads) {
+        for (int j = 0; j < N; j++) {
+            own[j] = 0;
+            for (int k = 0; k < N; k++) own[j] += a[i][k] * b[k][j];
+        }
+        for (int j = 0; j < N; j++) c[i][j] = own[j];
+    }
+    free(own);
+    pthread_barrier_wait(&meet);
+    pthread_mutex_lock(&turn);
+    done++;
+    pthread_mutex_unlock(&turn);
+    return 0;
+}
+int main(int count, char **words) {
+    pthread_t all[64];
+    threads = atoi(words[1]);
+    pthread_barrier_init(&meet, 0, threads);
+    for (int i = 0; i < N * N; i++) a[0][i] = i, b[0][i] = 1;
+    for (long i = 0; i < threads; i++) pthread_create(&all[i], 0, part, (void *)i);
+    for (int i = 0; i < threads; i++) pthread_join(all[i], 0);
+    printf("%d %g\n", done, c[1][2]);
+    return 0;
+}
+"#;
+
+/// What is unusual or cannot be recorded, by the first letter of `argv[1]`; and marks.
+const ODD: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+static volatile int sink, array[4096];
+static volatile sig_atomic_t ticks;
+static void tick(int unused) { ticks++; }
+static void tock(union sigval unused) { ticks++; }
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static void *turns(void *unused) {
+    for (int i = 0; i < 20000 || ticks < 5; i++) {
+        pthread_mutex_lock(&turn);
+        sink++;
+        pthread_mutex_unlock(&turn);
+    }
+    return unused;
+}
+static void *later(void *unused) { usleep(100000); return unused; }
+static mtx_t mutex;
+static cnd_t condition;
+static int work(void *given) {
+    mtx_lock(&mutex);
+    while (!sink) cnd_wait(&condition, &mutex);
+    mtx_unlock(&mutex);
+    return 7;
+}
+static void *leaves(void *unused) { exit(0); return unused; }
+static void mark(long kind) { syscall(SYS_getppid, 0x7a010040 + kind, kind, 5, 0); }
+int main(int count, char **words) {
+    pthread_t other;
+    switch (words[1][0]) {
+    case 'c': *(volatile int *)8 = 1; break;
+    case 'e': pthread_create(&other, 0, leaves, 0); pthread_join(other, 0); break;
+    case 'f': if (!fork()) _exit(0); break;
+    case 'x': execl("/bin/true", "true", (char *)0); break;
+    case 'k': kill(getpid(), SIGKILL); break;
+    case 'r': return 3;
+    case 'l': for (;;) sink++;
+    case 'w': sleep(1000); break;
+    case 'v': if (!vfork()) _exit(0); break;
+    case 'y': return system("true");
+    case 'd':
+        for (int i = 0; i < 1024; i++) close(i);
+        pthread_create(&other, 0, later, 0);
+        return pthread_join(other, 0);
+    case 'p': pthread_create(&other, 0, later, 0); pthread_exit(0);
+    case 's': {
+        struct itimerval often = {{0, 1000}, {0, 1000}};
+        pthread_t more[3];
+        signal(SIGALRM, tick);
+        setitimer(ITIMER_REAL, &often, 0);
+        for (int i = 0; i < 3; i++) pthread_create(&more[i], 0, turns, 0);
+        for (int i = 0; i < 3; i++) pthread_join(more[i], 0);
+        break;
+    }
+    case 't': {
+        struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = tock};
+        struct itimerspec soon = {{0, 1000000}, {0, 1000000}};
+        timer_t timer;
+        timer_create(CLOCK_REALTIME, &event, &timer);
+        timer_settime(timer, 0, &soon, 0);
+        while (ticks < 3) usleep(1000);
+        break;
+    }
+    case '1': {
+        thrd_t thread;
+        int result = 0;
+        mtx_init(&mutex, mtx_plain);
+        cnd_init(&condition);
+        thrd_create(&thread, work, 0);
+        mtx_lock(&mutex);
+        sink = 1;
+        cnd_broadcast(&condition);
+        mtx_unlock(&mutex);
+        thrd_join(thread, &result);
+        return result != 7;
+    }
+    case '2': {
+        pthread_mutexattr_t twice;
+        pthread_mutexattr_init(&twice);
+        pthread_mutexattr_settype(&twice, PTHREAD_MUTEX_RECURSIVE);
+        pthread_mutex_init(&turn, &twice);
+        for (int i = 0; i < 3; i++) pthread_mutex_lock(&turn);
+        for (int i = 0; i < 3; i++) pthread_mutex_unlock(&turn);
+        break;
+    }
+    case 'm':
+        for (int i = 0; i < 1000; i++) array[i] = i;
+        mark(3);
+        for (int i = 0; i < 4096; i++) array[i] = i;
+        mark(4);
+        for (;;) sink++;
+    }
+    return 0;
+}
+"#;
+
+/// Returns whether the emulator is there.
+fn emulator() -> bool {
+    tanada_testing::program(&["qemu-x86_64"], "qemu-user", "recording a program").is_some()
+        && cfg!(target_arch = "x86_64")
+}
+
+/// Compiles `source` as `name` and returns whether that could be done.
+fn compile(folder: &Path, name: &str, source: &str, compiler: &str, options: &[&str]) -> bool {
+    let file = folder.join(format!("{name}.c"));
+    std::fs::write(&file, source).expect("a file");
+    let mut command = Command::new(compiler);
+    command
+        .args(["-O2", "-pthread", "-o", name])
+        .arg(&file)
+        .args(options)
+        .current_dir(folder);
+    let output = command.output().expect("the compiler starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    true
+}
+
+fn number(json: &str, key: &str) -> u64 {
+    let value: serde_json::Value = serde_json::from_str(json).expect("one JSON object");
+    value[key]
+        .as_u64()
+        .unwrap_or_else(|| panic!("no {key} in {json}"))
+}
+
+/// All synchronisation of a thread.
+fn syncs(trace: &ThreadTrace, thread: u32) -> Vec<Sync> {
+    let mut found = Vec::new();
+    for_each(trace, thread, |event| {
+        if let Event::Sync(sync) = event {
+            found.push(sync);
+        }
+    });
+    found
+}
+
+fn for_each(trace: &ThreadTrace, thread: u32, mut each: impl FnMut(Event)) {
+    let mut reader = trace.reader(thread).expect("it is there");
+    let mut events = Vec::new();
+    loop {
+        reader
+            .fill(&mut events)
+            .expect("what was recorded can be read");
+        if events.is_empty() {
+            return;
+        }
+        events.iter().copied().for_each(&mut each);
+    }
+}
+
+fn nothing_is_left(folder: &Path) {
+    let names = folder
+        .read_dir()
+        .expect("a folder")
+        .flatten()
+        .map(|entry| entry.file_name());
+    let left: Vec<_> = names
+        .filter(|name| name.to_string_lossy().contains("tanada-"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn two_recordings_have_the_same_bytes_and_hold_what_threads_did() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    compile(here, "team", TEAM, "cc", &[]);
+    for threads in [2u32, 8] {
+        let count = threads.to_string();
+        for name in ["a.tnb", "b.tnb"] {
+            let mut command = tanada(
+                here,
+                &["record", "-o", name, "--json", "--", "./team", &count],
+            );
+            // Neither the environment nor the time counts.
+            command.env(
+                name,
+                "x".repeat(name.len() * 100 * usize::from(name == "b.tnb")),
+            );
+            let output = said(command.output().expect("it starts"));
+            assert_eq!(output.code, Some(0), "{}", output.err);
+            assert!(
+                output.err.contains(&format!("{threads} 852")),
+                "{}",
+                output.err
+            );
+        }
+        let bytes = |name: &str| std::fs::read(here.join(name)).expect("it is there");
+        assert!(bytes("a.tnb") == bytes("b.tnb"), "{threads} threads");
+        let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+        assert_eq!(trace.threads().len() as u32, threads + 1);
+        assert_eq!(
+            (trace.program(), trace.instruction_set()),
+            ("team", InstructionSet::X86_64)
+        );
+        assert!(!trace.head().partial && !trace.head().unsynchronised);
+        let creates = (1..=threads).map(Sync::Create);
+        let joins = (1..=threads).map(Sync::Join);
+        assert_eq!(
+            syncs(&trace, 0),
+            creates.chain(joins).chain([Sync::Exit]).collect::<Vec<_>>()
+        );
+        let barrier = Sync::Barrier {
+            object: 0,
+            parties: threads,
+        };
+        let expected = [barrier, barrier, Sync::Lock(1), Sync::Unlock(1), Sync::Exit];
+        let mut work = 0;
+        for thread in 1..=threads {
+            assert_eq!(syncs(&trace, thread), expected);
+            assert_eq!(trace.threads()[thread as usize].parent, Some(0));
+            assert!(trace.threads()[thread as usize].stack.is_some());
+            let mut sums = tanada_trace::threads::Totals::default();
+            for_each(&trace, thread, |event| match event {
+                Event::Access { store, after, .. } => {
+                    sums.instructions += u64::from(after);
+                    *(if store {
+                        &mut sums.stores
+                    } else {
+                        &mut sums.loads
+                    }) += 1;
+                }
+                Event::Instructions(count) => sums.instructions += u64::from(count),
+                _ => {}
+            });
+            assert_eq!(sums, trace.threads()[thread as usize].totals);
+            work += sums.loads;
+        }
+        // Each of 24^3 steps loads at least one double of either matrix by itself (a compiler may load two at once).
+        assert!(work > 24 * 24 * 24, "{work}");
+    }
+    nothing_is_left(here);
+}
+
+#[test]
+fn text_and_binary_form_hold_the_same() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    compile(here, "team", TEAM, "cc", &[]);
+    good(here, &["record", "-o", "a.tnb", "--", "./team", "2"]);
+    good(here, &["record", "-o", "a.tnt", "--", "./team", "2"]);
+    let [binary, text] =
+        ["a.tnb", "a.tnt"].map(|name| ThreadTrace::open(&here.join(name)).expect("a thread trace"));
+    assert_eq!(binary.head(), text.head());
+    for thread in 0..3 {
+        assert_eq!(syncs(&binary, thread), syncs(&text, thread));
+    }
+    let mut written = Vec::new();
+    binary.write_text(&mut written).expect("memory");
+    assert!(written == std::fs::read(here.join("a.tnt")).expect("it is there"));
+    let [binary, text] = ["a.tnb", "a.tnt"].map(|name| {
+        let arguments = [
+            "sim",
+            name,
+            "--machine",
+            "toshiba",
+            "--governor",
+            "rs",
+            "--json",
+        ];
+        good(here, &arguments).out
+    });
+    assert_eq!(binary, text);
+}
+
+#[test]
+fn what_a_program_does_that_cannot_be_recorded_is_reported_and_leaves_no_trace() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    compile(here, "odd", ODD, "cc", &[]);
+    for (how, why) in [
+        ("c", "signal: 11"),
+        ("e", "its thread 1 ended the process"),
+        ("f", "it starts another process"),
+        ("v", "it starts another process"),
+        ("y", "it starts another process"),
+        ("x", "it runs another program in its place"),
+        ("k", "signal: 9"),
+        ("r", "exit status: 3"),
+    ] {
+        bad(
+            here,
+            &["record", "-o", "a.tnb", "--", "./odd", how],
+            1,
+            &["./odd", why, "no trace was written"],
+        );
+        assert!(!here.join("a.tnb").exists(), "{how}");
+    }
+    bad(
+        here,
+        &["record", "--from", "9", "-o", "a.tnb", "--", "./odd", "n"],
+        1,
+        &["before the piece"],
+    );
+    bad(
+        here,
+        &["record", "--from", "9", "--skip", "1", "--", "./odd"],
+        2,
+        &["--skip"],
+    );
+    for wrong in [
+        ["--from", "192"],
+        ["--to", "x"],
+        ["--take", "0"],
+        ["--env", "=x"],
+        ["--env", "LD_PRELOAD=./x.so"],
+        ["--env", "x"],
+        ["--fetch", "each"],
+    ] {
+        let words = [
+            "record", wrong[0], wrong[1], "-o", "a.tnb", "--", "./odd", "n",
+        ];
+        bad(here, &words, 2, &[wrong[0]]);
+    }
+    bad(
+        here,
+        &["record", "-o", "no/a.tnb", "--", "./odd", "n"],
+        1,
+        &["no/a.tnb"],
+    );
+    assert!(!here.join("a.tnb").exists());
+    nothing_is_left(here);
+}
+
+/// Records an unusual program of [`ODD`] and reads all of its threads.
+fn odd(here: &Path, how: &str) -> (ThreadTrace, Said) {
+    let output = run(here, &["record", "-o", "a.tnb", "--", "./odd", how]);
+    assert_eq!(output.code, Some(0), "{how}: {}", output.err);
+    let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+    for thread in 0..trace.threads().len() as u32 {
+        for_each(&trace, thread, |_| {});
+    }
+    (trace, output)
+}
+
+#[test]
+fn unusual_programs_are_recorded() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    compile(here, "odd", ODD, "cc", &[]);
+    let without = "without pthread_create";
+    // Signals come within calls, between them, and while marks are made.
+    let (trace, output) = odd(here, "s");
+    assert_eq!(trace.threads().len(), 4);
+    assert!(!output.err.contains(without), "{}", output.err);
+    for thread in 1..4 {
+        let syncs = syncs(&trace, thread);
+        assert!(syncs.len() > 40_000 && syncs.last() == Some(&Sync::Exit));
+        assert!(
+            syncs
+                .chunks_exact(2)
+                .all(|pair| pair == [Sync::Lock(0), Sync::Unlock(0)])
+        );
+    }
+    // All descriptors are closed; the first thread ends before the last one.
+    for how in ["d", "p"] {
+        let (trace, _) = odd(here, how);
+        assert_eq!(trace.threads().len(), 2, "{how}");
+        assert_eq!(syncs(&trace, 1), [Sync::Exit], "{how}");
+    }
+    let (trace, output) = odd(here, "t");
+    assert_eq!(trace.threads().len(), 1);
+    assert!(output.err.contains(without), "{}", output.err);
+    let (trace, _) = odd(here, "1");
+    let first = syncs(&trace, 0);
+    assert!(
+        matches!(
+            first[..],
+            [
+                Sync::Create(1),
+                Sync::Lock(_),
+                Sync::Broadcast(_),
+                Sync::Unlock(_),
+                Sync::Join(1),
+                Sync::Exit
+            ]
+        ),
+        "{first:?}"
+    );
+    let (trace, _) = odd(here, "2");
+    assert_eq!(
+        syncs(&trace, 0),
+        [Sync::Lock(0), Sync::Unlock(0), Sync::Exit]
+    );
+    good(
+        here,
+        &["sim", "a.tnb", "--machine", "toshiba", "--governor", "fifo"],
+    );
+    nothing_is_left(here);
+}
+
+#[test]
+fn the_emulator_ends_with_a_killed_recorder() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    compile(here, "odd", ODD, "cc", &[]);
+    let mut child = started(tanada(here, &["record", "-o", "a.tnb", "--", "./odd", "l"]));
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let wait = |done: &dyn Fn() -> bool| {
+        while !done() {
+            assert!(std::time::Instant::now() < deadline, "it never comes");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    };
+    let of = || std::fs::read_to_string(&children).unwrap_or_default();
+    let spooled = || {
+        let folders = here.read_dir().expect("a folder").flatten();
+        folders
+            .into_iter()
+            .any(|entry| entry.path().join("spool").exists())
+    };
+    wait(&|| spooled() && !of().trim().is_empty());
+    let emulator = format!(
+        "/proc/{}/stat",
+        of().split_whitespace().next().expect("a child")
+    );
+    child.kill().expect("it runs");
+    child.wait().expect("our child");
+    // It may stay as a zombie if no process looks after orphans.
+    wait(&|| std::fs::read_to_string(&emulator).map_or(true, |stat| stat.contains(") Z ")));
+}
+
+#[test]
+fn pieces_are_recorded_between_marks_and_by_instructions() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    compile(here, "odd", ODD, "cc", &[]);
+    // The program runs for ever behind the second mark.
+    let json = good(
+        here,
+        &[
+            "record", "--from", "3", "--to", "4", "-o", "a.tnb", "--json", "--", "./odd", "m",
+        ],
+    )
+    .out;
+    let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+    assert!(trace.head().partial);
+    let mut stores = 0;
+    for_each(&trace, 0, |event| {
+        stores += u64::from(matches!(
+            event,
+            Event::Access {
+                store: true,
+                bytes: 4,
+                ..
+            }
+        ))
+    });
+    assert!((4096..4200).contains(&stores), "{stores}: {json}");
+    let first = Sync::Mark {
+        kind: 3,
+        a: 3,
+        b: 5,
+    };
+    assert_eq!(syncs(&trace, 0).first(), Some(&first));
+    let words = [
+        "record", "--skip", "200000", "--take", "100000", "-o", "b.tnb", "--json", "--", "./odd",
+        "l",
+    ];
+    let json = good(here, &words).out;
+    assert!(
+        (100_000..101_000).contains(&number(&json, "instructions")),
+        "{json}"
+    );
+    nothing_is_left(here);
+}
+
+#[test]
+fn an_interrupt_keeps_what_was_complete() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    compile(here, "odd", ODD, "cc", &[]);
+    for (how, kept) in [("l", true), ("w", false)] {
+        let child = started(tanada(here, &["record", "-o", "a.tnb", "--", "./odd", how]));
+        let spooled = || {
+            let entries = here.read_dir().expect("a folder").flatten();
+            let spools = entries.map(|entry| entry.path().join("spool"));
+            spools
+                .flat_map(std::fs::metadata)
+                .any(|file| file.len() > 0 || !kept)
+        };
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+        while !spooled() {
+            assert!(std::time::Instant::now() < deadline, "nothing is recorded");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        rustix::process::kill_process(
+            rustix::process::Pid::from_child(&child),
+            rustix::process::Signal::INT,
+        )
+        .expect("it runs");
+        let output = said(child.wait_with_output().expect("it ends"));
+        assert_eq!(output.code, Some(130), "{}", output.err);
+        assert_eq!(here.join("a.tnb").exists(), kept, "{}", output.err);
+        if kept {
+            assert!(
+                output.err.contains("a.tnb holds what was recorded"),
+                "{}",
+                output.err
+            );
+            let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+            assert!(trace.head().partial && trace.threads()[0].totals.instructions > 100_000);
+            for_each(&trace, 0, |_| {});
+            std::fs::remove_file(here.join("a.tnb")).expect("our file");
+        }
+        nothing_is_left(here);
+    }
+}
+
+#[test]
+fn programs_of_gcc_with_openmp_have_regions_and_loops() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    let source = r#"
+        #include <stdio.h>
+        int main(void) {
+            static double a[400];
+            int n = 0;
+            #pragma omp parallel num_threads(3)
+            {
+                #pragma omp for schedule(dynamic, 100)
+                for (int i = 0; i < 400; i++) a[i] = i;
+                #pragma omp critical
+                n++;
+                #pragma omp barrier
+            }
+            printf("%d %g\n", n, a[399]);
+            return 0;
+        }
+    "#;
+    compile(here, "team", source, "cc", &["-fopenmp"]);
+    good(here, &["record", "-o", "a.tnb", "--", "./team"]);
+    let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+    assert_eq!(trace.threads().len(), 3);
+    let mut iterations = 0;
+    for thread in 0..3 {
+        let syncs = syncs(&trace, thread);
+        let begin = syncs
+            .iter()
+            .position(|sync| matches!(sync, Sync::RegionBegin { threads: 3, .. }));
+        let region = &syncs[begin.expect("each thread is in the region")..];
+        let Some(&Sync::RegionBegin { id, .. }) = region.first() else {
+            unreachable!()
+        };
+        assert!(matches!(region[1], Sync::LoopBegin(_)), "{region:?}");
+        let chunks: Vec<_> = region[2..]
+            .iter()
+            .take_while(|sync| matches!(sync, Sync::Iteration { .. }))
+            .collect();
+        iterations += chunks.len();
+        let barrier = Sync::Barrier {
+            object: id,
+            parties: 3,
+        };
+        let rest = &region[2 + chunks.len()..];
+        assert_eq!(rest[..2], [Sync::LoopEnd, barrier], "{region:?}");
+        assert!(
+            matches!(rest[2..4], [Sync::Lock(taken), Sync::Unlock(released)] if taken == released),
+            "{region:?}"
+        );
+        assert_eq!(rest[4..6], [barrier, Sync::RegionEnd], "{region:?}");
+    }
+    assert_eq!(iterations, 4);
+}
+
+#[test]
+fn two_recordings_of_openmp_programs_have_the_same_bytes() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    let source = r#"
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <omp.h>
+        static double a[4096], b[4096];
+        int main(int count, char **words) {
+            int once = 0;
+            long sum = 0;
+            omp_set_num_threads(atoi(words[1]));
+            #pragma omp parallel
+            {
+                #pragma omp for schedule(static, 16)
+                for (int i = 0; i < 4096; i++) a[i] = i;
+                #pragma omp single
+                once++;
+                #pragma omp single nowait
+                once++;
+                #pragma omp for
+                for (int i = 0; i < 4096; i++) b[i] = a[4095 - i];
+            }
+            for (int i = 0; i < 4096; i++) sum += b[i];
+            printf("%ld %d\n", sum, once);
+            return 0;
+        }
+    "#;
+    compile(here, "team-cc", source, "cc", &["-fopenmp"]);
+    let mut programs = vec!["./team-cc"];
+    if tanada_testing::program(&["clang"], "clang libomp-dev", "OpenMP of clang").is_some() {
+        compile(here, "team-clang", source, "clang", &["-fopenmp"]);
+        programs.push("./team-clang");
+    }
+    for program in programs {
+        for threads in ["2", "8"] {
+            let bytes = ["a.tnb", "b.tnb"].map(|name| {
+                let words = ["record", "-o", name, "--", program, threads];
+                let output = good(here, &words);
+                assert!(output.out.contains("8386560 2"), "{}", output.out);
+                std::fs::read(here.join(name)).expect("it is there")
+            });
+            assert!(bytes[0] == bytes[1], "{program} {threads}");
+        }
+    }
+}
+
+#[test]
+fn static_programs_are_recorded_without_synchronisation() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    compile(here, "team", TEAM, "cc", &["-static"]);
+    let output = run(here, &["record", "-o", "a.tnb", "--", "./team", "2"]);
+    assert_eq!(output.code, Some(0), "{}", output.err);
+    assert!(
+        output
+            .err
+            .contains("linked statically, so synchronisation was not recorded"),
+        "{}",
+        output.err
+    );
+    let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+    assert!(trace.head().unsynchronised);
+    assert_eq!(trace.threads().len(), 3);
+}
+
+#[test]
+fn programs_of_other_instruction_sets_are_recorded() {
+    let folder = folder();
+    let here = folder.path();
+    for (compiler, package, emulator, set) in [
+        (
+            "aarch64-linux-gnu-gcc",
+            "gcc-aarch64-linux-gnu",
+            "qemu-aarch64",
+            InstructionSet::Aarch64,
+        ),
+        (
+            "arm-linux-gnueabihf-gcc",
+            "gcc-arm-linux-gnueabihf",
+            "qemu-arm",
+            InstructionSet::Arm,
+        ),
+        (
+            "riscv64-linux-gnu-gcc",
+            "gcc-riscv64-linux-gnu",
+            "qemu-riscv64",
+            InstructionSet::Riscv64,
+        ),
+        (
+            "mipsel-linux-gnu-gcc",
+            "gcc-mipsel-linux-gnu",
+            "qemu-mipsel",
+            InstructionSet::Mips,
+        ),
+    ] {
+        let what = format!("recording {} programs ({package})", set.name());
+        // Cross compilers are not among what the tests install.
+        let there = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+            .any(|folder| folder.join(compiler).is_file());
+        if !there {
+            tanada_testing::skip(format_args!("no {compiler} for {what}"));
+            continue;
+        }
+        if tanada_testing::program(&[emulator], "qemu-user", &what).is_none() {
+            continue;
+        }
+        compile(here, "team", TEAM, compiler, &[]);
+        for name in ["a.tnb", "b.tnb"] {
+            let output = run(here, &["record", "-o", name, "--", "./team", "3"]);
+            assert_eq!(output.code, Some(0), "{}: {}", set.name(), output.err);
+            assert!(output.out.contains("3 852"), "{}", output.out);
+        }
+        let bytes = |name: &str| std::fs::read(here.join(name)).expect("it is there");
+        assert!(bytes("a.tnb") == bytes("b.tnb"), "{}", set.name());
+        let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+        assert_eq!((trace.instruction_set(), trace.threads().len()), (set, 4));
+        let barrier = Sync::Barrier {
+            object: 0,
+            parties: 3,
+        };
+        assert_eq!(
+            syncs(&trace, 2),
+            [barrier, barrier, Sync::Lock(1), Sync::Unlock(1), Sync::Exit]
+        );
+    }
+}
+
+const SUM: &str = "print(sum(i * i for i in range(2000)))";
+const LONG_SUM: &str = "print(sum(i * i for i in range(100000)))";
+const QUERY: &str = "create table t(a); insert into t values (1), (2), (3); select sum(a) from t;";
+const LONG_QUERY: &str = "with recursive t(a) as (select 1 union all select a + 1 from t where a < 40000) select sum(a) from t;";
+
+/// Programs that nobody here wrote, single-threaded; `long`: so that their work takes far longer than their start.
+fn programs(here: &Path, long: bool) -> Vec<(PathBuf, Vec<&'static str>)> {
+    let text: String = (0..if long { 15_000 } else { 400 })
+        .map(|i| format!("{} a line of text {i}\n", i * 7919 % 1000))
+        .collect();
+    std::fs::write(here.join("text"), text).expect("a file");
+    let all: [(&str, &str, &[&str]); 4] = [
+        ("gzip", "gzip", &["-9", "-c", "text"]),
+        ("sort", "coreutils", &["--parallel=1", "-S", "1M", "text"]),
+        (
+            "python3",
+            "python3",
+            &["-S", "-E", "-c", if long { LONG_SUM } else { SUM }],
+        ),
+        (
+            "sqlite3",
+            "sqlite3",
+            &[":memory:", if long { LONG_QUERY } else { QUERY }],
+        ),
+    ];
+    let mut found = Vec::new();
+    for (name, package, words) in all {
+        // Not a wrapper of a user's own, which may be a script.
+        let path = Path::new("/usr/bin").join(name);
+        if path.is_file() {
+            found.push((path, words.to_vec()));
+        } else {
+            tanada_testing::skip(format_args!(
+                "no {} to record: apt-get install {package}",
+                path.display()
+            ));
+        }
+    }
+    found
+}
+
+fn recorded(here: &Path, options: &[&str], program: &Path, words: &[&str]) -> Said {
+    let program = program.to_str().expect("text");
+    let line = [
+        &["record", "-o", "a.tnb", "--json"],
+        options,
+        &["--env", "PYTHONHASHSEED=0", "--", program],
+        words,
+    ]
+    .concat();
+    let output = run(here, &line);
+    assert_eq!(output.code, Some(0), "{program}: {}", output.err);
+    output
+}
+
+/// The last line of what was said is the JSON: a program that is counted writes to standard error as well.
+fn last(text: &str) -> &str {
+    text.trim_end().lines().last().unwrap_or_default()
+}
+
+/// Instructions by which the recorder's library looks up functions before `main`, at most.
+const BEGIN: u64 = 150_000;
+
+#[test]
+fn counts_are_those_of_the_emulators_own_counters() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    for (program, words) in programs(here, false) {
+        let json = recorded(here, &[], &program, &words).out;
+        let counted = recorded(here, &["--count"], &program, &words).out;
+        let marks = {
+            let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+            assert_eq!(trace.threads().len(), 1);
+            syncs(&trace, 0).len() as u64
+        };
+        // The counters also see what the recorder leaves out: the insides of calls of the thread library, of which programs without threads
+        // make a few, and how the recorder's library begins.
+        let [instructions, accesses] =
+            ["instructions", "accesses"].map(|key| number(last(&counted), key));
+        let ours = [
+            number(last(&json), "instructions"),
+            ["loads", "stores", "parts"]
+                .map(|key| number(last(&json), key))
+                .iter()
+                .sum(),
+        ];
+        let left_out = 400 * marks.saturating_sub(1) + BEGIN;
+        for (ours, theirs) in [(ours[0], instructions), (ours[1], accesses)] {
+            let difference = theirs
+                .checked_sub(ours)
+                .unwrap_or_else(|| panic!("{}: {ours}, {theirs}", program.display()));
+            assert!(
+                difference <= left_out,
+                "{}: {ours}, {theirs}, {marks} marks",
+                program.display()
+            );
+        }
+    }
+}
+
+/// Runs a program under a tool of Valgrind's and returns what the tool says.
+fn valgrind(here: &Path, tool: &[&str], program: &Path, words: &[&str]) -> String {
+    let mut command = Command::new("valgrind");
+    command.args(["--command-line-only=yes", "--log-file=said"]);
+    command.args(tool).arg(program).args(words);
+    command.env_clear().current_dir(here);
+    for (name, value) in [
+        ("PATH", "/usr/bin:/bin"),
+        ("LC_ALL", "C"),
+        ("LD_BIND_NOW", "1"),
+        ("PYTHONHASHSEED", "0"),
+    ] {
+        command.env(name, value);
+    }
+    assert!(command.output().expect("it starts").status.success());
+    std::fs::read_to_string(here.join("said")).expect("it is there")
+}
+
+fn number_of(word: &str) -> u64 {
+    let digits = word.chars().filter(char::is_ascii_digit);
+    digits.collect::<String>().parse().expect("a number")
+}
+
+/// Callgrind's instructions. Lackey and cachegrind count up to 3% more, which access no memory.
+fn of_callgrind(said: &str) -> u64 {
+    let collected = said
+        .lines()
+        .find_map(|line| line.split_once("Collected : "));
+    number_of(collected.expect("callgrind's sum").1)
+}
+
+/// Lackey's loads and stores.
+fn of_lackey(said: &str) -> [u64; 2] {
+    let mut sums = [0; 2];
+    for line in said.lines().filter_map(|line| line.rsplit_once("== ")) {
+        // A table of types: `I32  LOADS  STORES  OPERATIONS`.
+        let words: Vec<&str> = line.1.split_whitespace().collect();
+        match words[..] {
+            [kind, loads, stores, _]
+                if ["I", "F", "D", "V"]
+                    .iter()
+                    .any(|begin| kind.starts_with(begin))
+                    && kind[1..].parse::<u32>().is_ok() =>
+            {
+                sums[0] += number_of(loads);
+                sums[1] += number_of(stores);
+            }
+            _ => {}
+        }
+    }
+    sums
+}
+
+/// Bytes and ways of a level-1 data cache with lines of 64 bytes, as [`ONE_CACHE`] has it.
+const SHAPE: (usize, usize) = (32 << 10, 8);
+
+/// Misses of an LRU cache: by the rule of cachegrind, for which an access of two lines misses once at most, and by that of the simulator.
+fn misses(trace: &ThreadTrace) -> [u64; 2] {
+    let (bytes, ways) = SHAPE;
+    let mut sets = vec![Vec::new(); bytes / 64 / ways];
+    let mut sums = [0; 2];
+    for_each(trace, 0, |event| {
+        let Event::Access { address, bytes, .. } = event else {
+            return;
+        };
+        let mut missed = 0;
+        for line in address / 64..=(address + u64::from(bytes) - 1) / 64 {
+            let which = line as usize % sets.len();
+            let set: &mut Vec<u64> = &mut sets[which];
+            match set.iter().position(|&held| held == line) {
+                Some(at) => {
+                    set[..=at].rotate_right(1);
+                }
+                None => {
+                    missed += 1;
+                    set.truncate(ways - 1);
+                    set.insert(0, line);
+                }
+            }
+        }
+        sums[0] += u64::from(missed > 0);
+        sums[1] += missed;
+    });
+    sums
+}
+
+const ONE_CACHE: &str = r#"
+name = "cachegrind"
+model = "uniform"
+cores = 1
+hit_cycles = 1
+dispatch_cycles = 0
+coherence = "none"
+
+[[cache]]
+level = 1
+kind = "data"
+per = "core"
+size = "32K"
+ways = 8
+line = 64
+replacement = "lru"
+miss_cycles = 10
+"#;
+
+/// The oracles are Valgrind's: callgrind counts instructions, lackey loads and stores, cachegrind the misses of a cache.
+#[test]
+fn counts_and_misses_are_near_valgrinds() {
+    if !emulator() || tanada_testing::program(&["valgrind"], "valgrind", "judging counts").is_none()
+    {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    std::fs::write(here.join("machine.toml"), ONE_CACHE).expect("a file");
+    let within = |ours: u64, theirs: u64, percent: f64| {
+        (ours as f64 / theirs as f64 - 1.0).abs() * 100.0 < percent
+    };
+    for (program, words) in programs(here, true) {
+        let name = program.display();
+        let json = recorded(here, &["--env", "LC_ALL=C"], &program, &words).out;
+        let counts = ["instructions", "loads", "stores"].map(|key| number(last(&json), key));
+        let said = valgrind(
+            here,
+            &["--tool=lackey", "--detailed-counts=yes"],
+            &program,
+            &words,
+        );
+        let [loads, stores] = of_lackey(&said);
+        let tool = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
+        let theirs = [
+            of_callgrind(&valgrind(here, &tool, &program, &words)),
+            loads,
+            stores,
+        ];
+        // sqlite3 takes a lock for each row, and begin and end of the calls that the recorder's library wraps count.
+        let percent = match program.ends_with("sqlite3") {
+            true => [1.0, 1.0, 3.0],
+            false => [1.0; 3],
+        };
+        for i in 0..3 {
+            assert!(
+                within(counts[i], theirs[i], percent[i]),
+                "{name}: {counts:?} {theirs:?}"
+            );
+        }
+        let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+        let [ours, by_lines] = misses(&trace);
+        let cache = format!("--D1={},{},64", SHAPE.0, SHAPE.1);
+        let tool = [
+            "--tool=cachegrind",
+            "--cache-sim=yes",
+            "--cachegrind-out-file=counts",
+            &cache,
+        ];
+        valgrind(here, &tool, &program, &words);
+        let text = std::fs::read_to_string(here.join("counts")).expect("cachegrind's counts");
+        let of = |begin: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(begin));
+            line.expect("cachegrind's counts")
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let (names, sums) = (of("events:"), of("summary:"));
+        let sum = |name: &str| -> u64 {
+            let at = names
+                .iter()
+                .position(|known| known == name)
+                .expect("it counts them");
+            sums[at].parse().expect("a number")
+        };
+        let theirs = sum("D1mr") + sum("D1mw");
+        // The recorder's library is loaded and searched for symbols, too.
+        let theirs = theirs..=theirs + 1000;
+        let near = theirs.start() * 99 / 100..=theirs.end() * 101 / 100;
+        assert!(near.contains(&ours), "{name}: {ours} {theirs:?}");
+        let words = [
+            "sim",
+            "a.tnb",
+            "--machine",
+            "machine.toml",
+            "--governor",
+            "fifo",
+            "--json",
+        ];
+        let simulated: serde_json::Value =
+            serde_json::from_str(&good(here, &words).out).expect("one JSON object");
+        assert_eq!(
+            simulated["levels"][0]["misses"], by_lines,
+            "{name}: {simulated}"
+        );
+    }
+}
+
+#[test]
+fn without_the_emulator_it_says_what_to_install() {
+    let folder = folder();
+    let program = Path::new("/bin/true");
+    let mut command = tanada(folder.path(), &["record", "-o", "a.tnb", "--"]);
+    command.arg(program).env("PATH", folder.path());
+    let output = said(command.output().expect("the program starts"));
+    assert_eq!(output.code, Some(1), "{}", output.err);
+    assert!(
+        output.err.contains("is not installed") && output.err.contains("apt-get install qemu-user"),
+        "{}",
+        output.err
+    );
+    assert!(folder.path().read_dir().expect("a folder").next().is_none());
+    // One that knows no plugins.
+    let emulator = folder
+        .path()
+        .join(format!("qemu-{}", std::env::consts::ARCH));
+    std::fs::write(
+        &emulator,
+        "#!/bin/sh\necho unknown option -plugin >&2\nexit 1\n",
+    )
+    .expect("a file");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&emulator, mode).expect("our file");
+    let mut command = tanada(folder.path(), &["record", "-o", "a.tnb", "--"]);
+    command.arg(program).env("PATH", folder.path());
+    let output = said(command.output().expect("the program starts"));
+    assert_eq!(output.code, Some(1), "{}", output.err);
+    assert!(
+        output.err.contains("does not load the recorder"),
+        "{}",
+        output.err
+    );
+    assert!(!folder.path().join("a.tnb").exists());
+}

@@ -1,0 +1,412 @@
+//! `hold` and `hold-blind`: which threads run together, and on how many hardware threads, found by looking at small parts of periods.
+//!
+//! The governor is called at each 64th of a period, a *window*, and compares rates: work per time. The threads that run go on from window
+//! to window ([`Order::Kept`]). Its rules:
+//!
+//! - *Turns.* A turn, in which the same threads run, ends only if for a whole period no thread blocked, so that none came from the queue.
+//! - *Exchanges.* If a window's rate is below [`Settings::slow`] of the usual one, the threads that run disturb each other. Then all of
+//!   them but the last go to the back of the queue. One slow window in [`Settings::trial`] is left alone instead, for comparison. If the
+//!   windows behind those are faster on average than the windows behind exchanges, the roles change: only one slow window in
+//!   [`Settings::trial`] leads to an exchange.
+//! - *Widths.* A probe takes four windows: two at the other width, two at the width in use. The first of each two is not measured, since
+//!   caches settle in it. The probe's rate is compared with the mean of the rates of the width in use before and behind it, so that a
+//!   program that changes meanwhile does not decide. A narrower width is chosen if the last probes together are better by
+//!   [`Settings::margin`] and by more than they differ from each other, or if one is better by [`Settings::large`]; a wider one as soon
+//!   as it is better.
+//! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on. In another phase (the usual rate has changed by
+//!   half, or a barrier released threads) every width may be probed at once. Few and many waiting threads have a width each.
+//! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately.
+//!   With counters, a narrower width is not probed while fewer than [`Settings::misses`] of the accesses miss.
+//! - *Windows that do not count* are those in which threads ran out.
+//! - *Regret.* The work that lost probes cost, against the width in use, is kept below [`Settings::budget`] of the run and a tenth of
+//!   what won probes have brought.
+
+mod exchange;
+#[cfg(test)]
+mod tests;
+mod widths;
+
+use crate::{Governor, GovernorSite, Order, Period, Plan, Why};
+use exchange::Exchange;
+use widths::{Pair, Verdict, Widths};
+
+/// The numbers of the rules above.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    /// Whether it reads cache counters if there are some.
+    pub(super) counters: bool,
+    /// The part of the usual rate below which a window is slow.
+    pub(super) slow: f64,
+    /// One slow window in this many is treated in the other way than usual: left alone, or exchanged.
+    pub(super) trial: u64,
+    /// By which factor a narrower width must be better to be chosen, and a wider one.
+    pub(super) margin: f64,
+    pub(super) margin_wider: f64,
+    /// How many times their deviation (the root of the sum of squared differences) probes together must be better by, unless one is
+    /// better by the factor `large`.
+    pub(super) clear: f64,
+    pub(super) large: f64,
+    /// Misses per access below which no narrower width is probed.
+    pub(super) misses: f64,
+    /// The part of the run that lost probes may cost.
+    pub(super) budget: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            counters: true,
+            slow: 0.7,
+            trial: 4,
+            margin: 1.04,
+            margin_wider: 1.01,
+            clear: 1.2,
+            large: 1.5,
+            misses: 0.015,
+            budget: 0.0025,
+        }
+    }
+}
+
+/// Windows of a period.
+const PARTS: u64 = 64;
+
+/// Windows from a lost probe to the next one of the same width, at first.
+const PAUSE: u64 = 8;
+
+/// The part of a window that hardware threads may idle before it belongs to no width.
+const RAGGED: f64 = 0.1;
+
+/// By which factor a probe could win as long as no narrow width was seen.
+const UNKNOWN: f64 = 1.5;
+
+/// By which factor all threads together could be faster than ever before.
+const HEADROOM: f64 = 1.25;
+
+/// The part of a slower probe in the rate of one thread.
+const SOLO_FADING: f64 = 0.1;
+
+/// The weight of older windows in the rate of the width in use.
+const BASE_FADING: f64 = 0.5;
+
+/// The part of what probes have won that lost ones may cost.
+const STAKE: f64 = 0.1;
+
+/// Work and time of some windows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    work: f64,
+    time: f64,
+}
+
+impl Sum {
+    fn add(&mut self, work: f64, time: f64) {
+        self.work = self.work * BASE_FADING + work;
+        self.time = self.time * BASE_FADING + time;
+    }
+
+    fn rate(self) -> f64 {
+        self.work / self.time.max(1.0)
+    }
+}
+
+/// What the windows of a probe are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The other width runs, and caches settle in it.
+    Settles,
+    Probes,
+    /// The width in use runs again, and caches settle in it.
+    Returns,
+    Compares,
+}
+
+/// A width that is being probed, and then the width in use again.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    width: usize,
+    step: Step,
+    /// Rates of the width in use before, and of the probe.
+    before: f64,
+    probed: f64,
+}
+
+/// See the module's documentation.
+#[derive(Clone, Debug)]
+pub(super) struct Hold {
+    site: GovernorSite,
+    settings: Settings,
+    /// Length of a window.
+    window: u64,
+    now: u64,
+    /// When the turn ends.
+    turn_ends: u64,
+    /// How many threads run; 0 before the first call and while threads are exchanged, which is not measured.
+    ran: usize,
+    /// Threads that waited at the last call.
+    waited: usize,
+    /// Whether more threads wait than there are hardware threads; it becomes so at half as many more.
+    many: bool,
+    /// For few and for many waiting threads.
+    widths: [Widths; 2],
+    probe: Option<Probe>,
+    /// The last windows of these threads at the width in use; no time if there was none.
+    base: Sum,
+    exchange: Exchange,
+    /// Whether the last call only took threads off.
+    exchanging: bool,
+    /// Misses per access of the last window; `None` without counters.
+    misses: Option<f64>,
+    /// The fastest that one thread was lately, on average, while at most half of the hardware threads ran (0 before), and all together.
+    solo: f64,
+    most: f64,
+    /// Time that lost probes cost, and that won ones have brought.
+    regret: f64,
+    gain: f64,
+    why: Why,
+}
+
+impl Hold {
+    pub(super) fn new(site: &GovernorSite, settings: Settings) -> Hold {
+        let window = (site.period / PARTS).max(1);
+        let widths = Widths::new(site.threads, PAUSE * window);
+        Hold {
+            site: *site,
+            settings,
+            window,
+            now: 0,
+            turn_ends: site.period,
+            ran: 0,
+            waited: 0,
+            many: false,
+            widths: [widths.clone(), widths],
+            probe: None,
+            base: Sum::default(),
+            exchange: Exchange::default(),
+            exchanging: false,
+            misses: None,
+            solo: 0.0,
+            most: 0.0,
+            regret: 0.0,
+            gain: 0.0,
+            why: Why::default(),
+        }
+    }
+
+    fn say(&mut self, what: &'static str, figures: &[(&'static str, f64)]) {
+        self.why = Why {
+            what,
+            figures: figures.to_vec(),
+        };
+    }
+
+    fn widths(&mut self) -> &mut Widths {
+        &mut self.widths[usize::from(self.many)]
+    }
+
+    /// Ends the probe, if there is one, without a result.
+    fn drop_probe(&mut self) {
+        if let Some(probe) = self.probe.take() {
+            let now = self.now;
+            self.widths().put_off(probe.width, now);
+            let figures = [("width", probe.width as f64)];
+            self.say("probe without result", &figures);
+        }
+    }
+
+    /// Other threads run from now on.
+    fn begin_turn(&mut self) {
+        self.turn_ends = self.now + self.site.period;
+        self.base = Sum::default();
+    }
+
+    /// Takes the window that has ended into account. Returns whether its threads are to be exchanged.
+    fn measure(&mut self, period: &Period<'_>) -> bool {
+        if self.ran == 0 {
+            return false;
+        }
+        let (work, time) = (period.work() as f64, period.time.max(1) as f64);
+        let rate = work / time;
+        if self.settings.counters {
+            self.misses = period.cache().map(|cache| cache.rate());
+        }
+        let active = &period.threads[..self.ran.min(period.threads.len())];
+        let idle: u64 = active.iter().map(|thread| thread.idle).sum();
+        if idle as f64 > RAGGED * time * self.ran as f64 {
+            self.base = Sum::default();
+            self.drop_probe();
+            return false;
+        }
+        if self.ran * 2 <= self.site.threads {
+            let one = rate / self.ran as f64;
+            self.solo = one.max(self.solo + (one - self.solo) * SOLO_FADING);
+        }
+        self.most = self.most.max(rate);
+        if let Some(probe) = &mut self.probe {
+            match probe.step {
+                Step::Settles => probe.step = Step::Probes,
+                Step::Probes => {
+                    probe.probed = rate;
+                    probe.step = Step::Returns;
+                }
+                Step::Returns => probe.step = Step::Compares,
+                Step::Compares => {
+                    let probe = *probe;
+                    self.judge(probe, rate);
+                }
+            }
+            return false;
+        }
+        self.base.add(work, time);
+        self.gain += self.widths().gained() * time;
+        let sign = self.exchange.window(rate, &self.settings);
+        if let Some(usual) = sign.another_phase {
+            self.widths().changed();
+            let figures = [("work per time", rate), ("usual", usual)];
+            self.say("another phase", &figures);
+        }
+        sign.exchange
+    }
+
+    /// Ends a probe, behind which the width in use had the rate `behind`.
+    fn judge(&mut self, probe: Probe, behind: f64) {
+        self.probe = None;
+        self.base = Sum::default();
+        let pair = Pair {
+            probed: probe.probed,
+            used: (probe.before + behind) / 2.0,
+        };
+        let (now, settings, waited) = (self.now, self.settings, self.waited);
+        let used = self.widths().used(waited);
+        let what = match self.widths().judge(probe.width, used, pair, now, &settings) {
+            Verdict::Won => {
+                self.exchange.reset(pair.probed);
+                "probe won"
+            }
+            verdict => {
+                let lost = (1.0 - pair.probed / pair.used.max(f64::MIN_POSITIVE)).max(0.0);
+                self.regret += lost * self.window as f64;
+                match verdict {
+                    Verdict::Unclear => "probe unclear",
+                    _ => "probe lost",
+                }
+            }
+        };
+        let figures = [
+            ("width", probe.width as f64),
+            ("work per time", pair.probed),
+            ("width in use", used as f64),
+            ("its work per time", pair.used),
+        ];
+        self.say(what, &figures);
+    }
+
+    /// Returns the width to probe now, if any, and by which factor it could be better.
+    fn candidate(&self) -> Option<(usize, f64)> {
+        let won = STAKE * self.gain + self.window as f64;
+        if self.base.work == 0.0 || self.regret > self.settings.budget * self.now as f64 + won {
+            return None;
+        }
+        let base = self.base.rate();
+        let widths = &self.widths[usize::from(self.many)];
+        let used = widths.used(self.waited);
+        let few_misses = self.misses.is_some_and(|rate| rate < self.settings.misses);
+        widths.due(self.waited, self.now).find_map(|width| {
+            let could = match self.solo {
+                0.0 => UNKNOWN,
+                solo => (width as f64 * solo).min(self.most * HEADROOM) / base,
+            };
+            let worth = could > Widths::needed(width, used, &self.settings);
+            (worth && !(few_misses && width < used)).then_some((width, could))
+        })
+    }
+
+    /// Takes note of how many threads wait now.
+    fn situation(&mut self, waiting: usize) {
+        let before = std::mem::replace(&mut self.waited, waiting);
+        if waiting < before {
+            // A thread blocked or ended, so another one came from the queue.
+            self.turn_ends = self.now + self.site.period;
+        }
+        // Between the two, what was goes on, so that the situation does not change with every thread that blocks.
+        let threads = self.site.threads;
+        let many = waiting > threads && (self.many || waiting > threads + threads / 2);
+        if many != self.many {
+            self.drop_probe();
+            self.many = many;
+            self.base = Sum::default();
+        }
+        if waiting >= before + threads.div_ceil(2) {
+            self.widths().changed();
+        }
+    }
+}
+
+impl Governor for Hold {
+    fn plan(&mut self, period: &Period<'_>) -> Plan {
+        self.now += period.time;
+        self.why = Why::default();
+        let waiting = period.waiting;
+        let taken_off = std::mem::take(&mut self.exchanging);
+        let mut exchange = false;
+        if !taken_off {
+            exchange = self.measure(period);
+            self.situation(waiting);
+        }
+        let used = self.widths().width();
+        let mut plan = Plan {
+            width: used,
+            order: Order::Kept,
+            next_call: self.window,
+        };
+        if taken_off {
+            // Those that ran until now go to the back; the one that was taken off stands first.
+            plan.order = Order::Fifo;
+            let figures = [("usual work per time", self.exchange.usual())];
+            self.say("slow together, the others are exchanged", &figures);
+        } else if let Some(probe) = self.probe {
+            if matches!(probe.step, Step::Settles | Step::Probes) {
+                plan.width = probe.width;
+            }
+        } else if exchange && used > 1 && waiting > used {
+            self.begin_turn();
+            self.exchanging = true;
+            (plan.width, plan.next_call) = (used - 1, 1);
+            self.say("slow together, one is taken off", &[]);
+        } else if self.now >= self.turn_ends {
+            self.begin_turn();
+            plan.order = Order::Fifo;
+        } else if let Some((width, could)) = self.candidate() {
+            let before = self.base.rate();
+            self.probe = Some(Probe {
+                width,
+                step: Step::Settles,
+                before,
+                probed: 0.0,
+            });
+            let figures = [
+                ("width", width as f64),
+                ("work per time now", before),
+                ("could rise by the factor", could),
+            ];
+            self.say("probing", &figures);
+            plan.width = width;
+        }
+        if self.why.what.is_empty() {
+            self.say("holding", &[("width", plan.width as f64)]);
+        }
+        self.ran = match self.exchanging {
+            true => 0,
+            false => plan.width.min(waiting).max(1),
+        };
+        plan
+    }
+
+    fn why(&self) -> Why {
+        self.why.clone()
+    }
+
+    fn reads_counters(&self) -> bool {
+        self.settings.counters
+    }
+}

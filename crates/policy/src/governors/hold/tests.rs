@@ -1,0 +1,272 @@
+//! Programs as curves: how much work so many threads do per time. Their threads wait in a queue as in an engine.
+
+use super::*;
+use crate::{Activity, CacheUse, WorkerId, draw};
+use std::collections::VecDeque;
+
+const PERIOD: u64 = 64_000;
+const WINDOW: u64 = PERIOD / 64;
+
+struct Program<'a> {
+    /// Work of 1000 units of time at each width, from 1 on.
+    rates: &'a [f64],
+    /// What the rate is multiplied by while two threads of a fourth four run together.
+    conflict: f64,
+    noise: f64,
+    waiting: usize,
+    misses: Option<u64>,
+}
+
+impl<'a> Program<'a> {
+    fn new(rates: &'a [f64]) -> Program<'a> {
+        Program {
+            rates,
+            conflict: 1.0,
+            noise: 0.02,
+            waiting: 64,
+            misses: Some(50),
+        }
+    }
+}
+
+struct Run {
+    governor: Hold,
+    plan: Plan,
+    queue: VecDeque<usize>,
+    running: Vec<usize>,
+    calls: u64,
+    said: Vec<String>,
+    /// How long each thread ran.
+    ran: Vec<u64>,
+}
+
+impl Run {
+    fn new(threads: usize, counters: bool) -> Run {
+        let site = GovernorSite {
+            threads,
+            period: PERIOD,
+        };
+        let settings = Settings {
+            counters,
+            ..Settings::default()
+        };
+        Run {
+            governor: Hold::new(&site, settings),
+            plan: Plan {
+                width: threads,
+                order: Order::Fifo,
+                next_call: PERIOD,
+            },
+            queue: VecDeque::new(),
+            running: Vec::new(),
+            calls: 0,
+            said: Vec::new(),
+            ran: Vec::new(),
+        }
+    }
+
+    /// Puts the plan's order into force and takes threads from the queue.
+    fn hand_out(&mut self, waiting: usize) {
+        match self.plan.order {
+            Order::Kept => self
+                .running
+                .drain(..)
+                .rev()
+                .for_each(|one| self.queue.push_front(one)),
+            _ => self.queue.extend(self.running.drain(..)),
+        }
+        if self.queue.len() != waiting {
+            self.queue = (0..waiting).collect();
+            self.ran = vec![0; waiting];
+        }
+        let width = self.plan.width.min(waiting);
+        self.running = self.queue.drain(..width).collect();
+    }
+
+    /// Returns work per 1000 units of time.
+    fn go(&mut self, program: &Program<'_>, periods: u64) -> f64 {
+        let (mut time, mut done) = (0, 0.0);
+        while time < periods * PERIOD {
+            self.hand_out(program.waiting);
+            self.calls += 1;
+            let noise = draw(1, WorkerId(0), self.calls) % 1000;
+            let noise = 1.0 - program.noise * noise as f64 / 1000.0;
+            let fourth = |&&one: &&usize| one / 4 % 4 == 0;
+            let conflict = self.running.iter().filter(fourth).count() > 1;
+            let conflict = if conflict { program.conflict } else { 1.0 };
+            let ran = self.running.len();
+            let rate = program.rates[ran - 1] * noise * conflict;
+            let next = self.plan.next_call;
+            let work = rate * next as f64 / 1000.0;
+            let mut threads = vec![Activity::default(); program.rates.len()];
+            for (number, thread) in threads.iter_mut().enumerate() {
+                thread.idle = if number < ran { 0 } else { next };
+                thread.cache = program.misses.map(|misses| CacheUse {
+                    accesses: 1000,
+                    misses,
+                });
+            }
+            self.running.iter().for_each(|&one| self.ran[one] += next);
+            threads[0].work = work as u64;
+            (time, done) = (time + next, done + work);
+            self.plan = self.governor.plan(&Period {
+                time: next,
+                threads: &threads,
+                waiting: program.waiting,
+            });
+            assert!((1..=threads.len()).contains(&self.plan.width));
+            self.said.push(self.governor.why().to_string());
+        }
+        done * 1000.0 / time as f64
+    }
+
+    fn says(&self, what: &str) -> bool {
+        self.said.iter().any(|one| one.starts_with(what))
+    }
+}
+
+#[test]
+fn the_best_width_is_found_and_looking_costs_little() {
+    let programs: [&[f64]; 6] = [
+        &[1200.0, 2300.0],
+        &[900.0, 500.0],
+        &[1200.0, 2000.0, 1800.0, 900.0],
+        &[1200.0, 2300.0, 2000.0, 1400.0, 900.0, 700.0, 500.0, 400.0],
+        &[
+            1000.0, 1900.0, 2700.0, 3300.0, 3500.0, 3600.0, 3700.0, 3800.0,
+        ],
+        &[
+            1200.0, 2300.0, 3000.0, 3300.0, 3500.0, 3300.0, 2900.0, 2500.0,
+        ],
+    ];
+    for rates in programs {
+        for counters in [true, false] {
+            let mut run = Run::new(rates.len(), counters);
+            let program = Program::new(rates);
+            // One thread at first, as in most programs.
+            let begin = Program {
+                waiting: 1,
+                ..Program::new(rates)
+            };
+            run.go(&begin, 4);
+            run.go(&program, 10);
+            let reached = run.go(&program, 200);
+            let best = rates.iter().copied().fold(0.0, f64::max);
+            // Not each width is tried: 5 of 8 is not.
+            assert!(reached > 0.92 * best, "{rates:?}, {counters}: {reached}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_scales_is_left_alone() {
+    let rates = [
+        1000.0, 1900.0, 2700.0, 3300.0, 3500.0, 3600.0, 3700.0, 3800.0,
+    ];
+    for (counters, misses) in [(true, 5), (true, 50), (false, 5)] {
+        let mut run = Run::new(8, counters);
+        let program = Program {
+            misses: Some(misses),
+            noise: 0.0,
+            ..Program::new(&rates)
+        };
+        let reached = run.go(&program, 100);
+        assert!(reached > 0.995 * 3800.0, "{counters}, {misses}: {reached}");
+        assert_eq!(run.says("probing"), !(counters && misses == 5));
+    }
+}
+
+#[test]
+fn threads_that_slow_each_other_down_make_room() {
+    let rates = [1000.0, 1900.0, 2700.0, 3300.0];
+    for conflict in [0.5, 0.1] {
+        let mut run = Run::new(4, true);
+        let program = Program {
+            conflict,
+            ..Program::new(&rates)
+        };
+        run.go(&program, 20);
+        let reached = run.go(&program, 100);
+        assert!(run.says("slow together"), "{conflict}");
+        // Turns of a period each would do a quarter of the time at the lower rate.
+        assert!(reached > 0.92 * 3300.0, "{conflict}: {reached}");
+    }
+}
+
+#[test]
+fn threads_take_turns_unless_others_block() {
+    let rates = [1000.0, 1900.0, 2700.0, 3300.0];
+    let mut run = Run::new(4, true);
+    run.go(&Program::new(&rates), 48);
+    let (least, most) = (run.ran.iter().min(), run.ran.iter().max());
+    assert!(least.is_some_and(|&least| least >= 2 * PERIOD), "{least:?}");
+    assert!(most.is_some_and(|&most| most <= 4 * PERIOD), "{most:?}");
+    // From now on one thread less waits at each call.
+    let threads = [Activity {
+        work: 800,
+        ..Activity::default()
+    }; 4];
+    for waiting in (8..60).rev() {
+        let plan = run.governor.plan(&Period {
+            time: WINDOW,
+            threads: &threads,
+            waiting,
+        });
+        assert_eq!(plan.order, Order::Kept, "{waiting}");
+    }
+}
+
+#[test]
+fn each_phase_has_its_width() {
+    let thrashing = Program::new(&[1200.0, 2000.0, 1000.0, 500.0]);
+    let scaling = Program::new(&[1200.0, 2300.0, 3100.0, 3600.0]);
+    for counters in [true, false] {
+        let mut run = Run::new(4, counters);
+        for _ in 0..5 {
+            let one = run.go(&thrashing, 20);
+            assert!(one > 1800.0, "{counters}: {one}");
+            let other = run.go(&scaling, 20);
+            assert!(other > 3100.0, "{counters}: {other}");
+        }
+    }
+}
+
+#[test]
+fn windows_in_which_threads_ran_out_belong_to_no_width() {
+    let mut run = Run::new(4, true);
+    let program = Program::new(&[1200.0, 2000.0, 1000.0, 500.0]);
+    run.go(&program, 20);
+    let width = run.plan.width;
+    assert_eq!(width, 2);
+    let idle = [Activity {
+        work: 1,
+        idle: 900,
+        cache: None,
+    }; 4];
+    for _ in 0..100 {
+        let plan = run.governor.plan(&Period {
+            time: 1000,
+            threads: &idle,
+            waiting: 64,
+        });
+        assert_eq!(plan.width, width);
+    }
+}
+
+#[test]
+fn a_single_thread_and_the_shortest_period_have_nothing_to_decide() {
+    for threads in [1, 8] {
+        let site = GovernorSite { threads, period: 1 };
+        let mut governor = Hold::new(&site, Settings::default());
+        let activity = vec![Activity::default(); threads];
+        for waiting in [0, 1, 2, 9, 0] {
+            let plan = governor.plan(&Period {
+                time: 0,
+                threads: &activity,
+                waiting,
+            });
+            assert_eq!((plan.width, plan.next_call), (threads, 1));
+        }
+        assert_ne!(governor.why().to_string(), "");
+    }
+}

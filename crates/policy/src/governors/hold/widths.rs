@@ -1,0 +1,167 @@
+//! What probes have shown of each width, in one situation.
+
+use super::Settings;
+
+/// One width.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tried {
+    /// How often in a row it lost.
+    losses: u32,
+    /// When it may be probed again.
+    until: u64,
+    /// Sums over the last probes: their rates, those of the width in use beside them, and the squares of the differences.
+    probed: f64,
+    used: f64,
+    squares: f64,
+}
+
+/// A probe's rate, and that of the width in use beside it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    pub(super) probed: f64,
+    pub(super) used: f64,
+}
+
+/// What a probe shows together with those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Won,
+    Lost,
+    /// Better, but not by more than probes differ from each other.
+    Unclear,
+}
+
+/// The width in use, and the others.
+#[derive(Clone, Debug)]
+pub(super) struct Widths {
+    width: usize,
+    threads: usize,
+    /// The shortest time from a lost probe to the next one of the same width.
+    pause: u64,
+    tried: Vec<Tried>,
+    /// How many times as good as all threads the width in use is, as far as probes have shown.
+    ratio: f64,
+}
+
+/// The weight of older probes with each new one.
+const FADING: f64 = 0.75;
+
+/// How often the time to the next probe doubles at most; of a wider width, which a program gets without a governor, and in another phase.
+const DOUBLINGS: u32 = 6;
+const FEW_DOUBLINGS: u32 = 3;
+
+/// No probe counts as a larger gain.
+const GAIN: f64 = 4.0;
+
+impl Widths {
+    pub(super) fn new(threads: usize, pause: u64) -> Widths {
+        Widths {
+            width: threads,
+            threads,
+            pause,
+            tried: vec![Tried::default(); threads + 1],
+            ratio: 1.0,
+        }
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Returns how many hardware threads run something if `waiting` logical threads are there.
+    pub(super) fn used(&self, waiting: usize) -> usize {
+        self.width.min(waiting).max(1)
+    }
+
+    /// Returns the part of the time that the width in use saves.
+    pub(super) fn gained(&self) -> f64 {
+        (1.0 - 1.0 / self.ratio).max(0.0)
+    }
+
+    /// Returns the widths that may be probed, the most promising first.
+    pub(super) fn due(&self, waiting: usize, now: u64) -> impl Iterator<Item = usize> + '_ {
+        let most = self.threads.min(waiting);
+        let used = self.used(waiting);
+        let all = [
+            used / 2,
+            (used * 2).min(most),
+            used * 3 / 4,
+            (used * 3).div_ceil(2).min(most),
+        ];
+        let may =
+            move |&width: &usize| width > 0 && width != used && self.tried[width].until <= now;
+        all.into_iter().filter(may)
+    }
+
+    /// Returns by which factor `width` has to be better than `used` to be chosen. A wider one needs less: all threads are what a program
+    /// gets without a governor.
+    pub(super) fn needed(width: usize, used: usize, settings: &Settings) -> f64 {
+        match width > used {
+            true => settings.margin_wider,
+            false => settings.margin,
+        }
+    }
+
+    /// Takes a probe of `width` into account, beside the width `used`, and chooses it if it has won.
+    pub(super) fn judge(
+        &mut self,
+        width: usize,
+        used: usize,
+        pair: Pair,
+        now: u64,
+        settings: &Settings,
+    ) -> Verdict {
+        let needed = Widths::needed(width, used, settings);
+        let one = &mut self.tried[width];
+        let difference = pair.probed - pair.used;
+        one.probed = one.probed * FADING + pair.probed;
+        one.used = one.used * FADING + pair.used;
+        one.squares = one.squares * FADING * FADING + difference * difference;
+        let better = one.probed > one.used * needed;
+        let clear = one.probed - one.used > settings.clear * one.squares.sqrt();
+        let large = pair.probed > pair.used * settings.large;
+        if better && (clear || large || width > used) {
+            let ratio = (one.probed / one.used).min(GAIN);
+            self.choose(width, ratio, now);
+            return Verdict::Won;
+        }
+        if better {
+            one.until = now + self.pause;
+            return Verdict::Unclear;
+        }
+        one.until = now + (self.pause << one.losses.min(doublings(width > used)));
+        one.losses += 1;
+        Verdict::Lost
+    }
+
+    /// Uses `width`, which was `ratio` times as good as the one before.
+    fn choose(&mut self, width: usize, ratio: f64, now: u64) {
+        let ratio = self.ratio * ratio;
+        self.ratio = if width >= self.threads { 1.0 } else { ratio };
+        for one in &mut self.tried {
+            (one.probed, one.used, one.squares) = (0.0, 0.0, 0.0);
+        }
+        let before = &mut self.tried[self.width];
+        before.until = now + (self.pause << before.losses.min(doublings(self.width > width)));
+        self.tried[width].losses = 0;
+        self.width = width;
+    }
+
+    /// A probe of `width` had no result.
+    pub(super) fn put_off(&mut self, width: usize, now: u64) {
+        self.tried[width].until = now + self.pause;
+    }
+
+    /// Forgets the probes, and lets every width be probed at once: the program does something else now.
+    pub(super) fn changed(&mut self) {
+        for one in &mut self.tried {
+            (one.probed, one.used, one.squares) = (0.0, 0.0, 0.0);
+            one.until = 0;
+            one.losses = one.losses.min(FEW_DOUBLINGS);
+        }
+    }
+}
+
+fn doublings(wider: bool) -> u32 {
+    if wider { FEW_DOUBLINGS } else { DOUBLINGS }
+}
