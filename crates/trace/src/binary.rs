@@ -11,5 +11,5 @@ mod layout;
 mod write;
 
 pub(crate) use graph::{Entry, GraphReader};
-pub(crate) use layout::{Counts, Layout, MAGIC, finish_file, start_file};
+pub(crate) use layout::{Counts, Layout, finish_file, start_file};
 pub use write::BinaryWriter;

@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt;
 use lz4_flex::block::{compress_into, decompress_into, get_maximum_output_size};
 
 use crate::TraceError;
-use crate::codec::BLOCK;
 use crate::graph::NONE;
 
 /// Position, lengths and checksum of a block, as the index has them.
@@ -17,7 +16,7 @@ pub(crate) struct Block {
     pub(crate) offset: u64,
     /// Bytes in the file: `length` if the block is stored uncompressed, else less.
     pub(crate) stored: u32,
-    /// Bytes after decompression, at most [`BLOCK`].
+    /// Bytes after decompression, at most the writer's `longest`.
     pub(crate) length: u32,
     /// CRC-32 of the bytes in the file.
     pub(crate) crc: u32,
@@ -33,13 +32,8 @@ pub(crate) struct BlockWriter<W> {
 }
 
 impl<W: Write> BlockWriter<W> {
-    /// Returns a writer to `out`, into which `offset` bytes were written before.
-    pub(crate) fn new(out: W, offset: u64) -> Self {
-        Self::with_longest(out, offset, BLOCK)
-    }
-
-    /// The same for blocks of up to `longest` bytes.
-    pub(crate) fn with_longest(out: W, offset: u64, longest: usize) -> Self {
+    /// Returns a writer of blocks of up to `longest` bytes to `out`, into which `offset` bytes were written before.
+    pub(crate) fn new(out: W, offset: u64, longest: usize) -> Self {
         let packed = vec![0; get_maximum_output_size(longest)];
         Self {
             out,

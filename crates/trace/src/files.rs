@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Chain, Cursor, ErrorKind, IntoInnerError, Read};
 use std::path::{Path, PathBuf};
 
-use crate::binary::{Entry, GraphReader, Layout, MAGIC};
+use crate::binary::{Entry, GraphReader, Layout};
 use crate::blocks::Store;
+use crate::container::MAGIC;
 use crate::graph::NONE;
 use crate::output::OutputFile;
 use crate::{

@@ -23,6 +23,7 @@
 mod binary;
 mod blocks;
 mod codec;
+mod container;
 mod error;
 mod files;
 #[doc(hidden)]

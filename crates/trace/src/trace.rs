@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::binary::MAGIC;
 use crate::blocks::{Block, Store};
+use crate::container::MAGIC;
 use crate::files::Input;
 use crate::graph::Graph;
 use crate::{Reader, TraceError, load};

@@ -1,4 +1,4 @@
-//! The governors: a file each, what paper 2's have in common, and the list of names.
+//! The governors: a file each (`rs`, `ss` and `rs-ss` share one), what paper 2's have in common, and the list of names.
 //!
 //! A new governor is one file and one entry of `ALL`.
 
@@ -6,8 +6,6 @@ mod detector;
 mod fifo;
 mod hold;
 mod rs;
-mod rs_ss;
-mod ss;
 mod throughput;
 
 pub use detector::{Detector, Reading};
@@ -39,19 +37,19 @@ static ALL: &[Entry] = &[
         name: "rs",
         summary: "half of the hardware threads while the cache is degraded (paper 2)",
         needs_counters: true,
-        make: |site| Box::new(rs::Reducing::new(site)),
+        make: |site| Box::new(rs::WhileDegraded::new(site, true, false)),
     },
     Entry {
         name: "ss",
         summary: "threads in the order of their creation while the cache is degraded (paper 2)",
         needs_counters: true,
-        make: |site| Box::new(ss::Sorting::new(site)),
+        make: |site| Box::new(rs::WhileDegraded::new(site, false, true)),
     },
     Entry {
         name: "rs-ss",
         summary: "both: half of the hardware threads, in the order of creation (paper 2)",
         needs_counters: true,
-        make: |site| Box::new(rs_ss::ReducingSorting::new(site)),
+        make: |site| Box::new(rs::WhileDegraded::new(site, true, true)),
     },
     Entry {
         name: "throughput",

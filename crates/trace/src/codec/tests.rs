@@ -6,7 +6,7 @@ use crate::blocks::BlockWriter;
 
 /// Encodes the records of one task into one block that is too short or too irregular to be compressed.
 fn encode(records: &[Record]) -> Vec<u8> {
-    let mut encoder = Encoder::new(BlockWriter::new(Vec::new(), 0));
+    let mut encoder = Encoder::new(BlockWriter::new(Vec::new(), 0, crate::codec::BLOCK));
     for &record in records {
         encoder.push(record).expect("a vector can be written");
     }

@@ -289,23 +289,13 @@ impl ThreadReader {
     fn object(&mut self) -> Result<u32, TraceError> {
         let place = self.varint()?;
         let objects = self.shared.head.objects_of(self.thread);
-        let object = usize::try_from(place)
-            .ok()
-            .and_then(|place| objects.get(place));
-        object
-            .copied()
-            .ok_or_else(|| damaged("an object that the head does not name"))
+        named(objects, place).ok_or_else(|| damaged("an object that the head does not name"))
     }
 
     fn thread(&mut self) -> Result<u32, TraceError> {
         let place = self.varint()?;
         let threads = self.shared.head.threads_of(self.thread);
-        let thread = usize::try_from(place)
-            .ok()
-            .and_then(|place| threads.get(place));
-        thread
-            .copied()
-            .ok_or_else(|| damaged("a thread that the head does not name"))
+        named(threads, place).ok_or_else(|| damaged("a thread that the head does not name"))
     }
 
     fn small(&mut self) -> Result<u32, TraceError> {
@@ -335,4 +325,9 @@ impl ThreadReader {
         }
         Err(damaged("a number of more than 64 bits"))
     }
+}
+
+/// Returns the number at a place of a list of the head; `None` if the list is shorter.
+fn named(numbers: &[u32], place: u64) -> Option<u32> {
+    numbers.get(usize::try_from(place).ok()?).copied()
 }

@@ -1,24 +1,16 @@
-//! Header, head, index and footer of the binary form, see docs/traces.md.
+//! The head of the binary form, and what its container holds: blocks of the streams, then blocks of the head, see docs/traces.md.
 
 use std::io::Write;
 use std::ops::Range;
 
 use super::{InstructionSet, STREAM_BLOCK, Thread, Totals};
 use crate::TraceError;
-use crate::binary::MAGIC;
 use crate::blocks::{Block, BlockWriter, Store};
+use crate::container::{self, Container, refuse};
 use crate::graph::{Varints, put_varint};
 
 /// The version in the header; version 1 is a task graph.
 pub(crate) const VERSION: u32 = 2;
-
-const HEADER: u64 = 16;
-const FOOTER: usize = 32;
-const INDEX_ENTRY: usize = 12;
-const END_MAGIC: [u8; 8] = *b"TNBEND\r\n";
-
-/// The greatest ratio of LZ4: one compressed byte becomes at most this many bytes.
-const MOST_PER_BYTE: u64 = 255;
 
 /// The most threads of a trace.
 pub(super) const MOST_THREADS: usize = 1 << 20;
@@ -199,11 +191,8 @@ impl Head {
 }
 
 /// Writes the header and returns a writer of the blocks behind it.
-pub(super) fn start<W: Write>(mut out: W) -> Result<BlockWriter<W>, TraceError> {
-    out.write_all(&MAGIC)?;
-    out.write_all(&VERSION.to_le_bytes())?;
-    out.write_all(&[0; 4])?;
-    Ok(BlockWriter::with_longest(out, HEADER, STREAM_BLOCK))
+pub(super) fn start<W: Write>(out: W) -> Result<BlockWriter<W>, TraceError> {
+    container::begin(out, VERSION, STREAM_BLOCK)
 }
 
 /// Writes the head, the index and the footer behind the streams' blocks.
@@ -225,22 +214,7 @@ fn finish_with<W: Write>(mut blocks: BlockWriter<W>, head: &[u8]) -> Result<W, T
     for block in head.chunks(STREAM_BLOCK) {
         blocks.put(block)?;
     }
-    let mut bytes = Vec::with_capacity(blocks.index.len() * INDEX_ENTRY + FOOTER);
-    for block in &blocks.index {
-        for number in [block.stored, block.length, block.crc] {
-            bytes.extend(number.to_le_bytes());
-        }
-    }
-    let crc = crc32fast::hash(&bytes);
-    let begin = bytes.len();
-    bytes.extend((streams as u64).to_le_bytes());
-    bytes.extend(((blocks.index.len() - streams) as u64).to_le_bytes());
-    bytes.extend(crc.to_le_bytes());
-    bytes.extend(crc32fast::hash(&bytes[begin..]).to_le_bytes());
-    bytes.extend(END_MAGIC);
-    blocks.out.write_all(&bytes)?;
-    blocks.out.flush()?;
-    Ok(blocks.out)
+    container::finish(blocks, streams, &[])
 }
 
 /// Reads the head and the blocks of the streams of a file of `length` bytes.
@@ -248,70 +222,14 @@ fn finish_with<W: Write>(mut blocks: BlockWriter<W>, head: &[u8]) -> Result<W, T
 /// # Errors
 /// The file cannot be read, is incomplete or damaged, or is no thread trace.
 pub(super) fn read(store: &Store, length: u64) -> Result<(Head, Vec<Block>), TraceError> {
-    const CUT: &str = "not complete: it ends before its footer; copy it again, or record it again if its recording was stopped";
-    let refuse = |what: &str, wrong: bool| match wrong {
-        true => Err(TraceError::at(0, what)),
-        false => Ok(()),
-    };
-    refuse(CUT, length < HEADER)?;
-    let mut header = [0; HEADER as usize];
-    store.read(0, &mut header)?;
-    refuse("not a binary trace", header[..8] != MAGIC)?;
-    let version = number(&header, 8);
+    let version = container::version(store, length)?;
     refuse("a trace of tasks, not of threads", version == 1)?;
     let other = format!(
         "version {version} of the binary form is not supported, only 1 and {VERSION} are; convert it with the program that wrote it"
     );
     refuse(&other, version != VERSION)?;
-    refuse("damaged: its header", number(&header, 12) != 0)?;
-    refuse(CUT, length < HEADER + FOOTER as u64)?;
-    let footer_at = length - FOOTER as u64;
-    let mut footer = [0; FOOTER];
-    store.read(footer_at, &mut footer)?;
-    refuse(CUT, footer[24..] != END_MAGIC)?;
-    refuse(
-        "damaged: the checksum of its footer is wrong; make or copy the file again",
-        crc32fast::hash(&footer[..20]) != number(&footer, 20),
-    )?;
-    let (streams, heads) = (wide(&footer, 0), wide(&footer, 8));
-    let bytes = streams.checked_add(heads);
-    let bytes = bytes.and_then(|blocks| blocks.checked_mul(INDEX_ENTRY as u64));
-    let begin = bytes.and_then(|bytes| footer_at.checked_sub(bytes));
-    let Some(begin) = begin.filter(|&begin| begin >= HEADER) else {
-        return Err(TraceError::at(
-            0,
-            "damaged: its footer names more blocks than the file has bytes",
-        ));
-    };
-    let mut index = vec![0; (footer_at - begin) as usize];
-    store.read(begin, &mut index)?;
-    refuse(
-        "damaged: the checksum of its index is wrong; make or copy the file again",
-        crc32fast::hash(&index) != number(&footer, 16),
-    )?;
-    let mut offset = HEADER;
-    let mut blocks = Vec::with_capacity(index.len() / INDEX_ENTRY);
-    for entry in index.chunks_exact(INDEX_ENTRY) {
-        let block = Block {
-            offset,
-            stored: number(entry, 0),
-            length: number(entry, 4),
-            crc: number(entry, 8),
-        };
-        refuse(
-            "damaged: a block of its index is longer than blocks are",
-            block.stored > block.length
-                || block.length as usize > STREAM_BLOCK
-                || u64::from(block.length) > u64::from(block.stored) * MOST_PER_BYTE,
-        )?;
-        offset += u64::from(block.stored);
-        blocks.push(block);
-    }
-    refuse(
-        "damaged: its blocks are not as long as its index says",
-        offset != begin,
-    )?;
-    let heads = blocks.split_off(streams as usize);
+    let file = Container::<0>::read(store, length, STREAM_BLOCK, |_, []| Ok(()))?;
+    let [blocks, heads] = file.kinds;
     let total: u64 = heads.iter().map(|block| u64::from(block.length)).sum();
     refuse(
         "damaged: its head is longer than heads are",
@@ -325,14 +243,4 @@ pub(super) fn read(store: &Store, length: u64) -> Result<(Head, Vec<Block>), Tra
     let head = Head::decode(&head, blocks.len());
     let head = head.ok_or_else(|| TraceError::at(0, "damaged: its head"))?;
     Ok((head, blocks))
-}
-
-fn number(bytes: &[u8], at: usize) -> u32 {
-    let word = bytes[at..].first_chunk();
-    word.map_or(0, |bytes| u32::from_le_bytes(*bytes))
-}
-
-fn wide(bytes: &[u8], at: usize) -> u64 {
-    let word = bytes[at..].first_chunk();
-    word.map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }

@@ -52,7 +52,7 @@ impl ThreadTrace {
     #[must_use]
     pub fn is_one(path: &Path) -> bool {
         files::begins(path).is_ok_and(|begin| {
-            let binary = begin.starts_with(&crate::binary::MAGIC)
+            let binary = begin.starts_with(&crate::container::MAGIC)
                 && begin.get(8..12) == Some(&head::VERSION.to_le_bytes());
             binary || super::text::is_one(&begin)
         })
