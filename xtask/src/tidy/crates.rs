@@ -51,7 +51,8 @@ const TABLE: &[Allowed] = &[
     ("examples", EVERYTHING, EVERYTHING),
     // What the emulator loads: the trace's binary form, and nothing else.
     ("probe", "trace", ""),
-    ("openmp", "runtime", ""),
+    // What an OpenMP program loads: policies, and the queues of the tasks layer; its threads are the program's, so it needs no pool.
+    ("openmp", "policy queues topology", ""),
     ("capi", "runtime", ""),
     ("python", "runtime", ""),
     ("peers", "harness report runtime workloads sim", ""),

@@ -5,9 +5,11 @@ mod governor;
 mod hints;
 mod prepared;
 mod random;
+mod region;
 
 pub use dispatcher::{Access, Dispatcher, Env, Op, Origin, Site, Wake};
 pub use governor::{Activity, CacheUse, Governor, GovernorSite, Order, Period, Plan, Why};
 pub use hints::Hints;
 pub use prepared::Prepared;
 pub use random::draw;
+pub use region::{Decision, Entry, Outcome, RegionGovernor, RegionId, RegionSite, Shape, Waiting};
