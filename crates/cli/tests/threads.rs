@@ -1023,14 +1023,9 @@ fn counts_and_misses_are_near_valgrinds() {
             loads,
             stores,
         ];
-        // sqlite3 takes a lock for each row, and begin and end of the calls that the recorder's library wraps count.
-        let percent = match program.ends_with("sqlite3") {
-            true => [1.0, 1.0, 3.0],
-            false => [1.0; 3],
-        };
         for i in 0..3 {
             assert!(
-                within(counts[i], theirs[i], percent[i]),
+                within(counts[i], theirs[i], 1.0),
                 "{name}: {counts:?} {theirs:?}"
             );
         }
