@@ -19,8 +19,13 @@ const PROBE: &[u8] = include_bytes!(env!("TANADA_PROBE"));
 /// The library for recorded programs of this machine's own instruction set, compiled by the build script.
 const GUEST: &[u8] = include_bytes!(env!("TANADA_GUEST"));
 
-/// Its source, for programs of other instruction sets.
-const GUEST_SOURCE: &str = include_str!("../../probe/guest/guest.c");
+/// Its source, for programs of other instruction sets: what is compiled, then what that includes.
+const GUEST_SOURCES: [(&str, &str); 4] = [
+    ("guest.c", include_str!("../../probe/guest/guest.c")),
+    ("memory.h", include_str!("../../probe/guest/memory.h")),
+    ("threads.h", include_str!("../../probe/guest/threads.h")),
+    ("openmp.h", include_str!("../../probe/guest/openmp.h")),
+];
 
 /// Where the plugin holds the version of the interface: in the 4 bytes before these.
 const VERSION_PLACE: &[u8] = b"tanada-probe-version-is-here";
@@ -252,7 +257,13 @@ impl Emulated {
         if executable.dynamic && !piece.tasks {
             let library = match executable.is_native() {
                 true => write("guest.so", GUEST)?,
-                false => compile(executable, &write("guest.c", GUEST_SOURCE.as_bytes())?)?,
+                false => {
+                    let mut sources = GUEST_SOURCES
+                        .iter()
+                        .map(|(name, text)| write(name, text.as_bytes()))
+                        .collect::<Outcome<Vec<_>>>()?;
+                    compile(executable, &sources.swap_remove(0))?
+                }
             };
             let opened = std::fs::File::open(&library)
                 .map_err(|error| at_fault(library.display(), error))?;
