@@ -51,11 +51,13 @@ mod executable;
 mod governor;
 mod graph;
 mod marks;
+mod name;
 mod observer;
 #[allow(unsafe_code)]
 mod pool;
 #[allow(unsafe_code)]
 mod process;
+mod team;
 #[allow(unsafe_code)]
 mod worker;
 
@@ -67,11 +69,13 @@ pub use graph::{
 };
 #[doc(hidden)]
 pub use marks::RECORDABLE;
+pub use name::Name;
 pub use observer::{Observer, Recorded, RecordedTask, Recorder, TaskView, Totals, WorkerObserver};
 pub use pool::{Bind, DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder};
 pub use tanada_policy::{Hints, WorkerId, registry as policies};
+pub use team::{Member, Region, RegionDecision, Schedule};
 #[doc(hidden)]
-pub use worker::sleep;
+pub use worker::{calls, sleep};
 
 /// The README's program, compiled and run as a doc test.
 #[cfg(doctest)]

@@ -7,11 +7,12 @@ use crate::governor::{Chosen, Governing, Ungoverned};
 use crate::graph::Watch;
 use crate::marks::{self, MARKS, Marked};
 use crate::observer::Observer;
+use crate::team::{RegionMaker, Regions};
 use crate::worker::{EndOnPanic, Stack, Worker, WorkerCore};
 use std::sync::Arc;
 use std::time::Duration;
 use tanada_policy::registry::{self, Entry, NotNative, Visitor};
-use tanada_policy::{Dispatcher, Governor, GovernorSite, Site};
+use tanada_policy::{Dispatcher, Governor, GovernorSite, RegionGovernor, RegionSite, Site};
 use tanada_topology::Topology;
 
 /// The most workers that a pool can have.
@@ -31,6 +32,7 @@ pub struct PoolBuilder<O = (), G = Ungoverned> {
     topology: Option<Topology>,
     observer: O,
     governor: G,
+    regions: RegionMaker,
 }
 
 impl Default for PoolBuilder {
@@ -44,6 +46,7 @@ impl Default for PoolBuilder {
             topology: None,
             observer: (),
             governor: Ungoverned,
+            regions: RegionMaker::default(),
         }
     }
 }
@@ -123,6 +126,19 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         self.map(|observer, _| (observer, Chosen::own(make)))
     }
 
+    /// Sets the governor of the pool's regions ([`Pool::region`]) to one of your own, which `make` makes for each pool. Times are in
+    /// nanoseconds. A panic of the governor ends the process.
+    pub fn region_governor_with(
+        mut self,
+        make: impl Fn(&RegionSite) -> Box<dyn RegionGovernor> + Send + Sync + 'static,
+    ) -> Self {
+        self.regions = RegionMaker {
+            name: "(own)",
+            make: Arc::new(make),
+        };
+        self
+    }
+
     fn map<P, H>(self, map: impl FnOnce(O, G) -> (P, H)) -> PoolBuilder<P, H> {
         let PoolBuilder {
             workers,
@@ -133,6 +149,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             topology,
             observer,
             governor,
+            regions,
         } = self;
         let (observer, governor) = map(observer, governor);
         PoolBuilder {
@@ -144,6 +161,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             topology,
             observer,
             governor,
+            regions,
         }
     }
 
@@ -228,6 +246,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         let workers = asked as u16;
         let governed = self.governor.start(workers)?;
         let placement = topology.place(workers);
+        let regions = Regions::new(&placement, topology.quota(), &self.regions);
         let (dispatcher, locals) = D::build(&Site::new(&placement, self.seed));
         assert_eq!(
             locals.len(),
@@ -241,6 +260,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             name,
             &dispatcher,
             placement,
+            regions,
             self.seed,
             oversubscribed,
             watch,

@@ -4,7 +4,9 @@ use crate::error::GraphError;
 use crate::governor::{Blocked, Governed};
 use crate::graph::{CHECKS, GraphShared, LOST_CHECK, Order, Own, Watch};
 use crate::process::{self, Process};
+use crate::team::{Part, Regions};
 use crate::worker;
+use crate::worker::calls::Calls;
 use crate::worker::sleep::Sleep;
 use crate::worker::{EndOnPanic, NativeEnv, Wakes};
 use parking_lot::Mutex;
@@ -25,6 +27,9 @@ pub(crate) struct PoolShared {
     pub(crate) placement: Placement,
     pub(crate) seed: u64,
     pub(crate) sleep: Sleep,
+    /// What workers are to run beside tasks.
+    pub(crate) calls: Calls<Part>,
+    pub(crate) regions: Regions,
     /// The part of the graph layer.
     pub(crate) graphs: GraphShared,
     /// Number of workers that run a task which waits for a graph.
@@ -117,10 +122,15 @@ static POOLS: AtomicU64 = AtomicU64::new(0);
 
 impl PoolShared {
     /// Returns a pool without threads.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one for each field that the builder knows"
+    )]
     pub(super) fn new<D: Dispatcher>(
         policy: &str,
         dispatcher: &Arc<D>,
         placement: Placement,
+        regions: Regions,
         seed: u64,
         oversubscribed: bool,
         watch: Watch,
@@ -137,6 +147,8 @@ impl PoolShared {
             policy: policy.to_owned(),
             seed,
             sleep: Sleep::new(usize::from(placement.workers())),
+            calls: Calls::new(usize::from(placement.workers())),
+            regions,
             placement,
             graphs: GraphShared::new(watch),
             waiting: AtomicUsize::new(0),

@@ -7,6 +7,7 @@ use crate::executable::Runnable;
 use crate::governor::Meter;
 use crate::observer::{Observer, WorkerObserver};
 use crate::process;
+use crate::team::Part;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -81,7 +82,8 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             while let Some((mut task, mut origin)) = self.search() {
                 loop {
                     self.execute_observed(task, origin);
-                    if M::GOVERNS && !self.is_active() {
+                    let called = self.core.pool.calls.interrupt(self.core.id.index());
+                    if called || (M::GOVERNS && !self.is_active()) {
                         self.hand_over();
                         break;
                     }
@@ -96,6 +98,12 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 self.core.end_if_forked();
             }
         });
+        self.core
+            .pool
+            .calls
+            .close(self.core.id.index())
+            .into_iter()
+            .for_each(Part::abandon);
         CURRENT.set(None);
         self.core.engine.set(None);
     }
@@ -137,10 +145,15 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     fn search(&self) -> Option<(Ready, Origin)> {
         let (sleep, me) = (&self.core.pool.sleep, self.core.id);
         sleep.begin_search(me.index());
-        loop {
+        'search: loop {
+            if self.core.is_called() {
+                self.meter.ran_out();
+                self.answer();
+                continue;
+            }
             if M::GOVERNS && !self.is_active() {
                 self.meter.ran_out();
-                let woke = sleep.park(self.core.id.index());
+                let woke = sleep.park(me.index(), || self.core.is_called());
                 self.core.end_if_forked();
                 if woke == Woke::Close {
                     return None;
@@ -160,18 +173,31 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                     std::thread::yield_now();
                 }
                 (0..SEARCH_PAUSES).for_each(|_| std::hint::spin_loop());
+                if self.core.is_called() {
+                    continue 'search;
+                }
             }
             let start = Instant::now();
             let woke = sleep.doze(me.index(), || {
                 let may_have = self.dispatcher.may_have(me);
                 self.core.end_if_forked();
-                may_have
+                may_have || self.core.is_called()
             });
             self.slept_long.set(start.elapsed() >= LONG_SLEEP);
             if woke == Woke::Close {
                 return None;
             }
         }
+    }
+
+    /// Runs the parts of calls that wait for this searching worker. Meanwhile it counts as busy, so that others look for tasks.
+    #[cold]
+    fn answer(&self) {
+        let (sleep, me) = (&self.core.pool.sleep, self.core.id.index());
+        sleep.end_search(me);
+        let rest = self.core.answer();
+        sleep.begin_search(me);
+        self.slept_long.set(self.slept_long.get() || rest);
     }
 
     /// Counts a task that has ended, and calls the governor if that is due.
