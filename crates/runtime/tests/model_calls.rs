@@ -27,7 +27,7 @@ impl Pool {
     fn new(workers: usize, width: usize) -> Arc<Self> {
         let pool = Pool {
             sleep: Sleep::new(workers),
-            calls: Calls::new(workers),
+            calls: Calls::new(workers, 1),
             tasks: AtomicUsize::new(0),
             ran: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
@@ -94,7 +94,11 @@ impl Pool {
                         self.call(Some(me), 0);
                     }
                     self.ran.fetch_add(1, SeqCst);
-                    if self.calls.interrupt(me) || !self.take() {
+                    let next = self.take();
+                    if self.calls.state() != 1 {
+                        self.answer(me);
+                    }
+                    if !next {
                         break;
                     }
                 }
@@ -155,7 +159,8 @@ fn scenario(case: Case) {
         .for_each(|worker| worker.join().expect("a worker that ends"));
     assert_eq!(pool.ran.load(SeqCst), total);
     assert_eq!(pool.refused.load(SeqCst), 0);
-    assert!((0..case.workers).all(|me| !pool.calls.interrupt(me)));
+    assert!((0..case.workers).all(|me| !pool.calls.has(me)));
+    assert_eq!(pool.calls.state(), 1);
 }
 
 /// The pool closes while a call is made: every part runs or is refused, and the caller returns.

@@ -140,14 +140,15 @@ impl PoolShared {
             dispatcher: Some(Arc::clone(dispatcher)),
             draws: AtomicU64::new(0),
         };
+        let home = Process::this();
         Arc::new_cyclic(|this| PoolShared {
             this: Weak::clone(this),
             number: POOLS.fetch_add(1, Ordering::Relaxed),
-            home: Process::this(),
+            home,
             policy: policy.to_owned(),
             seed,
             sleep: Sleep::new(usize::from(placement.workers())),
-            calls: Calls::new(usize::from(placement.workers())),
+            calls: Calls::new(usize::from(placement.workers()), home.number()),
             regions,
             placement,
             graphs: GraphShared::new(watch),
@@ -274,6 +275,13 @@ impl PoolShared {
     #[inline]
     pub(crate) fn is_forked(&self) -> bool {
         !self.home.is_this()
+    }
+
+    /// Returns whether a worker has to look for something else than tasks: this is another process, or a call is under way. One comparison
+    /// for both, since it is made after each task.
+    #[inline]
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.home.present() != self.calls.state()
     }
 
     /// Returns why the pool begins no more graphs, if so.

@@ -1,8 +1,8 @@
 //! Calls: how a closure gets to chosen workers, each of which is to run it once, and how the caller learns that all have.
 //!
 //! Every worker has an *inbox*. A caller puts a *part* into the inbox of each worker of its team ([`Calls::post`]) and wakes these workers.
-//! A worker takes the parts out of its own inbox, the oldest first, when it has no task in its hands: between two tasks, while it searches,
-//! and whenever it waits inside of a task (for a nested graph or for a call of its own). A [`Latch`] counts the parts that have not ended.
+//! A worker takes the parts out of its own inbox, the oldest first, whenever it runs no task: between two tasks, while it searches, and
+//! whenever it waits inside of a task (for a nested graph or for a call of its own). A [`Latch`] counts the parts that have not ended.
 //!
 //! # No wake-up is lost
 //! A poster first counts the part in `waiting` and then looks at what the worker does ([`Sleep::call`]).
@@ -22,19 +22,23 @@ use super::sleep::Sleep;
 use std::collections::VecDeque;
 use tanada_queues::Padded;
 use tanada_queues::sync::atomic::{
-    AtomicUsize,
+    AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
 };
 use tanada_queues::sync::{Mutex, thread};
+
+/// [`Calls::state`] while a call is under way.
+const CALLED: u64 = u64::MAX;
 
 /// The inboxes of a pool's workers. `T` is a part.
 #[derive(Debug)]
 pub struct Calls<T> {
     inboxes: Box<[Padded<Inbox<T>>]>,
-    /// Number of calls that have begun and not ended: the one word that a worker reads after each task.
-    under_way: Padded<AtomicUsize>,
-    /// Held while the parts of one call are posted.
-    order: Mutex<()>,
+    /// `quiet` while no call is under way, else [`CALLED`]: the one word that a worker reads after each task.
+    state: Padded<AtomicU64>,
+    quiet: u64,
+    /// Number of calls that have begun and not ended. Locked while the parts of one call are posted.
+    under_way: Mutex<usize>,
 }
 
 #[derive(Debug)]
@@ -52,8 +56,8 @@ struct Parts<T> {
 }
 
 impl<T> Calls<T> {
-    /// Returns the empty inboxes of `workers` workers.
-    pub fn new(workers: usize) -> Self {
+    /// Returns the empty inboxes of `workers` workers. While no call is under way, [`Calls::state`] is `quiet`, which is not `u64::MAX`.
+    pub fn new(workers: usize, quiet: u64) -> Self {
         let inbox = |_| {
             Padded(Inbox {
                 waiting: AtomicUsize::new(0),
@@ -65,8 +69,9 @@ impl<T> Calls<T> {
         };
         Calls {
             inboxes: (0..workers).map(inbox).collect(),
-            under_way: Padded(AtomicUsize::new(0)),
-            order: Mutex::new(()),
+            state: Padded(AtomicU64::new(quiet)),
+            quiet,
+            under_way: Mutex::new(0),
         }
     }
 
@@ -79,8 +84,9 @@ impl<T> Calls<T> {
         mut part: impl FnMut() -> T,
         mut refused: impl FnMut(T),
     ) {
-        self.under_way.0.fetch_add(1, SeqCst);
-        let order = self.order.lock();
+        let mut under_way = self.under_way.lock();
+        *under_way += 1;
+        self.state.0.store(CALLED, Relaxed);
         for whom in team.clone() {
             let inbox = &self.inboxes[whom].0;
             let mut parts = inbox.parts.lock();
@@ -92,19 +98,23 @@ impl<T> Calls<T> {
                 }
             }
         }
-        drop(order);
+        drop(under_way);
         team.for_each(|whom| sleep.call(whom));
     }
 
     /// The parts of a call have ended.
     pub fn end(&self) {
-        self.under_way.0.fetch_sub(1, SeqCst);
+        let mut under_way = self.under_way.lock();
+        *under_way -= 1;
+        if *under_way == 0 {
+            self.state.0.store(self.quiet, Relaxed);
+        }
     }
 
-    /// Returns whether worker `me` has parts to run. Between two tasks: a part that is just being posted may be overlooked.
+    /// Returns `quiet` unless a call is under way. May be late.
     #[inline]
-    pub fn interrupt(&self, me: usize) -> bool {
-        self.under_way.0.load(Relaxed) != 0 && self.has(me)
+    pub fn state(&self) -> u64 {
+        self.state.0.load(Relaxed)
     }
 
     /// Returns whether worker `me` has parts to run.

@@ -82,12 +82,15 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             while let Some((mut task, mut origin)) = self.search() {
                 loop {
                     self.execute_observed(task, origin);
-                    let called = self.core.pool.calls.interrupt(self.core.id.index());
-                    if called || (M::GOVERNS && !self.is_active()) {
+                    if M::GOVERNS && !self.is_active() {
                         self.hand_over();
                         break;
                     }
-                    match self.turn() {
+                    let next = self.turn();
+                    if self.core.pool.is_disturbed() {
+                        self.disturbed();
+                    }
+                    match next {
                         Some(next) => (task, origin) = next,
                         None => break,
                     }
@@ -128,10 +131,21 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
         });
     }
 
-    /// Hands the released tasks to the policy and returns the next task, in one call.
+    /// What may happen between two tasks: a fork in the last call of the policy, or a call for this worker. It answers with its next task
+    /// in its hands: to give that back would change the policy's order.
+    #[cold]
+    fn disturbed(&self) {
+        self.core.end_if_forked();
+        if O::Worker::WATCHES {
+            self.observer.borrow_mut().idle();
+        }
+        self.core.answer();
+    }
+
+    /// Hands the released tasks to the policy and returns the next task, in one call. The caller looks whether the process has forked.
     #[inline]
     fn turn(&self) -> Option<(Ready, Origin)> {
-        self.ask(|dispatcher, local, env| {
+        self.ask_unchecked(|dispatcher, local, env| {
             let mut released = self.core.released.borrow_mut();
             // Such a policy runs the last of these tasks first. After the reversal, that is the first declared one.
             if D::NEWEST_FIRST && released.len() > 1 {
@@ -224,6 +238,16 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     /// Calls the policy, then delivers the wake-ups that it asked for, and returns the result of `call`.
     #[inline]
     fn ask<R>(&self, call: impl FnOnce(&D, &mut D::Local, &mut NativeEnv<'_>) -> R) -> R {
+        self.ask_unchecked(|dispatcher, local, env| {
+            let answer = call(dispatcher, local, env);
+            self.core.end_if_forked();
+            answer
+        })
+    }
+
+    /// As [`Worker::ask`], but goes on in a child that was forked in the policy.
+    #[inline]
+    fn ask_unchecked<R>(&self, call: impl FnOnce(&D, &mut D::Local, &mut NativeEnv<'_>) -> R) -> R {
         EndOnPanic::around(|| {
             let policy = &mut *self.policy.borrow_mut();
             let mut env = NativeEnv {
@@ -233,7 +257,6 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 wakes: &mut policy.wakes,
             };
             let answer = call(&self.dispatcher, &mut policy.local, &mut env);
-            self.core.end_if_forked();
             policy.wakes.deliver(&self.core.pool);
             answer
         })
