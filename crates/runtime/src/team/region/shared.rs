@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tanada_policy::governors::regions::{self, UnknownRegionGovernor};
 use tanada_policy::{
     Decision, Entry, Outcome, Placement, RegionGovernor, RegionId, RegionSite, Shape, Why, WorkerId,
 };
@@ -15,38 +16,39 @@ use tanada_policy::{
 /// The decisions that are kept: the last ones.
 const LOG: usize = 1024;
 
+/// What makes a governor of the user's own.
+type Make = dyn Fn(&RegionSite) -> Box<dyn RegionGovernor> + Send + Sync;
+
 /// What makes the governor of a pool's regions.
 #[derive(Clone)]
-pub(crate) struct RegionMaker {
-    pub(crate) name: &'static str,
-    pub(crate) make: Arc<dyn Fn(&RegionSite) -> Box<dyn RegionGovernor> + Send + Sync>,
+pub(crate) enum RegionMaker {
+    Named(String),
+    Own(Arc<Make>),
 }
 
-impl Default for RegionMaker {
-    fn default() -> Self {
-        struct All(Shape);
-        impl RegionGovernor for All {
-            fn enter(&mut self, _entry: &Entry) -> Decision {
-                Decision::full(self.0)
+impl RegionMaker {
+    /// The governor that changes nothing.
+    pub(crate) fn usual() -> Self {
+        RegionMaker::Named("all".to_owned())
+    }
+
+    fn make(&self, site: &RegionSite) -> Result<Box<dyn RegionGovernor>, UnknownRegionGovernor> {
+        match self {
+            RegionMaker::Named(name) => {
+                let entry = regions::find(name)?;
+                Ok((entry.make)(site, &regions::Settings::default()))
             }
-            fn leave(&mut self, _outcome: &Outcome) {}
-            fn why(&self, _region: RegionId) -> Why {
-                Why::default()
-            }
-            fn confidence(&self, _region: RegionId) -> f64 {
-                1.0
-            }
-        }
-        RegionMaker {
-            name: "all",
-            make: Arc::new(|site| Box::new(All(site.all()))),
+            RegionMaker::Own(make) => Ok(make(site)),
         }
     }
 }
 
 impl fmt::Debug for RegionMaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
+        f.write_str(match self {
+            RegionMaker::Named(name) => name,
+            RegionMaker::Own(_) => "(own)",
+        })
     }
 }
 
@@ -80,7 +82,14 @@ struct Known {
 
 impl Regions {
     /// Returns no regions yet. `quota`: see [`RegionSite::quota`].
-    pub(crate) fn new(placement: &Placement, quota: Option<f64>, maker: &RegionMaker) -> Self {
+    ///
+    /// # Errors
+    /// If no registered governor has the name.
+    pub(crate) fn new(
+        placement: &Placement,
+        quota: Option<f64>,
+        maker: &RegionMaker,
+    ) -> Result<Self, UnknownRegionGovernor> {
         let mut cores: Vec<Vec<WorkerId>> = Vec::new();
         let mut places = Vec::new();
         for worker in placement.ids() {
@@ -100,20 +109,21 @@ impl Regions {
             quota: quota.unwrap_or(f64::INFINITY),
             microsecond: 1000.0,
         };
-        Regions {
+        let governor = maker.make(&site)?;
+        Ok(Regions {
             start: Instant::now(),
             site,
             workers: u32::from(placement.workers()),
             cores,
             places,
             state: Mutex::new(State {
-                governor: (maker.make)(&site),
+                governor,
                 inside: false,
                 ids: BTreeMap::new(),
                 known: Vec::new(),
                 log: VecDeque::new(),
             }),
-        }
+        })
     }
 
     fn now(&self) -> u64 {
@@ -314,11 +324,9 @@ mod tests {
 
     fn regions(machine: &str, workers: u16) -> Regions {
         let topology: Topology = machine.parse().expect("a machine");
-        let maker = RegionMaker {
-            name: "asks",
-            make: Arc::new(|_| Box::new(Asks)),
-        };
-        Regions::new(&topology.place(workers), topology.quota(), &maker)
+        let maker = RegionMaker::Own(Arc::new(|_| Box::new(Asks)));
+        let regions = Regions::new(&topology.place(workers), topology.quota(), &maker);
+        regions.expect("a governor of this test's own")
     }
 
     #[test]
