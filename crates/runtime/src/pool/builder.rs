@@ -273,14 +273,13 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         );
         let dispatcher = Arc::new(dispatcher);
         let ids = placement.ids();
-        let oversubscribed = usize::from(workers) > topology.usable().len();
         let pool = PoolShared::new(
             name,
             &dispatcher,
             placement,
             regions,
             self.seed,
-            oversubscribed,
+            topology.usable().len(),
             watch,
             governed.clone(),
         );

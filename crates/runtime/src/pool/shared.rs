@@ -38,8 +38,8 @@ pub(crate) struct PoolShared {
     gate: Box<dyn Gate>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     poison: Mutex<Poison>,
-    /// Whether there are more workers than hardware threads, so that another worker waits for the processor of an idle one.
-    oversubscribed: bool,
+    /// Hardware threads that the process may use.
+    hardware_threads: usize,
 }
 
 /// What a pool has become whose policy has lost tasks.
@@ -132,7 +132,7 @@ impl PoolShared {
         placement: Placement,
         regions: Regions,
         seed: u64,
-        oversubscribed: bool,
+        hardware_threads: usize,
         watch: Watch,
         governed: Option<Arc<Governed>>,
     ) -> Arc<Self> {
@@ -157,7 +157,7 @@ impl PoolShared {
             gate: Box::new(gate),
             threads: Mutex::default(),
             poison: Mutex::default(),
-            oversubscribed,
+            hardware_threads,
         })
     }
 
@@ -210,9 +210,14 @@ impl PoolShared {
         self.this.upgrade().expect("called on a live pool")
     }
 
-    /// Returns whether there are more workers than hardware threads.
+    /// Returns whether there are more workers than hardware threads, so that another worker waits for the processor of an idle one.
     pub(crate) fn is_oversubscribed(&self) -> bool {
-        self.oversubscribed
+        usize::from(self.placement.workers()) > self.hardware_threads
+    }
+
+    /// Returns whether there are fewer workers than hardware threads.
+    pub(crate) fn has_spare(&self) -> bool {
+        usize::from(self.placement.workers()) < self.hardware_threads
     }
 
     /// Returns whether this thread is one of the pool's workers.

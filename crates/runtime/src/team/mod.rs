@@ -43,19 +43,12 @@ impl Member {
 }
 
 /// How long a caller looks again and again whether its call has ended, before it sleeps.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Spin {
-    most: Duration,
+    /// `None`: twice what waking a thread costs, unless the workers need the caller's processor.
+    most: Option<Duration>,
     /// Whether the workers of the team go to sleep soon after their parts.
     rest: bool,
-}
-
-impl Spin {
-    /// Twice what waking a thread costs.
-    const USUAL: Spin = Spin {
-        most: Duration::from_micros(10),
-        rest: false,
-    };
 }
 
 impl Pool {
@@ -96,7 +89,7 @@ impl Pool {
         let pool = self.usable()?;
         let team = (0..self.workers()).map(WorkerId);
         let results: Vec<Mutex<Option<R>>> = team.clone().map(|_| Mutex::new(None)).collect();
-        part::run(pool, team, self.workers(), Spin::USUAL, &|member| {
+        part::run(pool, team, self.workers(), Spin::default(), &|member| {
             let result = body(member);
             *results[member.index()].lock() = Some(result);
         })?;

@@ -11,7 +11,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tanada_policy::WorkerId;
 
 type Body<'a> = dyn Fn(Member) + Sync + 'a;
@@ -129,7 +129,7 @@ pub(super) fn run(
             debug_assert_eq!(index, count, "a part each");
             match worker {
                 Some(worker) => wait_on_worker(&call.latch, worker, spin),
-                None => wait_outside(&call.latch, spin),
+                None => wait_outside(&call.latch, pool, spin),
             }
             pool.calls.end();
             call
@@ -144,8 +144,16 @@ pub(super) fn run(
     })
 }
 
-fn wait_outside(latch: &Latch, spin: Spin) {
-    spin.until(|| latch.is_open());
+/// Twice what waking a thread costs.
+const USUAL: Duration = Duration::from_micros(10);
+
+fn wait_outside(latch: &Latch, pool: &PoolShared, spin: Spin) {
+    // If the workers have all hardware threads, one of them waits for the caller's.
+    let usual = match pool.has_spare() {
+        true => USUAL,
+        false => Duration::ZERO,
+    };
+    spin_until(spin.most.unwrap_or(usual), || latch.is_open());
     while !latch.is_open() {
         std::thread::park();
     }
@@ -155,7 +163,9 @@ fn wait_outside(latch: &Latch, spin: Spin) {
 fn wait_on_worker(latch: &Latch, worker: &WorkerCore, spin: Spin) {
     loop {
         worker.answer();
-        spin.until(|| latch.is_open() || worker.is_called());
+        spin_until(spin.most.unwrap_or(USUAL), || {
+            latch.is_open() || worker.is_called()
+        });
         worker.pool().wait_in_a_task(|| {
             while !latch.is_open() && !worker.is_called() {
                 std::thread::park();
@@ -168,28 +178,26 @@ fn wait_on_worker(latch: &Latch, worker: &WorkerCore, spin: Spin) {
 }
 
 /// Looks at the clock that one spinning thread takes in a row without giving up its processor.
-const LOOKS: u32 = 8;
+const LOOKS: u64 = 8;
 
-impl Spin {
-    /// Returns once `done` returns true, or after this time.
-    fn until(self, done: impl Fn() -> bool) {
-        if done() || self.most.is_zero() {
-            return;
-        }
-        let start = Instant::now();
-        for look in 1.. {
-            for _ in 0..8 {
-                std::hint::spin_loop();
-                if done() {
-                    return;
-                }
-            }
-            if start.elapsed() >= self.most {
+/// Returns once `done` returns true, or after the time `most`.
+fn spin_until(most: Duration, done: impl Fn() -> bool) {
+    if done() || most.is_zero() {
+        return;
+    }
+    let start = Instant::now();
+    for look in 1_u64.. {
+        for _ in 0..8 {
+            std::hint::spin_loop();
+            if done() {
                 return;
             }
-            if look % LOOKS == 0 {
-                std::thread::yield_now();
-            }
+        }
+        if start.elapsed() >= most {
+            return;
+        }
+        if look % LOOKS == 0 {
+            std::thread::yield_now();
         }
     }
 }

@@ -168,7 +168,10 @@ impl Region {
                 }
             }
             entered.leave();
-            Ok(())
+            match pool.is_forked() {
+                true => Err(GraphError::Forked),
+                false => Ok(()),
+            }
         })
     }
 
@@ -234,14 +237,14 @@ impl Entered<'_> {
     /// Returns how caller and team wait.
     fn spin(&self) -> Spin {
         match self.decision().waiting {
-            Waiting::AsIs => Spin::USUAL,
+            Waiting::AsIs => Spin::default(),
             // The time between two looks is not kept: a processor that can sleep so briefly does in `spin_loop`.
             Waiting::Spin | Waiting::Delay(_) => Spin {
-                most: Duration::MAX,
+                most: Some(Duration::MAX),
                 rest: false,
             },
             Waiting::Sleep(after) => Spin {
-                most: Duration::from_nanos(u64::from(after)),
+                most: Some(Duration::from_nanos(u64::from(after))),
                 rest: true,
             },
         }

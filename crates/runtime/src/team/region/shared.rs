@@ -2,6 +2,7 @@
 
 use super::RegionDecision;
 use crate::name::Name;
+use crate::process::Process;
 use crate::worker::EndOnPanic;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -54,6 +55,7 @@ impl fmt::Debug for RegionMaker {
 
 /// The regions of a pool. Times are nanoseconds since the pool was made.
 pub(crate) struct Regions {
+    home: Process,
     start: Instant,
     site: RegionSite,
     workers: u32,
@@ -111,6 +113,7 @@ impl Regions {
         };
         let governor = maker.make(&site)?;
         Ok(Regions {
+            home: Process::this(),
             start: Instant::now(),
             site,
             workers: u32::from(placement.workers()),
@@ -255,7 +258,8 @@ impl Regions {
     }
 }
 
-/// An invocation that goes on. Dropping it tells the governor nothing: the invocation has failed.
+/// An invocation that goes on. Dropping it tells the governor nothing: the invocation has failed. In a child of `fork(2)` its end changes
+/// nothing: a thread of the parent may have had the lock.
 pub(super) struct Entered<'a> {
     regions: &'a Regions,
     region: RegionId,
@@ -273,7 +277,7 @@ impl Entered<'_> {
 
     /// Tells the governor that the invocation has ended.
     pub(super) fn leave(mut self) {
-        if !std::mem::take(&mut self.measured) {
+        if !self.regions.home.is_this() || !std::mem::take(&mut self.measured) {
             return;
         }
         let now = self.regions.now();
@@ -294,7 +298,7 @@ impl Entered<'_> {
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        if self.measured {
+        if self.measured && self.regions.home.is_this() {
             self.regions.state.lock().inside = false;
         }
     }
