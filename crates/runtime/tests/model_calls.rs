@@ -74,8 +74,8 @@ impl Pool {
             .is_ok()
     }
 
-    /// As `Worker::work` and `Worker::search`. A task makes a call if `calls`.
-    fn worker(&self, me: usize, calls: bool) {
+    /// As `Worker::work` and `Worker::search`. A task makes a call if `calls`, whose parts make so many.
+    fn worker(&self, me: usize, calls: Option<usize>) {
         self.sleep.enter(me);
         self.sleep.begin_search(me);
         loop {
@@ -90,8 +90,8 @@ impl Pool {
             } else if self.take() {
                 self.sleep.end_search(me);
                 loop {
-                    if calls {
-                        self.call(Some(me), 0);
+                    if let Some(nested) = calls {
+                        self.call(Some(me), nested);
                     }
                     self.ran.fetch_add(1, SeqCst);
                     let next = self.take();
@@ -135,7 +135,7 @@ fn scenario(case: Case) {
     let pool = Pool::new(case.workers, case.width);
     let spawn = |me| {
         let pool = Arc::clone(&pool);
-        thread::spawn(move || pool.worker(me, case.tasks_call))
+        thread::spawn(move || pool.worker(me, case.tasks_call.then_some(case.nested)))
     };
     let workers: Vec<_> = (0..case.workers).map(spawn).collect();
     let caller = |_| {
@@ -168,7 +168,7 @@ fn closing(workers: usize) {
     let pool = Pool::new(workers, workers);
     let spawn = |me| {
         let pool = Arc::clone(&pool);
-        thread::spawn(move || pool.worker(me, false))
+        thread::spawn(move || pool.worker(me, None))
     };
     let threads: Vec<_> = (0..workers).map(spawn).collect();
     let closer = {
@@ -258,7 +258,7 @@ fn the_first_schedules_of_a_small_case_in_order() {
         let pool = Pool::new(1, 1);
         let worker = {
             let pool = Arc::clone(&pool);
-            thread::spawn(move || pool.worker(0, false))
+            thread::spawn(move || pool.worker(0, None))
         };
         pool.call(None, 0);
         pool.sleep.close();
