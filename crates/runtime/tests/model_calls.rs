@@ -147,9 +147,9 @@ fn scenario(case: Case) {
     callers
         .into_iter()
         .for_each(|caller| caller.join().expect("a caller that ends"));
-    let parts = case.callers * case.workers * (1 + case.nested * case.workers);
-    let task = if case.tasks_call { 1 + case.workers } else { 1 };
-    let total = parts + case.tasks * task;
+    let parts = case.workers * (1 + case.nested * case.workers);
+    let task = if case.tasks_call { 1 + parts } else { 1 };
+    let total = case.callers * parts + case.tasks * task;
     while pool.ran.load(SeqCst) < total {
         thread::yield_now();
     }
