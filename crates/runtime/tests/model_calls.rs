@@ -10,7 +10,8 @@ use shuttle::{Runner, thread};
 use tanada_runtime::calls::{Calls, Latch};
 use tanada_runtime::sleep::{Sleep, Woke};
 
-/// A part: what it counts down, and how many calls it makes before.
+/// A part: what it counts down, and how many calls it makes before, on the last worker: if all made some, each would wake the others sooner or
+/// later by the end of its own.
 type Part = (Arc<Latch>, usize);
 
 struct Pool {
@@ -40,7 +41,9 @@ impl Pool {
     fn answer(&self, me: usize) {
         while let Some((latch, nested)) = self.calls.take(me) {
             self.ran.fetch_add(1, SeqCst);
-            (0..nested).for_each(|_| self.call(Some(me), 0));
+            if me + 1 == self.workers {
+                (0..nested).for_each(|_| self.call(Some(me), 0));
+            }
             latch.count_down();
         }
     }
@@ -147,7 +150,7 @@ fn scenario(case: Case) {
     callers
         .into_iter()
         .for_each(|caller| caller.join().expect("a caller that ends"));
-    let parts = case.workers * (1 + case.nested * case.workers);
+    let parts = case.workers * (1 + case.nested);
     let task = if case.tasks_call { 1 + parts } else { 1 };
     let total = case.callers * parts + case.tasks * task;
     while pool.ran.load(SeqCst) < total {
