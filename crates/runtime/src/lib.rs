@@ -20,6 +20,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Beside graphs, [`Pool::broadcast`] runs a closure on every worker, and a [`Region`] runs one, or a loop, on as many workers as a governor
+//! chooses.
+//!
 //! # Errors and panics
 //! A panic in a task is resumed on the thread that waits for its graph. A program error (a task never resolved, a cycle, a resolve too
 //! many) is a [`GraphError`] once the body of the scope has returned, never a hang. A panic of a policy, or of an observer on a worker,

@@ -7,6 +7,7 @@ use crate::worker::EndOnPanic;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tanada_policy::governors::regions::{self, UnknownRegionGovernor};
@@ -26,6 +27,10 @@ pub(crate) enum RegionMaker {
     Named(String),
     Own(Arc<Make>),
 }
+
+// A panic of the function leaves nothing half done here: a builder only calls it.
+impl UnwindSafe for RegionMaker {}
+impl RefUnwindSafe for RegionMaker {}
 
 impl RegionMaker {
     /// The governor that changes nothing.
