@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p tanada-runtime --example region_cost -- [ROUNDS]`
 //!
-//! Each round calls each of them some hundred times, in turns; printed is the least time a call of all rounds, in nanoseconds, on pools of 1
-//! to 4 workers. `alone` is a region whose team is the calling thread: a decision, its begin and its end, without a call of workers.
+//! Each round calls each of them some hundred times, in turns; printed is the least time a call of all rounds, in nanoseconds, on pools of
+//! 1 to 4 workers. `alone` is a region whose team is the calling thread: a decision, its begin and its end, without a call of workers.
 use std::time::Instant;
 use tanada_policy::{Shape, Waiting, governors::regions};
 use tanada_runtime::{Pool, PoolBuilder};

@@ -20,8 +20,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Beside graphs, [`Pool::broadcast`] runs a closure on every worker, and a [`Region`] runs one, or a loop, on as many workers as a governor
-//! chooses.
+//! Beside graphs, [`Pool::broadcast`] runs a closure on every worker, and a [`Region`] runs one, or a loop, on as many workers as a
+//! governor chooses.
 //!
 //! # Errors and panics
 //! A panic in a task is resumed on the thread that waits for its graph. A program error (a task never resolved, a cycle, a resolve too

@@ -12,10 +12,10 @@ use std::time::Duration;
 /// A name of tasks or of a region, in error messages, recordings and reports.
 ///
 /// A `&'static str` is a name as it is and costs nothing. Other texts ([`Name::intern`], or `String` and the like where a name is expected)
-/// are *interned*: kept once, for ever, in a table of the process. That takes a lock and a search, some 100 ns: where it matters, intern once
-/// and pass the `Name` on, which is a copy of two words. The table is bounded: after [`Name::MOST`] different texts, or
-/// [`Name::MOST_BYTES`] bytes of them, every further one becomes [`Name::OTHER`]. So name kinds of tasks ("row of picture A") and number the
-/// tasks of a kind by their index.
+/// are *interned*: kept once, for ever, in a table of the process. That takes a lock and a search, some 100 ns: where it matters, intern
+/// once and pass the `Name` on, which is a copy of two words. The table is bounded: after [`Name::MOST`] different texts, or
+/// [`Name::MOST_BYTES`] bytes of them, every further one becomes [`Name::OTHER`]. So name kinds of tasks ("row of picture A") and number
+/// the tasks of a kind by their index.
 ///
 /// ```
 /// use tanada_runtime::{Name, Pool};

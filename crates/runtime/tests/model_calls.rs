@@ -10,8 +10,8 @@ use shuttle::{Runner, thread};
 use tanada_runtime::calls::{Calls, Latch};
 use tanada_runtime::sleep::{Sleep, Woke};
 
-/// A part: what it counts down, and how many calls it makes before, on the last worker: if all made some, each would wake the others sooner or
-/// later by the end of its own.
+/// A part: what it counts down, and how many calls it makes before, on the last worker: if all made some, each would wake the others sooner
+/// or later by the end of its own.
 type Part = (Arc<Latch>, usize);
 
 struct Pool {

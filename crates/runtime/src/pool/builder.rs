@@ -126,8 +126,8 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         self.map(|observer, _| (observer, Chosen::own(make)))
     }
 
-    /// Sets the governor of the pool's regions ([`Pool::region`]) to the registered one called `name`; by default `"all"`, under which every
-    /// region runs on all workers. `"predict"` suits most programs: it measures each region on few numbers of workers, keeps what is
+    /// Sets the governor of the pool's regions ([`Pool::region`]) to the registered one called `name`; by default `"all"`, under which
+    /// every region runs on all workers. `"predict"` suits most programs: it measures each region on few numbers of workers, keeps what is
     /// best, and watches for changes.
     ///
     /// ```

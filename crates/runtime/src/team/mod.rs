@@ -1,5 +1,5 @@
-//! Closures that several workers of a pool run at the same time, while their caller waits: on all workers ([`Pool::broadcast`]), or on as many
-//! as a governor chooses ([`Region`]).
+//! Closures that several workers of a pool run at the same time, while their caller waits: on all workers ([`Pool::broadcast`]), or on as
+//! many as a governor chooses ([`Region`]).
 //!
 //! How a closure gets to a worker is in `worker/calls.rs`.
 
@@ -69,12 +69,12 @@ impl Pool {
     ///   one task of each worker. A worker that waits inside of a task, for a nested graph or for a broadcast, runs
     ///   its part there: so `body` must not take a lock that a task holds while it waits so.
     /// - Workers that a governor has parked are woken, run their parts, and park again.
-    /// - In a task, its worker runs a part like the others. Broadcasts can be nested, and several threads and tasks can broadcast at once: all
-    ///   workers get the parts in the same order. So the parts of a broadcast may wait for each other (with a
+    /// - In a task, its worker runs a part like the others. Broadcasts can be nested, and several threads and tasks can broadcast at once:
+    ///   all workers get the parts in the same order. So the parts of a broadcast may wait for each other (with a
     ///   [`Barrier`](std::sync::Barrier), say), as long as none of them broadcasts or runs a graph in between, and no task waits for the
     ///   caller.
-    /// - Parts are not tasks: observers do not see them, and governors do not count them. A graph that a part runs is inside of the graph of
-    ///   the task that broadcasts, if one does, and stops with it.
+    /// - Parts are not tasks: observers do not see them, and governors do not count them. A graph that a part runs is inside of the graph
+    ///   of the task that broadcasts, if one does, and stops with it.
     ///
     /// # Errors
     /// [`GraphError::Forked`]; [`GraphError::TooDeep`]; and [`GraphError::PolicyLost`] if the pool's policy has lost tasks, so that its

@@ -9,6 +9,7 @@ use crate::worker::{self, EndOnPanic, WorkerCore};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -16,10 +17,18 @@ use tanada_policy::WorkerId;
 
 type Body<'a> = dyn Fn(Member) + Sync + 'a;
 
+/// The caller's closure without its lifetime. It is alive while a [`Part`] of its call is: the caller waits for the latch, which parts count
+/// down when they end.
+struct Closure(NonNull<Body<'static>>);
+
+// SAFETY: a `Closure` stands for a `&` to a closure that is `Sync`.
+unsafe impl Send for Closure {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Closure {}
+
 /// What the parts of one call share.
 struct Call {
-    /// The caller's closure. It is alive while a [`Part`] of this call is: the caller waits for `latch`, which parts count down when they end.
-    body: &'static Body<'static>,
+    body: Closure,
     count: u16,
     latch: Latch,
     /// The graph of the task that made the call, or null: graphs that the closure runs are inside of that one.
@@ -49,7 +58,9 @@ impl Part {
             index,
             count: call.count,
         };
-        let result = catch_unwind(AssertUnwindSafe(|| (call.body)(member)));
+        // SAFETY: this part has not counted the latch down.
+        let body = unsafe { call.body.0.as_ref() };
+        let result = catch_unwind(AssertUnwindSafe(|| body(member)));
         worker.end_if_forked();
         worker.graph.run(before);
         if let Err(payload) = result {
@@ -103,12 +114,14 @@ pub(super) fn run(
         worker.map_or(Ok(()), WorkerCore::check_stack)?;
         let own = worker.filter(|worker| std::ptr::eq(worker.pool(), pool));
         let graph = own.map_or(std::ptr::null(), |worker| worker.graph.running());
-        // SAFETY: only the lifetime changes. The closure is called by parts, and each of the `count` parts counts the latch down once, after
-        // its call. This function neither returns nor unwinds before the latch is open (`EndOnPanic`).
-        let body = unsafe { std::mem::transmute::<&Body<'_>, &'static Body<'static>>(body) };
+        // SAFETY: only the lifetime changes. The closure is called by parts, and each of the `count` parts counts the latch down once,
+        // after its call. This function neither returns nor unwinds before the latch is open (`EndOnPanic`).
+        let body = unsafe {
+            std::mem::transmute::<NonNull<Body<'_>>, NonNull<Body<'static>>>(NonNull::from(body))
+        };
         let call = EndOnPanic::around(|| {
             let call = Arc::new(Call {
-                body,
+                body: Closure(body),
                 count,
                 latch: Latch::new(usize::from(count)),
                 graph: AtomicPtr::new(graph.cast_mut()),

@@ -6,8 +6,8 @@
 //!
 //! # No wake-up is lost
 //! A poster first counts the part in `waiting` and then looks at what the worker does ([`Sleep::call`]).
-//! - A worker that is going to sleep first sets its bit, then loads `waiting`: one of the two threads sees what the other one wrote, because
-//!   all of these accesses are sequentially consistent. So the worker does not sleep, or the poster claims its bit and unparks it.
+//! - A worker that is going to sleep first sets its bit, then loads `waiting`: one of the two threads sees what the other one wrote,
+//!   because all of these accesses are sequentially consistent. So the worker does not sleep, or the poster claims its bit and unparks it.
 //! - A worker that waits inside of a task has no bit set. The poster unparks its thread, and the token of `unpark` stays until the thread
 //!   parks; the worker loads `waiting` before each park.
 //!

@@ -136,10 +136,12 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     #[cold]
     fn disturbed(&self) {
         self.core.end_if_forked();
-        if O::Worker::WATCHES {
-            self.observer.borrow_mut().idle();
+        if self.core.is_called() {
+            if O::Worker::WATCHES {
+                self.observer.borrow_mut().idle();
+            }
+            self.core.answer();
         }
-        self.core.answer();
     }
 
     /// Hands the released tasks to the policy and returns the next task, in one call. The caller looks whether the process has forked.

@@ -62,9 +62,9 @@
 //! `wake_anyone`; and a worker that parks calls `wake_anyone`, so another one looks for a task that was mailed to it while it was busy.
 //! A task that really only a parked worker may take is the policy's to move (`Dispatcher::resized`, which is called after `set_width`).
 //!
-//! [`Sleep::call`] wakes a worker for a call ([`super::calls`]), also one that is not active. It is counted as searching like any other that
-//! wakes up; it leaves in `end_search` to answer, and comes back to `doze` or `park`. A worker that answers calls is not counted as searching:
-//! no task would wait for it.
+//! [`Sleep::call`] wakes a worker for a call ([`super::calls`]), also one that is not active. It is counted as searching like any other
+//! that wakes up; it leaves in `end_search` to answer, and comes back to `doze` or `park`. A worker that answers calls is not counted as
+//! searching: no task would wait for it.
 //!
 //! The test `tests/model_sleep.rs` runs this file under shuttle, whose memory is sequentially consistent, as the proof assumes.
 
@@ -216,8 +216,8 @@ impl Sleep {
         self.woke()
     }
 
-    /// Puts this searching worker, which is not active, to sleep until it is active again, or until the pool closes; unless `called` returns
-    /// true. May return early, too: after [`Sleep::call`].
+    /// Puts this searching worker, which is not active, to sleep until it is active again, or until the pool closes; unless `called`
+    /// returns true. May return early, too: after [`Sleep::call`].
     pub fn park(&self, me: usize, called: impl Fn() -> bool) -> Woke {
         let (word, bit) = (&self.asleep[me / BITS], 1 << (me % BITS));
         word.fetch_or(bit, SeqCst);

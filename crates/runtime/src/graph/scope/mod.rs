@@ -97,8 +97,8 @@ impl<'scope> Scope<'scope> {
         self.context
     }
 
-    /// Returns the builder of a task called `name`, which [`TaskBuilder::register`] completes. Messages, traces and pictures show the name. A
-    /// `&'static str` costs nothing; see [`Name`] for others.
+    /// Returns the builder of a task called `name`, which [`TaskBuilder::register`] completes. Messages, traces and pictures show the name.
+    /// A `&'static str` costs nothing; see [`Name`] for others.
     #[inline]
     pub fn task(&self, name: impl Into<Name>) -> TaskBuilder<'_, 'scope> {
         TaskBuilder::new(self, name.into().as_str())

@@ -57,8 +57,8 @@ pub struct Region {
 impl Pool {
     /// Returns the region called `name`, which is made by the first call with that name, and lives as long as the pool.
     ///
-    /// Its governor is that of [`PoolBuilder::region_governor`](crate::PoolBuilder::region_governor). One governor decides for all regions of
-    /// a pool.
+    /// Its governor is that of [`PoolBuilder::region_governor`](crate::PoolBuilder::region_governor). One governor decides for all regions
+    /// of a pool.
     pub fn region(&self, name: impl Into<Name>) -> Region {
         let (name, pool) = (name.into(), self.shared());
         let id = match pool.is_forked() {
@@ -112,9 +112,9 @@ impl Region {
     /// Calls `body` once on each member of a team of as many workers as the governor chooses, and tells it how long that took. `iterations`
     /// is the number of iterations of the region's loop, if it has one: a governor that knows it needs fewer trials.
     ///
-    /// The members are workers of the pool, among them the caller if it is one, and run their parts as those of a [`Pool::broadcast`]. A team
-    /// of one is the calling thread itself, so it costs no more than a call. So is the team of a region inside of another region: only the
-    /// outermost one is parallel, and only it is measured. If several threads are in regions of a pool at the same time, one of them is
+    /// The members are workers of the pool, among them the caller if it is one, and run their parts as those of a [`Pool::broadcast`]. A
+    /// team of one is the calling thread itself, so it costs no more than a call. So is the team of a region inside of another region: only
+    /// the outermost one is parallel, and only it is measured. If several threads are in regions of a pool at the same time, one of them is
     /// measured; the others run as was decided last.
     ///
     /// ```

@@ -226,7 +226,8 @@ impl Regions {
         }
     }
 
-    /// Returns `threads` workers: the first ones of each of the first cores of `shape`, beginning with the core of `me` and there with `me`.
+    /// Returns `threads` workers: the first ones of each of the first cores of `shape`, beginning with the core of `me` and there with
+    /// `me`.
     pub(super) fn team(
         &self,
         me: WorkerId,
