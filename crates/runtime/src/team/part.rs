@@ -17,8 +17,8 @@ use tanada_policy::WorkerId;
 
 type Body<'a> = dyn Fn(Member) + Sync + 'a;
 
-/// The caller's closure without its lifetime. It is alive while a [`Part`] of its call is: the caller waits for the latch, which parts count
-/// down when they end.
+/// The caller's closure without its lifetime. It is alive while a [`Part`] of its call is: the caller waits for the latch, which parts
+/// count down when they end.
 struct Closure(NonNull<Body<'static>>);
 
 // SAFETY: a `Closure` stands for a `&` to a closure that is `Sync`.
