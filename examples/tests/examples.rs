@@ -55,6 +55,29 @@ fn frames() {
 }
 
 #[test]
+fn regions() {
+    let output = Command::new(env!("CARGO_BIN_EXE_regions")).output();
+    let output = output.expect("the example starts");
+    let [text, log] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
+    assert!(output.status.success(), "{log}");
+    assert_eq!(text, "harvested 6142877 in 200 steps\n");
+    assert!(log.contains("worker 0 of "), "{log}");
+    for region in ["grow", "harvest"] {
+        assert!(log.contains(&format!(" s  {region} #0: ")), "{log}");
+        assert!(
+            log.lines()
+                .any(|line| line.starts_with(&format!("{region}: "))),
+            "{log}"
+        );
+    }
+    assert!(
+        include_str!("../regions.rs").lines().count() <= 60,
+        "its point is to be short"
+    );
+}
+
+#[test]
 fn own_policy_stands_beside_fcfs_with_the_same_frames() {
     let text = output(env!("CARGO_BIN_EXE_own_policy"));
     for policy in ["sequential", "today", "fcfs", "lowest-group"] {

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use tanada_policy::governors::UnknownGovernor;
+use tanada_policy::governors::regions::UnknownRegionGovernor;
 use tanada_policy::registry::{NotNative, UnknownPolicy};
 
 /// The most tasks that a message names before it says "and N more".
@@ -137,6 +138,8 @@ pub enum BuildError {
     NotNative(NotNative),
     /// No registered governor has this name.
     UnknownGovernor(UnknownGovernor),
+    /// No registered governor of regions has this name.
+    UnknownRegionGovernor(UnknownRegionGovernor),
     /// The governor decides by cache counters alone, and there are none.
     NeedsCounters {
         /// The governor's name.
@@ -183,6 +186,7 @@ impl fmt::Display for BuildError {
             BuildError::UnknownPolicy(error) => error.fmt(f),
             BuildError::NotNative(error) => error.fmt(f),
             BuildError::UnknownGovernor(error) => error.fmt(f),
+            BuildError::UnknownRegionGovernor(error) => error.fmt(f),
             BuildError::NeedsCounters { governor, why } => write!(
                 f,
                 "governor \"{governor}\" decides by cache counters, and there are none: {why}"
@@ -213,6 +217,7 @@ impl Error for BuildError {
             BuildError::UnknownPolicy(error) => error.source(),
             BuildError::NotNative(error) => error.source(),
             BuildError::UnknownGovernor(error) => error.source(),
+            BuildError::UnknownRegionGovernor(error) => error.source(),
             BuildError::Thread { source, .. } => Some(source),
             _ => None,
         }
@@ -222,6 +227,12 @@ impl Error for BuildError {
 impl From<UnknownPolicy> for BuildError {
     fn from(error: UnknownPolicy) -> Self {
         BuildError::UnknownPolicy(error)
+    }
+}
+
+impl From<UnknownRegionGovernor> for BuildError {
+    fn from(error: UnknownRegionGovernor) -> Self {
+        BuildError::UnknownRegionGovernor(error)
     }
 }
 

@@ -20,6 +20,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Beside graphs, [`Pool::broadcast`] runs a closure on every worker, and a [`Region`] runs one, or a loop, on as many workers as a
+//! governor chooses.
+//!
 //! # Errors and panics
 //! A panic in a task is resumed on the thread that waits for its graph. A program error (a task never resolved, a cycle, a resolve too
 //! many) is a [`GraphError`] once the body of the scope has returned, never a hang. A panic of a policy, or of an observer on a worker,
@@ -51,11 +54,13 @@ mod executable;
 mod governor;
 mod graph;
 mod marks;
+mod name;
 mod observer;
 #[allow(unsafe_code)]
 mod pool;
 #[allow(unsafe_code)]
 mod process;
+mod team;
 #[allow(unsafe_code)]
 mod worker;
 
@@ -67,11 +72,13 @@ pub use graph::{
 };
 #[doc(hidden)]
 pub use marks::RECORDABLE;
+pub use name::Name;
 pub use observer::{Observer, Recorded, RecordedTask, Recorder, TaskView, Totals, WorkerObserver};
 pub use pool::{Bind, DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder};
 pub use tanada_policy::{Hints, WorkerId, registry as policies};
+pub use team::{Member, Region, RegionDecision, Schedule};
 #[doc(hidden)]
-pub use worker::sleep;
+pub use worker::{calls, sleep};
 
 /// The README's program, compiled and run as a doc test.
 #[cfg(doctest)]

@@ -45,10 +45,16 @@ impl Process {
     /// Returns whether this process is still the one, and no child of it.
     #[inline]
     pub(crate) fn is_this(&self) -> bool {
-        self.present.load(Ordering::Relaxed) == self.number
+        self.present() == self.number
     }
 
-    /// Returns a number that no ancestor of this process has; never 0.
+    /// Returns the number of the process that calls this: [`Process::number`], unless it is another process.
+    #[inline]
+    pub(crate) fn present(&self) -> u64 {
+        self.present.load(Ordering::Relaxed)
+    }
+
+    /// Returns a number that no ancestor of this process has; neither 0 nor `u64::MAX`.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

@@ -384,6 +384,38 @@ fn a_policy_that_keeps_its_workers_searching_is_found_out() {
 }
 
 #[test]
+fn broadcasts_end_with_the_workers_of_a_pool_whose_tasks_were_lost() {
+    let lossy = Pool::builder()
+        .workers(2)
+        .build_with::<Lossy>("lossy")
+        .unwrap();
+    let pool = &lossy;
+    let parts = &AtomicUsize::new(0);
+    let count = || parts.fetch_add(1, Ordering::Relaxed);
+    std::thread::scope(|threads| {
+        // Broadcasts keep the workers awake, but run no tasks. Pauses let the loss be found.
+        let broadcasts = threads.spawn(move || {
+            loop {
+                let before = parts.load(Ordering::Relaxed);
+                match pool.broadcast(|_| count()) {
+                    Ok(_) => assert!(parts.load(Ordering::Relaxed) >= before + 2),
+                    Err(error) => return error,
+                }
+                std::thread::sleep(Duration::from_millis(700));
+            }
+        });
+        let error = pool.scope(|s| {
+            s.task("lost").register(|_| ());
+        });
+        let error = error.unwrap_err();
+        assert!(matches!(error, GraphError::PolicyLost { .. }), "{error}");
+        assert_eq!(broadcasts.join().unwrap(), error);
+    });
+    assert!(lossy.broadcast(|_| ()).is_err());
+    assert!(lossy.region("lost").run(None, |_| ()).is_err());
+}
+
+#[test]
 fn a_template_whose_tasks_were_lost_does_not_run_again() {
     let mut builder = TemplateBuilder::<()>::new();
     let first = builder.task("first", 0, |(), _| ());

@@ -9,7 +9,10 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
-use tanada_policy::{Env, Governor, Order, Origin, Period, Plan, Ready, Why, WorkerId, registry};
+use tanada_policy::{
+    Decision, Entry, Env, Governor, Order, Origin, Outcome, Period, Plan, Ready, RegionGovernor,
+    RegionId, Shape, Why, WorkerId, registry,
+};
 use tanada_runtime::{
     GraphError, Observer, Pool, Recorder, Scope, TaskView, TemplateBuilder, WorkerObserver,
 };
@@ -647,4 +650,128 @@ fn child_forks_at_a_root() {
 #[test]
 fn a_child_forked_at_a_root_calls_no_policy() {
     in_own_process("child_forks_at_a_root", &[]);
+}
+
+#[test]
+fn a_child_that_returns_from_a_part_ends() {
+    in_own_process("child_returns_from_a_part", &[]);
+    in_own_process("child_returns_from_a_part", &[(UNNOTICED, "1")]);
+}
+
+#[test]
+#[ignore = "run by `a_child_that_returns_from_a_part_ends`"]
+fn child_returns_from_a_part() {
+    if std::env::var_os(UNNOTICED).is_some() && !is_cleared_in_children() {
+        return;
+    }
+    let pool = &Pool::builder().workers(3).build().expect("a pool");
+    let parent = std::process::id();
+    let forks = |index: usize, panics: bool| {
+        of_process(parent);
+        if index == 1 {
+            let child = fork();
+            if child == 0 && panics {
+                panic!("in a child");
+            }
+            if child != 0 {
+                assert_eq!(outcome_of(child), -libc::SIGABRT);
+            }
+        }
+    };
+    for panics in [false, true] {
+        let parts = pool.broadcast(|member| forks(member.index(), panics));
+        parts.expect("a broadcast");
+        pool.region("forks")
+            .run(None, |member| forks(member.index(), panics))
+            .expect("a region");
+        pool.scope(|s| {
+            s.task("broadcasts").register(move |_| {
+                let parts = pool.broadcast(|member| forks(member.index(), panics));
+                parts.expect("a broadcast");
+            });
+        })
+        .expect("a graph that ends");
+    }
+    pool.broadcast(|_| of_process(parent))
+        .expect("the pool goes on");
+}
+
+#[test]
+fn a_child_neither_broadcasts_nor_waits_for_locks() {
+    in_own_process("child_of_broadcasts_and_regions", &[]);
+}
+
+#[test]
+#[ignore = "run by `a_child_neither_broadcasts_nor_waits_for_locks`"]
+fn child_of_broadcasts_and_regions() {
+    let pool = &Pool::builder().workers(2).build().expect("a pool");
+    let over = &AtomicU64::new(0);
+    std::thread::scope(|threads| {
+        for thread in 0..2 {
+            threads.spawn(move || {
+                for number in (0..1000).cycle() {
+                    if over.load(Ordering::Relaxed) != 0 {
+                        return;
+                    }
+                    let region = pool.region(format!("{thread} {number}"));
+                    region.run(None, |_| ()).expect("a region");
+                    pool.broadcast(|_| ()).expect("a broadcast");
+                }
+            });
+        }
+        for number in 0..100 {
+            let child = fork();
+            if child == 0 {
+                let region = pool.region(format!("child {number}"));
+                let refused = region.run(None, |_| ()) == Err(GraphError::Forked)
+                    && pool.broadcast(|_| ()) == Err(GraphError::Forked);
+                let nothing = pool.region_decisions().is_empty() && region.confidence() == 0.0;
+                end_child(refused && nothing && region.why().what.is_empty());
+            }
+            assert_eq!(outcome_of(child), 0);
+        }
+        over.store(1, Ordering::Relaxed);
+    });
+}
+
+/// Decides for one thread.
+struct Alone;
+
+impl RegionGovernor for Alone {
+    fn enter(&mut self, _entry: &Entry) -> Decision {
+        Decision::full(Shape {
+            cores: 1,
+            threads_per_core: 1,
+        })
+    }
+    fn leave(&mut self, _outcome: &Outcome) {}
+    fn why(&self, _region: RegionId) -> Why {
+        Why::default()
+    }
+    fn confidence(&self, _region: RegionId) -> f64 {
+        1.0
+    }
+}
+
+#[test]
+fn a_child_forked_in_a_team_of_one_gets_an_error() {
+    in_own_process("child_of_a_team_of_one", &[]);
+}
+
+#[test]
+#[ignore = "run by `a_child_forked_in_a_team_of_one_gets_an_error`"]
+fn child_of_a_team_of_one() {
+    let pool = Pool::builder()
+        .workers(2)
+        .region_governor_with(|_| Box::new(Alone));
+    let pool = pool.build().expect("a pool");
+    let child = AtomicI32::new(-1);
+    let result = pool.region("forks").run(None, |_| {
+        child.store(fork(), Ordering::Relaxed);
+    });
+    let child = child.into_inner();
+    if child == 0 {
+        end_child(result == Err(GraphError::Forked));
+    }
+    assert_eq!((result, outcome_of(child)), (Ok(()), 0));
 }

@@ -4,9 +4,12 @@
 //! Miri needs `-Zmiri-permissive-provenance` because a [`Ready`](tanada_policy::Ready) holds an address as a number, and
 //! `-Zmiri-disable-isolation` because a pool reads the machine's topology.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tanada_policy::registry;
-use tanada_runtime::{Cancel, GraphError, Pool, SGroup, Scope, TGroup, TemplateBuilder};
+use tanada_runtime::{
+    Cancel, GraphError, Member, Pool, SGroup, Schedule, Scope, TGroup, TemplateBuilder,
+};
 use tanada_topology::Topology;
 
 fn for_each_pool(workers: u32, test: impl Fn(&Pool)) {
@@ -138,6 +141,47 @@ fn templates() {
             });
         })
         .expect("a graph that ends");
+    });
+}
+
+#[test]
+fn broadcasts_and_regions() {
+    for_each_pool(2, |pool| {
+        let (sum, base) = (AtomicU64::new(0), [1, 2]);
+        let (sum, base) = (&sum, &base);
+        let add = |member: Member| {
+            sum.fetch_add(base[member.index()], Ordering::Relaxed);
+            Box::new(member.index())
+        };
+        let boxes = pool.broadcast(add).expect("a broadcast");
+        assert_eq!(boxes.into_iter().map(|b| *b).collect::<Vec<_>>(), [0, 1]);
+        pool.scope(|s| {
+            for _ in 0..2 {
+                s.task("broadcasts").register(move |_| {
+                    pool.broadcast(|member| {
+                        add(member);
+                        if member.index() == 0 {
+                            pool.broadcast(add).expect("a nested broadcast");
+                        }
+                    })
+                    .expect("a broadcast");
+                });
+            }
+        })
+        .expect("a graph that ends");
+        assert_eq!(sum.swap(0, Ordering::Relaxed), 3 + 2 * (3 + 3));
+        let region = pool.region(format!("loop of {}", pool.policy()));
+        for schedule in [Schedule::Static, Schedule::Dynamic(2)] {
+            let each = region.for_each(0..7, schedule, |i| {
+                sum.fetch_add(i as u64, Ordering::Relaxed);
+            });
+            each.expect("a region");
+        }
+        assert_eq!(sum.load(Ordering::Relaxed), 2 * 21);
+        let panics = catch_unwind(AssertUnwindSafe(|| {
+            pool.broadcast(|member| assert_eq!(member.index(), 9, "{}", base[0]))
+        }));
+        assert!(panics.is_err());
     });
 }
 

@@ -156,7 +156,7 @@ impl Pool {
         self.sleep.begin_search(me);
         loop {
             if !self.sleep.is_active(me) {
-                if self.sleep.park(me) == Woke::Close {
+                if self.sleep.park(me, || false) == Woke::Close {
                     return;
                 }
             } else if self.take() {
@@ -214,7 +214,7 @@ fn meeting_while_widening(workers: usize, widths: &'static [usize]) {
                 pool.sleep.begin_search(me);
                 loop {
                     if !pool.sleep.is_active(me) {
-                        if pool.sleep.park(me) == Woke::Close {
+                        if pool.sleep.park(me, || false) == Woke::Close {
                             return;
                         }
                     } else if pool.take() {

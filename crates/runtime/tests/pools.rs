@@ -12,7 +12,7 @@ use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 use tanada_policy::{Env, Hints, Origin, Ready, WorkerId, registry};
 use tanada_runtime::{
-    GraphError, Observer, Pool, PoolBuilder, TaskView, TemplateBuilder, WorkerObserver,
+    GraphError, Observer, Pool, PoolBuilder, Region, TaskView, TemplateBuilder, WorkerObserver,
 };
 use twisted::{Queue, Twist, Twisted};
 
@@ -22,6 +22,7 @@ const _: () = {
     const fn is_unwind_safe<T: UnwindSafe + RefUnwindSafe + Send + Sync>() {}
     is_unwind_safe::<Pool>();
     is_unwind_safe::<PoolBuilder>();
+    is_unwind_safe::<Region>();
 };
 
 fn count_on(pool: &Pool) -> usize {

@@ -28,12 +28,12 @@ impl GraphLocal {
     /// Stores the graph of the task whose body runs on this worker from now on. Null: none does, and a graph that an observer or a policy
     /// begins here is inside of no other.
     #[inline]
-    pub(super) fn run(&self, graph: *const GraphCore) {
+    pub(crate) fn run(&self, graph: *const GraphCore) {
         self.running.set(graph);
     }
 
     /// Returns the graph of the task whose body runs on this worker, or null. That graph has not ended.
-    pub(super) fn running(&self) -> *const GraphCore {
+    pub(crate) fn running(&self) -> *const GraphCore {
         self.running.get()
     }
 

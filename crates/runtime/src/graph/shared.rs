@@ -45,12 +45,7 @@ impl GraphShared {
         pool: &PoolShared,
         worker: Option<&WorkerCore>,
     ) -> Result<Arc<GraphCore>, GraphError> {
-        if let Some(WorkerCore { stack, .. }) = worker
-            && stack.is_low()
-        {
-            let stack_size = stack.size;
-            return Err(GraphError::TooDeep { stack_size });
-        }
+        worker.map_or(Ok(()), WorkerCore::check_stack)?;
         let mut cores = self.cores.lock();
         Ok(cores.free.pop().unwrap_or_else(|| {
             let core = GraphCore::new(pool, self.watch);

@@ -48,7 +48,8 @@ pub trait WorkerObserver: Send + 'static {
     /// Called right after the body of the task that started last; its successors are not released yet.
     fn end(&mut self, task: &TaskView);
 
-    /// Called when the dispatcher has no task for the worker, which begins to search.
+    /// Called when the dispatcher has no task for the worker, which begins to search, and before it runs parts of broadcasts between two
+    /// tasks.
     fn idle(&mut self) {}
 }
 

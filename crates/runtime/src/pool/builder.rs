@@ -7,11 +7,12 @@ use crate::governor::{Chosen, Governing, Ungoverned};
 use crate::graph::Watch;
 use crate::marks::{self, MARKS, Marked};
 use crate::observer::Observer;
+use crate::team::{RegionMaker, Regions};
 use crate::worker::{EndOnPanic, Stack, Worker, WorkerCore};
 use std::sync::Arc;
 use std::time::Duration;
 use tanada_policy::registry::{self, Entry, NotNative, Visitor};
-use tanada_policy::{Dispatcher, Governor, GovernorSite, Site};
+use tanada_policy::{Dispatcher, Governor, GovernorSite, RegionGovernor, RegionSite, Site};
 use tanada_topology::Topology;
 
 /// The most workers that a pool can have.
@@ -31,6 +32,7 @@ pub struct PoolBuilder<O = (), G = Ungoverned> {
     topology: Option<Topology>,
     observer: O,
     governor: G,
+    regions: RegionMaker,
 }
 
 impl Default for PoolBuilder {
@@ -44,6 +46,7 @@ impl Default for PoolBuilder {
             topology: None,
             observer: (),
             governor: Ungoverned,
+            regions: RegionMaker::usual(),
         }
     }
 }
@@ -123,6 +126,37 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         self.map(|observer, _| (observer, Chosen::own(make)))
     }
 
+    /// Sets the governor of the pool's regions ([`Pool::region`]) to the registered one called `name`; by default `"all"`, under which
+    /// every region runs on all workers. `"predict"` suits most programs: it measures each region on few numbers of workers, keeps what is
+    /// best, and watches for changes.
+    ///
+    /// ```
+    /// use tanada_runtime::Pool;
+    ///
+    /// let pool = Pool::builder().workers(2).region_governor("predict").build()?;
+    /// for _ in 0..20 {
+    ///     pool.region("nothing").run(None, |_| ())?;
+    /// }
+    /// for decision in pool.region_decisions() {
+    ///     println!("{decision}");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn region_governor(mut self, name: &str) -> Self {
+        self.regions = RegionMaker::Named(name.to_owned());
+        self
+    }
+
+    /// Sets the governor of the pool's regions ([`Pool::region`]) to one of your own, which `make` makes for each pool. Times are in
+    /// nanoseconds. A panic of the governor ends the process.
+    pub fn region_governor_with(
+        mut self,
+        make: impl Fn(&RegionSite) -> Box<dyn RegionGovernor> + Send + Sync + 'static,
+    ) -> Self {
+        self.regions = RegionMaker::Own(Arc::new(make));
+        self
+    }
+
     fn map<P, H>(self, map: impl FnOnce(O, G) -> (P, H)) -> PoolBuilder<P, H> {
         let PoolBuilder {
             workers,
@@ -133,6 +167,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             topology,
             observer,
             governor,
+            regions,
         } = self;
         let (observer, governor) = map(observer, governor);
         PoolBuilder {
@@ -144,6 +179,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             topology,
             observer,
             governor,
+            regions,
         }
     }
 
@@ -172,7 +208,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     /// Makes and returns the pool, with a registered policy.
     ///
     /// # Errors
-    /// If no policy or governor has the given name, the governor decides by cache counters, the policy
+    /// If no policy or governor has the given name, a governor decides by cache counters, the policy
     /// [needs](Dispatcher::NEEDS_PREPARED) the graph beforehand, the number of workers is out of range, or the system cannot start the
     /// threads.
     pub fn build(mut self) -> Result<Pool, BuildError> {
@@ -228,6 +264,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         let workers = asked as u16;
         let governed = self.governor.start(workers)?;
         let placement = topology.place(workers);
+        let regions = Regions::new(&placement, topology.quota(), &self.regions)?;
         let (dispatcher, locals) = D::build(&Site::new(&placement, self.seed));
         assert_eq!(
             locals.len(),
@@ -236,13 +273,13 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         );
         let dispatcher = Arc::new(dispatcher);
         let ids = placement.ids();
-        let oversubscribed = usize::from(workers) > topology.usable().len();
         let pool = PoolShared::new(
             name,
             &dispatcher,
             placement,
+            regions,
             self.seed,
-            oversubscribed,
+            topology.usable().len(),
             watch,
             governed.clone(),
         );

@@ -4,7 +4,9 @@ use crate::error::GraphError;
 use crate::governor::{Blocked, Governed};
 use crate::graph::{CHECKS, GraphShared, LOST_CHECK, Order, Own, Watch};
 use crate::process::{self, Process};
+use crate::team::{Part, Regions};
 use crate::worker;
+use crate::worker::calls::Calls;
 use crate::worker::sleep::Sleep;
 use crate::worker::{EndOnPanic, NativeEnv, Wakes};
 use parking_lot::Mutex;
@@ -25,6 +27,9 @@ pub(crate) struct PoolShared {
     pub(crate) placement: Placement,
     pub(crate) seed: u64,
     pub(crate) sleep: Sleep,
+    /// What workers are to run beside tasks.
+    pub(crate) calls: Calls<Part>,
+    pub(crate) regions: Regions,
     /// The part of the graph layer.
     pub(crate) graphs: GraphShared,
     /// Number of workers that run a task which waits for a graph.
@@ -33,8 +38,8 @@ pub(crate) struct PoolShared {
     gate: Box<dyn Gate>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     poison: Mutex<Poison>,
-    /// Whether there are more workers than hardware threads, so that another worker waits for the processor of an idle one.
-    oversubscribed: bool,
+    /// Hardware threads that the process may use.
+    hardware_threads: usize,
 }
 
 /// What a pool has become whose policy has lost tasks.
@@ -117,12 +122,17 @@ static POOLS: AtomicU64 = AtomicU64::new(0);
 
 impl PoolShared {
     /// Returns a pool without threads.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one for each field that the builder knows"
+    )]
     pub(super) fn new<D: Dispatcher>(
         policy: &str,
         dispatcher: &Arc<D>,
         placement: Placement,
+        regions: Regions,
         seed: u64,
-        oversubscribed: bool,
+        hardware_threads: usize,
         watch: Watch,
         governed: Option<Arc<Governed>>,
     ) -> Arc<Self> {
@@ -130,13 +140,16 @@ impl PoolShared {
             dispatcher: Some(Arc::clone(dispatcher)),
             draws: AtomicU64::new(0),
         };
+        let home = Process::this();
         Arc::new_cyclic(|this| PoolShared {
             this: Weak::clone(this),
             number: POOLS.fetch_add(1, Ordering::Relaxed),
-            home: Process::this(),
+            home,
             policy: policy.to_owned(),
             seed,
             sleep: Sleep::new(usize::from(placement.workers())),
+            calls: Calls::new(usize::from(placement.workers()), home.number()),
+            regions,
             placement,
             graphs: GraphShared::new(watch),
             waiting: AtomicUsize::new(0),
@@ -144,7 +157,7 @@ impl PoolShared {
             gate: Box::new(gate),
             threads: Mutex::default(),
             poison: Mutex::default(),
-            oversubscribed,
+            hardware_threads,
         })
     }
 
@@ -197,9 +210,14 @@ impl PoolShared {
         self.this.upgrade().expect("called on a live pool")
     }
 
-    /// Returns whether there are more workers than hardware threads.
+    /// Returns whether there are more workers than hardware threads, so that another worker waits for the processor of an idle one.
     pub(crate) fn is_oversubscribed(&self) -> bool {
-        self.oversubscribed
+        usize::from(self.placement.workers()) > self.hardware_threads
+    }
+
+    /// Returns whether there are fewer workers than hardware threads.
+    pub(crate) fn has_spare(&self) -> bool {
+        usize::from(self.placement.workers()) < self.hardware_threads
     }
 
     /// Returns whether this thread is one of the pool's workers.
@@ -262,6 +280,13 @@ impl PoolShared {
     #[inline]
     pub(crate) fn is_forked(&self) -> bool {
         !self.home.is_this()
+    }
+
+    /// Returns whether a worker has to look for something else than tasks: this is another process, or a call is under way. One comparison
+    /// for both, since it is made after each task.
+    #[inline]
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.home.present() != self.calls.state()
     }
 
     /// Returns why the pool begins no more graphs, if so.

@@ -7,6 +7,7 @@ use crate::executable::Runnable;
 use crate::governor::Meter;
 use crate::observer::{Observer, WorkerObserver};
 use crate::process;
+use crate::team::Part;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -85,7 +86,11 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                         self.hand_over();
                         break;
                     }
-                    match self.turn() {
+                    let next = self.turn();
+                    if self.core.pool.is_disturbed() {
+                        self.disturbed();
+                    }
+                    match next {
                         Some(next) => (task, origin) = next,
                         None => break,
                     }
@@ -96,6 +101,12 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 self.core.end_if_forked();
             }
         });
+        self.core
+            .pool
+            .calls
+            .close(self.core.id.index())
+            .into_iter()
+            .for_each(Part::abandon);
         CURRENT.set(None);
         self.core.engine.set(None);
     }
@@ -120,10 +131,23 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
         });
     }
 
-    /// Hands the released tasks to the policy and returns the next task, in one call.
+    /// What may happen between two tasks: a fork in the last call of the policy, or a call for this worker. It answers with its next task
+    /// in its hands: to give that back would change the policy's order.
+    #[cold]
+    fn disturbed(&self) {
+        self.core.end_if_forked();
+        if self.core.is_called() {
+            if O::Worker::WATCHES {
+                self.observer.borrow_mut().idle();
+            }
+            self.core.answer();
+        }
+    }
+
+    /// Hands the released tasks to the policy and returns the next task, in one call. The caller looks whether the process has forked.
     #[inline]
     fn turn(&self) -> Option<(Ready, Origin)> {
-        self.ask(|dispatcher, local, env| {
+        self.ask_unchecked(|dispatcher, local, env| {
             let mut released = self.core.released.borrow_mut();
             // Such a policy runs the last of these tasks first. After the reversal, that is the first declared one.
             if D::NEWEST_FIRST && released.len() > 1 {
@@ -137,10 +161,15 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     fn search(&self) -> Option<(Ready, Origin)> {
         let (sleep, me) = (&self.core.pool.sleep, self.core.id);
         sleep.begin_search(me.index());
-        loop {
+        'search: loop {
+            if self.core.is_called() {
+                self.meter.ran_out();
+                self.answer();
+                continue;
+            }
             if M::GOVERNS && !self.is_active() {
                 self.meter.ran_out();
-                let woke = sleep.park(self.core.id.index());
+                let woke = sleep.park(me.index(), || self.core.is_called());
                 self.core.end_if_forked();
                 if woke == Woke::Close {
                     return None;
@@ -160,18 +189,31 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                     std::thread::yield_now();
                 }
                 (0..SEARCH_PAUSES).for_each(|_| std::hint::spin_loop());
+                if self.core.is_called() {
+                    continue 'search;
+                }
             }
             let start = Instant::now();
             let woke = sleep.doze(me.index(), || {
                 let may_have = self.dispatcher.may_have(me);
                 self.core.end_if_forked();
-                may_have
+                may_have || self.core.is_called()
             });
             self.slept_long.set(start.elapsed() >= LONG_SLEEP);
             if woke == Woke::Close {
                 return None;
             }
         }
+    }
+
+    /// Runs the parts of calls that wait for this searching worker. Meanwhile it counts as busy, so that others look for tasks.
+    #[cold]
+    fn answer(&self) {
+        let (sleep, me) = (&self.core.pool.sleep, self.core.id.index());
+        sleep.end_search(me);
+        let rest = self.core.answer();
+        sleep.begin_search(me);
+        self.slept_long.set(self.slept_long.get() || rest);
     }
 
     /// Counts a task that has ended, and calls the governor if that is due.
@@ -198,6 +240,16 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     /// Calls the policy, then delivers the wake-ups that it asked for, and returns the result of `call`.
     #[inline]
     fn ask<R>(&self, call: impl FnOnce(&D, &mut D::Local, &mut NativeEnv<'_>) -> R) -> R {
+        self.ask_unchecked(|dispatcher, local, env| {
+            let answer = call(dispatcher, local, env);
+            self.core.end_if_forked();
+            answer
+        })
+    }
+
+    /// As [`Worker::ask`], but goes on in a child that was forked in the policy.
+    #[inline]
+    fn ask_unchecked<R>(&self, call: impl FnOnce(&D, &mut D::Local, &mut NativeEnv<'_>) -> R) -> R {
         EndOnPanic::around(|| {
             let policy = &mut *self.policy.borrow_mut();
             let mut env = NativeEnv {
@@ -207,7 +259,6 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 wakes: &mut policy.wakes,
             };
             let answer = call(&self.dispatcher, &mut policy.local, &mut env);
-            self.core.end_if_forked();
             policy.wakes.deliver(&self.core.pool);
             answer
         })

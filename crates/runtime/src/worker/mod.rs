@@ -2,6 +2,7 @@
 //!
 //! Only [`Worker`] is compiled for each pair of policy and observer. All other code sees its [`WorkerCore`].
 
+pub mod calls;
 mod engine;
 mod env;
 pub mod sleep;
@@ -11,6 +12,7 @@ pub(crate) use engine::{EndOnPanic, Worker};
 pub(crate) use env::{NativeEnv, Wakes};
 pub(crate) use stack::Stack;
 
+use crate::error::GraphError;
 use crate::graph::GraphLocal;
 use crate::pool::PoolShared;
 use crate::process;
@@ -78,6 +80,30 @@ impl WorkerCore {
         // SAFETY: `Worker::work` sets the pointer to the `Worker` that holds this core. Only the worker's own thread gets here, from calls
         // inside `Worker::work`, which borrows the `Worker`.
         unsafe { engine.as_ref() }
+    }
+
+    /// Returns whether parts of calls wait for this worker.
+    #[inline]
+    pub(crate) fn is_called(&self) -> bool {
+        self.pool.calls.has(self.id.index())
+    }
+
+    /// Runs the parts of calls that wait for this worker. Returns whether one of them asked workers to sleep soon afterwards.
+    pub(crate) fn answer(&self) -> bool {
+        let mut rest = false;
+        while let Some(part) = self.pool.calls.take(self.id.index()) {
+            rest |= part.run(self);
+        }
+        rest
+    }
+
+    /// Returns an error if too little is left of this worker's stack to wait for another graph or call in a task.
+    pub(crate) fn check_stack(&self) -> Result<(), GraphError> {
+        let stack_size = self.stack.size;
+        match self.stack.is_low() {
+            true => Err(GraphError::TooDeep { stack_size }),
+            false => Ok(()),
+        }
     }
 
     /// Hands a task that became ready on this worker to the policy at once. This is for tasks that become ready while the body of another

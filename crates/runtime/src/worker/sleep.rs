@@ -62,6 +62,10 @@
 //! `wake_anyone`; and a worker that parks calls `wake_anyone`, so another one looks for a task that was mailed to it while it was busy.
 //! A task that really only a parked worker may take is the policy's to move (`Dispatcher::resized`, which is called after `set_width`).
 //!
+//! [`Sleep::call`] wakes a worker for a call ([`super::calls`]), also one that is not active. It is counted as searching like any other
+//! that wakes up; it leaves in `end_search` to answer, and comes back to `doze` or `park`. A worker that answers calls is not counted as
+//! searching: no task would wait for it.
+//!
 //! The test `tests/model_sleep.rs` runs this file under shuttle, whose memory is sequentially consistent, as the proof assumes.
 
 use tanada_queues::Padded;
@@ -212,14 +216,15 @@ impl Sleep {
         self.woke()
     }
 
-    /// Puts this searching worker, which is not active, to sleep until it is active again, or until the pool closes.
-    pub fn park(&self, me: usize) -> Woke {
+    /// Puts this searching worker, which is not active, to sleep until it is active again, or until the pool closes; unless `called`
+    /// returns true. May return early, too: after [`Sleep::call`].
+    pub fn park(&self, me: usize, called: impl Fn() -> bool) -> Woke {
         let (word, bit) = (&self.asleep[me / BITS], 1 << (me % BITS));
         word.fetch_or(bit, SeqCst);
         self.searching.fetch_sub(1, SeqCst);
         // Other threads may have woken no worker because this one was counted, or was busy.
         self.wake_anyone();
-        if self.is_active(me) || self.closing.load(SeqCst) {
+        if self.is_active(me) || called() || self.closing.load(SeqCst) {
             if word.fetch_and(!bit, SeqCst) & bit != 0 {
                 self.searching.fetch_add(1, SeqCst);
             }
@@ -280,10 +285,19 @@ impl Sleep {
         }
     }
 
+    /// Returns whether it woke the worker.
     #[inline]
-    fn wake_if_asleep(&self, whom: usize) {
-        if self.asleep[whom / BITS].load(SeqCst) & (1 << (whom % BITS)) != 0 {
-            self.claim_and_wake(whom);
+    fn wake_if_asleep(&self, whom: usize) -> bool {
+        let asleep = self.asleep[whom / BITS].load(SeqCst) & (1 << (whom % BITS)) != 0;
+        asleep && self.claim_and_wake(whom)
+    }
+
+    /// Wakes worker `whom`, active or not, because of a call that it alone can answer: from its sleep, or from a wait inside of a task.
+    pub fn call(&self, whom: usize) {
+        if !self.wake_if_asleep(whom)
+            && let Some(thread) = self.workers[whom].parker.get()
+        {
+            thread.unpark();
         }
     }
 

@@ -368,11 +368,13 @@ impl Context<'_> {
         }
     }
 
-    /// Waits on a worker of the pool, which runs ready tasks of this graph only.
+    /// Waits on a worker of the pool, which runs ready tasks of this graph only, and parts of calls: a task of this graph may wait for
+    /// these.
     fn wait_on_worker(self, worker: &WorkerCore) {
         let outer = self.graph.outer.load(Ordering::Relaxed);
         let mut stall = Stall::new(None);
         while !self.graph.has_ended() {
+            worker.answer();
             let next = self.take_next(worker);
             if let Some(task) = next.or_else(|| self.wait_for_next(worker, &mut stall)) {
                 self.graph.look_away();
@@ -382,15 +384,15 @@ impl Context<'_> {
         worker.graph.run(outer);
     }
 
-    /// Waits for and returns a task of this graph, `None` at the end of the run. It counts as waiting without a break: another thread that
-    /// looked during a break would not see that all has stalled.
+    /// Waits for and returns a task of this graph, `None` at the end of the run or if the worker is called. It counts as waiting without a
+    /// break: another thread that looked during a break would not see that all has stalled.
     fn wait_for_next(self, worker: &WorkerCore, stall: &mut Stall<'_>) -> Option<(Ready, Origin)> {
         self.pool.wait_in_a_task(|| {
             loop {
                 std::thread::park_timeout(LOST_CHECK);
                 self.graph.look_for_stall(self.pool, stall);
                 let next = self.take_next(worker);
-                if next.is_some() || self.graph.has_ended() {
+                if next.is_some() || self.graph.has_ended() || worker.is_called() {
                     return next;
                 }
             }

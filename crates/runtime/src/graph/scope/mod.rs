@@ -13,6 +13,7 @@ use super::core::Cancel;
 use super::observer::TaskId;
 use super::slab::NodeRef;
 use crate::error::GraphError;
+use crate::name::Name;
 use crate::pool::Pool;
 use crate::worker::{self, EndOnPanic};
 use std::fmt;
@@ -97,9 +98,10 @@ impl<'scope> Scope<'scope> {
     }
 
     /// Returns the builder of a task called `name`, which [`TaskBuilder::register`] completes. Messages, traces and pictures show the name.
+    /// A `&'static str` costs nothing; see [`Name`] for others.
     #[inline]
-    pub fn task(&self, name: &'static str) -> TaskBuilder<'_, 'scope> {
-        TaskBuilder::new(self, name)
+    pub fn task(&self, name: impl Into<Name>) -> TaskBuilder<'_, 'scope> {
+        TaskBuilder::new(self, name.into().as_str())
     }
 
     /// Resolves one of the counts that `task` was registered with (paper 1's `resolve(token)`). The last one makes the task ready, unless

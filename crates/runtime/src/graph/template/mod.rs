@@ -13,6 +13,7 @@ use super::order;
 use super::scope::{SGroup, TGroup};
 use crate::error::{GraphError, TaskNames};
 use crate::executable::Description;
+use crate::name::Name;
 use bodies::{Bodies, Body};
 use std::sync::Arc;
 use tanada_policy::{Hints, WorkerId};
@@ -78,13 +79,13 @@ impl<'env, A> TemplateBuilder<'env, A> {
     #[inline]
     pub fn task(
         &mut self,
-        name: &'static str,
+        name: impl Into<Name>,
         index: u64,
         body: impl Fn(&A, TemplateTask) + Send + Sync + 'env,
     ) -> NodeId {
         let id = u32::try_from(self.tasks.len()).expect("fewer than 2^32 tasks");
         let description = Description {
-            name,
+            name: name.into().as_str(),
             index,
             hints: Hints::default(),
         };
