@@ -118,7 +118,7 @@ fn reproduction(
         ),
         rows: summary::rows(found, switches),
         summary: serde_json::to_string(&summary).expect("plain data has a JSON form"),
-        claim: "one machine for all programs; nothing was fitted to a single program but FT's block and the second level's replacement",
+        claim: "one machine for all programs; FT's block and the second level's replacement were chosen with FT's shape in view",
         bars: summary::bars(&summary),
         missed: summary::missed(&summary, found, quick),
         tables: summary::tables(found, switches),
