@@ -1,7 +1,8 @@
 //! Paper 4, dynamic cores x threads per core: figs 1, 2 and 6 to 8, with measured regions on a simulated Xeon Phi.
 //!
 //! Nine kernels with the regions of the NAS parallel benchmarks were recorded once; what an iteration of each region does is kept in
-//! `data/profiles.json`, so a reproduction needs no emulator. docs/reproduce-manycore.md has the claim, what was chosen by what, and the results.
+//! `data/profiles.json`, so a reproduction needs no emulator. docs/reproduce-manycore.md has the claim, what was chosen by what,
+//! and the results.
 
 mod figures;
 mod profiles;
@@ -118,7 +119,7 @@ fn reproduction(
         ),
         rows: summary::rows(found, switches),
         summary: serde_json::to_string(&summary).expect("plain data has a JSON form"),
-        claim: "one machine for all programs; nothing was fitted to a single program but FT's block and the second level's replacement",
+        claim: "one machine for all programs; FT's block and the second level's replacement were chosen with FT's shape in view",
         bars: summary::bars(&summary),
         missed: summary::missed(&summary, found, quick),
         tables: summary::tables(found, switches),

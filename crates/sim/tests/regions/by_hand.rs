@@ -1,10 +1,18 @@
 //! Cases that can be worked out on paper.
 
-use super::{full, invoke, machine, plain, program};
+use super::{invoke, machine, plain, program};
 use tanada_policy::governors::regions::{Settings, find};
 use tanada_policy::{Decision, Waiting};
 use tanada_sim::regions::core::{Issue, cycles_per_instruction};
 use tanada_sim::regions::{Invocation, Machinery, Switch, Work};
+
+/// Returns a full team beside which nobody looks at a flag.
+fn full(cores: u16, threads_per_core: u16) -> Decision {
+    Decision {
+        waiting: Waiting::Sleep(0),
+        ..super::full(cores, threads_per_core)
+    }
+}
 
 const ISSUE: Issue = Issue {
     spacing: 2,
@@ -129,7 +137,7 @@ fn runs_under_a_governor_have_its_teams_and_the_cost_of_switching() {
     let program = program(plain(), invoke(4));
     let mut machinery = Machinery::new(&machine, &program).expect("it runs regions");
     let settings = Settings {
-        fixed: Some((full(4, 1).shape, Waiting::AsIs)),
+        fixed: Some((full(4, 1).shape, Waiting::Sleep(0))),
         ..Settings::default()
     };
     let mut fixed = (find("fixed").expect("it is there").make)(&machinery.site(), &settings);
@@ -137,7 +145,7 @@ fn runs_under_a_governor_have_its_teams_and_the_cost_of_switching() {
     let ran = machinery.run(fixed.as_mut(), |outcome| {
         seen.push((outcome.decision, outcome.time))
     });
-    let team = Decision::full(full(4, 1).shape);
+    let team = full(4, 1);
     assert_eq!(seen, [(team, 8192 + 40 + 80)]);
     assert_eq!(
         (ran.cycles, ran.switching, ran.regions[0].0),
