@@ -5,4 +5,7 @@
 
 mod gomp;
 mod kmp;
+mod loops;
 mod next;
+mod queries;
+pub(crate) mod runtime;
