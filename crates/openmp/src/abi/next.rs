@@ -66,7 +66,11 @@ fn in_any_module(name: &CStr) -> *mut c_void {
         let search = unsafe { &mut *search.cast::<Search>() };
         let file = name.to_bytes().rsplit(|&byte| byte == b'/').next();
         // Names as libgomp.so.1, libgomp-a34b3233.so.1.0.0, libomp.so.5 and libiomp5.so.
-        let is_runtime = |file: &[u8]| [&b"libgomp"[..], b"libomp", b"libiomp"].iter().any(|start| file.starts_with(start));
+        let is_runtime = |file: &[u8]| {
+            [&b"libgomp"[..], b"libomp", b"libiomp"]
+                .iter()
+                .any(|start| file.starts_with(start))
+        };
         if file.is_some_and(is_runtime) {
             search.modules.push(name.to_owned());
         }

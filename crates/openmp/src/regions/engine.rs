@@ -13,7 +13,9 @@ use crate::abi::runtime;
 use crate::board::{self, head, region};
 use crate::system;
 use tanada_policy::governors::regions::{self, Profile};
-use tanada_policy::{Decision, Entry, Outcome, RegionGovernor, RegionId, RegionSite, Shape, Waiting};
+use tanada_policy::{
+    Decision, Entry, Outcome, RegionGovernor, RegionId, RegionSite, Shape, Waiting,
+};
 use tanada_topology::{Kind, Topology};
 
 /// A region keeps its team for so many invocations, in which its code shows whether it depends on it ([`watch`]).
@@ -100,7 +102,9 @@ impl Engine {
     pub(super) fn new(settings: &Settings) -> Result<Engine, String> {
         let (site, cpus) = site();
         let memory = match &settings.profile {
-            Some(path) => Memory::read(path).map_err(|error| format!("{}: {error}", path.display()))?,
+            Some(path) => {
+                Memory::read(path).map_err(|error| format!("{}: {error}", path.display()))?
+            }
             None => Memory::default(),
         };
         let fixed = settings.threads.unwrap_or(site.all().threads());
@@ -275,9 +279,7 @@ impl Engine {
         }
         let looks = match iterations {
             Some(_) => false,
-            None => {
-                region.same < ITERATIONS_FIRST || region.invocations % ITERATIONS_EACH == 0
-            }
+            None => region.same < ITERATIONS_FIRST || region.invocations % ITERATIONS_EACH == 0,
         };
         region.invocations += 1;
         let record = region.record;
@@ -348,7 +350,9 @@ impl Engine {
         }
         region.record.measured(current.decision.threads, time);
         let event = match region.event {
-            Some((event, start)) if now - start < EVENT.max(now / EVENT_PART) => Some((event, start)),
+            Some((event, start)) if now - start < EVENT.max(now / EVENT_PART) => {
+                Some((event, start))
+            }
             _ => {
                 let Decision {
                     threads, waiting, ..
@@ -415,7 +419,10 @@ impl Engine {
             memory
                 .measured
                 .measured
-                .extend(measured.map(|one| regions::Measured { region: new, ..*one }));
+                .extend(measured.map(|one| regions::Measured {
+                    region: new,
+                    ..*one
+                }));
         }
         memory
     }
@@ -477,7 +484,11 @@ fn site() -> (RegionSite, Vec<u32>) {
     if let Ok(topology) = topology {
         topology.root().visit(&mut |object| {
             if object.kind == Kind::Core {
-                let usable = object.children.iter().filter(|thread| thread.usable).count();
+                let usable = object
+                    .children
+                    .iter()
+                    .filter(|thread| thread.usable)
+                    .count();
                 cores = cores.saturating_add(u16::from(usable > 0));
                 widest = widest.max(usable as u16);
             }

@@ -93,7 +93,10 @@ pub(crate) fn load() {
     if let Some(board) = &settings.board
         && !writer::open(board)
     {
-        return eprintln!("tanada: {VARIABLE}: {}: it cannot be mapped", board.display());
+        return eprintln!(
+            "tanada: {VARIABLE}: {}: it cannot be mapped",
+            board.display()
+        );
     }
     writer::set(head::LOADED, 1);
     writer::set(head::PROCESS, std::process::id().into());

@@ -91,8 +91,7 @@ impl Neighbours {
                 let per = |after: Duration, before: Duration| {
                     after.saturating_sub(before).as_secs_f64() / span.as_secs_f64()
                 };
-                let others =
-                    (per(sample.busy, first.busy) - per(sample.own, first.own)).max(0.0);
+                let others = (per(sample.busy, first.busy) - per(sample.own, first.own)).max(0.0);
                 let delayed = match members as usize <= self.cpus.len() {
                     true => per(sample.delayed, first.delayed),
                     false => 0.0,

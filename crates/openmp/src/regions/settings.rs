@@ -64,8 +64,11 @@ impl Settings {
                 "governor" => settings.governor = value.to_owned(),
                 "threads" => settings.threads = Some(number()?.max(1)),
                 "waiting" => {
-                    settings.waiting = waiting(value)
-                        .ok_or_else(|| format!("waiting: \"{value}\" is none of as-is, spin, sleep, sleep:NANOSECONDS"))?;
+                    settings.waiting = waiting(value).ok_or_else(|| {
+                        format!(
+                            "waiting: \"{value}\" is none of as-is, spin, sleep, sleep:NANOSECONDS"
+                        )
+                    })?;
                 }
                 "dry-run" => settings.dry_run = true,
                 "board" => settings.board = Some(value.into()),

@@ -13,10 +13,12 @@ use crate::board;
 static CURRENT: AtomicU32 = AtomicU32::new(0);
 
 /// A bit for each region that depends on its team.
-static DEPENDS: [AtomicU64; board::REGIONS / 64] = [const { AtomicU64::new(0) }; board::REGIONS / 64];
+static DEPENDS: [AtomicU64; board::REGIONS / 64] =
+    [const { AtomicU64::new(0) }; board::REGIONS / 64];
 
 /// A bit for each region with another cause to keep its team: sections, and parallel regions inside.
-static SECTIONS: [AtomicU64; board::REGIONS / 64] = [const { AtomicU64::new(0) }; board::REGIONS / 64];
+static SECTIONS: [AtomicU64; board::REGIONS / 64] =
+    [const { AtomicU64::new(0) }; board::REGIONS / 64];
 static NESTS: [AtomicU64; board::REGIONS / 64] = [const { AtomicU64::new(0) }; board::REGIONS / 64];
 
 thread_local! {
@@ -131,11 +133,29 @@ mod tests {
         };
         assert_eq!(in_region(1, &|| ()), 0);
         assert_eq!(in_region(2, &pair), 0);
-        assert_eq!(in_region(3, &|| { pair(); pair() }), 0);
+        assert_eq!(
+            in_region(3, &|| {
+                pair();
+                pair()
+            }),
+            0
+        );
         assert_eq!(in_region(4, &number), 1);
         assert_eq!(in_region(5, &size), 1);
-        assert_eq!(in_region(6, &|| { number(); size() }), 1);
-        assert_eq!(in_region(7, &|| { size(); pair() }), 1);
+        assert_eq!(
+            in_region(6, &|| {
+                number();
+                size()
+            }),
+            1
+        );
+        assert_eq!(
+            in_region(7, &|| {
+                size();
+                pair()
+            }),
+            1
+        );
         assert_eq!(in_region(8, &other), 1);
         assert_eq!(in_region(9, &sections), 2);
         assert_eq!(in_region(10, &nested), 3);
