@@ -13,7 +13,12 @@ fn main() {
         println!("cargo::rerun-if-changed={source}");
     }
     shared_object("tanada-openmp", "tanada_omp", "TANADA_OPENMP", &objects);
-    for source in ["../openmp/src", "../policy/src", "../queues/src", "../topology/src"] {
+    for source in [
+        "../openmp/src",
+        "../policy/src",
+        "../queues/src",
+        "../topology/src",
+    ] {
         println!("cargo::rerun-if-changed={source}");
     }
     guest_library(&folder.join("guest.so"));

@@ -104,10 +104,14 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 /// Refuses arguments that contradict each other, before the program starts.
 fn check(args: &Args) -> Outcome {
     let usage = |text: String| Err(Failure::Usage(text));
-    let governor = regions::find(&args.governor).map_err(|error| Failure::Usage(error.to_string()))?;
+    let governor =
+        regions::find(&args.governor).map_err(|error| Failure::Usage(error.to_string()))?;
     let wants = args.threads.is_some() || args.waiting.is_some();
     if governor.needs_shape && !wants {
-        return usage(format!("--governor {} needs --threads or --waiting", governor.name));
+        return usage(format!(
+            "--governor {} needs --threads or --waiting",
+            governor.name
+        ));
     }
     if !governor.needs_shape && wants {
         return usage("--threads and --waiting are for --governor fixed".to_owned());

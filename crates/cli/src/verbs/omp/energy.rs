@@ -37,11 +37,7 @@ impl Energy {
                 file,
             })
         };
-        Energy(
-            entries
-                .filter_map(|entry| counter(entry.path()))
-                .collect(),
-        )
+        Energy(entries.filter_map(|entry| counter(entry.path())).collect())
     }
 
     /// Returns the joules since the start; `None` if there is no counter.

@@ -200,7 +200,11 @@ impl Run {
             if let Some(more) = self.regions.len().checked_sub(ROWS + 1) {
                 let rest = self.regions.iter().skip(ROWS);
                 let share: f64 = rest.map(|region| region.share).sum();
-                out += &format!("{} more regions: {:.1}% of the time\n", more + 1, share * 100.0);
+                out += &format!(
+                    "{} more regions: {:.1}% of the time\n",
+                    more + 1,
+                    share * 100.0
+                );
             }
         }
         out
@@ -245,7 +249,10 @@ impl Run {
             );
         }
         if self.forks > 0 {
-            out += &format!("\nthe program forked {} times: its children were left alone", self.forks);
+            out += &format!(
+                "\nthe program forked {} times: its children were left alone",
+                self.forks
+            );
         }
         out + "\n"
     }
@@ -271,7 +278,9 @@ fn read_region(
         (Some(function), None) => function.clone(),
         (None, None) => format!("{short}+{offset:#x}"),
     };
-    let sizes = words[region::SIZES..].chunks(size::WORDS).take(board::SIZES);
+    let sizes = words[region::SIZES..]
+        .chunks(size::WORDS)
+        .take(board::SIZES);
     let sizes: Vec<Size> = sizes
         .filter(|words| words[size::COUNT] > 0)
         .map(|words| Size {
@@ -341,7 +350,10 @@ mod tests {
 
     #[test]
     fn words_are_texts_and_ways_to_wait() {
-        let words = [u64::from_ne_bytes(*b"a text o"), u64::from_ne_bytes(*b"f it\0abc")];
+        let words = [
+            u64::from_ne_bytes(*b"a text o"),
+            u64::from_ne_bytes(*b"f it\0abc"),
+        ];
         assert_eq!(text(&words), "a text of it");
         assert_eq!(waiting(0), "as is");
         assert_eq!(waiting(3), "sleep");

@@ -59,9 +59,13 @@ fn row(region: &Region) -> String {
         region.threads.to_string(),
         region.waiting.clone(),
         region.changes.to_string(),
-        region.iterations.map_or(String::new(), |count| count.to_string()),
+        region
+            .iterations
+            .map_or(String::new(), |count| count.to_string()),
         sizes.join(", "),
-        region.gain.map_or(String::new(), |gain| format!("{gain:.2}")),
+        region
+            .gain
+            .map_or(String::new(), |gain| format!("{gain:.2}")),
         format!("{:.0}%", region.confidence * 100.0),
         region.why.clone(),
     ];
@@ -85,16 +89,31 @@ const ROW: f64 = 16.0;
 
 fn time_line(run: &Run) -> String {
     let shown: Vec<&Region> = run.regions.iter().take(ROWS).collect();
-    let end = run.events.iter().map(|event| event.end).fold(1e-9, f64::max);
+    let end = run
+        .events
+        .iter()
+        .map(|event| event.end)
+        .fold(1e-9, f64::max);
     let x = |seconds: f64| NAMES + (WIDTH - NAMES) * (seconds / end).clamp(0.0, 1.0);
     let rows = shown.len() as f64;
     let height = (rows + 4.0) * ROW;
-    let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"teams over time\">");
+    let mut svg = format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"teams over time\">"
+    );
     for (row, region) in shown.iter().enumerate() {
         let y = row as f64 * ROW;
         let name: String = region.place.chars().take(34).collect();
-        let _ = write!(svg, "<text x=\"0\" y=\"{}\">{}</text>", y + 12.0, escaped(&name));
-        for event in run.events.iter().filter(|event| event.region == region.number) {
+        let _ = write!(
+            svg,
+            "<text x=\"0\" y=\"{}\">{}</text>",
+            y + 12.0,
+            escaped(&name)
+        );
+        for event in run
+            .events
+            .iter()
+            .filter(|event| event.region == region.number)
+        {
             let (left, right) = (x(event.start), x(event.end));
             let colour = match event.threads < region.asked {
                 false => "#3b6fb6".to_owned(),
@@ -129,7 +148,13 @@ fn time_line(run: &Run) -> String {
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let path: Vec<String> = points
         .iter()
-        .map(|(at, load)| format!("{:.1},{:.1}", x(*at), base - 2.0 * ROW * (load / most).min(1.0)))
+        .map(|(at, load)| {
+            format!(
+                "{:.1},{:.1}",
+                x(*at),
+                base - 2.0 * ROW * (load / most).min(1.0)
+            )
+        })
         .collect();
     let _ = write!(
         svg,

@@ -61,9 +61,8 @@ impl Program {
     /// Finds the program that the first of `words` names.
     pub(super) fn find(words: &[OsString]) -> Outcome<Program> {
         let name = words[0].to_string_lossy();
-        let path = emulator::find(&words[0]).ok_or_else(|| {
-            at_fault(&name, "there is no such program, or it is not executable")
-        })?;
+        let path = emulator::find(&words[0])
+            .ok_or_else(|| at_fault(&name, "there is no such program, or it is not executable"))?;
         let alone = why_alone(&path);
         Ok(Program {
             words: words.to_owned(),
@@ -90,7 +89,10 @@ impl Program {
         let pid = Pid::from_child(&child);
         forward(pid);
         // Waiting without an end: the number stays the child's until nothing is forwarded any more.
-        let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        let _ = waitid(
+            WaitId::Pid(pid),
+            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+        );
         CHILD.store(0, Ordering::SeqCst);
         let status = child.wait().map_err(|error| at_fault(&name, error))?;
         Ok(Ended {
@@ -136,7 +138,8 @@ impl Loaded {
         settings.extend(args.dry_run.then(|| "dry-run".to_owned()));
         let mut settings = OsString::from(settings.join(","));
         if let Some(profile) = &args.profile {
-            let profile = std::path::absolute(profile).map_err(|error| at_fault(profile.display(), error))?;
+            let profile =
+                std::path::absolute(profile).map_err(|error| at_fault(profile.display(), error))?;
             settings.push(",profile=");
             settings.push(profile);
         }
@@ -145,7 +148,9 @@ impl Loaded {
             preload.push(":");
             preload.push(others);
         }
-        command.env("LD_PRELOAD", preload).env("TANADA_OMP", settings);
+        command
+            .env("LD_PRELOAD", preload)
+            .env("TANADA_OMP", settings);
         if let Some(policy) = &args.tasks {
             command.env("TANADA_OMP_TASKS", policy);
         }
@@ -183,7 +188,10 @@ fn why_alone(path: &Path) -> Option<String> {
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
     let changes = data.permissions().mode() & SET_ID != 0
         && (data.uid() != user.as_raw() || data.gid() != group.as_raw());
-    changes.then(|| "it runs as another user (set user), for whom the system loads no library of ours".to_owned())
+    changes.then(|| {
+        "it runs as another user (set user), for whom the system loads no library of ours"
+            .to_owned()
+    })
 }
 
 /// Returns the path of LLVM's runtime, if it has all that the program at `path` needs of libgomp.
@@ -197,8 +205,14 @@ fn llvm(path: &Path) -> Outcome<PathBuf> {
     })?;
     let needed = symbols(path, true)?;
     let offered = symbols(&runtime, false)?;
-    let of_runtime = |name: &&String| name.starts_with("GOMP_") || name.starts_with("omp_") || name.starts_with("GOACC_");
-    let mut missing: Vec<&String> = needed.iter().filter(of_runtime).filter(|name| !offered.contains(*name)).collect();
+    let of_runtime = |name: &&String| {
+        name.starts_with("GOMP_") || name.starts_with("omp_") || name.starts_with("GOACC_")
+    };
+    let mut missing: Vec<&String> = needed
+        .iter()
+        .filter(of_runtime)
+        .filter(|name| !offered.contains(*name))
+        .collect();
     missing.sort();
     match missing.first() {
         None => Ok(runtime),
@@ -215,7 +229,9 @@ fn symbols(path: &Path, needed: bool) -> Outcome<HashSet<String>> {
     let file = object::File::parse(&*bytes).map_err(|error| at_fault(path.display(), error))?;
     let all = file.dynamic_symbols();
     let found = all.filter(|symbol| symbol.is_undefined() == needed);
-    Ok(found.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect())
+    Ok(found
+        .filter_map(|symbol| symbol.name().ok().map(str::to_owned))
+        .collect())
 }
 
 /// The process that signals are handed on to; 0: none.
@@ -247,7 +263,9 @@ fn forward(child: Pid) {
 /// Returns whether the terminal, if there is one, sends its signals to this process and its children.
 fn is_in_front() -> bool {
     let terminal = File::open("/dev/tty");
-    terminal.is_ok_and(|terminal| rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == getpgrp()))
+    terminal.is_ok_and(|terminal| {
+        rustix::termios::tcgetpgrp(terminal).is_ok_and(|group| group == getpgrp())
+    })
 }
 
 /// Ends this process by a signal, as the program ended; never returns.
