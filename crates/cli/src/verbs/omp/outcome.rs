@@ -178,7 +178,8 @@ impl Run {
             trouble,
             passed: words[head::PASSED],
             forks: words[head::FORKS],
-            in_regions: regions.iter().map(|region| region.share).sum(),
+            // The sum of nothing is -0.0.
+            in_regions: regions.iter().fold(0.0, |sum, region| sum + region.share),
             looks: words[head::LOOKS],
             seconds_of_looks: words[head::LOOKING] as f64 * NS,
             regions,
