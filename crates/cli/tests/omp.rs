@@ -97,7 +97,7 @@ fn a_program_runs_as_without_us_and_its_regions_are_named() {
             "{}",
             said.err
         );
-        assert!(said.err.contains("program.c:14"), "{}", said.err);
+        assert!(said.err.contains("program.c:12"), "{}", said.err);
         assert!(said.err.contains("1 of 2"), "{}", said.err);
         let json = fs::read_to_string(folder.path().join("regions.json")).expect("it is there");
         let json: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
@@ -121,7 +121,7 @@ fn a_program_runs_as_without_us_and_its_regions_are_named() {
                 .is_some_and(|events| events.len() >= 2)
         );
         let page = fs::read_to_string(folder.path().join("page.html")).expect("it is there");
-        assert!(page.contains("program.c:14") && page.contains("<svg"));
+        assert!(page.contains("program.c:12") && page.contains("<svg"));
         let observed = run(omp(
             folder.path(),
             &["--dry-run", "--quiet", "--", "./program"],
@@ -143,16 +143,19 @@ fn ends_pass_through_and_nothing_is_left() {
     let before = files();
     let left = run(omp(folder.path(), &["--", "./program", "leave"]));
     assert_eq!(left.code, Some(42));
-    assert!(left.err.contains("program.c:14"), "{}", left.err);
+    assert!(left.err.contains("program.c:12"), "{}", left.err);
     let output = omp(folder.path(), &["--", "./program", "crash"])
         .output()
         .expect("it runs");
     assert_eq!(output.status.signal(), Some(11));
     let err = String::from_utf8_lossy(&output.stderr);
-    assert!(err.contains("program.c:14"), "{err}");
+    assert!(err.contains("program.c:12"), "{err}");
     assert_eq!(files(), before);
     // Standard input is the program's.
-    let mut command = omp(folder.path(), &["--quiet", "--", "./program", "read"]);
+    let mut command = omp(
+        folder.path(),
+        &["--quiet", "--governor", "all", "--", "./program", "read"],
+    );
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
