@@ -283,7 +283,9 @@ impl Engine {
         }
         let looks = match iterations {
             Some(_) => false,
-            None => region.same < ITERATIONS_FIRST || region.invocations % ITERATIONS_EACH == 0,
+            None => {
+                region.same < ITERATIONS_FIRST || region.invocations.is_multiple_of(ITERATIONS_EACH)
+            }
         };
         region.invocations += 1;
         let record = region.record;
