@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod chart;
+mod manycore;
 mod page;
 mod published;
 mod reproduction;
@@ -67,7 +68,7 @@ pub trait Paper: Sync {
 
 /// Returns all papers: a new one adds its line here.
 pub fn all() -> &'static [&'static dyn Paper] {
-    &[&toshiba::Toshiba, &smt::Smt]
+    &[&toshiba::Toshiba, &smt::Smt, &manycore::Manycore]
 }
 
 /// What is asked of a paper.

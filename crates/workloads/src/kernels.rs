@@ -20,6 +20,26 @@ const SOURCES: &[(&str, &str)] = &[
     ("hash", include_str!("../kernels/hash.c")),
 ];
 
+/// Kernels of parallel regions in OpenMP, with the headers that they share: what region profiles are measured from.
+const REGION_HEADERS: &[(&str, &str)] = &[
+    ("region.h", include_str!("../kernels/openmp/region.h")),
+    ("grid.h", include_str!("../kernels/openmp/grid.h")),
+];
+
+const REGION_SOURCES: &[(&str, &str)] = &[
+    ("ep", include_str!("../kernels/openmp/ep.c")),
+    ("cg", include_str!("../kernels/openmp/cg.c")),
+    ("mg", include_str!("../kernels/openmp/mg.c")),
+    ("ft", include_str!("../kernels/openmp/ft.c")),
+    ("is", include_str!("../kernels/openmp/is.c")),
+    ("sp", include_str!("../kernels/openmp/sp.c")),
+    ("bt", include_str!("../kernels/openmp/bt.c")),
+    ("lu", include_str!("../kernels/openmp/lu.c")),
+    ("ua", include_str!("../kernels/openmp/ua.c")),
+];
+
+const REGION_FLAGS: &[&str] = &["-std=gnu11", "-O3", "-ffp-contract=off", "-fopenmp"];
+
 /// Flags for every processor. A fused multiply-add rounds once instead of twice, and the result would not be the same everywhere.
 const FLAGS: &[&str] = &["-std=c99", "-O3", "-ffp-contract=off", "-pthread"];
 
@@ -145,8 +165,8 @@ impl Isa {
 #[non_exhaustive]
 pub enum BuildError {
     /// There is no kernel of this name.
-    #[error("unknown kernel \"{0}\"; there are {names}", names = names().join(", "))]
-    Unknown(String),
+    #[error("unknown kernel \"{0}\"; there are {1}")]
+    Unknown(String, String),
     /// The compiler is not there.
     #[error("no {compiler}, which compiles kernels for {isa}: apt-get install {package}")]
     NoCompiler {
@@ -196,17 +216,47 @@ pub fn names() -> Vec<&'static str> {
 /// # Errors
 /// See [`BuildError`]; `folder` has no part of a program then.
 pub fn build(name: &str, isa: Isa, folder: &Path) -> Result<PathBuf, BuildError> {
-    build_with(isa.compiler(), name, isa, folder)
+    let threads = Kind {
+        sources: SOURCES,
+        headers: &[("kernel.h", HEADER)],
+        flags: FLAGS,
+    };
+    build_with(isa.compiler(), &threads, name, isa, folder)
+}
+
+/// Compiles the OpenMP kernel `name` for x86-64 into `folder`, as [`build`] does; its loops have the sizes of a NAS parallel benchmark, and
+/// marks around a sample of each region.
+///
+/// # Errors
+/// See [`BuildError`].
+pub fn build_regions(name: &str, folder: &Path) -> Result<PathBuf, BuildError> {
+    let regions = Kind {
+        sources: REGION_SOURCES,
+        headers: REGION_HEADERS,
+        flags: REGION_FLAGS,
+    };
+    build_with(Isa::X86_64.compiler(), &regions, name, Isa::X86_64, folder)
+}
+
+/// Kernels that are compiled alike.
+struct Kind {
+    sources: &'static [(&'static str, &'static str)],
+    headers: &'static [(&'static str, &'static str)],
+    flags: &'static [&'static str],
 }
 
 fn build_with(
     (compiler, package): (&'static str, &'static str),
+    kind: &Kind,
     name: &str,
     isa: Isa,
     folder: &Path,
 ) -> Result<PathBuf, BuildError> {
-    let known = SOURCES.iter().find(|(known, _)| *known == name);
-    let &(name, source) = known.ok_or_else(|| BuildError::Unknown(name.to_owned()))?;
+    let known = kind.sources.iter().find(|(known, _)| *known == name);
+    let &(name, source) = known.ok_or_else(|| {
+        let names: Vec<&str> = kind.sources.iter().map(|(name, _)| *name).collect();
+        BuildError::Unknown(name.to_owned(), names.join(", "))
+    })?;
     let at = |path: &Path| {
         let path = path.to_owned();
         move |source| BuildError::Io { path, source }
@@ -214,13 +264,13 @@ fn build_with(
     // Beside the program, so that the finished file is moved within one file system: two builds at once do not disturb each other.
     let place = tempfile::tempdir_in(folder).map_err(at(folder))?;
     let file = format!("{name}.c");
-    for (file, text) in [("kernel.h", HEADER), (&*file, source)] {
+    for &(file, text) in kind.headers.iter().chain([&(&*file, source)]) {
         let path = place.path().join(file);
         std::fs::write(&path, text).map_err(at(&path))?;
     }
     let ran = Command::new(compiler)
         .current_dir(place.path())
-        .args(FLAGS)
+        .args(kind.flags)
         .args(isa.cross().flags)
         .args(["-o", name, &*file, "-lm"])
         .output();
@@ -276,13 +326,19 @@ mod tests {
     fn a_missing_compiler_is_named_with_its_package() {
         let folder = tempfile::tempdir().expect("a folder");
         let missing = ("no-such-compiler", "gcc-none");
-        let error = build_with(missing, "lu", Isa::Mips1, folder.path()).expect_err("none");
+        let kind = Kind {
+            sources: SOURCES,
+            headers: &[],
+            flags: FLAGS,
+        };
+        let error = build_with(missing, &kind, "lu", Isa::Mips1, folder.path()).expect_err("none");
         assert_eq!(
             error.to_string(),
             "no no-such-compiler, which compiles kernels for mips1: apt-get install gcc-none"
         );
         let failing = ("false", "coreutils");
-        let error = build_with(failing, "lu", Isa::Mips1, folder.path()).expect_err("it fails");
+        let error =
+            build_with(failing, &kind, "lu", Isa::Mips1, folder.path()).expect_err("it fails");
         assert!(matches!(error, BuildError::Failed { .. }), "{error}");
         let left = std::fs::read_dir(folder.path()).expect("the folder");
         assert_eq!(left.count(), 0, "nothing is left behind");

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tanada_policy::{
     Decision, Entry, Outcome, RegionGovernor, RegionId, RegionSite, Shape, Waiting,
-    governors::regions::{self, Settings},
+    governors::regions::{self, Profile, Settings},
 };
 
 const PHI: RegionSite = RegionSite {
@@ -194,6 +194,7 @@ fn predict(site: &RegionSite) -> Box<dyn RegionGovernor> {
     (regions::find("predict").expect("it is there").make)(site, &Settings::default())
 }
 
+<<<<<<< HEAD
 #[test]
 fn explore() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
@@ -260,10 +261,59 @@ fn explore() {
                     }
                 }
             }
+=======
+/// Returns regions and circumstances that follow from `state`.
+fn any_case(site: RegionSite) -> impl Strategy<Value = (Vec<Law>, How)> {
+    let how = (20..400u64, 0.0..0.15f64, 0..3u8, any::<u64>()).prop_map(
+        |(invocations, noise, known, seed)| How {
+            invocations,
+            noise,
+            known,
+            seed,
+        },
+    );
+    (prop::collection::vec(any_law(site), 1..4), how)
+}
+
+fn any_site() -> impl Strategy<Value = RegionSite> {
+    prop::sample::select(vec![PHI, PAIR, EIGHT])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn a_run_is_never_worse_than_with_all_threads_by_more_than_a_percent(
+        (site, (laws, how)) in any_site().prop_flat_map(|site| (Just(site), any_case(site)))
+    ) {
+        let mut governor = predict(&site);
+        let run = run(&site, governor.as_mut(), laws.len(), how, |_, region| (laws[region].clone(), 0));
+        let why: Vec<String> = (0..laws.len()).map(|region| governor.why(RegionId(region as u32)).to_string()).collect();
+        prop_assert!(run.ours <= run.all * 1.01, "{:.4} {why:?}", run.ours / run.all);
+    }
+
+    #[test]
+    fn no_team_is_larger_than_asked_or_than_the_quota((laws, how) in any_case(PHI), quota in 1.0..300.0f64) {
+        let site = RegionSite { quota, ..PHI };
+        let mut governor = predict(&site);
+        for invocation in 0..how.invocations {
+            let law = &laws[invocation as usize % laws.len()];
+            let entry = Entry {
+                region: RegionId(0),
+                asked: 200,
+                iterations: Some(law.iterations),
+                neighbours: None,
+                now: 0,
+            };
+            let decision = governor.enter(&entry);
+            prop_assert!(decision.threads <= (quota as u32).clamp(1, 200), "{decision:?}");
+            governor.leave(&outcome(0, decision, law.time(decision, 0, &site) as u64, Some(law.iterations), None));
+>>>>>>> omp-gov
         }
     }
 }
 
+<<<<<<< HEAD
 fn best_of(law: &Law, site: &RegionSite) -> Shape {
     let mut best = (f64::INFINITY, site.all());
     for cores in 1..=site.cores {
@@ -279,4 +329,222 @@ fn best_of(law: &Law, site: &RegionSite) -> Shape {
         }
     }
     best.1
+=======
+fn outcome(
+    region: u32,
+    decision: Decision,
+    time: u64,
+    iterations: Option<u64>,
+    neighbours: Option<f64>,
+) -> Outcome {
+    Outcome {
+        region: RegionId(region),
+        decision,
+        time,
+        iterations,
+        preempted: None,
+        neighbours,
+        now: 0,
+    }
+}
+
+/// Returns means over random programs: predicted over best, all threads over best.
+fn regret(site: RegionSite, known: u8, noise: f64) -> (f64, f64) {
+    use proptest::{strategy::ValueTree, test_runner::TestRunner};
+    let mut runner = TestRunner::deterministic();
+    let (mut ours, mut all) = (0.0, 0.0);
+    const CASES: u64 = 40;
+    for seed in 0..CASES {
+        let law = any_law(site)
+            .new_tree(&mut runner)
+            .expect("a law")
+            .current();
+        let how = How {
+            invocations: 1500,
+            noise,
+            known,
+            seed,
+        };
+        let run = run(&site, predict(&site).as_mut(), 1, how, |_, _| {
+            (law.clone(), 0)
+        });
+        ours += run.ours / run.best / CASES as f64;
+        all += run.all / run.best / CASES as f64;
+    }
+    (ours, all)
+}
+
+#[test]
+fn most_of_what_an_oracle_wins_is_won() {
+    for (site, known, noise, least) in [
+        (PHI, 0, 0.0, 0.8),
+        (PHI, 2, 0.0, 0.8),
+        (PHI, 0, 0.05, 0.75),
+        (EIGHT, 0, 0.05, 0.5),
+    ] {
+        let (ours, all) = regret(site, known, noise);
+        let won = (all - ours) / (all - 1.0);
+        assert!(
+            won > least,
+            "{site:?} known {known} noise {noise}: {ours:.3} of {all:.3}, {won:.2}"
+        );
+    }
+}
+
+/// A region that is faster on one thread: lock-step lines that two caches fight for.
+fn serial() -> Law {
+    Law {
+        iterations: 1000,
+        iteration: 500.0,
+        siblings: 0.0,
+        served: 8.0,
+        serial: 0.0,
+        each: 400_000.0,
+    }
+}
+
+fn parallel() -> Law {
+    Law {
+        each: 0.0,
+        ..serial()
+    }
+}
+
+/// Returns how many of the 40 invocations from `from` on were poor.
+fn poor(run: &Run, from: u64) -> usize {
+    run.poor
+        .iter()
+        .filter(|&&at| (from..from + 40).contains(&at))
+        .count()
+}
+
+#[test]
+fn changes_are_answered_within_twenty_invocations() {
+    for noise in [0.0, 0.05] {
+        for known in [0, 2] {
+            let how = How {
+                invocations: 1200,
+                noise,
+                known,
+                seed: 9,
+            };
+            // All threads become slower than one.
+            let at = |invocation: u64, _| match invocation {
+                500.. => (serial(), 0),
+                _ => (parallel(), 0),
+            };
+            let one = run(&PAIR, predict(&PAIR).as_mut(), 1, how, at);
+            assert!(poor(&one, 500) <= 20, "{known} {noise} {:?}", one.poor);
+            // The work of a region that was too small for two threads grows fifty-fold.
+            let grown = |invocation: u64, _| {
+                let iteration = if invocation < 500 { 10.0 } else { 500.0 };
+                let each = 100_000.0;
+                (
+                    Law {
+                        iteration,
+                        each,
+                        ..serial()
+                    },
+                    0,
+                )
+            };
+            let one = run(&PAIR, predict(&PAIR).as_mut(), 1, how, grown);
+            assert!(
+                poor(&one, 400) + poor(&one, 440) <= 4,
+                "{known} {noise} {:?}",
+                one.poor
+            );
+            assert!(poor(&one, 500) <= 20, "{known} {noise} {:?}", one.poor);
+            // A neighbour comes and goes.
+            let beside =
+                |invocation: u64, _| (parallel(), u32::from((500..800).contains(&invocation)));
+            let one = run(&PAIR, predict(&PAIR).as_mut(), 1, how, beside);
+            assert!(
+                poor(&one, 500) <= 20 && poor(&one, 800) <= 20,
+                "{known} {noise} {:?}",
+                one.poor
+            );
+        }
+    }
+}
+
+#[test]
+fn a_serial_region_runs_on_one_thread_and_short_ones_are_left_alone() {
+    let how = How {
+        invocations: 2000,
+        noise: 0.05,
+        known: 2,
+        seed: 4,
+    };
+    let mut governor = predict(&PAIR);
+    let laws = [
+        serial(),
+        parallel(),
+        Law {
+            iteration: 1.0,
+            ..parallel()
+        },
+    ];
+    let run = run(&PAIR, governor.as_mut(), 3, how, |_, region| {
+        (laws[region].clone(), 0)
+    });
+    let enter = |region| Entry {
+        region: RegionId(region),
+        asked: 2,
+        iterations: None,
+        neighbours: Some(0.0),
+        now: 0,
+    };
+    let threads: Vec<u32> = (0..3)
+        .map(|region| governor.enter(&enter(region)).threads)
+        .collect();
+    assert_eq!(threads, [1, 2, 2]);
+    assert!(
+        run.ours < run.all * 0.9 && run.ours < run.best * 1.03,
+        "{} {} {}",
+        run.ours,
+        run.all,
+        run.best
+    );
+    assert!(governor.confidence(RegionId(0)) > 0.5);
+}
+
+#[test]
+fn a_profile_makes_the_next_run_begin_decided() {
+    let how = How {
+        invocations: 600,
+        noise: 0.02,
+        known: 0,
+        seed: 5,
+    };
+    let mut profile = Profile::default();
+    let mut first = predict(&PAIR);
+    let entry = |iterations| Entry {
+        region: RegionId(0),
+        asked: 2,
+        iterations: Some(iterations),
+        neighbours: None,
+        now: 0,
+    };
+    for _ in 0..how.invocations {
+        let decision = first.enter(&entry(1000));
+        let end = outcome(
+            0,
+            decision,
+            serial().time(decision, 0, &PAIR) as u64,
+            Some(1000),
+            None,
+        );
+        profile.add(&end);
+        first.leave(&end);
+    }
+    let settings = Settings {
+        profile: profile.to_string().parse().expect("its own text"),
+        ..Settings::default()
+    };
+    for name in ["predict", "oracle"] {
+        let mut next = (regions::find(name).expect("it is there").make)(&PAIR, &settings);
+        assert_eq!(next.enter(&entry(1000)).threads, 1, "{name}");
+    }
+>>>>>>> omp-gov
 }

@@ -35,6 +35,10 @@ const ITERATIONS_EACH: u64 = 16;
 /// libgomp's waiting is left as it is for this long after the last region that wants it, since changing it starts and ends threads.
 const HOLD_WAITING: u64 = 100_000_000;
 
+/// Beside neighbours that keep more than this of a hardware thread busy, libgomp is not left to spin: a region with many barriers, each of
+/// which waits for a member that has no processor, may take a thousand times as long, too long even for one try.
+const CROWDED: f64 = 0.5;
+
 /// What holds for the whole run.
 pub(super) struct Engine {
     start: Instant,
@@ -292,7 +296,18 @@ impl Engine {
             if region.kept == 0 && !learns && chosen.threads <= asked {
                 decision = chosen;
             }
-            decision.waiting = wait(&mut self.waits, &mut self.slept, chosen.waiting, now);
+            // A team of one waits for nobody, so it is no reason to start or end what makes the others sleep.
+            decision.waiting = match decision.threads {
+                1 => chosen.waiting,
+                _ => {
+                    let crowded = neighbours.is_some_and(|load| load > CROWDED);
+                    let wanted = match chosen.waiting {
+                        Waiting::AsIs if crowded && !self.waits.is_cheap() => Waiting::Sleep(0),
+                        wanted => wanted,
+                    };
+                    wait(&mut self.waits, &mut self.slept, wanted, now)
+                }
+            };
         }
         let looks = match iterations {
             Some(_) => false,

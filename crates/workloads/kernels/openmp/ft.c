@@ -10,7 +10,7 @@ typedef struct {
 
 static complex_t *u0, *u1, *roots;
 static double *twiddle;
-#define AT(x, k, j, i) x[((long)(k) * NY + (j)) * NX + (i)]
+#define AT(x, k, j, i) x[((long)(k) * NY + (j)) * (NX + 1) + (i)]
 
 static _Thread_local complex_t scratch[2][MOST][PAD];
 
@@ -43,7 +43,7 @@ static void evolve(int from, int to) {
     for (int unit = from; unit < to; unit++)
         for (int j = unit % 16 * BLOCK; j < unit % 16 * BLOCK + BLOCK; j++)
             for (int i = 0; i < NX; i++) {
-                double t = twiddle[((long)(unit / 16) * NY + j) * NX + i];
+                double t = twiddle[((long)(unit / 16) * NY + j) * (NX + 1) + i];
                 complex_t *x = &AT(u0, unit / 16, j, i);
                 x->re *= t;
                 x->im *= t;
@@ -94,7 +94,7 @@ static void third(int from, int to) {
 }
 
 int main(void) {
-    size_t points = (size_t)NX * NY * NZ;
+    size_t points = (size_t)(NX + 1) * NY * NZ;
     u0 = region_array(points * sizeof *u0);
     u1 = region_array(points * sizeof *u1);
     twiddle = region_array(points * sizeof *twiddle);

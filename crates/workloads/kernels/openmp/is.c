@@ -1,5 +1,6 @@
 /* IS, class C: 2^27 keys below 2^23 in 1,024 buckets. An iteration stands for 1,024 keys. */
 #include "region.h"
+#include <omp.h>
 
 enum { KEYS = 1 << 20, MOST = 1 << 23, BUCKETS = 1024, SHIFT = 13, CHUNK = 1024 };
 
@@ -18,8 +19,8 @@ static void distribute(int from, int to) {
 #pragma omp parallel for schedule(static)
     for (int chunk = from; chunk < to; chunk++)
         for (int i = chunk * CHUNK; i < (chunk + 1) * CHUNK; i++) {
-            uint32_t bucket = keys[i] >> SHIFT;
-            sorted[bucket * (KEYS / BUCKETS * 2) + places[bucket]++] = keys[i];
+            uint32_t bucket = keys[i] >> SHIFT, part = omp_get_thread_num() % 4;
+            sorted[(bucket * 4 + part) * (KEYS / BUCKETS) + places[bucket]++] = keys[i];
         }
 }
 
@@ -34,7 +35,7 @@ static void rank(int from, int to) {
 int main(void) {
     uint64_t state = 7;
     keys = region_array(sizeof *keys * KEYS);
-    sorted = region_array(sizeof *sorted * KEYS * 2);
+    sorted = region_array(sizeof *sorted * KEYS * 4);
     ranks = region_array(sizeof *ranks * MOST);
     for (int i = 0; i < KEYS; i++)
         keys[i] = (region_random(&state, MOST / 4) + region_random(&state, MOST / 4) + region_random(&state, MOST / 4)

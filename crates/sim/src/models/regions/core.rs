@@ -13,8 +13,9 @@ const ONE: u64 = 1 << 32;
 pub struct Issue {
     /// Cycles from one instruction of a thread to its next one.
     pub spacing: u64,
-    /// Cycles that a member stalls for a line of the second level, and one from memory.
+    /// Cycles that a member stalls for a line of the second level.
     pub second_level: u64,
+    /// Cycles that it stalls for one from memory.
     pub memory: u64,
     /// Instructions of a waiting thread's look at its flag.
     pub poll: u64,

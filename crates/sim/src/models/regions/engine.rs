@@ -11,6 +11,9 @@ use tanada_policy::{
 /// Halvings in which the wait for the memory is found: as many as a double has digits.
 const HALVINGS: u32 = 53;
 
+/// What the time of an invocation depends on: the invocation, the team, and the pause of those that wait.
+type Timed = ([u64; 4], Shape, u32, Option<u64>);
+
 /// A machine that runs regions.
 pub struct Machinery<'a> {
     program: &'a Program,
@@ -22,7 +25,7 @@ pub struct Machinery<'a> {
     /// Cycles of a unit by region, members on the core, other threads there that wait, and their pause.
     paces: BTreeMap<(u32, usize, usize, u64), f64>,
     /// Cycles of the work of an invocation by its key and decision.
-    times: BTreeMap<(u32, u64, u64, u64, u16, u16, u32, u64), f64>,
+    times: BTreeMap<Timed, f64>,
 }
 
 /// How surplus threads come and go (paper 4, figure 7).
@@ -127,16 +130,16 @@ impl<'a> Machinery<'a> {
 
     /// Returns the cycles of an invocation without a switch.
     pub fn time(&mut self, invocation: &Invocation, decision: Decision) -> f64 {
-        let shape = decision.shape;
         let key = (
-            invocation.region,
-            invocation.iterations,
-            invocation.scale.to_bits(),
-            invocation.steps,
-            shape.cores,
-            shape.threads_per_core,
+            [
+                u64::from(invocation.region),
+                invocation.iterations,
+                invocation.scale.to_bits(),
+                invocation.steps,
+            ],
+            decision.shape,
             decision.threads,
-            self.pause(decision.waiting).map_or(u64::MAX, |pause| pause),
+            self.pause(decision.waiting),
         );
         if let Some(&time) = self.times.get(&key) {
             return time;

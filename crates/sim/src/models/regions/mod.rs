@@ -14,8 +14,9 @@ pub struct Work {
     pub instructions: f64,
     /// Lines that come from the second level of the cache.
     pub second_level: f64,
-    /// Lines from memory that the prefetcher has fetched in time, and those that a member waits for.
+    /// Lines from memory that the prefetcher has fetched in time.
     pub streamed: f64,
+    /// Lines from memory that a member waits for.
     pub fetched: f64,
     /// Lines that go to memory.
     pub written: f64,

@@ -36,6 +36,8 @@ pub(super) struct Arm {
     suspects: [f64; LAST],
     suspected: usize,
     above: bool,
+    /// The mean before the last change of the region's times: another team's times may have stayed as they were.
+    pub(super) before: Option<f64>,
     /// How often the engine ran another team than this one.
     pub(super) refused: u32,
 }
@@ -53,6 +55,7 @@ impl Arm {
             suspects: [0.0; LAST],
             suspected: 0,
             above: false,
+            before: None,
             refused: 0,
         }
     }
@@ -63,6 +66,13 @@ impl Arm {
             refused: self.refused,
             ..Arm::new(self.decision)
         };
+    }
+
+    /// Forgets all times but for the mean, as that of another time.
+    pub(super) fn outdate(&mut self) {
+        let before = (self.count > 0).then_some(self.mean);
+        self.clear();
+        self.before = before;
     }
 
     /// Adds a time. Returns whether the last [`LAST`] times all lie far from the mean on the same side: then only these are kept.

@@ -77,10 +77,10 @@ impl Predict {
 
 impl RegionGovernor for Predict {
     fn enter(&mut self, entry: &Entry) -> Decision {
-        if let Some(load) = entry.neighbours {
-            if (load - f64::from(self.pressure)).abs() > HYSTERESIS {
-                self.pressure = load.round().max(0.0) as u32;
-            }
+        if let Some(load) = entry.neighbours
+            && (load - f64::from(self.pressure)).abs() > HYSTERESIS
+        {
+            self.pressure = load.round().max(0.0) as u32;
         }
         let index = entry.region.0 as usize;
         if self.regions.len() <= index {
@@ -135,11 +135,10 @@ impl RegionGovernor for Predict {
             }
         }
         let time = outcome.time as f64;
-        if before != 0 && before != outcome.decision.threads {
-            if let Some(usual) = variant.usual_time(outcome.decision) {
-                let cost = (time - usual).clamp(-usual, usual);
-                self.switch += (cost - self.switch) * SWITCHES;
-            }
+        let switched = before != 0 && before != outcome.decision.threads;
+        if let Some(usual) = variant.usual_time(outcome.decision).filter(|_| switched) {
+            let cost = (time - usual).clamp(-usual, usual);
+            self.switch += (cost - self.switch) * SWITCHES;
         }
         variant.learn(
             outcome.decision,

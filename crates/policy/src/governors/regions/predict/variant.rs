@@ -282,7 +282,7 @@ impl Variant {
         self.before = self.held;
         for (at, arm) in self.arms.iter_mut().enumerate() {
             if at != self.held {
-                arm.clear();
+                arm.outdate();
             }
         }
         self.fill_queue();
@@ -448,22 +448,27 @@ impl Variant {
             false => self.arms[0].estimate(self.rough()).unwrap_or(best),
         };
         let waiting = self.arms[self.held].decision.waiting;
-        let mut found: Option<(f64, f64, Decision, bool)> = None;
+        let mut found: Option<(f64, Decision, bool)> = None;
         let step = self.next_step(&model, waiting);
         for decision in self.teams(&model, waiting) {
-            if self
-                .arms
-                .iter()
-                .any(|arm| arm.decision == decision && (arm.known() > 0 || arm.refused >= 3))
-            {
+            let arm = self.arms.iter().find(|arm| arm.decision == decision);
+            if arm.is_some_and(|arm| arm.known() > 0 || arm.refused >= 3) {
                 continue;
             }
             let expected = model.expect(decision.shape, decision.threads);
-            let loss = (expected.worst - all * 1.003).max(0.0);
+            let mut loss = (expected.worst - all * 1.003).max(0.0);
+            let mut likely = expected.likely;
+            // What was worse until the region's times changed may be better now, if its own time is as it was.
+            if let Some(before) = arm
+                .and_then(|arm| arm.before)
+                .filter(|&before| before < best * PROMISING)
+            {
+                (likely, loss) = (before, 0.0);
+            }
             let is_step = Some(decision) == step;
             // The first step is taken whatever the model says, since it is what the model learns from.
-            let promising = expected.likely < best * PROMISING
-                || (is_step && (!self.stepped || expected.likely < best * HOPELESS));
+            let promising = likely < best * PROMISING
+                || (is_step && (!self.stepped || likely < best * HOPELESS));
             if !promising {
                 continue;
             }
@@ -475,11 +480,11 @@ impl Variant {
                 self.wanted = self.wanted.min(loss);
                 continue;
             }
-            if found.is_none_or(|(likely, ..)| expected.likely < likely) {
-                found = Some((expected.likely, loss, decision, is_step));
+            if found.is_none_or(|(least, ..)| likely < least) {
+                found = Some((likely, decision, is_step));
             }
         }
-        let (_, _, decision, is_step) = found?;
+        let (_, decision, is_step) = found?;
         self.stepped |= is_step;
         Some(decision)
     }
