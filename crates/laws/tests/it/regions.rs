@@ -194,74 +194,6 @@ fn predict(site: &RegionSite) -> Box<dyn RegionGovernor> {
     (regions::find("predict").expect("it is there").make)(site, &Settings::default())
 }
 
-<<<<<<< HEAD
-#[test]
-fn explore() {
-    use proptest::{strategy::ValueTree, test_runner::TestRunner};
-    for (name, site) in [("phi", PHI), ("pair", PAIR), ("eight", EIGHT)] {
-        for known in [0u8, 2] {
-            for noise in [0.0, 0.05, 0.3] {
-                for invocations in [20u64, 400] {
-                    let mut runner = TestRunner::deterministic();
-                    let (mut worst, mut regret, mut gain, mut most) = (0f64, 0f64, 0f64, 0f64);
-                    let mut bad = None;
-                    let mut far = vec![];
-                    for case in 0..60u64 {
-                        let laws: Vec<Law> = (0..3)
-                            .map(|_| any_law(site).new_tree(&mut runner).unwrap().current())
-                            .collect();
-                        let how = How {
-                            invocations,
-                            noise,
-                            known,
-                            seed: case,
-                        };
-                        let mut governor = predict(&site);
-                        let run = run(&site, governor.as_mut(), 3, how, |_, region| {
-                            (laws[region].clone(), 0)
-                        });
-                        if run.ours / run.all > worst {
-                            worst = run.ours / run.all;
-                            bad = Some((
-                                laws.clone(),
-                                (0..3)
-                                    .map(|r| governor.why(RegionId(r)).to_string())
-                                    .collect::<Vec<_>>(),
-                            ));
-                        }
-                        regret += run.ours / run.best / 60.0;
-                        gain += run.all / run.best / 60.0;
-                        if run.ours / run.best > most {
-                            most = run.ours / run.best;
-                            let all: Vec<String> = (0..3)
-                                .map(|r| {
-                                    let b = best_of(&laws[r], &site);
-                                    format!(
-                                        "{:?} best {:.0} {b:?} all {:.0}; {}",
-                                        laws[r],
-                                        laws[r].best(&site, 0),
-                                        laws[r].time(Decision::full(site.all()), 0, &site),
-                                        governor.why(RegionId(r as u32))
-                                    )
-                                })
-                                .collect();
-                            far = all;
-                        }
-                    }
-                    println!(
-                        "{name} known {known} noise {noise} inv {invocations}: worst vs all {worst:.4}, vs best mean {regret:.3} max {most:.3}; all vs best {gain:.3}"
-                    );
-                    if worst > 1.01 {
-                        println!("   {bad:?}");
-                    }
-                    if most > 1.3 && invocations == 400 {
-                        for l in &far {
-                            println!("      {l}");
-                        }
-                    }
-                }
-            }
-=======
 /// Returns regions and circumstances that follow from `state`.
 fn any_case(site: RegionSite) -> impl Strategy<Value = (Vec<Law>, How)> {
     let how = (20..400u64, 0.0..0.15f64, 0..3u8, any::<u64>()).prop_map(
@@ -308,28 +240,10 @@ proptest! {
             let decision = governor.enter(&entry);
             prop_assert!(decision.threads <= (quota as u32).clamp(1, 200), "{decision:?}");
             governor.leave(&outcome(0, decision, law.time(decision, 0, &site) as u64, Some(law.iterations), None));
->>>>>>> omp-gov
         }
     }
 }
 
-<<<<<<< HEAD
-fn best_of(law: &Law, site: &RegionSite) -> Shape {
-    let mut best = (f64::INFINITY, site.all());
-    for cores in 1..=site.cores {
-        for threads_per_core in 1..=site.threads_per_core {
-            let shape = Shape {
-                cores,
-                threads_per_core,
-            };
-            let t = law.time(Decision::full(shape), 0, site);
-            if t < best.0 {
-                best = (t, shape);
-            }
-        }
-    }
-    best.1
-=======
 fn outcome(
     region: u32,
     decision: Decision,
@@ -546,5 +460,4 @@ fn a_profile_makes_the_next_run_begin_decided() {
         let mut next = (regions::find(name).expect("it is there").make)(&PAIR, &settings);
         assert_eq!(next.enter(&entry(1000)).threads, 1, "{name}");
     }
->>>>>>> omp-gov
 }
