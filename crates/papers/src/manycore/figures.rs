@@ -43,13 +43,14 @@ pub(super) fn figures(found: &[OfProgram], switches: &[(&'static str, f64)]) -> 
             "Speed by cores and threads per core (fig. 1)",
             Layout::Panels,
             ["ep", "sp", "ft"].into_iter().filter_map(of).map(speeds).collect(),
-            "Over one thread on one core. Green, blue, vermilion, grey: 1, 2, 3, 4 threads on each core. Circle: the published best shape.".to_owned(),
+            "Over one thread on one core. Green, blue, vermilion, grey: 1 to 4 threads on each core. Circle: published best.".to_owned(),
         ),
         figure(
             "FT region by region (fig. 2)",
             Layout::One,
             ft.unwrap_or_default(),
-            "Regions: evolution, transforms along the first, second and third dimension. Blue: the program's best static shape; vermilion: the \
+            "Regions: evolution, transforms along the first, second and third dimension. Blue: the program's best static shape; \
+             vermilion: the \
              region's own."
                 .to_owned(),
         ),
@@ -62,7 +63,8 @@ pub(super) fn figures(found: &[OfProgram], switches: &[(&'static str, f64)]) -> 
                 &[(VERMILION, all(|one| one.spinning)), (BLUE, all(|one| one.delayed))],
             ),
             format!(
-                "One thread on each core works, three wait. Vermilion: polling; blue: polling with a delay of 1,000 cycles. {}. Switching from 4 to 3 and \
+                "One thread on each core works, three wait. Vermilion: polling; blue: polling with a delay of 1,000 cycles. {}. \
+                 Switching from 4 to 3 and \
                  back to 4 threads per core (fig. 7): {}.",
                 names.join(", "),
                 costs.join("; ")

@@ -1,7 +1,8 @@
 //! Paper 4, dynamic cores x threads per core: figs 1, 2 and 6 to 8, with measured regions on a simulated Xeon Phi.
 //!
 //! Nine kernels with the regions of the NAS parallel benchmarks were recorded once; what an iteration of each region does is kept in
-//! `data/profiles.json`, so a reproduction needs no emulator. docs/reproduce-manycore.md has the claim, what was chosen by what, and the results.
+//! `data/profiles.json`, so a reproduction needs no emulator. docs/reproduce-manycore.md has the claim, what was chosen by what,
+//! and the results.
 
 mod figures;
 mod profiles;

@@ -41,7 +41,8 @@ fn invoke(region: u32, iterations: u64) -> Invocation {
     }
 }
 
-/// A V-cycle on 2^9 points a side: restriction down, smoothing on the coarsest grid, and on each finer one interpolation, residual, smoothing; then the
+/// A V-cycle on 2^9 points a side: restriction down, smoothing on the coarsest grid, and on each finer one interpolation, residual,
+/// smoothing; then the
 /// residual of the next step. Planes of a coarser grid have fewer points.
 fn v_cycle() -> Vec<Invocation> {
     let on = |region, level: u32| Invocation {

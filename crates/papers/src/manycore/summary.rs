@@ -239,7 +239,7 @@ pub(super) fn tables(found: &[OfProgram], switches: &[(&'static str, f64)]) -> V
         of_figure("Fig. 7: the cost of a switch", "fig. 7"),
         of_figure("Fig. 8: gains over 60x4", "fig. 8"),
         Table {
-            heading: "Programs: seconds with 60x4, the best static shape of all, gains in percent, and speeds of 60x1 with waiting siblings (fig. 6)",
+            heading: "Programs: seconds with 60x4, best static shape, gains in percent; speeds of 60x1 with waiting siblings (fig. 6)",
             text: list(
                 &[
                     "",
@@ -253,7 +253,7 @@ pub(super) fn tables(found: &[OfProgram], switches: &[(&'static str, f64)]) -> V
             ),
         },
         Table {
-            heading: "Regions: times as fast as with 60x4 in the program's shape and in their own (fig. 2), and what predict held at the end",
+            heading: "Regions: times as fast as with 60x4 in the program's shape and their own (fig. 2); what predict held at the end",
             text: list(
                 &["", "static", "own", "own shape", "predict", "why"],
                 regions.collect(),

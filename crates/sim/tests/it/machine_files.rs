@@ -480,7 +480,7 @@ fn overrides_replace_values_and_are_checked_together() {
         (
             "colour=1",
             "--set colour=1: unknown key `colour`; a machine of this model has about, cache, coherence, \
-             cores, cores_per_cluster, cores_per_socket, dispatch_cycles, hit_cycles, model, name, seed, smt",
+             cores, cores_per_cluster, cores_per_socket, dispatch_cycles, hit_cycles, model, name, regions, seed, smt",
         ),
         ("cores", "--set cores: an override is KEY=VALUE"),
         (

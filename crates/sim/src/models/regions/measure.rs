@@ -21,8 +21,10 @@ struct Marked {
 /// Returns what a unit of each marked region does if 1, 2, ... siblings share a core of `machine`, by the number of the region.
 ///
 /// Siblings are the recording's first threads, the members of one team. They take turns: who has executed the fewest instructions of the
-/// region goes next, up to its next access; the lowest number of several. All data accesses go through the two caches of one core, which keep
-/// their lines from one region to the next. A miss of the second level is *streamed* if one of the last streams that the prefetcher follows had
+/// region goes next, up to its next access; the lowest number of several. All data accesses go through the two caches of one core, which
+/// keep
+/// their lines from one region to the next. A miss of the second level is *streamed* if one of the last streams that the prefetcher follows
+/// had
 /// touched the line before or behind it.
 ///
 /// # Errors

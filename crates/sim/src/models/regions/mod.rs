@@ -47,7 +47,8 @@ pub struct Invocation {
     pub iterations: u64,
     /// The part of an iteration at full size that one iteration is: coarse grids have smaller planes.
     pub scale: f64,
-    /// Steps of a pipeline: members share the iterations of each step, and a member begins a step when the one before it has ended that step. 0:
+    /// Steps of a pipeline: members share the iterations of each step, and a member begins a step when the one before it has ended it.
+    /// 0:
     /// there is no pipeline.
     pub steps: u64,
 }
