@@ -1,0 +1,157 @@
+//! What gcc's programs call: the parallel regions of libgomp.
+//!
+//! Types follow gcc's `omp-builtins.def`. libomp has the same names, so a program of gcc that runs on libomp comes through here, too.
+
+use std::ffi::{c_long, c_uint, c_void};
+
+use super::next::next;
+use crate::regions;
+
+/// The code of a region, which gcc puts into a function of its own.
+type Outlined = unsafe extern "C-unwind" fn(*mut c_void);
+
+next! {
+    fn GOMP_parallel(run: Outlined, data: *mut c_void, threads: c_uint, flags: c_uint);
+    fn GOMP_parallel_sections(run: Outlined, data: *mut c_void, threads: c_uint, sections: c_uint, flags: c_uint);
+    fn GOMP_parallel_reductions(run: Outlined, data: *mut c_void, threads: c_uint, flags: c_uint) -> c_uint;
+    fn omp_get_max_threads() -> std::ffi::c_int;
+}
+
+/// Runs a region: `call` is handed the number of threads that the runtime is asked for, 0 if that is the runtime's choice.
+fn parallel<R>(
+    run: Outlined,
+    threads: c_uint,
+    iterations: Option<u64>,
+    call: impl FnOnce(c_uint) -> R,
+) -> R {
+    let asked = || match threads {
+        // SAFETY: it has no precondition.
+        0 => unsafe { omp_get_max_threads::call() }.max(1).unsigned_abs(),
+        threads => threads,
+    };
+    let token = regions::begin(run as usize, asked, iterations);
+    let result = call(token.threads().unwrap_or(threads));
+    regions::end(token);
+    result
+}
+
+/// A region without work sharing of its own.
+///
+/// # Safety
+/// As gcc calls it: `run` may be called with `data` from any thread until this function returns.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn GOMP_parallel(
+    run: Outlined,
+    data: *mut c_void,
+    threads: c_uint,
+    flags: c_uint,
+) {
+    parallel(run, threads, None, |threads| {
+        // SAFETY: as this function's.
+        unsafe { GOMP_parallel::call(run, data, threads, flags) }
+    });
+}
+
+/// A region that is a `sections` construct.
+///
+/// # Safety
+/// As gcc calls it: `run` may be called with `data` from any thread until this function returns.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn GOMP_parallel_sections(
+    run: Outlined,
+    data: *mut c_void,
+    threads: c_uint,
+    sections: c_uint,
+    flags: c_uint,
+) {
+    let iterations = Some(u64::from(sections));
+    parallel(run, threads, iterations, |threads| {
+        // SAFETY: as this function's.
+        unsafe { GOMP_parallel_sections::call(run, data, threads, sections, flags) }
+    });
+}
+
+/// A region with reductions of tasks; returns the number of threads that ran it.
+///
+/// # Safety
+/// As gcc calls it: `run` may be called with `data` from any thread until this function returns.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn GOMP_parallel_reductions(
+    run: Outlined,
+    data: *mut c_void,
+    threads: c_uint,
+    flags: c_uint,
+) -> c_uint {
+    parallel(run, threads, None, |threads| {
+        // SAFETY: as this function's.
+        unsafe { GOMP_parallel_reductions::call(run, data, threads, flags) }
+    })
+}
+
+/// Returns the number of iterations of `for (i = start; i < end; i += step)`, or of `>` with a negative step.
+fn iterations(start: c_long, end: c_long, step: c_long) -> Option<u64> {
+    let (start, end, step) = (i128::from(start), i128::from(end), i128::from(step));
+    let rounds = (end - start + step - step.signum()).checked_div(step)?;
+    u64::try_from(rounds.max(0)).ok()
+}
+
+/// Regions that are one loop: those with a chunk size, and those without.
+macro_rules! loops {
+    ($($name:ident($($chunk:ident)?);)*) => {
+        next! {
+            $(fn $name(
+                run: Outlined, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long,
+                $($chunk: c_long,)? flags: c_uint
+            );)*
+        }
+        $(
+            /// A region that is one loop.
+            ///
+            /// # Safety
+            /// As gcc calls it: `run` may be called with `data` from any thread until this function returns.
+            #[unsafe(no_mangle)]
+            unsafe extern "C-unwind" fn $name(
+                run: Outlined, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long,
+                $($chunk: c_long,)? flags: c_uint
+            ) {
+                parallel(run, threads, iterations(start, end, step), |threads| {
+                    // SAFETY: as this function's.
+                    unsafe { $name::call(run, data, threads, start, end, step, $($chunk,)? flags) }
+                });
+            }
+        )*
+    };
+}
+
+loops! {
+    GOMP_parallel_loop_static(chunk);
+    GOMP_parallel_loop_dynamic(chunk);
+    GOMP_parallel_loop_guided(chunk);
+    GOMP_parallel_loop_nonmonotonic_dynamic(chunk);
+    GOMP_parallel_loop_nonmonotonic_guided(chunk);
+    GOMP_parallel_loop_runtime();
+    GOMP_parallel_loop_nonmonotonic_runtime();
+    GOMP_parallel_loop_maybe_nonmonotonic_runtime();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::iterations;
+
+    #[test]
+    fn iterations_are_counted_as_a_loop_counts_them() {
+        for (start, end, step, count) in [
+            (0, 10, 1, 10),
+            (0, 10, 3, 4),
+            (0, 9, 3, 3),
+            (5, 5, 1, 0),
+            (7, 5, 1, 0),
+            (10, 0, -1, 10),
+            (10, 0, -3, 4),
+            (i64::MIN, i64::MAX, 1, u64::MAX),
+        ] {
+            assert_eq!(iterations(start, end, step), Some(count));
+        }
+        assert_eq!(iterations(0, 10, 0), None);
+    }
+}

@@ -1,0 +1,198 @@
+//! What clang's programs call: the parallel regions of libomp.
+//!
+//! Types follow `kmp.h` of LLVM.
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+
+use super::next::next;
+use crate::regions;
+
+/// Where a construct stands in the source (`ident_t`), which this library does not look into.
+type Location = *mut c_void;
+
+/// The code of a region, which clang puts into a function of its own. Its arguments follow these two.
+type Microtask = unsafe extern "C-unwind" fn(*mut c_int, *mut c_int);
+
+/// Most arguments of an outlined function that this library hands on; a program with more ends with a message.
+const ARGUMENTS: usize = 128;
+
+next! {
+    fn __kmpc_push_num_threads(location: Location, thread: c_int, threads: c_int);
+    fn __kmpc_global_thread_num(location: Location) -> c_int;
+    fn omp_get_max_threads() -> c_int;
+}
+
+thread_local! {
+    /// What the program's `num_threads` clause says of the next region of this thread; 0: nothing.
+    static PUSHED: Cell<c_int> = const { Cell::new(0) };
+}
+
+/// The clause `num_threads` of the next region.
+///
+/// # Safety
+/// As clang calls it.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn __kmpc_push_num_threads(
+    location: Location,
+    thread: c_int,
+    threads: c_int,
+) {
+    PUSHED.set(threads);
+    // SAFETY: as this function's.
+    unsafe { __kmpc_push_num_threads::call(location, thread, threads) }
+}
+
+/// A region. The function is variadic in C: behind the three named arguments come `count` pointers. Rust cannot define such a function, so
+/// this code puts the arguments into a row, and calls `fork`.
+///
+/// # Safety
+/// As clang calls it: the outlined function may be called with the arguments from any thread until this function returns.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn __kmpc_fork_call(location: Location, count: c_int, run: Microtask) {
+    // The first three variable arguments are in rcx, r8 and r9, the others on the stack above the return address.
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "sub rsp, 32",
+        "mov [rsp], rcx",
+        "mov [rsp + 8], r8",
+        "mov [rsp + 16], r9",
+        "mov rcx, rsp",
+        "lea r8, [rbp + 16]",
+        "call {fork}",
+        "leave",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+        fork = sym fork,
+    )
+}
+
+/// As the function for x86-64: see there.
+///
+/// # Safety
+/// As clang calls it: the outlined function may be called with the arguments from any thread until this function returns.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn __kmpc_fork_call(location: Location, count: c_int, run: Microtask) {
+    // The first five variable arguments are in x3 to x7, the others on the stack.
+    std::arch::naked_asm!(
+        ".cfi_startproc",
+        "stp x29, x30, [sp, #-64]!",
+        ".cfi_def_cfa_offset 64",
+        ".cfi_offset x29, -64",
+        ".cfi_offset x30, -56",
+        "mov x29, sp",
+        "stp x3, x4, [sp, #16]",
+        "stp x5, x6, [sp, #32]",
+        "str x7, [sp, #48]",
+        "add x3, sp, #16",
+        "add x4, sp, #64",
+        "bl {fork}",
+        "ldp x29, x30, [sp], #64",
+        ".cfi_def_cfa_offset 0",
+        ".cfi_restore x29",
+        ".cfi_restore x30",
+        "ret",
+        ".cfi_endproc",
+        fork = sym fork,
+    )
+}
+
+/// Variable arguments that are in registers.
+#[cfg(target_arch = "x86_64")]
+const IN_REGISTERS: usize = 3;
+#[cfg(target_arch = "aarch64")]
+const IN_REGISTERS: usize = 5;
+
+/// Runs a region whose `count` variable arguments lie at `registers` and behind these at `stack`.
+///
+/// # Safety
+/// As `__kmpc_fork_call`'s, and the arguments lie there.
+unsafe extern "C-unwind" fn fork(
+    location: Location,
+    count: c_int,
+    run: Microtask,
+    registers: *const usize,
+    stack: *const usize,
+) {
+    let count_arguments = count.max(0) as usize;
+    let mut arguments = [0; ARGUMENTS];
+    if count_arguments > ARGUMENTS {
+        eprintln!(
+            "tanada: a parallel region has {count_arguments} arguments, more than the {ARGUMENTS} that can be handed on"
+        );
+        std::process::abort();
+    }
+    let first = count_arguments.min(IN_REGISTERS);
+    // SAFETY: the caller put them there.
+    unsafe {
+        std::ptr::copy_nonoverlapping(registers, arguments.as_mut_ptr(), first);
+        std::ptr::copy_nonoverlapping(
+            stack,
+            arguments[first..].as_mut_ptr(),
+            count_arguments - first,
+        );
+    }
+    let pushed = PUSHED.replace(0);
+    let asked = || match pushed {
+        // SAFETY: it has no precondition.
+        0 => unsafe { omp_get_max_threads::call() }.max(1).unsigned_abs(),
+        pushed => pushed.max(1).unsigned_abs(),
+    };
+    let token = regions::begin(run as usize, asked, None);
+    if let Some(threads) = token.threads() {
+        // SAFETY: the thread's own number.
+        unsafe {
+            let thread = __kmpc_global_thread_num::call(location);
+            __kmpc_push_num_threads::call(location, thread, threads as c_int);
+        }
+    }
+    // SAFETY: as this function's.
+    unsafe { fork_with(location, count, run, &arguments) };
+    regions::end(token);
+}
+
+/// Calls the runtime's `__kmpc_fork_call` with `count` of the arguments.
+///
+/// # Safety
+/// As `__kmpc_fork_call`'s.
+unsafe fn fork_with(
+    location: Location,
+    count: c_int,
+    run: Microtask,
+    arguments: &[usize; ARGUMENTS],
+) {
+    static NEXT: super::next::Next = super::next::Next::new(c"__kmpc_fork_call");
+    let address = NEXT.address();
+    if address.is_null() {
+        NEXT.missing();
+    }
+    // The runtime reads `count` variable arguments and never looks at those behind them, so two lengths serve all.
+    macro_rules! with {
+        ($($i:literal)*) => {{
+            type Fork = unsafe extern "C-unwind" fn(Location, c_int, Microtask, ...);
+            // SAFETY: the runtime's function of this name has this type.
+            let function = unsafe { std::mem::transmute::<*mut c_void, Fork>(address) };
+            // SAFETY: the caller promises it.
+            unsafe { function(location, count, run, $(arguments[$i]),*) }
+        }};
+    }
+    if count <= 8 {
+        with!(0 1 2 3 4 5 6 7)
+    } else {
+        with!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+            32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+            64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95
+            96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118 119 120 121
+            122 123 124 125 126 127)
+    }
+}
