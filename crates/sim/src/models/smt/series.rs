@@ -165,6 +165,12 @@ impl Recorder {
         self.end_interval(sums);
         // A last interval that filled the list has joined the one before it, and the length has doubled.
         debug_assert!(self.length > length || self.samples.len() == at + 1);
+        // The clock of the engine may have passed the end of the run, whose last threads blocked before: nothing happened there.
+        while self.samples.len() > 1 && (self.samples.len() as u64 - 1) * self.length >= end {
+            if let (Some(last), Some(previous)) = (self.samples.pop(), self.samples.last_mut()) {
+                previous.join(last);
+            }
+        }
         let samples = &self.samples;
         let stacks = samples.iter().zip(0..).flat_map(|(sample, interval)| {
             let stacks = sample.stacks.iter();
