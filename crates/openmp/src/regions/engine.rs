@@ -66,6 +66,8 @@ struct Region {
     code: Option<Code>,
     /// Why it keeps its team.
     kept: usize,
+    /// Whether an earlier run has shown whether it depends on its team.
+    learnt: bool,
     invocations: u64,
     threads: u32,
     waiting: Waiting,
@@ -143,7 +145,8 @@ impl Engine {
             current: None,
         };
         for known in memory.known.iter().take(board::REGIONS) {
-            engine.new_region(Some(known.code.clone()), known.kept);
+            let number = engine.new_region(Some(known.code.clone()), known.kept);
+            engine.regions[number as usize].learnt = true;
         }
         for one in memory.measured.measured {
             if let Some(region) = engine.regions.get_mut(one.region.0 as usize) {
@@ -163,6 +166,7 @@ impl Engine {
             record: writer::Record::new(number),
             code,
             kept,
+            learnt: false,
             invocations: 0,
             threads: 0,
             waiting: Waiting::AsIs,
@@ -259,7 +263,7 @@ impl Engine {
                 region.record.set(region::KEPT, kept as u64);
             }
         }
-        let learns = region.invocations < LEARNING;
+        let learns = region.invocations < LEARNING && !region.learnt;
         let mut decision = Decision {
             waiting: self.waits.now(),
             ..usual(&self.site, asked)

@@ -84,7 +84,13 @@ pub(crate) fn load() {
         return;
     };
     let settings = match Settings::read(&text.to_string_lossy()) {
-        Ok(settings) => settings,
+        // The program may go to another folder before it ends.
+        Ok(settings) => Settings {
+            profile: settings
+                .profile
+                .map(|path| std::path::absolute(&path).unwrap_or(path)),
+            ..settings
+        },
         Err(what) => return eprintln!("tanada: {VARIABLE}: {what}"),
     };
     if settings.own > 0 {

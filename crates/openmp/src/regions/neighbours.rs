@@ -10,13 +10,16 @@ use std::time::Duration;
 use crate::system;
 
 /// The least time between two looks.
-const GAP: Duration = Duration::from_millis(20);
+const GAP: Duration = Duration::from_millis(10);
 
 /// A look may cost this part of the time.
-const SHARE: u32 = 1000;
+const SHARE: u32 = 500;
 
-/// The system counts in ticks of 10 ms: figures of less time than this say little.
+/// The system counts in ticks of 10 ms: figures of less time than half of this say little.
 const SPAN: Duration = Duration::from_millis(100);
+
+/// Delays are known to the nanosecond, but a time slice is some milliseconds: those of less time than this say little.
+const DELAYS: Duration = Duration::from_millis(8);
 
 /// The most threads whose delays are read.
 const THREADS: usize = 256;
@@ -45,12 +48,18 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
+    /// Starts with what the system's mean load of the last minute says.
     pub(super) fn new(cpus: Vec<u32>) -> Self {
+        let start = fs::read_to_string("/proc/loadavg").ok();
+        let online = std::fs::read_to_string("/proc/stat").ok();
+        let online = online.map_or(1, |stat| processors(&stat)).max(1);
+        let load = start.and_then(|text| of_loadavg(&text));
+        let part = cpus.len() as f64 / online as f64;
         Neighbours {
+            load: load.map(|load| (load * part).min(cpus.len() as f64)),
             cpus,
             samples: VecDeque::new(),
             next: Duration::ZERO,
-            load: None,
             looks: 0,
             cost: Duration::ZERO,
         }
@@ -77,6 +86,7 @@ impl Neighbours {
     }
 
     fn add(&mut self, sample: Sample, members: u32) {
+        let most = self.cpus.len() as f64;
         // One sample stays that is old enough.
         while self
             .samples
@@ -87,17 +97,22 @@ impl Neighbours {
         }
         if let Some(first) = self.samples.front() {
             let span = sample.at.saturating_sub(first.at);
+            let fits = members as usize <= self.cpus.len();
             if span >= SPAN / 2 {
                 let per = |after: Duration, before: Duration| {
                     after.saturating_sub(before).as_secs_f64() / span.as_secs_f64()
                 };
                 let others = (per(sample.busy, first.busy) - per(sample.own, first.own)).max(0.0);
-                let delayed = match members as usize <= self.cpus.len() {
+                let delayed = match fits {
                     true => per(sample.delayed, first.delayed),
                     false => 0.0,
                 };
-                let most = self.cpus.len() as f64;
                 self.load = Some((others + delayed.min(others)).min(most));
+            } else if span >= DELAYS && fits {
+                // Whoever made us wait ran meanwhile, and waited as long.
+                let delayed = sample.delayed.saturating_sub(first.delayed);
+                let load = 2.0 * delayed.as_secs_f64() / span.as_secs_f64();
+                self.load = Some(self.load.unwrap_or(0.0).max(load).min(most));
             }
         }
         self.samples.push_back(sample);
@@ -112,6 +127,22 @@ impl Neighbours {
             delayed: delayed(),
         })
     }
+}
+
+/// Returns how many threads of others want to run, from the text of `/proc/loadavg`: those that are ready now, this one apart, but no more
+/// than were so in the mean of the last minute.
+fn of_loadavg(text: &str) -> Option<f64> {
+    let mut words = text.split_ascii_whitespace();
+    let mean: f64 = words.next()?.parse().ok()?;
+    let (ready, _) = words.nth(2)?.split_once('/')?;
+    let ready: f64 = ready.parse().ok()?;
+    Some((ready - 1.0).clamp(0.0, mean.max(0.0)))
+}
+
+/// Returns the number of processors in the text of `/proc/stat`.
+fn processors(stat: &str) -> usize {
+    let lines = stat.lines().take_while(|line| line.starts_with("cpu"));
+    lines.count().saturating_sub(1)
 }
 
 /// Returns the time that `cpus` were not idle, from the text of `/proc/stat`.
@@ -167,6 +198,16 @@ mod tests {
     }
 
     #[test]
+    fn the_mean_load_limits_what_is_ready_by_chance() {
+        let load = |text| of_loadavg(text).expect("it is right");
+        assert_eq!(load("1.80 0.5 0.1 3/200 4711"), 1.8);
+        assert_eq!(load("0.10 0.5 0.1 3/200 4711"), 0.1);
+        assert_eq!(load("5.00 0.5 0.1 1/200 4711"), 0.0);
+        assert_eq!(of_loadavg("5.00"), None);
+        assert_eq!(processors(STAT), 2);
+    }
+
+    #[test]
     fn a_neighbour_that_gets_half_of_a_processor_wants_all_of_it() {
         let ms = Duration::from_millis;
         let sample = |at, busy, own, delayed| Sample {
@@ -177,11 +218,17 @@ mod tests {
         };
         let load = |samples: &[Sample], members| {
             let mut neighbours = Neighbours::new(vec![0, 1]);
+            neighbours.load = None;
             samples.iter().for_each(|&one| neighbours.add(one, members));
-            neighbours.load()
+            neighbours.load().map(|load| (load * 1e6).round() / 1e6)
         };
         // Nothing is said of too little time.
-        assert_eq!(load(&[sample(0, 0, 0, 0), sample(20, 40, 0, 0)], 2), None);
+        assert_eq!(load(&[sample(0, 0, 0, 0), sample(5, 10, 0, 0)], 2), None);
+        // Of a little more, only that we had to wait.
+        let early = [sample(0, 0, 0, 0), sample(20, 0, 30, 10)];
+        assert_eq!(load(&early, 2), Some(1.0));
+        let early = [sample(0, 0, 0, 0), sample(20, 40, 0, 0)];
+        assert_eq!(load(&early, 2), Some(0.0));
         let alone = [sample(0, 0, 0, 0), sample(100, 200, 200, 1)];
         assert_eq!(load(&alone, 2), Some(0.0));
         let half = [sample(0, 0, 0, 0), sample(100, 200, 150, 50)];

@@ -9,7 +9,10 @@ const LAST: usize = 4;
 const FAR: f64 = 1.3;
 
 /// How much an outlier may weigh on a quiet machine.
-const CLIP: f64 = 3.0;
+const CLIP: f64 = 2.0;
+
+/// Of so many first times the largest does not count on a quiet machine.
+const FIRST: usize = 8;
 
 /// The weight of one time in the mean after many.
 const SLOW: f64 = 1.0 / 32.0;
@@ -25,6 +28,8 @@ pub(super) struct Arm {
     pub(super) spread: f64,
     /// The sum of all times since the arm was cleared.
     pub(super) total: f64,
+    /// The first times, as long as there are no more.
+    first: [f64; FIRST],
     /// Whether the mean is that of a first invocation, whose caches were cold: the next time replaces it.
     cold: bool,
     /// Far times in a row on the same side: above the mean, or below.
@@ -43,6 +48,7 @@ impl Arm {
             mean: 0.0,
             spread: 0.0,
             total: 0.0,
+            first: [0.0; FIRST],
             cold: false,
             suspects: [0.0; LAST],
             suspected: 0,
@@ -64,7 +70,8 @@ impl Arm {
     pub(super) fn add(&mut self, time: f64, cold: bool, rough: bool) -> bool {
         self.total += time;
         if self.count == 0 || self.cold {
-            (self.count, self.mean, self.cold) = (1, time, cold);
+            (self.count, self.cold) = (0, cold);
+            self.fold(time, rough);
             return false;
         }
         let above = time > self.mean * FAR;
@@ -80,43 +87,53 @@ impl Arm {
             }
             let kept = self.suspects;
             self.clear();
-            kept.iter().for_each(|&time| self.fold(time));
+            kept.iter().for_each(|&time| self.fold(time, rough));
             return true;
         }
         self.take_suspects(rough);
-        self.fold(time);
+        self.fold(time, rough);
         false
     }
 
     /// Far times that did not go on were noise: they belong to the mean, within limits.
     fn take_suspects(&mut self, rough: bool) {
         for at in 0..std::mem::take(&mut self.suspected) {
-            let limit = match rough {
-                true => f64::INFINITY,
-                false => self.mean * CLIP,
-            };
-            self.fold(self.suspects[at].min(limit));
+            self.fold(self.suspects[at], rough);
         }
     }
 
-    fn fold(&mut self, time: f64) {
+    fn fold(&mut self, time: f64, rough: bool) {
+        let at = self.count as usize;
         self.count += 1;
-        if self.count == 1 {
-            self.mean = time;
+        if at < FIRST {
+            self.first[at] = time;
+            (self.mean, self.spread) = summary(&self.first[..=at], rough);
             return;
         }
+        let time = match rough {
+            true => time,
+            false => time.min(self.mean * CLIP),
+        };
         let weight = (1.0 / self.count as f64).max(SLOW);
         let distance = (time - self.mean).abs() / self.mean.max(1.0);
         self.mean += (time - self.mean) * weight;
-        self.spread += (distance - self.spread) * weight.min(0.5);
+        self.spread += (distance - self.spread) * weight;
     }
 
     /// Returns the mean of all times, those included of which it is not yet clear what they mean; `None` without any.
-    pub(super) fn estimate(&self) -> Option<f64> {
+    pub(super) fn estimate(&self, rough: bool) -> Option<f64> {
         let suspects = &self.suspects[..self.suspected];
-        let (count, sum) = (suspects.len() as f64, suspects.iter().sum::<f64>());
-        let known = self.count.min(8) as f64;
-        (known + count > 0.0).then(|| (self.mean * known + sum) / (known + count))
+        if self.count == 0 {
+            return None;
+        }
+        let known = self.count as usize;
+        if suspects.is_empty() || known + suspects.len() > FIRST {
+            return Some(self.mean);
+        }
+        let mut times = [0.0; FIRST];
+        times[..known].copy_from_slice(&self.first[..known]);
+        times[known..known + suspects.len()].copy_from_slice(suspects);
+        Some(summary(&times[..known + suspects.len()], rough).0)
     }
 
     /// Returns how many times are known.
@@ -128,4 +145,17 @@ impl Arm {
     pub(super) fn is_cold(&self) -> bool {
         self.cold
     }
+}
+
+/// Returns the mean of times and their mean distance from it, relative to it; without the largest if the machine is quiet.
+fn summary(times: &[f64], rough: bool) -> (f64, f64) {
+    let largest = match times.len() >= 3 && !rough {
+        true => times.iter().copied().fold(0.0, f64::max),
+        false => 0.0,
+    };
+    let count = times.len() - usize::from(largest > 0.0);
+    let mean = (times.iter().sum::<f64>() - largest) / count as f64;
+    let away: f64 = times.iter().map(|time| (time - mean).abs()).sum();
+    let largest = (largest - mean).max(0.0) * f64::from(u8::from(largest > 0.0));
+    (mean, (away - largest) / count as f64 / mean.max(1.0))
 }

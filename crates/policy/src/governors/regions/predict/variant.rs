@@ -65,6 +65,8 @@ pub(super) struct Variant {
     /// Teams that the situation suggests, the first last.
     queue: Vec<Decision>,
     probes: u32,
+    /// The arm that was held at the last probe.
+    last: usize,
     /// Whether the step from all threads to fewer has been tried.
     stepped: bool,
     /// What the next probe may lose; it is looked for again when the ledger affords this.
@@ -96,6 +98,7 @@ impl Variant {
             probing: None,
             queue: Vec::new(),
             probes: 0,
+            last: 0,
             stepped: false,
             wanted: f64::NEG_INFINITY,
             invocations: 0,
@@ -299,7 +302,7 @@ impl Variant {
             };
             spread / (arm.known().clamp(1, 32) as f64).sqrt()
         };
-        0.01 + of(a) + of(b)
+        0.01 + 2.0 * (of(a) + of(b))
     }
 
     /// Returns whether enough is known of an arm that is probed.
@@ -309,22 +312,21 @@ impl Variant {
             return false;
         }
         let best = self.best_time();
-        let time = arm.estimate().unwrap_or(f64::INFINITY);
+        let time = arm.estimate(self.rough()).unwrap_or(f64::INFINITY);
         let least = match () {
             () if self.rough() => match arm.total >= ROUGH_TIME * self.site.microsecond {
                 true => 3,
                 false => ROUGH_TIMES,
             },
-            () if probed == self.held || probed == 0 => 2,
-            () if time > best * HOPELESS && !self.rough() => 1,
-            () if self.is_steady() => 1,
+            () if time > best * HOPELESS && probed != 0 => 1,
+            () if self.is_steady() => 1 + u64::from(probed == 0),
             () => 3,
         };
         let compared = match probed == self.held {
             true => 0,
             false => self.held,
         };
-        let far = (time / self.arms[compared].estimate().unwrap_or(time) - 1.0).abs();
+        let far = (time / self.arms[compared].estimate(self.rough()).unwrap_or(time) - 1.0).abs();
         let decided = far > self.margin(probed, compared) || self.is_steady() || probed == compared;
         known >= UNDECIDED || (known >= least && decided)
     }
@@ -338,11 +340,12 @@ impl Variant {
     }
 
     fn best_time(&self) -> f64 {
+        let rough = self.rough();
         let times = self
             .arms
             .iter()
             .filter(|arm| arm.refused < 3)
-            .filter_map(Arm::estimate);
+            .filter_map(|arm| arm.estimate(rough));
         times.fold(f64::INFINITY, f64::min)
     }
 
@@ -357,7 +360,9 @@ impl Variant {
                 true => 0.0,
                 false => switch,
             };
-            self.arms[at].estimate().map(|time| time + extra)
+            self.arms[at]
+                .estimate(self.rough())
+                .map(|time| time + extra)
         };
         let Some(held) = cost(self.held) else { return };
         let mut best = (self.held, held);
@@ -406,7 +411,9 @@ impl Variant {
         if self.probes < PROBES && ledger.affords(self.wanted) {
             self.wanted = f64::INFINITY;
             if let Some(decision) = self.next_team(ledger) {
-                self.probes += 1;
+                // A series of successes may go on.
+                self.probes += u32::from(self.held == self.last);
+                self.last = self.held;
                 self.wanted = f64::NEG_INFINITY;
                 return Some(self.arm(decision));
             }
@@ -426,7 +433,7 @@ impl Variant {
     fn next_team(&mut self, ledger: &Ledger) -> Option<Decision> {
         let points = self.arms.iter().filter_map(|arm| {
             let (shape, threads) = (arm.decision.shape, arm.decision.threads);
-            let time = arm.estimate()?;
+            let time = arm.estimate(self.rough())?;
             Some(Point {
                 shape,
                 threads,
@@ -435,7 +442,11 @@ impl Variant {
         });
         let model = Model::fit(self.key.class.0, points.collect());
         let best = self.best_time();
-        let all = self.arms[0].estimate().unwrap_or(best);
+        // A first invocation says too much.
+        let all = match self.arms[0].is_cold() {
+            true => best,
+            false => self.arms[0].estimate(self.rough()).unwrap_or(best),
+        };
         let waiting = self.arms[self.held].decision.waiting;
         let mut found: Option<(f64, f64, Decision, bool)> = None;
         let step = self.next_step(&model, waiting);
@@ -535,10 +546,10 @@ impl Variant {
             self.arms[0].clear();
             return Some(0);
         }
-        let best = self.arms[0].estimate()?;
+        let best = self.arms[0].estimate(self.rough())?;
         let others = 1..self.arms.len();
         let near = others.filter_map(|at| {
-            let time = self.arms[at].estimate()?;
+            let time = self.arms[at].estimate(self.rough())?;
             (self.arms[at].refused < 3 && time < best * 1.5 && ledger.affords(time - best))
                 .then_some((at, time))
         });
@@ -564,7 +575,10 @@ impl Variant {
             () if self.held == 0 => "all threads, the best that was tried",
             () => "the best that was tried",
         };
-        let microseconds = |arm: &Arm| arm.estimate().map(|time| time / self.site.microsecond);
+        let microseconds = |arm: &Arm| {
+            arm.estimate(self.rough())
+                .map(|time| time / self.site.microsecond)
+        };
         let mut figures = vec![
             ("invocations", self.invocations as f64),
             (
@@ -586,7 +600,7 @@ impl Variant {
         if held.known() == 0 || (tried < 2 && self.arms[0].mean >= SHORT * self.site.microsecond) {
             return 0.0;
         }
-        let sure = 1.0 - (self.margin(self.held, 0) - 0.01).min(1.0);
+        let sure = 1.0 - (0.5 * self.margin(self.held, 0) - 0.005).min(1.0);
         match self.probing {
             Some(_) => sure * 0.5,
             None => sure,
