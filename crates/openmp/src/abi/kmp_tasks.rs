@@ -218,7 +218,11 @@ unsafe extern "C-unwind" fn __kmpc_omp_task(
         };
         let task = task_of(data);
         if std::ptr::eq(task, me.current()) {
-            (*task).set(flags::AGAIN);
+            if !(*task).is(flags::DIRECT) {
+                (*task).set(flags::AGAIN);
+            } else if let Some(code) = (*data.cast::<KmpData>()).routine {
+                code(me.number.get(), data);
+            }
             return 0;
         }
         prepare(task);
@@ -491,7 +495,6 @@ unsafe fn taskloop(
                 if deferred {
                     submit(me, task);
                 } else {
-                    (*task).tie();
                     me.run_now(task);
                 }
             }

@@ -58,6 +58,8 @@ pub(crate) mod flags {
     pub(crate) const CONSTRUCTED: u16 = 4096;
     /// A group with reductions that clang's code registered.
     pub(crate) const REDUCES: u16 = 8192;
+    /// When it is handed in again, its next part runs at once.
+    pub(crate) const DIRECT: u16 = 16384;
 }
 
 /// Bits of [`Task::event`].
@@ -170,11 +172,6 @@ impl Task {
     /// Returns its flags, for a task like it.
     pub(crate) fn flags(&self) -> u16 {
         self.flags.get()
-    }
-
-    /// It stays in one thread, and does not come back.
-    pub(crate) fn tie(&self) {
-        self.unset(flags::UNTIED);
     }
 
     #[inline]

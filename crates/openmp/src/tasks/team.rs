@@ -381,6 +381,7 @@ impl Member {
     pub(crate) unsafe fn run_now(&self, task: *mut Task) {
         // SAFETY: as this function's.
         unsafe {
+            (*task).set(flags::DIRECT);
             if (*task).is(flags::DETACHED) {
                 let parent = (*task).parent;
                 (*task).parent = self.begin_group(0) as *const Task as *mut Task;
@@ -404,6 +405,7 @@ impl Member {
         // SAFETY: the caller has the task.
         unsafe {
             (*task).unset(flags::UNTIED);
+            (*task).set(flags::DIRECT);
             (*task).owner.set(self.index);
             (*task).run.set(self.current.get() as usize);
             (*task).scope.set(self.scope.get());
@@ -791,9 +793,6 @@ impl Member {
             if (*task).flags.get() & (flags::AGAIN | flags::DETACHED) != 0 {
                 if (*task).is(flags::AGAIN) {
                     (*task).unset(flags::AGAIN);
-                    if self.team().outside {
-                        return self.run(task);
-                    }
                     if !(*task).is(flags::COUNTED) {
                         self.count(task);
                     }
