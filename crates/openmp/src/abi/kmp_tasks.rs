@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 
 use super::next::next;
-use crate::tasks::reductions::{Reductions, Variable};
+use crate::tasks::reductions::{Reduces, Reductions, Variable};
 use crate::tasks::{KmpData, Kind, Member, Task, active, flags, me, me_or_alone};
 
 type Location = *mut c_void;
@@ -398,12 +398,12 @@ unsafe extern "C-unwind" fn __kmpc_taskgroup(location: Location, thread: c_int) 
 
 fn end_group(me: &Member) {
     let group = me.scope();
-    let reductions = group.data.get().cast::<Reductions>();
+    let reductions = group.data.get().cast::<Reduces>();
     let reduces = group.is(flags::REDUCES);
     me.end_group();
     if reduces && !reductions.is_null() {
         // SAFETY: the group has ended, and was the only one that used this.
-        unsafe { Reductions::end(reductions) };
+        unsafe { Reduces::end(reductions) };
     }
 }
 
@@ -668,12 +668,15 @@ unsafe fn reduce<V: Copy + Into<Variable>>(me: &Member, count: c_int, variables:
         return null_mut();
     }
     // SAFETY: clang's row of that many.
-    let reductions = unsafe {
+    let (variables, copies) = unsafe {
         let row = std::slice::from_raw_parts(variables, count.max(0) as usize);
-        Reductions::new(row.iter().map(|&variable| variable.into()), me.team().size(), 1)
+        let row: Vec<Variable> = row.iter().map(|&variable| variable.into()).collect();
+        let copies = Reductions::new(&row, me.team().size(), 1);
+        (row, copies)
     };
     group.set(flags::REDUCES);
-    group.data.set(reductions.cast());
+    let shared = variables.iter().map(|variable| variable.shared);
+    group.data.set(Reduces::new(shared.collect(), copies).cast());
     std::ptr::from_ref(group).cast_mut().cast()
 }
 
@@ -687,17 +690,18 @@ unsafe fn reduce_together<V: Copy + Into<Variable>>(
     let turn = me.shares.get() + 1;
     me.shares.set(turn);
     let mut shared = team.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    // SAFETY: clang's row of that many.
+    let row = unsafe { std::slice::from_raw_parts(variables, count.max(0) as usize) };
+    let row: Vec<Variable> = row.iter().map(|&variable| variable.into()).collect();
     if shared.0 < turn {
-        // SAFETY: clang's row of that many.
-        let reductions = unsafe {
-            let row = std::slice::from_raw_parts(variables, count.max(0) as usize);
-            let variables = row.iter().map(|&variable| variable.into());
-            Reductions::new(variables, team.size(), team.size())
-        };
-        *shared = (turn, reductions as usize);
+        // SAFETY: as above.
+        let copies = unsafe { Reductions::new(&row, team.size(), team.size()) };
+        *shared = (turn, copies as usize);
     }
     let group = me.begin_group(flags::REDUCES);
-    group.data.set(shared.1 as *mut c_void);
+    let addresses = row.iter().map(|variable| variable.shared).collect();
+    let copies = shared.1 as *mut Reductions;
+    group.data.set(Reduces::new(addresses, copies).cast());
     std::ptr::from_ref(group).cast_mut().cast()
 }
 
@@ -787,7 +791,7 @@ unsafe extern "C-unwind" fn __kmpc_task_reduction_get_th_data(
         };
         while let Some(group) = at {
             if group.is(flags::REDUCES)
-                && let Some(reductions) = group.data.get().cast::<Reductions>().as_ref()
+                && let Some(reductions) = group.data.get().cast::<Reduces>().as_ref()
                 && let Some(copy) = reductions.find(data as usize, me.index.into())
             {
                 return copy;

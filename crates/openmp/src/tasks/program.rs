@@ -64,6 +64,15 @@ pub(crate) fn policy() -> &'static str {
     POLICY.get_or_init(decide).unwrap_or(DEFAULT)
 }
 
+/// Returns whether tasks may run at their creation when many are open. The variable is that of LLVM's runtime.
+pub(crate) fn throttles() -> bool {
+    static THROTTLES: OnceLock<bool> = OnceLock::new();
+    *THROTTLES.get_or_init(|| {
+        let value = std::env::var("KMP_ENABLE_TASK_THROTTLING").unwrap_or_default();
+        !matches!(value.to_ascii_lowercase().as_str(), "0" | "false" | "off" | "no")
+    })
+}
+
 fn say(text: &str) {
     if std::env::var_os("TANADA_OMP_VERBOSE").is_some_and(|value| value != "0") {
         eprintln!("tanada: {text}");

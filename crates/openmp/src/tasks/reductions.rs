@@ -19,6 +19,12 @@ pub(crate) struct Variable {
     pub(crate) combine: unsafe extern "C-unwind" fn(usize, usize),
 }
 
+/// What one group knows of its variables: their addresses in its thread's code, and the copies.
+pub(crate) struct Reduces {
+    shared: Vec<usize>,
+    copies: *mut Reductions,
+}
+
 struct Copies {
     variable: Variable,
     /// Bytes from a thread's copy to the next thread's.
@@ -26,7 +32,7 @@ struct Copies {
     first: usize,
 }
 
-/// The copies of a group's variables, one a thread.
+/// The copies of variables, one a thread: of one group, or of one a thread of a work-sharing construct or region.
 pub(crate) struct Reductions {
     copies: Vec<Copies>,
     threads: usize,
@@ -46,11 +52,11 @@ impl Reductions {
     /// # Safety
     /// The functions are clang's.
     pub(crate) unsafe fn new(
-        variables: impl Iterator<Item = Variable>,
+        variables: &[Variable],
         threads: usize,
         groups: usize,
     ) -> *mut Reductions {
-        let copies = variables.map(|variable| {
+        let copies = variables.iter().map(|&variable| {
             let stride = variable.size.max(1).next_multiple_of(128);
             let mut copies = Copies {
                 variable,
@@ -76,30 +82,41 @@ impl Reductions {
         }))
     }
 
-    /// Returns the copy of `thread` of the variable that is at `address`, or that has a copy there.
-    pub(crate) fn find(&self, address: usize, thread: usize) -> Option<*mut c_void> {
-        let found = self.copies.iter().find(|copies| {
-            let all = copies.first..copies.first + copies.stride * self.threads;
-            copies.variable.shared == address || all.contains(&address)
-        });
-        found.map(|copies| (copies.first + thread * copies.stride) as *mut c_void)
+}
+
+impl Reduces {
+    /// Returns what a group has whose thread knows the variables of `copies` at the addresses `shared`.
+    pub(crate) fn new(shared: Vec<usize>, copies: *mut Reductions) -> *mut Reduces {
+        Box::into_raw(Box::new(Reduces { shared, copies }))
     }
 
-    /// A group with these copies has ended. The last one adds them up.
+    /// Returns the copy of `thread` of the variable that is at `address`, or that has a copy there.
+    pub(crate) fn find(&self, address: usize, thread: usize) -> Option<*mut c_void> {
+        // SAFETY: the copies live as long as a group has them.
+        let all = unsafe { &*self.copies };
+        let found = all.copies.iter().zip(&self.shared).find(|(copies, shared)| {
+            let range = copies.first..copies.first + copies.stride * all.threads;
+            **shared == address || range.contains(&address)
+        });
+        found.map(|(copies, _)| (copies.first + thread * copies.stride) as *mut c_void)
+    }
+
+    /// The group has ended. The last of those with the same copies adds these up, in the variables as its thread knows them.
     ///
     /// # Safety
     /// The group's tasks have ended, and the group does not use this afterwards.
-    pub(crate) unsafe fn end(this: *mut Reductions) {
+    pub(crate) unsafe fn end(this: *mut Reduces) {
         // SAFETY: the caller promises it; the functions are clang's.
         unsafe {
-            if (*this).groups.fetch_sub(1, Ordering::AcqRel) > 1 {
+            let group = Box::from_raw(this);
+            if (*group.copies).groups.fetch_sub(1, Ordering::AcqRel) > 1 {
                 return;
             }
-            let this = Box::from_raw(this);
-            for copies in &this.copies {
+            let this = Box::from_raw(group.copies);
+            for (copies, &shared) in this.copies.iter().zip(&group.shared) {
                 for thread in 0..this.threads {
                     let copy = copies.first + thread * copies.stride;
-                    (copies.variable.combine)(copies.variable.shared, copy);
+                    (copies.variable.combine)(shared, copy);
                     if let Some(end) = copies.variable.end {
                         end(copy);
                     }

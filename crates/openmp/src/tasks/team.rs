@@ -86,6 +86,9 @@ pub(crate) struct Team {
     pub(crate) shared: Mutex<(u64, usize)>,
     /// For the first thread of a program, outside of regions.
     outside: bool,
+    /// [`FULL`] and [`MANY`], or more than any number of tasks if the user wants none to run at its creation.
+    full: i32,
+    many: u32,
 }
 
 /// A thread of a team.
@@ -188,6 +191,8 @@ impl Team {
             copied: AtomicPtr::new(null_mut()),
             shared: Mutex::new((0, 0)),
             outside,
+            full: if super::throttles() { FULL } else { i32::MAX },
+            many: if super::throttles() { MANY } else { u32::MAX },
         }));
         let address: *const Team = team;
         for member in &mut team.members {
@@ -335,7 +340,7 @@ impl Member {
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         let queued = self.queued.get().wrapping_sub(self.taken.0.load(Ordering::Relaxed)) as i32;
-        queued >= FULL && {
+        queued >= self.team().full && {
             let here = 0_u8;
             self.stack.get().wrapping_sub(&raw const here as usize) < STACK
         }
@@ -568,7 +573,7 @@ impl Member {
     fn throttle(&self) {
         let scope = self.scope();
         let pending = scope.pending.get();
-        if pending >= MANY && pending % 8 == 0 || scope.owner.get() == NOBODY {
+        if pending >= self.team().many && pending % 8 == 0 || scope.owner.get() == NOBODY {
             self.throttle_now(scope);
         }
     }
@@ -580,7 +585,7 @@ impl Member {
             scope.pending.get().wrapping_sub(ended)
         };
         // Help, never wait: what is open may be waiting for what this thread does next.
-        while open() >= MANY && self.help() {}
+        while open() >= self.team().many && self.help() {}
     }
 
     /// Takes account of a task that came out of a queue.
