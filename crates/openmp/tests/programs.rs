@@ -1,5 +1,5 @@
-//! The programs of `programs/` end well without the adapter, and under it: with every governor, and with tasks on our dispatchers. They check
-//! themselves; `common` compiles them with gcc and clang.
+//! The programs of `programs/` end well without the adapter, and under it: with every governor, and with tasks on our dispatchers. They
+//! check themselves; `common` compiles them with gcc and clang.
 
 mod common;
 

@@ -23,7 +23,7 @@ mod seam;
 
 pub use dispatchers::{central, stealing};
 pub use seam::{
-    Access, Activity, CacheUse, Decision, Dispatcher, Entry, Env, Governor, GovernorSite, Hints,
+    Access, Activity, CacheUse, Choice, Decision, Dispatcher, Entry, Env, Governor, GovernorSite, Hints,
     Op, Order, Origin, Outcome, Period, Plan, Prepared, RegionGovernor, RegionId, RegionSite,
     Shape, Site, Waiting, Wake, Why, draw,
 };

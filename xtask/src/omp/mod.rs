@@ -18,8 +18,8 @@ use run::{Outcome, Ran};
 #[derive(Args)]
 pub(crate) struct Adapter {
     /// The adapter [default: the one in target/release, built first]
-    #[arg(long, value_name = "FILE.so", conflicts_with = "tanada")]
-    library: Option<PathBuf>,
+    #[arg(long = "library", value_name = "FILE.so", conflicts_with = "tanada")]
+    file: Option<PathBuf>,
     /// Run programs under this command's `omp`, which may also choose the OpenMP runtime, instead of preloading the adapter
     #[arg(long, value_name = "COMMAND")]
     tanada: Option<PathBuf>,
@@ -90,7 +90,7 @@ impl Adapter {
 
     /// Returns the ways with the adapter, one for each governor.
     fn ways(&self, root: &Path) -> Result<Vec<Way>, String> {
-        let library = match (&self.tanada, &self.library) {
+        let library = match (&self.tanada, &self.file) {
             (Some(_), _) => None,
             (None, Some(library)) => Some(library.clone()),
             (None, None) => Some(built(root)?),

@@ -1,8 +1,8 @@
 //! `cargo xtask omp-suite`: built programs of a suite, wherever they lie, with and without the adapter.
 //!
-//! A *list* says what to run. Each line is `name | program and arguments | variables | text`: the program stands relative to the list's folder,
-//! in which it also runs; variables are `NAME=VALUE`, separated by spaces; `text` must be in what the program prints. A program is good if it
-//! ends with code 0 and printed the text. Lines that begin with `#` are comments.
+//! A *list* says what to run. Each line is `name | program and arguments | variables | text`: the program stands relative to the list's
+//! folder, in which it also runs; variables are `NAME=VALUE`, separated by spaces; `text` must be in what the program prints. A program is
+//! good if it ends with code 0 and printed the text. Lines that begin with `#` are comments.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

@@ -381,8 +381,8 @@ impl std::fmt::Display for Judge {
         for (name, rows, best, without, worst_best, worst_without) in &self.governors {
             write!(
                 f,
-                "{name}: of {rows} rows {best} over {OF_BEST} of the best static choice (worst {worst_best:.2}), {without} over {OF_WITHOUT} of \
-                 without (worst {worst_without:.2})  "
+                "{name}: of {rows} rows {best} over {OF_BEST} of the best static choice (worst {worst_best:.2}), \
+                 {without} over {OF_WITHOUT} of without (worst {worst_without:.2})  "
             )?;
         }
         Ok(())
