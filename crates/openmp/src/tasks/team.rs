@@ -849,7 +849,11 @@ impl Member {
         }
         let size = team.members.len() as u64;
         let word = &team.barrier.0;
-        let now = word.fetch_add(1, Ordering::AcqRel) + 1;
+        // Threads that may leave are counted in bits of their own: if the region is cancelled, others may already be at its end, which
+        // is open only when all are there.
+        let one = 1 | u64::from(cancellable) << 16;
+        let all_here = |now: u64| [size, size | size << 16].contains(&(now & 0xffff_ffff));
+        let now = word.fetch_add(one, Ordering::AcqRel) + one;
         let opened = now >> 32;
         let is_open = || word.load(Ordering::Acquire) >> 32 != opened;
         let me = usize::from(self.index);
@@ -869,7 +873,7 @@ impl Member {
             if now >> 32 != opened {
                 break;
             }
-            if now & 0xffff_ffff == size && team.nothing_open() {
+            if all_here(now) && team.nothing_open() {
                 let open = (opened + 1) << 32;
                 let won = word.compare_exchange(now, open, Ordering::AcqRel, Ordering::Acquire);
                 if won.is_ok() {
@@ -880,7 +884,7 @@ impl Member {
             if cancellable && team.cancelled.load(Ordering::Acquire) {
                 // Leave, unless it opened: the others come to the end of the region, where all meet.
                 let left = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| {
-                    (now >> 32 == opened).then(|| now - 1)
+                    (now >> 32 == opened).then(|| now - one)
                 });
                 if left.is_ok() {
                     return true;
@@ -892,7 +896,7 @@ impl Member {
                     && !team.queues.may_have(me)
                     && team.side.is_empty()
                     && !(cancellable && team.cancelled.load(Ordering::SeqCst))
-                    && !(word.load(Ordering::SeqCst) & 0xffff_ffff == size && team.nothing_open())
+                    && !(all_here(word.load(Ordering::SeqCst)) && team.nothing_open())
             });
         }
         self.forget_children();
