@@ -47,7 +47,10 @@ pub(super) struct Side {
 impl Side {
     #[cold]
     fn put(&self, refused: &mut Vec<Ready>) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut tasks = self
+            .tasks
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         tasks.append(refused);
         self.length.store(tasks.len(), Ordering::SeqCst);
     }
@@ -55,7 +58,10 @@ impl Side {
     /// Returns the oldest that `takes`.
     #[cold]
     fn take(&self, takes: impl Fn(&Ready) -> bool) -> Option<Ready> {
-        let mut tasks = self.tasks.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut tasks = self
+            .tasks
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         let at = tasks.iter().position(takes)?;
         let task = tasks.remove(at);
         self.length.store(tasks.len(), Ordering::SeqCst);
@@ -155,7 +161,9 @@ impl Team {
     pub(super) fn of(size: u16, outside: bool) -> &'static Team {
         // Another thread may have had the lock when this process was forked: then it stays locked, and teams are made anew.
         if !outside && let Ok(mut spare) = SPARE.try_lock() {
-            let found = spare.iter().rposition(|team| team.members.len() == usize::from(size));
+            let found = spare
+                .iter()
+                .rposition(|team| team.members.len() == usize::from(size));
             if let Some(at) = found {
                 return spare.swap_remove(at);
             }
@@ -318,7 +326,12 @@ impl Member {
         let scope = self.scope.get();
         // SAFETY: the block is large enough, and nobody else has it.
         unsafe {
-            task.write(Task::new(scope.cast_mut(), (*scope).depth + 1, flags, NOBODY));
+            task.write(Task::new(
+                scope.cast_mut(),
+                (*scope).depth + 1,
+                flags,
+                NOBODY,
+            ));
             (*task).class.set(class);
             let data = (block as usize + size_of::<Task>()).next_multiple_of(align.max(1));
             (*task).data.set(data as *mut c_void);
@@ -339,7 +352,10 @@ impl Member {
     /// Returns whether a new task should run at once rather than be queued.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        let queued = self.queued.get().wrapping_sub(self.taken.0.load(Ordering::Relaxed)) as i32;
+        let queued = self
+            .queued
+            .get()
+            .wrapping_sub(self.taken.0.load(Ordering::Relaxed)) as i32;
         queued >= self.team().full && {
             let here = 0_u8;
             self.stack.get().wrapping_sub(&raw const here as usize) < STACK
@@ -477,11 +493,7 @@ impl Member {
     ///
     /// # Safety
     /// The calling thread is this member, and the task was not entered.
-    unsafe fn enter(
-        &self,
-        task: *mut Task,
-        depends: impl Iterator<Item = (usize, Kind)>,
-    ) -> i32 {
+    unsafe fn enter(&self, task: *mut Task, depends: impl Iterator<Item = (usize, Kind)>) -> i32 {
         /// More than a task has predecessors.
         const GUARD: i32 = 1 << 30;
         let current = self.current();
@@ -532,7 +544,9 @@ impl Member {
             (*waiter).predecessors.store(GUARD, Ordering::Relaxed);
             let mut edges = Edges::of(waiter);
             for (address, kind) in depends {
-                table.look(address.max(1), kind, |before| edges.add(before, self.pool()));
+                table.look(address.max(1), kind, |before| {
+                    edges.add(before, self.pool())
+                });
             }
             let guard = GUARD - edges.count() as i32 - 1;
             (*waiter).predecessors.fetch_sub(guard, Ordering::AcqRel);
@@ -546,7 +560,9 @@ impl Member {
     #[inline]
     unsafe fn count(&self, task: *mut Task) {
         let created = self.created.0.load(Ordering::Relaxed);
-        self.created.0.store(created.wrapping_add(1), Ordering::Release);
+        self.created
+            .0
+            .store(created.wrapping_add(1), Ordering::Release);
         // SAFETY: the caller has the task.
         unsafe { (*task).set(flags::COUNTED) };
     }
@@ -668,8 +684,7 @@ impl Member {
             self.help_until(|| scope.state.load(Ordering::Acquire) as u32 == scope.pending.get());
             // The counts begin anew before they outgrow their halves of the word.
             let pending = scope.pending.get();
-            if pending > 1 << 30
-                && scope.state.load(Ordering::Acquire) == BODY + i64::from(pending)
+            if pending > 1 << 30 && scope.state.load(Ordering::Acquire) == BODY + i64::from(pending)
             {
                 scope.state.store(BODY, Ordering::Relaxed);
                 scope.pending.set(0);
@@ -688,7 +703,9 @@ impl Member {
             let group = self.allocate(0, 1, flags::GROUP | flag);
             (*group).owner.set(self.current().owner.get());
             let around = (*group).enclosing();
-            (*group).data.set(around.map_or(null_mut(), |around| around.data.get()));
+            (*group)
+                .data
+                .set(around.map_or(null_mut(), |around| around.data.get()));
             self.scope.set(group);
             &*group
         }
@@ -928,7 +945,8 @@ impl Member {
                 for task in &*released {
                     (*task_of(task)).home.set(self.index);
                 }
-                self.queued.set(self.queued.get().wrapping_add((*released).len() as u32));
+                self.queued
+                    .set(self.queued.get().wrapping_add((*released).len() as u32));
                 let team = self.team();
                 let (next, wake) = team.queues.turn(self.index.into(), &mut *released);
                 if wake {
@@ -1049,7 +1067,9 @@ unsafe fn child_ended(thread: &Thread<'_>, parent: *mut Task) {
             && (*parent).owner.get() == me.index
             && !(*parent).is(flags::MERGED)
         {
-            (*parent).pending.set((*parent).pending.get().wrapping_sub(1));
+            (*parent)
+                .pending
+                .set((*parent).pending.get().wrapping_sub(1));
             return;
         }
         if (*parent).state.fetch_add(1, Ordering::AcqRel) == -1 {
