@@ -196,129 +196,132 @@ fn compare(root: &Path, options: &Options) -> Result<bool, String> {
         .map(|n| ("OMP_NUM_THREADS".into(), n.to_string()))
         .collect();
     let next = AtomicUsize::new(0);
-    let results = Mutex::new(vec![None; entries.len()]);
+    let summary = Mutex::new(Summary::new(&entries, &ways, options));
     let work = || -> Result<(), String> {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(entry) = entries.get(at) else {
-                return Ok(());
-            };
+        while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
             let environment: Vec<_> = number.iter().chain(&entry.environment).cloned().collect();
             let mut tallies = vec![Tally::default(); ways.len()];
             for _ in 0..options.times {
                 for (way, tally) in ways.iter().zip(&mut tallies) {
-                    tally.add(
-                        &way.run(
-                            &entry.folder,
-                            &entry.words,
-                            &environment,
-                            options.adapter.limit(),
-                        )?,
-                        &entry.text,
-                    );
+                    let limit = options.adapter.limit();
+                    let ran = way.run(&entry.folder, &entry.words, &environment, limit)?;
+                    tally.add(&ran, &entry.text);
                 }
             }
-            let mut results = results.lock().map_err(|_| "a thread panicked")?;
-            results[at] = Some(tallies);
+            let mut summary = summary.lock().map_err(|_| "a thread panicked")?;
+            summary.add(entry, &tallies);
         }
+        Ok(())
     };
     let ended: Vec<Result<(), String>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..options.jobs).map(|_| scope.spawn(work)).collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-            thread
-                .join()
-                .unwrap_or_else(|_| Err("a thread panicked".to_owned()))
-        };
-        threads.into_iter().map(join).collect()
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined
+            .map(|ended| ended.unwrap_or_else(|_| Err("a thread panicked".to_owned())))
+            .collect()
     });
     ended.into_iter().collect::<Result<(), String>>()?;
-    let results = results.into_inner().map_err(|_| "a thread panicked")?;
-    Ok(print(&entries, &ways, &results, options))
+    let summary = summary.into_inner().map_err(|_| "a thread panicked")?;
+    print!("{summary}");
+    Ok(summary.counts[Verdict::Broken as usize] == 0)
 }
 
-/// Prints the table. Returns whether nothing is broken.
-fn print(
-    entries: &[Entry],
-    ways: &[Way],
-    results: &[Option<Vec<Tally>>],
-    options: &Options,
-) -> bool {
-    let width = entries
-        .iter()
-        .map(|entry| entry.name.len())
-        .max()
-        .unwrap_or(0);
-    print!(
-        "{:width$}  without: good/runs    wall s     cpu s",
-        "program"
-    );
-    for way in &ways[1..] {
-        print!("  | {}: good/runs  wall ratio  cpu ratio", way.name);
-    }
-    println!();
-    let mut counts = [0; 5];
-    let mut ratios = vec![Vec::new(); ways.len()];
-    for (entry, tallies) in entries.iter().zip(results) {
-        let Some(tallies) = tallies else { continue };
-        let verdict = verdict(tallies, options.times);
-        counts[verdict as usize] += 1;
-        let least: Vec<(f64, f64)> = tallies
+/// What all programs say together. Rows are printed as they come, since a suite takes long.
+struct Summary<'a> {
+    ways: &'a [Way],
+    options: &'a Options,
+    /// Of the first column.
+    width: usize,
+    counts: [u32; 5],
+    /// Ratios of least wall times, for each way.
+    ratios: Vec<Vec<f64>>,
+}
+
+impl<'a> Summary<'a> {
+    fn new(entries: &[Entry], ways: &'a [Way], options: &'a Options) -> Self {
+        let width = entries
             .iter()
-            .map(|tally| {
-                (
-                    least_and_median(&tally.wall).0,
-                    least_and_median(&tally.cpu).0,
-                )
-            })
-            .collect();
-        for (ratios, least_way) in ratios.iter_mut().zip(&least).skip(1) {
-            let ratio = least_way.0 / least[0].0;
+            .map(|entry| entry.name.len())
+            .max()
+            .unwrap_or(0);
+        print!(
+            "{:width$}  without: good/runs    wall s     cpu s",
+            "program"
+        );
+        for way in &ways[1..] {
+            print!("  | {}: good/runs  wall ratio  cpu ratio", way.name);
+        }
+        println!();
+        Summary {
+            ways,
+            options,
+            width,
+            counts: [0; 5],
+            ratios: vec![Vec::new(); ways.len()],
+        }
+    }
+
+    /// Counts a program, and prints its row if there is something to say.
+    fn add(&mut self, entry: &Entry, tallies: &[Tally]) {
+        let (width, times) = (self.width, self.options.times);
+        let verdict = verdict(tallies, times);
+        self.counts[verdict as usize] += 1;
+        let least =
+            |tally: &Tally| [&tally.wall, &tally.cpu].map(|times| least_and_median(times).0);
+        let [wall, cpu] = least(&tallies[0]);
+        let mut row = format!(
+            "{:width$}  {:>9}/{times:<7} {wall:9.4} {cpu:9.3}",
+            entry.name, tallies[0].good
+        );
+        for (ratios, tally) in self.ratios.iter_mut().zip(tallies).skip(1) {
+            let [wall_with, cpu_with] = least(tally);
+            let ratio = wall_with / wall;
             if ratio.is_finite() {
                 ratios.push(ratio);
             }
-        }
-        if verdict == Verdict::Good && !options.all {
-            continue;
-        }
-        print!(
-            "{:width$}  {:>9}/{:<7} {:9.4} {:9.3}",
-            entry.name, tallies[0].good, options.times, least[0].0, least[0].1
-        );
-        for (tally, least_way) in tallies.iter().zip(&least).skip(1) {
-            print!(
-                "  | {:>9}/{:<7} {:8.3} {:9.3}",
+            row += &format!(
+                "  | {:>9}/{times:<7} {ratio:8.3} {:9.3}",
                 tally.good,
-                options.times,
-                least_way.0 / least[0].0,
-                least_way.1 / least[0].1
+                cpu_with / cpu
             );
         }
-        println!();
-        for (way, tally) in ways.iter().zip(tallies) {
+        if verdict != Verdict::Good || self.options.all {
+            println!("{row}");
+        }
+        for (way, tally) in self.ways.iter().zip(tallies) {
             if let Some(fault) = &tally.fault {
                 println!("{:width$}    {verdict:?}, {}: {fault}", "", way.name);
             }
         }
     }
-    println!(
-        "{} programs: {} good in every way, {} bad in every way, {} unsteady without the adapter, {} mended, {} BROKEN by it",
-        entries.len(),
-        counts[Verdict::Good as usize],
-        counts[Verdict::BadAnyway as usize],
-        counts[Verdict::Unsteady as usize],
-        counts[Verdict::Mended as usize],
-        counts[Verdict::Broken as usize]
-    );
-    for (way, ratios) in ways.iter().zip(&ratios).skip(1) {
-        let mean = ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len().max(1) as f64;
-        let most = ratios.iter().copied().fold(0.0, f64::max);
-        println!(
-            "{}: least wall times, geometric mean of ratios {:.3}, largest {most:.3}",
-            way.name,
-            mean.exp()
-        );
+}
+
+impl std::fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let count = |verdict| self.counts[verdict as usize];
+        writeln!(
+            f,
+            "{} programs: {} good in every way, {} bad in every way, {} unsteady without the adapter, {} mended, {} BROKEN by it",
+            self.counts.iter().sum::<u32>(),
+            count(Verdict::Good),
+            count(Verdict::BadAnyway),
+            count(Verdict::Unsteady),
+            count(Verdict::Mended),
+            count(Verdict::Broken)
+        )?;
+        for (way, ratios) in self.ways.iter().zip(&self.ratios).skip(1) {
+            let mean =
+                ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len().max(1) as f64;
+            let most = ratios.iter().copied().fold(0.0, f64::max);
+            let name = &way.name;
+            writeln!(
+                f,
+                "{name}: least wall times, geometric mean of ratios {:.3}, largest {most:.3}",
+                mean.exp()
+            )?;
+        }
+        Ok(())
     }
-    counts[Verdict::Broken as usize] == 0
 }
 
 #[cfg(test)]
