@@ -275,8 +275,9 @@ impl<'a> Summary<'a> {
         );
         for (ratios, tally) in self.ratios.iter_mut().zip(tallies).skip(1) {
             let [wall_with, cpu_with] = least(tally);
+            // Without a good run there is no time, and no ratio.
             let ratio = wall_with / wall;
-            if ratio.is_finite() {
+            if wall.is_finite() && wall_with.is_finite() {
                 ratios.push(ratio);
             }
             row += &format!(
