@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 
 use tanada_policy::Ready;
 
-use super::depend::{self, Edges, FREE, Kind, Table};
+use super::depend::{self, Edges, Kind, Table};
 use super::engine::{self, Queues, descends, right, task_of};
-use super::memory::Pool;
+use super::memory::{Pool, give_without_pool};
 use super::sleep::Sleep;
 use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, ZOMBIE, flags};
 
@@ -463,7 +463,6 @@ impl Member {
                 return self.run(task);
             }
             self.add_child(self.scope());
-            (*task).set(flags::DEPENDS);
             self.count(task);
             if self.enter(task, depends) == 0 {
                 self.queue(task);
@@ -496,6 +495,7 @@ impl Member {
         unsafe {
             let table = &mut *current.table.get();
             (*task).predecessors.store(GUARD, Ordering::Relaxed);
+            let node = depend::node_of(task, self.pool());
             let mut edges = Edges::of(task);
             for (address, kind) in depends {
                 let address = address.max(1);
@@ -503,7 +503,7 @@ impl Member {
                     (*task).place.set(place_of(address));
                 }
                 let pool = self.pool.get();
-                table.enter(address, kind, task, &mut *pool, |before| {
+                table.enter(address, kind, node, &mut *pool, |before| {
                     edges.add(before, &mut *pool);
                 });
             }
@@ -962,15 +962,14 @@ unsafe fn end(thread: &Thread<'_>, task: *mut Task) {
     // SAFETY: the caller ended it; parents outlive their descendants.
     unsafe {
         let parent = (*task).parent;
-        let depends = (*task).is(flags::DEPENDS);
+        if !(*task).node.get().is_null() {
+            release(thread, (*task).node.get());
+        }
         let quiet = BODY + i64::from((*task).pending.get());
         if (*task).state.load(Ordering::Acquire) == quiet {
-            // It has no descendants, so nobody but the parent's table has it.
-            if !depends || release(thread, task, FREE) {
-                free(thread, task);
-            }
+            free(thread, task); // it has no descendants, so nobody else has it
         } else {
-            end_before_children(thread, task, depends, quiet);
+            end_before_children(thread, task, quiet);
         }
         child_ended(thread, parent);
     }
@@ -978,31 +977,26 @@ unsafe fn end(thread: &Thread<'_>, task: *mut Task) {
 
 #[cold]
 #[inline(never)]
-unsafe fn end_before_children(thread: &Thread<'_>, task: *mut Task, depends: bool, quiet: i64) {
+unsafe fn end_before_children(thread: &Thread<'_>, task: *mut Task, quiet: i64) {
     // SAFETY: as in `end`.
     unsafe {
         let parent = (*task).parent;
-        if depends {
-            release(thread, task, 0);
-        }
         (*parent).state.fetch_add(ZOMBIE, Ordering::Relaxed);
         (*task).set(flags::MERGED);
         // From here on the last descendant may free it, unless this thread sees that there is none.
         if (*task).state.fetch_sub(quiet, Ordering::AcqRel) == quiet {
             (*parent).state.fetch_sub(ZOMBIE, Ordering::Relaxed);
-            if !depends || depend::set_free(task) {
-                free(thread, task);
-            }
+            free(thread, task);
         }
     }
 }
 
-/// Ends `task` for those that wait for it. Returns whether its memory is nobody's, if `bits` has `FREE`.
+/// Ends the task with this node for those that wait for it.
 #[inline]
-unsafe fn release(thread: &Thread<'_>, task: *mut Task, bits: u64) -> bool {
-    // SAFETY: the caller ended it; a task that waits for nothing more is ready.
+unsafe fn release(thread: &Thread<'_>, node: *const depend::Node) {
+    // SAFETY: the caller ended the task; one that waits for nothing more is ready.
     unsafe {
-        depend::close(task, bits, |task| match thread {
+        let unused = depend::close(node, |task| match thread {
             Thread::Chain(me) => (*me.released.get()).push(right(task)),
             Thread::Member(me) => me.queue(task),
             Thread::Outside(team) => {
@@ -1010,7 +1004,14 @@ unsafe fn release(thread: &Thread<'_>, task: *mut Task, bits: u64) -> bool {
                 (**team).queues.inject(right(task));
                 (**team).sleep.wake_all();
             }
-        })
+        });
+        if let Some(class) = unused {
+            let block = node.cast_mut().cast();
+            match thread {
+                Thread::Member(me) | Thread::Chain(me) => me.pool().give(block, class),
+                Thread::Outside(_) => give_without_pool(block, class),
+            }
+        }
     }
 }
 
@@ -1064,9 +1065,7 @@ unsafe fn last_descendant_ended(thread: &Thread<'_>, task: *mut Task) {
         // SAFETY: this is the last that uses it; its parent counts it as a zombie.
         unsafe {
             let parent = (*at).parent;
-            if !(*at).is(flags::DEPENDS) || depend::set_free(at) {
-                free(thread, at);
-            }
+            free(thread, at);
             if (*parent).state.fetch_sub(ZOMBIE, Ordering::AcqRel) != ZOMBIE {
                 return thread.team().sleep.wake_all();
             }
