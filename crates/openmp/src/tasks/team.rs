@@ -73,6 +73,8 @@ pub(crate) struct Team {
     members: Box<[Member]>,
     /// How often the barrier opened (high half), and how many threads are in it.
     barrier: Line<AtomicU64>,
+    /// The same of the end of the region, to which threads come once, from wherever they are when the region is cancelled.
+    last: Line<AtomicU64>,
     /// Detached tasks that threads outside of the team ended.
     ended_outside: Line<AtomicU64>,
     sleep: Sleep,
@@ -183,6 +185,7 @@ impl Team {
             queues: engine::build(super::policy(), size),
             members: members.collect(),
             barrier: Line::default(),
+            last: Line::default(),
             ended_outside: Line::default(),
             sleep: Sleep::new(size),
             side: Side::default(),
@@ -843,12 +846,15 @@ impl Member {
     /// Runs any tasks until all threads of the team are here and no task is open. Returns whether the region was cancelled, which only
     /// `cancellable` barriers look at.
     pub(crate) fn barrier(&self, cancellable: bool) -> bool {
+        self.meet(&self.team().barrier.0, cancellable)
+    }
+
+    fn meet(&self, word: &AtomicU64, cancellable: bool) -> bool {
         let team = self.team();
         if cancellable && team.cancelled.load(Ordering::Acquire) {
             return true;
         }
         let size = team.members.len() as u64;
-        let word = &team.barrier.0;
         let now = word.fetch_add(1, Ordering::AcqRel) + 1;
         let opened = now >> 32;
         let is_open = || word.load(Ordering::Acquire) >> 32 != opened;
@@ -1087,7 +1093,7 @@ pub(super) fn enter(team: &'static Team, index: usize, number: c_int, body: impl
     me.join(number);
     ME.set(me);
     body();
-    me.barrier(false);
+    me.meet(&team.last.0, false);
     // SAFETY: this thread's own task.
     me.drop_table(unsafe { &*me.implicit.get() });
     ME.set(outer);
@@ -1108,7 +1114,7 @@ pub(crate) fn end_serial() {
         && me.team().size() == 1
         && !me.is_outside()
     {
-        me.barrier(false);
+        me.meet(&me.team().last.0, false);
         // SAFETY: this thread's own task.
         me.drop_table(unsafe { &*me.implicit.get() });
         ME.set(me.outer.get());
