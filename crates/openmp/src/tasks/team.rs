@@ -23,8 +23,11 @@ use super::memory::{Pool, give_without_pool};
 use super::sleep::Sleep;
 use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, ZOMBIE, flags};
 
-/// Tasks in a thread's queue from which on it runs new ones at once instead of queueing them.
-const FULL: i32 = 12;
+/// Tasks in a thread's queue from which on it runs new ones at once instead of queueing them: those that a region's thread creates itself, of
+/// which one may be long while the others wait for tasks; and those that tasks create (more if there are many threads), of which the oldest in
+/// the queue is a whole branch of a recursion.
+const FULL: i32 = 64;
+const FULL_BELOW: i32 = 4;
 
 /// Children that wait for predecessors from which on their creator helps before it creates more.
 const MANY: u32 = 768;
@@ -89,7 +92,7 @@ pub(crate) struct Team {
     /// For the first thread of a program, outside of regions.
     outside: bool,
     /// [`FULL`] and [`MANY`], or more than any number of tasks if the user wants none to run at its creation.
-    full: i32,
+    full: [i32; 2],
     many: u32,
 }
 
@@ -194,7 +197,10 @@ impl Team {
             copied: AtomicPtr::new(null_mut()),
             shared: Mutex::new((0, 0)),
             outside,
-            full: if super::throttles() { FULL } else { i32::MAX },
+            full: match super::throttles() {
+                true => [FULL, FULL_BELOW.max(2 * i32::from(size))],
+                false => [i32::MAX; 2],
+            },
             many: if super::throttles() { MANY } else { u32::MAX },
         }));
         let address: *const Team = team;
@@ -343,7 +349,7 @@ impl Member {
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         let queued = self.queued.get().wrapping_sub(self.taken.0.load(Ordering::Relaxed)) as i32;
-        queued >= self.team().full && {
+        queued >= self.team().full[usize::from(!self.current().is(flags::IMPLICIT))] && {
             let here = 0_u8;
             self.stack.get().wrapping_sub(&raw const here as usize) < STACK
         }
