@@ -1,20 +1,34 @@
 //! Tells the program its commit as `TANADA_COMMIT`: ` (0123456789ab)`, or nothing if these sources are in no repository. Compiles what the
-//! emulator and the recorded program load, which the program carries: the files `TANADA_PROBE` and `TANADA_GUEST`.
+//! emulator, the recorded program and OpenMP programs load, which the program carries: the files `TANADA_PROBE`, `TANADA_GUEST` and
+//! `TANADA_OPENMP`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
     let folder = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo names it"));
-    shared_object("tanada-probe", "TANADA_PROBE", &folder.join("objects"));
+    let objects = folder.join("objects");
+    shared_object("tanada-probe", "tanada_probe", "TANADA_PROBE", &objects);
+    for source in ["../probe", "../trace/src", "../../Cargo.lock"] {
+        println!("cargo::rerun-if-changed={source}");
+    }
+    shared_object("tanada-openmp", "tanada_omp", "TANADA_OPENMP", &objects);
+    for source in [
+        "../openmp/src",
+        "../policy/src",
+        "../queues/src",
+        "../topology/src",
+    ] {
+        println!("cargo::rerun-if-changed={source}");
+    }
     guest_library(&folder.join("guest.so"));
     commit();
 }
 
-/// Compiles a crate of this workspace to a shared object, and tells the program its path. Cargo offers no other way to put a shared object
+/// Compiles a crate of this workspace to a shared object, `lib{library}.so`, and tells the program its path. Cargo offers no other way to put a shared object
 /// of one crate into another one that does not need a nightly toolchain. The crate's dependencies are among this one's, so nothing is
 /// fetched.
-fn shared_object(package: &str, variable: &str, target: &Path) {
+fn shared_object(package: &str, library: &str, variable: &str, target: &Path) {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args([
@@ -40,11 +54,8 @@ fn shared_object(package: &str, variable: &str, target: &Path) {
     }
     let built = command.status().is_ok_and(|status| status.success());
     assert!(built, "{package} cannot be built, see above");
-    let object = target.join(format!("release/lib{}.so", package.replace('-', "_")));
+    let object = target.join(format!("release/lib{library}.so"));
     println!("cargo::rustc-env={variable}={}", object.display());
-    for source in ["../probe", "../trace/src", "../../Cargo.lock"] {
-        println!("cargo::rerun-if-changed={source}");
-    }
 }
 
 /// Compiles the library that recorded programs of this machine load.

@@ -125,7 +125,7 @@ impl Executable {
         }
     }
 
-    fn is_native(self) -> bool {
+    pub(crate) fn is_native(self) -> bool {
         self.arch == std::env::consts::ARCH
     }
 }

@@ -235,12 +235,7 @@ pub(crate) fn interruptible() -> Cancel {
     let handle = cancel.clone();
     let (ready, registered) = mpsc::channel::<()>();
     let watch = move || {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-        let ignored = |signal: i32| ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1);
-        let signals = [SIGINT, SIGTERM, SIGQUIT, SIGXCPU, SIGHUP].into_iter();
-        let signals = Signals::new(signals.filter(|&signal| !ignored(signal)));
+        let signals = not_ignored(&[SIGINT, SIGTERM, SIGQUIT, SIGXCPU, SIGHUP]);
         drop(ready);
         if let Ok(signals) = signals {
             obey(signals, &handle);
@@ -253,6 +248,15 @@ pub(crate) fn interruptible() -> Cancel {
         let _ = registered.recv();
     }
     cancel
+}
+
+/// Returns those of `signals` that come from now on, without those that were ignored when the program started.
+pub(crate) fn not_ignored(signals: &[i32]) -> io::Result<Signals> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let ignored = |signal: i32| ignored.is_some_and(|mask| mask >> (signal - 1) & 1 == 1);
+    Signals::new(signals.iter().filter(|&&signal| !ignored(signal)))
 }
 
 /// Cancels `handle` at the first signal; ends the program at the second one, or if the work does not end soon.

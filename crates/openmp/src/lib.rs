@@ -9,5 +9,10 @@
 
 #[allow(unsafe_code)]
 mod abi;
+// The command compiles it, too, and reads more of it.
+#[allow(dead_code, unreachable_pub)]
+mod board;
 mod regions;
+#[allow(unsafe_code)]
+mod system;
 mod tasks;

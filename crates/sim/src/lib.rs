@@ -19,6 +19,7 @@ pub use counts::reuse::{MOST_LINES, reuse};
 pub use error::SimError;
 pub use machine::registry as machines;
 pub use machine::{Machine, MachineError};
+pub use models::regions;
 pub use models::smt::{
     HardwareOutcome, Intervals, Level, LogicalOutcome, ObjectWaits, PeriodRow, Program, Series,
     StackUse, Stream, ThreadOptions, ThreadWaits, ThreadsOutcome, simulate_threads,

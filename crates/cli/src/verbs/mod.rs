@@ -7,6 +7,7 @@ mod completions;
 mod import;
 mod machines;
 mod man;
+mod omp;
 mod outputs;
 mod policies;
 mod pooling;
@@ -43,6 +44,7 @@ enum Verb {
     Run(Made<run::Args>),
     Record(Made<record::Args>),
     Import(import::Args),
+    Omp(omp::Args),
     Report(report::Args),
     Reproduce(Made<reproduce::Args>),
     Sim(sim::Args),
@@ -99,11 +101,16 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refused(error),
     };
+    // The program's standard output is its own, and its exit code ours.
+    if let Verb::Omp(args) = cli.verb {
+        return omp::run(&args);
+    }
     ui::exit_code(ui::has_output().and_then(|()| match cli.verb {
         Verb::Compare(Made(args)) => compare::run(args),
         Verb::Run(Made(args)) => run::run(args),
         Verb::Record(Made(args)) => record::run(args),
         Verb::Import(args) => import::run(args),
+        Verb::Omp(_) => unreachable!("it has returned"),
         Verb::Report(args) => report::run(args),
         Verb::Reproduce(Made(args)) => reproduce::run(args),
         Verb::Sim(args) => sim::run(args),

@@ -3,4 +3,5 @@
 mod arrivals;
 mod bad_policies;
 mod handing;
+mod regions;
 mod resizing;

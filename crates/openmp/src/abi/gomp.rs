@@ -118,7 +118,12 @@ unsafe extern "C-unwind" fn GOMP_parallel_reductions(
         let region = (&raw mut region).cast::<c_void>();
         let asked = || threads.max(1);
         let token = regions::begin(run as usize, asked, None);
-        GOMP_parallel::call(with_tasks, region, token.threads().unwrap_or(threads), flags);
+        GOMP_parallel::call(
+            with_tasks,
+            region,
+            token.threads().unwrap_or(threads),
+            flags,
+        );
         regions::end(token);
         (*region.cast::<Region>()).size() as c_uint
     }

@@ -220,7 +220,20 @@ unsafe extern "C-unwind" fn GOMP_task(
             }
             return me.submit(task);
         }
-        special(me, run, data, copy, size, align, deferred && !included, bits, clauses, depend, priority, detach);
+        special(
+            me,
+            run,
+            data,
+            copy,
+            size,
+            align,
+            deferred && !included,
+            bits,
+            clauses,
+            depend,
+            priority,
+            detach,
+        );
     }
 }
 
@@ -248,11 +261,21 @@ unsafe fn special(
         if now && let Some(depends) = depends.clone() {
             me.wait_for(depends);
         }
-        if clauses & DETACH == 0 && now && bits & flags::FINAL != 0 && me.current().is(flags::FINAL) && copy.is_none() {
+        if clauses & DETACH == 0
+            && now
+            && bits & flags::FINAL != 0
+            && me.current().is(flags::FINAL)
+            && copy.is_none()
+        {
             // Nothing of it can be told from a call: in a final task all is done at once.
             return run(data);
         }
-        let bits = bits | if clauses & DETACH != 0 { flags::DETACHED } else { 0 };
+        let bits = bits
+            | if clauses & DETACH != 0 {
+                flags::DETACHED
+            } else {
+                0
+            };
         let task = if now && copy.is_none() && clauses & DETACH == 0 {
             let task = me.allocate(0, 1, bits);
             (*task).run.set(run as usize);
@@ -428,10 +451,24 @@ unsafe extern "C-unwind" fn GOMP_taskloop(
         } else {
             i128::from(start) - i128::from(end)
         };
-        let iterations = distance.max(0).unsigned_abs().div_ceil(u128::from(step.unsigned_abs().max(1))) as u64;
+        let iterations = distance
+            .max(0)
+            .unsigned_abs()
+            .div_ceil(u128::from(step.unsigned_abs().max(1))) as u64;
         let (size, align) = (size as usize, align as usize);
         taskloop(
-            me_or_alone(), run, data, copy, size, align, clauses, tasks as u64, priority, start as u64, iterations, step as u64,
+            me_or_alone(),
+            run,
+            data,
+            copy,
+            size,
+            align,
+            clauses,
+            tasks as u64,
+            priority,
+            start as u64,
+            iterations,
+            step as u64,
         );
     }
 }
@@ -469,7 +506,18 @@ unsafe extern "C-unwind" fn GOMP_taskloop_ull(
         let iterations = distance.div_ceil(stride.max(1));
         let (size, align) = (size as usize, align as usize);
         taskloop(
-            me_or_alone(), run, data, copy, size, align, clauses, tasks as u64, priority, start, iterations, step,
+            me_or_alone(),
+            run,
+            data,
+            copy,
+            size,
+            align,
+            clauses,
+            tasks as u64,
+            priority,
+            start,
+            iterations,
+            step,
         );
     }
 }
@@ -606,7 +654,9 @@ unsafe extern "C-unwind" fn GOMP_task_reduction_remap(
             return GOMP_task_reduction_remap::call(count, originals, pointers);
         }
         let me = me_or_alone();
-        let reductions = me.group().map_or(std::ptr::null_mut(), |group| group.data.get());
+        let reductions = me
+            .group()
+            .map_or(std::ptr::null_mut(), |group| group.data.get());
         let thread = usize::from(me.index);
         if let Err(address) = groups::remap(reductions.cast(), count, originals, pointers, thread) {
             eprintln!("tanada: no group of this task reduces the variable at {address:#x}");
@@ -622,7 +672,10 @@ unsafe fn begin_workshare(reductions: *mut usize) {
     let turn = me.shares.get() + 1;
     me.shares.set(turn);
     let team = me.team();
-    let mut shared = team.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut shared = team
+        .shared
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     let first = if shared.0 < turn {
         *shared = (turn, reductions as usize);
         std::ptr::null_mut()
@@ -924,7 +977,11 @@ mod tests {
                     match clauses {
                         0 => assert_eq!(cut.count, asked.min(iterations)),
                         GRAINSIZE if iterations >= asked => {
-                            assert!(lengths.iter().all(|length| (asked..2 * asked).contains(length)));
+                            assert!(
+                                lengths
+                                    .iter()
+                                    .all(|length| (asked..2 * asked).contains(length))
+                            );
                         }
                         GRAINSIZE => assert_eq!(cut.count, 1),
                         _ => assert!(but_last.iter().all(|&length| length == asked)),

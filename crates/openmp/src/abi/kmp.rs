@@ -30,7 +30,11 @@ next! {
 }
 
 /// What threads run in place of the program's function if its tasks are taken over; its third argument is the region.
-unsafe extern "C-unwind" fn with_tasks(number: *mut c_int, _bound: *mut c_int, region: *mut c_void) {
+unsafe extern "C-unwind" fn with_tasks(
+    number: *mut c_int,
+    _bound: *mut c_int,
+    region: *mut c_void,
+) {
     // SAFETY: `fork` passes a region that lives until all threads have returned; the runtime's functions have no other precondition.
     unsafe {
         let region = &*region.cast::<Region>();

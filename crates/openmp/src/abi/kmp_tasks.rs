@@ -7,8 +7,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 
 use super::next::next;
+use crate::regions::watch;
 use crate::tasks::reductions::{Reduces, Reductions, Variable};
-use crate::tasks::{KmpData, Kind, Member, Task, active, flags, me, me_or_alone};
+use crate::tasks::{Kind, KmpData, Member, Task, active, flags, me, me_or_alone};
 
 type Location = *mut c_void;
 type Code = unsafe extern "C-unwind" fn(c_int, *mut c_void) -> c_int;
@@ -140,7 +141,9 @@ unsafe extern "C-unwind" fn __kmpc_omp_task_alloc(
         let me = match me() {
             Some(me) => me,
             None if active() => here(thread),
-            None => return __kmpc_omp_task_alloc::call(location, thread, bits, size, shareds, code),
+            None => {
+                return __kmpc_omp_task_alloc::call(location, thread, bits, size, shareds, code);
+            }
         };
         let mut own = flags::KMP;
         if bits & FINAL != 0 || me.current().is(flags::FINAL) {
@@ -161,7 +164,11 @@ unsafe extern "C-unwind" fn __kmpc_omp_task_alloc(
         (*task).size.set((size + shareds) as u32);
         let data = (*task).data.get();
         data.cast::<KmpData>().write(KmpData {
-            shareds: if shareds > 0 { data.byte_add(size) } else { null_mut() },
+            shareds: if shareds > 0 {
+                data.byte_add(size)
+            } else {
+                null_mut()
+            },
             routine: Some(code),
             part: 0,
             destroy: None,
@@ -248,7 +255,9 @@ unsafe extern "C-unwind" fn __kmpc_omp_task_with_deps(
     // SAFETY: as this function's.
     unsafe {
         let Some(me) = me() else {
-            return __kmpc_omp_task_with_deps::call(location, thread, data, count, row, more, others);
+            return __kmpc_omp_task_with_deps::call(
+                location, thread, data, count, row, more, others,
+            );
         };
         let task = task_of(data);
         prepare(task);
@@ -305,7 +314,9 @@ unsafe extern "C-unwind" fn __kmpc_omp_taskwait_deps_51(
         match me() {
             Some(me) => me.wait_for(depends(count, row, more, others)),
             None if active() => {}
-            None => __kmpc_omp_taskwait_deps_51::call(location, thread, count, row, more, others, no_wait),
+            None => __kmpc_omp_taskwait_deps_51::call(
+                location, thread, count, row, more, others, no_wait,
+            ),
         }
     }
 }
@@ -449,10 +460,18 @@ unsafe fn taskloop(
         let iterations = if step > 0 {
             // The bounds are signed or not; the distance is the same, unless there is none.
             let distance = (last as i64).wrapping_sub(first as i64);
-            if distance < 0 && (last as i64) < first as i64 { 0 } else { distance as u64 / step as u64 + 1 }
+            if distance < 0 && (last as i64) < first as i64 {
+                0
+            } else {
+                distance as u64 / step as u64 + 1
+            }
         } else {
             let distance = (first as i64).wrapping_sub(last as i64);
-            if distance < 0 && (first as i64) < last as i64 { 0 } else { distance as u64 / step.unsigned_abs().max(1) + 1 }
+            if distance < 0 && (first as i64) < last as i64 {
+                0
+            } else {
+                distance as u64 / step.unsigned_abs().max(1) + 1
+            }
         };
         if !no_group {
             me.begin_group(0);
@@ -465,7 +484,11 @@ unsafe fn taskloop(
                 _ => iterations.min(me.team().size() as u64 * 10),
             };
             let exact = strict && schedule == schedule::GRAIN;
-            let (length, longer) = if exact { (grain.max(1), 0) } else { (iterations / count, iterations % count) };
+            let (length, longer) = if exact {
+                (grain.max(1), 0)
+            } else {
+                (iterations / count, iterations % count)
+            };
             let size = ((*pattern).size.get() & !HAS_PRIORITY) as usize;
             let (from_at, to_at) = (from.byte_offset_from(data), to.byte_offset_from(data));
             prepare(pattern);
@@ -530,10 +553,23 @@ unsafe extern "C-unwind" fn __kmpc_taskloop(
     // SAFETY: as this function's.
     unsafe {
         if active() {
-            taskloop(here(thread), task, deferred != 0, from, to, step, no_group != 0, schedule, grain, false, duplicate);
+            taskloop(
+                here(thread),
+                task,
+                deferred != 0,
+                from,
+                to,
+                step,
+                no_group != 0,
+                schedule,
+                grain,
+                false,
+                duplicate,
+            );
         } else {
             __kmpc_taskloop::call(
-                location, thread, task, deferred, from, to, step, no_group, schedule, grain, duplicate,
+                location, thread, task, deferred, from, to, step, no_group, schedule, grain,
+                duplicate,
             );
         }
     }
@@ -561,10 +597,23 @@ unsafe extern "C-unwind" fn __kmpc_taskloop_5(
     // SAFETY: as this function's.
     unsafe {
         if active() {
-            taskloop(here(thread), task, deferred != 0, from, to, step, no_group != 0, schedule, grain, strict != 0, duplicate);
+            taskloop(
+                here(thread),
+                task,
+                deferred != 0,
+                from,
+                to,
+                step,
+                no_group != 0,
+                schedule,
+                grain,
+                strict != 0,
+                duplicate,
+            );
         } else {
             __kmpc_taskloop_5::call(
-                location, thread, task, deferred, from, to, step, no_group, schedule, grain, strict, duplicate,
+                location, thread, task, deferred, from, to, step, no_group, schedule, grain,
+                strict, duplicate,
             );
         }
     }
@@ -583,6 +632,8 @@ unsafe extern "C-unwind" fn __kmpc_task_allow_completion_event(
     // SAFETY: as this function's.
     unsafe {
         if !active() {
+            // libomp 14 fails an assertion of its own if a region with detached tasks ran on one thread before.
+            watch::other();
             return __kmpc_task_allow_completion_event::call(location, thread, data);
         }
         let task = task_of(data);
@@ -652,7 +703,11 @@ impl From<ReducedFrom> for Variable {
     fn from(from: ReducedFrom) -> Variable {
         Variable {
             shared: from.shared,
-            original: if from.original == 0 { from.shared } else { from.original },
+            original: if from.original == 0 {
+                from.shared
+            } else {
+                from.original
+            },
             size: from.size,
             begin: from.begin,
             end: from.end,
@@ -662,7 +717,11 @@ impl From<ReducedFrom> for Variable {
 }
 
 /// The current group reduces variables. Returns the group.
-unsafe fn reduce<V: Copy + Into<Variable>>(me: &Member, count: c_int, variables: *const V) -> *mut c_void {
+unsafe fn reduce<V: Copy + Into<Variable>>(
+    me: &Member,
+    count: c_int,
+    variables: *const V,
+) -> *mut c_void {
     let group = me.scope();
     if !group.is(flags::GROUP) {
         return null_mut();
@@ -676,7 +735,9 @@ unsafe fn reduce<V: Copy + Into<Variable>>(me: &Member, count: c_int, variables:
     };
     group.set(flags::REDUCES);
     let shared = variables.iter().map(|variable| variable.shared);
-    group.data.set(Reduces::new(shared.collect(), copies).cast());
+    group
+        .data
+        .set(Reduces::new(shared.collect(), copies).cast());
     std::ptr::from_ref(group).cast_mut().cast()
 }
 
@@ -689,7 +750,10 @@ unsafe fn reduce_together<V: Copy + Into<Variable>>(
     let team = me.team();
     let turn = me.shares.get() + 1;
     me.shares.set(turn);
-    let mut shared = team.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut shared = team
+        .shared
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     // SAFETY: clang's row of that many.
     let row = unsafe { std::slice::from_raw_parts(variables, count.max(0) as usize) };
     let row: Vec<Variable> = row.iter().map(|&variable| variable.into()).collect();
@@ -862,7 +926,8 @@ unsafe extern "C-unwind" fn __kmpc_copyprivate(
 #[inline]
 fn drops_tasks(me: &Member) -> bool {
     me.team().cancels.load(Ordering::Relaxed)
-        && (me.team().cancelled.load(Ordering::Relaxed) || me.group().is_some_and(Task::is_cancelled))
+        && (me.team().cancelled.load(Ordering::Relaxed)
+            || me.group().is_some_and(Task::is_cancelled))
 }
 
 /// Cancels a construct. Returns whether it is cancelled.

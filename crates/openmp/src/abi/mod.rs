@@ -7,4 +7,7 @@ mod gomp;
 mod gomp_tasks;
 mod kmp;
 mod kmp_tasks;
+mod loops;
 mod next;
+mod queries;
+pub(crate) mod runtime;

@@ -28,7 +28,10 @@ impl Next {
     #[cold]
     fn look(&self) -> *mut c_void {
         // SAFETY: the name ends with a zero byte.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        if found.is_null() {
+            found = in_any_module(self.name);
+        }
         self.found.store(found, Ordering::Relaxed);
         found
     }
@@ -43,6 +46,55 @@ impl Next {
         );
         std::process::abort()
     }
+}
+
+/// Returns the function `name` of a module that `RTLD_NEXT` does not see: one that the program has loaded for itself (`RTLD_LOCAL`), as
+/// Python loads its extensions with the runtimes that they bring along. Null if there is none.
+#[cold]
+fn in_any_module(name: &CStr) -> *mut c_void {
+    struct Search {
+        modules: Vec<std::ffi::CString>,
+    }
+    unsafe extern "C" fn visit(
+        info: *mut libc::dl_phdr_info,
+        _size: libc::size_t,
+        search: *mut c_void,
+    ) -> std::ffi::c_int {
+        // SAFETY: the loader hands out a valid description, whose name ends with a zero byte.
+        let name = unsafe { CStr::from_ptr((*info).dlpi_name) };
+        // SAFETY: it is the pointer that was handed to `dl_iterate_phdr`.
+        let search = unsafe { &mut *search.cast::<Search>() };
+        let file = name.to_bytes().rsplit(|&byte| byte == b'/').next();
+        // Names as libgomp.so.1, libgomp-a34b3233.so.1.0.0, libomp.so.5 and libiomp5.so.
+        let is_runtime = |file: &[u8]| {
+            [&b"libgomp"[..], b"libomp", b"libiomp"]
+                .iter()
+                .any(|start| file.starts_with(start))
+        };
+        if file.is_some_and(is_runtime) {
+            search.modules.push(name.to_owned());
+        }
+        0
+    }
+    let mut search = Search {
+        modules: Vec::new(),
+    };
+    // SAFETY: the function is called with this pointer before this call returns.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+    for module in &search.modules {
+        // SAFETY: the names end with a zero byte. The handle keeps the module loaded, whose functions are called from now on.
+        let found = unsafe {
+            let handle = libc::dlopen(module.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            match handle.is_null() {
+                true => std::ptr::null_mut(),
+                false => libc::dlsym(handle, name.as_ptr()),
+            }
+        };
+        if !found.is_null() {
+            return found;
+        }
+    }
+    std::ptr::null_mut()
 }
 
 /// Declares functions of the runtime: `next! { fn NAME(argument: Type, ...) -> Result; }` makes `next::NAME::call(...)`, which calls it, and

@@ -370,7 +370,8 @@ pub(super) unsafe fn free_outside(task: *mut Task) {
     }
 }
 
-/// Edges that do not lie in the task.
+/// Edges that do not lie in the task. They follow the other fields, so the order of the fields is the written one.
+#[repr(C)]
 struct Extra {
     next: *mut Extra,
     class: u8,

@@ -18,7 +18,8 @@ pub(super) trait Queues: Send + Sync {
     /// Returns the task that `me` takes next.
     unsafe fn next(&self, me: usize) -> Option<Ready>;
     /// Returns the task that `me` takes next, of the descendants of `of`; others that came out of a queue go into `refused`.
-    unsafe fn next_of(&self, me: usize, of: *const Task, refused: &mut Vec<Ready>) -> Option<Ready>;
+    unsafe fn next_of(&self, me: usize, of: *const Task, refused: &mut Vec<Ready>)
+    -> Option<Ready>;
     /// `me` ended a task that released others. Returns the task that it takes next.
     unsafe fn turn(&self, me: usize, released: &mut Vec<Ready>) -> (Option<Ready>, bool);
     /// A task became ready outside of the team.
@@ -246,4 +247,3 @@ impl Visitor for Build {
 pub(super) fn build(policy: &str, size: u16) -> Box<dyn Queues> {
     registry::with(policy, Build(size)).unwrap_or_else(|_| unreachable!("the name was looked up"))
 }
-

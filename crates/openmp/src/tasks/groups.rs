@@ -28,7 +28,12 @@ fn layout(bytes: usize, align: usize) -> Layout {
 ///
 /// # Safety
 /// The descriptions are as gcc makes them; `around` and `copied` are null or registered.
-pub(crate) unsafe fn register(first: *mut usize, around: *mut usize, copied: *mut usize, threads: usize) {
+pub(crate) unsafe fn register(
+    first: *mut usize,
+    around: *mut usize,
+    copied: *mut usize,
+    threads: usize,
+) {
     // SAFETY: the caller promises it.
     unsafe {
         let mut parts = Vec::new();
@@ -122,7 +127,9 @@ pub(crate) unsafe fn remap(
                 let known = variables.clone().find(|&(original, _)| original == address);
                 let known = known.or_else(|| {
                     // It may be the address of some thread's copy.
-                    let offset = (start..end).contains(&address).then(|| (address - start) % bytes)?;
+                    let offset = (start..end)
+                        .contains(&address)
+                        .then(|| (address - start) % bytes)?;
                     let original = variables.find(|&(_, at)| at == offset);
                     Some((original.map_or(0, |(original, _)| original), offset))
                 });

@@ -69,7 +69,10 @@ pub(crate) fn throttles() -> bool {
     static THROTTLES: OnceLock<bool> = OnceLock::new();
     *THROTTLES.get_or_init(|| {
         let value = std::env::var("KMP_ENABLE_TASK_THROTTLING").unwrap_or_default();
-        !matches!(value.to_ascii_lowercase().as_str(), "0" | "false" | "off" | "no")
+        !matches!(
+            value.to_ascii_lowercase().as_str(),
+            "0" | "false" | "off" | "no"
+        )
     })
 }
 
@@ -88,7 +91,10 @@ fn decide() -> Option<&'static str> {
         name => match registry::find(name) {
             Ok(entry) if !entry.needs_prepared => entry.name,
             Ok(_) => {
-                eprintln!("tanada: {VARIABLE}: {}; the runtime keeps its tasks", registry::NotNative::named(name));
+                eprintln!(
+                    "tanada: {VARIABLE}: {}; the runtime keeps its tasks",
+                    registry::NotNative::named(name)
+                );
                 return None;
             }
             Err(error) => {
@@ -103,7 +109,9 @@ fn decide() -> Option<&'static str> {
         return None;
     }
     if let Some(name) = NOT_UNDERSTOOD.iter().find(|&&name| names.contains(name)) {
-        say(&format!("the runtime keeps the program's tasks, because the program calls {name}"));
+        say(&format!(
+            "the runtime keeps the program's tasks, because the program calls {name}"
+        ));
         return None;
     }
     say(&format!("tasks run under {policy}"));
@@ -118,7 +126,11 @@ fn undefined() -> BTreeSet<String> {
     names
 }
 
-unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, names: *mut c_void) -> c_int {
+unsafe extern "C" fn visit(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    names: *mut c_void,
+) -> c_int {
     // SAFETY: the loader calls this with a file that is loaded, and with what `undefined` passed.
     unsafe {
         let file = if (*info).dlpi_name.is_null() {
@@ -127,7 +139,16 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, names: *
             CStr::from_ptr((*info).dlpi_name).to_str().unwrap_or("")
         };
         let base = file.rsplit('/').next().unwrap_or("");
-        let own = ["libgomp", "libomp", "libiomp", "libtanada", "libc.so", "libm.so", "ld-linux", "linux-vdso"];
+        let own = [
+            "libgomp",
+            "libomp",
+            "libiomp",
+            "libtanada",
+            "libc.so",
+            "libm.so",
+            "ld-linux",
+            "linux-vdso",
+        ];
         if !own.iter().any(|start| base.starts_with(start)) {
             collect(&*info, &mut *names.cast());
         }
@@ -143,11 +164,20 @@ unsafe fn collect(info: &libc::dl_phdr_info, names: &mut BTreeSet<String>) {
     const DT_GNU_HASH: i64 = 0x6fff_fef5;
     let base = info.dlpi_addr as usize;
     // The loader of glibc has relocated these addresses, except in files that it may not write to.
-    let at = |value: u64| if (value as usize) < base { base + value as usize } else { value as usize };
+    let at = |value: u64| {
+        if (value as usize) < base {
+            base + value as usize
+        } else {
+            value as usize
+        }
+    };
     // SAFETY: the loader's tables of a file that is loaded have this form.
     unsafe {
         let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
-        let Some(dynamic) = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC) else {
+        let Some(dynamic) = headers
+            .iter()
+            .find(|header| header.p_type == libc::PT_DYNAMIC)
+        else {
             return;
         };
         let mut entry = (base + dynamic.p_vaddr as usize) as *const [u64; 2];
@@ -176,9 +206,13 @@ unsafe fn collect(info: &libc::dl_phdr_info, names: &mut BTreeSet<String>) {
         for number in 0..count as usize {
             let symbol = (symbols as *const libc::Elf64_Sym).add(number);
             if (*symbol).st_shndx == 0 && (*symbol).st_name != 0 {
-                let name = CStr::from_ptr((strings as *const c_char).add((*symbol).st_name as usize));
+                let name =
+                    CStr::from_ptr((strings as *const c_char).add((*symbol).st_name as usize));
                 if let Ok(name) = name.to_str()
-                    && (name.starts_with("GOMP_") || name.starts_with("__kmpc_") || name.starts_with("__tgt_") || name.starts_with("omp"))
+                    && (name.starts_with("GOMP_")
+                        || name.starts_with("__kmpc_")
+                        || name.starts_with("__tgt_")
+                        || name.starts_with("omp"))
                 {
                     names.insert(name.to_owned());
                 }

@@ -70,7 +70,9 @@ impl Reductions {
                     handle_alloc_error(copies.layout(threads));
                 }
                 if let Some(begin) = variable.begin {
-                    (0..threads).for_each(|thread| begin(copies.first + thread * stride, variable.original));
+                    (0..threads).for_each(|thread| {
+                        begin(copies.first + thread * stride, variable.original)
+                    });
                 }
             }
             copies
@@ -81,7 +83,6 @@ impl Reductions {
             groups: AtomicUsize::new(groups),
         }))
     }
-
 }
 
 impl Reduces {
@@ -94,10 +95,14 @@ impl Reduces {
     pub(crate) fn find(&self, address: usize, thread: usize) -> Option<*mut c_void> {
         // SAFETY: the copies live as long as a group has them.
         let all = unsafe { &*self.copies };
-        let found = all.copies.iter().zip(&self.shared).find(|(copies, shared)| {
-            let range = copies.first..copies.first + copies.stride * all.threads;
-            **shared == address || range.contains(&address)
-        });
+        let found = all
+            .copies
+            .iter()
+            .zip(&self.shared)
+            .find(|(copies, shared)| {
+                let range = copies.first..copies.first + copies.stride * all.threads;
+                **shared == address || range.contains(&address)
+            });
         found.map(|(copies, _)| (copies.first + thread * copies.stride) as *mut c_void)
     }
 

@@ -45,7 +45,9 @@ impl Region {
                 let team = Team::of(size, false);
                 if !self.reductions.is_null() {
                     // SAFETY: what gcc's code handed to the start of the region.
-                    unsafe { groups::register(self.reductions, null_mut(), null_mut(), size.into()) };
+                    unsafe {
+                        groups::register(self.reductions, null_mut(), null_mut(), size.into())
+                    };
                 }
                 self.team
                     .store(std::ptr::from_ref(team).cast_mut(), Ordering::Release);

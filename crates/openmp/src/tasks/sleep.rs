@@ -43,7 +43,11 @@ impl Sleep {
     /// still returns true after it said that it is about to.
     pub(super) fn pause(&self, idle: &mut u32, nothing: impl Fn() -> bool) {
         *idle += 1;
-        let (spins, yields) = if self.crowded { (4, 20) } else { (SPINS, YIELDS) };
+        let (spins, yields) = if self.crowded {
+            (4, 20)
+        } else {
+            (SPINS, YIELDS)
+        };
         if *idle < spins {
             for _ in 0..(*idle).min(12) {
                 std::hint::spin_loop();

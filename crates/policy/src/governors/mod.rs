@@ -1,10 +1,11 @@
 //! The governors: a file each (`rs`, `ss` and `rs-ss` share one), what paper 2's have in common, and the list of names.
 //!
-//! A new governor is one file and one entry of `ALL`.
+//! A new governor is one file and one entry of `ALL`. Those of parallel regions have a list of their own: [`regions`].
 
 mod detector;
 mod fifo;
 mod hold;
+pub mod regions;
 mod rs;
 mod throughput;
 

@@ -3,6 +3,7 @@
 pub(crate) mod contended;
 mod document;
 mod draft;
+pub mod regions;
 pub mod registry;
 pub mod smt;
 mod topology;
@@ -14,6 +15,7 @@ use document::{Place, Table};
 pub use draft::{Geometry, draft};
 
 use contended::{LONGEST_CYCLES, SharedTable, Tables};
+use regions::RegionsTable;
 use smt::{Share, SmtTable};
 
 /// A moment or a span of time, in cycles of the cores' clock.
@@ -253,6 +255,8 @@ pub struct Machine {
     pub contended: Tables,
     /// How cores run logical threads; `None`: one a core. Recorded tasks do not depend on it.
     pub smt: Option<SmtTable>,
+    /// How cores run parallel regions; `None`: they do not. Recorded tasks and threads do not depend on it.
+    pub regions: Option<RegionsTable>,
     file: String,
     document: Table,
 }
@@ -414,6 +418,24 @@ impl Machine {
                 Some(table)
             }
         };
+        let regions = match section.optional_table("regions")? {
+            None => None,
+            Some(mut one) => {
+                let table = RegionsTable::read(&mut one)?;
+                let line = |at: &usize| caches[*at].line;
+                let data: Vec<usize> = (0..caches.len())
+                    .filter(|&at| caches[at].serves(false))
+                    .collect();
+                let private = data.iter().all(|&at| caches[at].per == Per::Core);
+                let one_line = data.iter().map(line).all(|one| one == caches[data[0]].line);
+                if smt.is_none() || data.len() != 2 || !private || !one_line {
+                    let message = "`[regions]` needs `[smt]` and two levels of data caches, each of one core, with the same lines";
+                    return Err(one.wrong("hop_cycles", message));
+                }
+                one.finish()?;
+                Some(table)
+            }
+        };
         section.finish()?;
         Ok(Machine {
             name,
@@ -429,6 +451,7 @@ impl Machine {
             caches,
             contended,
             smt,
+            regions,
             file: file.to_owned(),
             document,
         })

@@ -1,6 +1,7 @@
 //! The models: each has its own rules of time, and drives the same [`parts`](crate::parts).
 
 pub(crate) mod contended;
+pub mod regions;
 pub(crate) mod smt;
 pub(crate) mod uniform;
 

@@ -1,0 +1,70 @@
+//! Names for code: from the symbol tables and the debug information of the files that were loaded.
+
+use addr2line::Loader;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// The files that have been opened.
+#[derive(Default)]
+pub(super) struct Symbols {
+    files: HashMap<PathBuf, Option<Loader>>,
+}
+
+/// Where code is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The function that the programmer wrote; `None` if the file has no symbol there.
+    pub(super) function: Option<String>,
+    /// File and line; `None` without debug information.
+    pub(super) line: Option<String>,
+}
+
+impl Symbols {
+    /// Returns where the code at `offset` of `file` is.
+    pub(super) fn find(&mut self, file: &str, offset: u64) -> Place {
+        let path = PathBuf::from(file);
+        let open = |path: &PathBuf| Loader::new(path).ok();
+        let loader = self
+            .files
+            .entry(path.clone())
+            .or_insert_with(|| open(&path));
+        let Some(loader) = loader else {
+            return Place::default();
+        };
+        let location = loader.find_location(offset).ok().flatten();
+        let line = location.and_then(|location| {
+            let file = location.file?.rsplit('/').next()?;
+            Some(match location.line {
+                Some(line) => format!("{file}:{line}"),
+                None => file.to_owned(),
+            })
+        });
+        Place {
+            function: loader.find_symbol(offset).map(written),
+            line,
+        }
+    }
+}
+
+/// Returns the name of the function that a region was cut out of, of the symbol that the compiler made: gcc's `solve._omp_fn.1` is in
+/// `solve`; clang's `.omp_outlined..3` does not say.
+fn written(symbol: &str) -> String {
+    match symbol.split_once("._omp_fn") {
+        Some((function, _)) => function.to_owned(),
+        None => symbol.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outlined_functions_have_the_name_of_the_function_around() {
+        assert_eq!(written("conj_grad._omp_fn.1"), "conj_grad");
+        assert_eq!(written("MAIN__._omp_fn.0"), "MAIN__");
+        assert_eq!(written(".omp_outlined..3"), ".omp_outlined..3");
+        let nowhere = Symbols::default().find("/nowhere/at all", 4);
+        assert_eq!(nowhere, Place::default());
+    }
+}

@@ -1,0 +1,510 @@
+//! The engine: a governor, what it is told, and what it decides.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::memory::{self, Code, Known, Memory};
+use super::neighbours::Neighbours;
+use super::settings::Settings;
+use super::table::Table;
+use super::waits::Waits;
+use super::{watch, writer};
+use crate::abi::runtime;
+use crate::board::{self, head, region};
+use crate::system;
+use tanada_policy::governors::regions::{self, Profile};
+use tanada_policy::{
+    Decision, Entry, Outcome, RegionGovernor, RegionId, RegionSite, Shape, Waiting,
+};
+use tanada_topology::{Kind, Topology};
+
+/// A region keeps its team for so many invocations, in which its code shows whether it depends on it ([`watch`]).
+const LEARNING: u64 = 2;
+
+/// An event of the time line covers at least this time, and at least this part of the run so far.
+const EVENT: u64 = 100_000_000;
+const EVENT_PART: u64 = 50;
+
+/// The most measurements of a region that are kept for the profile.
+const MEASURED: usize = 64;
+
+/// Numbers of iterations are looked at in the first invocations, and then in one of so many.
+const ITERATIONS_FIRST: u64 = 4;
+const ITERATIONS_EACH: u64 = 16;
+
+/// libgomp's waiting is left as it is for this long after the last region that wants it, since changing it starts and ends threads.
+const HOLD_WAITING: u64 = 100_000_000;
+
+/// What holds for the whole run.
+pub(super) struct Engine {
+    start: Instant,
+    governor: Box<dyn RegionGovernor>,
+    site: RegionSite,
+    dry_run: bool,
+    profile: Option<PathBuf>,
+    table: Table,
+    regions: Vec<Region>,
+    modules: Vec<Module>,
+    neighbours: Option<Neighbours>,
+    waits: Waits,
+    /// When a region last wanted that members sleep.
+    slept: u64,
+    current: Option<Current>,
+}
+
+/// A module with regions.
+struct Module {
+    path: PathBuf,
+    base: usize,
+    thread_data: bool,
+    fingerprint: u64,
+}
+
+struct Region {
+    record: writer::Record,
+    /// Where its code is, if this run or the profile knows it.
+    code: Option<Code>,
+    /// Why it keeps its team.
+    kept: usize,
+    /// Whether an earlier run has shown whether it depends on its team.
+    learnt: bool,
+    invocations: u64,
+    threads: u32,
+    waiting: Waiting,
+    changes: u64,
+    iterations: Option<u64>,
+    /// Invocations since the number of iterations changed.
+    same: u64,
+    event: Option<(writer::Event, u64)>,
+    measured: Profile,
+}
+
+/// The invocation that runs now.
+struct Current {
+    number: u32,
+    decision: Decision,
+    iterations: Option<u64>,
+    looked_for_iterations: bool,
+    start: u64,
+}
+
+/// What holds for an invocation.
+pub(super) struct Entered {
+    /// Threads of the team; `None`: as the program asks.
+    pub(super) threads: Option<u32>,
+    /// Whether code of loops is to report its iterations.
+    pub(super) iterations: bool,
+}
+
+impl Engine {
+    /// Returns an engine, if there is something to decide.
+    ///
+    /// # Errors
+    /// Returns why there is not: an index into [`board::ALONE`], or a text.
+    pub(super) fn new(settings: &Settings) -> Result<Engine, String> {
+        let (site, cpus) = site();
+        let memory = match &settings.profile {
+            Some(path) => {
+                Memory::read(path).map_err(|error| format!("{}: {error}", path.display()))?
+            }
+            None => Memory::default(),
+        };
+        let fixed = settings.threads.unwrap_or(site.all().threads());
+        let cores = fixed.min(u32::from(site.cores)).max(1);
+        let shape = Shape {
+            cores: cores as u16,
+            threads_per_core: fixed.div_ceil(cores).min(u32::from(u16::MAX)) as u16,
+        };
+        let entry = regions::find(&settings.governor).map_err(|error| error.to_string())?;
+        let wants = settings.threads.is_some() || settings.waiting != Waiting::AsIs;
+        let governor = (entry.make)(
+            &site,
+            &regions::Settings {
+                fixed: wants.then_some((shape, settings.waiting)),
+                profile: memory.measured.clone(),
+            },
+        );
+        let runtime = 1 + u64::from(runtime::is_llvm());
+        writer::set(head::RUNTIME, runtime);
+        writer::set(head::CORES, site.cores.into());
+        writer::set(head::THREADS_PER_CORE, site.threads_per_core.into());
+        writer::set(head::QUOTA, site.quota.to_bits());
+        let looks = governor.reads_neighbours() && !settings.dry_run;
+        let mut engine = Engine {
+            start: super::started(),
+            neighbours: looks.then(|| Neighbours::new(cpus.clone())),
+            waits: Waits::new(cpus.len() as u32),
+            governor,
+            site,
+            dry_run: settings.dry_run,
+            profile: settings.profile.clone(),
+            table: Table::new(board::REGIONS),
+            regions: Vec::new(),
+            modules: Vec::new(),
+            slept: 0,
+            current: None,
+        };
+        for known in memory.known.iter().take(board::REGIONS) {
+            let number = engine.new_region(Some(known.code.clone()), known.kept);
+            engine.regions[number as usize].learnt = true;
+        }
+        for one in memory.measured.measured {
+            if let Some(region) = engine.regions.get_mut(one.region.0 as usize) {
+                region.measured.measured.push(one);
+            }
+        }
+        Ok(engine)
+    }
+
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    fn new_region(&mut self, code: Option<Code>, kept: usize) -> u32 {
+        let number = self.regions.len() as u32;
+        self.regions.push(Region {
+            record: writer::Record::new(number),
+            code,
+            kept,
+            learnt: false,
+            invocations: 0,
+            threads: 0,
+            waiting: Waiting::AsIs,
+            changes: 0,
+            iterations: None,
+            same: 0,
+            event: None,
+            measured: Profile::default(),
+        });
+        number
+    }
+
+    /// Returns the number of the region whose code is at `address`, which has no number yet; `None` if there are too many.
+    #[cold]
+    fn name(&mut self, address: usize) -> Option<u32> {
+        let module = system::module_of(address);
+        let (path, base, thread_data) = match module {
+            Some(module) => (module.path, module.base, module.thread_data),
+            None => (PathBuf::new(), 0, false),
+        };
+        let known = self.modules.iter().position(|one| one.base == base);
+        let module = match known {
+            Some(module) => module,
+            None if self.modules.len() == board::MODULES => return None,
+            None => {
+                writer::module(self.modules.len(), &path.to_string_lossy());
+                self.modules.push(Module {
+                    fingerprint: memory::fingerprint(&path),
+                    path,
+                    base,
+                    thread_data,
+                });
+                self.modules.len() - 1
+            }
+        };
+        let Module {
+            path,
+            base,
+            thread_data,
+            fingerprint,
+        } = &self.modules[module];
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let code = Code {
+            // A line of the profile.
+            file: file.replace('\n', " "),
+            fingerprint: *fingerprint,
+            offset: (address - base) as u64,
+        };
+        let thread_data = *thread_data;
+        let of_profile = |region: &Region| region.code.as_ref() == Some(&code);
+        let number = match self.regions.iter().position(of_profile) {
+            Some(number) => number as u32,
+            None if self.regions.len() >= board::REGIONS => return None,
+            None => self.new_region(Some(code.clone()), 0),
+        };
+        self.table.insert(address, number);
+        let now = self.now();
+        let region = &mut self.regions[number as usize];
+        if thread_data {
+            region.kept = 4;
+        } else if self.dry_run {
+            region.kept = 5;
+        }
+        region.record.set(region::MODULE, module as u64);
+        region.record.set(region::OFFSET, code.offset);
+        region.record.set(region::FIRST, now);
+        Some(number)
+    }
+
+    /// Returns the team of the region at `address`; `None` if it is left alone.
+    pub(super) fn enter(
+        &mut self,
+        address: usize,
+        asked: u32,
+        iterations: Option<u64>,
+    ) -> Option<Entered> {
+        let number = match self.table.get(address) {
+            Some(number) => number,
+            None => self.name(address).or_else(|| {
+                writer::add(head::UNNAMED, 1);
+                None
+            })?,
+        };
+        let now = self.now();
+        if let Some(neighbours) = &mut self.neighbours {
+            let start = self.start;
+            neighbours.look(Duration::from_nanos(now), asked, || start.elapsed());
+        }
+        let region = &mut self.regions[number as usize];
+        if region.kept == 0 || region.kept == 5 {
+            let kept = watch::kept(number);
+            if kept != 0 {
+                region.kept = kept;
+                region.record.set(region::KEPT, kept as u64);
+            }
+        }
+        let learns = region.invocations < LEARNING && !region.learnt;
+        let mut decision = Decision {
+            waiting: self.waits.now(),
+            ..usual(&self.site, asked)
+        };
+        if !self.dry_run && self.site.all().threads() > 1 {
+            let chosen = self.governor.enter(&Entry {
+                region: RegionId(number),
+                asked,
+                iterations: iterations.or(region.iterations),
+                neighbours: self.neighbours.as_ref().and_then(Neighbours::load),
+                now,
+            });
+            if region.kept == 0 && !learns && chosen.threads <= asked {
+                decision = chosen;
+            }
+            decision.waiting = wait(&mut self.waits, &mut self.slept, chosen.waiting, now);
+        }
+        let looks = match iterations {
+            Some(_) => false,
+            None => region.same < ITERATIONS_FIRST || region.invocations % ITERATIONS_EACH == 0,
+        };
+        region.invocations += 1;
+        let record = region.record;
+        record.set(region::INVOCATIONS, region.invocations);
+        if (region.threads, region.waiting) != (decision.threads, decision.waiting) {
+            region.event = None;
+            if region.threads != decision.threads {
+                region.changes += u64::from(region.threads != 0);
+                record.set(region::CHANGES, region.changes);
+                record.set(region::ASKED, asked.into());
+                record.set(region::THREADS, decision.threads.into());
+                record.set(region::KEPT, region.kept as u64);
+                explain(&*self.governor, number, region);
+            }
+            record.set(region::WAITING, writer::word(decision.waiting));
+            (region.threads, region.waiting) = (decision.threads, decision.waiting);
+        }
+        watch::begin(number);
+        self.current = Some(Current {
+            number,
+            decision,
+            iterations,
+            looked_for_iterations: looks,
+            start: now,
+        });
+        Some(Entered {
+            threads: (decision.threads != asked).then_some(decision.threads),
+            iterations: looks,
+        })
+    }
+
+    /// The invocation has ended; its largest loop had `seen` iterations.
+    pub(super) fn leave(&mut self, seen: Option<u64>) {
+        watch::end();
+        let Some(current) = self.current.take() else {
+            return;
+        };
+        let now = self.now();
+        let time = now - current.start;
+        let region = &mut self.regions[current.number as usize];
+        let iterations = match current.looked_for_iterations {
+            true => seen,
+            false => current.iterations.or(region.iterations),
+        };
+        match iterations == region.iterations {
+            true => region.same += 1,
+            false => {
+                (region.iterations, region.same) = (iterations, 0);
+                let word = iterations.map_or(0, |count| count.saturating_add(1));
+                region.record.set(region::ITERATIONS, word);
+            }
+        }
+        let neighbours = self.neighbours.as_ref().and_then(Neighbours::load);
+        let outcome = Outcome {
+            region: RegionId(current.number),
+            decision: current.decision,
+            time,
+            iterations,
+            preempted: None,
+            neighbours,
+            now,
+        };
+        if !self.dry_run {
+            self.governor.leave(&outcome);
+        }
+        if self.profile.is_some() && region.measured.measured.len() < MEASURED {
+            region.measured.add(&outcome);
+        }
+        region.record.measured(current.decision.threads, time);
+        let event = match region.event {
+            Some((event, start)) if now - start < EVENT.max(now / EVENT_PART) => {
+                Some((event, start))
+            }
+            _ => {
+                let Decision {
+                    threads, waiting, ..
+                } = current.decision;
+                let event = writer::Event::new(current.number, threads, waiting, current.start);
+                explain(&*self.governor, current.number, region);
+                event.map(|event| (event, current.start))
+            }
+        };
+        if let Some((event, _)) = event {
+            event.add(time, now, neighbours);
+        }
+        region.event = event;
+        writer::set(head::LAST, now);
+    }
+
+    /// The invocation that ran has been left in a way that was not seen.
+    pub(super) fn abandon(&mut self) {
+        watch::end();
+        self.current = None;
+    }
+
+    /// The program ends.
+    pub(super) fn finish(&mut self) {
+        for (number, region) in (0..).zip(&self.regions) {
+            if region.invocations > 0 {
+                let kept = match region.kept {
+                    0 => watch::kept(number),
+                    kept => kept,
+                };
+                region.record.set(region::KEPT, kept as u64);
+                explain(&*self.governor, number, region);
+            }
+        }
+        if let Some(neighbours) = &self.neighbours {
+            writer::set(head::LOOKS, neighbours.looks);
+            writer::set(head::LOOKING, neighbours.cost.as_nanos() as u64);
+        }
+        writer::set(head::WAITS, self.waits.changes);
+        if let Some(path) = &self.profile {
+            let memory = self.memory();
+            if let Err(error) = memory.write(path) {
+                writer::trouble(&format!("{}: {error}", path.display()));
+            }
+        }
+        writer::set(head::END, self.now());
+    }
+
+    fn memory(&self) -> Memory {
+        let mut memory = Memory::default();
+        for (number, region) in (0..).zip(&self.regions) {
+            let Some(code) = region.code.clone() else {
+                continue;
+            };
+            let kept = match region.kept {
+                // That the run only observed is not the region's.
+                5 => watch::kept(number),
+                0 => watch::kept(number),
+                kept => kept,
+            };
+            let new = RegionId(memory.known.len() as u32);
+            memory.known.push(Known { code, kept });
+            let measured = region.measured.measured.iter();
+            memory
+                .measured
+                .measured
+                .extend(measured.map(|one| regions::Measured {
+                    region: new,
+                    ..*one
+                }));
+        }
+        memory
+    }
+}
+
+/// Writes why a region's team is as it is.
+#[cold]
+fn explain(governor: &dyn RegionGovernor, number: u32, region: &Region) {
+    if region.kept == 0 {
+        let id = RegionId(number);
+        region.record.why(&governor.why(id).to_string());
+        let confidence = governor.confidence(id).to_bits();
+        region.record.set(region::CONFIDENCE, confidence);
+    }
+}
+
+/// Lets members of teams wait as a region wants it. Returns how they do.
+#[inline]
+fn wait(waits: &mut Waits, slept: &mut u64, wanted: Waiting, now: u64) -> Waiting {
+    if wanted == waits.now() {
+        if wanted != Waiting::AsIs {
+            *slept = now;
+        }
+        return wanted;
+    }
+    if !waits.is_cheap() && wanted == Waiting::AsIs && now - *slept < HOLD_WAITING {
+        return wanted;
+    }
+    *slept = now;
+    waits.set(wanted)
+}
+
+/// Returns the team that runs if nobody chooses.
+fn usual(site: &RegionSite, asked: u32) -> Decision {
+    let cores = asked.clamp(1, u32::from(site.cores.max(1)));
+    Decision {
+        shape: Shape {
+            cores: cores as u16,
+            threads_per_core: asked.div_ceil(cores).clamp(1, u32::from(u16::MAX)) as u16,
+        },
+        threads: asked,
+        waiting: Waiting::AsIs,
+    }
+}
+
+/// Returns what this process may use, and the system's numbers of the hardware threads.
+fn site() -> (RegionSite, Vec<u32>) {
+    let processors = runtime::processors();
+    let detected = Topology::detect();
+    // The runtime may have bound this thread to one place, and then has seen more than this thread does.
+    let bound = |topology: &Topology| (topology.usable().len() as u32) < processors;
+    let topology = match detected {
+        Ok(topology) if !bound(&topology) => Ok(topology),
+        _ => Topology::from_sysfs(std::path::Path::new("/"), None),
+    };
+    let topology = topology.or_else(|_| Topology::flat(0..processors.max(1)));
+    let (mut cores, mut widest, mut quota) = (0_u16, 1, f64::INFINITY);
+    let mut cpus = Vec::new();
+    if let Ok(topology) = topology {
+        topology.root().visit(&mut |object| {
+            if object.kind == Kind::Core {
+                let usable = object
+                    .children
+                    .iter()
+                    .filter(|thread| thread.usable)
+                    .count();
+                cores = cores.saturating_add(u16::from(usable > 0));
+                widest = widest.max(usable as u16);
+            }
+        });
+        quota = topology.quota().unwrap_or(f64::INFINITY);
+        cpus = topology.usable();
+    }
+    let site = RegionSite {
+        cores: cores.max(1),
+        threads_per_core: widest,
+        quota,
+        microsecond: 1000.0,
+    };
+    (site, cpus)
+}

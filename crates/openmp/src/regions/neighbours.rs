@@ -1,0 +1,251 @@
+//! How many of the hardware threads that this process may use other processes keep busy.
+//!
+//! `/proc/stat` says how busy each hardware thread was, the process's own clock what part of that was its own, and the run-queue delays of
+//! its threads how long they stood behind others: a neighbour that shares a hardware thread with us gets half of it and wants all of it.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::time::Duration;
+
+use crate::system;
+
+/// The least time between two looks.
+const GAP: Duration = Duration::from_millis(10);
+
+/// A look may cost this part of the time.
+const SHARE: u32 = 500;
+
+/// The system counts in ticks of 10 ms: figures of less time than half of this say little.
+const SPAN: Duration = Duration::from_millis(100);
+
+/// Delays are known to the nanosecond, but a time slice is some milliseconds: those of less time than this say little.
+const DELAYS: Duration = Duration::from_millis(8);
+
+/// The most threads whose delays are read.
+const THREADS: usize = 256;
+
+/// The counters at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: Duration,
+    /// Time that the hardware threads were not idle, all together.
+    busy: Duration,
+    /// Time that this process ran.
+    own: Duration,
+    /// Time that its threads were ready and did not run.
+    delayed: Duration,
+}
+
+/// Looks at the neighbours now and then.
+pub(super) struct Neighbours {
+    cpus: Vec<u32>,
+    samples: VecDeque<Sample>,
+    next: Duration,
+    load: Option<f64>,
+    /// Looks, and the time that they took.
+    pub(super) looks: u64,
+    pub(super) cost: Duration,
+}
+
+impl Neighbours {
+    /// Starts with what the system's mean load of the last minute says.
+    pub(super) fn new(cpus: Vec<u32>) -> Self {
+        let start = fs::read_to_string("/proc/loadavg").ok();
+        let online = std::fs::read_to_string("/proc/stat").ok();
+        let online = online.map_or(1, |stat| processors(&stat)).max(1);
+        let load = start.and_then(|text| of_loadavg(&text));
+        let part = cpus.len() as f64 / online as f64;
+        Neighbours {
+            load: load.map(|load| (load * part).min(cpus.len() as f64)),
+            cpus,
+            samples: VecDeque::new(),
+            next: Duration::ZERO,
+            looks: 0,
+            cost: Duration::ZERO,
+        }
+    }
+
+    /// Returns what is known without a look.
+    pub(super) fn load(&self) -> Option<f64> {
+        self.load
+    }
+
+    /// Looks again if that is due at the time `now`; `clock` returns the time. Members of a team of `members` threads may wait for each
+    /// other if there are fewer hardware threads, which is then no sign of neighbours.
+    pub(super) fn look(&mut self, now: Duration, members: u32, clock: impl Fn() -> Duration) {
+        if now < self.next {
+            return;
+        }
+        if let Some(sample) = self.sample(now) {
+            self.add(sample, members);
+        }
+        let took = clock().saturating_sub(now);
+        self.looks += 1;
+        self.cost += took;
+        self.next = now + GAP.max(took * SHARE);
+    }
+
+    fn add(&mut self, sample: Sample, members: u32) {
+        let most = self.cpus.len() as f64;
+        // One sample stays that is old enough.
+        while self
+            .samples
+            .get(1)
+            .is_some_and(|second| sample.at - second.at >= SPAN)
+        {
+            self.samples.pop_front();
+        }
+        if let Some(first) = self.samples.front() {
+            let span = sample.at.saturating_sub(first.at);
+            let fits = members as usize <= self.cpus.len();
+            if span >= SPAN / 2 {
+                let per = |after: Duration, before: Duration| {
+                    after.saturating_sub(before).as_secs_f64() / span.as_secs_f64()
+                };
+                let others = (per(sample.busy, first.busy) - per(sample.own, first.own)).max(0.0);
+                let delayed = match fits {
+                    true => per(sample.delayed, first.delayed),
+                    false => 0.0,
+                };
+                self.load = Some((others + delayed.min(others)).min(most));
+            } else if span >= DELAYS && fits {
+                // Whoever made us wait ran meanwhile, and waited as long.
+                let delayed = sample.delayed.saturating_sub(first.delayed);
+                let load = 2.0 * delayed.as_secs_f64() / span.as_secs_f64();
+                self.load = Some(self.load.unwrap_or(0.0).max(load).min(most));
+            }
+        }
+        self.samples.push_back(sample);
+    }
+
+    fn sample(&self, at: Duration) -> Option<Sample> {
+        let stat = fs::read_to_string("/proc/stat").ok()?;
+        Some(Sample {
+            at,
+            busy: busy(&stat, &self.cpus)?,
+            own: system::time_of_process(),
+            delayed: delayed(),
+        })
+    }
+}
+
+/// Returns how many threads of others want to run, from the text of `/proc/loadavg`: those that are ready now, this one apart, but no more
+/// than were so in the mean of the last minute.
+fn of_loadavg(text: &str) -> Option<f64> {
+    let mut words = text.split_ascii_whitespace();
+    let mean: f64 = words.next()?.parse().ok()?;
+    let (ready, _) = words.nth(2)?.split_once('/')?;
+    let ready: f64 = ready.parse().ok()?;
+    Some((ready - 1.0).clamp(0.0, mean.max(0.0)))
+}
+
+/// Returns the number of processors in the text of `/proc/stat`.
+fn processors(stat: &str) -> usize {
+    let lines = stat.lines().take_while(|line| line.starts_with("cpu"));
+    lines.count().saturating_sub(1)
+}
+
+/// Returns the time that `cpus` were not idle, from the text of `/proc/stat`.
+fn busy(stat: &str, cpus: &[u32]) -> Option<Duration> {
+    /// Ticks are hundredths of a second, whatever the kernel's own clock is.
+    const TICK: Duration = Duration::from_millis(10);
+    let mut ticks = 0;
+    for line in stat.lines() {
+        let Some(line) = line.strip_prefix("cpu") else {
+            break;
+        };
+        let mut words = line.split_ascii_whitespace();
+        // The first line is the sum of all.
+        if line.starts_with(' ') || !words.next()?.parse().is_ok_and(|cpu| cpus.contains(&cpu)) {
+            continue;
+        }
+        // user, nice, system, idle, iowait, irq, softirq, steal; the time of guests is part of the first two.
+        let fields = words.take(8).map(|word| word.parse::<u64>().unwrap_or(0));
+        ticks += fields
+            .enumerate()
+            .filter(|(at, _)| ![3, 4].contains(at))
+            .map(|(_, ticks)| ticks)
+            .sum::<u64>();
+    }
+    Some(TICK * u32::try_from(ticks).ok()?)
+}
+
+/// Returns the time that threads of this process were ready and did not run; those that have ended do not count.
+fn delayed() -> Duration {
+    let Ok(tasks) = fs::read_dir("/proc/self/task") else {
+        return Duration::ZERO;
+    };
+    let of = |task: fs::DirEntry| {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
+    };
+    let sum = tasks.flatten().take(THREADS).filter_map(of).sum();
+    Duration::from_nanos(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "cpu  30 3 3 300 30 3 3 3 0 0\ncpu0 10 1 1 100 10 1 1 1 9 0\ncpu1 20 2 2 200 20 2 2 2 0 0\nintr 5\n";
+
+    #[test]
+    fn idle_time_and_other_processors_do_not_count() {
+        assert_eq!(busy(STAT, &[0, 1]), Some(Duration::from_millis(450)));
+        assert_eq!(busy(STAT, &[0]), Some(Duration::from_millis(150)));
+        assert_eq!(busy(STAT, &[7]), Some(Duration::ZERO));
+        assert!(busy(&fs::read_to_string("/proc/stat").unwrap(), &[0]).unwrap() > Duration::ZERO);
+    }
+
+    #[test]
+    fn the_mean_load_limits_what_is_ready_by_chance() {
+        let load = |text| of_loadavg(text).expect("it is right");
+        assert_eq!(load("1.80 0.5 0.1 3/200 4711"), 1.8);
+        assert_eq!(load("0.10 0.5 0.1 3/200 4711"), 0.1);
+        assert_eq!(load("5.00 0.5 0.1 1/200 4711"), 0.0);
+        assert_eq!(of_loadavg("5.00"), None);
+        assert_eq!(processors(STAT), 2);
+    }
+
+    #[test]
+    fn a_neighbour_that_gets_half_of_a_processor_wants_all_of_it() {
+        let ms = Duration::from_millis;
+        let sample = |at, busy, own, delayed| Sample {
+            at: ms(at),
+            busy: ms(busy),
+            own: ms(own),
+            delayed: ms(delayed),
+        };
+        let load = |samples: &[Sample], members| {
+            let mut neighbours = Neighbours::new(vec![0, 1]);
+            neighbours.load = None;
+            samples.iter().for_each(|&one| neighbours.add(one, members));
+            neighbours.load().map(|load| (load * 1e6).round() / 1e6)
+        };
+        // Nothing is said of too little time.
+        assert_eq!(load(&[sample(0, 0, 0, 0), sample(5, 10, 0, 0)], 2), None);
+        // Of a little more, only that we had to wait.
+        let early = [sample(0, 0, 0, 0), sample(20, 0, 30, 10)];
+        assert_eq!(load(&early, 2), Some(1.0));
+        let early = [sample(0, 0, 0, 0), sample(20, 40, 0, 0)];
+        assert_eq!(load(&early, 2), Some(0.0));
+        let alone = [sample(0, 0, 0, 0), sample(100, 200, 200, 1)];
+        assert_eq!(load(&alone, 2), Some(0.0));
+        let half = [sample(0, 0, 0, 0), sample(100, 200, 150, 50)];
+        assert_eq!(load(&half, 2), Some(1.0));
+        // A team of four on two processors waits for itself.
+        assert_eq!(load(&half, 4), Some(0.5));
+        // A neighbour on a processor that we leave to it.
+        let apart = [sample(0, 0, 0, 0), sample(100, 200, 100, 0)];
+        assert_eq!(load(&apart, 1), Some(1.0));
+        // Old samples are forgotten.
+        let gone = [
+            sample(0, 0, 0, 0),
+            sample(100, 200, 100, 0),
+            sample(150, 250, 150, 0),
+            sample(250, 350, 250, 0),
+            sample(300, 450, 350, 0),
+        ];
+        assert_eq!(load(&gone, 2), Some(0.0));
+    }
+}

@@ -1,0 +1,175 @@
+//! Which regions depend on the size of their team: what their code asks for tells.
+//!
+//! gcc's code for a loop asks for the team's size, and right behind it for the thread's number; no harm is done if the team is smaller. Code
+//! that asks for one of them alone may share out work by a size that the program learnt elsewhere, or hand the size on to such a region. So
+//! a region that does this, in any of its threads, keeps the team that the program asks for.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::board;
+
+/// The governed region that runs now, plus 1; 0: none.
+static CURRENT: AtomicU32 = AtomicU32::new(0);
+
+/// A bit for each region that depends on its team.
+static DEPENDS: [AtomicU64; board::REGIONS / 64] =
+    [const { AtomicU64::new(0) }; board::REGIONS / 64];
+
+/// A bit for each region with another cause to keep its team: sections, and parallel regions inside.
+static SECTIONS: [AtomicU64; board::REGIONS / 64] =
+    [const { AtomicU64::new(0) }; board::REGIONS / 64];
+static NESTS: [AtomicU64; board::REGIONS / 64] = [const { AtomicU64::new(0) }; board::REGIONS / 64];
+
+thread_local! {
+    /// The region (plus 1) in which this thread asked for the size, and has not asked for its number since.
+    static PENDING: Cell<u32> = const { Cell::new(0) };
+}
+
+fn set(bits: &[AtomicU64], region: u32) {
+    let at = region.wrapping_sub(1) as usize;
+    if let Some(word) = bits.get(at / 64) {
+        let bit = 1 << (at % 64);
+        // Most calls find it set, and then leave the line shared.
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+}
+
+fn get(bits: &[AtomicU64], region: u32) -> bool {
+    let at = region as usize;
+    bits.get(at / 64)
+        .is_some_and(|word| word.load(Ordering::Relaxed) >> (at % 64) & 1 == 1)
+}
+
+/// Returns the index in [`board::KEPT`] of why `region` keeps its team; 0 if nothing is known.
+pub(super) fn kept(region: u32) -> usize {
+    match () {
+        () if get(&DEPENDS, region) => 1,
+        () if get(&SECTIONS, region) => 2,
+        () if get(&NESTS, region) => 3,
+        () => 0,
+    }
+}
+
+/// The governed region `region` begins.
+pub(super) fn begin(region: u32) {
+    PENDING.set(0);
+    CURRENT.store(region + 1, Ordering::Relaxed);
+}
+
+/// The governed region has ended.
+pub(super) fn end() {
+    CURRENT.store(0, Ordering::Relaxed);
+    let pending = PENDING.replace(0);
+    if pending != 0 {
+        set(&DEPENDS, pending);
+    }
+}
+
+/// This thread's code asks for the size of its team.
+#[inline]
+pub(crate) fn size() {
+    let before = PENDING.replace(CURRENT.load(Ordering::Relaxed));
+    if before != 0 {
+        set(&DEPENDS, before);
+    }
+}
+
+/// This thread's code asks for its number.
+#[inline]
+pub(crate) fn number() {
+    let (before, now) = (PENDING.replace(0), CURRENT.load(Ordering::Relaxed));
+    if before != now {
+        for region in [before, now] {
+            if region != 0 {
+                set(&DEPENDS, region);
+            }
+        }
+    }
+}
+
+/// This thread's code asks for something else that depends on the team.
+pub(crate) fn other() {
+    let now = CURRENT.load(Ordering::Relaxed);
+    if now != 0 {
+        set(&DEPENDS, now);
+    }
+}
+
+/// This thread's code begins sections.
+pub(crate) fn sections() {
+    let now = CURRENT.load(Ordering::Relaxed);
+    if now != 0 {
+        set(&SECTIONS, now);
+    }
+}
+
+/// A region begins inside of the governed one.
+pub(super) fn nested() {
+    let now = CURRENT.load(Ordering::Relaxed);
+    if now != 0 {
+        set(&NESTS, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // One test, because the state is the process's.
+    #[test]
+    fn a_pair_is_no_dependence_and_anything_else_is() {
+        let in_region = |region: u32, code: &dyn Fn()| {
+            begin(region);
+            code();
+            end();
+            kept(region)
+        };
+        let pair = || {
+            size();
+            number();
+        };
+        assert_eq!(in_region(1, &|| ()), 0);
+        assert_eq!(in_region(2, &pair), 0);
+        assert_eq!(
+            in_region(3, &|| {
+                pair();
+                pair()
+            }),
+            0
+        );
+        assert_eq!(in_region(4, &number), 1);
+        assert_eq!(in_region(5, &size), 1);
+        assert_eq!(
+            in_region(6, &|| {
+                number();
+                size()
+            }),
+            1
+        );
+        assert_eq!(
+            in_region(7, &|| {
+                size();
+                pair()
+            }),
+            1
+        );
+        assert_eq!(in_region(8, &other), 1);
+        assert_eq!(in_region(9, &sections), 2);
+        assert_eq!(in_region(10, &nested), 3);
+        // In another thread the end is not seen; the next question tells.
+        begin(64);
+        size();
+        CURRENT.store(0, Ordering::Relaxed);
+        assert_eq!(kept(64), 0);
+        number();
+        assert_eq!(kept(64), 1);
+        // Outside of regions nothing depends.
+        pair();
+        number();
+        size();
+        assert_eq!((0..4).map(kept).sum::<usize>(), 0);
+    }
+}

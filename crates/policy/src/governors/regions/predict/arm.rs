@@ -1,0 +1,161 @@
+//! A team that has been tried, and the times that it had.
+
+use crate::Decision;
+
+/// How many of the last times are kept.
+const LAST: usize = 4;
+
+/// A time beyond this multiple of the mean, or below its inverse, is a sign of a change, or an outlier.
+const FAR: f64 = 1.3;
+
+/// How much an outlier may weigh on a quiet machine.
+const CLIP: f64 = 2.0;
+
+/// Of so many first times the largest does not count on a quiet machine.
+const FIRST: usize = 8;
+
+/// The weight of one time in the mean after many.
+const SLOW: f64 = 1.0 / 32.0;
+
+/// A team and its times. The mean counts, and not the least time: with neighbours the least time of a large team is excellent, and rare.
+#[derive(Clone, Debug)]
+pub(super) struct Arm {
+    pub(super) decision: Decision,
+    /// Times in the mean.
+    pub(super) count: u64,
+    pub(super) mean: f64,
+    /// The mean distance from the mean, relative to it.
+    pub(super) spread: f64,
+    /// The sum of all times since the arm was cleared.
+    pub(super) total: f64,
+    /// The first times, as long as there are no more.
+    first: [f64; FIRST],
+    /// Whether the mean is that of a first invocation, whose caches were cold: the next time replaces it.
+    cold: bool,
+    /// Far times in a row on the same side: above the mean, or below.
+    suspects: [f64; LAST],
+    suspected: usize,
+    above: bool,
+    /// How often the engine ran another team than this one.
+    pub(super) refused: u32,
+}
+
+impl Arm {
+    pub(super) fn new(decision: Decision) -> Arm {
+        Arm {
+            decision,
+            count: 0,
+            mean: 0.0,
+            spread: 0.0,
+            total: 0.0,
+            first: [0.0; FIRST],
+            cold: false,
+            suspects: [0.0; LAST],
+            suspected: 0,
+            above: false,
+            refused: 0,
+        }
+    }
+
+    /// Forgets all times.
+    pub(super) fn clear(&mut self) {
+        *self = Arm {
+            refused: self.refused,
+            ..Arm::new(self.decision)
+        };
+    }
+
+    /// Adds a time. Returns whether the last [`LAST`] times all lie far from the mean on the same side: then only these are kept.
+    /// `cold` says that it is the region's first; `rough` that far times are how the machine is now, and no outliers.
+    pub(super) fn add(&mut self, time: f64, cold: bool, rough: bool) -> bool {
+        self.total += time;
+        if self.count == 0 || self.cold {
+            (self.count, self.cold) = (0, cold);
+            self.fold(time, rough);
+            return false;
+        }
+        let above = time > self.mean * FAR;
+        if above || time < self.mean / FAR {
+            if self.suspected > 0 && self.above != above {
+                self.take_suspects(rough);
+            }
+            self.above = above;
+            self.suspects[self.suspected] = time;
+            self.suspected += 1;
+            if self.suspected < LAST {
+                return false;
+            }
+            let kept = self.suspects;
+            self.clear();
+            kept.iter().for_each(|&time| self.fold(time, rough));
+            return true;
+        }
+        self.take_suspects(rough);
+        self.fold(time, rough);
+        false
+    }
+
+    /// Far times that did not go on were noise: they belong to the mean, within limits.
+    fn take_suspects(&mut self, rough: bool) {
+        for at in 0..std::mem::take(&mut self.suspected) {
+            self.fold(self.suspects[at], rough);
+        }
+    }
+
+    fn fold(&mut self, time: f64, rough: bool) {
+        let at = self.count as usize;
+        self.count += 1;
+        if at < FIRST {
+            self.first[at] = time;
+            (self.mean, self.spread) = summary(&self.first[..=at], rough);
+            return;
+        }
+        let time = match rough {
+            true => time,
+            false => time.min(self.mean * CLIP),
+        };
+        let weight = (1.0 / self.count as f64).max(SLOW);
+        let distance = (time - self.mean).abs() / self.mean.max(1.0);
+        self.mean += (time - self.mean) * weight;
+        self.spread += (distance - self.spread) * weight;
+    }
+
+    /// Returns the mean of all times, those included of which it is not yet clear what they mean; `None` without any.
+    pub(super) fn estimate(&self, rough: bool) -> Option<f64> {
+        let suspects = &self.suspects[..self.suspected];
+        if self.count == 0 {
+            return None;
+        }
+        let known = self.count as usize;
+        if suspects.is_empty() || known + suspects.len() > FIRST {
+            return Some(self.mean);
+        }
+        let mut times = [0.0; FIRST];
+        times[..known].copy_from_slice(&self.first[..known]);
+        times[known..known + suspects.len()].copy_from_slice(suspects);
+        Some(summary(&times[..known + suspects.len()], rough).0)
+    }
+
+    /// Returns how many times are known.
+    pub(super) fn known(&self) -> u64 {
+        self.count + self.suspected as u64
+    }
+
+    /// Returns whether its only time was a first invocation.
+    pub(super) fn is_cold(&self) -> bool {
+        self.cold
+    }
+}
+
+/// Returns the mean of times and their mean distance from it, relative to it; without the largest if the machine is quiet.
+fn summary(times: &[f64], rough: bool) -> (f64, f64) {
+    let largest = match times.len() >= 3 && !rough {
+        true => times.iter().copied().fold(0.0, f64::max),
+        false => 0.0,
+    };
+    let count = times.len() - usize::from(largest > 0.0);
+    let mean = (times.iter().sum::<f64>() - largest) / count as f64;
+    let away: f64 = times.iter().map(|time| (time - mean).abs()).sum();
+    let largest = (largest - mean).max(0.0) * f64::from(u8::from(largest > 0.0));
+    (mean, (away - largest) / count as f64 / mean.max(1.0))
+}

@@ -1,0 +1,31 @@
+//! What probes may cost.
+
+/// The part of the time of `all` that may be lost: the promise is 1% over a run.
+const RATE: f64 = 0.006;
+
+/// The part of what better teams have won that may be spent on further probes.
+const SHARE: f64 = 0.3;
+
+/// An account over all regions, in the engine's unit of time. Its income follows the time that `all` would have taken, so what is spent is
+/// always below a part of it, whatever the length of the run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ledger {
+    balance: f64,
+}
+
+impl Ledger {
+    /// Books an invocation that took `time`, and with `all` would have taken `all`.
+    pub(super) fn book(&mut self, time: f64, all: f64) {
+        let won = all - time;
+        self.balance += RATE * all.min(time)
+            + match won > 0.0 {
+                true => won * SHARE,
+                false => won,
+            };
+    }
+
+    /// Returns whether a probe may lose `loss`.
+    pub(super) fn affords(&self, loss: f64) -> bool {
+        loss <= self.balance
+    }
+}

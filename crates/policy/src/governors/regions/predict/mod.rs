@@ -1,0 +1,163 @@
+//! `predict`: a model of each region, fitted from few invocations.
+//!
+//! - *Situations.* What is learnt belongs to a region, the class of its number of iterations (known at the entry, or as the last
+//!   invocation's), the threads that the program asks for, and the hardware threads that neighbours keep busy. So a neighbour that
+//!   comes or goes is answered at the next invocation, and what was learnt before is still there when it has gone.
+//! - *Trying.* All threads first. Then what the [`model`] expects to be better: for each number of threads on a core the fewest cores that do
+//!   the loop in as many rounds. A team that does as many rounds with fewer siblings cannot be slower and is tried at once; any other one
+//!   when the [`ledger`] affords what it may lose, and of those at most a few.
+//! - *Comparing.* Means of few times, outliers limited, see [`arm`]; more times if two teams cannot be told apart.
+//! - *Holding.* Until the times of the team change, four in a row, or until all threads have not been measured for long.
+//! - *Neighbours.* If a team of all threads would share hardware threads with neighbours, its members sleep while they wait, and a team of as
+//!   many threads as are left is tried beside it.
+
+mod arm;
+mod ledger;
+mod model;
+mod variant;
+
+use ledger::Ledger;
+use variant::{Key, Variant};
+
+use super::{Class, Profile, Settings, usual};
+use crate::{Decision, Entry, Outcome, RegionGovernor, RegionId, RegionSite, Why};
+
+/// The most situations that are kept of a region; in further ones nothing is decided.
+const SITUATIONS: usize = 32;
+
+/// By how much the neighbours' load must differ from the level that is assumed.
+const HYSTERESIS: f64 = 0.65;
+
+/// The weight of one more switch in the mean of their costs.
+const SWITCHES: f64 = 0.125;
+
+/// See the module's documentation.
+pub(super) struct Predict {
+    site: RegionSite,
+    profile: Profile,
+    regions: Vec<Region>,
+    ledger: Ledger,
+    /// Hardware threads that neighbours keep busy, rounded, with hysteresis.
+    pressure: u32,
+    /// The size of the last team.
+    threads: u32,
+    /// What a switch to another size costs, beyond what an invocation takes.
+    switch: f64,
+}
+
+#[derive(Default)]
+struct Region {
+    variants: Vec<Variant>,
+    /// The situation of the last invocation.
+    current: Option<usize>,
+    /// Iterations of the last invocation: those that are assumed if the engine does not know them at the entry.
+    seen: Option<u64>,
+    /// How often that was wrong.
+    wrong: u32,
+}
+
+impl Predict {
+    pub(super) fn new(site: &RegionSite, settings: &Settings) -> Predict {
+        Predict {
+            site: *site,
+            profile: settings.profile.clone(),
+            regions: Vec::new(),
+            ledger: Ledger::default(),
+            pressure: 0,
+            threads: 0,
+            switch: 0.0,
+        }
+    }
+
+    fn region(&self, region: RegionId) -> Option<&Variant> {
+        let region = self.regions.get(region.0 as usize)?;
+        region.variants.get(region.current?)
+    }
+}
+
+impl RegionGovernor for Predict {
+    fn enter(&mut self, entry: &Entry) -> Decision {
+        if let Some(load) = entry.neighbours {
+            if (load - f64::from(self.pressure)).abs() > HYSTERESIS {
+                self.pressure = load.round().max(0.0) as u32;
+            }
+        }
+        let index = entry.region.0 as usize;
+        if self.regions.len() <= index {
+            self.regions.resize_with(index + 1, Region::default);
+        }
+        let region = &mut self.regions[index];
+        // After some wrong guesses the iterations count as unknown.
+        let assumed = region.seen.filter(|_| region.wrong < 4);
+        let key = Key {
+            class: Class::of(entry.iterations.or(assumed)),
+            asked: entry.asked.max(1),
+            pressure: self.pressure,
+        };
+        let is_key = |at: &usize| region.variants[*at].key == key;
+        let found = region.current.filter(is_key);
+        let found = found.or_else(|| (0..region.variants.len()).find(is_key));
+        region.current = found.or_else(|| {
+            (region.variants.len() < SITUATIONS).then(|| {
+                let measured =
+                    (!self.profile.measured.is_empty()).then_some((&self.profile, entry.region));
+                region
+                    .variants
+                    .push(Variant::new(&self.site, key, measured));
+                region.variants.len() - 1
+            })
+        });
+        match region.current {
+            Some(at) => region.variants[at].next(),
+            None => usual(&self.site, entry.asked),
+        }
+    }
+
+    fn leave(&mut self, outcome: &Outcome) {
+        let Some(region) = self.regions.get_mut(outcome.region.0 as usize) else {
+            return;
+        };
+        let before = std::mem::replace(&mut self.threads, outcome.decision.threads);
+        let class = Class::of(outcome.iterations);
+        let seen = std::mem::replace(&mut region.seen, outcome.iterations);
+        let Some(variant) = region.current.and_then(|at| region.variants.get_mut(at)) else {
+            return;
+        };
+        if class.0.is_some() && class != variant.key.class {
+            match variant.key.class.0 {
+                // The first invocation, entered before the number was known.
+                None if seen.is_none() => variant.key.class = class,
+                None => {}
+                Some(_) => {
+                    region.wrong += 1;
+                    return;
+                }
+            }
+        }
+        let time = outcome.time as f64;
+        if before != 0 && before != outcome.decision.threads {
+            if let Some(usual) = variant.usual_time(outcome.decision) {
+                let cost = (time - usual).clamp(-usual, usual);
+                self.switch += (cost - self.switch) * SWITCHES;
+            }
+        }
+        variant.learn(
+            outcome.decision,
+            time,
+            self.switch.max(0.0),
+            &mut self.ledger,
+        );
+    }
+
+    fn why(&self, region: RegionId) -> Why {
+        self.region(region).map(Variant::why).unwrap_or_default()
+    }
+
+    fn confidence(&self, region: RegionId) -> f64 {
+        self.region(region).map_or(0.0, Variant::confidence)
+    }
+
+    fn reads_neighbours(&self) -> bool {
+        true
+    }
+}

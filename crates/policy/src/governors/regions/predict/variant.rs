@@ -1,0 +1,609 @@
+//! One region in one situation: what has been tried, what is held, what is tried next.
+
+use super::{
+    arm::Arm,
+    ledger::Ledger,
+    model::{Model, Point},
+};
+use crate::{
+    Decision, RegionSite, Shape, Waiting, Why,
+    governors::regions::{Class, Profile, most, team, usual},
+};
+
+/// Regions whose time is shorter, in microseconds, are left alone: a switch of the team costs more than can be won.
+const SHORT: f64 = 3.0;
+
+/// The most teams that are tried from one start on.
+const PROBES: u32 = 6;
+
+/// A team is tried if this part of the time of the best one is expected of it.
+const PROMISING: f64 = 0.98;
+
+/// Beyond this multiple of the best time a team is given up at once, and the teams behind it are not tried.
+const HOPELESS: f64 = 1.2;
+
+/// With neighbours a team is tried for at least this time, in microseconds, which some time slices of the system fit into, or for
+/// [`ROUGH_TIMES`] invocations.
+const ROUGH_TIME: f64 = 10_000.0;
+const ROUGH_TIMES: u64 = 8;
+
+/// The most invocations for which a team is tried without being clearly better or worse.
+const UNDECIDED: u64 = 24;
+
+/// Invocations until all threads are tried again if their only time was a first invocation; otherwise; until others are tried again while
+/// all threads are best. All but the first double each time, up to `RECHECK_MAX`.
+const RECHECK_COLD: u64 = 16;
+const RECHECK: u64 = 64;
+const RECHECK_OTHERS: u64 = 256;
+const RECHECK_MAX: u64 = 4096;
+
+/// Invocations without a new start after one that changed nothing; doubles each time.
+const MUTE: u64 = 16;
+const MUTE_MAX: u64 = 1024;
+
+/// What makes a situation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) class: Class,
+    /// Threads that the program asks for.
+    pub(super) asked: u32,
+    /// Hardware threads that others keep busy, rounded.
+    pub(super) pressure: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Variant {
+    pub(super) key: Key,
+    site: RegionSite,
+    most: u32,
+    /// The first is `home`: what is run until something better is known.
+    arms: Vec<Arm>,
+    /// What the program asks for: `home` unless the machine is crowded.
+    usual: Decision,
+    held: usize,
+    probing: Option<usize>,
+    /// Teams that the situation suggests, the first last.
+    queue: Vec<Decision>,
+    probes: u32,
+    /// The arm that was held at the last probe.
+    last: usize,
+    /// Whether the step from all threads to fewer has been tried.
+    stepped: bool,
+    /// What the next probe may lose; it is looked for again when the ledger affords this.
+    wanted: f64,
+    invocations: u64,
+    recheck_at: u64,
+    gap: u64,
+    mute: u64,
+    mute_until: u64,
+    /// The arm that was held when all was tried anew.
+    before: usize,
+}
+
+impl Variant {
+    pub(super) fn new(
+        site: &RegionSite,
+        key: Key,
+        measured: Option<(&Profile, crate::RegionId)>,
+    ) -> Variant {
+        let usual = usual(site, key.asked);
+        let most = most(site, key.asked);
+        let mut variant = Variant {
+            key,
+            site: *site,
+            most,
+            arms: Vec::new(),
+            usual,
+            held: 0,
+            probing: None,
+            queue: Vec::new(),
+            probes: 0,
+            last: 0,
+            stepped: false,
+            wanted: f64::NEG_INFINITY,
+            invocations: 0,
+            recheck_at: u64::MAX,
+            gap: RECHECK,
+            mute: MUTE,
+            mute_until: 0,
+            before: 0,
+        };
+        let home = match variant.contended() {
+            // Whoever spins has taken the processor that a sibling needs.
+            true => team(site.all(), most, Waiting::Sleep(0)),
+            false if usual.threads > most => team(site.all(), most, Waiting::AsIs),
+            false => usual,
+        };
+        variant.arms.push(Arm::new(home));
+        variant.fill_queue();
+        if let Some((profile, region)) = measured {
+            variant.start_with(profile, region);
+        }
+        variant
+    }
+
+    /// Returns the hardware threads that neighbours leave.
+    fn left(&self) -> u32 {
+        let all = self.site.all().threads();
+        all.saturating_sub(self.key.pressure).max(1)
+    }
+
+    /// Returns whether a team of all threads shares hardware threads with neighbours.
+    fn contended(&self) -> bool {
+        self.key.pressure > 0 && self.most > self.left()
+    }
+
+    /// Returns whether times vary because others run, too.
+    fn rough(&self) -> bool {
+        self.contended() || self.usual.threads > self.site.all().threads()
+    }
+
+    fn fill_queue(&mut self) {
+        self.queue.clear();
+        let home = self.arms[0].decision;
+        let quota = f64::from(self.usual.threads) <= self.site.quota.max(1.0) + 1e-6;
+        if home != self.usual && quota {
+            self.queue.push(self.usual);
+        }
+        if self.contended() {
+            let left = self.left();
+            let threads_per_core = left.div_ceil(u32::from(self.site.cores)).max(1);
+            let shape = Shape {
+                cores: (left / threads_per_core).max(1) as u16,
+                threads_per_core: threads_per_core as u16,
+            };
+            self.queue.push(team(shape, self.most, Waiting::AsIs));
+        }
+    }
+
+    /// Takes over what an earlier run measured.
+    fn start_with(&mut self, profile: &Profile, region: crate::RegionId) {
+        if self.rough() {
+            return;
+        }
+        let of_class = |class: Class| profile.of(region).filter(move |one| one.class == class);
+        let class = match of_class(self.key.class).next() {
+            Some(_) => self.key.class,
+            None => Class(None),
+        };
+        let most = self.most;
+        for one in of_class(class).filter(|one| one.decision.threads <= most) {
+            let at = self.arm(one.decision);
+            for _ in 0..one.count.min(8) {
+                self.arms[at].add(one.mean, false, false);
+            }
+        }
+        if self.arms[0].count > 0 && self.arms.len() > 1 {
+            self.choose();
+            (self.probes, self.stepped) = (PROBES, true);
+            self.recheck_at = RECHECK;
+        }
+    }
+
+    /// Returns the index of the arm with `decision`, which is made if it is new.
+    fn arm(&mut self, decision: Decision) -> usize {
+        let found = self.arms.iter().position(|arm| arm.decision == decision);
+        found.unwrap_or_else(|| {
+            self.arms.push(Arm::new(decision));
+            self.arms.len() - 1
+        })
+    }
+
+    /// Returns the mean time with all threads, if that is what `decision` is and the mean is no guess.
+    pub(super) fn usual_time(&self, decision: Decision) -> Option<f64> {
+        let home = &self.arms[0];
+        (home.decision == decision && home.count >= 3).then_some(home.mean)
+    }
+
+    /// Returns how the next invocation runs.
+    pub(super) fn next(&self) -> Decision {
+        self.arms[self.probing.unwrap_or(self.held)].decision
+    }
+
+    /// Learns the time of an invocation. `switch` is what it costs to change the size of the team.
+    pub(super) fn learn(
+        &mut self,
+        decision: Decision,
+        time: f64,
+        switch: f64,
+        ledger: &mut Ledger,
+    ) {
+        self.invocations += 1;
+        let current = self.probing.unwrap_or(self.held);
+        let at = match self.arms[current].decision == decision {
+            true => current,
+            false => {
+                self.arms[current].refused += 1;
+                if self.arms[current].refused >= 3 {
+                    self.probing = None;
+                    self.held = 0;
+                }
+                match self.arms.iter().position(|arm| arm.decision == decision) {
+                    Some(at) => at,
+                    None => return,
+                }
+            }
+        };
+        self.book(at, time, ledger);
+        let (cold, rough) = (self.invocations == 1, self.rough());
+        let changed = self.arms[at].add(time, cold, rough);
+        if changed && at == self.held && self.invocations >= self.mute_until {
+            self.start_again();
+        }
+        if self.probing.is_none()
+            && self.held == 0
+            && self.arms[0].mean < SHORT * self.site.microsecond
+        {
+            return;
+        }
+        if self.probing.is_some_and(|probed| self.is_tried(probed)) {
+            self.probing = None;
+        }
+        if self.probing.is_none() {
+            self.choose_after(switch);
+            self.probing = self.propose(ledger);
+        }
+    }
+
+    /// Books what this invocation lost or won beside the team that the program asks for.
+    fn book(&self, at: usize, time: f64, ledger: &mut Ledger) {
+        let arm = &self.arms[at];
+        if arm.decision == self.usual {
+            return ledger.book(time, time);
+        }
+        let known = |decision: Decision| {
+            self.arms
+                .iter()
+                .find(|arm| arm.decision == decision && arm.count > 0)
+        };
+        match known(self.usual) {
+            // Nothing is won beside a first invocation, which was slow anyhow.
+            Some(all) if all.is_cold() => ledger.book(time, all.mean.min(time)),
+            Some(all) => ledger.book(time, all.mean),
+            // It is not known what all threads would take. They are not tried because little good is expected of them.
+            None => match self.arms[0].count {
+                0 => ledger.book(time, time),
+                _ => ledger.book(time, self.arms[0].mean.min(time)),
+            },
+        }
+    }
+
+    /// Forgets all but the team that is held.
+    fn start_again(&mut self) {
+        let changed = self.held != self.before;
+        self.mute = match changed {
+            true => MUTE,
+            false => (self.mute * 2).min(MUTE_MAX),
+        };
+        self.mute_until = match changed {
+            true => 0,
+            false => self.invocations + self.mute,
+        };
+        self.before = self.held;
+        for (at, arm) in self.arms.iter_mut().enumerate() {
+            if at != self.held {
+                arm.clear();
+            }
+        }
+        self.fill_queue();
+        (self.probes, self.stepped, self.wanted) = (0, false, f64::NEG_INFINITY);
+        (self.gap, self.recheck_at) = (RECHECK, u64::MAX);
+        self.probing = (self.held != 0).then_some(0);
+    }
+
+    /// Returns the part of a time by which two arms must differ to be told apart.
+    fn margin(&self, a: usize, b: usize) -> f64 {
+        let of = |at: usize| {
+            let arm = &self.arms[at];
+            // One time says nothing of how much times vary.
+            let spread = match arm.known() {
+                0 | 1 => self.arms[self.held].spread.max(self.arms[0].spread),
+                _ => arm.spread,
+            };
+            spread / (arm.known().clamp(1, 32) as f64).sqrt()
+        };
+        0.01 + 2.0 * (of(a) + of(b))
+    }
+
+    /// Returns whether enough is known of an arm that is probed.
+    fn is_tried(&self, probed: usize) -> bool {
+        let (arm, known) = (&self.arms[probed], self.arms[probed].known());
+        if known == 0 {
+            return false;
+        }
+        let best = self.best_time();
+        let time = arm.estimate(self.rough()).unwrap_or(f64::INFINITY);
+        let least = match () {
+            () if self.rough() => match arm.total >= ROUGH_TIME * self.site.microsecond {
+                true => 3,
+                false => ROUGH_TIMES,
+            },
+            () if time > best * HOPELESS && probed != 0 => 1,
+            () if self.is_steady() => 1 + u64::from(probed == 0),
+            () => 3,
+        };
+        let compared = match probed == self.held {
+            true => 0,
+            false => self.held,
+        };
+        let far = (time / self.arms[compared].estimate(self.rough()).unwrap_or(time) - 1.0).abs();
+        let decided = far > self.margin(probed, compared) || self.is_steady() || probed == compared;
+        known >= UNDECIDED || (known >= least && decided)
+    }
+
+    /// Returns whether times of the same team hardly differ.
+    fn is_steady(&self) -> bool {
+        let arms = [&self.arms[0], &self.arms[self.held]];
+        let known = arms.iter().filter(|arm| arm.known() >= 2 && !arm.is_cold());
+        let spreads: Vec<f64> = known.map(|arm| arm.spread).collect();
+        !spreads.is_empty() && spreads.iter().all(|&spread| spread < 0.005)
+    }
+
+    fn best_time(&self) -> f64 {
+        let rough = self.rough();
+        let times = self
+            .arms
+            .iter()
+            .filter(|arm| arm.refused < 3)
+            .filter_map(|arm| arm.estimate(rough));
+        times.fold(f64::INFINITY, f64::min)
+    }
+
+    fn choose(&mut self) {
+        self.choose_after(0.0);
+    }
+
+    /// Holds the arm with the least mean, if it is clearly better than the one that is held.
+    fn choose_after(&mut self, switch: f64) {
+        let cost = |at: usize| {
+            let extra = match self.arms[at].decision.threads == self.arms[0].decision.threads {
+                true => 0.0,
+                false => switch,
+            };
+            self.arms[at]
+                .estimate(self.rough())
+                .map(|time| time + extra)
+        };
+        let Some(held) = cost(self.held) else { return };
+        let mut best = (self.held, held);
+        for at in 0..self.arms.len() {
+            let usable = self.arms[at].refused < 3 && at != self.held;
+            let Some(time) = cost(at).filter(|_| usable) else {
+                continue;
+            };
+            // Back to all threads as soon as these are as good.
+            let needed = match at {
+                0 => held,
+                _ => held * (1.0 - self.margin(at, self.held)),
+            };
+            if time < needed && time < best.1 {
+                best = (at, time);
+            }
+        }
+        if best.0 != self.held {
+            self.held = best.0;
+            self.gap = RECHECK;
+            self.recheck_at = self.invocations
+                + match self.arms[0].is_cold() {
+                    true => RECHECK_COLD,
+                    false => RECHECK,
+                };
+        }
+    }
+
+    /// Returns the arm to try next.
+    fn propose(&mut self, ledger: &Ledger) -> Option<usize> {
+        let suggested = |decision: &Decision, arms: &[Arm]| {
+            !arms
+                .iter()
+                .any(|arm| arm.decision == *decision && (arm.known() > 0 || arm.refused >= 3))
+        };
+        // What the situation suggests comes first, when the first team is known.
+        while self.is_known(0) && !self.queue.is_empty() {
+            let decision = self.queue.pop()?;
+            if suggested(&decision, &self.arms) {
+                return Some(self.arm(decision));
+            }
+        }
+        if !self.is_known(0) {
+            return (self.rough() || self.arms[0].known() == 0).then_some(0);
+        }
+        if self.probes < PROBES && ledger.affords(self.wanted) {
+            self.wanted = f64::INFINITY;
+            if let Some(decision) = self.next_team(ledger) {
+                // A series of successes may go on.
+                self.probes += u32::from(self.held == self.last);
+                self.last = self.held;
+                self.wanted = f64::NEG_INFINITY;
+                return Some(self.arm(decision));
+            }
+        }
+        self.recheck(ledger)
+    }
+
+    fn is_known(&self, at: usize) -> bool {
+        let arm = &self.arms[at];
+        match self.rough() {
+            true => arm.known() > 0 && self.is_tried(at),
+            false => arm.known() > 0,
+        }
+    }
+
+    /// Returns the team that the model suggests and the ledger affords; sets `wanted` if a suggestion is too dear now.
+    fn next_team(&mut self, ledger: &Ledger) -> Option<Decision> {
+        let points = self.arms.iter().filter_map(|arm| {
+            let (shape, threads) = (arm.decision.shape, arm.decision.threads);
+            let time = arm.estimate(self.rough())?;
+            Some(Point {
+                shape,
+                threads,
+                time,
+            })
+        });
+        let model = Model::fit(self.key.class.0, points.collect());
+        let best = self.best_time();
+        // A first invocation says too much.
+        let all = match self.arms[0].is_cold() {
+            true => best,
+            false => self.arms[0].estimate(self.rough()).unwrap_or(best),
+        };
+        let waiting = self.arms[self.held].decision.waiting;
+        let mut found: Option<(f64, f64, Decision, bool)> = None;
+        let step = self.next_step(&model, waiting);
+        for decision in self.teams(&model, waiting) {
+            if self
+                .arms
+                .iter()
+                .any(|arm| arm.decision == decision && (arm.known() > 0 || arm.refused >= 3))
+            {
+                continue;
+            }
+            let expected = model.expect(decision.shape, decision.threads);
+            let loss = (expected.worst - all * 1.003).max(0.0);
+            let is_step = Some(decision) == step;
+            // The first step is taken whatever the model says, since it is what the model learns from.
+            let promising = expected.likely < best * PROMISING
+                || (is_step && (!self.stepped || expected.likely < best * HOPELESS));
+            if !promising {
+                continue;
+            }
+            let free = loss == 0.0;
+            // The first time may have been a slow one: what costs something waits for another.
+            if !free
+                && (self.arms[0].known() < 2 || self.arms[0].is_cold() || !ledger.affords(loss))
+            {
+                self.wanted = self.wanted.min(loss);
+                continue;
+            }
+            if found.is_none_or(|(likely, ..)| expected.likely < likely) {
+                found = Some((expected.likely, loss, decision, is_step));
+            }
+        }
+        let (_, _, decision, is_step) = found?;
+        self.stepped |= is_step;
+        Some(decision)
+    }
+
+    /// Returns the teams that are looked at: for each number of threads on a core all cores, and the fewest with as many rounds; on a small
+    /// machine every number of cores.
+    fn teams(&self, model: &Model, waiting: Waiting) -> Vec<Decision> {
+        let mut teams = Vec::new();
+        for threads_per_core in 1..=self.site.threads_per_core {
+            let all = self.site.cores;
+            let tight = model.tight(all, threads_per_core);
+            let fewer = match self.site.all().threads() <= 16 {
+                true => (1..=all).collect(),
+                false => vec![tight, all, all - all / 4, all / 2, all / 4],
+            };
+            for cores in fewer {
+                let cores = model.tight(cores.max(1), threads_per_core);
+                for cores in [cores, all] {
+                    let shape = Shape {
+                        cores,
+                        threads_per_core,
+                    };
+                    let decision = team(shape, self.most, waiting);
+                    if !teams.contains(&decision) {
+                        teams.push(decision);
+                    }
+                }
+            }
+        }
+        teams
+    }
+
+    /// Returns the next smaller team than all that were tried: one thread less on each core, then half of the cores.
+    fn next_step(&self, model: &Model, waiting: Waiting) -> Option<Decision> {
+        let tried = self.arms.iter().filter(|arm| arm.known() > 0);
+        let least = tried
+            .map(|arm| arm.decision)
+            .min_by_key(|one| one.threads)?;
+        let shape = match (least.shape.threads_per_core, least.shape.cores) {
+            (1, 1) => return None,
+            (1, cores) => Shape {
+                cores: cores / 2,
+                threads_per_core: 1,
+            },
+            (threads_per_core, _) => Shape {
+                cores: model.tight(self.site.cores, threads_per_core - 1),
+                threads_per_core: threads_per_core - 1,
+            },
+        };
+        Some(team(shape, self.most, waiting))
+    }
+
+    /// Returns an arm whose time is too old, now and then.
+    fn recheck(&mut self, ledger: &Ledger) -> Option<usize> {
+        if self.recheck_at == u64::MAX {
+            self.recheck_at = self.invocations + RECHECK_OTHERS;
+        }
+        if self.invocations < self.recheck_at {
+            return None;
+        }
+        self.gap = (self.gap * 2).min(RECHECK_MAX);
+        self.recheck_at = self.invocations + self.gap;
+        if self.held != 0 {
+            self.arms[0].clear();
+            return Some(0);
+        }
+        let best = self.arms[0].estimate(self.rough())?;
+        let others = 1..self.arms.len();
+        let near = others.filter_map(|at| {
+            let time = self.arms[at].estimate(self.rough())?;
+            (self.arms[at].refused < 3 && time < best * 1.5 && ledger.affords(time - best))
+                .then_some((at, time))
+        });
+        let (at, _) = near.min_by(|a, b| a.1.total_cmp(&b.1))?;
+        self.arms[at].clear();
+        Some(at)
+    }
+
+    /// Returns why [`Variant::next`] is what it is.
+    pub(super) fn why(&self) -> Why {
+        let (all, held) = (&self.arms[0], &self.arms[self.held]);
+        let what = match () {
+            () if self.invocations == 0 => "not seen yet",
+            () if self.probing == Some(0) => "measures all threads",
+            () if self.probing.is_some() => "tries a team",
+            () if self.held == 0 && all.mean < SHORT * self.site.microsecond => {
+                "too short to decide"
+            }
+            () if self.held == 0 && self.contended() => "sleeps beside neighbours",
+            () if self.held == 0 && self.arms.len() == 1 => {
+                "all threads, nothing else was worth a try"
+            }
+            () if self.held == 0 => "all threads, the best that was tried",
+            () => "the best that was tried",
+        };
+        let microseconds = |arm: &Arm| {
+            arm.estimate(self.rough())
+                .map(|time| time / self.site.microsecond)
+        };
+        let mut figures = vec![
+            ("invocations", self.invocations as f64),
+            (
+                "teams tried",
+                self.arms.iter().filter(|arm| arm.known() > 0).count() as f64,
+            ),
+        ];
+        figures.extend(microseconds(all).map(|time| ("us with all", time)));
+        if self.held != 0 {
+            figures.extend(microseconds(held).map(|time| ("us with the choice", time)));
+        }
+        Why { what, figures }
+    }
+
+    /// Returns how sure the choice is.
+    pub(super) fn confidence(&self) -> f64 {
+        let held = &self.arms[self.held];
+        let tried = self.arms.iter().filter(|arm| arm.known() > 0).count();
+        if held.known() == 0 || (tried < 2 && self.arms[0].mean >= SHORT * self.site.microsecond) {
+            return 0.0;
+        }
+        let sure = 1.0 - (0.5 * self.margin(self.held, 0) - 0.005).min(1.0);
+        match self.probing {
+            Some(_) => sure * 0.5,
+            None => sure,
+        }
+    }
+}
