@@ -511,7 +511,10 @@ pub(super) unsafe fn close(node: *const Node, mut ready: impl FnMut(*mut Task)) 
     // SAFETY: the caller promises it: until the bit is set the table does not free it.
     let (class, word) = unsafe {
         let class = (*node).class;
-        (class, (*node).successors.fetch_add(CLOSED, Ordering::AcqRel))
+        (
+            class,
+            (*node).successors.fetch_add(CLOSED, Ordering::AcqRel),
+        )
     };
     let mut edge = (word & !BITS) as *const Edge;
     while !edge.is_null() {
@@ -528,3 +531,140 @@ pub(super) unsafe fn close(node: *const Node, mut ready: impl FnMut(*mut Task)) 
 }
 
 const _: () = assert!(EDGES > 0 && size_of::<Task>() <= 160);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, AtomicUsize};
+    use std::sync::mpsc;
+
+    fn task(pool: &mut Pool) -> *mut Task {
+        let (block, class) = pool.take(size_of::<Task>());
+        let task = block.cast::<Task>();
+        // SAFETY: the block is large enough, and nobody else has it.
+        unsafe {
+            task.write(Task::new(std::ptr::null_mut(), 1, 0, 0));
+            (*task).class.set(class);
+        }
+        task
+    }
+
+    struct Sent(*mut Task);
+    // SAFETY: the receiver is the one that ends the task.
+    unsafe impl Send for Sent {}
+
+    /// One thread enters tasks, others end them as they become ready: each becomes ready once, after all that it depends on has ended, which a
+    /// second table of plain numbers says.
+    #[test]
+    fn each_task_becomes_ready_once_and_after_its_predecessors() {
+        const TASKS: usize = if cfg!(miri) { 200 } else { 40_000 };
+        const ADDRESSES: u64 = 9;
+        const GUARD: i32 = 1 << 30;
+        let ended: Vec<AtomicU32> = (0..TASKS).map(|_| AtomicU32::new(0)).collect();
+        let left = AtomicUsize::new(TASKS);
+        // What each task must come after, found by a walk over all earlier dependences of the address.
+        let mut random = (0..).map(|call| tanada_policy::draw(7, tanada_policy::WorkerId(0), call));
+        let mut random = |below: u64| random.next().expect("endless") % below;
+        let depends: Vec<Vec<(usize, Kind)>> = (0..TASKS)
+            .map(|_| {
+                let count = 1 + random(6);
+                let kind = |n| [Kind::In, Kind::In, Kind::Out, Kind::Set][n as usize];
+                (0..count)
+                    .map(|_| (8 + 8 * random(ADDRESSES) as usize, kind(random(4))))
+                    .collect()
+            })
+            .collect();
+        let mut after: Vec<Vec<usize>> = Vec::new();
+        let mut groups: std::collections::BTreeMap<usize, (Kind, Vec<usize>, Vec<usize>)> =
+            std::collections::BTreeMap::new();
+        for (number, row) in depends.iter().enumerate() {
+            let mut before = Vec::new();
+            for &(address, kind) in row {
+                let (last, members, waited) =
+                    groups
+                        .entry(address)
+                        .or_insert((Kind::Out, Vec::new(), Vec::new()));
+                if *last != kind || kind == Kind::Out {
+                    *waited = std::mem::take(members);
+                    *last = kind;
+                }
+                before.extend(waited.iter().copied().filter(|&other| other != number));
+                members.push(number);
+            }
+            after.push(before);
+        }
+        let (ready, work) = mpsc::channel::<Sent>();
+        let work = std::sync::Mutex::new(work);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                let (ready, work, ended, left, after) =
+                    (ready.clone(), &work, &ended, &left, &after);
+                scope.spawn(move || {
+                    let mut pool = Pool::new();
+                    while left.load(Ordering::Acquire) > 0 {
+                        let got = work.lock().expect("no panic").try_recv();
+                        let Ok(Sent(task)) = got else {
+                            std::thread::yield_now();
+                            continue;
+                        };
+                        // SAFETY: this thread has the ready task alone.
+                        unsafe {
+                            let number = (*task).data.get() as usize;
+                            for &other in &after[number] {
+                                assert_eq!(
+                                    ended[other].load(Ordering::Acquire),
+                                    1,
+                                    "{number} before {other}"
+                                );
+                            }
+                            assert_eq!(ended[number].fetch_add(1, Ordering::AcqRel), 0);
+                            let node = (*task).node.get();
+                            let unused = close(node, |task| ready.send(Sent(task)).expect("open"));
+                            if let Some(class) = unused {
+                                pool.give(node.cast_mut().cast(), class);
+                            }
+                            free(task, &mut pool);
+                        }
+                        left.fetch_sub(1, Ordering::AcqRel);
+                    }
+                });
+            }
+            let (mut pool, mut table) = (Pool::new(), Table::new());
+            for (number, row) in depends.iter().enumerate() {
+                let new = task(&mut pool);
+                // SAFETY: this thread is the only one that enters tasks; the new one is not ready.
+                unsafe {
+                    (*new).data.set(number as *mut std::ffi::c_void);
+                    (*new).predecessors.store(GUARD, Ordering::Relaxed);
+                    let node = node_of(new, &mut pool);
+                    let mut edges = Edges::of(new);
+                    for &(address, kind) in row {
+                        let pool: *mut Pool = &mut pool;
+                        table.enter(address, kind, node, &mut *pool, |before| {
+                            edges.add(before, &mut *pool)
+                        });
+                    }
+                    let guard = GUARD - edges.count() as i32;
+                    if (*new).predecessors.fetch_sub(guard, Ordering::AcqRel) == guard {
+                        ready.send(Sent(new)).expect("open");
+                    }
+                }
+                if number % 1_000 == 999 {
+                    table.clear_ended_for_test(&mut pool);
+                }
+            }
+            while left.load(Ordering::Acquire) > 0 {
+                std::thread::yield_now();
+            }
+            table.clear(&mut pool);
+        });
+        assert!(ended.iter().all(|ended| ended.load(Ordering::Relaxed) == 1));
+    }
+
+    impl Table {
+        /// Sweeps, as a table that is full does.
+        fn clear_ended_for_test(&mut self, pool: &mut Pool) {
+            self.sweep(pool);
+        }
+    }
+}

@@ -298,7 +298,9 @@ mod tests {
     fn blocks_do_not_overlap() {
         let mut pool = Pool::new();
         let mut taken = Vec::new();
-        for size in [1, 32, 33, 192, 193, 256, 300, 500, 1000, 2000, 4096, 4097, 100_000] {
+        for size in [
+            1, 32, 33, 192, 193, 256, 300, 500, 1000, 2000, 4096, 4097, 100_000,
+        ] {
             for _ in 0..50 {
                 let (block, class) = pool.take(size);
                 taken.push((block as usize, size, class));

@@ -10,6 +10,7 @@
 //! finds nothing spins, then yields its processor, then sleeps.
 
 use std::cell::{Cell, UnsafeCell};
+use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Mutex;
@@ -40,29 +41,53 @@ const STACK: usize = 192 << 10;
 #[derive(Default)]
 pub(super) struct Line<T>(pub(super) T);
 
-/// Tasks that a thread got and may not run now.
+/// Tasks that a thread got and may not run now, in the order in which they came.
 #[derive(Default)]
 pub(super) struct Side {
     length: AtomicUsize,
-    tasks: Mutex<Vec<Ready>>,
+    /// How often tasks were put in.
+    puts: AtomicU64,
+    tasks: Mutex<VecDeque<Ready>>,
 }
 
 impl Side {
     #[cold]
     fn put(&self, refused: &mut Vec<Ready>) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        tasks.append(refused);
+        let mut tasks = self
+            .tasks
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        tasks.extend(refused.drain(..));
         self.length.store(tasks.len(), Ordering::SeqCst);
+        self.puts.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Returns the oldest that `takes`.
+    /// Returns the newest that descends from `of`.
     #[cold]
-    fn take(&self, takes: impl Fn(&Ready) -> bool) -> Option<Ready> {
-        let mut tasks = self.tasks.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let at = tasks.iter().position(takes)?;
+    fn take_below(&self, of: *const Task) -> Option<Ready> {
+        let mut tasks = self
+            .tasks
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        // SAFETY: `of` is there because it waits, the tasks because they have not run.
+        let at = tasks
+            .iter()
+            .rposition(|task| unsafe { descends(task_of(task), of) })?;
         let task = tasks.remove(at);
         self.length.store(tasks.len(), Ordering::SeqCst);
-        Some(task)
+        task
+    }
+
+    /// Returns the oldest.
+    #[cold]
+    fn take(&self) -> Option<Ready> {
+        let mut tasks = self
+            .tasks
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let task = tasks.pop_front();
+        self.length.store(tasks.len(), Ordering::SeqCst);
+        task
     }
 
     fn is_empty(&self) -> bool {
@@ -118,6 +143,8 @@ pub(crate) struct Member {
     pub(crate) shares: Cell<u64>,
     /// What its thread was before a serialised region began.
     outer: Cell<*const Member>,
+    /// The task for which it looked through the list at the side in vain, and how often something had been put in there.
+    side_seen: Cell<(*const Task, u64)>,
     /// Tasks that it created and that count in the team; tasks that it ended.
     created: Line<AtomicU64>,
     ended: AtomicU64,
@@ -160,7 +187,9 @@ impl Team {
     pub(super) fn of(size: u16, outside: bool) -> &'static Team {
         // Another thread may have had the lock when this process was forked: then it stays locked, and teams are made anew.
         if !outside && let Ok(mut spare) = SPARE.try_lock() {
-            let found = spare.iter().rposition(|team| team.members.len() == usize::from(size));
+            let found = spare
+                .iter()
+                .rposition(|team| team.members.len() == usize::from(size));
             if let Some(at) = found {
                 return spare.swap_remove(at);
             }
@@ -180,6 +209,7 @@ impl Team {
             implicit: UnsafeCell::new(Task::new(null_mut(), 0, flags::IMPLICIT, index)),
             shares: Cell::new(0),
             outer: Cell::new(null()),
+            side_seen: Cell::new((null(), 0)),
             created: Line::default(),
             ended: AtomicU64::new(0),
             taken: Line::default(),
@@ -327,7 +357,12 @@ impl Member {
         let scope = self.scope.get();
         // SAFETY: the block is large enough, and nobody else has it.
         unsafe {
-            task.write(Task::new(scope.cast_mut(), (*scope).depth + 1, flags, NOBODY));
+            task.write(Task::new(
+                scope.cast_mut(),
+                (*scope).depth + 1,
+                flags,
+                NOBODY,
+            ));
             (*task).class.set(class);
             let data = (block as usize + size_of::<Task>()).next_multiple_of(align.max(1));
             (*task).data.set(data as *mut c_void);
@@ -348,7 +383,10 @@ impl Member {
     /// Returns whether a new task should run at once rather than be queued.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        let queued = self.queued.get().wrapping_sub(self.taken.0.load(Ordering::Relaxed)) as i32;
+        let queued = self
+            .queued
+            .get()
+            .wrapping_sub(self.taken.0.load(Ordering::Relaxed)) as i32;
         queued >= self.team().full[usize::from(!self.current().is(flags::IMPLICIT))] && {
             let here = 0_u8;
             self.stack.get().wrapping_sub(&raw const here as usize) < STACK
@@ -485,11 +523,7 @@ impl Member {
     ///
     /// # Safety
     /// The calling thread is this member, and the task was not entered.
-    unsafe fn enter(
-        &self,
-        task: *mut Task,
-        depends: impl Iterator<Item = (usize, Kind)>,
-    ) -> i32 {
+    unsafe fn enter(&self, task: *mut Task, depends: impl Iterator<Item = (usize, Kind)>) -> i32 {
         /// More than a task has predecessors.
         const GUARD: i32 = 1 << 30;
         let current = self.current();
@@ -541,7 +575,9 @@ impl Member {
             (*waiter).predecessors.store(GUARD, Ordering::Relaxed);
             let mut edges = Edges::of(waiter);
             for (address, kind) in depends {
-                table.look(address.max(1), kind, |before| edges.add(before, self.pool()));
+                table.look(address.max(1), kind, |before| {
+                    edges.add(before, self.pool())
+                });
             }
             let guard = GUARD - edges.count() as i32 - 1;
             (*waiter).predecessors.fetch_sub(guard, Ordering::AcqRel);
@@ -555,7 +591,9 @@ impl Member {
     #[inline]
     unsafe fn count(&self, task: *mut Task) {
         let created = self.created.0.load(Ordering::Relaxed);
-        self.created.0.store(created.wrapping_add(1), Ordering::Release);
+        self.created
+            .0
+            .store(created.wrapping_add(1), Ordering::Release);
         // SAFETY: the caller has the task.
         unsafe { (*task).set(flags::COUNTED) };
     }
@@ -632,7 +670,16 @@ impl Member {
                 if team.side.is_empty() {
                     return None;
                 }
-                team.side.take(|task| descends(task_of(task), current))
+                // What was looked through in vain is not looked through again.
+                let seen = (current, team.side.puts.load(Ordering::SeqCst));
+                if self.side_seen.get() == seen {
+                    return None;
+                }
+                let found = team.side.take_below(current);
+                if found.is_none() {
+                    self.side_seen.set(seen);
+                }
+                found
             });
             let Some(ready) = found else {
                 return false;
@@ -677,8 +724,7 @@ impl Member {
             self.help_until(|| scope.state.load(Ordering::Acquire) as u32 == scope.pending.get());
             // The counts begin anew before they outgrow their halves of the word.
             let pending = scope.pending.get();
-            if pending > 1 << 30
-                && scope.state.load(Ordering::Acquire) == BODY + i64::from(pending)
+            if pending > 1 << 30 && scope.state.load(Ordering::Acquire) == BODY + i64::from(pending)
             {
                 scope.state.store(BODY, Ordering::Relaxed);
                 scope.pending.set(0);
@@ -697,7 +743,9 @@ impl Member {
             let group = self.allocate(0, 1, flags::GROUP | flag);
             (*group).owner.set(self.current().owner.get());
             let around = (*group).enclosing();
-            (*group).data.set(around.map_or(null_mut(), |around| around.data.get()));
+            (*group)
+                .data
+                .set(around.map_or(null_mut(), |around| around.data.get()));
             self.scope.set(group);
             &*group
         }
@@ -870,7 +918,7 @@ impl Member {
             // SAFETY: the calling thread is this member; what it takes out of a queue it runs.
             let mut found = unsafe { team.queues.next(me) };
             if found.is_none() && !team.side.is_empty() {
-                found = team.side.take(|_| true);
+                found = team.side.take();
             }
             if let Some(ready) = found {
                 idle = 0;
@@ -936,7 +984,8 @@ impl Member {
                 for task in &*released {
                     (*task_of(task)).home.set(self.index);
                 }
-                self.queued.set(self.queued.get().wrapping_add((*released).len() as u32));
+                self.queued
+                    .set(self.queued.get().wrapping_add((*released).len() as u32));
                 let team = self.team();
                 let (next, wake) = team.queues.turn(self.index.into(), &mut *released);
                 if wake {
@@ -1058,7 +1107,9 @@ unsafe fn child_ended(thread: &Thread<'_>, parent: *mut Task) {
             && (*parent).owner.get() == me.index
             && !(*parent).is(flags::MERGED)
         {
-            (*parent).pending.set((*parent).pending.get().wrapping_sub(1));
+            (*parent)
+                .pending
+                .set((*parent).pending.get().wrapping_sub(1));
             return;
         }
         if (*parent).state.fetch_add(1, Ordering::AcqRel) == -1 {
