@@ -25,9 +25,9 @@ fn main() {
     commit();
 }
 
-/// Compiles a crate of this workspace to a shared object, `lib{library}.so`, and tells the program its path. Cargo offers no other way to put a shared object
-/// of one crate into another one that does not need a nightly toolchain. The crate's dependencies are among this one's, so nothing is
-/// fetched.
+/// Compiles a crate of this workspace to a shared object, `lib{library}.so`, and tells the program its path. Cargo offers no other way to
+/// put a shared object of one crate into another one that does not need a nightly toolchain. The crate's dependencies are among this
+/// one's, so nothing is fetched.
 fn shared_object(package: &str, library: &str, variable: &str, target: &Path) {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);

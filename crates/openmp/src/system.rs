@@ -164,6 +164,18 @@ pub(crate) fn set_variable(name: &str, value: Option<&OsStr>) {
     }
 }
 
+/// Returns the hardware threads in this thread's affinity mask; `None` if there are more than 1,024 in the machine.
+pub(crate) fn processors() -> Option<Vec<u32>> {
+    // SAFETY: a set of processors is plain data.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set has the size that is named.
+    let answer = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
+    let within = 0..libc::CPU_SETSIZE as usize;
+    // SAFETY: the numbers are within the set.
+    let usable = within.filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) });
+    (answer == 0).then(|| usable.map(|cpu| cpu as u32).collect())
+}
+
 /// Returns whether the thread `thread` of this process is there.
 pub(crate) fn is_alive(thread: i32) -> bool {
     // SAFETY: signal 0 only asks.

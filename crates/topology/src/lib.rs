@@ -40,6 +40,12 @@ pub fn free_group_memory() -> Option<u64> {
     cgroup::free_memory(std::path::Path::new("/"))
 }
 
+/// Returns the processor time that the control groups of this process grant it, in cores; `None` if they set no limit or are not known.
+/// [`Topology::quota`] is the same, and costs a walk through the machine.
+pub fn group_quota() -> Option<f64> {
+    cgroup::quota(std::path::Path::new("/"))
+}
+
 /// The number of a worker: 0 to the number of workers minus one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(

@@ -128,7 +128,9 @@ struct How {
 }
 
 fn draw(state: &mut u64) -> f64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
     (*state >> 11) as f64 / (1u64 << 53) as f64
 }
 
@@ -156,8 +158,13 @@ fn run(
             let decision = governor.enter(&entry);
             let expected = law.time(decision, neighbours, site);
             // Mostly small, sometimes an interruption.
-            let noise = 1.0 + how.noise * draw(&mut state)
-                + if draw(&mut state) < 0.02 { how.noise * 20.0 * draw(&mut state) } else { 0.0 };
+            let noise = 1.0
+                + how.noise * draw(&mut state)
+                + if draw(&mut state) < 0.02 {
+                    how.noise * 20.0 * draw(&mut state)
+                } else {
+                    0.0
+                };
             // The first invocation finds cold caches.
             let cold = if invocation == 0 { 1.5 } else { 1.0 };
             let time = (expected * noise * cold) as u64;
@@ -196,22 +203,61 @@ fn explore() {
                 for invocations in [20u64, 400] {
                     let mut runner = TestRunner::deterministic();
                     let (mut worst, mut regret, mut gain, mut most) = (0f64, 0f64, 0f64, 0f64);
-                    let mut bad = None; let mut far = vec![];
+                    let mut bad = None;
+                    let mut far = vec![];
                     for case in 0..60u64 {
-                        let laws: Vec<Law> = (0..3).map(|_| any_law(site).new_tree(&mut runner).unwrap().current()).collect();
-                        let how = How { invocations, noise, known, seed: case };
+                        let laws: Vec<Law> = (0..3)
+                            .map(|_| any_law(site).new_tree(&mut runner).unwrap().current())
+                            .collect();
+                        let how = How {
+                            invocations,
+                            noise,
+                            known,
+                            seed: case,
+                        };
                         let mut governor = predict(&site);
-                        let run = run(&site, governor.as_mut(), 3, how, |_, region| (laws[region].clone(), 0));
+                        let run = run(&site, governor.as_mut(), 3, how, |_, region| {
+                            (laws[region].clone(), 0)
+                        });
                         if run.ours / run.all > worst {
                             worst = run.ours / run.all;
-                            bad = Some((laws.clone(), (0..3).map(|r| governor.why(RegionId(r)).to_string()).collect::<Vec<_>>()));
+                            bad = Some((
+                                laws.clone(),
+                                (0..3)
+                                    .map(|r| governor.why(RegionId(r)).to_string())
+                                    .collect::<Vec<_>>(),
+                            ));
                         }
                         regret += run.ours / run.best / 60.0;
                         gain += run.all / run.best / 60.0;
-                        if run.ours/run.best > most { most = run.ours / run.best; let all: Vec<String> = (0..3).map(|r| { let b = best_of(&laws[r], &site); format!("{:?} best {:.0} {b:?} all {:.0}; {}", laws[r], laws[r].best(&site,0), laws[r].time(Decision::full(site.all()),0,&site), governor.why(RegionId(r as u32))) }).collect(); far = all; }
+                        if run.ours / run.best > most {
+                            most = run.ours / run.best;
+                            let all: Vec<String> = (0..3)
+                                .map(|r| {
+                                    let b = best_of(&laws[r], &site);
+                                    format!(
+                                        "{:?} best {:.0} {b:?} all {:.0}; {}",
+                                        laws[r],
+                                        laws[r].best(&site, 0),
+                                        laws[r].time(Decision::full(site.all()), 0, &site),
+                                        governor.why(RegionId(r as u32))
+                                    )
+                                })
+                                .collect();
+                            far = all;
+                        }
                     }
-                    println!("{name} known {known} noise {noise} inv {invocations}: worst vs all {worst:.4}, vs best mean {regret:.3} max {most:.3}; all vs best {gain:.3}");
-                    if worst > 1.01 { println!("   {bad:?}"); } if most > 1.3 && invocations == 400 { for l in &far { println!("      {l}"); } }
+                    println!(
+                        "{name} known {known} noise {noise} inv {invocations}: worst vs all {worst:.4}, vs best mean {regret:.3} max {most:.3}; all vs best {gain:.3}"
+                    );
+                    if worst > 1.01 {
+                        println!("   {bad:?}");
+                    }
+                    if most > 1.3 && invocations == 400 {
+                        for l in &far {
+                            println!("      {l}");
+                        }
+                    }
                 }
             }
         }
@@ -220,10 +266,17 @@ fn explore() {
 
 fn best_of(law: &Law, site: &RegionSite) -> Shape {
     let mut best = (f64::INFINITY, site.all());
-    for cores in 1..=site.cores { for threads_per_core in 1..=site.threads_per_core {
-        let shape = Shape { cores, threads_per_core };
-        let t = law.time(Decision::full(shape), 0, site);
-        if t < best.0 { best = (t, shape); }
-    } }
+    for cores in 1..=site.cores {
+        for threads_per_core in 1..=site.threads_per_core {
+            let shape = Shape {
+                cores,
+                threads_per_core,
+            };
+            let t = law.time(Decision::full(shape), 0, site);
+            if t < best.0 {
+                best = (t, shape);
+            }
+        }
+    }
     best.1
 }

@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_void};
 use super::next::next;
 use crate::regions::{self, watch};
 
-/// Returns whether the construct at `location` (an `ident_t`: a reserved word of 4 bytes, then flags) is a `sections` construct, which clang
-/// compiles to a loop.
+/// Returns whether the construct at `location` (an `ident_t`: a reserved word of 4 bytes, then flags) is a `sections` construct, which
+/// clang compiles to a loop.
 fn is_sections(location: *const c_void) -> bool {
     /// `KMP_IDENT_WORK_SECTIONS`.
     const SECTIONS: u32 = 0x400;

@@ -49,7 +49,7 @@ impl Next {
 }
 
 /// Returns the function `name` of a module that `RTLD_NEXT` does not see: one that the program has loaded for itself (`RTLD_LOCAL`), as
-/// Python loads its extensions with the runtimes that they bring along. Null if there is none.
+/// Python loads its extensions. Null if there is none.
 #[cold]
 fn in_any_module(name: &CStr) -> *mut c_void {
     struct Search {
@@ -97,8 +97,8 @@ fn in_any_module(name: &CStr) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// Declares functions of the runtime: `next! { fn NAME(argument: Type, ...) -> Result; }` makes `next::NAME::call(...)`, which calls it, and
-/// `next::NAME::is_there()`.
+/// Declares functions of the runtime: `next! { fn NAME(argument: Type, ...) -> Result; }` makes `next::NAME::call(...)`, which calls it,
+/// and `next::NAME::is_there()`.
 macro_rules! next {
     ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)*) => {
         $(

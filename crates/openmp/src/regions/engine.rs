@@ -46,6 +46,8 @@ pub(super) struct Engine {
     regions: Vec<Region>,
     modules: Vec<Module>,
     neighbours: Option<Neighbours>,
+    /// Hardware threads that neighbours keep busy, if nobody looks.
+    assumed: Option<f64>,
     waits: Waits,
     /// When a region last wanted that members sleep.
     slept: u64,
@@ -129,10 +131,12 @@ impl Engine {
         writer::set(head::CORES, site.cores.into());
         writer::set(head::THREADS_PER_CORE, site.threads_per_core.into());
         writer::set(head::QUOTA, site.quota.to_bits());
-        let looks = governor.reads_neighbours() && !settings.dry_run;
+        let reads = governor.reads_neighbours() && !settings.dry_run;
+        let looks = reads && settings.neighbours.is_none();
         let mut engine = Engine {
             start: super::started(),
             neighbours: looks.then(|| Neighbours::new(cpus.clone())),
+            assumed: settings.neighbours.map(f64::from),
             waits: Waits::new(cpus.len() as u32),
             governor,
             site,
@@ -158,6 +162,14 @@ impl Engine {
 
     fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
+    }
+
+    /// Returns how many hardware threads neighbours keep busy, as far as that is known.
+    fn load(&self) -> Option<f64> {
+        match &self.neighbours {
+            Some(neighbours) => neighbours.load(),
+            None => self.assumed,
+        }
     }
 
     fn new_region(&mut self, code: Option<Code>, kept: usize) -> u32 {
@@ -255,6 +267,7 @@ impl Engine {
             let start = self.start;
             neighbours.look(Duration::from_nanos(now), asked, || start.elapsed());
         }
+        let neighbours = self.load();
         let region = &mut self.regions[number as usize];
         if region.kept == 0 || region.kept == 5 {
             let kept = watch::kept(number);
@@ -273,7 +286,7 @@ impl Engine {
                 region: RegionId(number),
                 asked,
                 iterations: iterations.or(region.iterations),
-                neighbours: self.neighbours.as_ref().and_then(Neighbours::load),
+                neighbours,
                 now,
             });
             if region.kept == 0 && !learns && chosen.threads <= asked {
@@ -283,7 +296,9 @@ impl Engine {
         }
         let looks = match iterations {
             Some(_) => false,
-            None => region.same < ITERATIONS_FIRST || region.invocations % ITERATIONS_EACH == 0,
+            None => {
+                region.same < ITERATIONS_FIRST || region.invocations.is_multiple_of(ITERATIONS_EACH)
+            }
         };
         region.invocations += 1;
         let record = region.record;
@@ -323,6 +338,7 @@ impl Engine {
         };
         let now = self.now();
         let time = now - current.start;
+        let neighbours = self.load();
         let region = &mut self.regions[current.number as usize];
         let iterations = match current.looked_for_iterations {
             true => seen,
@@ -336,7 +352,6 @@ impl Engine {
                 region.record.set(region::ITERATIONS, word);
             }
         }
-        let neighbours = self.neighbours.as_ref().and_then(Neighbours::load);
         let outcome = Outcome {
             region: RegionId(current.number),
             decision: current.decision,
@@ -475,6 +490,18 @@ fn usual(site: &RegionSite, asked: u32) -> Decision {
 /// Returns what this process may use, and the system's numbers of the hardware threads.
 fn site() -> (RegionSite, Vec<u32>) {
     let processors = runtime::processors();
+    // A walk through all files that describe a machine takes a millisecond, which short programs would notice.
+    let cpus = system::processors().filter(|cpus| cpus.len() as u32 >= processors);
+    let smt = std::fs::read_to_string("/sys/devices/system/cpu/smt/active");
+    if let Some(cpus) = cpus.filter(|_| smt.is_ok_and(|text| text.trim() == "0")) {
+        let site = RegionSite {
+            cores: u16::try_from(cpus.len()).unwrap_or(u16::MAX).max(1),
+            threads_per_core: 1,
+            quota: tanada_topology::group_quota().unwrap_or(f64::INFINITY),
+            microsecond: 1000.0,
+        };
+        return (site, cpus);
+    }
     let detected = Topology::detect();
     // The runtime may have bound this thread to one place, and then has seen more than this thread does.
     let bound = |topology: &Topology| (topology.usable().len() as u32) < processors;

@@ -1,7 +1,7 @@
 //! The profile: what a run has measured, for the next one.
 //!
-//! A text. The first line is its title. Lines `code N KEPT FINGERPRINT OFFSET FILE` say where the code of region N is; the others are those of
-//! [`Profile`].
+//! A text. The first line is its title. Lines `code N KEPT FINGERPRINT OFFSET FILE` say where the code of region N is; the others are
+//! those of [`Profile`].
 
 use std::fs;
 use std::io;

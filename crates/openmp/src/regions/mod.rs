@@ -1,7 +1,8 @@
 //! Parallel regions: how many threads run each.
 //!
-//! A region is known by the address of its code, the outlined function. [`begin`] and [`end`] surround the runtime's own function. One region
-//! is governed at a time, and only outermost ones: a flag says so, which nobody waits for; all others pass through as the program asks.
+//! A region is known by the address of its code, the outlined function. [`begin`] and [`end`] surround the runtime's own function. One
+//! region is governed at a time, and only outermost ones: a flag says so, which nobody waits for; all others pass through as the program
+//! asks.
 
 mod engine;
 mod memory;

@@ -14,6 +14,8 @@ pub(super) struct Settings {
     pub(super) waiting: Waiting,
     /// Only observe.
     pub(super) dry_run: bool,
+    /// Hardware threads that neighbours keep busy, if they are not to be looked for.
+    pub(super) neighbours: Option<u32>,
     /// The file of the board.
     pub(super) board: Option<PathBuf>,
     /// The profile, which is read at the start if it is there, and written at the end.
@@ -29,6 +31,7 @@ impl Default for Settings {
             threads: None,
             waiting: Waiting::AsIs,
             dry_run: false,
+            neighbours: None,
             board: None,
             profile: None,
             own: 0,
@@ -37,7 +40,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Reads `governor=NAME,threads=N,waiting=WAITING,dry-run,board=FILE,own=N,profile=FILE`, of which each may be missing. The profile
+    /// Reads `governor=NAME,threads=N,waiting=WAITING,dry-run,neighbours=N,board=FILE,own=N,profile=FILE`, of which each may be missing. The profile
     /// stands last, because the name of a file may have commas.
     ///
     /// # Errors
@@ -71,13 +74,14 @@ impl Settings {
                     })?;
                 }
                 "dry-run" => settings.dry_run = true,
+                "neighbours" => settings.neighbours = Some(number()?),
                 "board" => settings.board = Some(value.into()),
                 "own" => settings.own = number()? as usize,
                 "profile" => settings.profile = Some(value.into()),
                 "" => {}
                 _ => {
                     return Err(format!(
-                        "\"{name}\" is none of governor, threads, waiting, dry-run, board, own, profile"
+                        "\"{name}\" is none of governor, threads, waiting, dry-run, neighbours, board, own, profile"
                     ));
                 }
             }
@@ -102,12 +106,13 @@ mod tests {
     #[test]
     fn settings_are_read_and_faults_named() {
         assert_eq!(Settings::read(""), Ok(Settings::default()));
-        let text = "governor=fixed,threads=2,waiting=sleep:500,dry-run,board=/proc/1/fd/3,own=1,profile=/a,b=c";
+        let text = "governor=fixed,threads=2,waiting=sleep:500,dry-run,neighbours=1,board=/proc/1/fd/3,own=1,profile=/a,b=c";
         let expected = Settings {
             governor: "fixed".into(),
             threads: Some(2),
             waiting: Waiting::Sleep(500),
             dry_run: true,
+            neighbours: Some(1),
             board: Some("/proc/1/fd/3".into()),
             profile: Some("/a,b=c".into()),
             own: 1,

@@ -1,8 +1,8 @@
 //! Which regions depend on the size of their team: what their code asks for tells.
 //!
-//! gcc's code for a loop asks for the team's size, and right behind it for the thread's number; no harm is done if the team is smaller. Code
-//! that asks for one of them alone may share out work by a size that the program learnt elsewhere, or hand the size on to such a region. So
-//! a region that does this, in any of its threads, keeps the team that the program asks for.
+//! gcc's code for a loop asks for the team's size, and right behind it for the thread's number; no harm is done if the team is smaller.
+//! Code that asks for one of them alone may share out work by a size that the program learnt elsewhere, or hand the size on to such a
+//! region. So a region that does this, in any of its threads, keeps the team that the program asks for.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

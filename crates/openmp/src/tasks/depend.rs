@@ -1,25 +1,52 @@
 //! Dependences: which tasks must end before a task may run.
 //!
 //! Tasks depend on siblings only. So the table of addresses belongs to the parent, and only the thread that runs the parent touches it. What
-//! other threads touch are two words of a task: how many predecessors it waits for, and the list of those that wait for it.
+//! other threads touch are two words: how many predecessors a task waits for, and the list of those that wait for it. The latter is in a
+//! [`Node`] of its own, because the table names a task until long after the task's memory has another use.
 //!
-//! The word of that list, [`Task::successors`], is the address of its first edge, with three bits:
+//! A node's word is the address of the first edge of its list, with two bits:
 //!
 //! - [`CLOSED`]: the task has ended. Its thread sets the bit and gets the list; from then on nothing is added.
-//! - [`FREE`]: the task and all of its descendants have ended: nobody uses its memory except the parent's table.
 //! - [`DROPPED`]: no entry of the table names it any more.
 //!
-//! The thread that sets the second of `FREE` and `DROPPED` frees the memory.
+//! The thread that sets the second of the two frees the node. Each bit is set once, so an addition sets it.
 
+use std::cell::Cell;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 
 use super::memory::{Pool, give_without_pool};
 use super::task::{EDGES, Edge, Task};
 
-pub(super) const DROPPED: u64 = 1;
-pub(super) const CLOSED: u64 = 2;
-pub(super) const FREE: u64 = 4;
-const BITS: u64 = 7;
+const DROPPED: u64 = 1;
+const CLOSED: u64 = 2;
+const BITS: u64 = 3;
+
+/// What a table knows of a task.
+pub(super) struct Node {
+    successors: AtomicU64,
+    /// Entries that name it; the parent's thread alone looks at this.
+    names: Cell<u32>,
+    class: u8,
+}
+
+impl Node {
+    /// Returns the node of a new task.
+    #[inline]
+    fn make(pool: &mut Pool) -> *mut Node {
+        let (block, class) = pool.take(size_of::<Node>());
+        let node = block.cast::<Node>();
+        // SAFETY: the block is large enough, and nobody else has it.
+        unsafe {
+            node.write(Node {
+                successors: AtomicU64::new(0),
+                names: Cell::new(0),
+                class,
+            });
+        }
+        node
+    }
+}
 
 /// What a dependence says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +60,8 @@ pub(crate) enum Kind {
 }
 
 #[derive(Clone, Copy)]
-struct Node {
-    task: *const Task,
+struct Link {
+    task: *const Node,
     /// Index of the next, plus one.
     next: u32,
 }
@@ -44,7 +71,7 @@ struct Entry {
     /// 0: there is no entry.
     address: usize,
     /// The last task that wrote, unless `before` has what the group waits for.
-    writer: *const Task,
+    writer: *const Node,
     /// Tasks of the last kind, if that is not `Out`.
     group: u32,
     /// What the tasks of the group wait for, if that is not `writer`.
@@ -68,7 +95,7 @@ pub(crate) struct Table {
     /// Open addressing, linear; a power of two.
     entries: Vec<Entry>,
     used: usize,
-    nodes: Vec<Node>,
+    links: Vec<Link>,
     /// Index of the first node that is not in use, plus one.
     spare: u32,
 }
@@ -79,7 +106,7 @@ const SMALL: usize = 64;
 /// The length from which a group of readers is searched for tasks that have ended.
 const LONG: u32 = 64;
 
-fn has_ended(task: *const Task) -> bool {
+fn has_ended(task: *const Node) -> bool {
     // SAFETY: the table names it, so its memory is there.
     unsafe { (*task).successors.load(Ordering::Acquire) & CLOSED != 0 }
 }
@@ -89,7 +116,7 @@ impl Table {
         Table {
             entries: vec![NONE; SMALL],
             used: 0,
-            nodes: Vec::new(),
+            links: Vec::new(),
             spare: 0,
         }
     }
@@ -109,7 +136,7 @@ impl Table {
 
     /// Calls `on` with each task that a new one with this dependence must wait for. Some may have ended.
     #[inline]
-    fn before(&self, at: usize, kind: Kind, mut on: impl FnMut(*const Task)) {
+    fn before(&self, at: usize, kind: Kind, mut on: impl FnMut(*const Node)) {
         let entry = &self.entries[at];
         let joins = kind == entry.kind && kind != Kind::Out;
         let list = if entry.kind == Kind::Out || joins {
@@ -122,7 +149,7 @@ impl Table {
         };
         let mut next = list;
         while next != 0 {
-            let node = self.nodes[next as usize - 1];
+            let node = self.links[next as usize - 1];
             on(node.task);
             next = node.next;
         }
@@ -136,7 +163,7 @@ impl Table {
     }
 
     /// Calls `on` with each task that one with this dependence must wait for, without entering one.
-    pub(super) fn look(&self, address: usize, kind: Kind, on: impl FnMut(*const Task)) {
+    pub(super) fn look(&self, address: usize, kind: Kind, on: impl FnMut(*const Node)) {
         self.before(self.place(address), kind, on);
     }
 
@@ -149,9 +176,9 @@ impl Table {
         &mut self,
         address: usize,
         kind: Kind,
-        task: *const Task,
+        task: *const Node,
         pool: &mut Pool,
-        on: impl FnMut(*const Task),
+        on: impl FnMut(*const Node),
     ) {
         let mut at = self.place(address);
         if self.entries[at].address == 0 {
@@ -164,7 +191,7 @@ impl Table {
         }
         self.before(at, kind, on);
         // SAFETY: the caller promises it; the field is the parent's thread's.
-        unsafe { (*task).in_table.set((*task).in_table.get() + 1) };
+        unsafe { (*task).names.set((*task).names.get() + 1) };
         let mut entry = self.entries[at];
         if kind == Kind::Out {
             let (writer, group, before) = (entry.writer, entry.group, entry.before);
@@ -190,21 +217,21 @@ impl Table {
         if entry.length >= LONG && entry.length.is_power_of_two() {
             (entry.group, entry.length) = self.prune(entry.group, pool);
         }
-        entry.group = self.node(task, entry.group);
+        entry.group = self.link(task, entry.group);
         entry.length += 1;
         self.entries[at] = entry;
     }
 
-    fn node(&mut self, task: *const Task, next: u32) -> u32 {
-        let node = Node { task, next };
+    fn link(&mut self, task: *const Node, next: u32) -> u32 {
+        let node = Link { task, next };
         match self.spare {
             0 => {
-                self.nodes.push(node);
-                self.nodes.len() as u32
+                self.links.push(node);
+                self.links.len() as u32
             }
             spare => {
-                self.spare = self.nodes[spare as usize - 1].next;
-                self.nodes[spare as usize - 1] = node;
+                self.spare = self.links[spare as usize - 1].next;
+                self.links[spare as usize - 1] = node;
                 spare
             }
         }
@@ -214,9 +241,9 @@ impl Table {
         let mut next = list;
         while next != 0 {
             let at = next as usize - 1;
-            let node = self.nodes[at];
+            let node = self.links[at];
             release(node.task, pool);
-            self.nodes[at].next = self.spare;
+            self.links[at].next = self.spare;
             self.spare = next;
             next = node.next;
         }
@@ -229,13 +256,13 @@ impl Table {
         let mut next = list;
         while next != 0 {
             let at = next as usize - 1;
-            let node = self.nodes[at];
+            let node = self.links[at];
             if has_ended(node.task) {
                 release(node.task, pool);
-                self.nodes[at].next = self.spare;
+                self.links[at].next = self.spare;
                 self.spare = next;
             } else {
-                self.nodes[at].next = kept;
+                self.links[at].next = kept;
                 kept = next;
                 length += 1;
             }
@@ -283,32 +310,32 @@ impl Table {
         }
         if self.used * 16 < self.entries.len() {
             self.entries = vec![NONE; SMALL];
-            self.nodes.shrink_to(SMALL);
+            self.links.shrink_to(SMALL);
         }
         self.used = 0;
     }
 }
 
-/// An entry of the parent's table names `task` no longer.
+/// An entry of the parent's table names `node` no longer.
 #[inline]
-fn release(task: *const Task, pool: &mut Pool) {
-    if task.is_null() {
+fn release(node: *const Node, pool: &mut Pool) {
+    if node.is_null() {
         return;
     }
-    // SAFETY: an entry named it until now, so its memory is there; the field is the parent's thread's, which runs this.
-    let task = unsafe { &*task };
-    let names = task.in_table.get() - 1;
-    task.in_table.set(names);
-    if names > 0 {
-        return;
-    }
-    let mut word = task.successors.load(Ordering::Acquire);
-    if word & FREE == 0 {
-        word = task.successors.fetch_or(DROPPED, Ordering::AcqRel);
-    }
-    if word & FREE != 0 {
-        // SAFETY: nobody else uses it.
-        unsafe { free(std::ptr::from_ref(task).cast_mut(), pool) };
+    // SAFETY: an entry named it until now, so it is there; the field is the parent's thread's, which runs this.
+    unsafe {
+        let names = (*node).names.get() - 1;
+        (*node).names.set(names);
+        if names > 0 {
+            return;
+        }
+        let mut word = (*node).successors.load(Ordering::Acquire);
+        if word & CLOSED == 0 {
+            word = (*node).successors.fetch_add(DROPPED, Ordering::AcqRel);
+        }
+        if word & CLOSED != 0 {
+            pool.give(node.cast_mut().cast(), (*node).class);
+        }
     }
 }
 
@@ -388,10 +415,11 @@ impl Edges {
     /// Makes the task wait for `before`, unless that has ended.
     ///
     /// # Safety
-    /// The memory of both tasks is there, this thread runs their parent, and the task is not ready.
+    /// The task and the node are there, this thread runs the parent of both, and the task is not ready.
     #[inline]
-    pub(super) unsafe fn add(&mut self, before: *const Task, pool: &mut Pool) {
-        if before == self.task {
+    pub(super) unsafe fn add(&mut self, before: *const Node, pool: &mut Pool) {
+        // SAFETY: the caller promises it.
+        if before == unsafe { (*self.task).node.get() } {
             return;
         }
         // SAFETY: the caller promises it.
@@ -458,15 +486,36 @@ unsafe fn extra_edge<'a>(task: &'a Task, pool: &mut Pool) -> &'a Edge {
     }
 }
 
-/// Ends `task` for those that wait for it: calls `ready` with each that waits for nothing more. With [`FREE`] among `bits` all of its
-/// descendants have ended, too; returns whether its memory is then nobody's.
+/// Gives `task` a node, if it has none, and returns that.
 ///
 /// # Safety
-/// The task's body has ended, this is called once, and nothing of the task is used afterwards if `bits` has `FREE`.
+/// This thread runs the parent, and the task is not ready.
 #[inline]
-pub(super) unsafe fn close(task: *const Task, bits: u64, mut ready: impl FnMut(*mut Task)) -> bool {
+pub(super) unsafe fn node_of(task: *const Task, pool: &mut Pool) -> *const Node {
     // SAFETY: the caller promises it.
-    let word = unsafe { (*task).successors.fetch_or(CLOSED | bits, Ordering::AcqRel) };
+    unsafe {
+        if (*task).node.get().is_null() {
+            (*task).node.set(Node::make(pool));
+        }
+        (*task).node.get()
+    }
+}
+
+/// Ends the task with this node for those that wait for it: calls `ready` with each that waits for nothing more. Returns the node's size class
+/// if the caller is to free it.
+///
+/// # Safety
+/// The task's body has ended, and this is called once.
+#[inline]
+pub(super) unsafe fn close(node: *const Node, mut ready: impl FnMut(*mut Task)) -> Option<u8> {
+    // SAFETY: the caller promises it: until the bit is set the table does not free it.
+    let (class, word) = unsafe {
+        let class = (*node).class;
+        (
+            class,
+            (*node).successors.fetch_add(CLOSED, Ordering::AcqRel),
+        )
+    };
     let mut edge = (word & !BITS) as *const Edge;
     while !edge.is_null() {
         // SAFETY: an edge lies in a task that waits, whose memory is there until its count of predecessors falls below.
@@ -478,16 +527,144 @@ pub(super) unsafe fn close(task: *const Task, bits: u64, mut ready: impl FnMut(*
             }
         }
     }
-    word & DROPPED != 0
-}
-
-/// All descendants of `task`, which is closed, have ended. Returns whether its memory is nobody's.
-///
-/// # Safety
-/// This is called once, and nothing of the task is used afterwards.
-pub(super) unsafe fn set_free(task: *const Task) -> bool {
-    // SAFETY: the caller promises it.
-    unsafe { (*task).successors.fetch_or(FREE, Ordering::AcqRel) & DROPPED != 0 }
+    (word & DROPPED != 0).then_some(class)
 }
 
 const _: () = assert!(EDGES > 0 && size_of::<Task>() <= 160);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, AtomicUsize};
+    use std::sync::mpsc;
+
+    fn task(pool: &mut Pool) -> *mut Task {
+        let (block, class) = pool.take(size_of::<Task>());
+        let task = block.cast::<Task>();
+        // SAFETY: the block is large enough, and nobody else has it.
+        unsafe {
+            task.write(Task::new(std::ptr::null_mut(), 1, 0, 0));
+            (*task).class.set(class);
+        }
+        task
+    }
+
+    struct Sent(*mut Task);
+    // SAFETY: the receiver is the one that ends the task.
+    unsafe impl Send for Sent {}
+
+    /// One thread enters tasks, others end them as they become ready: each becomes ready once, after all that it depends on has ended, which a
+    /// second table of plain numbers says.
+    #[test]
+    fn each_task_becomes_ready_once_and_after_its_predecessors() {
+        const TASKS: usize = if cfg!(miri) { 200 } else { 40_000 };
+        const ADDRESSES: u64 = 9;
+        const GUARD: i32 = 1 << 30;
+        let ended: Vec<AtomicU32> = (0..TASKS).map(|_| AtomicU32::new(0)).collect();
+        let left = AtomicUsize::new(TASKS);
+        // What each task must come after, found by a walk over all earlier dependences of the address.
+        let mut random = (0..).map(|call| tanada_policy::draw(7, tanada_policy::WorkerId(0), call));
+        let mut random = |below: u64| random.next().expect("endless") % below;
+        let depends: Vec<Vec<(usize, Kind)>> = (0..TASKS)
+            .map(|_| {
+                let count = 1 + random(6);
+                let kind = |n| [Kind::In, Kind::In, Kind::Out, Kind::Set][n as usize];
+                (0..count)
+                    .map(|_| (8 + 8 * random(ADDRESSES) as usize, kind(random(4))))
+                    .collect()
+            })
+            .collect();
+        let mut after: Vec<Vec<usize>> = Vec::new();
+        let mut groups: std::collections::BTreeMap<usize, (Kind, Vec<usize>, Vec<usize>)> =
+            std::collections::BTreeMap::new();
+        for (number, row) in depends.iter().enumerate() {
+            let mut before = Vec::new();
+            for &(address, kind) in row {
+                let (last, members, waited) =
+                    groups
+                        .entry(address)
+                        .or_insert((Kind::Out, Vec::new(), Vec::new()));
+                if *last != kind || kind == Kind::Out {
+                    *waited = std::mem::take(members);
+                    *last = kind;
+                }
+                before.extend(waited.iter().copied().filter(|&other| other != number));
+                members.push(number);
+            }
+            after.push(before);
+        }
+        let (ready, work) = mpsc::channel::<Sent>();
+        let work = std::sync::Mutex::new(work);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                let (ready, work, ended, left, after) =
+                    (ready.clone(), &work, &ended, &left, &after);
+                scope.spawn(move || {
+                    let mut pool = Pool::new();
+                    while left.load(Ordering::Acquire) > 0 {
+                        let got = work.lock().expect("no panic").try_recv();
+                        let Ok(Sent(task)) = got else {
+                            std::thread::yield_now();
+                            continue;
+                        };
+                        // SAFETY: this thread has the ready task alone.
+                        unsafe {
+                            let number = (*task).data.get() as usize;
+                            for &other in &after[number] {
+                                assert_eq!(
+                                    ended[other].load(Ordering::Acquire),
+                                    1,
+                                    "{number} before {other}"
+                                );
+                            }
+                            assert_eq!(ended[number].fetch_add(1, Ordering::AcqRel), 0);
+                            let node = (*task).node.get();
+                            let unused = close(node, |task| ready.send(Sent(task)).expect("open"));
+                            if let Some(class) = unused {
+                                pool.give(node.cast_mut().cast(), class);
+                            }
+                            free(task, &mut pool);
+                        }
+                        left.fetch_sub(1, Ordering::AcqRel);
+                    }
+                });
+            }
+            let (mut pool, mut table) = (Pool::new(), Table::new());
+            for (number, row) in depends.iter().enumerate() {
+                let new = task(&mut pool);
+                // SAFETY: this thread is the only one that enters tasks; the new one is not ready.
+                unsafe {
+                    (*new).data.set(number as *mut std::ffi::c_void);
+                    (*new).predecessors.store(GUARD, Ordering::Relaxed);
+                    let node = node_of(new, &mut pool);
+                    let mut edges = Edges::of(new);
+                    for &(address, kind) in row {
+                        let pool: *mut Pool = &mut pool;
+                        table.enter(address, kind, node, &mut *pool, |before| {
+                            edges.add(before, &mut *pool)
+                        });
+                    }
+                    let guard = GUARD - edges.count() as i32;
+                    if (*new).predecessors.fetch_sub(guard, Ordering::AcqRel) == guard {
+                        ready.send(Sent(new)).expect("open");
+                    }
+                }
+                if number % 1_000 == 999 {
+                    table.clear_ended_for_test(&mut pool);
+                }
+            }
+            while left.load(Ordering::Acquire) > 0 {
+                std::thread::yield_now();
+            }
+            table.clear(&mut pool);
+        });
+        assert!(ended.iter().all(|ended| ended.load(Ordering::Relaxed) == 1));
+    }
+
+    impl Table {
+        /// Sweeps, as a table that is full does.
+        fn clear_ended_for_test(&mut self, pool: &mut Pool) {
+            self.sweep(pool);
+        }
+    }
+}

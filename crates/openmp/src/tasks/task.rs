@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32};
 
-use super::depend::Table;
+use super::depend::{Node, Table};
 
 /// gcc's code of a task: called with the data.
 pub(crate) type Gomp = unsafe extern "C-unwind" fn(*mut c_void);
@@ -38,8 +38,6 @@ pub(crate) mod flags {
     pub(crate) const UNTIED: u16 = 4;
     /// It has ended when its body has and its event was fulfilled.
     pub(crate) const DETACHED: u16 = 8;
-    /// It is in the table of dependences of its parent.
-    pub(crate) const DEPENDS: u16 = 16;
     /// It was put into a queue, and counts in its team.
     pub(crate) const COUNTED: u16 = 32;
     /// [`super::Task::run`] is clang's.
@@ -102,16 +100,14 @@ pub(crate) struct Task {
     pub(super) home: Cell<u16>,
     /// The size class of its memory.
     pub(super) class: Cell<u8>,
-    /// Entries of its parent's table that name it.
-    pub(super) in_table: Cell<u32>,
     /// What stands for the first address that it writes, for policies; 0: nothing does.
     pub(super) place: Cell<u32>,
 
     /// Children that ended in other threads than the owner's, plus [`ZOMBIE`] for each that ended before its descendants, plus [`BODY`].
     /// When the body has ended, less all children: 0 then means that no descendant is left.
     pub(super) state: AtomicI64,
-    /// See [`super::depend`].
-    pub(super) successors: AtomicU64,
+    /// What its parent's table knows of it; null if nothing.
+    pub(super) node: Cell<*const Node>,
     /// Predecessors that have not ended.
     pub(super) predecessors: AtomicI32,
     /// Of a detached task: [`RETURNED`] and [`FULFILLED`]. Of a group: whether it was cancelled.
@@ -140,10 +136,9 @@ impl Task {
             owner: Cell::new(owner),
             home: Cell::new(NOBODY),
             class: Cell::new(u8::MAX),
-            in_table: Cell::new(0),
             place: Cell::new(0),
             state: AtomicI64::new(BODY),
-            successors: AtomicU64::new(0),
+            node: Cell::new(std::ptr::null()),
             predecessors: AtomicI32::new(0),
             event: AtomicU32::new(0),
             scope: Cell::new(std::ptr::null()),

@@ -10,6 +10,7 @@
 //! finds nothing spins, then yields its processor, then sleeps.
 
 use std::cell::{Cell, UnsafeCell};
+use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Mutex;
@@ -17,14 +18,17 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 
 use tanada_policy::Ready;
 
-use super::depend::{self, Edges, FREE, Kind, Table};
+use super::depend::{self, Edges, Kind, Table};
 use super::engine::{self, Queues, descends, right, task_of};
-use super::memory::Pool;
+use super::memory::{Pool, give_without_pool};
 use super::sleep::Sleep;
 use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, ZOMBIE, flags};
 
-/// Tasks in a thread's queue from which on it runs new ones at once instead of queueing them.
-const FULL: i32 = 12;
+/// Tasks in a thread's queue from which on it runs new ones at once instead of queueing them: those that a region's thread creates itself, of
+/// which one may be long while the others wait for tasks; and those that tasks create (more if there are many threads), of which the oldest in
+/// the queue is a whole branch of a recursion.
+const FULL: i32 = 64;
+const FULL_BELOW: i32 = 4;
 
 /// Children that wait for predecessors from which on their creator helps before it creates more.
 const MANY: u32 = 768;
@@ -37,11 +41,13 @@ const STACK: usize = 192 << 10;
 #[derive(Default)]
 pub(super) struct Line<T>(pub(super) T);
 
-/// Tasks that a thread got and may not run now.
+/// Tasks that a thread got and may not run now, in the order in which they came.
 #[derive(Default)]
 pub(super) struct Side {
     length: AtomicUsize,
-    tasks: Mutex<Vec<Ready>>,
+    /// How often tasks were put in.
+    puts: AtomicU64,
+    tasks: Mutex<VecDeque<Ready>>,
 }
 
 impl Side {
@@ -51,21 +57,37 @@ impl Side {
             .tasks
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        tasks.append(refused);
+        tasks.extend(refused.drain(..));
         self.length.store(tasks.len(), Ordering::SeqCst);
+        self.puts.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Returns the oldest that `takes`.
+    /// Returns the newest that descends from `of`.
     #[cold]
-    fn take(&self, takes: impl Fn(&Ready) -> bool) -> Option<Ready> {
+    fn take_below(&self, of: *const Task) -> Option<Ready> {
         let mut tasks = self
             .tasks
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        let at = tasks.iter().position(takes)?;
+        // SAFETY: `of` is there because it waits, the tasks because they have not run.
+        let at = tasks
+            .iter()
+            .rposition(|task| unsafe { descends(task_of(task), of) })?;
         let task = tasks.remove(at);
         self.length.store(tasks.len(), Ordering::SeqCst);
-        Some(task)
+        task
+    }
+
+    /// Returns the oldest.
+    #[cold]
+    fn take(&self) -> Option<Ready> {
+        let mut tasks = self
+            .tasks
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let task = tasks.pop_front();
+        self.length.store(tasks.len(), Ordering::SeqCst);
+        task
     }
 
     fn is_empty(&self) -> bool {
@@ -79,6 +101,8 @@ pub(crate) struct Team {
     members: Box<[Member]>,
     /// How often the barrier opened (high half), and how many threads are in it.
     barrier: Line<AtomicU64>,
+    /// The same of the end of the region, to which threads come once, from wherever they are when the region is cancelled.
+    last: Line<AtomicU64>,
     /// Detached tasks that threads outside of the team ended.
     ended_outside: Line<AtomicU64>,
     sleep: Sleep,
@@ -93,7 +117,7 @@ pub(crate) struct Team {
     /// For the first thread of a program, outside of regions.
     outside: bool,
     /// [`FULL`] and [`MANY`], or more than any number of tasks if the user wants none to run at its creation.
-    full: i32,
+    full: [i32; 2],
     many: u32,
 }
 
@@ -119,6 +143,8 @@ pub(crate) struct Member {
     pub(crate) shares: Cell<u64>,
     /// What its thread was before a serialised region began.
     outer: Cell<*const Member>,
+    /// The task for which it looked through the list at the side in vain, and how often something had been put in there.
+    side_seen: Cell<(*const Task, u64)>,
     /// Tasks that it created and that count in the team; tasks that it ended.
     created: Line<AtomicU64>,
     ended: AtomicU64,
@@ -183,6 +209,7 @@ impl Team {
             implicit: UnsafeCell::new(Task::new(null_mut(), 0, flags::IMPLICIT, index)),
             shares: Cell::new(0),
             outer: Cell::new(null()),
+            side_seen: Cell::new((null(), 0)),
             created: Line::default(),
             ended: AtomicU64::new(0),
             taken: Line::default(),
@@ -191,6 +218,7 @@ impl Team {
             queues: engine::build(super::policy(), size),
             members: members.collect(),
             barrier: Line::default(),
+            last: Line::default(),
             ended_outside: Line::default(),
             sleep: Sleep::new(size),
             side: Side::default(),
@@ -199,7 +227,10 @@ impl Team {
             copied: AtomicPtr::new(null_mut()),
             shared: Mutex::new((0, 0)),
             outside,
-            full: if super::throttles() { FULL } else { i32::MAX },
+            full: match super::throttles() {
+                true => [FULL, FULL_BELOW.max(2 * i32::from(size))],
+                false => [i32::MAX; 2],
+            },
             many: if super::throttles() { MANY } else { u32::MAX },
         }));
         let address: *const Team = team;
@@ -356,7 +387,7 @@ impl Member {
             .queued
             .get()
             .wrapping_sub(self.taken.0.load(Ordering::Relaxed)) as i32;
-        queued >= self.team().full && {
+        queued >= self.team().full[usize::from(!self.current().is(flags::IMPLICIT))] && {
             let here = 0_u8;
             self.stack.get().wrapping_sub(&raw const here as usize) < STACK
         }
@@ -479,7 +510,6 @@ impl Member {
                 return self.run(task);
             }
             self.add_child(self.scope());
-            (*task).set(flags::DEPENDS);
             self.count(task);
             if self.enter(task, depends) == 0 {
                 self.queue(task);
@@ -508,6 +538,7 @@ impl Member {
         unsafe {
             let table = &mut *current.table.get();
             (*task).predecessors.store(GUARD, Ordering::Relaxed);
+            let node = depend::node_of(task, self.pool());
             let mut edges = Edges::of(task);
             for (address, kind) in depends {
                 let address = address.max(1);
@@ -515,7 +546,7 @@ impl Member {
                     (*task).place.set(place_of(address));
                 }
                 let pool = self.pool.get();
-                table.enter(address, kind, task, &mut *pool, |before| {
+                table.enter(address, kind, node, &mut *pool, |before| {
                     edges.add(before, &mut *pool);
                 });
             }
@@ -639,7 +670,16 @@ impl Member {
                 if team.side.is_empty() {
                     return None;
                 }
-                team.side.take(|task| descends(task_of(task), current))
+                // What was looked through in vain is not looked through again.
+                let seen = (current, team.side.puts.load(Ordering::SeqCst));
+                if self.side_seen.get() == seen {
+                    return None;
+                }
+                let found = team.side.take_below(current);
+                if found.is_none() {
+                    self.side_seen.set(seen);
+                }
+                found
             });
             let Some(ready) = found else {
                 return false;
@@ -860,17 +900,16 @@ impl Member {
     /// Runs any tasks until all threads of the team are here and no task is open. Returns whether the region was cancelled, which only
     /// `cancellable` barriers look at.
     pub(crate) fn barrier(&self, cancellable: bool) -> bool {
+        self.meet(&self.team().barrier.0, cancellable)
+    }
+
+    fn meet(&self, word: &AtomicU64, cancellable: bool) -> bool {
         let team = self.team();
         if cancellable && team.cancelled.load(Ordering::Acquire) {
             return true;
         }
         let size = team.members.len() as u64;
-        let word = &team.barrier.0;
-        // Threads that may leave are counted in bits of their own: if the region is cancelled, others may already be at its end, which
-        // is open only when all are there.
-        let one = 1 | u64::from(cancellable) << 16;
-        let all_here = |now: u64| [size, size | size << 16].contains(&(now & 0xffff_ffff));
-        let now = word.fetch_add(one, Ordering::AcqRel) + one;
+        let now = word.fetch_add(1, Ordering::AcqRel) + 1;
         let opened = now >> 32;
         let is_open = || word.load(Ordering::Acquire) >> 32 != opened;
         let me = usize::from(self.index);
@@ -879,7 +918,7 @@ impl Member {
             // SAFETY: the calling thread is this member; what it takes out of a queue it runs.
             let mut found = unsafe { team.queues.next(me) };
             if found.is_none() && !team.side.is_empty() {
-                found = team.side.take(|_| true);
+                found = team.side.take();
             }
             if let Some(ready) = found {
                 idle = 0;
@@ -890,7 +929,7 @@ impl Member {
             if now >> 32 != opened {
                 break;
             }
-            if all_here(now) && team.nothing_open() {
+            if now & 0xffff_ffff == size && team.nothing_open() {
                 let open = (opened + 1) << 32;
                 let won = word.compare_exchange(now, open, Ordering::AcqRel, Ordering::Acquire);
                 if won.is_ok() {
@@ -901,7 +940,7 @@ impl Member {
             if cancellable && team.cancelled.load(Ordering::Acquire) {
                 // Leave, unless it opened: the others come to the end of the region, where all meet.
                 let left = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| {
-                    (now >> 32 == opened).then(|| now - one)
+                    (now >> 32 == opened).then(|| now - 1)
                 });
                 if left.is_ok() {
                     return true;
@@ -913,7 +952,7 @@ impl Member {
                     && !team.queues.may_have(me)
                     && team.side.is_empty()
                     && !(cancellable && team.cancelled.load(Ordering::SeqCst))
-                    && !(all_here(word.load(Ordering::SeqCst)) && team.nothing_open())
+                    && !(word.load(Ordering::SeqCst) & 0xffff_ffff == size && team.nothing_open())
             });
         }
         self.forget_children();
@@ -984,15 +1023,14 @@ unsafe fn end(thread: &Thread<'_>, task: *mut Task) {
     // SAFETY: the caller ended it; parents outlive their descendants.
     unsafe {
         let parent = (*task).parent;
-        let depends = (*task).is(flags::DEPENDS);
+        if !(*task).node.get().is_null() {
+            release(thread, (*task).node.get());
+        }
         let quiet = BODY + i64::from((*task).pending.get());
         if (*task).state.load(Ordering::Acquire) == quiet {
-            // It has no descendants, so nobody but the parent's table has it.
-            if !depends || release(thread, task, FREE) {
-                free(thread, task);
-            }
+            free(thread, task); // it has no descendants, so nobody else has it
         } else {
-            end_before_children(thread, task, depends, quiet);
+            end_before_children(thread, task, quiet);
         }
         child_ended(thread, parent);
     }
@@ -1000,31 +1038,26 @@ unsafe fn end(thread: &Thread<'_>, task: *mut Task) {
 
 #[cold]
 #[inline(never)]
-unsafe fn end_before_children(thread: &Thread<'_>, task: *mut Task, depends: bool, quiet: i64) {
+unsafe fn end_before_children(thread: &Thread<'_>, task: *mut Task, quiet: i64) {
     // SAFETY: as in `end`.
     unsafe {
         let parent = (*task).parent;
-        if depends {
-            release(thread, task, 0);
-        }
         (*parent).state.fetch_add(ZOMBIE, Ordering::Relaxed);
         (*task).set(flags::MERGED);
         // From here on the last descendant may free it, unless this thread sees that there is none.
         if (*task).state.fetch_sub(quiet, Ordering::AcqRel) == quiet {
             (*parent).state.fetch_sub(ZOMBIE, Ordering::Relaxed);
-            if !depends || depend::set_free(task) {
-                free(thread, task);
-            }
+            free(thread, task);
         }
     }
 }
 
-/// Ends `task` for those that wait for it. Returns whether its memory is nobody's, if `bits` has `FREE`.
+/// Ends the task with this node for those that wait for it.
 #[inline]
-unsafe fn release(thread: &Thread<'_>, task: *mut Task, bits: u64) -> bool {
-    // SAFETY: the caller ended it; a task that waits for nothing more is ready.
+unsafe fn release(thread: &Thread<'_>, node: *const depend::Node) {
+    // SAFETY: the caller ended the task; one that waits for nothing more is ready.
     unsafe {
-        depend::close(task, bits, |task| match thread {
+        let unused = depend::close(node, |task| match thread {
             Thread::Chain(me) => (*me.released.get()).push(right(task)),
             Thread::Member(me) => me.queue(task),
             Thread::Outside(team) => {
@@ -1032,7 +1065,14 @@ unsafe fn release(thread: &Thread<'_>, task: *mut Task, bits: u64) -> bool {
                 (**team).queues.inject(right(task));
                 (**team).sleep.wake_all();
             }
-        })
+        });
+        if let Some(class) = unused {
+            let block = node.cast_mut().cast();
+            match thread {
+                Thread::Member(me) | Thread::Chain(me) => me.pool().give(block, class),
+                Thread::Outside(_) => give_without_pool(block, class),
+            }
+        }
     }
 }
 
@@ -1088,9 +1128,7 @@ unsafe fn last_descendant_ended(thread: &Thread<'_>, task: *mut Task) {
         // SAFETY: this is the last that uses it; its parent counts it as a zombie.
         unsafe {
             let parent = (*at).parent;
-            if !(*at).is(flags::DEPENDS) || depend::set_free(at) {
-                free(thread, at);
-            }
+            free(thread, at);
             if (*parent).state.fetch_sub(ZOMBIE, Ordering::AcqRel) != ZOMBIE {
                 return thread.team().sleep.wake_all();
             }
@@ -1112,7 +1150,7 @@ pub(super) fn enter(team: &'static Team, index: usize, number: c_int, body: impl
     me.join(number);
     ME.set(me);
     body();
-    me.barrier(false);
+    me.meet(&team.last.0, false);
     // SAFETY: this thread's own task.
     me.drop_table(unsafe { &*me.implicit.get() });
     ME.set(outer);
@@ -1133,7 +1171,7 @@ pub(crate) fn end_serial() {
         && me.team().size() == 1
         && !me.is_outside()
     {
-        me.barrier(false);
+        me.meet(&me.team().last.0, false);
         // SAFETY: this thread's own task.
         me.drop_table(unsafe { &*me.implicit.get() });
         ME.set(me.outer.get());

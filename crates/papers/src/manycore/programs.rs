@@ -11,9 +11,20 @@ pub(super) const PROGRAMS: [(&str, &[&str]); 9] = [
     ("is", &["count", "distribute", "rank"]),
     (
         "sp",
-        &["auxiliary", "rhs", "invert", "x_solve", "y_solve", "z_solve", "add"],
+        &[
+            "auxiliary",
+            "rhs",
+            "invert",
+            "x_solve",
+            "y_solve",
+            "z_solve",
+            "add",
+        ],
     ),
-    ("bt", &["auxiliary", "rhs", "x_solve", "y_solve", "z_solve", "add"]),
+    (
+        "bt",
+        &["auxiliary", "rhs", "x_solve", "y_solve", "z_solve", "add"],
+    ),
     ("lu", &["rhs", "lower", "upper", "add"]),
     ("ua", &["laplacian", "gather", "scatter", "update"]),
 ];
@@ -61,19 +72,36 @@ fn steps(name: &str) -> (Vec<Invocation>, u64) {
         // 2^30 pairs, 2^16 an iteration.
         "ep" => (vec![invoke(0, 1 << 14)], 1),
         // 75 steps of 25 iterations and a residual: with four regions each the paper's 7,800.
-        "cg" => ((0..4).map(|region| invoke(region, 75_000)).collect(), 75 * 26),
+        "cg" => (
+            (0..4).map(|region| invoke(region, 75_000)).collect(),
+            75 * 26,
+        ),
         "mg" => (v_cycle(), 20),
         "ft" => ([0, 3, 2, 1].map(|region| invoke(region, 256)).to_vec(), 20),
         // 2^27 keys, 1,024 an iteration; 1,024 buckets.
-        "is" => (vec![invoke(0, 1 << 17), invoke(1, 1 << 17), invoke(2, 1 << 10)], 10),
+        "is" => (
+            vec![invoke(0, 1 << 17), invoke(1, 1 << 17), invoke(2, 1 << 10)],
+            10,
+        ),
         "sp" => {
             let order = [0, 1, 2, 3, 2, 4, 2, 5, 2, 6];
             (order.map(planes).to_vec(), 400)
         }
         "bt" => ((0..6).map(planes).collect(), 200),
-        "lu" => (vec![invoke(0, PLANES), pipeline(1), pipeline(2), invoke(3, PLANES)], 250),
+        "lu" => (
+            vec![
+                invoke(0, PLANES),
+                pipeline(1),
+                pipeline(2),
+                invoke(3, PLANES),
+            ],
+            250,
+        ),
         // Diffusion takes about ten steps of a conjugate gradient.
-        _ => ([1, 0, 2, 3].map(|region| invoke(region, 8800)).to_vec(), 200 * 10),
+        _ => (
+            [1, 0, 2, 3].map(|region| invoke(region, 8800)).to_vec(),
+            200 * 10,
+        ),
     }
 }
 

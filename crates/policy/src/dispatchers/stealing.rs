@@ -17,7 +17,9 @@
 //! With several workers at once the parts of a call are atomic, not the call. No task is lost or taken twice; a thief that loses a
 //! race for the oldest task tries the same victim again.
 
-use crate::{Access, Choice, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId};
+use crate::{
+    Access, Choice, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId,
+};
 use tanada_queues::sync::spin_loop;
 use tanada_queues::{Injector, Mailbox, Owner, Steal, Stealer, deque};
 

@@ -28,11 +28,30 @@ pub(super) fn page(run: &Run) -> String {
     if !run.events.is_empty() {
         body += "<h2>Teams over time</h2><div class=\"wide\">";
         body += &time_line(run);
-        body += "</div><p class=\"note\">A row a region, those that took most time first. Blue: all threads that the program asks for; orange: \
-            fewer, the darker the fewer; the fuller a bar, the more of its time the region ran. Below: hardware threads that neighbours kept busy.</p>";
+        body += "</div><p class=\"note\">A row a region, those that took most time first. Blue: all threads that the program asks for; \
+            orange: fewer, the darker the fewer; the fuller a bar, the more of its time the region ran. Below: hardware threads that \
+            neighbours kept busy.</p>";
     }
-    body += "<h2>Regions</h2><div class=\"wide\"><table><tr><th>region</th><th>runs</th><th>seconds</th><th>share</th><th>asked</th>\
-        <th>threads</th><th>waiting</th><th>changes</th><th>iterations</th><th>mean by threads</th><th>gain</th><th>sure</th><th>why</th></tr>";
+    const COLUMNS: [&str; 13] = [
+        "region",
+        "runs",
+        "seconds",
+        "share",
+        "asked",
+        "threads",
+        "waiting",
+        "changes",
+        "iterations",
+        "mean by threads",
+        "gain",
+        "sure",
+        "why",
+    ];
+    let header = COLUMNS.map(|name| format!("<th>{name}</th>")).concat();
+    let _ = write!(
+        body,
+        "<h2>Regions</h2><div class=\"wide\"><table><tr>{header}</tr>"
+    );
     for region in &run.regions {
         body += &row(region);
     }
