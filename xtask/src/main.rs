@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod omp;
 mod test;
 mod tidy;
 mod two_processes;
@@ -41,6 +42,13 @@ enum Verb {
     Sanitize(test::sanitize::Options),
     /// Measures what two parallel programs at once do to each other, bound and unbound.
     TwoProcesses(two_processes::Options),
+    /// Runs programs of any suite with and without the adapter for OpenMP programs, and compares verdicts and times.
+    OmpSuite(omp::suite::Options),
+    /// Measures OpenMP programs with the adapter beside every static choice of threads, waiting and runtime, alone and beside neighbours.
+    OmpTable(omp::table::Options),
+    /// Keeps the machine busy for `omp-table`.
+    #[command(hide = true)]
+    OmpNeighbour(omp::neighbour::Options),
     /// Checks the invariants of the design that can be read off the workspace.
     Tidy(tidy::Options),
 }
@@ -50,6 +58,9 @@ fn main() -> ExitCode {
         Verb::Test(options) => test::run(&root(), &options),
         Verb::Sanitize(options) => test::sanitize::run(&root(), &options),
         Verb::TwoProcesses(options) => two_processes::run(&root(), &options),
+        Verb::OmpSuite(options) => omp::suite::run(&root(), &options),
+        Verb::OmpTable(options) => omp::table::run(&root(), &options),
+        Verb::OmpNeighbour(options) => omp::neighbour::run(&options),
         Verb::Tidy(options) => tidy::run(&root(), &options),
     };
     if passed {

@@ -183,7 +183,8 @@ static void clauses(void)
     int last = -1;
     long sum = 0;
     long line = 5;
-#pragma omp parallel for lastprivate(last) reduction(+ : sum) linear(line : 2) schedule(dynamic, 10) num_threads(3)
+    /* Monotonic, since LLVM 14 loses the last value if its threads steal iterations. */
+#pragma omp parallel for lastprivate(last) reduction(+ : sum) linear(line : 2) schedule(monotonic : dynamic, 10) num_threads(3)
     for (int i = 0; i < N; i++) {
         last = i;
         sum += i;

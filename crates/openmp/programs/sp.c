@@ -1,14 +1,14 @@
-/* Line solves as SP has them: a region walks along one axis, and at every step shares a plane of short lines among the team, with a barrier
- * behind each. The steps are some microseconds long and the walk goes against the order in memory, so threads spend their time at barriers and
- * fetching each other's lines: on two threads such a solve takes longer than on one. The regions between the solves (`right_side`) share
- * whole planes and gain from threads. Checks the result against plain loops. */
+/* Line solves as SP has them: a region walks along one axis in lock step. At every step it shares a few short rows among the team, with a
+ * barrier behind them, and what a thread works on along one axis was another thread's along the axis before. A step takes less than a
+ * microsecond, so a team of two spends more time at barriers, and fetching what the other one wrote, than it saves: the solves are faster on
+ * one thread. The regions between them (`right_side`) share whole planes and gain from threads. Checks the result against one thread. */
 #include "check.h"
 #include <math.h>
 #include <omp.h>
 
 enum { PARTS = 5 };
 
-static int n;
+static int n, rows;
 
 #define AT(m, i, j, k) ((((size_t)(i) * (size_t)n + (size_t)(j)) * (size_t)n + (size_t)(k)) * PARTS + (size_t)(m))
 
@@ -29,8 +29,7 @@ static void right_side(const double *from, double *to)
     }
 }
 
-/* Eliminates along one axis, there and back: step s uses the cells of step s - 1. `axis` is 0, 1 or 2: the index that is walked. The inner
- * loop is shared cell by cell, so that neighbours, which lie in one cache line, belong to different threads. */
+/* Eliminates along one axis, there and back: step s uses the cells of step s - 1. `axis` is 0, 1 or 2: the index that is walked. */
 static void solve(double *u, int axis)
 {
 #pragma omp parallel
@@ -38,9 +37,11 @@ static void solve(double *u, int axis)
         for (int step = 1; step < n; step++) {
             int s = pass == 0 ? step : n - 1 - step;
             int before = pass == 0 ? s - 1 : s + 1;
-            for (int a = 0; a < n; a++) {
-#pragma omp for schedule(static, 1)
-                for (int b = 0; b < n; b++) {
+            for (int first = 0; first < n; first += rows) {
+                int last = first + rows < n ? first + rows : n;
+#pragma omp for schedule(static)
+                for (int row = first * n; row < last * n; row++) {
+                    int a = row / n, b = row % n;
                     for (int m = 0; m < PARTS; m++) {
                         size_t here = axis == 0 ? AT(m, s, a, b) : axis == 1 ? AT(m, a, s, b) : AT(m, a, b, s);
                         size_t there = axis == 0 ? AT(m, before, a, b) : axis == 1 ? AT(m, a, before, b) : AT(m, a, b, before);
@@ -56,7 +57,8 @@ int main(int argc, char **argv)
 {
     int quick = has_flag(argc, argv, "quick");
     n = (int)option(argc, argv, "size", quick ? 8 : 24);
-    int rounds = (int)option(argc, argv, "rounds", quick ? 2 : 20);
+    rows = (int)option(argc, argv, "rows", 4);
+    int rounds = (int)option(argc, argv, "rounds", quick ? 2 : 100);
     /* Work of the right side for one of the solves: SP's own share of the time is about a third. */
     int sides = (int)option(argc, argv, "sides", 6);
     size_t number = (size_t)n * (size_t)n * (size_t)n * PARTS;

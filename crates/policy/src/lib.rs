@@ -23,9 +23,9 @@ mod seam;
 
 pub use dispatchers::{central, stealing};
 pub use seam::{
-    Access, Activity, CacheUse, Decision, Dispatcher, Entry, Env, Governor, GovernorSite, Hints,
-    Op, Order, Origin, Outcome, Period, Plan, Prepared, RegionGovernor, RegionId, RegionSite,
-    Shape, Site, Waiting, Wake, Why, draw,
+    Access, Activity, CacheUse, Choice, Decision, Dispatcher, Entry, Env, Governor, GovernorSite,
+    Hints, Op, Order, Origin, Outcome, Period, Plan, Prepared, RegionGovernor, RegionId,
+    RegionSite, Shape, Site, Waiting, Wake, Why, draw,
 };
 pub use tanada_queues::Ready;
 pub use tanada_topology::{Placement, WorkerId};

@@ -171,6 +171,23 @@ impl Owner {
         won.then(|| self.take(newest))
     }
 
+    /// As [`Owner::pop`], but first calls `accept` with the digest of the newest task, and takes it only if that returns true.
+    #[inline]
+    pub fn pop_if(&mut self, accept: impl FnOnce(u16) -> bool) -> Option<Ready> {
+        let bottom = self.shared.bottom.0.load(Ordering::Relaxed);
+        if self.shared.top.0.load(Ordering::Relaxed) >= bottom {
+            return None;
+        }
+        // The slot holds the newest task's word, or that of a task which a thief has taken since.
+        let slots = self.shared.slots(self.buffer);
+        let word = NonZeroU64::new(slot(slots, bottom - 1).load(Ordering::Relaxed))?;
+        if accept(digest_of(word)) {
+            self.pop()
+        } else {
+            None
+        }
+    }
+
     #[inline]
     fn take(&self, index: u64) -> Ready {
         let word = slot(self.shared.slots(self.buffer), index).load(Ordering::Relaxed);

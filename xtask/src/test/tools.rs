@@ -10,7 +10,7 @@ use super::{Failed, Outcome, Skipped};
 struct SystemTool {
     /// Any of these will do.
     programs: &'static [&'static str],
-    /// The Debian package that has it.
+    /// The Debian packages that have it and what belongs to it.
     package: &'static str,
     needed_for: &'static str,
     /// Whether nothing can be built without it.
@@ -40,6 +40,18 @@ const SYSTEM: &[SystemTool] = &[
         programs: &["mipsel-linux-gnu-gcc"],
         package: "gcc-mipsel-linux-gnu",
         needed_for: "the tests that compile kernels for MIPS",
+        required: false,
+    },
+    SystemTool {
+        programs: &["clang"],
+        package: "clang libomp-dev",
+        needed_for: "the tests that run OpenMP programs on LLVM's runtime",
+        required: false,
+    },
+    SystemTool {
+        programs: &["gfortran"],
+        package: "gfortran",
+        needed_for: "the tests that run OpenMP programs in Fortran",
         required: false,
     },
     SystemTool {
@@ -125,7 +137,7 @@ fn system(runner: &Runner) -> Vec<&'static SystemTool> {
         // Another program may be installing packages.
         let mut words = vec!["apt-get", "-o", "DPkg::Lock::Timeout=120"];
         words.extend(["install", "--yes", "--no-install-recommends"]);
-        words.extend(missing.iter().map(|tool| tool.package));
+        words.extend(missing.iter().flat_map(|tool| tool.package.split(' ')));
         if let Err(Failed(output)) = runner.run_words(&words, &quiet, limit) {
             let errors = output.lines().filter(|line| line.starts_with("E:"));
             errors.for_each(|line| println!("apt-get: {line}"));

@@ -6,6 +6,7 @@ use std::ffi::{c_long, c_uint, c_void};
 
 use super::next::next;
 use crate::regions;
+use crate::tasks::{self, Region};
 
 /// The code of a region, which gcc puts into a function of its own.
 type Outlined = unsafe extern "C-unwind" fn(*mut c_void);
@@ -15,14 +16,29 @@ next! {
     fn GOMP_parallel_sections(run: Outlined, data: *mut c_void, threads: c_uint, sections: c_uint, flags: c_uint);
     fn GOMP_parallel_reductions(run: Outlined, data: *mut c_void, threads: c_uint, flags: c_uint) -> c_uint;
     fn omp_get_max_threads() -> std::ffi::c_int;
+    fn omp_get_num_threads() -> std::ffi::c_int;
+    fn omp_get_thread_num() -> std::ffi::c_int;
 }
 
-/// Runs a region: `call` is handed the number of threads that the runtime is asked for, 0 if that is the runtime's choice.
+/// What threads run in place of the program's function if its tasks are taken over.
+unsafe extern "C-unwind" fn with_tasks(region: *mut c_void) {
+    // SAFETY: `parallel` passes a region that lives until all threads have returned, and the runtime's functions have no precondition.
+    unsafe {
+        let region = &*region.cast::<Region>();
+        let run = std::mem::transmute::<usize, Outlined>(region.run);
+        let (size, index) = (omp_get_num_threads::call(), omp_get_thread_num::call());
+        region.take_part(size, index, index, || run(region.data));
+    }
+}
+
+/// Runs a region: `call` is handed the function and the data for the runtime, and the number of threads that it is asked for, 0 if that is
+/// the runtime's choice.
 fn parallel<R>(
     run: Outlined,
+    data: *mut c_void,
     threads: c_uint,
     iterations: Option<u64>,
-    call: impl FnOnce(c_uint) -> R,
+    call: impl FnOnce(Outlined, *mut c_void, c_uint) -> R,
 ) -> R {
     let asked = || match threads {
         // SAFETY: it has no precondition.
@@ -30,7 +46,13 @@ fn parallel<R>(
         threads => threads,
     };
     let token = regions::begin(run as usize, asked, iterations);
-    let result = call(token.threads().unwrap_or(threads));
+    let threads = token.threads().unwrap_or(threads);
+    let result = if tasks::active() {
+        let region = Region::new(run as usize, data, 1);
+        call(with_tasks, (&raw const region).cast_mut().cast(), threads)
+    } else {
+        call(run, data, threads)
+    };
     regions::end(token);
     result
 }
@@ -46,7 +68,7 @@ unsafe extern "C-unwind" fn GOMP_parallel(
     threads: c_uint,
     flags: c_uint,
 ) {
-    parallel(run, threads, None, |threads| {
+    parallel(run, data, threads, None, |run, data, threads| {
         // SAFETY: as this function's.
         unsafe { GOMP_parallel::call(run, data, threads, flags) }
     });
@@ -65,7 +87,7 @@ unsafe extern "C-unwind" fn GOMP_parallel_sections(
     flags: c_uint,
 ) {
     let iterations = Some(u64::from(sections));
-    parallel(run, threads, iterations, |threads| {
+    parallel(run, data, threads, iterations, |run, data, threads| {
         // SAFETY: as this function's.
         unsafe { GOMP_parallel_sections::call(run, data, threads, sections, flags) }
     });
@@ -82,10 +104,29 @@ unsafe extern "C-unwind" fn GOMP_parallel_reductions(
     threads: c_uint,
     flags: c_uint,
 ) -> c_uint {
-    parallel(run, threads, None, |threads| {
-        // SAFETY: as this function's.
-        unsafe { GOMP_parallel_reductions::call(run, data, threads, flags) }
-    })
+    if !tasks::active() {
+        return parallel(run, data, threads, None, |run, data, threads| {
+            // SAFETY: as this function's.
+            unsafe { GOMP_parallel_reductions::call(run, data, threads, flags) }
+        });
+    }
+    // The runtime would keep the reductions where its own tasks look for them.
+    // SAFETY: as this function's; gcc puts the address of the reductions first.
+    unsafe {
+        let mut region = Region::new(run as usize, data, 1);
+        region.reductions = *data.cast::<*mut usize>();
+        let region = (&raw mut region).cast::<c_void>();
+        let asked = || threads.max(1);
+        let token = regions::begin(run as usize, asked, None);
+        GOMP_parallel::call(
+            with_tasks,
+            region,
+            token.threads().unwrap_or(threads),
+            flags,
+        );
+        regions::end(token);
+        (*region.cast::<Region>()).size() as c_uint
+    }
 }
 
 /// Returns the number of iterations of `for (i = start; i < end; i += step)`, or of `>` with a negative step.
@@ -114,7 +155,7 @@ macro_rules! loops {
                 run: Outlined, data: *mut c_void, threads: c_uint, start: c_long, end: c_long, step: c_long,
                 $($chunk: c_long,)? flags: c_uint
             ) {
-                parallel(run, threads, iterations(start, end, step), |threads| {
+                parallel(run, data, threads, iterations(start, end, step), |run, data, threads| {
                     // SAFETY: as this function's.
                     unsafe { $name::call(run, data, threads, start, end, step, $($chunk,)? flags) }
                 });

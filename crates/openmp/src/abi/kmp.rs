@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_void};
 
 use super::next::next;
 use crate::regions;
+use crate::tasks::{self, Region};
 
 /// Where a construct stands in the source (`ident_t`), which this library does not look into.
 type Location = *mut c_void;
@@ -21,6 +22,30 @@ next! {
     fn __kmpc_push_num_threads(location: Location, thread: c_int, threads: c_int);
     fn __kmpc_global_thread_num(location: Location) -> c_int;
     fn omp_get_max_threads() -> c_int;
+    fn omp_get_num_threads() -> c_int;
+    fn omp_get_thread_num() -> c_int;
+    fn __kmp_invoke_microtask(
+        run: Microtask, number: c_int, index: c_int, count: c_int, arguments: *mut c_void, frame: *mut *mut c_void
+    ) -> c_int;
+}
+
+/// What threads run in place of the program's function if its tasks are taken over; its third argument is the region.
+unsafe extern "C-unwind" fn with_tasks(
+    number: *mut c_int,
+    _bound: *mut c_int,
+    region: *mut c_void,
+) {
+    // SAFETY: `fork` passes a region that lives until all threads have returned; the runtime's functions have no other precondition.
+    unsafe {
+        let region = &*region.cast::<Region>();
+        let run = std::mem::transmute::<usize, Microtask>(region.run);
+        let (size, index) = (omp_get_num_threads::call(), omp_get_thread_num::call());
+        region.take_part(size, index, *number, || {
+            let mut frame = std::ptr::null_mut();
+            let count = region.count as c_int;
+            __kmp_invoke_microtask::call(run, *number, index, count, region.data, &mut frame);
+        });
+    }
 }
 
 thread_local! {
@@ -157,7 +182,19 @@ unsafe extern "C-unwind" fn fork(
         }
     }
     // SAFETY: as this function's.
-    unsafe { fork_with(location, count, run, &arguments) };
+    unsafe {
+        if tasks::active() {
+            let data = arguments.as_mut_ptr().cast();
+            let region = Region::new(run as usize, data, count_arguments);
+            let mut one = [0; ARGUMENTS];
+            one[0] = &raw const region as usize;
+            type WithRegion = unsafe extern "C-unwind" fn(*mut c_int, *mut c_int, *mut c_void);
+            let run = std::mem::transmute::<WithRegion, Microtask>(with_tasks);
+            fork_with(location, 1, run, &one);
+        } else {
+            fork_with(location, count, run, &arguments);
+        }
+    };
     regions::end(token);
 }
 

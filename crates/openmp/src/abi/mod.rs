@@ -4,7 +4,9 @@
 //! name ([`next`]). Programs may unwind through it (C++ exceptions do not leave a region, but `pthread_exit` and cancellation do).
 
 mod gomp;
+mod gomp_tasks;
 mod kmp;
+mod kmp_tasks;
 mod loops;
 mod next;
 mod queries;

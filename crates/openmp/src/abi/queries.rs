@@ -40,8 +40,6 @@ asks! {
     other: omp_get_active_level() -> c_int;
     other: omp_get_active_level_() -> c_int;
     sections: GOMP_sections_start(count: c_uint) -> c_uint;
-    // libomp 14 fails an assertion of its own if a region with detached tasks ran on one thread before.
-    other: __kmpc_task_allow_completion_event(location: *mut c_void, thread: c_int, task: *mut c_void) -> *mut c_void;
 }
 
 type Outlined = unsafe extern "C-unwind" fn(*mut c_void);

@@ -21,8 +21,6 @@ struct Compilers {
     /// Compilers of C, C++ and Fortran, with the Debian package of each; the last is missing if the family has none.
     of: [(&'static str, &'static str); 3],
     flags: &'static [&'static str],
-    /// Part of the name of its OpenMP runtime's file.
-    pub(crate) runtime: &'static str,
 }
 
 const FAMILIES: [Compilers; 2] = [
@@ -30,14 +28,16 @@ const FAMILIES: [Compilers; 2] = [
         name: "gcc",
         of: [("gcc", "gcc"), ("g++", "g++"), ("gfortran", "gfortran")],
         flags: &["-fopenmp"],
-        runtime: "libgomp.so",
     },
     Compilers {
         name: "clang",
         // Debian's flang cannot compile OpenMP.
-        of: [("clang", "clang"), ("clang++", "clang"), ("", "")],
+        of: [
+            ("clang", "clang libomp-dev"),
+            ("clang++", "clang libomp-dev"),
+            ("", ""),
+        ],
         flags: &["-fopenmp", "-fopenmp-version=51"],
-        runtime: "libomp.so",
     },
 ];
 
@@ -48,9 +48,6 @@ pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     pub(crate) arguments: Vec<String>,
-    /// Part of the name of the OpenMP runtime's file.
-    #[allow(dead_code)]
-    pub(crate) runtime: &'static str,
 }
 
 /// Returns the folder of the sources.
@@ -87,11 +84,18 @@ fn plan(folder: &Path) -> (Vec<Unit>, Vec<Program>) {
     names.sort();
     let (mut units, mut programs) = (Vec::new(), Vec::new());
     for family in &FAMILIES {
-        let here = family.of.map(|(compiler, package)| {
+        let mut here = family.of.map(|(compiler, package)| {
             let wanted = !compiler.is_empty();
             wanted
                 && tanada_testing::program(&[compiler], package, "programs with OpenMP").is_some()
         });
+        if here[0] && !links(family, folder) {
+            tanada_testing::skip(format!(
+                "{} does not link programs with OpenMP: apt-get install {}",
+                family.name, family.of[0].1
+            ));
+            here = [false; 3];
+        }
         for source in &names {
             let stem = source
                 .file_stem()
@@ -149,11 +153,24 @@ fn plan(folder: &Path) -> (Vec<Unit>, Vec<Program>) {
                 name: format!("{stem}/{}", family.name),
                 path,
                 arguments,
-                runtime: family.runtime,
             });
         }
     }
     (units, programs)
+}
+
+/// Returns whether the family's OpenMP runtime is here, which is a package of its own.
+fn links(family: &Compilers, folder: &Path) -> bool {
+    let source = folder.join(format!("links-{}.c", family.name));
+    let text = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n";
+    std::fs::write(&source, text).expect("a file in the folder of programs");
+    let mut command = Command::new(family.of[0].0);
+    command
+        .args(family.flags)
+        .arg(&source)
+        .arg("-o")
+        .arg(source.with_extension(""));
+    command.output().is_ok_and(|output| output.status.success())
 }
 
 /// Compiles all units, as many at once as there are processors.
@@ -254,7 +271,7 @@ impl Run {
     }
 }
 
-/// Runs `program` with these variables. The folder of its output is unique to the calling thread.
+/// Runs `program` with more arguments and these variables.
 pub(crate) fn run(program: &Program, more: &[&str], environment: &[(String, String)]) -> Run {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -17,7 +17,9 @@
 //! With several workers at once the parts of a call are atomic, not the call. No task is lost or taken twice; a thief that loses a
 //! race for the oldest task tries the same victim again.
 
-use crate::{Access, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId};
+use crate::{
+    Access, Choice, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId,
+};
 use tanada_queues::sync::spin_loop;
 use tanada_queues::{Injector, Mailbox, Owner, Steal, Stealer, deque};
 
@@ -351,6 +353,56 @@ impl<F: Family> Dispatcher for Stealing<F> {
             F::takes(&mut own.memory, task);
         }
         found
+    }
+
+    /// The worker's mail, then its own newest task; then the oldest of the shared FIFO; then the oldest task of each other worker, the
+    /// nearest first, if its digest may be taken. The member's order of victims is not asked.
+    fn next_of<E: Env>(
+        &self,
+        own: &mut Self::Local,
+        env: &mut E,
+        choice: &impl Choice,
+        refused: &mut Vec<Ready>,
+    ) -> Option<(Ready, Origin)> {
+        let mut sort = |found: Option<(Ready, Origin)>| match found {
+            Some((task, origin)) if choice.takes(&task) => Some((task, origin)),
+            Some((task, _)) => {
+                refused.push(task);
+                None
+            }
+            None => None,
+        };
+        if let Some(found) = sort(self.pop_own_mail(env)) {
+            return Some(found);
+        }
+        if let Some(task) = own.deque.pop_if(|digest| choice.might_take(digest)) {
+            if choice.takes(&task) {
+                env.charge(Op::OwnPop);
+                return Some((task, Origin::Own));
+            }
+            own.deque.push(task); // back to where it was
+        }
+        if let Some(found) = sort(self.injected.pop().map(|task| (task, Origin::Pool))) {
+            return Some(found);
+        }
+        let others = self.seats.others(env.me());
+        for &victim in others {
+            let likes = |digest| choice.might_take(digest);
+            if self.seats.has_task(victim)
+                && let Some(found) = sort(self.seats.steal_if(victim, env, likes))
+            {
+                return Some(found);
+            }
+        }
+        if !F::MAILS {
+            return None;
+        }
+        others.iter().find_map(|&of| {
+            sort(
+                self.pop_mail(env, of)
+                    .map(|task| (task, Origin::Stolen(of))),
+            )
+        })
     }
 
     #[inline]

@@ -121,6 +121,14 @@ impl<'a> Site<'a> {
     }
 }
 
+/// Which tasks a worker may take now: of OpenMP's tasks one that waits may be interrupted by its descendants only.
+pub trait Choice {
+    /// Returns false only if no task with this digest may be taken. Called for tasks that the worker does not own yet.
+    fn might_take(&self, digest: u16) -> bool;
+    /// Returns whether `task` may be taken.
+    fn takes(&self, task: &Ready) -> bool;
+}
+
 /// Decides which ready task an idle worker takes next.
 ///
 /// `Self` is what all workers share, [`Dispatcher::Local`] what one worker alone touches; `&mut Local` proves it. Every [`Ready`] that
@@ -153,6 +161,26 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
 
     /// Returns the task that this idle worker takes next, and where it came from.
     fn next<E: Env>(&self, local: &mut Self::Local, env: &mut E) -> Option<(Ready, Origin)>;
+
+    /// As [`Dispatcher::next`], for a worker that may not take every task now, and returns one that `choice` takes. A task that came out of a
+    /// queue and that `choice` refuses goes into `refused`; from there on it is the engine's.
+    ///
+    /// By default at most one task comes out, that of `next`. A policy overrides it to look on if the first task that it finds is refused.
+    #[inline]
+    fn next_of<E: Env>(
+        &self,
+        local: &mut Self::Local,
+        env: &mut E,
+        choice: &impl Choice,
+        refused: &mut Vec<Ready>,
+    ) -> Option<(Ready, Origin)> {
+        let (task, origin) = self.next(local, env)?;
+        if choice.takes(&task) {
+            return Some((task, origin));
+        }
+        refused.push(task);
+        None
+    }
 
     /// Ends a task on this worker: the tasks in `released` become ready in this order, then the worker takes its next task and this
     /// function returns it.

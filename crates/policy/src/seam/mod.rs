@@ -7,7 +7,7 @@ mod prepared;
 mod random;
 mod region;
 
-pub use dispatcher::{Access, Dispatcher, Env, Op, Origin, Site, Wake};
+pub use dispatcher::{Access, Choice, Dispatcher, Env, Op, Origin, Site, Wake};
 pub use governor::{Activity, CacheUse, Governor, GovernorSite, Order, Period, Plan, Why};
 pub use hints::Hints;
 pub use prepared::Prepared;

@@ -1,0 +1,222 @@
+//! Whether this program's tasks are taken over: decided once, from the environment and from the names that the program's files ask for.
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+use tanada_policy::registry;
+
+/// The variable that asks for it: `1`, or the name of a policy; nothing or `0`: the runtime keeps its tasks.
+const VARIABLE: &str = "TANADA_OMP_TASKS";
+
+/// The policy of `1`.
+const DEFAULT: &str = "random-steal";
+
+/// Names that only programs with tasks ask for.
+const TASKS: &[&str] = &[
+    "GOMP_task",
+    "GOMP_taskloop",
+    "GOMP_taskloop_ull",
+    "__kmpc_omp_task",
+    "__kmpc_omp_task_with_deps",
+    "__kmpc_omp_task_begin_if0",
+    "__kmpc_taskloop",
+    "__kmpc_taskloop_5",
+];
+
+/// Names whose meaning with tasks is not reproduced here: a program that asks for one keeps its runtime's tasks.
+const NOT_UNDERSTOOD: &[&str] = &[
+    "GOMP_target_ext",
+    "GOMP_target_update_ext",
+    "GOMP_target_enter_exit_data",
+    "GOMP_target_data_ext",
+    "GOMP_teams",
+    "GOMP_teams4",
+    "GOMP_teams_reg",
+    "GOMP_parallel_start",
+    "GOMP_parallel_loop_static_start",
+    "GOMP_parallel_loop_dynamic_start",
+    "GOMP_parallel_loop_guided_start",
+    "GOMP_parallel_loop_runtime_start",
+    "GOMP_parallel_sections_start",
+    "__kmpc_fork_teams",
+    "__kmpc_omp_target_task_alloc",
+    "__tgt_target_kernel",
+    "__tgt_target_mapper",
+    "__tgt_target_teams_mapper",
+    "__tgt_target_nowait_mapper",
+    "__kmpc_omp_task_parts",
+    "__kmpc_proxy_task_completed",
+    "__kmpc_proxy_task_completed_ooo",
+    "ompt_start_tool",
+];
+
+static POLICY: OnceLock<Option<&'static str>> = OnceLock::new();
+
+/// Returns whether the program's tasks are taken over.
+#[inline]
+pub(crate) fn active() -> bool {
+    POLICY.get_or_init(decide).is_some()
+}
+
+/// Returns the policy of teams.
+pub(crate) fn policy() -> &'static str {
+    POLICY.get_or_init(decide).unwrap_or(DEFAULT)
+}
+
+/// Returns whether tasks may run at their creation when many are open. The variable is that of LLVM's runtime.
+pub(crate) fn throttles() -> bool {
+    static THROTTLES: OnceLock<bool> = OnceLock::new();
+    *THROTTLES.get_or_init(|| {
+        let value = std::env::var("KMP_ENABLE_TASK_THROTTLING").unwrap_or_default();
+        !matches!(
+            value.to_ascii_lowercase().as_str(),
+            "0" | "false" | "off" | "no"
+        )
+    })
+}
+
+fn say(text: &str) {
+    if std::env::var_os("TANADA_OMP_VERBOSE").is_some_and(|value| value != "0") {
+        eprintln!("tanada: {text}");
+    }
+}
+
+#[cold]
+fn decide() -> Option<&'static str> {
+    let value = std::env::var(VARIABLE).ok()?;
+    let policy = match value.as_str() {
+        "" | "0" => return None,
+        "1" => DEFAULT,
+        name => match registry::find(name) {
+            Ok(entry) if !entry.needs_prepared => entry.name,
+            Ok(_) => {
+                eprintln!(
+                    "tanada: {VARIABLE}: {}; the runtime keeps its tasks",
+                    registry::NotNative::named(name)
+                );
+                return None;
+            }
+            Err(error) => {
+                eprintln!("tanada: {VARIABLE}: {error}; the runtime keeps its tasks");
+                return None;
+            }
+        },
+    };
+    let names = undefined();
+    if !TASKS.iter().any(|&name| names.contains(name)) {
+        say("the program has no tasks");
+        return None;
+    }
+    if let Some(name) = NOT_UNDERSTOOD.iter().find(|&&name| names.contains(name)) {
+        say(&format!(
+            "the runtime keeps the program's tasks, because the program calls {name}"
+        ));
+        return None;
+    }
+    say(&format!("tasks run under {policy}"));
+    Some(policy)
+}
+
+/// Returns the names that files of this process ask for and do not have, except those of OpenMP runtimes and this library.
+fn undefined() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    // SAFETY: `visit` is called with the files that are loaded, and with the set.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut names).cast()) };
+    names
+}
+
+unsafe extern "C" fn visit(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    names: *mut c_void,
+) -> c_int {
+    // SAFETY: the loader calls this with a file that is loaded, and with what `undefined` passed.
+    unsafe {
+        let file = if (*info).dlpi_name.is_null() {
+            ""
+        } else {
+            CStr::from_ptr((*info).dlpi_name).to_str().unwrap_or("")
+        };
+        let base = file.rsplit('/').next().unwrap_or("");
+        let own = [
+            "libgomp",
+            "libomp",
+            "libiomp",
+            "libtanada",
+            "libc.so",
+            "libm.so",
+            "ld-linux",
+            "linux-vdso",
+        ];
+        if !own.iter().any(|start| base.starts_with(start)) {
+            collect(&*info, &mut *names.cast());
+        }
+    }
+    0
+}
+
+/// Reads the table of dynamic symbols of a file that is loaded.
+unsafe fn collect(info: &libc::dl_phdr_info, names: &mut BTreeSet<String>) {
+    const DT_HASH: i64 = 4;
+    const DT_STRTAB: i64 = 5;
+    const DT_SYMTAB: i64 = 6;
+    const DT_GNU_HASH: i64 = 0x6fff_fef5;
+    let base = info.dlpi_addr as usize;
+    // The loader of glibc has relocated these addresses, except in files that it may not write to.
+    let at = |value: u64| {
+        if (value as usize) < base {
+            base + value as usize
+        } else {
+            value as usize
+        }
+    };
+    // SAFETY: the loader's tables of a file that is loaded have this form.
+    unsafe {
+        let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
+        let Some(dynamic) = headers
+            .iter()
+            .find(|header| header.p_type == libc::PT_DYNAMIC)
+        else {
+            return;
+        };
+        let mut entry = (base + dynamic.p_vaddr as usize) as *const [u64; 2];
+        let (mut symbols, mut strings, mut hash, mut gnu) = (0, 0, 0, 0);
+        while (*entry)[0] != 0 {
+            match (*entry)[0] as i64 {
+                DT_SYMTAB => symbols = at((*entry)[1]),
+                DT_STRTAB => strings = at((*entry)[1]),
+                DT_HASH => hash = at((*entry)[1]),
+                DT_GNU_HASH => gnu = at((*entry)[1]),
+                _ => {}
+            }
+            entry = entry.add(1);
+        }
+        if symbols == 0 || strings == 0 {
+            return;
+        }
+        // Symbols that a file lacks come first in its table: those that it has, and only those, are in the GNU hash table.
+        let count = if hash != 0 {
+            *(hash as *const u32).add(1)
+        } else if gnu != 0 {
+            *(gnu as *const u32).add(1)
+        } else {
+            return;
+        };
+        for number in 0..count as usize {
+            let symbol = (symbols as *const libc::Elf64_Sym).add(number);
+            if (*symbol).st_shndx == 0 && (*symbol).st_name != 0 {
+                let name =
+                    CStr::from_ptr((strings as *const c_char).add((*symbol).st_name as usize));
+                if let Ok(name) = name.to_str()
+                    && (name.starts_with("GOMP_")
+                        || name.starts_with("__kmpc_")
+                        || name.starts_with("__tgt_")
+                        || name.starts_with("omp"))
+                {
+                    names.insert(name.to_owned());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,1209 @@
+//! A team: the threads of one parallel region, as the workers of a dispatcher.
+//!
+//! **Counting.** Each thread counts what it put into queues and what it ended, each in a word of its own that only it writes. Tasks are open
+//! as long as the sums differ: a thread that reads all of the second words, then all of the first, and finds equal sums knows that at some
+//! moment between nothing was open. Children are counted likewise: by their parent's thread without atomics if they end there, by one atomic
+//! addition if they end elsewhere ([`Task::state`]).
+//!
+//! **Waiting.** At a barrier a thread takes any task. In a task that waits it takes only descendants of that task, as the standard demands of
+//! tied tasks; what the policy gives and the thread may not take goes to a list of the team ([`Side`]), which all threads look at. A thread that
+//! finds nothing spins, then yields its processor, then sleeps.
+
+use std::cell::{Cell, UnsafeCell};
+use std::collections::VecDeque;
+use std::ffi::{c_int, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use tanada_policy::Ready;
+
+use super::depend::{self, Edges, Kind, Table};
+use super::engine::{self, Queues, descends, right, task_of};
+use super::memory::{Pool, give_without_pool};
+use super::sleep::Sleep;
+use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, ZOMBIE, flags};
+
+/// Tasks in a thread's queue from which on it runs new ones at once instead of queueing them: those that a region's thread creates itself, of
+/// which one may be long while the others wait for tasks; and those that tasks create (more if there are many threads), of which the oldest in
+/// the queue is a whole branch of a recursion.
+const FULL: i32 = 64;
+const FULL_BELOW: i32 = 4;
+
+/// Children that wait for predecessors from which on their creator helps before it creates more.
+const MANY: u32 = 768;
+
+/// Bytes of stack that may be in use when a new task is run at once.
+const STACK: usize = 192 << 10;
+
+/// A word on cache lines of its own.
+#[repr(align(128))]
+#[derive(Default)]
+pub(super) struct Line<T>(pub(super) T);
+
+/// Tasks that a thread got and may not run now, in the order in which they came.
+#[derive(Default)]
+pub(super) struct Side {
+    length: AtomicUsize,
+    /// How often tasks were put in.
+    puts: AtomicU64,
+    tasks: Mutex<VecDeque<Ready>>,
+}
+
+impl Side {
+    #[cold]
+    fn put(&self, refused: &mut Vec<Ready>) {
+        let mut tasks = self
+            .tasks
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        tasks.extend(refused.drain(..));
+        self.length.store(tasks.len(), Ordering::SeqCst);
+        self.puts.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Returns the newest that descends from `of`.
+    #[cold]
+    fn take_below(&self, of: *const Task) -> Option<Ready> {
+        let mut tasks = self
+            .tasks
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        // SAFETY: `of` is there because it waits, the tasks because they have not run.
+        let at = tasks
+            .iter()
+            .rposition(|task| unsafe { descends(task_of(task), of) })?;
+        let task = tasks.remove(at);
+        self.length.store(tasks.len(), Ordering::SeqCst);
+        task
+    }
+
+    /// Returns the oldest.
+    #[cold]
+    fn take(&self) -> Option<Ready> {
+        let mut tasks = self
+            .tasks
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let task = tasks.pop_front();
+        self.length.store(tasks.len(), Ordering::SeqCst);
+        task
+    }
+
+    fn is_empty(&self) -> bool {
+        self.length.load(Ordering::SeqCst) == 0
+    }
+}
+
+/// A team. Kept for later regions of the same size.
+pub(crate) struct Team {
+    queues: Box<dyn Queues>,
+    members: Box<[Member]>,
+    /// How often the barrier opened (high half), and how many threads are in it.
+    barrier: Line<AtomicU64>,
+    /// The same of the end of the region, to which threads come once, from wherever they are when the region is cancelled.
+    last: Line<AtomicU64>,
+    /// Detached tasks that threads outside of the team ended.
+    ended_outside: Line<AtomicU64>,
+    sleep: Sleep,
+    side: Side,
+    /// Whether a group or the region may have been cancelled.
+    pub(crate) cancels: AtomicBool,
+    pub(crate) cancelled: AtomicBool,
+    /// What the thread in a `single` construct hands to the others.
+    pub(crate) copied: AtomicPtr<c_void>,
+    /// Reductions of tasks of the current work-sharing construct; see `groups`.
+    pub(crate) shared: Mutex<(u64, usize)>,
+    /// For the first thread of a program, outside of regions.
+    outside: bool,
+    /// [`FULL`] and [`MANY`], or more than any number of tasks if the user wants none to run at its creation.
+    full: [i32; 2],
+    many: u32,
+}
+
+/// A thread of a team.
+#[repr(align(128))]
+pub(crate) struct Member {
+    team: *const Team,
+    pub(crate) index: u16,
+    pub(crate) number: Cell<c_int>,
+    current: Cell<*const Task>,
+    /// The innermost group of `current`, or `current`.
+    scope: Cell<*const Task>,
+    /// Tasks that it put into queues less those that it took out of its own.
+    queued: Cell<u32>,
+    /// Where its stack was when it joined.
+    stack: Cell<usize>,
+    pool: UnsafeCell<Pool>,
+    released: UnsafeCell<Vec<Ready>>,
+    refused: UnsafeCell<Vec<Ready>>,
+    tables: UnsafeCell<Vec<*mut Table>>,
+    implicit: UnsafeCell<Task>,
+    /// Work-sharing constructs with reductions of tasks that it came to.
+    pub(crate) shares: Cell<u64>,
+    /// What its thread was before a serialised region began.
+    outer: Cell<*const Member>,
+    /// The task for which it looked through the list at the side in vain, and how often something had been put in there.
+    side_seen: Cell<(*const Task, u64)>,
+    /// Tasks that it created and that count in the team; tasks that it ended.
+    created: Line<AtomicU64>,
+    ended: AtomicU64,
+    /// Tasks that others took of those that it queued.
+    taken: Line<AtomicU32>,
+}
+
+// SAFETY: the cells of a member are touched by its thread only; see the functions.
+unsafe impl Sync for Member {}
+// SAFETY: a team outlives what points to it, because it is never freed.
+unsafe impl Send for Member {}
+
+thread_local! {
+    static ME: Cell<*const Member> = const { Cell::new(null()) };
+}
+
+/// Returns which thread of a team the caller is; `None` outside of the regions that this library sees.
+#[inline]
+pub(crate) fn me() -> Option<&'static Member> {
+    // SAFETY: set to a member of a team, which is never freed.
+    unsafe { ME.get().as_ref() }
+}
+
+/// Returns the member that the calling thread is, which is one of a team of its own outside of parallel regions.
+pub(crate) fn me_or_alone() -> &'static Member {
+    me().unwrap_or_else(|| {
+        let team = Team::of(1, true);
+        let me = &team.members[0];
+        me.join(0);
+        ME.set(me);
+        me
+    })
+}
+
+/// Teams that no region uses.
+static SPARE: Mutex<Vec<&'static Team>> = Mutex::new(Vec::new());
+
+impl Team {
+    /// Returns a team of `size` threads.
+    pub(super) fn of(size: u16, outside: bool) -> &'static Team {
+        // Another thread may have had the lock when this process was forked: then it stays locked, and teams are made anew.
+        if !outside && let Ok(mut spare) = SPARE.try_lock() {
+            let found = spare
+                .iter()
+                .rposition(|team| team.members.len() == usize::from(size));
+            if let Some(at) = found {
+                return spare.swap_remove(at);
+            }
+        }
+        let members = (0..size).map(|index| Member {
+            team: null(),
+            index,
+            number: Cell::new(0),
+            current: Cell::new(null()),
+            scope: Cell::new(null()),
+            queued: Cell::new(0),
+            stack: Cell::new(0),
+            pool: UnsafeCell::new(Pool::new()),
+            released: UnsafeCell::new(Vec::new()),
+            refused: UnsafeCell::new(Vec::new()),
+            tables: UnsafeCell::new(Vec::new()),
+            implicit: UnsafeCell::new(Task::new(null_mut(), 0, flags::IMPLICIT, index)),
+            shares: Cell::new(0),
+            outer: Cell::new(null()),
+            side_seen: Cell::new((null(), 0)),
+            created: Line::default(),
+            ended: AtomicU64::new(0),
+            taken: Line::default(),
+        });
+        let team = Box::leak(Box::new(Team {
+            queues: engine::build(super::policy(), size),
+            members: members.collect(),
+            barrier: Line::default(),
+            last: Line::default(),
+            ended_outside: Line::default(),
+            sleep: Sleep::new(size),
+            side: Side::default(),
+            cancels: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+            copied: AtomicPtr::new(null_mut()),
+            shared: Mutex::new((0, 0)),
+            outside,
+            full: match super::throttles() {
+                true => [FULL, FULL_BELOW.max(2 * i32::from(size))],
+                false => [i32::MAX; 2],
+            },
+            many: if super::throttles() { MANY } else { u32::MAX },
+        }));
+        let address: *const Team = team;
+        for member in &mut team.members {
+            member.team = address;
+            let member = std::ptr::from_mut(member);
+            // SAFETY: nobody else has the team yet.
+            unsafe { (*(*member).implicit.get()).data.set(member.cast()) };
+        }
+        team
+    }
+
+    /// All threads have left the region.
+    pub(super) fn put_back(&'static self) {
+        if let Ok(mut spare) = SPARE.try_lock() {
+            self.cancels.store(false, Ordering::Relaxed);
+            self.cancelled.store(false, Ordering::Relaxed);
+            spare.push(self);
+        }
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Returns whether no task is open. To be called when all threads are in the barrier.
+    fn nothing_open(&self) -> bool {
+        let mut ended = self.ended_outside.0.load(Ordering::Acquire);
+        for member in &self.members {
+            ended = ended.wrapping_add(member.ended.load(Ordering::Acquire));
+        }
+        let mut created = 0_u64;
+        for member in &self.members {
+            created = created.wrapping_add(member.created.0.load(Ordering::Acquire));
+        }
+        ended == created
+    }
+}
+
+impl Task {
+    /// Returns the innermost group in which it was created.
+    pub(crate) fn enclosing(&self) -> Option<&Task> {
+        let mut at = self.parent;
+        // SAFETY: parents outlive their descendants.
+        while let Some(task) = unsafe { at.as_ref() } {
+            if task.is(flags::GROUP) {
+                return Some(task);
+            }
+            at = task.parent;
+        }
+        None
+    }
+
+    /// Returns whether it is a group that was cancelled, or one of a work-sharing construct in such a group.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.event.load(Ordering::Relaxed) != 0
+            || self.is(flags::WORKSHARE) && self.enclosing().is_some_and(Task::is_cancelled)
+    }
+
+    /// Cancels a group.
+    pub(crate) fn cancel(&self) {
+        self.event.store(1, Ordering::Relaxed);
+    }
+}
+
+/// How a task came to its end.
+enum Thread<'a> {
+    /// In a thread of its team.
+    Member(&'a Member),
+    /// In a thread of its team, which collects what is released.
+    Chain(&'a Member),
+    /// In a thread outside of its team, which fulfilled its event.
+    Outside(*const Team),
+}
+
+impl Member {
+    #[inline]
+    pub(crate) fn team(&self) -> &'static Team {
+        // SAFETY: a team is never freed.
+        unsafe { &*self.team }
+    }
+
+    #[inline]
+    pub(crate) fn current(&self) -> &Task {
+        // SAFETY: the task that runs is there.
+        unsafe { &*self.current.get() }
+    }
+
+    #[inline]
+    pub(crate) fn scope(&self) -> &Task {
+        // SAFETY: the group or task that runs is there.
+        unsafe { &*self.scope.get() }
+    }
+
+    /// # Safety
+    /// The calling thread is this member, and does not use the result after it calls something that uses the pool, too.
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    pub(super) unsafe fn pool(&self) -> &mut Pool {
+        // SAFETY: the caller promises it.
+        unsafe { &mut *self.pool.get() }
+    }
+
+    /// The calling thread becomes this member of its team.
+    fn join(&self, number: c_int) {
+        let here = 0_u8;
+        self.stack.set(&raw const here as usize);
+        self.number.set(number);
+        let implicit = self.implicit.get().cast_const();
+        self.current.set(implicit);
+        self.scope.set(implicit);
+    }
+
+    /// Returns memory for a task whose data of `size` bytes lie at a multiple of `align`, with the data's address in it.
+    ///
+    /// # Safety
+    /// The calling thread is this member.
+    #[inline]
+    pub(crate) unsafe fn allocate(&self, size: usize, align: usize, flags: u16) -> *mut Task {
+        let slack = align.saturating_sub(16);
+        // SAFETY: as this function's.
+        let (block, class) = unsafe { self.pool() }.take(size_of::<Task>() + size + slack);
+        let task = block.cast::<Task>();
+        let scope = self.scope.get();
+        // SAFETY: the block is large enough, and nobody else has it.
+        unsafe {
+            task.write(Task::new(
+                scope.cast_mut(),
+                (*scope).depth + 1,
+                flags,
+                NOBODY,
+            ));
+            (*task).class.set(class);
+            let data = (block as usize + size_of::<Task>()).next_multiple_of(align.max(1));
+            (*task).data.set(data as *mut c_void);
+        }
+        task
+    }
+
+    /// Counts a child of the current scope.
+    #[inline]
+    fn add_child(&self, parent: &Task) {
+        if parent.owner.get() == NOBODY {
+            parent.state.fetch_sub(1, Ordering::Relaxed);
+        } else {
+            parent.pending.set(parent.pending.get() + 1);
+        }
+    }
+
+    /// Returns whether a new task should run at once rather than be queued.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        let queued = self
+            .queued
+            .get()
+            .wrapping_sub(self.taken.0.load(Ordering::Relaxed)) as i32;
+        queued >= self.team().full[usize::from(!self.current().is(flags::IMPLICIT))] && {
+            let here = 0_u8;
+            self.stack.get().wrapping_sub(&raw const here as usize) < STACK
+        }
+    }
+
+    /// Returns whether tasks with these dependences would wait for none.
+    ///
+    /// # Safety
+    /// The calling thread is this member.
+    pub(crate) unsafe fn is_free(&self, depends: impl Iterator<Item = (usize, Kind)>) -> bool {
+        // SAFETY: this thread runs the task whose table it is.
+        match unsafe { self.current().table.get().as_ref() } {
+            None => true,
+            Some(table) => {
+                let mut depends = depends;
+                depends.all(|(address, kind)| table.is_free(address.max(1), kind))
+            }
+        }
+    }
+
+    /// Hands in a task that [`Member::allocate`] made.
+    ///
+    /// # Safety
+    /// The calling thread is this member, and the task is handed in once.
+    #[inline]
+    pub(crate) unsafe fn submit(&self, task: *mut Task) {
+        self.add_child(self.scope());
+        // SAFETY: as this function's.
+        unsafe {
+            if self.is_full() && !(*task).is(flags::DETACHED) {
+                self.run(task);
+            } else {
+                self.count(task);
+                self.queue(task);
+            }
+        }
+    }
+
+    /// Runs a task that [`Member::allocate`] made, now. A detached one ends here, too: this waits for its event.
+    ///
+    /// # Safety
+    /// As [`Member::submit`]'s.
+    pub(crate) unsafe fn run_now(&self, task: *mut Task) {
+        // SAFETY: as this function's.
+        unsafe {
+            (*task).set(flags::DIRECT);
+            if (*task).is(flags::DETACHED) {
+                let parent = (*task).parent;
+                (*task).parent = self.begin_group(0) as *const Task as *mut Task;
+                debug_assert_eq!((*(*task).parent).parent, parent);
+                (*task).depth += 1;
+                self.add_child(self.scope());
+                self.run(task);
+                return self.end_group();
+            }
+            self.add_child(self.scope());
+            self.run(task);
+        }
+    }
+
+    /// Begins a task whose code the program calls itself.
+    ///
+    /// # Safety
+    /// As [`Member::submit`]'s.
+    pub(crate) unsafe fn begin(&self, task: *mut Task) {
+        self.add_child(self.scope());
+        // SAFETY: the caller has the task.
+        unsafe {
+            (*task).unset(flags::UNTIED);
+            (*task).set(flags::DIRECT);
+            (*task).owner.set(self.index);
+            (*task).run.set(self.current.get() as usize);
+            (*task).scope.set(self.scope.get());
+        }
+        self.current.set(task);
+        self.scope.set(task);
+    }
+
+    /// Ends a task that [`Member::begin`] began.
+    ///
+    /// # Safety
+    /// The calling thread is this member, and called `begin` with the task.
+    pub(crate) unsafe fn complete(&self, task: *mut Task) {
+        // SAFETY: the caller promises it.
+        unsafe {
+            self.current.set((*task).run.get() as *const Task);
+            self.scope.set((*task).scope.get());
+            if (*task).is(flags::DESTROYS) {
+                self.destroy(task);
+            }
+            self.returned(&Thread::Member(self), task);
+        }
+    }
+
+    /// Gives back a task that was not handed in.
+    ///
+    /// # Safety
+    /// The calling thread is this member, and has the task.
+    pub(crate) unsafe fn discard(&self, task: *mut Task) {
+        // SAFETY: the caller promises it.
+        unsafe { depend::free(task, self.pool()) };
+    }
+
+    /// Hands in a task that waits for others.
+    ///
+    /// # Safety
+    /// As [`Member::submit`]'s.
+    pub(crate) unsafe fn submit_after(
+        &self,
+        task: *mut Task,
+        depends: impl Iterator<Item = (usize, Kind)> + Clone,
+    ) {
+        // SAFETY: as this function's.
+        unsafe {
+            if self.is_full()
+                && (*task).flags.get() & (flags::DETACHED | flags::UNTIED) == 0
+                && self.is_free(depends.clone())
+            {
+                self.add_child(self.scope());
+                return self.run(task);
+            }
+            self.add_child(self.scope());
+            self.count(task);
+            if self.enter(task, depends) == 0 {
+                self.queue(task);
+            }
+        }
+        self.throttle();
+    }
+
+    /// Enters a task into its parent's table. Returns the number of tasks that it still waits for; if it is 0 the task is ready, and the
+    /// caller has it.
+    ///
+    /// # Safety
+    /// The calling thread is this member, and the task was not entered.
+    unsafe fn enter(&self, task: *mut Task, depends: impl Iterator<Item = (usize, Kind)>) -> i32 {
+        /// More than a task has predecessors.
+        const GUARD: i32 = 1 << 30;
+        let current = self.current();
+        if current.table.get().is_null() {
+            // SAFETY: the calling thread is this member.
+            let spare = unsafe { &mut *self.tables.get() }.pop();
+            let table = spare.unwrap_or_else(|| Box::into_raw(Box::new(Table::new())));
+            current.table.set(table);
+        }
+        // SAFETY: this thread runs the task whose table it is; siblings' memory is there as long as the table names them; the pool is
+        // this thread's, and used by one of these calls at a time.
+        unsafe {
+            let table = &mut *current.table.get();
+            (*task).predecessors.store(GUARD, Ordering::Relaxed);
+            let node = depend::node_of(task, self.pool());
+            let mut edges = Edges::of(task);
+            for (address, kind) in depends {
+                let address = address.max(1);
+                if kind == Kind::Out && (*task).place.get() == 0 {
+                    (*task).place.set(place_of(address));
+                }
+                let pool = self.pool.get();
+                table.enter(address, kind, node, &mut *pool, |before| {
+                    edges.add(before, &mut *pool);
+                });
+            }
+            let waits = edges.count() as i32;
+            if waits == 0 {
+                return 0;
+            }
+            let guard = GUARD - waits;
+            (*task).predecessors.fetch_sub(guard, Ordering::AcqRel) - guard
+        }
+    }
+
+    /// Waits until the tasks have ended that one with these dependences would wait for.
+    ///
+    /// # Safety
+    /// The calling thread is this member.
+    pub(crate) unsafe fn wait_for(&self, depends: impl Iterator<Item = (usize, Kind)>) {
+        const GUARD: i32 = 1 << 30;
+        let current = self.current();
+        // SAFETY: as in `enter`; the stand-in outlives its edges, because this function returns when the predecessors have used them.
+        unsafe {
+            let Some(table) = current.table.get().as_mut() else {
+                return;
+            };
+            let waiter = self.allocate(0, 1, 0);
+            (*waiter).predecessors.store(GUARD, Ordering::Relaxed);
+            let mut edges = Edges::of(waiter);
+            for (address, kind) in depends {
+                table.look(address.max(1), kind, |before| {
+                    edges.add(before, self.pool())
+                });
+            }
+            let guard = GUARD - edges.count() as i32 - 1;
+            (*waiter).predecessors.fetch_sub(guard, Ordering::AcqRel);
+            // One of the guard is left, so that no predecessor takes it for ready.
+            self.help_until(|| (*waiter).predecessors.load(Ordering::Acquire) == 1);
+            depend::free(waiter, self.pool());
+        }
+    }
+
+    /// Counts a task that will be queued.
+    #[inline]
+    unsafe fn count(&self, task: *mut Task) {
+        let created = self.created.0.load(Ordering::Relaxed);
+        self.created
+            .0
+            .store(created.wrapping_add(1), Ordering::Release);
+        // SAFETY: the caller has the task.
+        unsafe { (*task).set(flags::COUNTED) };
+    }
+
+    /// Puts a ready task into a queue.
+    ///
+    /// # Safety
+    /// The calling thread is this member, and the task is ready.
+    #[inline]
+    unsafe fn queue(&self, task: *mut Task) {
+        let team = self.team();
+        // SAFETY: as this function's.
+        unsafe {
+            (*task).home.set(self.index);
+            self.queued.set(self.queued.get().wrapping_add(1));
+            if team.queues.ready(self.index.into(), right(task)) {
+                team.sleep.wake();
+            }
+        }
+    }
+
+    /// While many children wait, runs some.
+    #[inline]
+    fn throttle(&self) {
+        let scope = self.scope();
+        let pending = scope.pending.get();
+        if pending >= self.team().many && pending % 8 == 0 || scope.owner.get() == NOBODY {
+            self.throttle_now(scope);
+        }
+    }
+
+    #[inline(never)]
+    fn throttle_now(&self, scope: &Task) {
+        let open = || {
+            let ended = scope.state.load(Ordering::Relaxed) as u32;
+            scope.pending.get().wrapping_sub(ended)
+        };
+        // Help, never wait: what is open may be waiting for what this thread does next.
+        while open() >= self.team().many && self.help() {}
+    }
+
+    /// Takes account of a task that came out of a queue.
+    #[inline]
+    fn took(&self, ready: Ready) -> *mut Task {
+        let task = task_of(&ready);
+        // SAFETY: this thread has the right to run it, so its memory is there.
+        let home = unsafe { (*task).home.get() };
+        if home == self.index {
+            self.queued.set(self.queued.get().wrapping_sub(1));
+        } else if let Some(home) = self.team().members.get(usize::from(home)) {
+            home.taken.0.fetch_add(1, Ordering::Relaxed);
+        }
+        task
+    }
+
+    /// Runs a task of a queue. Returns whether there was one that this thread may run now, in a task that waits.
+    fn help(&self) -> bool {
+        let team = self.team();
+        let current = self.current.get();
+        let me = usize::from(self.index);
+        // SAFETY: the calling thread is this member; what it takes out of a queue it runs.
+        unsafe {
+            let found = if team.members.len() == 1 && (*current).depth == 0 {
+                team.queues.next(me)
+            } else {
+                let refused = &mut *self.refused.get();
+                let found = team.queues.next_of(me, current, refused);
+                if !refused.is_empty() {
+                    team.side.put(refused);
+                }
+                found
+            };
+            let found = found.or_else(|| {
+                if team.side.is_empty() {
+                    return None;
+                }
+                // What was looked through in vain is not looked through again.
+                let seen = (current, team.side.puts.load(Ordering::SeqCst));
+                if self.side_seen.get() == seen {
+                    return None;
+                }
+                let found = team.side.take_below(current);
+                if found.is_none() {
+                    self.side_seen.set(seen);
+                }
+                found
+            });
+            let Some(ready) = found else {
+                return false;
+            };
+            let task = self.took(ready);
+            self.run(task);
+            true
+        }
+    }
+
+    /// Helps until `done` returns true.
+    #[inline]
+    fn help_until(&self, done: impl Fn() -> bool) {
+        if !done() {
+            self.help_on(&done);
+        }
+    }
+
+    #[inline(never)]
+    fn help_on(&self, done: &dyn Fn() -> bool) {
+        let sleep = &self.team().sleep;
+        let mut idle = 0;
+        loop {
+            if self.help() {
+                idle = 0;
+            } else if !done() {
+                sleep.pause(&mut idle, || !done());
+            }
+            if done() {
+                return;
+            }
+        }
+    }
+
+    /// Runs tasks until one of the current task's children or groups that this is called for are done: all children, not their descendants.
+    #[inline]
+    pub(crate) fn wait_for_children(&self) {
+        let mut at = self.scope.get();
+        loop {
+            // SAFETY: groups and the task in which they are live while this thread is in them.
+            let scope = unsafe { &*at };
+            self.help_until(|| scope.state.load(Ordering::Acquire) as u32 == scope.pending.get());
+            // The counts begin anew before they outgrow their halves of the word.
+            let pending = scope.pending.get();
+            if pending > 1 << 30 && scope.state.load(Ordering::Acquire) == BODY + i64::from(pending)
+            {
+                scope.state.store(BODY, Ordering::Relaxed);
+                scope.pending.set(0);
+            }
+            if at == self.current.get() {
+                return;
+            }
+            at = scope.parent;
+        }
+    }
+
+    /// Begins a group.
+    pub(crate) fn begin_group(&self, flag: u16) -> &Task {
+        // SAFETY: the calling thread is this member.
+        unsafe {
+            let group = self.allocate(0, 1, flags::GROUP | flag);
+            (*group).owner.set(self.current().owner.get());
+            let around = (*group).enclosing();
+            (*group)
+                .data
+                .set(around.map_or(null_mut(), |around| around.data.get()));
+            self.scope.set(group);
+            &*group
+        }
+    }
+
+    /// Returns the innermost group that the current task is in, or was created in.
+    pub(crate) fn group(&self) -> Option<&Task> {
+        let scope = self.scope();
+        if scope.is(flags::GROUP) {
+            return Some(scope);
+        }
+        scope.enclosing()
+    }
+
+    /// Ends the innermost group: runs tasks until all that were created in it and their descendants have ended.
+    pub(crate) fn end_group(&self) {
+        let group = self.scope();
+        if !group.is(flags::GROUP) {
+            return; // the program ends what it did not begin
+        }
+        self.help_until(|| {
+            group.state.load(Ordering::Acquire) == BODY + i64::from(group.pending.get())
+        });
+        self.scope.set(group.parent);
+        // SAFETY: no task is left that points to it.
+        unsafe { depend::free(std::ptr::from_ref(group).cast_mut(), self.pool()) };
+    }
+
+    /// Runs `task`, which this thread has the right to run, with the current task beneath it.
+    ///
+    /// # Safety
+    /// The calling thread is this member.
+    #[inline]
+    pub(crate) unsafe fn run(&self, task: *mut Task) {
+        // SAFETY: as this function's.
+        unsafe {
+            self.run_body(task);
+            self.returned(&Thread::Member(self), task);
+        }
+    }
+
+    #[inline]
+    unsafe fn run_body(&self, task: *mut Task) {
+        let outer = (self.current.get(), self.scope.get());
+        // SAFETY: this thread has the right to run it.
+        unsafe {
+            self.current.set(task);
+            self.scope.set(task);
+            let special = (*task).flags.get() & (flags::UNTIED | flags::DETACHED) != 0;
+            if !special {
+                (*task).owner.set(self.index);
+            } else if !(*task).scope.get().is_null() {
+                self.scope.set((*task).scope.get());
+            }
+            if !self.team().cancels.load(Ordering::Relaxed) || !self.is_dropped(&*task) {
+                let run = (*task).run.get();
+                if (*task).is(flags::KMP) {
+                    let run = std::mem::transmute::<usize, Kmp>(run);
+                    run(self.number.get(), (*task).data.get());
+                } else {
+                    std::mem::transmute::<usize, Gomp>(run)((*task).data.get());
+                }
+            }
+            if (*task).flags.get() & (flags::DESTROYS | flags::AGAIN) == flags::DESTROYS {
+                self.destroy(task);
+            }
+            if special {
+                (*task).scope.set(self.scope.get());
+            }
+        }
+        self.current.set(outer.0);
+        self.scope.set(outer.1);
+    }
+
+    /// Returns whether a task that has not begun is dropped.
+    #[cold]
+    fn is_dropped(&self, task: &Task) -> bool {
+        if task.is(flags::CONSTRUCTED) || !task.scope.get().is_null() {
+            return false; // the latter has begun
+        }
+        if self.team().cancelled.load(Ordering::Relaxed) {
+            return true;
+        }
+        task.enclosing().is_some_and(Task::is_cancelled)
+    }
+
+    /// Calls the function that clang gave the task to destroy its data.
+    ///
+    /// # Safety
+    /// The calling thread is this member; the task is clang's, with that flag, and nobody uses its data.
+    #[cold]
+    pub(crate) unsafe fn destroy(&self, task: *mut Task) {
+        // SAFETY: the caller promises it.
+        unsafe {
+            let data = (*task).data.get();
+            if let Some(destroy) = (*data.cast::<KmpData>()).destroy {
+                destroy(self.number.get(), data);
+            }
+        }
+    }
+
+    /// The body of `task` returned.
+    #[inline]
+    unsafe fn returned(&self, thread: &Thread<'_>, task: *mut Task) {
+        // SAFETY: this thread ran it.
+        unsafe {
+            if (*task).flags.get() & (flags::AGAIN | flags::DETACHED) != 0 {
+                if (*task).is(flags::AGAIN) {
+                    (*task).unset(flags::AGAIN);
+                    if !(*task).is(flags::COUNTED) {
+                        self.count(task);
+                    }
+                    return self.queue(task);
+                }
+                self.drop_table(&*task);
+                if (*task).event.fetch_or(RETURNED, Ordering::AcqRel) & FULFILLED == 0 {
+                    return; // who fulfils it ends it
+                }
+            }
+            self.drop_table(&*task);
+            self.end(thread, task);
+        }
+    }
+
+    #[inline]
+    fn drop_table(&self, task: &Task) {
+        let table = task.table.get();
+        if !table.is_null() {
+            task.table.set(null_mut());
+            // SAFETY: this thread runs the task whose table it is; the pool and the spare tables are this thread's.
+            unsafe {
+                (*table).clear(self.pool());
+                (*self.tables.get()).push(table);
+            }
+        }
+    }
+
+    /// Ends a task in this thread.
+    #[inline]
+    unsafe fn end(&self, thread: &Thread<'_>, task: *mut Task) {
+        // SAFETY: the caller ran it.
+        unsafe {
+            let counted = (*task).is(flags::COUNTED);
+            end(thread, task);
+            if counted {
+                let ended = self.ended.load(Ordering::Relaxed);
+                self.ended.store(ended.wrapping_add(1), Ordering::Release);
+            }
+        }
+    }
+
+    /// Runs any tasks until all threads of the team are here and no task is open. Returns whether the region was cancelled, which only
+    /// `cancellable` barriers look at.
+    pub(crate) fn barrier(&self, cancellable: bool) -> bool {
+        self.meet(&self.team().barrier.0, cancellable)
+    }
+
+    fn meet(&self, word: &AtomicU64, cancellable: bool) -> bool {
+        let team = self.team();
+        if cancellable && team.cancelled.load(Ordering::Acquire) {
+            return true;
+        }
+        let size = team.members.len() as u64;
+        let now = word.fetch_add(1, Ordering::AcqRel) + 1;
+        let opened = now >> 32;
+        let is_open = || word.load(Ordering::Acquire) >> 32 != opened;
+        let me = usize::from(self.index);
+        let mut idle = 0;
+        loop {
+            // SAFETY: the calling thread is this member; what it takes out of a queue it runs.
+            let mut found = unsafe { team.queues.next(me) };
+            if found.is_none() && !team.side.is_empty() {
+                found = team.side.take();
+            }
+            if let Some(ready) = found {
+                idle = 0;
+                self.run_chain(ready);
+                continue;
+            }
+            let now = word.load(Ordering::Acquire);
+            if now >> 32 != opened {
+                break;
+            }
+            if now & 0xffff_ffff == size && team.nothing_open() {
+                let open = (opened + 1) << 32;
+                let won = word.compare_exchange(now, open, Ordering::AcqRel, Ordering::Acquire);
+                if won.is_ok() {
+                    team.sleep.wake_all();
+                }
+                break; // only another thread of the barrier that opened it can have been first
+            }
+            if cancellable && team.cancelled.load(Ordering::Acquire) {
+                // Leave, unless it opened: the others come to the end of the region, where all meet.
+                let left = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| {
+                    (now >> 32 == opened).then(|| now - 1)
+                });
+                if left.is_ok() {
+                    return true;
+                }
+                break;
+            }
+            team.sleep.pause(&mut idle, || {
+                !is_open()
+                    && !team.queues.may_have(me)
+                    && team.side.is_empty()
+                    && !(cancellable && team.cancelled.load(Ordering::SeqCst))
+                    && !(word.load(Ordering::SeqCst) & 0xffff_ffff == size && team.nothing_open())
+            });
+        }
+        self.forget_children();
+        cancellable && team.cancelled.load(Ordering::Acquire)
+    }
+
+    /// All tasks have ended: the implicit task's counts begin anew.
+    fn forget_children(&self) {
+        // SAFETY: this thread's own task.
+        let task = unsafe { &*self.implicit.get() };
+        task.state.store(BODY, Ordering::Relaxed);
+        task.pending.set(0);
+    }
+
+    /// Runs a task of a queue, then what the policy hands to this thread because that task released it, and so on. At a barrier.
+    fn run_chain(&self, first: Ready) {
+        let mut ready = first;
+        loop {
+            let task = self.took(ready);
+            // SAFETY: the calling thread is this member, and has the right to run the task.
+            unsafe {
+                let released = self.released.get();
+                debug_assert!((*released).is_empty());
+                self.run_body(task);
+                self.returned(&Thread::Chain(self), task);
+                if (*released).is_empty() {
+                    return;
+                }
+                for task in &*released {
+                    (*task_of(task)).home.set(self.index);
+                }
+                self.queued
+                    .set(self.queued.get().wrapping_add((*released).len() as u32));
+                let team = self.team();
+                let (next, wake) = team.queues.turn(self.index.into(), &mut *released);
+                if wake {
+                    team.sleep.wake();
+                }
+                match next {
+                    Some(next) => ready = next,
+                    None => return,
+                }
+            }
+        }
+    }
+
+    /// Runs one task, if there is one that this thread may run now.
+    pub(crate) fn yield_to_tasks(&self) {
+        if !self.help() {
+            std::thread::yield_now();
+        }
+    }
+
+    pub(crate) fn is_outside(&self) -> bool {
+        self.team().outside
+    }
+
+    /// Wakes the threads that sleep.
+    pub(crate) fn wake_all(&self) {
+        self.team().sleep.wake_all();
+    }
+}
+
+/// Ends a task: those that wait for it may become ready, its parent has one child less, and its memory is given back when it has no
+/// descendants any more.
+#[inline]
+unsafe fn end(thread: &Thread<'_>, task: *mut Task) {
+    // SAFETY: the caller ended it; parents outlive their descendants.
+    unsafe {
+        let parent = (*task).parent;
+        if !(*task).node.get().is_null() {
+            release(thread, (*task).node.get());
+        }
+        let quiet = BODY + i64::from((*task).pending.get());
+        if (*task).state.load(Ordering::Acquire) == quiet {
+            free(thread, task); // it has no descendants, so nobody else has it
+        } else {
+            end_before_children(thread, task, quiet);
+        }
+        child_ended(thread, parent);
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn end_before_children(thread: &Thread<'_>, task: *mut Task, quiet: i64) {
+    // SAFETY: as in `end`.
+    unsafe {
+        let parent = (*task).parent;
+        (*parent).state.fetch_add(ZOMBIE, Ordering::Relaxed);
+        (*task).set(flags::MERGED);
+        // From here on the last descendant may free it, unless this thread sees that there is none.
+        if (*task).state.fetch_sub(quiet, Ordering::AcqRel) == quiet {
+            (*parent).state.fetch_sub(ZOMBIE, Ordering::Relaxed);
+            free(thread, task);
+        }
+    }
+}
+
+/// Ends the task with this node for those that wait for it.
+#[inline]
+unsafe fn release(thread: &Thread<'_>, node: *const depend::Node) {
+    // SAFETY: the caller ended the task; one that waits for nothing more is ready.
+    unsafe {
+        let unused = depend::close(node, |task| match thread {
+            Thread::Chain(me) => (*me.released.get()).push(right(task)),
+            Thread::Member(me) => me.queue(task),
+            Thread::Outside(team) => {
+                (*task).home.set(NOBODY);
+                (**team).queues.inject(right(task));
+                (**team).sleep.wake_all();
+            }
+        });
+        if let Some(class) = unused {
+            let block = node.cast_mut().cast();
+            match thread {
+                Thread::Member(me) | Thread::Chain(me) => me.pool().give(block, class),
+                Thread::Outside(_) => give_without_pool(block, class),
+            }
+        }
+    }
+}
+
+#[inline]
+unsafe fn free(thread: &Thread<'_>, task: *mut Task) {
+    // SAFETY: the caller promises that nobody uses it.
+    unsafe {
+        match thread {
+            Thread::Member(me) | Thread::Chain(me) => depend::free(task, me.pool()),
+            Thread::Outside(_) => depend::free_outside(task),
+        }
+    }
+}
+
+impl Thread<'_> {
+    #[inline]
+    fn team(&self) -> &Team {
+        match self {
+            Thread::Member(me) | Thread::Chain(me) => me.team(),
+            // SAFETY: teams are never freed.
+            Thread::Outside(team) => unsafe { &**team },
+        }
+    }
+}
+
+/// A child of `parent` ended.
+#[inline]
+unsafe fn child_ended(thread: &Thread<'_>, parent: *mut Task) {
+    // SAFETY: the child keeps it alive until here.
+    unsafe {
+        if let Thread::Member(me) | Thread::Chain(me) = thread
+            && (*parent).owner.get() == me.index
+            && !(*parent).is(flags::MERGED)
+        {
+            (*parent)
+                .pending
+                .set((*parent).pending.get().wrapping_sub(1));
+            return;
+        }
+        if (*parent).state.fetch_add(1, Ordering::AcqRel) == -1 {
+            last_descendant_ended(thread, parent);
+        } else {
+            thread.team().sleep.wake_all();
+        }
+    }
+}
+
+/// Nothing is left of `task` but its memory: its last descendant has ended after its body.
+#[cold]
+unsafe fn last_descendant_ended(thread: &Thread<'_>, task: *mut Task) {
+    let mut at = task;
+    loop {
+        // SAFETY: this is the last that uses it; its parent counts it as a zombie.
+        unsafe {
+            let parent = (*at).parent;
+            free(thread, at);
+            if (*parent).state.fetch_sub(ZOMBIE, Ordering::AcqRel) != ZOMBIE {
+                return thread.team().sleep.wake_all();
+            }
+            at = parent;
+        }
+    }
+}
+
+/// What stands for an address that a task writes, for policies that keep what shares data on one thread: never 0.
+fn place_of(address: usize) -> u32 {
+    let hash = ((address >> 3) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (hash >> 44) as u32 + 1
+}
+
+/// Runs `body` as a thread of `team`, then tasks until none is open.
+pub(super) fn enter(team: &'static Team, index: usize, number: c_int, body: impl FnOnce()) {
+    let outer = ME.get();
+    let me = &team.members[index.min(team.members.len() - 1)];
+    me.join(number);
+    ME.set(me);
+    body();
+    me.meet(&team.last.0, false);
+    // SAFETY: this thread's own task.
+    me.drop_table(unsafe { &*me.implicit.get() });
+    ME.set(outer);
+}
+
+/// A region begins that only this thread runs, in the middle of a function.
+pub(crate) fn begin_serial(number: c_int) {
+    let team = Team::of(1, false);
+    let me = &team.members[0];
+    me.outer.set(ME.get());
+    me.join(number);
+    ME.set(me);
+}
+
+/// The region that began last with [`begin_serial`] ends.
+pub(crate) fn end_serial() {
+    if let Some(me) = me()
+        && me.team().size() == 1
+        && !me.is_outside()
+    {
+        me.meet(&me.team().last.0, false);
+        // SAFETY: this thread's own task.
+        me.drop_table(unsafe { &*me.implicit.get() });
+        ME.set(me.outer.get());
+        me.team().put_back();
+    }
+}
+
+/// The event of a detached task was fulfilled, by any thread.
+///
+/// # Safety
+/// It was not before.
+pub(crate) unsafe fn fulfill(task: *mut Task) {
+    // SAFETY: the task is there until it ends, so are its ancestors.
+    unsafe {
+        if (*task).event.fetch_or(FULFILLED, Ordering::AcqRel) & RETURNED == 0 {
+            return; // it ends when its body returns
+        }
+        let mut first = (*task).parent;
+        while !(*first).parent.is_null() {
+            first = (*first).parent;
+        }
+        let team = (*(*first).data.get().cast::<Member>()).team;
+        match me().filter(|me| me.team == team) {
+            Some(me) => me.end(&Thread::Member(me), task),
+            None => {
+                let counted = (*task).is(flags::COUNTED);
+                end(&Thread::Outside(team), task);
+                if counted {
+                    (*team).ended_outside.0.fetch_add(1, Ordering::AcqRel);
+                }
+                (*team).sleep.wake_all();
+            }
+        }
+    }
+}
