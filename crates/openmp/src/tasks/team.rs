@@ -31,7 +31,7 @@ const FULL: i32 = 64;
 const FULL_BELOW: i32 = 4;
 
 /// Children that wait for predecessors from which on their creator helps before it creates more.
-const MANY: u32 = 768;
+const MANY: u32 = 3072;
 
 /// Bytes of stack that may be in use when a new task is run at once.
 const STACK: usize = 192 << 10;
