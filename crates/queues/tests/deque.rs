@@ -280,3 +280,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_newest_task_that_is_refused_stays() {
+    let (mut owner, stealer) = deque();
+    assert_eq!(owner.pop_if(|_| true), None);
+    (1..=2).for_each(|n| owner.push(task(n)));
+    assert_eq!(owner.pop_if(|digest| digest != 2), None);
+    assert_eq!(owner.len(), 2);
+    assert_eq!(
+        owner.pop_if(|digest| digest == 2).map(|task| task.handle()),
+        Some(2)
+    );
+    assert!(matches!(stealer.steal(), Steal::Taken(task) if task.handle() == 1));
+    assert_eq!(owner.pop_if(|_| unreachable!("there is none")), None);
+}

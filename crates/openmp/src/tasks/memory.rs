@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Sizes of blocks.
-const SIZES: [usize; 8] = [32, 192, 256, 384, 512, 1024, 2048, 4096];
+const SIZES: [usize; 8] = [64, 192, 256, 384, 512, 1024, 2048, 4096];
 
 /// The class of a block that is larger than all sizes; its size lies in front of it.
 const LARGE: u8 = SIZES.len() as u8;
@@ -98,7 +98,7 @@ impl Pool {
         }
     }
 
-    /// Returns a block of `size` bytes and its class. Its address is a multiple of 64, or of 32 if it is that small.
+    /// Returns a block of `size` bytes and its class. Its address is a multiple of 64.
     #[inline]
     pub(super) fn take(&mut self, size: usize) -> (*mut u8, u8) {
         let mut class = 0;
@@ -299,7 +299,7 @@ mod tests {
         let mut pool = Pool::new();
         let mut taken = Vec::new();
         for size in [
-            1, 32, 33, 192, 193, 256, 300, 500, 1000, 2000, 4096, 4097, 100_000,
+            1, 64, 65, 192, 193, 256, 300, 500, 1000, 2000, 4096, 4097, 100_000,
         ] {
             for _ in 0..50 {
                 let (block, class) = pool.take(size);

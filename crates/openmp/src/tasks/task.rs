@@ -64,6 +64,8 @@ pub(crate) mod flags {
 pub(super) const RETURNED: u32 = 1;
 pub(super) const FULFILLED: u32 = 2;
 
+const _: () = assert!(std::mem::offset_of!(Task, state) == 64);
+
 /// No thread: children of a task that may change threads are counted in one place.
 pub(super) const NOBODY: u16 = u16::MAX;
 
@@ -102,6 +104,11 @@ pub(crate) struct Task {
     pub(super) class: Cell<u8>,
     /// What stands for the first address that it writes, for policies; 0: nothing does.
     pub(super) place: Cell<u32>,
+    pub(crate) priority: Cell<i32>,
+    /// Bytes of its data.
+    pub(crate) size: Cell<u32>,
+    /// What follows is written by other threads than the owner: on a cache line of its own.
+    _line: [u32; 1],
 
     /// Children that ended in other threads than the owner's, plus [`ZOMBIE`] for each that ended before its descendants, plus [`BODY`].
     /// When the body has ended, less all children: 0 then means that no descendant is left.
@@ -116,9 +123,6 @@ pub(crate) struct Task {
     pub(super) scope: Cell<*const Task>,
     /// The memory of the edges that are not in `edges`.
     pub(super) extra: Cell<*mut c_void>,
-    pub(crate) priority: Cell<i32>,
-    /// Bytes of its data.
-    pub(crate) size: Cell<u32>,
     pub(super) edges: [Edge; EDGES],
 }
 
@@ -137,6 +141,7 @@ impl Task {
             home: Cell::new(NOBODY),
             class: Cell::new(u8::MAX),
             place: Cell::new(0),
+            _line: [0],
             state: AtomicI64::new(BODY),
             node: Cell::new(std::ptr::null()),
             predecessors: AtomicI32::new(0),

@@ -31,7 +31,7 @@ const FULL: i32 = 64;
 const FULL_BELOW: i32 = 4;
 
 /// Children that wait for predecessors from which on their creator helps before it creates more.
-const MANY: u32 = 768;
+const MANY: u32 = 3072;
 
 /// Bytes of stack that may be in use when a new task is run at once.
 const STACK: usize = 192 << 10;
@@ -138,7 +138,7 @@ pub(crate) struct Member {
     released: UnsafeCell<Vec<Ready>>,
     refused: UnsafeCell<Vec<Ready>>,
     tables: UnsafeCell<Vec<*mut Table>>,
-    implicit: UnsafeCell<Task>,
+    implicit: Line<UnsafeCell<Task>>,
     /// Work-sharing constructs with reductions of tasks that it came to.
     pub(crate) shares: Cell<u64>,
     /// What its thread was before a serialised region began.
@@ -206,7 +206,12 @@ impl Team {
             released: UnsafeCell::new(Vec::new()),
             refused: UnsafeCell::new(Vec::new()),
             tables: UnsafeCell::new(Vec::new()),
-            implicit: UnsafeCell::new(Task::new(null_mut(), 0, flags::IMPLICIT, index)),
+            implicit: Line(UnsafeCell::new(Task::new(
+                null_mut(),
+                0,
+                flags::IMPLICIT,
+                index,
+            ))),
             shares: Cell::new(0),
             outer: Cell::new(null()),
             side_seen: Cell::new((null(), 0)),
@@ -238,7 +243,7 @@ impl Team {
             member.team = address;
             let member = std::ptr::from_mut(member);
             // SAFETY: nobody else has the team yet.
-            unsafe { (*(*member).implicit.get()).data.set(member.cast()) };
+            unsafe { (*(*member).implicit.0.get()).data.set(member.cast()) };
         }
         team
     }
@@ -339,7 +344,7 @@ impl Member {
         let here = 0_u8;
         self.stack.set(&raw const here as usize);
         self.number.set(number);
-        let implicit = self.implicit.get().cast_const();
+        let implicit = self.implicit.0.get().cast_const();
         self.current.set(implicit);
         self.scope.set(implicit);
     }
@@ -962,7 +967,7 @@ impl Member {
     /// All tasks have ended: the implicit task's counts begin anew.
     fn forget_children(&self) {
         // SAFETY: this thread's own task.
-        let task = unsafe { &*self.implicit.get() };
+        let task = unsafe { &*self.implicit.0.get() };
         task.state.store(BODY, Ordering::Relaxed);
         task.pending.set(0);
     }
@@ -1152,7 +1157,7 @@ pub(super) fn enter(team: &'static Team, index: usize, number: c_int, body: impl
     body();
     me.meet(&team.last.0, false);
     // SAFETY: this thread's own task.
-    me.drop_table(unsafe { &*me.implicit.get() });
+    me.drop_table(unsafe { &*me.implicit.0.get() });
     ME.set(outer);
 }
 
@@ -1173,7 +1178,7 @@ pub(crate) fn end_serial() {
     {
         me.meet(&me.team().last.0, false);
         // SAFETY: this thread's own task.
-        me.drop_table(unsafe { &*me.implicit.get() });
+        me.drop_table(unsafe { &*me.implicit.0.get() });
         ME.set(me.outer.get());
         me.team().put_back();
     }
