@@ -625,7 +625,7 @@ impl Member {
     fn throttle(&self) {
         let scope = self.scope();
         let pending = scope.pending.get();
-        if pending >= self.team().many && pending % 8 == 0 || scope.owner.get() == NOBODY {
+        if pending >= self.team().many && pending.is_multiple_of(8) || scope.owner.get() == NOBODY {
             self.throttle_now(scope);
         }
     }
@@ -953,11 +953,10 @@ impl Member {
                 break;
             }
             team.sleep.pause(&mut idle, || {
-                !is_open()
-                    && !team.queues.may_have(me)
-                    && team.side.is_empty()
-                    && !(cancellable && team.cancelled.load(Ordering::SeqCst))
-                    && !(word.load(Ordering::SeqCst) & 0xffff_ffff == size && team.nothing_open())
+                let last = word.load(Ordering::SeqCst) & 0xffff_ffff == size;
+                let leaves = cancellable && team.cancelled.load(Ordering::SeqCst);
+                let found = team.queues.may_have(me) || !team.side.is_empty();
+                !(is_open() || leaves || found || last && team.nothing_open())
             });
         }
         self.forget_children();
