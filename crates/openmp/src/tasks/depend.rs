@@ -1,8 +1,8 @@
 //! Dependences: which tasks must end before a task may run.
 //!
-//! Tasks depend on siblings only. So the table of addresses belongs to the parent, and only the thread that runs the parent touches it. What
-//! other threads touch are two words: how many predecessors a task waits for, and the list of those that wait for it. The latter is in a
-//! [`Node`] of its own, because the table names a task until long after the task's memory has another use.
+//! Tasks depend on siblings only. So the table of addresses belongs to the parent, and only the thread that runs the parent touches it.
+//! What other threads touch are two words: how many predecessors a task waits for, and the list of those that wait for it. The latter is
+//! in a [`Node`] of its own, because the table names a task until long after the task's memory has another use.
 //!
 //! A node's word is the address of the first edge of its list, with two bits:
 //!
@@ -501,8 +501,8 @@ pub(super) unsafe fn node_of(task: *const Task, pool: &mut Pool) -> *const Node 
     }
 }
 
-/// Ends the task with this node for those that wait for it: calls `ready` with each that waits for nothing more. Returns the node's size class
-/// if the caller is to free it.
+/// Ends the task with this node for those that wait for it: calls `ready` with each that waits for nothing more. Returns the node's size
+/// class if the caller is to free it.
 ///
 /// # Safety
 /// The task's body has ended, and this is called once.
@@ -553,8 +553,8 @@ mod tests {
     // SAFETY: the receiver is the one that ends the task.
     unsafe impl Send for Sent {}
 
-    /// One thread enters tasks, others end them as they become ready: each becomes ready once, after all that it depends on has ended, which a
-    /// second table of plain numbers says.
+    /// One thread enters tasks, others end them as they become ready: each becomes ready once, after all that it depends on has ended,
+    /// which a second table of plain numbers says.
     #[test]
     fn each_task_becomes_ready_once_and_after_its_predecessors() {
         const TASKS: usize = if cfg!(miri) { 200 } else { 40_000 };

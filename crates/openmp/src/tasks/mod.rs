@@ -1,8 +1,8 @@
 //! Tasks of OpenMP on this project's dispatchers.
 //!
-//! The threads of a parallel region are the workers of a dispatcher (`tanada_policy`), and run tasks wherever the standard lets them: at the
-//! end of the region's code, at barriers, in `taskwait`, at the end of a `taskgroup`, in `taskyield`, at the creation of a task. No thread is
-//! added, and nothing of a runtime is looked into.
+//! The threads of a parallel region are the workers of a dispatcher (`tanada_policy`), and run tasks wherever the standard lets them: at
+//! the end of the region's code, at barriers, in `taskwait`, at the end of a `taskgroup`, in `taskyield`, at the creation of a task. No
+//! thread is added, and nothing of a runtime is looked into.
 //!
 //! | file | has |
 //! |---|---|

@@ -1,13 +1,13 @@
 //! A team: the threads of one parallel region, as the workers of a dispatcher.
 //!
-//! **Counting.** Each thread counts what it put into queues and what it ended, each in a word of its own that only it writes. Tasks are open
-//! as long as the sums differ: a thread that reads all of the second words, then all of the first, and finds equal sums knows that at some
-//! moment between nothing was open. Children are counted likewise: by their parent's thread without atomics if they end there, by one atomic
-//! addition if they end elsewhere ([`Task::state`]).
+//! **Counting.** Each thread counts what it put into queues and what it ended, each in a word of its own that only it writes. Tasks are
+//! open as long as the sums differ: a thread that reads all of the second words, then all of the first, and finds equal sums knows that
+//! at some moment between nothing was open. Children are counted likewise: by their parent's thread without atomics if they end there,
+//! by one atomic addition if they end elsewhere ([`Task::state`]).
 //!
-//! **Waiting.** At a barrier a thread takes any task. In a task that waits it takes only descendants of that task, as the standard demands of
-//! tied tasks; what the policy gives and the thread may not take goes to a list of the team ([`Side`]), which all threads look at. A thread that
-//! finds nothing spins, then yields its processor, then sleeps.
+//! **Waiting.** At a barrier a thread takes any task. In a task that waits it takes only descendants of that task, as the standard
+//! demands of tied tasks; what the policy gives and the thread may not take goes to a list of the team ([`Side`]), which all threads
+//! look at. A thread that finds nothing spins, then yields its processor, then sleeps.
 
 use std::cell::{Cell, UnsafeCell};
 use std::collections::VecDeque;
