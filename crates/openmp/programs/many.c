@@ -1,5 +1,5 @@
-/* More tasks than memory would hold at once: a loop of `--tasks` tasks, as many with `depend` on addresses of their own, a chain in which each
- * task creates the next, and a recursion that goes deep. What the process takes at most is checked. */
+/* More tasks than memory would hold at once: a loop of `--tasks` tasks, as many with `depend` on addresses of their own, a chain in
+ * which each task creates the next, and a recursion that goes deep. What the process takes at most is checked. */
 #include "check.h"
 #include <omp.h>
 #include <sys/resource.h>

@@ -24,9 +24,9 @@ use super::memory::{Pool, give_without_pool};
 use super::sleep::Sleep;
 use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, ZOMBIE, flags};
 
-/// Tasks in a thread's queue from which on it runs new ones at once instead of queueing them: those that a region's thread creates
-/// itself, of which one may be long while the others wait for tasks; and those that tasks create (more if there are many threads), of
-/// which the oldest in the queue is a whole branch of a recursion.
+/// Tasks in a thread's queue from which on it runs new ones at once instead of queueing them: those that a region's thread creates itself,
+/// of which one may be long while the others wait for tasks; and those that tasks create (more if there are many threads), of which the
+/// oldest in the queue is a whole branch of a recursion.
 const FULL: i32 = 64;
 const FULL_BELOW: i32 = 4;
 

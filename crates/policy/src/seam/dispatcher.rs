@@ -162,8 +162,8 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
     /// Returns the task that this idle worker takes next, and where it came from.
     fn next<E: Env>(&self, local: &mut Self::Local, env: &mut E) -> Option<(Ready, Origin)>;
 
-    /// As [`Dispatcher::next`], for a worker that may not take every task now, and returns one that `choice` takes. A task that came out
-    /// of a queue and that `choice` refuses goes into `refused`; from there on it is the engine's.
+    /// As [`Dispatcher::next`], for a worker that may not take every task now, and returns one that `choice` takes. A task that came out of
+    /// a queue and that `choice` refuses goes into `refused`; from there on it is the engine's.
     ///
     /// By default at most one task comes out, that of `next`. A policy overrides it to look on if the first task that it finds is refused.
     #[inline]
