@@ -14,7 +14,7 @@ use tanada_policy::{
     RegionId, Shape, Why, WorkerId, registry,
 };
 use tanada_runtime::{
-    GraphError, Observer, Pool, Recorder, Scope, TaskView, TemplateBuilder, WorkerObserver,
+    GraphError, Name, Observer, Pool, Recorder, Scope, TaskView, TemplateBuilder, WorkerObserver,
 };
 use twisted::{Queue, Twist, Twisted};
 
@@ -727,6 +727,48 @@ fn child_of_broadcasts_and_regions() {
                     && pool.broadcast(|_| ()) == Err(GraphError::Forked);
                 let nothing = pool.region_decisions().is_empty() && region.confidence() == 0.0;
                 end_child(refused && nothing && region.why().what.is_empty());
+            }
+            assert_eq!(outcome_of(child), 0);
+        }
+        over.store(1, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_child_makes_names_whatever_threads_of_its_parent_did() {
+    in_own_process("child_of_names", &[]);
+}
+
+#[test]
+#[ignore = "run by `a_child_makes_names_whatever_threads_of_its_parent_did`"]
+fn child_of_names() {
+    let over = &AtomicU64::new(0);
+    let before = Name::intern("before");
+    std::thread::scope(|threads| {
+        for thread in 0..3 {
+            threads.spawn(move || {
+                for number in 0..10_000 {
+                    if over.load(Ordering::Relaxed) != 0 {
+                        return;
+                    }
+                    // New ones, and ones that are known.
+                    let name = format!("{thread} {number}");
+                    (0..100).for_each(|_| assert_eq!(Name::intern(&name).as_str(), name));
+                }
+            });
+        }
+        for number in 0..100 {
+            let child = fork();
+            if child == 0 {
+                let text = format!("child {number}");
+                let name = Name::intern(&text);
+                let again = Name::intern(&text);
+                let same = |one: Name, two: Name| std::ptr::eq(one.as_str(), two.as_str());
+                end_child(
+                    name.as_str() == text
+                        && same(name, again)
+                        && same(before, Name::intern("before")),
+                );
             }
             assert_eq!(outcome_of(child), 0);
         }
