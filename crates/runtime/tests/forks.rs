@@ -467,6 +467,43 @@ fn child_of_a_callback() {
     );
 }
 
+#[test]
+fn a_child_of_an_observer_between_two_tasks_runs_no_part() {
+    in_own_process("child_before_a_part", &[]);
+}
+
+#[test]
+#[ignore = "run by `a_child_of_an_observer_between_two_tasks_runs_no_part`"]
+fn child_before_a_part() {
+    let process = std::process::id();
+    let builder = Pool::builder().workers(1).observer(Watcher);
+    let pool = &builder.build().expect("a pool");
+    let calls = &AtomicU64::new(0);
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            while calls.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            pool.broadcast(|_| of_process(process))
+                .expect("a broadcast");
+        });
+        pool.scope(|s| {
+            let first = s.task("first").register(move |_| {
+                calls.store(1, Ordering::SeqCst);
+                // Meanwhile the broadcast begins.
+                std::thread::sleep(Duration::from_millis(50));
+                *FORKS_IN.lock() = Some("idle");
+            });
+            s.task("second").after([first]).register(|_| ());
+        })
+        .expect("a graph that ends");
+    });
+    while CHILD.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(outcome_of(CHILD.load(Ordering::SeqCst)), -libc::SIGABRT);
+}
+
 /// Forks when it is dropped in the process that it was made in.
 struct ForksInDrop(u32);
 

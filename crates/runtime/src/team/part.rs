@@ -151,7 +151,9 @@ pub(super) fn run(
             resume_unwind(payload);
         }
         match call.abandoned.load(Relaxed) {
-            true => Err(pool.refusal().unwrap_or(GraphError::Cancelled)),
+            true => Err(pool
+                .refusal()
+                .expect("a pool in use ends only with a reason")),
             false => Ok(()),
         }
     })
