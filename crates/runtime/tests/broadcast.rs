@@ -1,5 +1,8 @@
 //! Closures on every worker at once.
 
+mod own_process;
+
+use own_process::in_own_process;
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -484,6 +487,42 @@ fn tasks_of_another_pool_broadcast() {
     })
     .expect("a graph that ends");
     assert_eq!(parts.load(Relaxed), 20 * 5);
+}
+
+/// A recording runs one task of the process at a time.
+#[test]
+fn a_task_that_is_recorded_broadcasts_on_a_pool_that_has_tasks() {
+    in_own_process("two_pools_that_mark", &[("TANADA_MARKS", "1")]);
+}
+
+#[test]
+#[ignore = "run by `a_task_that_is_recorded_broadcasts_on_a_pool_that_has_tasks`"]
+fn two_pools_that_mark() {
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_secs(20));
+        eprintln!("it hangs");
+        std::process::abort();
+    });
+    let (here, there) = (&pool(2), &pool(2));
+    let run = |on: &Pool, task: &(dyn Fn(&Scope<'_>) + Sync)| {
+        let graph = on.scope(|s| {
+            for _ in 0..100 {
+                s.task("task").register(task);
+            }
+        });
+        graph.expect("a graph that ends");
+    };
+    let parts = AtomicUsize::new(0);
+    std::thread::scope(|threads| {
+        let sleep = || std::thread::sleep(Duration::from_millis(1));
+        threads.spawn(move || run(there, &|_| sleep()));
+        run(here, &|_| {
+            sleep();
+            let part = |_| parts.fetch_add(1, Relaxed);
+            there.broadcast(part).expect("a broadcast");
+        });
+    });
+    assert_eq!(parts.into_inner(), 100, "one worker");
 }
 
 #[test]
