@@ -54,6 +54,7 @@ mod executable;
 mod governor;
 mod graph;
 mod marks;
+#[allow(unsafe_code)]
 mod name;
 mod observer;
 #[allow(unsafe_code)]

@@ -1,19 +1,20 @@
 //! Names of tasks and regions.
 
-use crate::process::Process;
-use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::atomic::{
+    AtomicPtr, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
 
 /// A name of tasks or of a region, in error messages, recordings and reports.
 ///
 /// A `&'static str` is a name as it is and costs nothing. Other texts ([`Name::intern`], or `String` and the like where a name is expected)
-/// are *interned*: kept once, for ever, in a table of the process. That takes a lock and a search, some 100 ns: where it matters, intern
-/// once and pass the `Name` on, which is a copy of two words. The table is bounded: after [`Name::MOST`] different texts, or
+/// are *interned*: kept once, for ever, in a table of the process. That takes a search, some 100 ns: where it matters, intern once and pass
+/// the `Name` on, which is a copy of two words. The table is bounded: after [`Name::MOST`] different texts, or
 /// [`Name::MOST_BYTES`] bytes of them, every further one becomes [`Name::OTHER`]. So name kinds of tasks ("row of picture A") and number
 /// the tasks of a kind by their index.
 ///
@@ -45,13 +46,10 @@ impl Name {
     /// The name that stands for all texts that are not interned any more.
     pub const OTHER: Name = Name("(one of too many names)");
 
-    /// Returns the name of this text. Equal texts have equal names, at the same address.
+    /// Returns the name of this text. Equal texts have equal names, at the same address, also in a child of `fork(2)`.
     pub fn intern(text: &str) -> Name {
-        static TABLE: Mutex<Table> = Mutex::new(Table::new());
-        let table = lock(&TABLE);
-        table.map_or(Name::OTHER, |mut table| {
-            table.intern(text, Name::MOST, Name::MOST_BYTES)
-        })
+        static TABLE: Table = Table::new();
+        TABLE.intern(text, Name::MOST, Name::MOST_BYTES)
     }
 
     /// Returns the text.
@@ -61,47 +59,87 @@ impl Name {
     }
 }
 
-/// Returns the locked table; `None` in a child of `fork(2)` if a thread of its parent had it locked at the fork.
-fn lock(table: &Mutex<Table>) -> Option<MutexGuard<'_, Table>> {
-    /// The process that used the table first.
-    static HOME: AtomicU64 = AtomicU64::new(0);
-    /// The table is locked for a shorter time, unless the thread that has locked it does not run, or is gone.
-    const LOCKED: Duration = Duration::from_millis(100);
-    let here = Process::this().number();
-    let home = HOME.compare_exchange(0, here, Relaxed, Relaxed);
-    match home {
-        Ok(_) => Some(table.lock()),
-        Err(home) if home == here => Some(table.lock()),
-        Err(_) => table.try_lock_for(LOCKED),
-    }
+/// The interned texts, in lists by their hash, which only grow.
+///
+/// It has no lock: in a child of `fork(2)`, a lock that another thread of the parent held would stay locked.
+struct Table {
+    lists: [AtomicPtr<Interned>; LISTS],
+    /// Texts (the upper half) and their bytes (the lower half).
+    used: AtomicU64,
 }
 
-/// The interned texts.
-struct Table {
-    texts: BTreeSet<&'static str>,
-    bytes: usize,
+/// With [`Name::MOST`] texts, a list has 16 on average.
+const LISTS: usize = 1 << 12;
+
+struct Interned {
+    text: Box<str>,
+    /// The one that was the first of the list before.
+    next: Option<&'static Interned>,
 }
 
 impl Table {
     const fn new() -> Self {
         Table {
-            texts: BTreeSet::new(),
-            bytes: 0,
+            lists: [const { AtomicPtr::new(ptr::null_mut()) }; LISTS],
+            used: AtomicU64::new(0),
         }
     }
 
-    fn intern(&mut self, text: &str, most: usize, most_bytes: usize) -> Name {
-        if let Some(known) = self.texts.get(text) {
-            return Name(known);
+    fn intern(&self, text: &str, most: usize, most_bytes: usize) -> Name {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let list = &self.lists[hasher.finish() as usize % LISTS];
+        let mut seen = list.load(Acquire);
+        if let Some(known) = find(seen, text) {
+            return known;
         }
-        if self.texts.len() >= most || text.len() > most_bytes - self.bytes {
+        if !self.reserve(text.len(), most, most_bytes) {
             return Name::OTHER;
         }
-        let kept: &'static str = Box::leak(text.into());
-        self.bytes += kept.len();
-        self.texts.insert(kept);
-        Name(kept)
+        let mut new = Box::new(Interned {
+            text: text.into(),
+            next: None,
+        });
+        loop {
+            // SAFETY: see `find`.
+            new.next = unsafe { seen.as_ref() };
+            let mine = Box::into_raw(new);
+            match list.compare_exchange(seen, mine, AcqRel, Acquire) {
+                // SAFETY: what is in a list is never changed and never freed.
+                Ok(_) => return Name(unsafe { &(*mine).text }),
+                Err(first) => seen = first,
+            }
+            // SAFETY: it came from a box, and is in no list.
+            new = unsafe { Box::from_raw(mine) };
+            if let Some(known) = find(seen, text) {
+                self.used.fetch_sub(one_of(text.len()), Relaxed);
+                return known;
+            }
+        }
     }
+
+    /// Counts one text more, of so many bytes, and returns true; or false if that is too much.
+    fn reserve(&self, bytes: usize, most: usize, most_bytes: usize) -> bool {
+        let more = |used: u64| {
+            let (texts, had) = ((used >> 32) as usize, used as u32 as usize);
+            (texts < most && bytes <= most_bytes - had).then(|| used + one_of(bytes))
+        };
+        self.used.fetch_update(Relaxed, Relaxed, more).is_ok()
+    }
+}
+
+/// Returns what a text of so many bytes adds to [`Table::used`].
+fn one_of(bytes: usize) -> u64 {
+    (1 << 32) + bytes as u64
+}
+
+/// Returns the name of this text if it is in the list that begins with `first`, which was loaded from a [`Table`].
+fn find(first: *const Interned, text: &str) -> Option<Name> {
+    // SAFETY: null, or published by a release that was loaded with an acquire; what is in a list is never changed and never freed.
+    let first: Option<&'static Interned> = unsafe { first.as_ref() };
+    let mut list = std::iter::successors(first, |interned| interned.next);
+    let known = list.find(|interned| *interned.text == *text)?;
+    Some(Name(&known.text))
 }
 
 impl From<&'static str> for Name {
@@ -188,14 +226,14 @@ mod tests {
 
     #[test]
     fn the_table_is_bounded_and_keeps_what_it_has() {
-        let mut table = Table::new();
-        let mut intern = |text: &str| table.intern(text, 3, 10).as_str();
+        let table = Table::new();
+        let intern = |text: &str| table.intern(text, 3, 10).as_str();
         assert_eq!(intern("four"), "four");
         assert_eq!(intern("1234567"), Name::OTHER.as_str(), "11 bytes");
         assert_eq!(intern("123456"), "123456");
         assert_eq!(intern(""), "", "no byte more");
         assert_eq!(intern("a"), Name::OTHER.as_str());
         assert_eq!(intern("four"), "four");
-        assert_eq!((table.texts.len(), table.bytes), (3, 10));
+        assert_eq!(table.used.into_inner(), (3 << 32) + 10);
     }
 }

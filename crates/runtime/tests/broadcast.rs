@@ -1,9 +1,15 @@
 //! Closures on every worker at once.
 
+mod own_process;
+
+use own_process::in_own_process;
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 use tanada_policy::{Governor, Order, Period, Plan, Why, WorkerId, registry};
@@ -200,6 +206,107 @@ fn a_graph_that_keeps_all_workers_at_work_delays_a_broadcast_by_a_task_each() {
     }
 }
 
+/// The callers keep the inbox of the only worker filled.
+#[test]
+fn callers_that_call_again_and_again_starve_no_graph_and_no_other_caller() {
+    let pool = &pool(1);
+    let (parts, end) = (&AtomicUsize::new(0), &AtomicBool::new(false));
+    let start = Instant::now();
+    let in_time = move || start.elapsed() < Duration::from_secs(20);
+    std::thread::scope(|threads| {
+        for _ in 0..3 {
+            threads.spawn(move || {
+                while !end.load(Relaxed) && in_time() {
+                    pool.broadcast(|_| {
+                        parts.fetch_add(1, Relaxed);
+                        std::thread::sleep(Duration::from_millis(1));
+                    })
+                    .expect("a broadcast");
+                }
+            });
+        }
+        while parts.load(Relaxed) < 10 {
+            std::thread::yield_now();
+        }
+        for _ in 0..20 {
+            pool.scope(|s| {
+                s.task("broadcasts").register(|_| {
+                    // The other callers are first.
+                    std::thread::sleep(Duration::from_millis(5));
+                    let before = parts.load(Relaxed);
+                    pool.broadcast(|_| ()).expect("a broadcast");
+                    let others = parts.load(Relaxed) - before;
+                    assert!(others <= 3, "one of each thread, and not {others}");
+                });
+            })
+            .expect("a graph that ends");
+        }
+        end.store(true, Relaxed);
+        assert!(in_time(), "it ended only because the others did");
+    });
+}
+
+/// A part takes the wake-up that tells its worker of the end of a nested graph. The worker looks nevertheless, before it waits again, which
+/// would take 100 ms.
+#[test]
+fn a_part_that_waits_does_not_delay_the_end_of_a_nested_graph() {
+    let pool = &pool(2);
+    let after_the_end = || {
+        let [called, in_part, ended] = &[const { AtomicBool::new(false) }; 3];
+        let wait_for = |flag: &AtomicBool| {
+            while !flag.load(SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let (both, took) = (&Barrier::new(2), &Mutex::new(Duration::ZERO));
+        let on_the_waiting_worker = move || {
+            in_part.store(true, SeqCst);
+            wait_for(ended);
+            std::thread::sleep(Duration::from_millis(40));
+            std::thread::park_timeout(Duration::from_millis(1));
+        };
+        let outer = move |s: &Scope<'_>| {
+            let waits = s.worker();
+            let at = &Mutex::new(Instant::now());
+            pool.scope(|s| {
+                for _ in 0..2 {
+                    s.task("inner").register(move |s| {
+                        both.wait();
+                        if s.worker() != waits {
+                            called.store(true, SeqCst);
+                            wait_for(in_part);
+                            *at.lock().expect("no panic") = Instant::now();
+                            ended.store(true, SeqCst);
+                        }
+                    });
+                }
+            })
+            .expect("a graph that ends");
+            *took.lock().expect("no panic") = at.lock().expect("no panic").elapsed();
+        };
+        std::thread::scope(|threads| {
+            threads.spawn(move || {
+                wait_for(called);
+                let part = |_| {
+                    if !ended.load(SeqCst) {
+                        on_the_waiting_worker();
+                    }
+                };
+                pool.broadcast(part).expect("a broadcast");
+            });
+            pool.scope(|s| {
+                s.task("outer").register(outer);
+            })
+            .expect("a graph that ends");
+        });
+        took.lock().expect("no panic").to_owned()
+    };
+    // On a busy machine a try may take longer.
+    let tries: Vec<_> = (0..5).map(|_| after_the_end()).collect();
+    let least = tries.iter().min().expect("a try");
+    assert!(*least < Duration::from_millis(100), "{tries:?}");
+}
+
 #[test]
 fn the_first_panic_reaches_the_caller_when_all_parts_have_ended() {
     let pool = pool(3);
@@ -380,6 +487,42 @@ fn tasks_of_another_pool_broadcast() {
     })
     .expect("a graph that ends");
     assert_eq!(parts.load(Relaxed), 20 * 5);
+}
+
+/// A recording runs one task of the process at a time.
+#[test]
+fn a_task_that_is_recorded_broadcasts_on_a_pool_that_has_tasks() {
+    in_own_process("two_pools_that_mark", &[("TANADA_MARKS", "1")]);
+}
+
+#[test]
+#[ignore = "run by `a_task_that_is_recorded_broadcasts_on_a_pool_that_has_tasks`"]
+fn two_pools_that_mark() {
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_secs(20));
+        eprintln!("it hangs");
+        std::process::abort();
+    });
+    let (here, there) = (&pool(2), &pool(2));
+    let run = |on: &Pool, task: &(dyn Fn(&Scope<'_>) + Sync)| {
+        let graph = on.scope(|s| {
+            for _ in 0..100 {
+                s.task("task").register(task);
+            }
+        });
+        graph.expect("a graph that ends");
+    };
+    let parts = AtomicUsize::new(0);
+    std::thread::scope(|threads| {
+        let sleep = || std::thread::sleep(Duration::from_millis(1));
+        threads.spawn(move || run(there, &|_| sleep()));
+        run(here, &|_| {
+            sleep();
+            let part = |_| parts.fetch_add(1, Relaxed);
+            there.broadcast(part).expect("a broadcast");
+        });
+    });
+    assert_eq!(parts.into_inner(), 100, "one worker");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tanada_policy::{
     RegionId, Shape, Why, WorkerId, registry,
 };
 use tanada_runtime::{
-    GraphError, Observer, Pool, Recorder, Scope, TaskView, TemplateBuilder, WorkerObserver,
+    GraphError, Name, Observer, Pool, Recorder, Scope, TaskView, TemplateBuilder, WorkerObserver,
 };
 use twisted::{Queue, Twist, Twisted};
 
@@ -467,6 +467,43 @@ fn child_of_a_callback() {
     );
 }
 
+#[test]
+fn a_child_of_an_observer_between_two_tasks_runs_no_part() {
+    in_own_process("child_before_a_part", &[]);
+}
+
+#[test]
+#[ignore = "run by `a_child_of_an_observer_between_two_tasks_runs_no_part`"]
+fn child_before_a_part() {
+    let process = std::process::id();
+    let builder = Pool::builder().workers(1).observer(Watcher);
+    let pool = &builder.build().expect("a pool");
+    let calls = &AtomicU64::new(0);
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            while calls.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            pool.broadcast(|_| of_process(process))
+                .expect("a broadcast");
+        });
+        pool.scope(|s| {
+            let first = s.task("first").register(move |_| {
+                calls.store(1, Ordering::SeqCst);
+                // Meanwhile the broadcast begins.
+                std::thread::sleep(Duration::from_millis(50));
+                *FORKS_IN.lock() = Some("idle");
+            });
+            s.task("second").after([first]).register(|_| ());
+        })
+        .expect("a graph that ends");
+    });
+    while CHILD.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(outcome_of(CHILD.load(Ordering::SeqCst)), -libc::SIGABRT);
+}
+
 /// Forks when it is dropped in the process that it was made in.
 struct ForksInDrop(u32);
 
@@ -727,6 +764,48 @@ fn child_of_broadcasts_and_regions() {
                     && pool.broadcast(|_| ()) == Err(GraphError::Forked);
                 let nothing = pool.region_decisions().is_empty() && region.confidence() == 0.0;
                 end_child(refused && nothing && region.why().what.is_empty());
+            }
+            assert_eq!(outcome_of(child), 0);
+        }
+        over.store(1, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_child_makes_names_whatever_threads_of_its_parent_did() {
+    in_own_process("child_of_names", &[]);
+}
+
+#[test]
+#[ignore = "run by `a_child_makes_names_whatever_threads_of_its_parent_did`"]
+fn child_of_names() {
+    let over = &AtomicU64::new(0);
+    let before = Name::intern("before");
+    std::thread::scope(|threads| {
+        for thread in 0..3 {
+            threads.spawn(move || {
+                for number in 0..10_000 {
+                    if over.load(Ordering::Relaxed) != 0 {
+                        return;
+                    }
+                    // New ones, and ones that are known.
+                    let name = format!("{thread} {number}");
+                    (0..100).for_each(|_| assert_eq!(Name::intern(&name).as_str(), name));
+                }
+            });
+        }
+        for number in 0..100 {
+            let child = fork();
+            if child == 0 {
+                let text = format!("child {number}");
+                let name = Name::intern(&text);
+                let again = Name::intern(&text);
+                let same = |one: Name, two: Name| std::ptr::eq(one.as_str(), two.as_str());
+                end_child(
+                    name.as_str() == text
+                        && same(name, again)
+                        && same(before, Name::intern("before")),
+                );
             }
             assert_eq!(outcome_of(child), 0);
         }

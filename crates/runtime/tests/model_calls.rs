@@ -38,8 +38,16 @@ impl Pool {
         Arc::new(pool)
     }
 
+    fn is_called(&self, me: usize) -> bool {
+        self.calls.waiting(me) != 0
+    }
+
+    /// As `WorkerCore::answer`.
     fn answer(&self, me: usize) {
-        while let Some((latch, nested)) = self.calls.take(me) {
+        for _ in 0..self.calls.waiting(me) {
+            let Some((latch, nested)) = self.calls.take(me) else {
+                break;
+            };
             self.ran.fetch_add(1, SeqCst);
             if me + 1 == self.workers {
                 (0..nested).for_each(|_| self.call(Some(me), 0));
@@ -59,7 +67,7 @@ impl Pool {
             });
         while !latch.is_open() {
             match me {
-                Some(me) if self.calls.has(me) => self.answer(me),
+                Some(me) if self.is_called(me) => self.answer(me),
                 _ => thread::park(),
             }
         }
@@ -82,14 +90,13 @@ impl Pool {
         self.sleep.enter(me);
         self.sleep.begin_search(me);
         loop {
-            if self.calls.has(me) {
+            if self.is_called(me) {
                 self.sleep.end_search(me);
                 self.answer(me);
                 self.sleep.begin_search(me);
-                continue;
             }
             let woke = if !self.sleep.is_active(me) {
-                self.sleep.park(me, || self.calls.has(me))
+                self.sleep.park(me, || self.is_called(me))
             } else if self.take() {
                 self.sleep.end_search(me);
                 loop {
@@ -109,7 +116,7 @@ impl Pool {
                 continue;
             } else {
                 self.sleep
-                    .doze(me, || self.tasks.load(SeqCst) > 0 || self.calls.has(me))
+                    .doze(me, || self.tasks.load(SeqCst) > 0 || self.is_called(me))
             };
             if woke == Woke::Close {
                 break;
@@ -162,7 +169,7 @@ fn scenario(case: Case) {
         .for_each(|worker| worker.join().expect("a worker that ends"));
     assert_eq!(pool.ran.load(SeqCst), total);
     assert_eq!(pool.refused.load(SeqCst), 0);
-    assert!((0..case.workers).all(|me| !pool.calls.has(me)));
+    assert!((0..case.workers).all(|me| !pool.is_called(me)));
     assert_eq!(pool.calls.state(), 1);
 }
 

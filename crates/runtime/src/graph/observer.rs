@@ -50,6 +50,11 @@ pub(crate) trait GraphObserver: Sync {
     fn waits(&self, _run: u64, wait: &mut dyn FnMut()) {
         wait();
     }
+
+    /// This thread, a worker of another pool, waits by calling `wait` for workers of this pool to run its closure.
+    fn calls_from_elsewhere(&self, wait: &mut dyn FnMut()) {
+        wait();
+    }
 }
 
 /// Watches nothing.
@@ -61,7 +66,7 @@ pub(crate) struct Watch(pub(crate) Option<&'static dyn GraphObserver>);
 
 impl Watch {
     /// Returns the observer, for calls that are made once a run or once a task from outside.
-    pub(super) fn observer(self) -> &'static dyn GraphObserver {
+    pub(crate) fn observer(self) -> &'static dyn GraphObserver {
         self.0.unwrap_or(&())
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct GraphShared {
     cores: Mutex<Cores>,
     /// Tickets of nested graphs that the policy holds. No thread waits for them.
     tickets: AtomicUsize,
-    watch: Watch,
+    pub(crate) watch: Watch,
 }
 
 #[derive(Default)]

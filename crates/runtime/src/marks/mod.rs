@@ -171,6 +171,18 @@ impl GraphObserver for Marks {
         }
         say(format_args!("woke {run}"));
     }
+
+    /// A worker that is called may be in front of a task, for which it needs the turn.
+    fn calls_from_elsewhere(&self, wait: &mut dyn FnMut()) {
+        let had = turn::is_mine();
+        if had {
+            turn::give();
+        }
+        wait();
+        if had {
+            turn::take();
+        }
+    }
 }
 
 /// Locks and returns the value of a mutex of this module, whose critical sections leave nothing half done if they panic.

@@ -148,7 +148,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     }
 
     /// Sets the governor of the pool's regions ([`Pool::region`]) to one of your own, which `make` makes for each pool. Times are in
-    /// nanoseconds. A panic of the governor ends the process.
+    /// nanoseconds. It must not use the pool: it is called under the lock of the regions. A panic of the governor ends the process.
     pub fn region_governor_with(
         mut self,
         make: impl Fn(&RegionSite) -> Box<dyn RegionGovernor> + Send + Sync + 'static,

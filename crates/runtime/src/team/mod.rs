@@ -66,13 +66,14 @@ impl Pool {
     /// ```
     ///
     /// - A worker runs its part when the task that it runs has ended, before the next one, so a broadcast beside a running graph waits for
-    ///   one task of each worker. A worker that waits inside of a task, for a nested graph or for a broadcast, runs
-    ///   its part there: so `body` must not take a lock that a task holds while it waits so.
+    ///   one task of each worker. A worker that waits inside of a task, for a nested graph of this pool or for a broadcast of any pool,
+    ///   runs its part there: so `body` must not take a lock that a task holds while it waits so.
     /// - Workers that a governor has parked are woken, run their parts, and park again.
     /// - In a task, its worker runs a part like the others. Broadcasts can be nested, and several threads and tasks can broadcast at once:
     ///   all workers get the parts in the same order. So the parts of a broadcast may wait for each other (with a
     ///   [`Barrier`](std::sync::Barrier), say), as long as none of them broadcasts or runs a graph in between, and no task waits for the
     ///   caller.
+    /// - Policies, observers and governors must not broadcast: a part may need them.
     /// - Parts are not tasks: observers do not see them, and governors do not count them. A graph that a part runs is inside of the graph
     ///   of the task that broadcasts, if one does, and stops with it.
     ///

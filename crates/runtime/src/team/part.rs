@@ -141,8 +141,12 @@ pub(super) fn run(
             pool.calls.post(&pool.sleep, team, part, Part::abandon);
             debug_assert_eq!(index, count, "a part each");
             match worker {
-                Some(worker) => wait_on_worker(&call.latch, worker, spin),
                 None => wait_outside(&call.latch, pool, spin),
+                Some(worker) if own.is_some() => wait_on_worker(&call.latch, worker, spin),
+                Some(worker) => {
+                    let watch = pool.graphs.watch.observer();
+                    watch.calls_from_elsewhere(&mut || wait_on_worker(&call.latch, worker, spin));
+                }
             }
             pool.calls.end();
             call
@@ -151,7 +155,9 @@ pub(super) fn run(
             resume_unwind(payload);
         }
         match call.abandoned.load(Relaxed) {
-            true => Err(pool.refusal().unwrap_or(GraphError::Cancelled)),
+            true => Err(pool
+                .refusal()
+                .expect("a pool in use ends only with a reason")),
             false => Ok(()),
         }
     })

@@ -4,12 +4,17 @@
 //! A worker takes the parts out of its own inbox, the oldest first, whenever it runs no task: between two tasks, while it searches, and
 //! whenever it waits inside of a task (for a nested graph or for a call of its own). A [`Latch`] counts the parts that have not ended.
 //!
+//! # Nothing else starves
+//! A worker takes as many parts as it finds waiting ([`Calls::waiting`]), and then looks for a task, or whether its own wait has ended.
+//! Callers that call again and again could keep its inbox filled for ever.
+//!
 //! # No wake-up is lost
 //! A poster first counts the part in `waiting` and then looks at what the worker does ([`Sleep::call`]).
 //! - A worker that is going to sleep first sets its bit, then loads `waiting`: one of the two threads sees what the other one wrote,
 //!   because all of these accesses are sequentially consistent. So the worker does not sleep, or the poster claims its bit and unparks it.
 //! - A worker that waits inside of a task has no bit set. The poster unparks its thread, and the token of `unpark` stays until the thread
-//!   parks; the worker loads `waiting` before each park.
+//!   parks. The code of a part, or of the policy, may take the token. So the worker loads `waiting` between such code and each park, and
+//!   looks there, too, for all else that it waits for.
 //!
 //! # No deadlock
 //! Parts are posted under one lock. So if two calls have the same workers in their teams, all of these get the parts in the same order, and
@@ -117,17 +122,14 @@ impl<T> Calls<T> {
         self.state.0.load(Relaxed)
     }
 
-    /// Returns whether worker `me` has parts to run.
+    /// Returns the number of parts that worker `me` has to run.
     #[inline]
-    pub fn has(&self, me: usize) -> bool {
-        self.inboxes[me].0.waiting.load(SeqCst) != 0
+    pub fn waiting(&self, me: usize) -> usize {
+        self.inboxes[me].0.waiting.load(SeqCst)
     }
 
     /// Takes and returns the oldest part of worker `me`, which calls this.
     pub fn take(&self, me: usize) -> Option<T> {
-        if !self.has(me) {
-            return None;
-        }
         let inbox = &self.inboxes[me].0;
         let part = inbox.parts.lock().queue.pop_front()?;
         inbox.waiting.fetch_sub(1, SeqCst);

@@ -139,8 +139,11 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
         if self.core.is_called() {
             if O::Worker::WATCHES {
                 self.observer.borrow_mut().idle();
+                self.core.end_if_forked();
             }
+            self.meter.ran_out();
             self.core.answer();
+            self.meter.found();
         }
     }
 
@@ -165,7 +168,6 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             if self.core.is_called() {
                 self.meter.ran_out();
                 self.answer();
-                continue;
             }
             if M::GOVERNS && !self.is_active() {
                 self.meter.ran_out();

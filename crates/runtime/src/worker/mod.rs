@@ -85,13 +85,17 @@ impl WorkerCore {
     /// Returns whether parts of calls wait for this worker.
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
-        self.pool.calls.has(self.id.index())
+        self.pool.calls.waiting(self.id.index()) != 0
     }
 
-    /// Runs the parts of calls that wait for this worker. Returns whether one of them asked workers to sleep soon afterwards.
+    /// Runs the parts of calls that wait for this worker now, not those that come meanwhile. Returns whether one of them asked workers to
+    /// sleep soon afterwards.
     pub(crate) fn answer(&self) -> bool {
+        let (calls, me) = (&self.pool.calls, self.id.index());
         let mut rest = false;
-        while let Some(part) = self.pool.calls.take(self.id.index()) {
+        for _ in 0..calls.waiting(me) {
+            // A part may wait itself, and answer there.
+            let Some(part) = calls.take(me) else { break };
             rest |= part.run(self);
         }
         rest

@@ -388,14 +388,16 @@ impl Context<'_> {
     /// break: another thread that looked during a break would not see that all has stalled.
     fn wait_for_next(self, worker: &WorkerCore, stall: &mut Stall<'_>) -> Option<(Ready, Origin)> {
         self.pool.wait_in_a_task(|| {
-            loop {
+            // Parts may have taken the token of `unpark` that came with the end.
+            while !self.graph.has_ended() && !worker.is_called() {
                 std::thread::park_timeout(LOST_CHECK);
                 self.graph.look_for_stall(self.pool, stall);
                 let next = self.take_next(worker);
-                if next.is_some() || self.graph.has_ended() || worker.is_called() {
+                if next.is_some() {
                     return next;
                 }
             }
+            None
         })
     }
 }

@@ -113,9 +113,9 @@ impl Region {
     /// is the number of iterations of the region's loop, if it has one: a governor that knows it needs fewer trials.
     ///
     /// The members are workers of the pool, among them the caller if it is one, and run their parts as those of a [`Pool::broadcast`]. A
-    /// team of one is the calling thread itself, so it costs no more than a call. So is the team of a region inside of another region: only
-    /// the outermost one is parallel, and only it is measured. If several threads are in regions of a pool at the same time, one of them is
-    /// measured; the others run as was decided last.
+    /// team of one is the calling thread itself, and wakes no other. So is the team of a region inside of another region, that is, while
+    /// this thread runs a member: only the outermost one is parallel, and only it is measured. If several threads are in regions of a pool
+    /// at the same time, one of them is measured; the others run as was decided last.
     ///
     /// ```
     /// # use tanada_runtime::Pool;
