@@ -50,7 +50,7 @@ const OPTIONS: &[OptionSpec] = &[
         "lu",
         "FILE",
         Kind::Path,
-        "A thread trace of LU with 64 threads [default: it is compiled for MIPS-I and recorded]",
+        "A thread trace of LU with 16 threads [default: it is compiled for MIPS-I and recorded]",
     ),
     OptionSpec::new(
         "fft",
