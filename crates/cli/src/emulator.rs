@@ -6,6 +6,7 @@ use rustix::process::getuid;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -506,6 +507,16 @@ pub(crate) fn find(program: &OsStr) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let mut found = std::env::split_paths(&path).map(|folder| folder.join(program));
     found.find(|path| executable(path))
+}
+
+/// Returns the files that a word of a command line may name: `FILE`, `-xFILE`, `--option=FILE`, `key@FILE`, `a,FILE`.
+pub(crate) fn possible_files(word: &OsStr) -> impl Iterator<Item = &Path> {
+    let bytes = word.as_bytes();
+    let behind_a_letter = bytes.starts_with(b"-").then_some(2);
+    let separated = bytes.iter().enumerate();
+    let separated = separated.filter_map(|(at, byte)| b"=@,:".contains(byte).then_some(at + 1));
+    let begins = [0].into_iter().chain(behind_a_letter).chain(separated);
+    begins.filter_map(|begin| Some(Path::new(OsStr::from_bytes(bytes.get(begin..)?))))
 }
 
 #[cfg(test)]

@@ -13,9 +13,11 @@ use std::path::Path;
 use support::{bad, folder, good};
 
 /// The identifiers of arguments that are outputs. Any other argument that takes a file is an input.
-const OUTPUTS: [&str; 6] = [
+const OUTPUTS: [&str; 8] = [
     "output",
     "html",
+    "json",
+    "profile",
     "trace_events",
     "markdown",
     "events",

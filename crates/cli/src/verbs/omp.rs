@@ -9,13 +9,15 @@ mod page;
 mod program;
 mod symbols;
 
+use crate::emulator;
 use crate::ui::{self, Failure, Outcome, OutputFile};
 use outcome::Run;
 use program::Program;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tanada_policy::governors::regions;
+use tanada_trace::output::distinct;
 
 /// Run an OpenMP program; a governor chooses the team of each parallel region
 ///
@@ -128,8 +130,17 @@ fn check(args: &Args) -> Outcome {
         }
     }
     let outputs = [&args.json, &args.html, &args.profile];
-    let outputs = outputs.into_iter().flatten().map(PathBuf::as_path);
-    ui::distinct([], outputs)
+    let outputs: Vec<&Path> = outputs
+        .into_iter()
+        .flatten()
+        .map(PathBuf::as_path)
+        .collect();
+    // What a word means is the program's affair: each may be a file that the program reads.
+    let found = emulator::find(&args.program[0]);
+    let words = args.program.iter();
+    let inputs = words.flat_map(|word| emulator::possible_files(word));
+    ui::not_closed(outputs.iter().copied())?;
+    Ok(distinct(inputs.chain(found.as_deref()), outputs)?)
 }
 
 /// Prints and writes what there is to say of a run.

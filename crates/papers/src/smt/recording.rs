@@ -143,7 +143,7 @@ mod tests {
     fn a_command_that_fails_or_is_not_there_is_an_error_with_its_words() {
         let folder = tempfile::tempdir().expect("a folder");
         let arguments = arguments(Program::Fft, MAIN, Layout::Array, true);
-        assert_eq!(arguments, ["-p", "64", "-n", "16384"]);
+        assert_eq!(arguments, ["-p", "16", "-n", "16384"]);
         let missing = folder.path().join("no-such-command");
         for command in [missing.as_path(), Path::new("/bin/false")] {
             let recorded = record(command, "fft", &arguments, folder.path(), &Cancel::new());

@@ -4,9 +4,8 @@ use super::{tasks, threads};
 use crate::emulator::{self, Emulated, Ended, Executable, Piece};
 use crate::ui::{self, Outcome, at_fault};
 use crate::verbs::charging::Charging;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tanada_runtime::{Cancel, RECORDABLE};
@@ -90,7 +89,10 @@ pub(super) fn run(args: &Program) -> Outcome {
     };
     // What a word means is the program's affair: each may be a file that the program reads.
     let found = emulator::find(&args.program[0]);
-    let words = args.program.iter().flat_map(|word| possible_files(word));
+    let words = args
+        .program
+        .iter()
+        .flat_map(|word| emulator::possible_files(word));
     // The program reads the standard input of this process.
     let inputs = words
         .chain(found.as_deref())
@@ -154,16 +156,6 @@ impl Recorded {
             cancel,
         })
     }
-}
-
-/// Returns the files that a word of a command line may name: `FILE`, `-xFILE`, `--option=FILE`, `key@FILE`, `a,FILE`.
-fn possible_files(word: &OsStr) -> impl Iterator<Item = &Path> {
-    let bytes = word.as_bytes();
-    let behind_a_letter = bytes.starts_with(b"-").then_some(2);
-    let separated = bytes.iter().enumerate();
-    let separated = separated.filter_map(|(at, byte)| b"=@,:".contains(byte).then_some(at + 1));
-    let begins = [0].into_iter().chain(behind_a_letter).chain(separated);
-    begins.filter_map(|begin| Some(Path::new(OsStr::from_bytes(bytes.get(begin..)?))))
 }
 
 /// Returns whether a program can make a pool of the runtime: its file, or a library that it links, has the runtime in it.
