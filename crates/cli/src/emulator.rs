@@ -13,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 use tanada_runtime::Cancel;
 use tanada_trace::threads::InstructionSet;
+use tanada_workloads::kernels::Isa;
 
 /// The plugin, which the build script compiled.
 const PROBE: &[u8] = include_bytes!(env!("TANADA_PROBE"));
@@ -21,8 +22,9 @@ const PROBE: &[u8] = include_bytes!(env!("TANADA_PROBE"));
 const GUEST: &[u8] = include_bytes!(env!("TANADA_GUEST"));
 
 /// Its source, for programs of other instruction sets: what is compiled, then what that includes.
-const GUEST_SOURCES: [(&str, &str); 4] = [
+const GUEST_SOURCES: [(&str, &str); 5] = [
     ("guest.c", include_str!("../../probe/guest/guest.c")),
+    ("marks.h", include_str!("../../probe/guest/marks.h")),
     ("memory.h", include_str!("../../probe/guest/memory.h")),
     ("threads.h", include_str!("../../probe/guest/threads.h")),
     ("openmp.h", include_str!("../../probe/guest/openmp.h")),
@@ -119,16 +121,22 @@ impl Executable {
         format!("qemu-{}", self.arch)
     }
 
-    /// Returns the words of the Debian packages' names for this instruction set: those of the compiler and of its programs.
-    fn compiler(self) -> (&'static str, &'static str) {
-        match self.arch {
-            "x86_64" => ("x86_64-linux-gnu-gcc", "gcc-x86-64-linux-gnu"),
-            "arm" => ("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"),
-            "aarch64" => ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
-            "mipsel" => ("mipsel-linux-gnu-gcc", "gcc-mipsel-linux-gnu"),
-            "mips" => ("mips-linux-gnu-gcc", "gcc-mips-linux-gnu"),
-            _ => ("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu"),
-        }
+    /// Returns how programs of this instruction set are compiled on another one: the compiler, the Debian package that has it, and the
+    /// folder of its libraries.
+    fn compiler(self) -> (&'static str, &'static str, &'static Path) {
+        let isa = match self.arch {
+            "x86_64" => Isa::X86_64,
+            "arm" => Isa::Arm,
+            "aarch64" => Isa::Aarch64,
+            "mipsel" => Isa::Mips1,
+            "mips" => {
+                let libraries = Path::new("/usr/mips-linux-gnu");
+                return ("mips-linux-gnu-gcc", "gcc-mips-linux-gnu", libraries);
+            }
+            _ => Isa::Riscv64,
+        };
+        let (compiler, package) = isa.compiler();
+        (compiler, package, isa.libraries())
     }
 
     pub(crate) fn is_native(self) -> bool {
@@ -276,16 +284,12 @@ impl Emulated {
                 .arg(format!("LD_PRELOAD=/proc/self/fd/{}", held.as_raw_fd()));
             inherited = Some(held);
         }
-        // Libraries of another instruction set lie below the folder of its compiler.
-        let sysroot = PathBuf::from(format!(
-            "/usr/{}",
-            executable.compiler().0.trim_end_matches("-gcc")
-        ));
+        let (.., libraries) = executable.compiler();
         if !executable.is_native()
-            && sysroot.is_dir()
+            && libraries.is_dir()
             && std::env::var_os("QEMU_LD_PREFIX").is_none()
         {
-            command.arg("-L").arg(sysroot);
+            command.arg("-L").arg(libraries);
         }
         command.arg("--").arg(path).args(&words[1..]);
         if quiet {
@@ -441,7 +445,7 @@ fn with_version(version: u32) -> Vec<u8> {
 
 /// Compiles the library for a program of another instruction set.
 fn compile(executable: Executable, source: &Path) -> Outcome<PathBuf> {
-    let (compiler, package) = executable.compiler();
+    let (compiler, package, _) = executable.compiler();
     let Some(path) = find(OsStr::new(compiler)) else {
         return Err(Failure::Input(format!(
             "{compiler} is not installed (apt-get install {package}): a library for the recorded program is compiled with it"

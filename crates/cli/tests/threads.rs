@@ -153,6 +153,68 @@ int main(int count, char **words) {
 }
 "#;
 
+/// A thread that waits three times for a condition that is signalled once in each, then two that are woken together; and a robust mutex whose
+/// owner ends.
+const WAITS: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER, robust;
+static pthread_cond_t again = PTHREAD_COND_INITIALIZER;
+static int waiting, served, asleep, awake;
+static void *waits(void *unused) {
+    pthread_mutex_lock(&turn);
+    for (int i = 0; i < 3; i++) {
+        waiting++;
+        while (served <= i) pthread_cond_wait(&again, &turn);
+    }
+    pthread_mutex_unlock(&turn);
+    return unused;
+}
+static void *sleeps(void *unused) {
+    pthread_mutex_lock(&turn);
+    asleep++;
+    while (!awake) pthread_cond_wait(&again, &turn);
+    pthread_mutex_unlock(&turn);
+    return unused;
+}
+static void *leaves(void *unused) { pthread_mutex_lock(&robust); return unused; }
+int main(void) {
+    pthread_t other[3];
+    pthread_create(&other[0], 0, waits, 0);
+    while (served < 3) {
+        pthread_mutex_lock(&turn);
+        if (waiting > served) {
+            served++;
+            pthread_cond_signal(&again);
+        }
+        pthread_mutex_unlock(&turn);
+        sched_yield();
+    }
+    pthread_join(other[0], 0);
+    for (int i = 1; i < 3; i++) pthread_create(&other[i], 0, sleeps, 0);
+    while (!awake) {
+        pthread_mutex_lock(&turn);
+        if (asleep == 2) {
+            awake = 1;
+            pthread_cond_broadcast(&again);
+        }
+        pthread_mutex_unlock(&turn);
+        sched_yield();
+    }
+    for (int i = 1; i < 3; i++) pthread_join(other[i], 0);
+    pthread_mutexattr_t kind;
+    pthread_mutexattr_init(&kind);
+    pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&robust, &kind);
+    pthread_create(&other[0], 0, leaves, 0);
+    pthread_join(other[0], 0);
+    if (pthread_mutex_lock(&robust) == 0) return 1;
+    pthread_mutex_consistent(&robust);
+    return pthread_mutex_unlock(&robust);
+}
+"#;
+
 /// Returns whether the emulator is there.
 fn emulator() -> bool {
     tanada_testing::program(&["qemu-x86_64"], "qemu-user", "recording a program").is_some()
@@ -461,6 +523,51 @@ fn unusual_programs_are_recorded() {
         &["sim", "a.tnb", "--machine", "toshiba", "--governor", "fifo"],
     );
     nothing_is_left(here);
+}
+
+#[test]
+fn waits_hold_how_many_signals_came_and_the_owner_of_a_robust_mutex_may_end() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    compile(here, "waits", WAITS, "cc", &[]);
+    good(here, &["record", "-o", "a.tnb", "--", "./waits"]);
+    let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+    assert_eq!(trace.threads().len(), 5);
+    // Waits that end by themselves do not count one more.
+    let counts = |thread| {
+        let mut counts: Vec<u32> = syncs(&trace, thread)
+            .iter()
+            .filter_map(|sync| match sync {
+                Sync::Wait { signals, .. } => Some(signals.expect("each is counted")),
+                _ => None,
+            })
+            .collect();
+        counts.dedup();
+        counts
+    };
+    assert_eq!(counts(1), [1, 2, 3]);
+    // The broadcast is the fourth signal.
+    assert_eq!((counts(2), counts(3)), (vec![4], vec![4]));
+    let Some(&Sync::Lock(robust)) = syncs(&trace, 4).first() else {
+        panic!("{:?}", syncs(&trace, 4));
+    };
+    assert_eq!(syncs(&trace, 4), [Sync::Lock(robust), Sync::Exit]);
+    let first = syncs(&trace, 0);
+    let expected = [
+        Sync::Join(4),
+        Sync::Lock(robust),
+        Sync::Unlock(robust),
+        Sync::Exit,
+    ];
+    assert_eq!(first[first.len() - 4..], expected);
+    for governor in ["fifo", "rs-ss"] {
+        let words = ["sim", "a.tnb", "--machine", "tuat", "--json", "--governor", governor];
+        let output = good(here, &words);
+        assert_eq!(number(&output.out, "forced"), 0, "{}", output.out);
+    }
 }
 
 #[test]
