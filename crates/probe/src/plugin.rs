@@ -458,7 +458,7 @@ extern "C" fn accessed(vcpu: c_uint, information: u32, address: u64, place: *mut
     else {
         return;
     };
-    let (bytes, load, store) = shared().qemu.access(information);
+    let (bytes, load, store) = thread.kind(information, |word| shared().qemu.access(word));
     // A piece of an access that would pass the end of the addresses cannot be: the program would have crashed.
     if load {
         thread.access(position, address, bytes, false);
