@@ -564,7 +564,15 @@ fn waits_hold_how_many_signals_came_and_the_owner_of_a_robust_mutex_may_end() {
     ];
     assert_eq!(first[first.len() - 4..], expected);
     for governor in ["fifo", "rs-ss"] {
-        let words = ["sim", "a.tnb", "--machine", "tuat", "--json", "--governor", governor];
+        let words = [
+            "sim",
+            "a.tnb",
+            "--machine",
+            "tuat",
+            "--json",
+            "--governor",
+            governor,
+        ];
         let output = good(here, &words);
         assert_eq!(number(&output.out, "forced"), 0, "{}", output.out);
     }

@@ -209,9 +209,9 @@ mod tests {
 
     /// The first argument of the mark that `text` names in a line with `name`.
     fn first_argument(text: &str, name: &str) -> u64 {
-        let line = text.lines().find(|line| {
-            line.contains(name) && line.replace('_', "").contains("0x7a01")
-        });
+        let line = text
+            .lines()
+            .find(|line| line.contains(name) && line.replace('_', "").contains("0x7a01"));
         let line = line.unwrap_or_else(|| panic!("no {name}")).replace('_', "");
         let (_, number) = line.split_once("0x").expect("a number");
         let digits: String = number.chars().take_while(char::is_ascii_hexdigit).collect();
@@ -225,7 +225,10 @@ mod tests {
         assert_eq!(first_argument(runtime, "TEXT"), MAGIC + TEXT);
         for (text, name) in [
             (include_str!("../../workloads/src/kernels.rs"), "MARK"),
-            (include_str!("../../workloads/kernels/kernel.h"), "KERNEL_MARK"),
+            (
+                include_str!("../../workloads/kernels/kernel.h"),
+                "KERNEL_MARK",
+            ),
             (
                 include_str!("../../workloads/kernels/openmp/region.h"),
                 "REGION_MARK",

@@ -103,10 +103,7 @@ pub(super) fn record_moved(
         let rest = usize::try_from(moved).unwrap_or(0).saturating_sub(3);
         command.arg("--env").arg(format!("X={}", "0".repeat(rest)));
     }
-    command
-        .arg("--")
-        .arg(&binary)
-        .args(arguments);
+    command.arg("--").arg(&binary).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let said = folder.join("said.txt");
     let file = std::fs::File::create(&said).map_err(|error| input(&error))?;

@@ -124,11 +124,7 @@ pub(super) fn summary(found: &Reproduced) -> Summary {
         ipc("fifo") < ipc("rs") && ipc("rs") < ipc("rs-ss")
     };
     let fft_steps = recordings(found, Program::Fft).map(|recording| {
-        let ipc = |governor| {
-            found
-                .of(thrashing(Program::Fft, recording, governor))
-                .ipc()
-        };
+        let ipc = |governor| found.of(thrashing(Program::Fft, recording, governor)).ipc();
         (ipc("rs-ss") / ipc("rs") - 1.0) * 100.0
     });
     let all = speedups(found);

@@ -82,7 +82,11 @@ mod tests {
             });
         }
         let rows = periods.into_rows();
-        assert!(rows.len() <= MOST && rows.len() > MOST / 2, "{}", rows.len());
+        assert!(
+            rows.len() <= MOST && rows.len() > MOST / 2,
+            "{}",
+            rows.len()
+        );
         let mut before = 0;
         for row in &rows {
             let end = before + row.calls;
