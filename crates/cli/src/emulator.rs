@@ -1,10 +1,12 @@
 //! Programs under QEMU's user-mode emulators with our plugin (`crates/probe`), which records them thread by thread.
 
 use crate::ui::{Failure, Outcome, Progress, at_fault, end_child, ends_with_us, note};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::getuid;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -69,7 +71,7 @@ impl Executable {
     /// # Errors
     /// Returns why the file is no program that can be recorded.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let mut file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+        let mut file = File::open(path).map_err(|error| error.to_string())?;
         let mut head = Vec::new();
         let read = file.by_ref().take(64).read_to_end(&mut head);
         read.map_err(|error| error.to_string())?;
@@ -157,12 +159,45 @@ pub(crate) struct Piece {
     pub(crate) count: bool,
 }
 
+/// A file without a name, which other processes open by its place among the descriptors of this one. Nothing of it is left, however this
+/// process ends.
+pub(crate) struct Unnamed(File);
+
+impl Unnamed {
+    /// Returns an empty file of the disk that has this folder.
+    pub(crate) fn new(beside: &Path) -> io::Result<Self> {
+        tempfile::tempfile_in(beside).map(Self)
+    }
+
+    /// Returns a file in memory.
+    fn holding(name: &str, bytes: &[u8]) -> Outcome<Self> {
+        let file = memfd_create(name, MemfdFlags::CLOEXEC).map(File::from);
+        let file = file.map_err(|error| at_fault(name, error))?;
+        (&file)
+            .write_all(bytes)
+            .map_err(|error| at_fault(name, error))?;
+        Ok(Self(file))
+    }
+
+    /// Returns a name by which processes of the same user open the file while `self` lives.
+    pub(crate) fn path(&self) -> PathBuf {
+        let (process, descriptor) = (std::process::id(), self.0.as_raw_fd());
+        PathBuf::from(format!("/proc/{process}/fd/{descriptor}"))
+    }
+}
+
 /// A program that runs under an emulator.
 pub(crate) struct Emulated {
     child: Child,
     name: String,
-    /// Holds the plugin, the library, the spool and the status; removed when dropped.
-    folder: tempfile::TempDir,
+    /// The folder on whose disk the spool is.
+    beside: PathBuf,
+    /// What the plugin writes: the spool, what it has to say, and the list of the runtime's marks if tasks are recorded.
+    spool: Unnamed,
+    status: Unnamed,
+    marks: Option<Unnamed>,
+    /// The plugin, which the emulator loads when it has started.
+    _plugin: Unnamed,
 }
 
 /// How a recorded program ended, and what the plugin said.
@@ -200,29 +235,21 @@ impl Emulated {
         let name = words[0].to_string_lossy().into_owned();
         let emulator =
             find(OsStr::new(&executable.emulator())).ok_or_else(|| missing(executable))?;
-        let folder = tempfile::Builder::new()
-            .prefix(".tanada-")
-            .tempdir_in(beside);
-        let folder = folder.map_err(|error| at_fault(beside.display(), error))?;
-        // A comma would end the path in the plugin's arguments.
-        let inside = std::fs::canonicalize(folder.path())
-            .map_err(|error| at_fault(beside.display(), error))?;
-        if inside.to_string_lossy().contains(',') {
-            return Err(at_fault(
-                beside.display(),
-                "a folder with a comma in its name; name another one with `-o`",
-            ));
-        }
-        let write = |name: &str, bytes: &[u8]| -> Outcome<PathBuf> {
-            let path = inside.join(name);
-            std::fs::write(&path, bytes).map_err(|error| at_fault(path.display(), error))?;
-            Ok(path)
-        };
-        let plugin = write("probe.so", &with_version(interface_version(&emulator)))?;
-        let mut argument = OsString::from(&plugin);
-        for (name, file) in [("spool", "spool"), ("status", "status"), ("stop", "stop")] {
-            argument.push(format!(",{name}="));
-            argument.push(inside.join(file));
+        let unnamed = || Unnamed::new(beside).map_err(|error| at_fault(beside.display(), error));
+        let (spool, status) = (unnamed()?, unnamed()?);
+        let marks = piece.tasks.then(unnamed).transpose()?;
+        let plugin = Unnamed::holding("probe.so", &with_version(interface_version(&emulator)))?;
+        let mut argument = OsString::from(plugin.path());
+        let files = [
+            ("spool", Some(&spool)),
+            ("status", Some(&status)),
+            ("tasks", marks.as_ref()),
+        ];
+        for (name, file) in files {
+            if let Some(file) = file {
+                argument.push(format!(",{name}="));
+                argument.push(file.path());
+            }
         }
         let numbers = [
             ("from", piece.from.map(u64::from)),
@@ -235,10 +262,6 @@ impl Emulated {
             .filter_map(|(name, value)| Some((name, value?)))
         {
             argument.push(format!(",{name}={value}"));
-        }
-        if piece.tasks {
-            argument.push(",tasks=");
-            argument.push(inside.join("marks"));
         }
         if piece.count {
             argument.push(",count=on");
@@ -265,20 +288,13 @@ impl Emulated {
         // Tasks are recorded without: the runtime says what is to be known, and the program keeps its own allocator.
         if executable.dynamic && !piece.tasks {
             let library = match executable.is_native() {
-                true => write("guest.so", GUEST)?,
-                false => {
-                    let mut sources = GUEST_SOURCES
-                        .iter()
-                        .map(|(name, text)| write(name, text.as_bytes()))
-                        .collect::<Outcome<Vec<_>>>()?;
-                    compile(executable, &sources.swap_remove(0))?
-                }
+                true => Unnamed::holding("guest.so", GUEST)?,
+                false => Unnamed::holding("guest.so", &compile(executable)?)?,
             };
-            let opened = std::fs::File::open(&library)
-                .map_err(|error| at_fault(library.display(), error))?;
+            let opened = File::open(library.path()).map_err(|error| at_fault("guest.so", error))?;
             let held = fcntl_dupfd_cloexec(&opened, DESCRIPTOR)
                 .and_then(|held| fcntl_setfd(&held, FdFlags::empty()).map(|()| held))
-                .map_err(|error| at_fault(library.display(), error))?;
+                .map_err(|error| at_fault("guest.so", error))?;
             command
                 .arg("-E")
                 .arg(format!("LD_PRELOAD=/proc/self/fd/{}", held.as_raw_fd()));
@@ -304,7 +320,11 @@ impl Emulated {
         Ok(Self {
             child,
             name,
-            folder,
+            beside: beside.to_owned(),
+            spool,
+            status,
+            marks,
+            _plugin: plugin,
         })
     }
 
@@ -326,7 +346,7 @@ impl Emulated {
             if let Some(status) = ended {
                 break status;
             }
-            progress.at(std::fs::metadata(self.spool()).map_or(0, |file| file.len()) >> 20);
+            progress.at(self.spool.0.metadata().map_or(0, |file| file.len()) >> 20);
             thread::sleep(time);
             time = (2 * time).min(LONGEST);
         };
@@ -340,21 +360,26 @@ impl Emulated {
 
     /// Returns the file to which the plugin writes.
     pub(crate) fn spool(&self) -> PathBuf {
-        self.folder.path().join("spool")
+        self.spool.path()
     }
 
     /// Returns the list of the runtime's marks, if tasks are recorded.
-    pub(crate) fn marks(&self) -> PathBuf {
-        self.folder.path().join("marks")
+    pub(crate) fn marks(&self) -> Option<PathBuf> {
+        self.marks.as_ref().map(Unnamed::path)
+    }
+
+    /// Returns another file on the disk that has the spool.
+    pub(crate) fn another(&self) -> io::Result<Unnamed> {
+        Unnamed::new(&self.beside)
     }
 
     fn ended(&self, status: ExitStatus, interrupted: bool) -> Outcome<Ended> {
-        let said = std::fs::read_to_string(self.folder.path().join("status")).unwrap_or_default();
+        let said = std::fs::read_to_string(self.status.path()).unwrap_or_default();
         let mut ended = Ended {
             interrupted,
             ..Ended::default()
         };
-        let mut done = false;
+        let (mut loaded, mut done) = (false, false);
         let refuse = |why: &str| Err(at_fault(&self.name, format!("{why}; no trace was written")));
         for line in said.lines() {
             match line.split_once(' ').unwrap_or((line, "")) {
@@ -364,6 +389,7 @@ impl Emulated {
                 ("parts", number) => ended.parts = number.parse().unwrap_or(0),
                 ("taken", _) => ended.taken = true,
                 ("unopened", _) => ended.unopened = true,
+                ("loaded", _) => loaded = true,
                 ("done", _) => done = true,
                 ("counted", numbers) => {
                     let numbers = numbers.split(' ').flat_map(str::parse);
@@ -381,7 +407,7 @@ impl Emulated {
                 ("threads", _) => return refuse("it has more than 65536 threads at once"),
                 ("write", why) => {
                     return Err(at_fault(
-                        self.folder.path().display(),
+                        self.beside.display(),
                         format!("the recording cannot be written: {why}"),
                     ));
                 }
@@ -391,7 +417,7 @@ impl Emulated {
         if interrupted {
             return Ok(ended);
         }
-        if !self.spool().exists() {
+        if !loaded {
             return refuse(
                 "the emulator does not load the recorder (see above): QEMU from 6 on with plugins is needed",
             );
@@ -443,23 +469,27 @@ fn with_version(version: u32) -> Vec<u8> {
     plugin
 }
 
-/// Compiles the library for a program of another instruction set.
-fn compile(executable: Executable, source: &Path) -> Outcome<PathBuf> {
+/// Compiles the library for a program of another instruction set, and returns it.
+fn compile(executable: Executable) -> Outcome<Vec<u8>> {
     let (compiler, package, _) = executable.compiler();
     let Some(path) = find(OsStr::new(compiler)) else {
         return Err(Failure::Input(format!(
             "{compiler} is not installed (apt-get install {package}): a library for the recorded program is compiled with it"
         )));
     };
-    let library = source.with_extension("so");
+    let temporary = |error| at_fault("a temporary folder", error);
+    let folder = tempfile::tempdir().map_err(temporary)?;
+    for (name, text) in GUEST_SOURCES {
+        std::fs::write(folder.path().join(name), text).map_err(temporary)?;
+    }
     let compiled = Command::new(path)
-        .args(["-O2", "-shared", "-fPIC", "-fno-builtin-malloc", "-o"])
-        .args([&library, source])
-        .args(["-ldl", "-lpthread"])
+        .args(["-O2", "-shared", "-fPIC", "-fno-builtin-malloc"])
+        .args(["-o", "guest.so", "guest.c", "-ldl", "-lpthread"])
+        .current_dir(folder.path())
         .output()
         .map_err(|error| at_fault(compiler, error))?;
     match compiled.status.success() {
-        true => Ok(library),
+        true => std::fs::read(folder.path().join("guest.so")).map_err(temporary),
         false => Err(at_fault(
             compiler,
             String::from_utf8_lossy(&compiled.stderr),

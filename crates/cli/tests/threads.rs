@@ -272,6 +272,21 @@ fn for_each(trace: &ThreadTrace, thread: u32, mut each: impl FnMut(Event)) {
     }
 }
 
+/// More bytes than the recorder has to say before it has recorded anything.
+const STATUS: u64 = 200;
+
+/// Returns the bytes of the largest file without a name that a process has open, such as the spool; nothing if it has none.
+fn spooled(process: u32) -> Option<u64> {
+    let open = std::fs::read_dir(format!("/proc/{process}/fd")).ok()?;
+    let unnamed = open.flatten().filter(|entry| {
+        let name = std::fs::read_link(entry.path()).unwrap_or_default();
+        let name = name.to_string_lossy();
+        name.ends_with(" (deleted)") && !name.starts_with("/memfd:")
+    });
+    let bytes = unnamed.flat_map(|entry| std::fs::metadata(entry.path()));
+    bytes.map(|file| file.len()).max()
+}
+
 fn nothing_is_left(folder: &Path) {
     let names = folder
         .read_dir()
@@ -596,12 +611,8 @@ fn the_emulator_ends_with_a_killed_recorder() {
         }
     };
     let of = || std::fs::read_to_string(&children).unwrap_or_default();
-    let spooled = || {
-        let folders = here.read_dir().expect("a folder").flatten();
-        folders
-            .into_iter()
-            .any(|entry| entry.path().join("spool").exists())
-    };
+    let process = child.id();
+    let spooled = || spooled(process).is_some();
     wait(&|| spooled() && !of().trim().is_empty());
     let emulator = format!(
         "/proc/{}/stat",
@@ -611,6 +622,12 @@ fn the_emulator_ends_with_a_killed_recorder() {
     child.wait().expect("our child");
     // It may stay as a zombie if no process looks after orphans.
     wait(&|| std::fs::read_to_string(&emulator).map_or(true, |stat| stat.contains(") Z ")));
+    // Nothing is left but the output without a name of its own, which has no byte yet.
+    for entry in here.read_dir().expect("a folder").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let bytes = entry.metadata().expect("it is there").len();
+        assert!(!name.contains("tanada-") || bytes == 0, "{name}: {bytes}");
+    }
 }
 
 #[test]
@@ -671,13 +688,8 @@ fn an_interrupt_keeps_what_was_complete() {
     compile(here, "odd", ODD, "cc", &[]);
     for (how, kept) in [("l", true), ("w", false)] {
         let child = started(tanada(here, &["record", "-o", "a.tnb", "--", "./odd", how]));
-        let spooled = || {
-            let entries = here.read_dir().expect("a folder").flatten();
-            let spools = entries.map(|entry| entry.path().join("spool"));
-            spools
-                .flat_map(std::fs::metadata)
-                .any(|file| file.len() > 0 || !kept)
-        };
+        let process = child.id();
+        let spooled = || spooled(process).is_some_and(|bytes| bytes > STATUS || !kept);
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
         while !spooled() {
             assert!(std::time::Instant::now() < deadline, "nothing is recorded");

@@ -177,6 +177,7 @@ fn install(id: Id, words: impl Iterator<Item = String>, target: &str) -> Result<
         return Err("the plugin is loaded twice".to_owned());
     }
     qemu.register(id, translated, called, [began, ended], at_end);
+    say("loaded");
     Ok(())
 }
 
@@ -223,11 +224,7 @@ fn written(result: std::io::Result<()>) {
 
 #[cold]
 fn write(thread: &mut Recorded) {
-    let shared = shared();
-    written(thread.write(&shared.spool));
-    if shared.settings.stop.exists() {
-        finish("stopped");
-    }
+    written(thread.write(&shared().spool));
 }
 
 /// Ends the recording and the program early.
