@@ -6,7 +6,7 @@ use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::getuid;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -173,9 +173,7 @@ impl Unnamed {
     fn holding(name: &str, bytes: &[u8]) -> Outcome<Self> {
         let file = memfd_create(name, MemfdFlags::CLOEXEC).map(File::from);
         let file = file.map_err(|error| at_fault(name, error))?;
-        (&file)
-            .write_all(bytes)
-            .map_err(|error| at_fault(name, error))?;
+        io::Write::write_all(&mut &file, bytes).map_err(|error| at_fault(name, error))?;
         Ok(Self(file))
     }
 

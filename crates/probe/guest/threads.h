@@ -203,7 +203,7 @@ void thrd_exit(int result) {
         return result; \
     }
 
-/* Returns whether a call that takes a mutex did not get it. It gets a robust one whose owner has ended, too. */
+/* Returns whether a call that takes a mutex did not get it. It gets a robust one whose owner has ended, too (if the emulator tells). */
 static inline int fails(int result) {
     return result && result != EOWNERDEAD;
 }
