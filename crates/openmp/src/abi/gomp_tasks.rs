@@ -106,6 +106,12 @@ impl Depends {
     }
 }
 
+/// Returns how a task writes at `address`: none stands for `omp_all_memory`.
+#[inline]
+fn written(address: usize) -> Kind {
+    if address == 0 { Kind::All } else { Kind::Out }
+}
+
 impl Iterator for Depends {
     type Item = (usize, Kind);
 
@@ -118,7 +124,7 @@ impl Iterator for Depends {
         // SAFETY: the row has `count` addresses; that of an object is of two words, the address and the kind.
         let address = unsafe { *self.row.add(at) };
         if at < self.written {
-            return Some((address, Kind::Out));
+            return Some((address, written(address)));
         }
         if at < self.read {
             return Some((address, Kind::In));
@@ -129,7 +135,7 @@ impl Iterator for Depends {
         let kind = match kind {
             1 => Kind::In,
             5 => Kind::Set,
-            _ => Kind::Out,
+            _ => written(address),
         };
         Some((address, kind))
     }

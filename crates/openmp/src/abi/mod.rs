@@ -7,6 +7,7 @@ mod gomp;
 mod gomp_tasks;
 mod kmp;
 mod kmp_tasks;
+mod locks;
 mod loops;
 mod next;
 mod queries;

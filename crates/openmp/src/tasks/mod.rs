@@ -41,4 +41,6 @@ pub(crate) use depend::Kind;
 pub(crate) use program::{active, policy, throttles};
 pub(crate) use region::Region;
 pub(crate) use task::{KmpData, Task, flags};
-pub(crate) use team::{Member, begin_serial, end_serial, fulfill, me, me_or_alone};
+pub(crate) use team::{
+    Member, begin_serial, end_serial, fulfill, gave_lock, me, me_or_alone, took_lock,
+};

@@ -159,6 +159,20 @@ unsafe impl Send for Member {}
 
 thread_local! {
     static ME: Cell<*const Member> = const { Cell::new(null()) };
+    /// Locks and critical sections that the thread has.
+    static LOCKS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The calling thread has one lock more: while it has any it runs no task that it does not wait for, which may want the lock.
+#[inline]
+pub(crate) fn took_lock() {
+    LOCKS.set(LOCKS.get().saturating_add(1));
+}
+
+/// The calling thread has one lock less.
+#[inline]
+pub(crate) fn gave_lock() {
+    LOCKS.set(LOCKS.get().saturating_sub(1));
 }
 
 /// Returns which thread of a team the caller is; `None` outside of the regions that this library sees.
@@ -394,7 +408,7 @@ impl Member {
             .wrapping_sub(self.taken.0.load(Ordering::Relaxed)) as i32;
         queued >= self.team().full[usize::from(!self.current().is(flags::IMPLICIT))] && {
             let here = 0_u8;
-            self.stack.get().wrapping_sub(&raw const here as usize) < STACK
+            self.stack.get().wrapping_sub(&raw const here as usize) < STACK && LOCKS.get() == 0
         }
     }
 
@@ -637,7 +651,7 @@ impl Member {
             scope.pending.get().wrapping_sub(ended)
         };
         // Help, never wait: what is open may be waiting for what this thread does next.
-        while open() >= self.team().many && self.help() {}
+        while open() >= self.team().many && LOCKS.get() == 0 && self.help() {}
     }
 
     /// Takes account of a task that came out of a queue.
