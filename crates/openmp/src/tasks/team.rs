@@ -114,7 +114,7 @@ pub(crate) struct Team {
     pub(crate) copied: AtomicPtr<c_void>,
     /// Reductions of tasks of the current work-sharing construct; see `groups`.
     pub(crate) shared: Mutex<(u64, usize)>,
-    /// For the first thread of a program, outside of regions.
+    /// For a thread of the program, outside of regions.
     outside: bool,
     /// [`FULL`] and [`MANY`], or more than any number of tasks if the user wants none to run at its creation.
     full: [i32; 2],
@@ -184,26 +184,44 @@ pub(crate) fn me() -> Option<&'static Member> {
 
 /// Returns the member that the calling thread is, which is one of a team of its own outside of parallel regions.
 pub(crate) fn me_or_alone() -> &'static Member {
-    me().unwrap_or_else(|| {
-        let team = Team::of(1, true);
-        let me = &team.members[0];
-        me.join(0);
-        ME.set(me);
-        me
-    })
+    me().unwrap_or_else(alone)
 }
 
-/// Teams that no region uses.
+#[cold]
+fn alone() -> &'static Member {
+    /// The team of this thread outside of regions, which another thread gets when this one has ended.
+    struct Own(Cell<Option<&'static Team>>);
+    impl Drop for Own {
+        fn drop(&mut self) {
+            if let Some(team) = self.0.get() {
+                ME.set(null());
+                team.put_back();
+            }
+        }
+    }
+    thread_local! {
+        static OWN: Own = const { Own(Cell::new(None)) };
+    }
+    let team = Team::of(1, true);
+    // At the very end of a thread it may be too late: then the team is lost.
+    _ = OWN.try_with(|own| own.0.set(Some(team)));
+    let me = &team.members[0];
+    me.join(0);
+    ME.set(me);
+    me
+}
+
+/// Teams that no region uses, and those that no thread outside of regions uses.
 static SPARE: Mutex<Vec<&'static Team>> = Mutex::new(Vec::new());
 
 impl Team {
     /// Returns a team of `size` threads.
     pub(super) fn of(size: u16, outside: bool) -> &'static Team {
         // Another thread may have had the lock when this process was forked: then it stays locked, and teams are made anew.
-        if !outside && let Ok(mut spare) = SPARE.try_lock() {
-            let found = spare
-                .iter()
-                .rposition(|team| team.members.len() == usize::from(size));
+        if let Ok(mut spare) = SPARE.try_lock() {
+            let found = spare.iter().rposition(|team| {
+                team.members.len() == usize::from(size) && team.outside == outside
+            });
             if let Some(at) = found {
                 return spare.swap_remove(at);
             }
@@ -262,7 +280,7 @@ impl Team {
         team
     }
 
-    /// All threads have left the region.
+    /// All threads have left the region, or the thread outside of regions ends.
     pub(super) fn put_back(&'static self) {
         if let Ok(mut spare) = SPARE.try_lock() {
             self.cancels.store(false, Ordering::Relaxed);
