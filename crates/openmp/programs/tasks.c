@@ -408,6 +408,15 @@ static void settings(void)
             }
         }
 #pragma omp taskwait
+#pragma omp task if (0) shared(wrong)
+        {
+            omp_set_num_threads(4);
+            omp_set_schedule(omp_sched_dynamic, 7);
+        }
+        omp_sched_t kind;
+        int chunk;
+        omp_get_schedule(&kind, &chunk);
+        wrong += omp_get_max_threads() != 3 || chunk == 7;
     }
     CHECK(wrong == 0, "omp_set_num_threads within a task");
     CHECK(omp_get_max_threads() == 3, "settings of a task do not reach the program");

@@ -92,7 +92,7 @@ const CASES: [Case; 13] = [
     case(
         "queens",
         "trees",
-        &["--queens", "11"],
+        &["--queens", "12"],
         &["--queens", "7"],
         TREES,
     ),
@@ -218,11 +218,7 @@ fn measure(root: &Path, options: &Options) -> Result<bool, String> {
         let name = if policy == "1" { "ours" } else { policy };
         Way::plain(
             name,
-            &[
-                ("LD_PRELOAD", &library),
-                ("TANADA_OMP", "governor=all"),
-                ("TANADA_OMP_TASKS", policy),
-            ],
+            &[("LD_PRELOAD", &library), ("TANADA_OMP_TASKS", policy)],
         )
     }));
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;

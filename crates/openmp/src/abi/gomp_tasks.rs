@@ -222,7 +222,7 @@ unsafe extern "C-unwind" fn GOMP_task(
             }
             let task = make(me, run, data, copy, size, align, bits);
             if clauses & PRIORITY != 0 {
-                (*task).priority.set(priority);
+                (*task).priority.set(tasks::priority(priority));
             }
             return me.submit(task);
         }
@@ -307,7 +307,7 @@ unsafe fn special(
             task
         };
         if clauses & PRIORITY != 0 {
-            (*task).priority.set(priority);
+            (*task).priority.set(tasks::priority(priority));
         }
         match depends {
             _ if now => me.run_now(task),
@@ -412,7 +412,7 @@ unsafe fn taskloop(
             let head = (*task).data.get().cast::<[u64; 2]>();
             *head = [from, to];
             if clauses & PRIORITY != 0 {
-                (*task).priority.set(priority);
+                (*task).priority.set(tasks::priority(priority));
             }
             if now {
                 me.run_now(task);

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use super::next::next;
 use crate::regions::watch;
 use crate::tasks::reductions::{Reduces, Reductions, Variable};
-use crate::tasks::{Kind, KmpData, Member, Task, active, flags, me, me_or_alone};
+use crate::tasks::{self, Kind, KmpData, Member, Task, active, flags, me, me_or_alone};
 
 type Location = *mut c_void;
 type Code = unsafe extern "C-unwind" fn(c_int, *mut c_void) -> c_int;
@@ -223,7 +223,7 @@ unsafe fn prepare(task: *mut Task) {
     unsafe {
         if (*task).size.get() & HAS_PRIORITY != 0 {
             let data = (*task).data.get().cast::<KmpData>();
-            (*task).priority.set((*data).priority);
+            (*task).priority.set(tasks::priority((*data).priority));
         }
     }
 }

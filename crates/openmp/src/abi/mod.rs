@@ -12,3 +12,4 @@ mod loops;
 mod next;
 mod queries;
 pub(crate) mod runtime;
+pub(crate) mod settings;

@@ -76,6 +76,16 @@ pub(crate) fn throttles() -> bool {
     })
 }
 
+/// Returns the priority of a task whose clause says `wanted`: at most what `OMP_MAX_TASK_PRIORITY` says, without which there are none.
+pub(crate) fn priority(wanted: c_int) -> c_int {
+    static MOST: OnceLock<c_int> = OnceLock::new();
+    let most = *MOST.get_or_init(|| {
+        let value = std::env::var("OMP_MAX_TASK_PRIORITY").unwrap_or_default();
+        value.trim().parse().unwrap_or(0)
+    });
+    wanted.clamp(0, most.max(0))
+}
+
 fn say(text: &str) {
     if std::env::var_os("TANADA_OMP_VERBOSE").is_some_and(|value| value != "0") {
         eprintln!("tanada: {text}");
