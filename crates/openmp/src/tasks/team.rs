@@ -398,9 +398,13 @@ impl Task {
             || self.is(flags::WORKSHARE) && self.enclosing().is_some_and(Task::is_cancelled)
     }
 
-    /// Cancels a group.
+    /// Cancels a group; in place of one that a work-sharing construct made, the one around it.
     pub(crate) fn cancel(&self) {
-        self.event.store(1, Ordering::Relaxed);
+        if !self.is(flags::WORKSHARE) {
+            self.event.store(1, Ordering::Relaxed);
+        } else if let Some(around) = self.enclosing() {
+            around.cancel();
+        }
     }
 }
 
