@@ -57,7 +57,7 @@ next! {
     fn omp_in_final() -> c_int;
     fn omp_in_final_() -> c_int;
     fn omp_fulfill_event(event: *mut c_void);
-    fn omp_fulfill_event_(event: *const *mut c_void);
+    fn omp_fulfill_event_(event: *mut c_void);
 }
 
 /// Returns the thread of a team that the caller is; `None` if the runtime is to be called: tasks are its, or this is outside of regions.
@@ -956,11 +956,11 @@ unsafe extern "C-unwind" fn omp_fulfill_event(event: *mut c_void) {
 /// # Safety
 /// As any program calls it: with an event that has not come.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn omp_fulfill_event_(event: *const *mut c_void) {
+unsafe extern "C-unwind" fn omp_fulfill_event_(event: *mut c_void) {
     // SAFETY: as this function's; if tasks are taken over, events are tasks.
     unsafe {
         if active() {
-            tasks::fulfill((*event).cast());
+            tasks::fulfill(event.cast());
         } else {
             omp_fulfill_event_::call(event);
         }

@@ -102,8 +102,10 @@ impl Side {
 struct Urgent {
     length: AtomicUsize,
     /// By how far the priority is below the largest, and the number of the task.
-    tasks: Mutex<(u64, BTreeMap<(i64, u64), Ready>)>,
+    tasks: Mutex<(u64, Places)>,
 }
+
+type Places = BTreeMap<(i64, u64), Ready>;
 
 impl Urgent {
     #[cold]
