@@ -1,6 +1,6 @@
 //! OpenMP programs with and without the adapter: `cargo xtask omp-suite` compares verdicts and times of programs that lie anywhere,
-//! `cargo xtask omp-table` measures our own programs beside every static choice, alone and beside busy neighbours, `cargo xtask omp-tasks` those
-//! with tasks beside the runtimes' own tasks.
+//! `cargo xtask omp-table` measures our own programs beside every static choice, alone and beside busy neighbours, `cargo xtask omp-tasks`
+//! those with tasks beside the runtimes' own tasks.
 
 pub(crate) mod neighbour;
 mod run;

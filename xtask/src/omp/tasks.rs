@@ -1,5 +1,5 @@
-//! `cargo xtask omp-tasks`: the project's own programs with OpenMP tasks, compiled with gcc and with clang, each with its own runtime and with
-//! the adapter's tasks, in turn.
+//! `cargo xtask omp-tasks`: the project's own programs with OpenMP tasks, compiled with gcc and with clang, each with its own runtime
+//! and with the adapter's tasks, in turn.
 //!
 //! What counts is the time that a program prints, which is that of its region with tasks: the least of all turns. A row is over its bar if
 //! the ratio of the two is. Threads are bound to processors.
