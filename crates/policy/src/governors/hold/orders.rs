@@ -58,7 +58,7 @@ const MARK: f64 = 32.0;
 const MARKS: usize = 1 << 16;
 
 /// By which part the work of two parts differs that count as the same.
-const SAME: f64 = 0.1;
+const SAME: f64 = 0.03;
 
 /// The most kinds of parts that are remembered; what comes then counts as the nearest of them.
 const KINDS: usize = 64;
