@@ -6,9 +6,9 @@
 //!
 //! - *Turns.* A turn, in which the same threads run, ends only if for a whole period no thread blocked, so that none came from the queue.
 //! - *Exchanges.* If a window's rate is below [`Settings::slow`] of the usual one, or the rates of four in a row below 0.9 of the mean
-//!   since the last barrier, the threads that run disturb each other. Then all of them but the last go to the back of the queue. One slow window in [`Settings::trial`] is left alone instead, for comparison. If the
-//!   windows behind those are faster on average than the windows behind exchanges, the roles change: only one slow window in
-//!   [`Settings::trial`] leads to an exchange.
+//!   since the last barrier, the threads that run disturb each other. Then all of them but the last go to the back of the queue. One slow
+//!   window in [`Settings::trial`] is left alone instead, for comparison. If the windows behind those are faster on average than the
+//!   windows behind exchanges, the roles change: only one slow window in [`Settings::trial`] leads to an exchange.
 //! - *Widths.* A probe takes four windows: two at the other width, two at the width in use. The first of each two is not measured, since
 //!   caches settle in it. The probe's rate is compared with the mean of the rates of the width in use before and behind it, so that a
 //!   program that changes meanwhile does not decide. A narrower width is chosen if the last probes together are better by
