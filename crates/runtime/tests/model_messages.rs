@@ -1,39 +1,19 @@
 //! Channels under shuttle: no message is overlooked and no sender waits for ever, in any interleaving that was tried. The code is that
-//! which runs, down to the futex, which a model replaces.
+//! which runs, down to the futex, which a model replaces. (Exhaustive schedules would not end: the model's `park` may return for no reason
+//! any number of times.)
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p tanada-runtime --release --test model_messages`.
 #![cfg(shuttle)]
 
-use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler};
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Runner, thread};
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use tanada_runtime::messages::{Channel, ChannelBuilder, Receiver, RecvError};
+use tanada_runtime::messages::{Channel, ChannelBuilder, RecvError};
 
 /// What the receiver is.
 #[derive(Clone, Copy)]
 enum Kind {
     Thread,
     Future,
-}
-
-struct Unpark(shuttle::thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Waits as an executor does.
-fn ready(receiver: &mut Receiver) -> Result<(), RecvError> {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    loop {
-        match receiver.poll_ready(&mut Context::from_waker(&waker)) {
-            Poll::Ready(result) => return result,
-            Poll::Pending => thread::park(),
-        }
-    }
 }
 
 /// Every sender sends `each` messages, waits for room if need be, and closes its lane; the receiver gets them all, and the end. A lost
@@ -53,23 +33,26 @@ fn scenario(builder: ChannelBuilder, senders: u64, each: u64, kind: Kind) {
             })
         })
         .collect();
-    let mut next = vec![0; senders as usize];
-    loop {
-        if let Kind::Future = kind
-            && ready(&mut receiver).is_err()
-        {
-            break;
-        }
-        match receiver.recv() {
-            Ok(message) => {
-                let expected = &mut next[message.to() as usize];
-                assert_eq!(message.value(), *expected);
-                *expected += 1;
+    let receives = thread::spawn(move || {
+        let mut next = vec![0; senders as usize];
+        loop {
+            if let Kind::Future = kind
+                && shuttle::future::block_on(receiver.ready()).is_err()
+            {
+                return next;
             }
-            Err(RecvError::Closed) => break,
-            Err(error) => panic!("{error}"),
+            match receiver.recv() {
+                Ok(message) => {
+                    let expected = &mut next[message.to() as usize];
+                    assert_eq!(message.value(), *expected);
+                    *expected += 1;
+                }
+                Err(RecvError::Closed) => return next,
+                Err(error) => panic!("{error}"),
+            }
         }
-    }
+    });
+    let next = receives.join().expect("a receiver that ends");
     assert_eq!(next, vec![each; senders as usize]);
     threads
         .into_iter()
@@ -80,25 +63,19 @@ fn immediate() -> ChannelBuilder {
     Channel::builder().delivery("immediate").spin(0)
 }
 
-#[test]
-fn all_interleavings_of_one_message() {
-    for kind in [Kind::Thread, Kind::Future] {
-        let runner = Runner::new(DfsScheduler::new(Some(200_000), false), Default::default());
-        runner.run(move || scenario(immediate().capacity(1), 1, 1, kind));
-    }
-}
-
-#[test]
-fn all_interleavings_of_two_messages_through_one_slot() {
-    let runner = Runner::new(DfsScheduler::new(Some(200_000), false), Default::default());
-    runner.run(|| scenario(immediate().capacity(1), 1, 2, Kind::Thread));
-}
-
 fn chosen_and_random(run: impl Fn() + Send + Sync + Clone + 'static) {
     let random = Runner::new(RandomScheduler::new(5_000), Default::default());
     random.run(run.clone());
     let chosen = Runner::new(PctScheduler::new(4, 5_000), Default::default());
     chosen.run(run);
+}
+
+#[test]
+fn one_sender() {
+    for kind in [Kind::Thread, Kind::Future] {
+        chosen_and_random(move || scenario(immediate().capacity(1), 1, 1, kind));
+        chosen_and_random(move || scenario(immediate().capacity(1), 1, 3, kind));
+    }
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! Messages of one word between two threads, each on a hardware thread of its own.
 //!
 //! `wait=...` measures `ns_round_trip`: there and back, in a receiver that never sleeps (`spin`), that looks for some microseconds and then
-//! sleeps (`backoff`), and that sleeps at once (`block`). Each peer takes part in the ways that it has, and only equal ways are compared.
+//! sleeps (`backoff`), and that sleeps at once (`block`). Each peer that tells at once takes part in the ways that it has, and only equal
+//! ways are compared.
 //!
-//! `rate=N` sends N messages a second, evenly, to a receiver in the peer's thriftiest way. Reading the clock counts in it, for all peers alike.
+//! `rate=N` sends N messages a second, evenly, to a receiver in the peer's thriftiest way. Reading the clock counts in it, for all peers
+//! alike.
 //! - `cpu_ns_per_message`: the receiving thread's processor time.
 //! - `latency_p50_ns`, `latency_p99_ns`, `latency_p999_ns`: from before the sending of a message to its receipt.
 //! - `messages_per_second`: what was reached.
-//! - `victim_percent`: by how much a computation on the receiver's hardware thread is slower than alone; `victim_indirect_percent`: what of that is
-//!   not the receiver's processor time, but switches and cache lines. In a run of its own.
+//! - `victim_percent`: by how much a computation on the receiver's hardware thread is slower than alone; `victim_indirect_percent`: what
+//!   of that is not the receiver's processor time, but switches and cache lines. In a run of its own.
 //!
 //! `sleep=1ms` is the machine's jitter: how much later than wanted a thread is awake that sleeps for a millisecond, as `latency_*`.
 
@@ -62,6 +64,7 @@ fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
         return Ok(samples);
     };
     let waits = WAITS.iter().filter(|wait| job.wants(wait.0));
+    let waits = waits.filter(|_| kind.is_immediate());
     for &(name, wait) in waits.filter(|wait| kind.can(wait.1)) {
         let trip = round_trip(kind, wait, job.quick)?;
         samples.push(Sample::new(name, &[("ns_round_trip", trip)]));

@@ -61,6 +61,11 @@ impl Kind {
         }
     }
 
+    /// Returns whether a message is told at once; otherwise a round trip measures the bound.
+    pub(crate) fn is_immediate(self) -> bool {
+        !matches!(self, Kind::Tanada(delivery, _) if delivery != "immediate")
+    }
+
     /// Returns the setting in which a receiver takes the least processor time.
     pub(crate) fn thriftiest(self) -> Wait {
         match self {

@@ -35,17 +35,22 @@ fn flags(shared: bool) -> rustix::thread::futex::Flags {
 #[cfg(shuttle)]
 pub(super) use model::{wait, wake};
 
-/// What the kernel does, in words of the model: threads that wait in a list, which the comparison and the waking see under one lock.
+/// What the kernel does, in words of the model: a list of the threads that wait. A thread stands in the list before it compares, so a waking
+/// that follows the change of the word finds it.
 #[cfg(shuttle)]
 mod model {
     use super::{AtomicU32, Time};
+    use std::sync::atomic::AtomicU64;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
     use tanada_queues::sync::atomic::Ordering;
-    use tanada_queues::sync::{Mutex, thread};
+    use tanada_queues::sync::thread;
 
-    shuttle::lazy_static! {
-        static ref WAITING: Mutex<Vec<(usize, u64, thread::Thread)>> = Mutex::new(Vec::new());
-        static ref TICKETS: tanada_queues::sync::atomic::AtomicU64 =
-            tanada_queues::sync::atomic::AtomicU64::new(0);
+    /// Address of the word, number of the waiting, and the thread. No thread of the model is switched while this lock is held.
+    static WAITING: Mutex<Vec<(usize, u64, thread::Thread)>> = Mutex::new(Vec::new());
+    static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+    fn waiting() -> MutexGuard<'static, Vec<(usize, u64, thread::Thread)>> {
+        WAITING.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(in crate::messages) fn wait(
@@ -54,32 +59,36 @@ mod model {
         until: Option<Time>,
         _shared: bool,
     ) {
-        let key = std::ptr::from_ref(word).addr();
-        let ticket = TICKETS.fetch_add(1, Ordering::SeqCst);
-        {
-            let mut waiting = WAITING.lock();
-            if word.load(Ordering::SeqCst) != expected {
-                return;
-            }
-            if until.is_some() {
-                // The timer may fire at any moment, also now: what is to come without it has no timer.
-                drop(waiting);
-                thread::yield_now();
-                return;
-            }
-            waiting.push((key, ticket, thread::current()));
+        if until.is_some() {
+            // The timer may fire at any moment, also now: what has to come without it is sent to a receiver that has none.
+            thread::yield_now();
+            return;
         }
-        while WAITING.lock().iter().any(|entry| entry.1 == ticket) {
-            thread::park();
+        let key = std::ptr::from_ref(word).addr();
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let this = thread::current();
+        waiting().push((key, number, this));
+        if word.load(Ordering::SeqCst) != expected {
+            waiting().retain(|entry| entry.1 != number);
+            return;
+        }
+        loop {
+            let waits = waiting().iter().any(|entry| entry.1 == number);
+            match waits {
+                true => thread::park(),
+                false => return,
+            }
         }
     }
 
     pub(in crate::messages) fn wake(word: &AtomicU32, _shared: bool) {
         let key = std::ptr::from_ref(word).addr();
-        let mut waiting = WAITING.lock();
-        if let Some(at) = waiting.iter().position(|entry| entry.0 == key) {
-            let (_, _, sleeper) = waiting.remove(at);
-            drop(waiting);
+        let sleeper = {
+            let mut waiting = waiting();
+            let at = waiting.iter().position(|entry| entry.0 == key);
+            at.map(|at| waiting.remove(at))
+        };
+        if let Some((_, _, sleeper)) = sleeper {
             sleeper.unpark();
         }
     }

@@ -55,6 +55,8 @@
 //!
 //! Deaths are looked for when an end waits, every [`LOOK_FOR_DEATHS`], or by [`Receiver::bury`] and [`Sender::is_closed`].
 //!
+//! An end belongs to the process that made it: a child of `fork(2)` makes ends of its own.
+//!
 //! Linux only.
 
 mod builder;
