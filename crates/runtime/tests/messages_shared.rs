@@ -373,7 +373,7 @@ proptest! {
                 0 => garbage,
                 1 => garbage % 70,
                 2 => sender.sent().wrapping_add(garbage % 3),
-                _ => garbage << 32 | garbage % 40,
+                _ => (garbage << 32) | (garbage % 40),
             };
             // The description is read once, when the channel is opened.
             let at = 16 + at % (words - 16);

@@ -90,6 +90,7 @@ const TESTS: &[(&str, &[&str])] = &[
 const QUICK: usize = 2;
 
 const SKIPPED_TESTS: &[&str] = &[
+    "a_killed",
     "idle",
     "child_process",
     "ends_the_process",

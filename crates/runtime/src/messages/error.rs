@@ -5,7 +5,6 @@ use std::fmt;
 use tanada_policy::deliveries::UnknownDelivery;
 
 /// Why a channel, or an end of one, could not be made.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum ChannelError {
     /// The delivery's name is wrong.
@@ -18,6 +17,12 @@ pub enum ChannelError {
     Refused(&'static str),
     /// The system did not do what was needed for a shared channel.
     System(std::io::Error),
+}
+
+impl fmt::Debug for ChannelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for ChannelError {
@@ -57,7 +62,7 @@ impl From<rustix::io::Errno> for ChannelError {
 }
 
 /// Why a message was not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendError {
     /// There is no room, and the call does not wait.
@@ -70,6 +75,12 @@ pub enum SendError {
     TooLong,
     /// The receiver's words cannot be: another process writes into the memory. The sender does not go on.
     Corrupt,
+}
+
+impl fmt::Debug for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for SendError {
@@ -87,7 +98,7 @@ impl fmt::Display for SendError {
 impl Error for SendError {}
 
 /// Why no message was received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecvError {
     /// There is none, and the call does not wait.
@@ -101,6 +112,12 @@ pub enum RecvError {
         /// The lane's number.
         lane: usize,
     },
+}
+
+impl fmt::Debug for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for RecvError {

@@ -35,8 +35,8 @@ fn flags(shared: bool) -> rustix::thread::futex::Flags {
 #[cfg(shuttle)]
 pub(super) use model::{wait, wake};
 
-/// What the kernel does, in words of the model: a list of the threads that wait. A thread stands in the list before it compares, so a waking
-/// that follows the change of the word finds it.
+/// What the kernel does, in words of the model: a list of the threads that wait. A thread stands in the list before it compares, so a
+/// waking that follows the change of the word finds it.
 #[cfg(shuttle)]
 mod model {
     use super::{AtomicU32, Time};
