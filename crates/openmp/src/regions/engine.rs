@@ -252,12 +252,13 @@ impl Engine {
         Some(number)
     }
 
-    /// Returns the team of the region at `address`; `None` if it is left alone.
+    /// Returns the team of the region at `address`; `None` if it is left alone. `of_loops`: see [`watch::begin`].
     pub(super) fn enter(
         &mut self,
         address: usize,
         asked: u32,
         iterations: Option<u64>,
+        of_loops: bool,
     ) -> Option<Entered> {
         let number = match self.table.get(address) {
             Some(number) => number,
@@ -331,7 +332,7 @@ impl Engine {
             record.set(region::WAITING, writer::word(decision.waiting));
             (region.threads, region.waiting) = (decision.threads, decision.waiting);
         }
-        watch::begin(number);
+        watch::begin(number, of_loops);
         self.current = Some(Current {
             number,
             decision,

@@ -64,7 +64,7 @@ impl Predict {
             site: *site,
             profile: settings.profile.clone(),
             regions: Vec::new(),
-            ledger: Ledger::default(),
+            ledger: Ledger::new(site.microsecond),
             pressure: 0,
             threads: 0,
             switch: 0.0,
