@@ -32,8 +32,10 @@ const MEASURED: usize = 64;
 const ITERATIONS_FIRST: u64 = 4;
 const ITERATIONS_EACH: u64 = 16;
 
-/// libgomp's waiting is left as it is for this long after the last region that wants it, since changing it starts and ends threads.
+/// libgomp's waiting is left as it is for this long after the last region that wants it, since changing it starts and ends threads; unless
+/// neighbours keep less than [`CALM`] of a hardware thread busy, since sleeping may be many times as slow.
 const HOLD_WAITING: u64 = 100_000_000;
+const CALM: f64 = 0.35;
 
 /// Beside neighbours that keep more than this of a hardware thread busy, libgomp is not left to spin: a region with many barriers, each of
 /// which waits for a member that has no processor, may take a thousand times as long, too long even for one try.
@@ -306,7 +308,8 @@ impl Engine {
                         Waiting::AsIs if crowded && !self.waits.is_cheap() => Waiting::Sleep(0),
                         wanted => wanted,
                     };
-                    wait(&mut self.waits, &mut self.slept, wanted, now)
+                    let calm = neighbours.is_none_or(|load| load < CALM);
+                    wait(&mut self.waits, &mut self.slept, wanted, now, calm)
                 }
             };
         }
@@ -474,16 +477,17 @@ fn explain(governor: &dyn RegionGovernor, number: u32, region: &Region) {
     }
 }
 
-/// Lets members of teams wait as a region wants it. Returns how they do.
+/// Lets members of teams wait as a region wants it. Returns how they do. `calm` says that nobody disturbs them.
 #[inline]
-fn wait(waits: &mut Waits, slept: &mut u64, wanted: Waiting, now: u64) -> Waiting {
+fn wait(waits: &mut Waits, slept: &mut u64, wanted: Waiting, now: u64, calm: bool) -> Waiting {
     if wanted == waits.now() {
         if wanted != Waiting::AsIs {
             *slept = now;
         }
         return wanted;
     }
-    if !waits.is_cheap() && wanted == Waiting::AsIs && now - *slept < HOLD_WAITING {
+    let hold = !waits.is_cheap() && !calm;
+    if hold && wanted == Waiting::AsIs && now - *slept < HOLD_WAITING {
         return wanted;
     }
     *slept = now;

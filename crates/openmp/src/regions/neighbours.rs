@@ -66,7 +66,7 @@ impl Neighbours {
         let online = processors(&stat).max(1);
         let whole = cpus.len() >= online;
         let load = match whole {
-            true => others_ready(&stat).map(f64::from),
+            true => Some(f64::from(others_at_start(&stat))),
             false => {
                 let text = fs::read_to_string("/proc/loadavg").ok();
                 let part = cpus.len() as f64 / online as f64;
@@ -176,6 +176,24 @@ fn of_loadavg(text: &str) -> Option<f64> {
     let (ready, _) = words.nth(2)?.split_once('/')?;
     let ready: f64 = ready.parse().ok()?;
     Some((ready - 1.0).clamp(0.0, mean.max(0.0)))
+}
+
+/// Returns how many threads of other processes are ready all the time, from the text of `/proc/stat` and some further looks: what started
+/// this program is often still at work at its first region.
+fn others_at_start(stat: &str) -> u32 {
+    /// Further looks, as long as somebody is ready, and the time between them.
+    const LOOKS: u32 = 5;
+    const APART: Duration = Duration::from_micros(200);
+    let mut least = others_ready(stat).unwrap_or(0);
+    for _ in 0..LOOKS {
+        if least == 0 {
+            break;
+        }
+        std::thread::sleep(APART);
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        least = least.min(others_ready(&stat).unwrap_or(0));
+    }
+    least
 }
 
 /// Returns how many threads of other processes are ready, from the text of `/proc/stat`, which was read a moment ago.

@@ -224,8 +224,9 @@ impl Variant {
         let at = match self.arms[current].decision == decision {
             true => current,
             false => {
-                self.arms[current].refused += match self.rough() {
-                    // What runs instead may be terrible.
+                let of_size = self.arms[current].decision.threads != decision.threads;
+                self.arms[current].refused += match self.rough() && !of_size {
+                    // The runtime cannot wait like this, and what runs instead may be terrible. That a region keeps its team may end.
                     true => 3,
                     false => 1,
                 };
