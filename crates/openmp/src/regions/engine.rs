@@ -21,6 +21,9 @@ use tanada_topology::{Kind, Topology};
 /// A region keeps its team for so many invocations, in which its code shows whether it depends on it ([`watch`]).
 const LEARNING: u64 = 2;
 
+/// And for so many, if the program's own code asks for size and number.
+const LEARNING_PAIR: u64 = 16;
+
 /// An event of the time line covers at least this time, and at least this part of the run so far.
 const EVENT: u64 = 100_000_000;
 const EVENT_PART: u64 = 50;
@@ -91,6 +94,8 @@ struct Region {
 struct Current {
     number: u32,
     decision: Decision,
+    /// Whether the governor is told how long it took.
+    told: bool,
     iterations: Option<u64>,
     looked_for_iterations: bool,
     start: u64,
@@ -254,7 +259,8 @@ impl Engine {
         Some(number)
     }
 
-    /// Returns the team of the region at `address`; `None` if it is left alone. `of_loops`: see [`watch::begin`].
+    /// Returns the team of the region at `address`; `None` if it is left alone. `of_loops` says that
+    /// gcc made its code, whose loops ask for size and number.
     pub(super) fn enter(
         &mut self,
         address: usize,
@@ -283,7 +289,12 @@ impl Engine {
                 region.record.set(region::KEPT, kept as u64);
             }
         }
-        let learns = region.invocations < LEARNING && !region.learnt;
+        let learning = match !of_loops && watch::has_pair(number) {
+            true => LEARNING_PAIR,
+            false => LEARNING,
+        };
+        let learns = region.invocations < learning && !region.learnt;
+        let mut told = true;
         let mut decision = Decision {
             waiting: self.waits.now(),
             ..usual(&self.site, asked)
@@ -299,6 +310,8 @@ impl Engine {
             if region.kept == 0 && !learns && chosen.threads <= asked {
                 decision = chosen;
             }
+            // That another team ran while the region learns is no refusal.
+            told = !learns || decision.threads == chosen.threads;
             // A team of one waits for nobody, so it is no reason to start or end what makes the others sleep.
             decision.waiting = match decision.threads {
                 1 => chosen.waiting,
@@ -335,10 +348,11 @@ impl Engine {
             record.set(region::WAITING, writer::word(decision.waiting));
             (region.threads, region.waiting) = (decision.threads, decision.waiting);
         }
-        watch::begin(number, of_loops);
+        watch::begin(number);
         self.current = Some(Current {
             number,
             decision,
+            told,
             iterations,
             looked_for_iterations: looks,
             start: now,
@@ -380,7 +394,7 @@ impl Engine {
             neighbours,
             now,
         };
-        if !self.dry_run {
+        if !self.dry_run && current.told {
             self.governor.leave(&outcome);
         }
         if self.profile.is_some() && region.measured.measured.len() < MEASURED {

@@ -2,22 +2,19 @@
 //!
 //! gcc's code for a loop asks for the team's size, and right behind it for the thread's number; no harm is done if the team is smaller.
 //! Code that asks for one of them alone may share out work by a size that the program learnt elsewhere, or hand the size on to such a
-//! region. So a region that does this, in any of its threads, keeps the team that the program asks for. clang's code for a loop asks for
-//! neither, so there the pair is the program's own, and is no exception.
+//! region. So a region that does this, in any of its threads, keeps the team that the program asks for.
 //!
 //! The program's own pair cannot be told from that of gcc's loops. So when a region has asked for its number and never for the size, which
-//! then must come from elsewhere, all regions with pairs keep their teams, too.
+//! then must come from elsewhere, all regions with pairs keep their teams, too. clang's code for a loop asks for neither: there the pair is
+//! the program's own, and the region is watched for longer, in case such a region comes later.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::board;
 
 /// The governed region that runs now, plus 1; 0: none.
 static CURRENT: AtomicU32 = AtomicU32::new(0);
-
-/// Whether loops of its code ask for size and number.
-static OF_LOOPS: AtomicBool = AtomicBool::new(false);
 
 /// A bit for each region that depends on its team.
 static DEPENDS: [AtomicU64; board::REGIONS / 64] =
@@ -76,10 +73,14 @@ fn is_size_handed_on() -> bool {
     })
 }
 
-/// The governed region `region` begins; `of_loops` says that gcc made its code.
-pub(super) fn begin(region: u32, of_loops: bool) {
+/// Returns whether `region` has asked for both, one behind the other.
+pub(super) fn has_pair(region: u32) -> bool {
+    get(&PAIRS, region)
+}
+
+/// The governed region `region` begins.
+pub(super) fn begin(region: u32) {
     PENDING.set(0);
-    OF_LOOPS.store(of_loops, Ordering::Relaxed);
     CURRENT.store(region + 1, Ordering::Relaxed);
 }
 
@@ -111,10 +112,8 @@ pub(crate) fn number() {
         set(&DEPENDS, before);
         set(&DEPENDS, now);
         set(&NUMBERS, now);
-    } else if OF_LOOPS.load(Ordering::Relaxed) {
-        set(&PAIRS, now);
     } else {
-        set(&DEPENDS, now);
+        set(&PAIRS, now);
     }
 }
 
@@ -150,7 +149,7 @@ mod tests {
     #[test]
     fn a_pair_is_no_dependence_and_anything_else_is() {
         let in_region = |region: u32, code: &dyn Fn()| {
-            begin(region, true);
+            begin(region);
             code();
             end();
             kept(region)
@@ -169,11 +168,7 @@ mod tests {
             0
         );
         assert_eq!(in_region(5, &size), 1);
-        // Of clang's code.
-        begin(11, false);
-        pair();
-        end();
-        assert_eq!(kept(11), 1);
+        assert_eq!([2, 3, 5].map(has_pair), [true, true, false]);
         // What asks for both in any way needs no size of another region.
         assert_eq!(kept(2), 0);
         assert_eq!(
@@ -196,7 +191,7 @@ mod tests {
         assert_eq!(in_region(4, &number), 1);
         assert_eq!((kept(1), kept(2), kept(3)), (0, 6, 6));
         // In another thread the end is not seen; the next question tells.
-        begin(64, true);
+        begin(64);
         size();
         CURRENT.store(0, Ordering::Relaxed);
         assert_eq!(kept(64), 0);
