@@ -37,7 +37,13 @@ pub(crate) struct Options {
 
 /// The programs of `crates/openmp/programs` that stand for whole applications.
 /// With their rounds, of which each program takes about a second.
-const PROGRAMS: [(&str, u32); 5] = [("cg", 75), ("mg", 300), ("ft", 90), ("lu", 500), ("sp", 700)];
+const PROGRAMS: [(&str, u32); 5] = [
+    ("cg", 75),
+    ("mg", 300),
+    ("ft", 90),
+    ("lu", 500),
+    ("sp", 700),
+];
 
 /// What surrounds a program, and what its user set.
 struct Condition {
