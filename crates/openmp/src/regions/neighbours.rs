@@ -322,7 +322,7 @@ mod tests {
         // No more than there are hardware threads.
         assert_eq!(load(&[9, 9, 9]), Some(2.0));
         assert_eq!(load(&[0, 0, 0, 0, 0]), Some(0.0));
-        assert_eq!(load(&[1]), Some(0.875));
+        assert_eq!(load(&[1]), Some(0.625));
     }
 
     #[test]
