@@ -146,7 +146,7 @@ impl Variant {
 
     /// Returns whether times vary because others run, too.
     fn rough(&self) -> bool {
-        self.contended()
+        self.contended() || self.usual.threads > self.site.all().threads()
     }
 
     fn fill_queue(&mut self) {
