@@ -168,7 +168,9 @@ int main(void) {
                 seen[i]++;
             }
         }
-        for (int i = 0; i < 4096; i++) if (seen[i] != (i < 1000)) return printf("round %d, item %d\n", round, i);
+        for (int i = 0; i < 4096; i++) {
+            if (seen[i] != (i < 1000)) return printf("round %d, item %d\n", round, i);
+        }
     }
     puts("good");
     return 0;
