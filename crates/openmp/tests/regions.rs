@@ -124,8 +124,8 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Sections of a combined construct that wait for each other; then a region that keeps the size of its team for another one, which only asks
-/// for its number.
+/// Sections of a combined construct that wait for each other; then a region that keeps the size of its team for another one, which asks
+/// only for its number.
 const DEPENDENT: &str = r#"
 #include <omp.h>
 #include <stdio.h>
