@@ -70,8 +70,8 @@ pub(super) const LOGICAL: u64 = 16;
 /// The recording of Tables 3 to 5.
 pub(super) const MAIN: Recording = Recording::Main(LOGICAL);
 
-/// Further recordings of FFT for the order of the governors, whose step from `rs` to `rs-ss` is smaller than recordings differ by. The stack
-/// of the first thread, which nobody chose, begins at each quarter of a line of 256 bytes.
+/// Further recordings of FFT for the order of the governors, whose step from `rs` to `rs-ss` is smaller than recordings differ by. The
+/// stack of the first thread, which nobody chose, begins at each quarter of a line of 256 bytes.
 pub(super) const MOVED: [Recording; 3] = [
     Recording::Moved(64),
     Recording::Moved(128),

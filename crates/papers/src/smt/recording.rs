@@ -79,7 +79,8 @@ pub(super) fn record(
     record_moved(tanada, program, arguments, 0, folder, cancel)
 }
 
-/// As [`record`], with the first thread's stack `moved` bytes lower, if that is not 0: by a variable of the environment, which lies above it.
+/// As [`record`], with the first thread's stack `moved` bytes lower, if that is not 0: by a variable of the environment, which lies above
+/// it.
 pub(super) fn record_moved(
     tanada: &Path,
     program: &str,

@@ -257,8 +257,8 @@ pub(super) fn missed(found: &Reproduced, summary: &Summary) -> Vec<String> {
     ));
     lines.push(format!(
         "FFT's rows are predicted in this sense: no setting was fitted to them, but they were known and took part in two choices, and the \
-         number of threads and the period were varied because FFT's order was missing; the mean error of its speed-ups is {:.1}%, that of the guess \
-         \"no change\" {:.1}%, that of LU's published rows {:.1}%",
+         number of threads and the period were varied because FFT's order was missing; the mean error of its speed-ups is {:.1}%, that of \
+         the guess \"no change\" {:.1}%, that of LU's published rows {:.1}%",
         summary.speedup_predicted_error_percent,
         summary.speedup_no_change_error_percent,
         summary.speedup_other_program_error_percent,

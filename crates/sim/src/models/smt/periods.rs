@@ -5,7 +5,8 @@ use super::outcome::PeriodRow;
 /// The most rows, an even number. A row takes some hundred bytes, and ten times as much as JSON.
 const MOST: usize = 1 << 15;
 
-/// The calls of the governor, each in a row of its own as long as there are at most [`MOST`]; from then on two in a row, then four, and so on.
+/// The calls of the governor, each in a row of its own as long as there are at most [`MOST`]; from then on two in a row, then four, and so
+/// on.
 #[derive(Debug)]
 pub(super) struct Periods {
     rows: Vec<PeriodRow>,
