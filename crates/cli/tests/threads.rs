@@ -872,11 +872,18 @@ fn programs_of_other_instruction_sets_are_recorded() {
         ),
     ] {
         let what = format!("recording {} programs ({package})", set.name());
-        // Cross compilers are not among what the tests install.
-        let there = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-            .any(|folder| folder.join(compiler).is_file());
-        if !there {
-            tanada_testing::skip(format_args!("no {compiler} for {what}"));
+        // Cross compilers are not among what the tests install, and come without the headers of a C library.
+        let try_out = [
+            "-fsyntax-only",
+            "-include",
+            "pthread.h",
+            "-x",
+            "c",
+            "/dev/null",
+        ];
+        let tried = Command::new(compiler).args(try_out).output();
+        if !tried.is_ok_and(|output| output.status.success()) {
+            tanada_testing::skip(format_args!("no {compiler} with a C library for {what}"));
             continue;
         }
         if tanada_testing::program(&[emulator], "qemu-user", &what).is_none() {

@@ -38,7 +38,7 @@ const SYSTEM: &[SystemTool] = &[
     },
     SystemTool {
         programs: &["mipsel-linux-gnu-gcc"],
-        package: "gcc-mipsel-linux-gnu",
+        package: "gcc-mipsel-linux-gnu libc6-dev-mipsel-cross",
         needed_for: "the tests that compile kernels for MIPS",
         required: false,
     },

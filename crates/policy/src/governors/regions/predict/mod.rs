@@ -64,7 +64,7 @@ impl Predict {
             site: *site,
             profile: settings.profile.clone(),
             regions: Vec::new(),
-            ledger: Ledger::new(site.microsecond),
+            ledger: Ledger::default(),
             pressure: 0,
             threads: 0,
             switch: 0.0,
