@@ -9,13 +9,13 @@
 //! - [`registry`] lists the dispatchers by name.
 //! - [`governors`] holds the governors, a file each, and their list: how many hardware threads work during the next period, and which of
 //!   the waiting threads come first (the trait [`Governor`]).
-//!
-//! The third kind of policy (ARCHITECTURE.md) gets a folder beside these, and its trait a file in `seam/`, together with the first engine
-//! that calls it: `deliveries/` (when the receiver of a message hears of it).
+//! - [`deliveries`] holds the deliveries, a file each, and their list: when the receiver of a message is told of it (the trait
+//!   [`Delivery`]).
 //!
 //! How to add a dispatcher is described in `docs/policies.md`. A policy of another crate plugs in by type.
 #![forbid(unsafe_code)]
 
+pub mod deliveries;
 pub mod dispatchers;
 pub mod governors;
 pub mod registry;
@@ -23,9 +23,10 @@ mod seam;
 
 pub use dispatchers::{central, stealing};
 pub use seam::{
-    Access, Activity, CacheUse, Choice, Decision, Dispatcher, Entry, Env, Governor, GovernorSite,
-    Hints, Op, Order, Origin, Outcome, Period, Plan, Prepared, RegionGovernor, RegionId,
-    RegionSite, Shape, Site, Waiting, Wake, Why, draw,
+    Access, Activity, CacheUse, ChannelState, Choice, Clock, Decision, Delivery, DeliverySite,
+    Dispatcher, Entry, Env, Governor, GovernorSite, Hints, Op, Order, Origin, Outcome, Period,
+    Plan, Prepared, RegionGovernor, RegionId, RegionSite, Shape, Site, Tell, Time, Waiting, Wake,
+    Why, draw,
 };
 pub use tanada_queues::Ready;
 pub use tanada_topology::{Placement, WorkerId};

@@ -1,5 +1,6 @@
 //! What policies and engines know of each other: the traits, and the values that go through them.
 
+mod delivery;
 mod dispatcher;
 mod governor;
 mod hints;
@@ -7,6 +8,7 @@ mod prepared;
 mod random;
 mod region;
 
+pub use delivery::{ChannelState, Clock, Delivery, DeliverySite, Tell, Time};
 pub use dispatcher::{Access, Choice, Dispatcher, Env, Op, Origin, Site, Wake};
 pub use governor::{Activity, CacheUse, Governor, GovernorSite, Order, Period, Plan, Why};
 pub use hints::Hints;
