@@ -25,7 +25,7 @@ typedef struct ring {
     } entries[32];
 } ring;
 
-enum { BLOCK = 128, BLOCKS = 40, STACK = 512 };
+enum { BLOCK = 128, BLOCKS = 64, STACK = 512 };
 
 extern ring *shared_ring;
 extern volatile u32 *pe_controller, *uart, *timer_device;

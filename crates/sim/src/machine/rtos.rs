@@ -69,7 +69,8 @@ impl RtosTable {
             ("round-robin", Arbitration::RoundRobin),
         ];
         let arbitration = section.optional_one_of("arbitration", &arbitration)?;
-        let caches = section.optional_one_of("caches", &[("on", Caches::On), ("off", Caches::Off)])?;
+        let caches =
+            section.optional_one_of("caches", &[("on", Caches::On), ("off", Caches::Off)])?;
         let miss = [
             ("allocate", WriteMiss::Allocate),
             ("around", WriteMiss::Around),

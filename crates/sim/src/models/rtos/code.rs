@@ -9,16 +9,70 @@ static RECORDED: &[u8] = include_bytes!("../../../rtos/code.tnb");
 
 /// The pieces, in the order of `rtos/record.c`.
 pub const PIECES: [&str; 64] = [
-    "act_tsk wakes", "act_tsk counts", "iact_tsk wakes", "iact_tsk counts", "ext_tsk", "slp_tsk waits", "slp_tsk goes on",
-    "wup_tsk wakes", "wup_tsk counts", "iwup_tsk wakes", "iwup_tsk counts", "dis_dsp", "ena_dsp dispatches", "ena_dsp",
-    "set_flg wakes", "set_flg", "iset_flg wakes", "iset_flg", "wai_flg waits", "wai_flg goes on",
-    "snd_dtq wakes", "snd_dtq stores", "snd_dtq waits", "ipsnd_dtq wakes", "ipsnd_dtq stores", "ipsnd_dtq is full",
-    "rcv_dtq takes", "rcv_dtq wakes", "rcv_dtq waits", "snd_mbx wakes", "snd_mbx stores", "isnd_mbx wakes", "isnd_mbx stores",
-    "rcv_mbx takes", "rcv_mbx waits", "prcv_mbx takes", "prcv_mbx is empty", "pget_mpf takes", "pget_mpf is empty", "rel_mpf",
-    "isig_tim", "dispatch", "dispatch begins", "interrupt enters", "interrupt leaves", "interrupt enters before a dispatch",
-    "interrupt dispatches", "interrupt enters nested", "interrupt leaves nested", "pe_notify_handler", "br_ccpu_handler",
-    "timer_handler", "take_entry", "take_entry is empty", "copy_frame", "free_entry", "make_message of a frame", "parse_pdcp",
-    "decompress", "copy_payload", "make_message of a datagram", "put_out", "put_entry", "ring_other",
+    "act_tsk wakes",
+    "act_tsk counts",
+    "iact_tsk wakes",
+    "iact_tsk counts",
+    "ext_tsk",
+    "slp_tsk waits",
+    "slp_tsk goes on",
+    "wup_tsk wakes",
+    "wup_tsk counts",
+    "iwup_tsk wakes",
+    "iwup_tsk counts",
+    "dis_dsp",
+    "ena_dsp dispatches",
+    "ena_dsp",
+    "set_flg wakes",
+    "set_flg",
+    "iset_flg wakes",
+    "iset_flg",
+    "wai_flg waits",
+    "wai_flg goes on",
+    "snd_dtq wakes",
+    "snd_dtq stores",
+    "snd_dtq waits",
+    "ipsnd_dtq wakes",
+    "ipsnd_dtq stores",
+    "ipsnd_dtq is full",
+    "rcv_dtq takes",
+    "rcv_dtq wakes",
+    "rcv_dtq waits",
+    "snd_mbx wakes",
+    "snd_mbx stores",
+    "isnd_mbx wakes",
+    "isnd_mbx stores",
+    "rcv_mbx takes",
+    "rcv_mbx waits",
+    "prcv_mbx takes",
+    "prcv_mbx is empty",
+    "pget_mpf takes",
+    "pget_mpf is empty",
+    "rel_mpf",
+    "isig_tim",
+    "dispatch",
+    "dispatch begins",
+    "interrupt enters",
+    "interrupt leaves",
+    "interrupt enters before a dispatch",
+    "interrupt dispatches",
+    "interrupt enters nested",
+    "interrupt leaves nested",
+    "pe_notify_handler",
+    "br_ccpu_handler",
+    "timer_handler",
+    "take_entry",
+    "take_entry is empty",
+    "copy_frame",
+    "free_entry",
+    "make_message of a frame",
+    "parse_pdcp",
+    "decompress",
+    "copy_payload",
+    "make_message of a datagram",
+    "put_out",
+    "put_entry",
+    "ring_other",
 ];
 
 /// Kinds of marks, as in `rtos/record.c`.
@@ -157,7 +211,11 @@ impl Code {
                 reading.take(event);
             }
         }
-        assert_eq!(reading.pieces.len(), PIECES.len(), "pieces of the recording");
+        assert_eq!(
+            reading.pieces.len(),
+            PIECES.len(),
+            "pieces of the recording"
+        );
         Ok(Code {
             pieces: reading.pieces,
             places: reading.places,
@@ -259,7 +317,11 @@ impl Reading {
                 assert_eq!(a as usize, self.pieces.len(), "pieces are in order");
                 self.pieces.push(Piece::default());
                 (self.within, self.behind, self.expected) = (true, false, 0);
-                if !self.roles.iter().any(|&(at, bytes, _)| (at..at + bytes).contains(&b)) {
+                if !self
+                    .roles
+                    .iter()
+                    .any(|&(at, bytes, _)| (at..at + bytes).contains(&b))
+                {
                     self.stack = b;
                 }
             }
@@ -309,10 +371,17 @@ impl Reading {
     }
 
     fn role(&self, address: u64) -> (u8, i64) {
-        let found = self.roles.iter().find(|&&(at, bytes, _)| (at..at + bytes).contains(&address));
+        let found = self
+            .roles
+            .iter()
+            .find(|&&(at, bytes, _)| (at..at + bytes).contains(&address));
         match found {
             // The other stack lies below its pointer.
-            Some(&(_, _, 3)) if self.split.1 != 0 && address >= self.split.1 - 512 && address < self.split.1 + 512 => {
+            Some(&(_, _, 3))
+                if self.split.1 != 0
+                    && address >= self.split.1 - 512
+                    && address < self.split.1 + 512 =>
+            {
                 (3, address as i64 - self.split.1 as i64)
             }
             Some(&(at, _, role)) => (role, address as i64 - at as i64),

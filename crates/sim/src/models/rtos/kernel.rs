@@ -12,7 +12,10 @@ const MOST_WAKEUPS: u32 = 255;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     WakeUp,
-    Flag { bits: u32, any: bool },
+    Flag {
+        bits: u32,
+        any: bool,
+    },
     /// The value that it wants to send.
     Room(u64),
     Value,
@@ -112,7 +115,14 @@ impl Kernel {
             running: 0,
             enabled: true,
             flags: vec![Flag::default(); core.flags],
-            queues: core.queues.iter().map(|&room| Queue { room, ..Queue::default() }).collect(),
+            queues: core
+                .queues
+                .iter()
+                .map(|&room| Queue {
+                    room,
+                    ..Queue::default()
+                })
+                .collect(),
             mailboxes: vec![Mailbox::default(); core.mailboxes],
             pools: pools.collect(),
         };
@@ -128,6 +138,11 @@ impl Kernel {
     /// Returns the most urgent ready task; of equals the first one to become ready.
     pub(super) fn scheduled(&self) -> Option<TaskId> {
         self.ready.iter().find_map(|list| list.front().copied())
+    }
+
+    /// Returns whether a task is ready, or runs.
+    pub(super) fn is_ready(&self, id: TaskId) -> bool {
+        self.tasks[id].state == State::Ready
     }
 
     fn make_ready(&mut self, id: TaskId) {
@@ -269,7 +284,10 @@ impl Kernel {
             }
             Call::Send { queue, value } => {
                 let enabled = self.enabled;
-                let one = self.queues.get_mut(queue).ok_or("there is no such data queue")?;
+                let one = self
+                    .queues
+                    .get_mut(queue)
+                    .ok_or("there is no such data queue")?;
                 if let Some(id) = one.receivers.pop_front() {
                     self.make_ready(id);
                     Path {
@@ -294,7 +312,10 @@ impl Kernel {
             }
             Call::Receive(queue) => {
                 let me = may_wait()?;
-                let one = self.queues.get_mut(queue).ok_or("there is no such data queue")?;
+                let one = self
+                    .queues
+                    .get_mut(queue)
+                    .ok_or("there is no such data queue")?;
                 let sender = one.senders.pop_front();
                 let waiting = sender.map(|id| match self.tasks[id].state {
                     State::Waiting(Wait::Room(value)) => (id, value),
@@ -323,7 +344,10 @@ impl Kernel {
                 }
             }
             Call::Mail { mailbox, message } => {
-                let one = self.mailboxes.get_mut(mailbox).ok_or("there is no such mailbox")?;
+                let one = self
+                    .mailboxes
+                    .get_mut(mailbox)
+                    .ok_or("there is no such mailbox")?;
                 match one.waiting.pop_front() {
                     Some(id) => {
                         self.make_ready(id);
@@ -340,7 +364,10 @@ impl Kernel {
             }
             Call::Collect(mailbox) => {
                 let me = may_wait()?;
-                let one = self.mailboxes.get_mut(mailbox).ok_or("there is no such mailbox")?;
+                let one = self
+                    .mailboxes
+                    .get_mut(mailbox)
+                    .ok_or("there is no such mailbox")?;
                 match one.messages.pop_front() {
                     Some(message) => Path {
                         got: Some(Got::Value(message)),
@@ -354,7 +381,10 @@ impl Kernel {
             }
             Call::Poll(mailbox) => {
                 task?;
-                let one = self.mailboxes.get_mut(mailbox).ok_or("there is no such mailbox")?;
+                let one = self
+                    .mailboxes
+                    .get_mut(mailbox)
+                    .ok_or("there is no such mailbox")?;
                 match one.messages.pop_front() {
                     Some(message) => Path {
                         got: Some(Got::Value(message)),

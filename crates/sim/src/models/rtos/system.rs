@@ -2,6 +2,7 @@
 
 use super::code::ROLES;
 use crate::machine::Cycle;
+use std::collections::VecDeque;
 
 /// A task of a core, by its place in [`Core::tasks`].
 pub type TaskId = usize;
@@ -164,17 +165,39 @@ pub struct Core<'a> {
     pub queues: Vec<usize>,
     /// Mailboxes, at most 16.
     pub mailboxes: usize,
-    /// The blocks of each pool; at most 4, and 40 blocks in all.
+    /// The blocks of each pool; at most 4, and 64 blocks in all.
     pub pools: Vec<u64>,
 }
 
+/// What happens outside of the cores.
+pub trait Outside {
+    /// Returns when it happens next; this never falls.
+    fn at(&self) -> Option<Cycle>;
+
+    /// It happens: pushes the interrupts and timers that it causes, [`Call::Raise`] and [`Call::Timer`].
+    fn happen(&mut self, now: Cycle, calls: &mut Vec<Call>);
+}
+
+/// Interrupts at given times, in their order: time, core, line.
+impl Outside for VecDeque<(Cycle, usize, usize)> {
+    fn at(&self) -> Option<Cycle> {
+        self.front().map(|one| one.0)
+    }
+
+    fn happen(&mut self, _now: Cycle, calls: &mut Vec<Call>) {
+        calls.extend(
+            self.pop_front()
+                .map(|(_, core, line)| Call::Raise { core, line }),
+        );
+    }
+}
+
 /// What runs on a machine.
-#[derive(Default)]
 pub struct System<'a> {
     /// Its cores. Further cores of the machine do nothing.
     pub cores: Vec<Core<'a>>,
-    /// Interrupts from outside: time, core, line. In the order of time.
-    pub interrupts: Vec<(Cycle, usize, usize)>,
+    /// What happens outside of them.
+    pub outside: Box<dyn Outside + 'a>,
     /// Timers at the begin: core, line, first time, time between two.
     pub timers: Vec<(usize, usize, Cycle, Cycle)>,
 }

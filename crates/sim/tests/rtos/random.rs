@@ -1,0 +1,216 @@
+//! Random systems on two cores: both implementations agree to the last count.
+
+use super::second;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use tanada_sim::rtos::code::{Code, PIECES};
+use tanada_sim::rtos::{Body, Call, Core, Got, Handler, RtosOptions, System, Task, run};
+use tanada_sim::{Machine, machines};
+
+/// What a task or handler does, again and again.
+#[derive(Clone, Debug)]
+struct Plan {
+    priority: u8,
+    calls: Vec<Call>,
+}
+
+fn body<'a>(calls: &'a [Call], end: Call) -> Box<dyn Body + 'a> {
+    let mut at = 0;
+    Box::new(move |got: Got, _: u64| {
+        if got == Got::Begin {
+            at = 0;
+        }
+        at += 1;
+        calls.get(at - 1).copied().unwrap_or(end)
+    })
+}
+
+fn system<'a>(
+    cores: &'a [(Vec<Plan>, Vec<Plan>)],
+    interrupts: &[(u64, usize, usize)],
+) -> System<'a> {
+    let core = |(tasks, handlers): &'a (Vec<Plan>, Vec<Plan>)| {
+        let each = tasks.iter().zip(10..).map(|(plan, id)| Task {
+            id,
+            priority: plan.priority,
+            ready: true,
+            body: body(&plan.calls, Call::Exit),
+        });
+        let idle = Task {
+            id: 1,
+            priority: 15,
+            ready: true,
+            body: Box::new(|_: Got, _: u64| Call::Idle) as Box<dyn Body>,
+        };
+        let handlers = handlers.iter().zip(20..).map(|(plan, id)| Handler {
+            id,
+            level: plan.priority,
+            body: body(&plan.calls, Call::Done),
+        });
+        Core {
+            tasks: each.chain([idle]).collect(),
+            handlers: handlers.collect(),
+            flags: 2,
+            queues: vec![0, 2],
+            mailboxes: 2,
+            pools: vec![2, 3],
+        }
+    };
+    System {
+        cores: cores.iter().map(core).collect(),
+        outside: Box::new(interrupts.iter().copied().collect::<VecDeque<_>>()),
+        timers: vec![(0, 0, 5_000, 0), (1, 1, 7_000, 0)],
+    }
+}
+
+const TASKS: usize = 3;
+
+fn any_call(handler: bool) -> BoxedStrategy<Call> {
+    let base = (0..PIECES.len(), 0..8_u64).prop_map(|(piece, shift)| Call::Run {
+        piece,
+        at: [0, 1, 2, 3, 4, 5].map(|role| 0x30000 + (role + shift) * 0x140),
+    });
+    let both = prop_oneof![
+        4 => base,
+        2 => (0..3000_u64).prop_map(Call::Compute),
+        2 => (0..TASKS).prop_map(Call::Wake),
+        2 => (0..2_usize, 1..4_u32).prop_map(|(flag, bits)| Call::SetFlag { flag, bits }),
+        2 => (0..2_usize, any::<u8>()).prop_map(|(queue, value)| Call::Send { queue, value: u64::from(value) }),
+        2 => (0..2_usize, 0..9_u64).prop_map(|(mailbox, block)| Call::Mail { mailbox, message: Code::shipped().place(tanada_sim::rtos::code::Place::Block, block) }),
+        1 => (0..2_usize, 0..2_usize).prop_map(|(core, line)| Call::Raise { core, line }),
+        1 => (0..2_usize, 0..2_usize, prop::option::of(0..400_000_u64)).prop_map(|(core, line, at)| Call::Timer { core, line, at, every: 0 }),
+    ];
+    if handler {
+        return prop_oneof![6 => both, 1 => Just(Call::Tick)].boxed();
+    }
+    prop_oneof![
+        8 => both,
+        1 => Just(Call::Sleep),
+        1 => (0..2_usize, 1..4_u32, any::<bool>()).prop_map(|(flag, bits, any)| Call::WaitFlag { flag, bits, any }),
+        1 => (0..2_usize).prop_map(Call::Receive),
+        1 => (0..2_usize).prop_map(Call::Collect),
+        1 => (0..2_usize).prop_map(Call::Poll),
+        1 => (0..2_usize).prop_map(Call::Get),
+        1 => (0..TASKS).prop_map(Call::Activate),
+        1 => Just(Call::EnableDispatch),
+    ]
+    .boxed()
+}
+
+/// Dispatch is disabled around calls that do not wait.
+fn sound(mut calls: Vec<Call>, disable: Option<usize>) -> Vec<Call> {
+    if let Some(at) = disable {
+        let at = at.min(calls.len());
+        let plain = [
+            Call::DisableDispatch,
+            Call::Compute(40),
+            Call::SetFlag { flag: 0, bits: 1 },
+            Call::EnableDispatch,
+        ];
+        calls.splice(at..at, plain);
+    }
+    calls
+}
+
+fn core() -> impl Strategy<Value = (Vec<Plan>, Vec<Plan>)> {
+    let task = (
+        1..6_u8,
+        prop::collection::vec(any_call(false), 1..9),
+        prop::option::of(0..9_usize),
+    );
+    let task = task.prop_map(|(priority, calls, disable)| Plan {
+        priority,
+        calls: sound(calls, disable),
+    });
+    let handler = (1..4_u8, prop::collection::vec(any_call(true), 0..4));
+    let handler = handler.prop_map(|(priority, calls)| Plan {
+        priority,
+        // A handler that requests itself would never end.
+        calls: calls
+            .into_iter()
+            .filter(|call| !matches!(call, Call::Raise { .. } | Call::Timer { .. }))
+            .collect(),
+    });
+    (
+        prop::collection::vec(task, TASKS),
+        prop::collection::vec(handler, 2),
+    )
+}
+
+fn agree(
+    machine: &Machine,
+    cores: &[(Vec<Plan>, Vec<Plan>)],
+    interrupts: &[(u64, usize, usize)],
+    seed: u64,
+) -> Result<bool, TestCaseError> {
+    let code = Code::shipped();
+    let options = RtosOptions {
+        seed: Some(seed),
+        ..RtosOptions::default()
+    };
+    // A program may break a rule, for which the other implementation has no answer.
+    let Ok(found) = run(machine, code, system(cores, interrupts), &options) else {
+        return Ok(false);
+    };
+    let other = second::run(machine, code, system(cores, interrupts), seed);
+    prop_assert_eq!(found.end, other.end);
+    for (core, (one, two)) in found.cores.iter().zip(&other.cores).enumerate() {
+        let cycles: Vec<_> = one.accounts.iter().map(|account| account.cycles).collect();
+        let begins: Vec<_> = one.accounts.iter().map(|account| account.begins).collect();
+        prop_assert_eq!(&cycles, &two.cycles, "core {}", core);
+        prop_assert_eq!(&begins, &two.begins, "core {}", core);
+        prop_assert_eq!(
+            (one.idle, one.bus_wait, one.lost, one.longest_latency),
+            (two.idle, two.bus_wait, two.lost, two.latency),
+            "core {}",
+            core
+        );
+        prop_assert_eq!(one.caches, two.caches, "core {}", core);
+        prop_assert_eq!(one.busy() + one.idle, found.end, "core {}", core);
+    }
+    Ok(true)
+}
+
+#[test]
+fn both_implementations_agree_on_random_systems() {
+    let sets = [
+        vec![],
+        vec!["rtos.caches=off"],
+        vec![
+            "rtos.write_miss=allocate",
+            "rtos.arbitration=round-robin",
+            "l1.replacement=lru",
+        ],
+        vec![
+            "rtos.write_miss=allocate",
+            "l1.size=1K",
+            "l1.ways=2",
+            "l1.line=64",
+            "rtos.banks=1",
+            "rtos.bus_cycles=3",
+        ],
+    ];
+    let nec = machines::find("nec").expect("it is registered");
+    let machines: Vec<Machine> = sets
+        .iter()
+        .map(|set| nec.overridden(set).expect("the values are sound"))
+        .collect();
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let interrupts = prop::collection::vec((0..200_000_u64, 0..2_usize, 0..2_usize), 0..12);
+    let input = (core(), core(), interrupts, 0..4_usize, any::<u64>());
+    let compared = std::cell::Cell::new(0);
+    runner
+        .run(&input, |(one, two, mut interrupts, machine, seed)| {
+            interrupts.sort_unstable();
+            let agreed = agree(&machines[machine], &[one, two], &interrupts, seed)?;
+            compared.set(compared.get() + u32::from(agreed));
+            Ok(())
+        })
+        .expect("they agree");
+    let compared = compared.get();
+    assert!(compared > 100, "only {compared} systems kept the rules");
+}
