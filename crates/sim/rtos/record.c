@@ -1,20 +1,13 @@
 /* Runs each piece of the kernel and of the stack once, between marks of `tanada record`. What lies in the section `.harness` is no part of
    a piece: it brings the kernel into the state in which the piece takes its path. The order of pieces is that of PIECES in code.rs. */
 #include "kernel.h"
+#include "stack.h"
 
 #define HARNESS __attribute__((section(".harness"), noinline))
 #define AT(name) __attribute__((section(name)))
 
 /* Kinds of marks. */
 enum { BEGIN = 0, END = 1, DISPATCH = 2, ROLE = 3, SPLIT = 4, PLACE = 5 };
-
-typedef struct bearer {
-    u32 receiver, mailbox, pool, state;
-    u32 expected, window, received, lost, bytes;
-    u32 profile, context;
-    u8 headers[40];
-    u32 checksum, errors;
-} bearer;
 
 typedef struct ring {
     volatile u32 head, tail;
@@ -30,6 +23,8 @@ enum { BLOCK = 128, BLOCKS = 64, STACK = 512 };
 extern ring *shared_ring;
 extern volatile u32 *pe_controller, *uart, *timer_device;
 extern bearer bearers[3];
+extern u8 crc_table[256];
+extern u16 fcs_table[256];
 extern u32 statistics[16], task_of_channel[8];
 extern char choose[], resumed[], interrupt_enter[], interrupt_leave[];
 void __real_dispatch(void);
@@ -55,6 +50,7 @@ void copy_frame(u32 *to, const u32 *from, u32 bytes);
 void make_message(message *one, u32 kind, void *data, u32 size, u32 number);
 u32 parse_pdcp(bearer *one, const u8 *frame, u32 size);
 void decompress(bearer *one, const u8 *packed, u8 *header, u32 payload);
+u32 classify(bearer *one, const u8 *header, u32 bytes);
 void copy_payload(bearer *one, u8 *to, const u8 *from, u32 bytes);
 void put_out(const u8 *datagram, u32 bytes);
 u32 put_entry(u32 destination, u32 *place, const u32 *frame, u32 bytes);
@@ -328,6 +324,20 @@ HARNESS static void interrupts(int requested, int nesting)
     }
 }
 
+/* The tables of both checksums. */
+HARNESS static void tables(void)
+{
+    for (u32 at = 0; at < 256; at++) {
+        u32 crc = at, fcs = at;
+        for (u32 bit = 0; bit < 8; bit++) {
+            crc = crc & 1 ? crc >> 1 ^ 0xe0 : crc >> 1;
+            fcs = fcs & 1 ? fcs >> 1 ^ 0x8408 : fcs >> 1;
+        }
+        crc_table[at] = crc;
+        fcs_table[at] = fcs;
+    }
+}
+
 HARNESS static void stack_pieces(void)
 {
     reset();
@@ -361,7 +371,16 @@ HARNESS static void stack_pieces(void)
     frame[0] = 2 << 5 | 1;
     PIECE(make_message((message *)frame_block, 1, frame, 66, 0));
     PIECE(parse_pdcp(&bearers[0], frame, 66));
+    for (u32 at = 2; at < 66; at++)
+        frame[at] = 'A' + at % 26;
+    frame[2] = 0x80 | 5;
+    for (u32 at = 0; at < 7; at++)
+        bearers[0].state_of_headers.references[3].header[at] = 0x11400045u + at;
+    bearers[0].filters[2].highest = 0xffff;
+    bearers[0].filters[0].address = bearers[0].filters[1].address = 1;
+    tables();
     PIECE(decompress(&bearers[0], frame + 2, datagram, 60));
+    PIECE(classify(&bearers[0], datagram, 88));
     PIECE(copy_payload(&bearers[0], datagram + 28, frame + 6, 60));
     PIECE(make_message((message *)datagram_block, 1, datagram, 88, 0));
     PIECE(put_out(datagram, 88));

@@ -14,19 +14,17 @@ typedef struct ring {
     } entries[32];
 } ring;
 
-typedef struct bearer {
-    u32 receiver, mailbox, pool, state;
-    u32 expected, window, received, lost, bytes;
-    u32 profile, context;
-    u8 headers[40];
-    u32 checksum, errors;
-} bearer;
+/* stack.h has the same for the recorder. */
+#include "stack.h"
 
 ring *shared_ring;
 volatile u32 *pe_controller, *uart, *timer_device;
 bearer bearers[BEARERS];
 u32 task_of_channel[8] = {3, 3, 3, 3, 3, 3, 3, 3};
 u32 statistics[16];
+u8 crc_table[256];
+u16 fcs_table[256];
+const u8 ppp_header[4] = {0xff, 0x03, 0x00, 0x21};
 
 /* Inter-core interrupt: which channels rang, acknowledge, and call each one's handler. Returns the channel. */
 u32 pe_notify_handler(void)
@@ -153,13 +151,85 @@ u32 parse_pdcp(bearer *one, const u8 *frame, u32 size)
     return place;
 }
 
-/* Makes the IP and UDP header again of its compressed form and the bearer's context. */
+/* Robust header compression, RFC 3095: least significant bits are those of the one number near the reference that ends with them (4.5.1). */
+static __attribute__((noinline)) u32 decode_bits(u32 reference, u32 bits, u32 width, int before)
+{
+    u32 span = 1u << width, low = reference - (u32)before;
+    u32 value = (low & ~(span - 1)) | (bits & (span - 1));
+    if (value - low >= span && value < low)
+        value += span;
+    return value & 0xffff;
+}
+
+/* The checksum of 3 or 8 bits over the header that was made, 5.9.1. */
+static __attribute__((noinline)) u32 crc_of(const u8 *header, u32 bytes, u32 crc)
+{
+    for (u32 at = 0; at < bytes; at++)
+        crc = crc_table[(crc ^ header[at]) & 0xff];
+    return crc;
+}
+
+/* IP's own checksum. */
+static __attribute__((noinline)) u32 checksum_of(const u8 *header, u32 bytes)
+{
+    u32 sum = 0;
+    for (u32 at = 0; at < bytes; at += 2)
+        sum += (u32)header[at] << 8 | header[at + 1];
+    while (sum >> 16)
+        sum = (sum & 0xffff) + (sum >> 16);
+    return ~sum & 0xffff;
+}
+
+/* The context remembers headers that were right, as references for the next ones. */
+static __attribute__((noinline)) void remember(context *one, const u8 *header, u32 sequence, u32 number)
+{
+    u32 at = one->next & 3;
+    reference *here = &one->references[at];
+    for (u32 word = 0; word < 7; word++)
+        here->header[word] = ((const u32 *)header)[word];
+    here->sequence = sequence;
+    here->number = number;
+    one->next = at + 1;
+    one->sequence = sequence;
+    one->offset = (number - sequence) & 0xffff;
+    if (one->confidence < 3)
+        one->confidence++;
+    if (one->mode == 1 && one->confidence == 3)
+        one->mode = 2;
+}
+
+/* Makes the IP and UDP header again of its compressed form (UO-1: sequence number, bits of the identification, checksum) and the context. */
 void decompress(bearer *one, const u8 *packed, u8 *header, u32 payload)
 {
+    context *state = &one->state_of_headers;
     u32 length = payload + 28;
-    u32 number = (u32)packed[1] | (u32)packed[2] << 8;
-    for (u32 at = 0; at < 28; at++)
-        header[at] = one->headers[at];
+    u32 kind = packed[0] >> 6, sequence, number, crc;
+    switch (kind) {
+    case 0:
+    case 1:
+        sequence = decode_bits(state->sequence, packed[0] >> 3 & 15, 4, 1);
+        number = (sequence + state->offset) & 0xffff;
+        crc = packed[0] & 7;
+        break;
+    case 2:
+        number = decode_bits(state->sequence + state->offset, packed[0] & 0x3f, 6, 0);
+        sequence = decode_bits(state->sequence, packed[1] >> 3, 5, 1);
+        crc = packed[1] & 7;
+        break;
+    default:
+        if (packed[0] != 0xfd && packed[0] != 0xfc) {
+            one->errors++;
+            state->confidence = 0;
+            return;
+        }
+        sequence = packed[1];
+        number = (u32)packed[2] | (u32)packed[3] << 8;
+        crc = packed[0] & 7;
+        break;
+    }
+    const reference *last = &state->references[(state->next - 1) & 3];
+    for (u32 word = 0; word < 7; word++)
+        ((u32 *)header)[word] = last->header[word];
     header[2] = length >> 8;
     header[3] = length;
     header[4] = number >> 8;
@@ -168,17 +238,41 @@ void decompress(bearer *one, const u8 *packed, u8 *header, u32 payload)
     header[25] = payload + 8;
     header[10] = 0;
     header[11] = 0;
-    u32 sum = 0;
-    for (u32 at = 0; at < 20; at += 2)
-        sum += (u32)header[at] << 8 | header[at + 1];
-    while (sum >> 16)
-        sum = (sum & 0xffff) + (sum >> 16);
-    sum = ~sum;
+    u32 sum = checksum_of(header, 20);
     header[10] = sum >> 8;
     header[11] = sum;
-    one->headers[4] = header[4];
-    one->headers[5] = header[5];
+    if ((crc_of(header, 28, 7) & 7) != crc) {
+        state->failures++;
+        if (state->failures > 3 && state->mode > 0)
+            state->mode--;
+    }
+    remember(state, header, sequence, number);
     one->context = number;
+}
+
+/* Which flow a datagram belongs to: filters of addresses, ports and kind of service, and what each has counted. */
+u32 classify(bearer *one, const u8 *header, u32 bytes)
+{
+    u32 from = *(const u32 *)(header + 12), to = *(const u32 *)(header + 16);
+    u32 ports = *(const u32 *)(header + 20);
+    for (u32 at = 0; at < FILTERS; at++) {
+        filter *here = &one->filters[at];
+        if ((from & here->mask) != here->address)
+            continue;
+        if (here->protocol != 0 && here->protocol != header[9])
+            continue;
+        u32 port = here->local ? ports >> 16 : ports & 0xffff;
+        if (port < here->lowest || port > here->highest)
+            continue;
+        if (here->service != 0 && (header[1] & 0xfc) != here->service)
+            continue;
+        here->packets++;
+        here->octets += bytes;
+        return at + 1;
+    }
+    one->unknown++;
+    one->last_address = to;
+    return 0;
 }
 
 /* The payload of a datagram, by bytes as it lies unaligned, with the checksum of UDP. */
@@ -200,15 +294,36 @@ void copy_payload(bearer *one, u8 *to, const u8 *from, u32 bytes)
     one->checksum = sum;
 }
 
-/* Puts a datagram out of the chip, a character at a time. */
+/* Puts a datagram out of the chip through a UART with a fifo of 16 characters, in frames like those of HDLC (RFC 1662): flags, escapes, checksum of 16 bits. */
 void put_out(const u8 *datagram, u32 bytes)
 {
+    u32 fcs = 0xffff, room = 0;
     statistics[8]++;
-    for (u32 at = 0; at < bytes; at++) {
-        while (uart[1] & 0x20)
-            ;
-        uart[0] = datagram[at];
+    for (u32 at = 0; at < bytes + 7; at++) {
+        u32 one;
+        if (at == 0 || at == bytes + 6)
+            one = 0x7e;
+        else if (at < 5)
+            one = ppp_header[at - 1];
+        else if (at < bytes + 4)
+            one = datagram[at - 5];
+        else
+            one = ~fcs >> (at == bytes + 4 ? 0 : 8) & 0xff;
+        fcs = fcs >> 8 ^ fcs_table[(fcs ^ one) & 0xff];
+        if (room < 2) {
+            while (uart[1] & 0x20)
+                ;
+            room = 16;
+        }
+        if ((one == 0x7e && at != 0 && at != bytes + 6) || one == 0x7d) {
+            uart[0] = 0x7d;
+            one ^= 0x20;
+            room--;
+        }
+        uart[0] = one;
+        room--;
     }
+    statistics[9] += bytes;
 }
 
 /* The sending core: the frame into shared memory, and the entry into the ring. Returns whether there was room. */

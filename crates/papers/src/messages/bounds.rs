@@ -50,8 +50,9 @@ pub(super) fn adversary(delivery: &deliveries::Entry, messages: u64, seed: u64) 
         let mut random = Random::new(seed, round);
         round += 1;
         let capacity = 2 + random.below(MOST_ROOM - 1);
+        let longest = 1 << random.below(20);
         let site = DeliverySite {
-            bound: 1 + random.below(1 << random.below(20)),
+            bound: 1 + random.below(longest),
             capacity,
             headroom: 1 + random.below(capacity),
             batch: 1 + random.below(capacity),

@@ -56,13 +56,13 @@ pub(super) fn figures(found: &Findings, us: f64) -> Vec<Figure> {
         figure(
             "Cost against rate",
             Layout::Panels,
-            by_rate("Receiver's time for each message", "us a message", 200.0, &|ran| ran.total() / us / ran.latencies.len().max(1) as f64),
+            by_rate("Receiver's time for each message", "us a message", 200.0, &|ran: &Ran| ran.total() / us / ran.latencies.len().max(1) as f64),
             format!("The receiver's time for each message, over the decimal logarithm of messages a second; ticks without messages are part of it. {who}."),
         ),
         figure(
             "Latency against rate",
             Layout::Panels,
-            by_rate("Mean latency", "log10 us", 4.0, &|ran| (ran.latency().0 / us).max(1.0).log10()),
+            by_rate("Mean latency", "log10 us", 4.0, &|ran: &Ran| (ran.latency().0 / us).max(1.0).log10()),
             format!("From sending until the receiving task takes the message: decimal logarithm of the mean in microseconds. The bound is 2 ms. {who}."),
         ),
     ]

@@ -64,10 +64,6 @@ fn bounds_are_printed_for_every_delivery() {
             .all(|entry| one.contains(entry.name)),
         "{one}"
     );
-    assert!(
-        !one.contains("\"later_than_bound\":0,\"found_full\":0,\"keeps_room\":false"),
-        "{one}"
-    );
 }
 
 #[test]

@@ -47,8 +47,10 @@ pub struct RtosTable {
     pub activate_cycles: Cycle,
     /// What closing another row takes first.
     pub precharge_cycles: Cycle,
-    /// Banks, interleaved by rows. Each has at most one open row.
+    /// Banks. Each has at most one open row.
     pub banks: u64,
+    /// Consecutive bytes of a bank.
+    pub bank_size: u64,
     /// Bytes of a row.
     pub row_size: u64,
     /// Cycles for which a word of a device holds the bus.
@@ -80,6 +82,11 @@ impl RtosTable {
         if row_size == 0 {
             return Err(section.wrong("row_size", "a row has at least one byte"));
         }
+        let bank_size = section.optional_size("bank_size")?.unwrap_or(row_size);
+        if bank_size == 0 || bank_size % row_size != 0 {
+            let message = "a bank's consecutive bytes are whole rows, at least one";
+            return Err(section.wrong("bank_size", message));
+        }
         let banks = section.number_in("banks", 1..=4096)?;
         let mut cycles = |key, least| section.number_in(key, least..=LONGEST_CYCLES);
         Ok(RtosTable {
@@ -94,6 +101,7 @@ impl RtosTable {
             caches: caches.unwrap_or(Caches::On),
             write_miss: write_miss.unwrap_or(WriteMiss::Allocate),
             banks,
+            bank_size,
             row_size,
         })
     }

@@ -60,7 +60,7 @@ fn every_piece_was_recorded_and_touches_what_its_name_says() {
     let code = Code::shipped();
     for (piece, name) in code.pieces.iter().zip(PIECES) {
         assert!(
-            piece.instructions() >= 4,
+            piece.instructions() >= 3,
             "{name}: {}",
             piece.instructions()
         );
@@ -132,7 +132,7 @@ fn a_line_costs_what_the_memory_takes_and_a_hit_nothing() {
     // One fetch of a piece over and over: its lines are there the second time.
     let run_twice = |machine: &Machine| {
         let seen = std::cell::RefCell::default();
-        let piece = Code::number("free_entry");
+        let piece = Code::number("isig_tim");
         let at = [0x30000; 6];
         let list = vec![Call::Run { piece, at }, Call::Run { piece, at }];
         let core = Core {
@@ -147,12 +147,16 @@ fn a_line_costs_what_the_memory_takes_and_a_hit_nothing() {
             outcome.cores[0].caches,
         )
     };
-    let (first, second, caches) = run_twice(&nec());
+    let (first, second, caches) = run_twice(
+        &nec()
+            .overridden(&["rtos.write_miss=allocate"])
+            .expect("a word of the key"),
+    );
     let misses = caches.fetch_misses + caches.access_misses;
     assert!(misses >= 2, "{caches:?}");
-    // A line: 64 words of 2 cycles, 4 of latency, 4 or 8 for its row, and at most 1 for the bus' edge.
+    // A line: 64 words of 2 cycles, 4 of latency, up to 8 for its row, and at most 1 for the bus' edge.
     let a_line = (first - second) as f64 / misses as f64;
-    assert!((136.0..=145.0).contains(&a_line), "{a_line} {caches:?}");
+    assert!((132.0..=141.0).contains(&a_line), "{a_line} {caches:?}");
     let off = nec()
         .overridden(&["rtos.caches=off"])
         .expect("a word of the key");
@@ -252,7 +256,7 @@ fn a_handler_is_interrupted_by_a_higher_level_only() {
 #[test]
 fn programs_that_break_rules_are_refused_with_core_and_number() {
     let refused = |list: Vec<Call>, tasks: Vec<Task<'static>>| {
-        let seen = Box::leak(Box::default());
+        let seen: &'static std::cell::RefCell<Vec<(u64, Got)>> = Box::leak(Box::default());
         let mut all = vec![task(7, 1, true, calls(list, seen))];
         all.extend(tasks);
         let core = Core {

@@ -186,7 +186,8 @@ fn both_implementations_agree_on_random_systems() {
             "l1.size=1K",
             "l1.ways=2",
             "l1.line=64",
-            "rtos.banks=1",
+            "rtos.banks=3",
+            "rtos.bank_size=1K",
             "rtos.bus_cycles=3",
         ],
     ];

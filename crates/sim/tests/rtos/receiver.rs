@@ -89,7 +89,7 @@ fn a_run_is_a_function_of_its_seed() {
 
 #[test]
 fn layer_2_costs_more_where_it_is_interrupted_and_only_because_of_caches() {
-    let times: Vec<u64> = (0..9).map(|number| 2000 + number * 12_000).collect();
+    let times: Vec<u64> = (0..9).map(|number| 2000 + number * 26_000).collect();
     let cost = |delivery| -> u64 {
         let each = (0..8).map(|seed| {
             received(delivery, Sender::Outside, times.clone(), seed)

@@ -427,7 +427,7 @@ impl Run<'_> {
             Transfer::Device(words) => words * self.table.device_cycles,
             Transfer::Memory(address, words) => {
                 let row = address / self.table.row_size;
-                let bank = (row % self.table.banks) as usize;
+                let bank = (address / self.table.bank_size % self.table.banks) as usize;
                 let mut time = self.table.latency_cycles + words * self.table.bus_cycles;
                 if self.rows[bank] != Some(row) {
                     time += self.table.activate_cycles;

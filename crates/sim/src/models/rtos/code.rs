@@ -8,7 +8,7 @@ use tanada_trace::threads::{Event, Sync, ThreadTrace};
 static RECORDED: &[u8] = include_bytes!("../../../rtos/code.tnb");
 
 /// The pieces, in the order of `rtos/record.c`.
-pub const PIECES: [&str; 64] = [
+pub const PIECES: [&str; 65] = [
     "act_tsk wakes",
     "act_tsk counts",
     "iact_tsk wakes",
@@ -68,6 +68,7 @@ pub const PIECES: [&str; 64] = [
     "make_message of a frame",
     "parse_pdcp",
     "decompress",
+    "classify",
     "copy_payload",
     "make_message of a datagram",
     "put_out",

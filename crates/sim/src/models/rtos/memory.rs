@@ -181,7 +181,7 @@ impl Memory {
                 Request::Device { words } => words * table.device_cycles,
                 Request::Words { address, words } => {
                     let row = address / table.row_size;
-                    let bank = &mut self.open[(row % table.banks) as usize];
+                    let bank = &mut self.open[(address / table.bank_size % table.banks) as usize];
                     let opening = match *bank {
                         Some(open) if open == row => 0,
                         Some(_) => table.precharge_cycles + table.activate_cycles,

@@ -101,6 +101,8 @@ struct Shared<'a> {
     told: bool,
     taken: u64,
     ended: usize,
+    /// Messages whose time has come.
+    arrived: usize,
     lost: u64,
     notices: u64,
     /// The receiver's core.
@@ -485,7 +487,8 @@ fn pdcp(bearer: usize) -> impl FnMut(&mut At<'_, '_>, Got, Cycle) -> Call {
             at.run("parse_pdcp", 3)
         }
         3 => at.run("decompress", 4),
-        4 => at.run("copy_payload", 5),
+        4 => at.run("copy_payload", 10),
+        10 => at.run("classify", 5),
         5 => {
             let cycles = at.shared.extra[0];
             at.then(6, Call::Compute(cycles))
@@ -558,36 +561,35 @@ fn idle(at: &mut At<'_, '_>, _: Got, _: Cycle) -> Call {
     }
 }
 
-/// The sending task: woken for each message.
+/// The sending task: it sleeps while all messages whose time has come are sent.
 fn send(at: &mut At<'_, '_>, _: Got, now: Cycle) -> Call {
-    match *at.place {
-        0 => at.then(1, Call::Sleep),
-        1 => at.run("put_entry", 2),
-        2 => {
-            let number = *at.number;
-            *at.number += 1;
-            let core = at.shared.receiver;
-            match at.shared.send(number, now) {
-                Notice::Nothing => at.then(1, Call::Sleep),
-                Notice::Ring => at.then(
-                    3,
-                    Call::Raise {
-                        core,
-                        line: NOTIFY_LINE,
-                    },
-                ),
-                Notice::Arm(time) => at.then(
-                    3,
-                    Call::Timer {
-                        core,
-                        line: TIMER_LINE,
-                        at: Some(time),
-                        every: 0,
-                    },
-                ),
+    loop {
+        match *at.place {
+            2 => {
+                let number = *at.number;
+                *at.number += 1;
+                let core = at.shared.receiver;
+                match at.shared.send(number, now) {
+                    Notice::Nothing => *at.place = 0,
+                    Notice::Ring => {
+                        let line = NOTIFY_LINE;
+                        return at.then(3, Call::Raise { core, line });
+                    }
+                    Notice::Arm(time) => {
+                        let set = Call::Timer {
+                            core,
+                            line: TIMER_LINE,
+                            at: Some(time),
+                            every: 0,
+                        };
+                        return at.then(3, set);
+                    }
+                }
             }
+            3 => return at.run("ring_other", 0),
+            _ if *at.number < at.shared.arrived => return at.run("put_entry", 2),
+            _ => return at.then(0, Call::Sleep),
         }
-        _ => at.run("ring_other", 0),
     }
 }
 
@@ -606,6 +608,7 @@ impl Outside for Source<'_> {
 
     fn happen(&mut self, now: Cycle, calls: &mut Vec<Call>) {
         self.times.pop_front();
+        self.common.borrow_mut().arrived += 1;
         if self.by_core {
             calls.push(Call::Raise { core: 0, line: 0 });
             return;
@@ -654,6 +657,7 @@ pub fn receive_all(
         told: false,
         taken: 0,
         ended: 0,
+        arrived: 0,
         lost: 0,
         notices: 0,
         receiver: usize::from(by_core),
