@@ -240,7 +240,7 @@ fn a_handler_is_interrupted_by_a_higher_level_only() {
             ],
             ..Core::default()
         };
-        let mut interrupts = vec![(1, 0, 0), (5400, 0, 1)];
+        let interrupts = [(1, 0, 0), (5400, 0, 1)];
         // The task's work is one piece: both come behind it, so the first begins at 5000.
         let outcome = ran(&nec(), core, &interrupts).expect("it runs");
         assert_eq!(
@@ -248,7 +248,6 @@ fn a_handler_is_interrupted_by_a_higher_level_only() {
             nests,
             "level {level}"
         );
-        interrupts.clear();
         assert_eq!(outcome.cores[0].busy() + outcome.cores[0].idle, outcome.end);
     }
 }
