@@ -9,13 +9,13 @@ use tanada_sim::rtos::{Body, CacheCounts, Call, Cycles, Got, System};
 
 /// What a run comes to: the last clock, and for each core the cycles and begins of each account, idle cycles, those at the bus, and the caches.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Second {
+pub(crate) struct Second {
     pub end: u64,
     pub cores: Vec<SecondCore>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SecondCore {
+pub(crate) struct SecondCore {
     pub cycles: Vec<Cycles>,
     pub begins: Vec<u64>,
     pub idle: u64,
@@ -165,7 +165,7 @@ struct Run<'a> {
     stopped: bool,
 }
 
-pub fn run<'a>(machine: &Machine, code: &'a Code, system: System<'a>, seed: u64) -> Second {
+pub(crate) fn run<'a>(machine: &Machine, code: &'a Code, system: System<'a>, seed: u64) -> Second {
     let table = machine.rtos.clone().unwrap();
     let of = |kind| {
         machine

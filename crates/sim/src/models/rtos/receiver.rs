@@ -337,6 +337,11 @@ fn receive(at: &mut At<'_, '_>, got: Got, now: Cycle) -> Call {
             0 => {
                 let (due, set) = at.shared.rest(now);
                 *at.place = if at.shared.ring.is_empty() { 1 } else { 3 };
+                if *at.place == 3 {
+                    // It stays awake.
+                    at.shared.asleep = false;
+                    at.shared.all_told(now);
+                }
                 if set {
                     *at.number = due.unwrap_or(Cycle::MAX) as usize;
                     let core = at.shared.receiver;
@@ -372,6 +377,8 @@ fn receive(at: &mut At<'_, '_>, got: Got, now: Cycle) -> Call {
                 at.blocks[1] = bits & u64::from(RETURNED);
                 if bits & u64::from(FRAMES) != 0 {
                     (at.shared.asleep, at.shared.told) = (false, false);
+                    // Those that came while the timer's handler ran, too.
+                    at.shared.all_told(now);
                     *at.place = 3;
                 } else {
                     *at.place = 20;
