@@ -78,6 +78,14 @@ fn regions() {
 }
 
 #[test]
+fn messages() {
+    assert_eq!(
+        output(env!("CARGO_BIN_EXE_messages")),
+        "[0, 499500, 999000, 1498500], the last on day 999\n"
+    );
+}
+
+#[test]
 fn own_policy_stands_beside_fcfs_with_the_same_frames() {
     let text = output(env!("CARGO_BIN_EXE_own_policy"));
     for policy in ["sequential", "today", "fcfs", "lowest-group"] {

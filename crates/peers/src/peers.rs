@@ -3,12 +3,13 @@
 use crate::Fallible;
 use crate::cases::Case;
 use crate::native::Shared;
+use crate::programs::lines::{ICEORYX, Kind};
 use crate::programs::{
     Chili, Dinero, Ffmpeg, ForkUnion, Program, Published, Rayon, Sequential, Serial, Tanada,
     Threads, Tiles, Valgrind, ffmpeg, inline, spawned,
 };
 use std::path::PathBuf;
-use tanada_runtime::policies;
+use tanada_runtime::{deliveries, policies};
 
 /// A way to run a peer. If a peer has several, the best counts.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,8 @@ enum Start {
     Threads,
     /// So many instructions in so many seconds on so many host cores, as a publication states.
     Published(u64, u64, u64),
+    /// Messages from one thread to another; `None`: the machine's jitter alone.
+    Line(Option<Kind>),
     /// The path of a shared object, or why there is none; and what it runs.
     Shared(Option<&'static str>, Option<&'static str>, Native),
 }
@@ -197,6 +200,20 @@ fn others() -> Vec<Peer> {
             "Sniper, 16 cores: up to 2.0 M on 8 host cores, here for one (Carlson, Heirman, Eeckhout, SC 2011, abstract)"
         ONE "published/zsim-ooo" [smt] => Start::Published(300_000_000, 1, 16);
             "zsim, 1024 out-of-order cores: up to 300 M on 16 host cores, here for one (ISCA 2013, abstract)"
+        ANY "tanada/shared" [messages] => Start::Line(Some(Kind::Tanada("immediate", true)));
+            "every message is told at once, in memory that processes share"
+        ANY "crossbeam-channel" [messages] => Start::Line(Some(Kind::Crossbeam));
+            "crossbeam's bounded channel"
+        ANY "rtrb" [messages] => Start::Line(Some(Kind::Rtrb));
+            "rtrb: a ring, whose receiver never sleeps"
+        ANY "rtrb/eventfd" [messages] => Start::Line(Some(Kind::RtrbEventfd));
+            "rtrb, and an eventfd that is written for each message"
+        ANY "pipe" [messages] => Start::Line(Some(Kind::Pipe));
+            "a pipe, read in blocks of 4 KiB"
+        ANY "iceoryx2" [messages] => Start::Line(Some(Kind::Iceoryx));
+            "iceoryx2: publish and subscribe in shared memory, and its events for receivers that sleep"
+        ANY "floor/timer" [messages] => Start::Line(None);
+            "a thread that sleeps: the machine's jitter"
         ONE "published/zsim-simple" [smt] => Start::Published(1_500_000_000, 1, 16);
             "zsim, 1024 simple cores: up to 1,500 M on 16 host cores, here for one (ISCA 2013, abstract)"
     }
@@ -222,7 +239,16 @@ pub(crate) fn all() -> Vec<Peer> {
         most_workers: ANY,
         start: Start::Tanada(entry.name),
     });
-    ours.chain(others()).collect()
+    let lines = deliveries::all().iter().map(|entry| Peer {
+        name: format!("tanada/{}", entry.name),
+        about: entry.summary,
+        cases: &["messages"],
+        absent: None,
+        settings: AS_IT_IS,
+        most_workers: ANY,
+        start: Start::Line(Some(Kind::Tanada(entry.name, false))),
+    });
+    ours.chain(lines).chain(others()).collect()
 }
 
 /// Returns the peer called `name`.
@@ -235,6 +261,10 @@ impl Start {
     fn absent(self) -> Option<String> {
         let (program, remedy) = match self {
             Start::Shared(None, why, _) => return Some(why.unwrap_or("not compiled").to_owned()),
+            Start::Line(Some(Kind::Iceoryx)) if !ICEORYX => {
+                let why = "built without it (cargo run --release -p peers --features iceoryx2)";
+                return Some(why.to_owned());
+            }
             Start::Ffmpeg => ("ffmpeg", "Debian: apt install ffmpeg"),
             Start::Valgrind(_) => ("valgrind", "Debian: apt install valgrind"),
             Start::Dinero => (
@@ -284,6 +314,14 @@ impl Peer {
         (!openmp, openmp || matches!(self.start, Start::Tanada(_)))
     }
 
+    /// Returns how the peer sends messages; `None` if it does not.
+    pub(crate) fn line(&self) -> Option<Kind> {
+        match self.start {
+            Start::Line(kind) => kind,
+            _ => None,
+        }
+    }
+
     /// Starts the peer's workers in this process and returns its program for `case`.
     ///
     /// # Errors
@@ -301,6 +339,7 @@ impl Peer {
             Start::Valgrind(tool) => Box::new(Valgrind::open(tool)),
             Start::Dinero => Box::new(Dinero::open(case)?),
             Start::Threads => Box::new(Threads::open()?),
+            Start::Line(_) => return Err("it runs no tasks".into()),
             Start::Published(instructions, seconds, cores) => Box::new(Published {
                 instructions,
                 seconds,

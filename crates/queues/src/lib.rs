@@ -10,6 +10,8 @@
 //! | [`Injector`], [`Mailbox`] | any thread | any thread | oldest first |
 //! | [`Slot`] | any thread, while it is empty | any thread | holds one |
 //!
+//! A [lane](LaneWords) carries messages instead, from one thread or process to another.
+//!
 //! # What every queue promises to a worker that wants to sleep
 //!
 //! A push makes its task visible by a `SeqCst` write, and `is_empty` reads by `SeqCst` loads. So in the single total order of `SeqCst`
@@ -28,6 +30,7 @@
 #[allow(unsafe_code)]
 mod deque;
 mod fifo;
+mod lane;
 mod padded;
 #[allow(unsafe_code)]
 mod ready;
@@ -37,6 +40,7 @@ pub mod sync;
 
 pub use deque::{Owner, Steal, Stealer, deque};
 pub use fifo::{Fifo, Injector, Mailbox};
+pub use lane::{Descriptor, Garbage, LaneReceiver, LaneSender, LaneShape, LaneWords};
 pub use padded::Padded;
 pub use ready::Ready;
 pub use slot::Slot;

@@ -54,6 +54,8 @@ mod executable;
 mod governor;
 mod graph;
 mod marks;
+#[cfg(target_os = "linux")]
+pub mod messages;
 #[allow(unsafe_code)]
 mod name;
 mod observer;
@@ -76,7 +78,7 @@ pub use marks::RECORDABLE;
 pub use name::Name;
 pub use observer::{Observer, Recorded, RecordedTask, Recorder, TaskView, Totals, WorkerObserver};
 pub use pool::{Bind, DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder};
-pub use tanada_policy::{Hints, WorkerId, registry as policies};
+pub use tanada_policy::{Hints, WorkerId, deliveries, registry as policies};
 pub use team::{Member, Region, RegionDecision, Schedule};
 #[doc(hidden)]
 pub use worker::{calls, sleep};

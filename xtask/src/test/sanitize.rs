@@ -77,16 +77,20 @@ fn target() -> String {
 /// Crates and tests with threads, and tests among them that say nothing under a sanitizer: those that measure time, those that fork or end
 /// the process, and those that are about the compiler.
 const TESTS: &[(&str, &[&str])] = &[
-    ("tanada-queues", &["deque", "fifo", "slot"]),
+    ("tanada-queues", &["deque", "fifo", "lane", "slot"]),
     ("tanada-runtime", &["scope", "template", "pools"]),
     ("tanada-laws", &["many_threads"]),
-    ("tanada-runtime", &["errors", "laws", "stale"]),
+    (
+        "tanada-runtime",
+        &["errors", "laws", "messages", "messages_shared", "stale"],
+    ),
 ];
 
 /// Number of rows of [`TESTS`] that are run with `--quick`.
 const QUICK: usize = 2;
 
 const SKIPPED_TESTS: &[&str] = &[
+    "a_killed",
     "idle",
     "child_process",
     "ends_the_process",

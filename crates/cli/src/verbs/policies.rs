@@ -2,16 +2,19 @@
 
 use crate::ui::{self, Outcome};
 use serde::Serialize;
-use tanada_policy::registry;
+use tanada_policy::{deliveries, registry};
 use tanada_report::to_list;
 
-/// List the policies that every command knows
+/// List the policies that every command knows: dispatchers of tasks, and deliveries of messages
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  tanada policies --json")]
+#[command(after_help = "Example:\n  tanada policies --json\n  tanada policies --deliveries --json")]
 pub(crate) struct Args {
     /// Print a JSON list
     #[arg(long)]
     json: bool,
+    /// List the deliveries of messages alone
+    #[arg(long)]
+    deliveries: bool,
 }
 
 #[derive(Serialize)]
@@ -28,7 +31,50 @@ struct Line {
     native: bool,
 }
 
+#[derive(Serialize)]
+struct DeliveryLine {
+    name: &'static str,
+    summary: &'static str,
+    /// The receiver is told while there is room, so that senders that keep their contract never find the queue full.
+    keeps_room: bool,
+    /// A timer fires although nothing was ever sent.
+    ticks_when_idle: bool,
+}
+
+/// Prints the deliveries, and what the columns mean.
+fn run_deliveries(json: bool) -> Outcome {
+    let lines = deliveries::all().iter().map(|entry| DeliveryLine {
+        name: entry.name,
+        summary: entry.summary,
+        keeps_room: entry.keeps_room,
+        ticks_when_idle: entry.ticks_when_idle,
+    });
+    if json {
+        return ui::print(&ui::json(&lines.collect::<Vec<_>>()));
+    }
+    let word = |yes: bool| if yes { "yes" } else { "no" }.into();
+    let rows = lines.map(|line| {
+        vec![
+            line.name.into(),
+            line.summary.into(),
+            word(line.keeps_room),
+            word(line.ticks_when_idle),
+        ]
+    });
+    ui::print(&to_list(
+        ["delivery", "tells", "keeps room", "ticks when idle"],
+        rows,
+    ))?;
+    ui::print(
+        "\nkeeps room: the receiver is told while its queue still has headroom\n\
+         ticks when idle: its timer fires although nothing was sent\n",
+    )
+}
+
 pub(crate) fn run(args: Args) -> Outcome {
+    if args.deliveries {
+        return run_deliveries(args.json);
+    }
     let lines = registry::all().iter().map(|entry| Line {
         name: entry.name,
         summary: entry.summary,
@@ -66,6 +112,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         "\nexact: the rule holds with any number of workers at once, not only while they ask one at a time\n\
          greedy: no worker idles while a task is ready that it could have\n\
          groups: it looks at the temporal or spatial groups of tasks\n\
-         native: it runs natively, too; otherwise it must know the graph, and runs in the simulator only\n",
-    )
+         native: it runs natively, too; otherwise it must know the graph, and runs in the simulator only\n\n",
+    )?;
+    run_deliveries(false)
 }

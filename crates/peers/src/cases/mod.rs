@@ -3,6 +3,7 @@
 mod build;
 mod h264;
 mod idle;
+mod messages;
 mod sim;
 mod smt;
 mod stencil;
@@ -47,6 +48,14 @@ pub(crate) const METRICS: &[Metric] = &[
     metric("idle_percent_of_core", "%", Better::Less),
     metric("region_percent_of_core", "%", Better::Less),
     metric("lost_core_seconds", "core-s", Better::Less),
+    metric("ns_round_trip", "ns", Better::Less),
+    metric("cpu_ns_per_message", "ns", Better::Less),
+    metric("latency_p50_ns", "ns", Better::Less),
+    metric("latency_p99_ns", "ns", Better::Less),
+    metric("latency_p999_ns", "ns", Better::Less),
+    metric("messages_per_second", "messages/s", Better::More),
+    metric("victim_percent", "%", Better::Less),
+    metric("victim_indirect_percent", "%", Better::Less),
 ];
 
 /// Returns the metric called `name`.
@@ -125,6 +134,7 @@ pub(crate) fn all() -> &'static [Case] {
         idle::CASE,
         sim::CASE,
         smt::CASE,
+        messages::CASE,
     ]
 }
 

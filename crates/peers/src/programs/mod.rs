@@ -4,6 +4,7 @@ mod chili;
 pub(crate) mod ffmpeg;
 mod field;
 mod fork_union;
+pub(crate) mod lines;
 mod plain;
 mod rayon;
 pub(crate) mod simulated;

@@ -96,6 +96,13 @@ impl ChannelState {
         }
     }
 
+    /// Makes words that are all 0, as new memory is, those of a [`new`](Self::new) channel.
+    pub fn reset(&self) {
+        self.mark.store(0, Ordering::Relaxed);
+        self.rested.store(NEVER, Ordering::Relaxed);
+        self.arm(None);
+    }
+
     /// Returns the moment at which the sleeping receiver looks into the queue even if it is not told; `None` if it sleeps until it is told.
     pub fn armed(&self) -> Option<Time> {
         total_order();
