@@ -69,7 +69,12 @@ pub trait Paper: Sync {
 
 /// Returns all papers: a new one adds its line here.
 pub fn all() -> &'static [&'static dyn Paper] {
-    &[&toshiba::Toshiba, &smt::Smt, &manycore::Manycore, &messages::Messages]
+    &[
+        &toshiba::Toshiba,
+        &smt::Smt,
+        &manycore::Manycore,
+        &messages::Messages,
+    ]
 }
 
 /// What is asked of a paper.

@@ -52,9 +52,9 @@ const OPTIONS: &[OptionSpec] = &[
 ];
 
 /// Cases of the sensitivity table: the name, values of the machine, the gap in microseconds, services in handlers, whether a core sends.
-pub(super) type Case = (&'static str, &'static [&'static str], u64, usize, Sender);
+type Case = (&'static str, &'static [&'static str], u64, usize, Sender);
 
-pub(super) const CASES: &[Case] = &[
+const CASES: &[Case] = &[
     ("as it is", &[], GAP, 0, Sender::Outside),
     ("gap 50 us", &[], 50, 0, Sender::Outside),
     ("gap 75 us", &[], 75, 0, Sender::Outside),
@@ -94,7 +94,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Caches of the charts of rates.
-pub(super) const CACHES: [(&str, &[&str]); 6] = [
+const CACHES: [(&str, &[&str]); 6] = [
     ("4 KB, random", &[]),
     ("2 KB, random", &["l1.size=2K"]),
     ("8 KB, random", &["l1.size=8K"]),
@@ -104,23 +104,23 @@ pub(super) const CACHES: [(&str, &[&str]); 6] = [
 ];
 
 /// Messages a second of the charts. A frame takes about 130 microseconds.
-pub(super) const RATES: [u64; 8] = [20, 100, 300, 1000, 2000, 3500, 5000, 7000];
+const RATES: [u64; 8] = [20, 100, 300, 1000, 2000, 3500, 5000, 7000];
 
 /// What was simulated.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+struct Findings {
     /// Immediate and periodic delivery of figure 6's frames, with caches and without.
-    pub(super) on: Vec<Ran>,
-    pub(super) off: Vec<Ran>,
+    on: Vec<Ran>,
+    off: Vec<Ran>,
     /// Every delivery: periods one behind the other with figure 6's frames; one message in 50 ms.
-    pub(super) steady: Vec<Ran>,
-    pub(super) sparse: Vec<Ran>,
+    steady: Vec<Ran>,
+    sparse: Vec<Ran>,
     /// Each case: immediate and periodic, seed by seed.
-    pub(super) cases: Vec<[Vec<Ran>; 2]>,
+    cases: Vec<[Vec<Ran>; 2]>,
     /// By caches, delivery and rate.
-    pub(super) rates: Vec<Ran>,
+    rates: Vec<Ran>,
     /// Each delivery under the adversary.
-    pub(super) kept: Vec<bounds::Kept>,
+    kept: Vec<bounds::Kept>,
 }
 
 impl Paper for Messages {
@@ -366,7 +366,7 @@ fn reproduction(machine: &Machine, found: &Findings, quick: bool) -> Reproductio
         ),
         rows: summary::rows(found, &summary),
         summary: serde_json::to_string(&summary).expect("plain data has a JSON form"),
-        claim: "code recorded, constants from the paper and public data; the gap between frames, the banks and the size of layer 2's code were chosen",
+        claim: "code recorded, constants from the paper and public data; the gap between frames, the banks and the size of layer 2's code were chosen with figures in view",
         bars: summary::bars(&summary),
         missed: summary::missed(&summary, found),
         tables: summary::tables(found, &summary, us),

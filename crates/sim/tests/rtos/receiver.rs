@@ -9,7 +9,18 @@ use tanada_sim::rtos::receiver::{LAYER2, Received, Sender, Setup, receive_all};
 const BOUND: u64 = 400_000;
 
 fn received(delivery: &str, sender: Sender, times: Vec<u64>, seed: u64) -> Received {
+    received_on(&[], delivery, sender, times, seed)
+}
+
+fn received_on(
+    sets: &[&str],
+    delivery: &str,
+    sender: Sender,
+    times: Vec<u64>,
+    seed: u64,
+) -> Received {
     let nec = machines::find("nec").expect("it is registered");
+    let nec = nec.overridden(sets).expect("the values are sound");
     let site = DeliverySite {
         sender_arms: true,
         headroom: 16,
@@ -90,17 +101,20 @@ fn a_run_is_a_function_of_its_seed() {
 #[test]
 fn layer_2_costs_more_where_it_is_interrupted_and_only_because_of_caches() {
     let times: Vec<u64> = (0..9).map(|number| 2000 + number * 26_000).collect();
-    let cost = |delivery| -> u64 {
+    let cost = |sets: &[&str], delivery| -> f64 {
         let each = (0..8).map(|seed| {
-            received(delivery, Sender::Outside, times.clone(), seed)
+            received_on(sets, delivery, Sender::Outside, times.clone(), seed)
                 .outcome
                 .cores[0]
                 .of(&LAYER2)
                 .own
         });
-        each.sum()
+        each.sum::<u64>() as f64
     };
-    assert!(cost("immediate") > cost("periodic"));
+    let saved = |sets: &[&str]| 1.0 - cost(sets, "periodic") / cost(sets, "immediate");
+    let (on, off) = (saved(&[]), saved(&["rtos.caches=off"]));
+    println!("{on} {off}");
+    assert!(on > 0.05 && off.abs() < 0.005, "{on} {off}");
 }
 
 #[test]
