@@ -368,7 +368,7 @@ fn reproduction(machine: &Machine, found: &Findings, quick: bool) -> Reproductio
         summary: serde_json::to_string(&summary).expect("plain data has a JSON form"),
         claim: "code recorded, constants from the paper and public data; the gap between frames, the banks and the size of layer 2's code were chosen with figures in view",
         bars: summary::bars(&summary),
-        missed: summary::missed(&summary, found),
+        missed: summary::missed(&summary, found, us),
         tables: summary::tables(found, &summary, us),
         figures: figures::figures(found, us),
     }
