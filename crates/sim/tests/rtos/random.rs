@@ -211,11 +211,10 @@ fn both_implementations_agree_on_random_systems() {
         .iter()
         .map(|set| nec.overridden(set).expect("the values are sound"))
         .collect();
+    let more = std::env::var("PROPTEST_CASES").ok();
+    let cases = more.and_then(|cases| cases.parse().ok()).unwrap_or(1000);
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases: std::env::var("PROPTEST_CASES")
-            .ok()
-            .and_then(|cases| cases.parse().ok())
-            .unwrap_or(300),
+        cases,
         failure_persistence: None,
         ..ProptestConfig::default()
     });
@@ -231,5 +230,9 @@ fn both_implementations_agree_on_random_systems() {
         })
         .expect("they agree");
     let compared = compared.get();
-    assert!(compared > 100, "only {compared} systems kept the rules");
+    println!("{compared} of {cases} systems kept the rules");
+    assert!(
+        compared > cases / 3,
+        "only {compared} systems kept the rules"
+    );
 }

@@ -113,7 +113,7 @@ fn layer_2_costs_more_where_it_is_interrupted_and_only_because_of_caches() {
     };
     let saved = |sets: &[&str]| 1.0 - cost(sets, "periodic") / cost(sets, "immediate");
     let (on, off) = (saved(&[]), saved(&["rtos.caches=off"]));
-    println!("{on} {off}");
+    println!("layer 2's own code saves {on:.5} of its time, without caches {off:.5}");
     assert!(on > 0.05 && off.abs() < 0.005, "{on} {off}");
 }
 
