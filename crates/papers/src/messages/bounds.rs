@@ -41,7 +41,8 @@ impl Kept {
 /// The largest number of messages in the ring of one site.
 const MOST_ROOM: u64 = 64;
 
-/// Sends `messages` messages through `delivery` at times that are chosen against it: gaps around the bound and its half, none, long ones; spells of each; up to
+/// Sends `messages` messages through `delivery` at times that are chosen against it: gaps around the bound and its half,
+/// none, long ones; spells of each; up to
 /// `headroom` messages while the receiver reacts, which is what senders promise. Sites change all the time. Everything follows from `seed`.
 pub(super) fn adversary(delivery: &deliveries::Entry, messages: u64, seed: u64) -> Kept {
     let mut kept = Kept::default();

@@ -39,7 +39,8 @@ pub(super) fn figures(found: &Findings, us: f64) -> Vec<Figure> {
             "Tasks over time (fig. 6)",
             Layout::Wide,
             [("a) periodic", &found.on[1]), ("b) immediate", &found.on[0])].map(|(name, ran)| gantt(name, &ran.spans, us)).concat(),
-            "One run each. Rows are tasks and handlers by their numbers in the paper. The axis is in microseconds; the idle task is faint.".to_owned(),
+            "One run each. Rows are tasks and handlers by their numbers in the paper. The axis is in microseconds; \
+             the idle task is faint.".to_owned(),
         ),
         figure(
             "Time of each task (figs 7 and 8)",
@@ -56,14 +57,18 @@ pub(super) fn figures(found: &Findings, us: f64) -> Vec<Figure> {
         figure(
             "Cost against rate",
             Layout::Panels,
-            by_rate("Receiver's time for each message", "us a message", 200.0, &|ran: &Ran| ran.total() / us / ran.latencies.len().max(1) as f64),
-            format!("The receiver's time for each message, over the decimal logarithm of messages a second; ticks without messages are part of it. {who}."),
+            by_rate("Receiver's time for each message", "us a message", 200.0, &|ran: &Ran| {
+                ran.total() / us / ran.latencies.len().max(1) as f64
+            }),
+            format!("The receiver's time for each message, over the decimal logarithm of messages a second; ticks \
+             without messages are part of it. {who}."),
         ),
         figure(
             "Latency against rate",
             Layout::Panels,
             by_rate("Mean latency", "log10 us", 4.0, &|ran: &Ran| (ran.latency().0 / us).max(1.0).log10()),
-            format!("From sending until the receiving task takes the message: decimal logarithm of the mean in microseconds. The bound is 2 ms. {who}."),
+            format!("From sending until the receiving task takes the message: decimal logarithm of the mean in \
+             microseconds. The bound is 2 ms. {who}."),
         ),
     ]
 }
@@ -137,7 +142,8 @@ fn gantt(name: &str, spans: &[Span], us: f64) -> String {
     let scale = (WIDTH - LEFT - 10.0) / (end - start).max(1.0);
     let height = ROW * ROWS.len() as f64 + 46.0;
     let mut svg = format!(
-        "<svg role=\"img\" aria-label=\"Tasks over time, {name}\" viewBox=\"0 0 {WIDTH} {height}\"><text x=\"{LEFT}\" y=\"14\" font-size=\"14\">{name}</text>"
+        "<svg role=\"img\" aria-label=\"Tasks over time, {name}\" viewBox=\"0 0 {WIDTH} {height}\"><text \
+         x=\"{LEFT}\" y=\"14\" font-size=\"14\">{name}</text>"
     );
     for (row, id) in ROWS.iter().enumerate() {
         let y = 20.0 + ROW * row as f64;

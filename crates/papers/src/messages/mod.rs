@@ -1,5 +1,5 @@
-//! Paper 3, periodic communication between cores: figs 6 to 9, with a recorded kernel on two simulated ARM926EJ-S, and what the paper lacks:
-//! cost and latency against the rate of messages under every delivery.
+//! Paper 3, periodic communication between cores: figs 6 to 9, with a recorded kernel on two simulated ARM926EJ-S, and what
+//! the paper lacks: cost and latency against the rate of messages under every delivery.
 //!
 //! docs/reproduce-messages.md has the claim, what was chosen by what, and the results.
 
@@ -366,7 +366,8 @@ fn reproduction(machine: &Machine, found: &Findings, quick: bool) -> Reproductio
         ),
         rows: summary::rows(found, &summary),
         summary: serde_json::to_string(&summary).expect("plain data has a JSON form"),
-        claim: "code recorded, constants from the paper and public data; the gap between frames, the banks and the size of layer 2's code were chosen with figures in view",
+        claim: "code recorded, constants from the paper and public data; the gap between frames, the banks and the \
+         size of layer 2's code were chosen with figures in view",
         bars: summary::bars(&summary),
         missed: summary::missed(&summary, found, us),
         tables: summary::tables(found, &summary, us),

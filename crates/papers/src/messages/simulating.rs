@@ -12,11 +12,11 @@ use tanada_sim::{Machine, SimError};
 pub(super) const PERIOD: u64 = 2000;
 /// Frames of a period, as in the paper's figure 6.
 pub(super) const FRAMES: u64 = 9;
-/// The time from one frame to the next, in microseconds: the one constant that the paper does not state and that matters. It is about the time that a
-/// frame takes under immediate delivery, and was chosen with the figures of both schemes in view.
+/// The time from one frame to the next, in microseconds: the one constant that the paper does not state and that matters. It
+/// is about the time that a frame takes under immediate delivery, and was chosen with the figures of both schemes in view.
 pub(super) const GAP: u64 = 130;
-/// Messages for which the ring has room: in 2 ms 14.4 Mbit/s are 54 frames of 66 bytes, a double buffer of 7.2 kB twice as many; 32 hold three times the
-/// frames of figure 6.
+/// Messages for which the ring has room: in 2 ms 14.4 Mbit/s are 54 frames of 66 bytes, a double buffer of 7.2 kB twice as
+/// many; 32 hold three times the frames of figure 6.
 pub(super) const CAPACITY: u64 = 32;
 
 /// What is simulated.
@@ -186,8 +186,8 @@ pub(super) struct Saved {
     pub(super) notify: f64,
     pub(super) receive: f64,
     pub(super) timer: f64,
-    /// Tasks of layer 2, in a split that the paper does not make: executions that are not needed (they wait and are switched to less often), and the
-    /// same executions at a lower cost.
+    /// Tasks of layer 2, in a split that the paper does not make: executions that are not needed (they wait and are switched
+    /// to less often), and the same executions at a lower cost.
     pub(super) layer2_paths: f64,
     pub(super) layer2_costs: f64,
 }

@@ -23,8 +23,8 @@ pub(super) struct Summary {
     pub(super) saving_cache_caches_off: f64,
     /// What adaptive delivery saves, as percent of what periodic delivery saves, one period of frames behind the other.
     pub(super) adaptive_share_of_periodic_saving: f64,
-    /// A part of `saving_cache`, and the same without caches: the same code of layer 2 at lower cost, without the waits and switches that are not
-    /// needed. The paper does not split it; this was introduced after the figure without caches was seen.
+    /// A part of `saving_cache`, and the same without caches: the same code of layer 2 at lower cost, without the waits and
+    /// switches that are not needed. The paper does not split it; this was introduced after the figure without caches was seen.
     pub(super) saving_same_code: f64,
     pub(super) saving_same_code_caches_off: f64,
     pub(super) saving_handlers: f64,
@@ -230,7 +230,8 @@ pub(super) fn tables(found: &Findings, summary: &Summary, us: f64) -> Vec<Table>
             text: of_tasks(&found.off),
         },
         Table {
-            heading: "What the savings depend on: percent, standard deviation over seeds; interrupts of the other core under immediate delivery",
+            heading: "What the savings depend on: percent, standard deviation over seeds; interrupts of the other \
+             core under immediate delivery",
             text: to_list(
                 [
                     "",
@@ -244,7 +245,8 @@ pub(super) fn tables(found: &Findings, summary: &Summary, us: f64) -> Vec<Table>
             ),
         },
         Table {
-            heading: "Every delivery: periods of nine frames (saved, %; latency, mean / 99%, us); one message in 50 ms (us a message; latency)",
+            heading: "Every delivery: periods of nine frames (saved, %; latency, mean / 99%, us); one message in 50 \
+             ms (us a message; latency)",
             text: to_list(
                 ["", "saved", "latency", "sparse: us", "latency"],
                 of_deliveries.map(read),
@@ -310,15 +312,19 @@ pub(super) fn bars(summary: &Summary) -> Vec<Bar> {
 pub(super) fn missed(summary: &Summary, found: &Findings, us: f64) -> Vec<String> {
     let mut lines: Vec<String> = bars(summary).iter().filter_map(Bar::missed).collect();
     lines.push(format!(
-        "the gap between frames is not published: {GAP} us was chosen with the figures of both schemes in view. Longer gaps change little, shorter ones much; immediate delivery takes one interrupt a frame at all of them"
+        "the gap between frames is not published: {GAP} us was chosen with the figures of both schemes in view. \
+         Longer gaps change little, shorter ones much; immediate delivery takes one interrupt a frame at all of them"
     ));
     lines.push(format!(
-        "handlers save {:.1} (published 7.5) and the receiving task {:.1} (published 15.8): only their sum agrees; here the service that wakes the task is the handler's",
+        "handlers save {:.1} (published 7.5) and the receiving task {:.1} (published 15.8): only their sum agrees; \
+         here the service that wakes the task is the handler's",
         summary.saving_handlers, summary.saving_receive_task
     ));
     let saved_us = |ids: &[u32]| (found.off[0].of_ids(ids) - found.off[1].of_ids(ids)) / us;
     lines.push(format!(
-        "without caches layer 2 still saves {:.2} (published 0): its PDCP tasks save {:.0} us, its output tasks {:.0}, since they wait and are switched to at other times. A split by executions, introduced after that figure was seen, gives {:.2} to the same code at lower cost, and {:.2} with caches",
+        "without caches layer 2 still saves {:.2} (published 0): its PDCP tasks save {:.0} us, its output tasks \
+         {:.0}, since they wait and are switched to at other times. A split by executions, introduced after that figure \
+         was seen, gives {:.2} to the same code at lower cost, and {:.2} with caches",
         summary.saving_cache_caches_off,
         saved_us(&PDCP),
         saved_us(&OUTPUT),

@@ -3,7 +3,7 @@
 use super::second;
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use tanada_sim::rtos::code::{Code, PIECES};
+use tanada_sim::rtos::code::{Code, PIECES, Place};
 use tanada_sim::rtos::{Body, Call, Core, Got, Handler, RtosOptions, System, Task, run};
 use tanada_sim::{Machine, SimError, machines};
 
@@ -17,8 +17,8 @@ struct Plan {
 /// Calls of a task or handler, after which it only ends.
 const MOST_CALLS: usize = 40;
 
-/// A program that makes `calls` each time it begins, and then `end`. A task that activates itself would begin for ever: after [`MOST_CALLS`] it
-/// only makes the call `end`.
+/// A program that makes `calls` each time it begins, and then `end`. A task that activates itself would begin for ever:
+/// after [`MOST_CALLS`] it only makes the call `end`.
 fn body<'a>(calls: &'a [Call], end: Call) -> Box<dyn Body + 'a> {
     let (mut at, mut asked) = (0, 0);
     Box::new(move |got: Got, _: u64| {
@@ -84,9 +84,13 @@ fn any_call(handler: bool) -> BoxedStrategy<Call> {
         2 => (1..TASKS).prop_map(Call::Wake),
         2 => (0..2_usize, 1..4_u32).prop_map(|(flag, bits)| Call::SetFlag { flag, bits }),
         2 => (0..2_usize, any::<u8>()).prop_map(|(queue, value)| Call::Send { queue, value: u64::from(value) }),
-        2 => (0..2_usize, 0..9_u64).prop_map(|(mailbox, block)| Call::Mail { mailbox, message: Code::shipped().place(tanada_sim::rtos::code::Place::Block, block) }),
+        2 => (0..2_usize, 0..9_u64).prop_map(|(mailbox, block)| Call::Mail {
+            mailbox,
+            message: Code::shipped().place(Place::Block, block),
+        }),
         1 => (0..2_usize, 0..2_usize).prop_map(|(core, line)| Call::Raise { core, line }),
-        1 => (0..2_usize, 0..2_usize, prop::option::of(0..400_000_u64)).prop_map(|(core, line, at)| Call::Timer { core, line, at, every: 0 }),
+        1 => (0..2_usize, 0..2_usize, prop::option::of(0..400_000_u64))
+            .prop_map(|(core, line, at)| Call::Timer { core, line, at, every: 0 }),
     ];
     if handler {
         return prop_oneof![6 => both, 1 => Just(Call::Tick)].boxed();

@@ -7,7 +7,8 @@ use tanada_sim::machine::{CacheTable, Kind, Replacement};
 use tanada_sim::rtos::code::{Code, FIXED, Place, Region, Step, region};
 use tanada_sim::rtos::{Body, CacheCounts, Call, Cycles, Got, System};
 
-/// What a run comes to: the last clock, and for each core the cycles and begins of each account, idle cycles, those at the bus, and the caches.
+/// What a run comes to: the last clock, and for each core the cycles and begins of each account, idle cycles, those at the
+/// bus, and the caches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Second {
     pub end: u64,

@@ -162,12 +162,12 @@ struct Numbers {
     dispatches: usize,
 }
 
-/// Runs `system` on `machine`, whose `[rtos]` says how, and returns what it came to. It ends when a program stops it, or when nothing can happen any
-/// more.
+/// Runs `system` on `machine`, whose `[rtos]` says how, and returns what it came to. It ends when a program stops it, or
+/// when nothing can happen any more.
 ///
 /// # Errors
-/// If the machine has no `[rtos]`, has too few cores, or a core of the system has more objects than the recorded kernel; if a program breaks a rule
-/// of the kernel; if `options` stop the run.
+/// If the machine has no `[rtos]`, has too few cores, or a core of the system has more objects than the recorded kernel; if
+/// a program breaks a rule of the kernel; if `options` stop the run.
 pub fn run<'a>(
     machine: &Machine,
     code: &'a Code,

@@ -1,5 +1,5 @@
-//! Cores that run a real-time kernel each, with an ITRON-style API, interrupts, private caches and one bus. `RULES.md` beside this file defines
-//! the time.
+//! Cores that run a real-time kernel each, with an ITRON-style API, interrupts, private caches and one bus. `RULES.md`
+//! beside this file defines the time.
 
 pub mod arrivals;
 pub mod code;

@@ -57,8 +57,8 @@ pub struct CoreOutcome {
     pub lost: u64,
     /// Its caches.
     pub caches: CacheCounts,
-    /// What the code of each account cost: by account and piece, its executions and cycles. The two parts of a piece count as pieces of their own:
-    /// 2 x piece, 2 x piece + 1.
+    /// What the code of each account cost: by account and piece, its executions and cycles. The two parts of a piece count
+    /// as pieces of their own: 2 x piece, 2 x piece + 1.
     pub pieces: BTreeMap<(usize, usize), (u64, Cycle)>,
 }
 

@@ -1,8 +1,10 @@
 //! The receiver of paper 3 as a program for the kernel: layer 2 of a mobile phone, whose frames come from another core, under any delivery.
 //!
-//! Tasks, priorities and the order of steps are those of the paper's table 2 and figure 5. A handler wakes task 3 (i). It copies each frame from
+//! Tasks, priorities and the order of steps are those of the paper's table 2 and figure 5. A handler wakes task 3 (i). It
+//! copies each frame from
 //! shared memory into a block (ii) and passes it on (iii) to the PDCP task of its bearer. This makes a datagram of it (iv), gives the
-//! frame back to task 3 (v, vi), and passes the datagram on (vii) to the output of its bearer, which puts it out (viii) and gives it back (ix, x).
+//! frame back to task 3 (v, vi), and passes the datagram on (vii) to the output of its bearer, which puts it out (viii) and
+//! gives it back (ix, x).
 
 use super::code::{Code, Place};
 use super::engine::{RtosOptions, run};
@@ -639,8 +641,8 @@ impl Outside for Source<'_> {
     }
 }
 
-/// Lets the receiver receive messages under `delivery`, on a machine with `[rtos]`, and returns what it came to. The run ends when the last datagram
-/// was given back and the receiver idles.
+/// Lets the receiver receive messages under `delivery`, on a machine with `[rtos]`, and returns what it came to. The run
+/// ends when the last datagram was given back and the receiver idles.
 ///
 /// # Errors
 /// As [`run`].

@@ -85,7 +85,8 @@ pub enum Call {
         /// The line.
         line: usize,
     },
-    /// Sets a timer that requests an interrupt of a core: at a time and then at each multiple of `every` cycles (0: once) behind it, or no more.
+    /// Sets a timer that requests an interrupt of a core: at a time and then at each multiple of `every` cycles (0: once)
+    /// behind it, or no more.
     Timer {
         /// The core.
         core: usize,
@@ -119,8 +120,8 @@ pub enum Got {
 
 /// The program of a task or handler.
 pub trait Body {
-    /// Returns the next call. `got` is the result of the last one, `now` the clock of the core. Programs are asked in the order of time, so they may
-    /// share data.
+    /// Returns the next call. `got` is the result of the last one, `now` the clock of the core. Programs are asked in the
+    /// order of time, so they may share data.
     fn next(&mut self, got: Got, now: Cycle) -> Call;
 }
 
