@@ -46,6 +46,8 @@ enum Verb {
     OmpSuite(omp::suite::Options),
     /// Measures OpenMP programs with the adapter beside every static choice of threads, waiting and runtime, alone and beside neighbours.
     OmpTable(omp::table::Options),
+    /// Measures OpenMP programs with tasks under the adapter beside libgomp and libomp, and says which bars hold.
+    OmpTasks(omp::tasks::Options),
     /// Keeps the machine busy for `omp-table`.
     #[command(hide = true)]
     OmpNeighbour(omp::neighbour::Options),
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Verb::TwoProcesses(options) => two_processes::run(&root(), &options),
         Verb::OmpSuite(options) => omp::suite::run(&root(), &options),
         Verb::OmpTable(options) => omp::table::run(&root(), &options),
+        Verb::OmpTasks(options) => omp::tasks::run(&root(), &options),
         Verb::OmpNeighbour(options) => omp::neighbour::run(&options),
         Verb::Tidy(options) => tidy::run(&root(), &options),
     };

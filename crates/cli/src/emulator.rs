@@ -1,9 +1,11 @@
 //! Programs under QEMU's user-mode emulators with our plugin (`crates/probe`), which records them thread by thread.
 
 use crate::ui::{Failure, Outcome, Progress, at_fault, end_child, ends_with_us, note};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::getuid;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 use tanada_runtime::Cancel;
 use tanada_trace::threads::InstructionSet;
+use tanada_workloads::kernels::Isa;
 
 /// The plugin, which the build script compiled.
 const PROBE: &[u8] = include_bytes!(env!("TANADA_PROBE"));
@@ -21,8 +24,9 @@ const PROBE: &[u8] = include_bytes!(env!("TANADA_PROBE"));
 const GUEST: &[u8] = include_bytes!(env!("TANADA_GUEST"));
 
 /// Its source, for programs of other instruction sets: what is compiled, then what that includes.
-const GUEST_SOURCES: [(&str, &str); 4] = [
+const GUEST_SOURCES: [(&str, &str); 5] = [
     ("guest.c", include_str!("../../probe/guest/guest.c")),
+    ("marks.h", include_str!("../../probe/guest/marks.h")),
     ("memory.h", include_str!("../../probe/guest/memory.h")),
     ("threads.h", include_str!("../../probe/guest/threads.h")),
     ("openmp.h", include_str!("../../probe/guest/openmp.h")),
@@ -67,7 +71,7 @@ impl Executable {
     /// # Errors
     /// Returns why the file is no program that can be recorded.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let mut file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+        let mut file = File::open(path).map_err(|error| error.to_string())?;
         let mut head = Vec::new();
         let read = file.by_ref().take(64).read_to_end(&mut head);
         read.map_err(|error| error.to_string())?;
@@ -119,16 +123,22 @@ impl Executable {
         format!("qemu-{}", self.arch)
     }
 
-    /// Returns the words of the Debian packages' names for this instruction set: those of the compiler and of its programs.
-    fn compiler(self) -> (&'static str, &'static str) {
-        match self.arch {
-            "x86_64" => ("x86_64-linux-gnu-gcc", "gcc-x86-64-linux-gnu"),
-            "arm" => ("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"),
-            "aarch64" => ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
-            "mipsel" => ("mipsel-linux-gnu-gcc", "gcc-mipsel-linux-gnu"),
-            "mips" => ("mips-linux-gnu-gcc", "gcc-mips-linux-gnu"),
-            _ => ("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu"),
-        }
+    /// Returns how programs of this instruction set are compiled on another one: the compiler, the Debian package that has it, and the
+    /// folder of its libraries.
+    fn compiler(self) -> (&'static str, &'static str, &'static Path) {
+        let isa = match self.arch {
+            "x86_64" => Isa::X86_64,
+            "arm" => Isa::Arm,
+            "aarch64" => Isa::Aarch64,
+            "mipsel" => Isa::Mips1,
+            "mips" => {
+                let libraries = Path::new("/usr/mips-linux-gnu");
+                return ("mips-linux-gnu-gcc", "gcc-mips-linux-gnu", libraries);
+            }
+            _ => Isa::Riscv64,
+        };
+        let (compiler, package) = isa.compiler();
+        (compiler, package, isa.libraries())
     }
 
     pub(crate) fn is_native(self) -> bool {
@@ -149,12 +159,43 @@ pub(crate) struct Piece {
     pub(crate) count: bool,
 }
 
+/// A file without a name, which other processes open by its place among the descriptors of this one. Nothing of it is left, however this
+/// process ends.
+pub(crate) struct Unnamed(File);
+
+impl Unnamed {
+    /// Returns an empty file of the disk that has this folder.
+    pub(crate) fn new(beside: &Path) -> io::Result<Self> {
+        tempfile::tempfile_in(beside).map(Self)
+    }
+
+    /// Returns a file in memory.
+    fn holding(name: &str, bytes: &[u8]) -> Outcome<Self> {
+        let file = memfd_create(name, MemfdFlags::CLOEXEC).map(File::from);
+        let file = file.map_err(|error| at_fault(name, error))?;
+        io::Write::write_all(&mut &file, bytes).map_err(|error| at_fault(name, error))?;
+        Ok(Self(file))
+    }
+
+    /// Returns a name by which processes of the same user open the file while `self` lives.
+    pub(crate) fn path(&self) -> PathBuf {
+        let (process, descriptor) = (std::process::id(), self.0.as_raw_fd());
+        PathBuf::from(format!("/proc/{process}/fd/{descriptor}"))
+    }
+}
+
 /// A program that runs under an emulator.
 pub(crate) struct Emulated {
     child: Child,
     name: String,
-    /// Holds the plugin, the library, the spool and the status; removed when dropped.
-    folder: tempfile::TempDir,
+    /// The folder on whose disk the spool is.
+    beside: PathBuf,
+    /// What the plugin writes: the spool, what it has to say, and the list of the runtime's marks if tasks are recorded.
+    spool: Unnamed,
+    status: Unnamed,
+    marks: Option<Unnamed>,
+    /// The plugin, which the emulator loads when it has started.
+    _plugin: Unnamed,
 }
 
 /// How a recorded program ended, and what the plugin said.
@@ -192,29 +233,21 @@ impl Emulated {
         let name = words[0].to_string_lossy().into_owned();
         let emulator =
             find(OsStr::new(&executable.emulator())).ok_or_else(|| missing(executable))?;
-        let folder = tempfile::Builder::new()
-            .prefix(".tanada-")
-            .tempdir_in(beside);
-        let folder = folder.map_err(|error| at_fault(beside.display(), error))?;
-        // A comma would end the path in the plugin's arguments.
-        let inside = std::fs::canonicalize(folder.path())
-            .map_err(|error| at_fault(beside.display(), error))?;
-        if inside.to_string_lossy().contains(',') {
-            return Err(at_fault(
-                beside.display(),
-                "a folder with a comma in its name; name another one with `-o`",
-            ));
-        }
-        let write = |name: &str, bytes: &[u8]| -> Outcome<PathBuf> {
-            let path = inside.join(name);
-            std::fs::write(&path, bytes).map_err(|error| at_fault(path.display(), error))?;
-            Ok(path)
-        };
-        let plugin = write("probe.so", &with_version(interface_version(&emulator)))?;
-        let mut argument = OsString::from(&plugin);
-        for (name, file) in [("spool", "spool"), ("status", "status"), ("stop", "stop")] {
-            argument.push(format!(",{name}="));
-            argument.push(inside.join(file));
+        let unnamed = || Unnamed::new(beside).map_err(|error| at_fault(beside.display(), error));
+        let (spool, status) = (unnamed()?, unnamed()?);
+        let marks = piece.tasks.then(unnamed).transpose()?;
+        let plugin = Unnamed::holding("probe.so", &with_version(interface_version(&emulator)))?;
+        let mut argument = OsString::from(plugin.path());
+        let files = [
+            ("spool", Some(&spool)),
+            ("status", Some(&status)),
+            ("tasks", marks.as_ref()),
+        ];
+        for (name, file) in files {
+            if let Some(file) = file {
+                argument.push(format!(",{name}="));
+                argument.push(file.path());
+            }
         }
         let numbers = [
             ("from", piece.from.map(u64::from)),
@@ -227,10 +260,6 @@ impl Emulated {
             .filter_map(|(name, value)| Some((name, value?)))
         {
             argument.push(format!(",{name}={value}"));
-        }
-        if piece.tasks {
-            argument.push(",tasks=");
-            argument.push(inside.join("marks"));
         }
         if piece.count {
             argument.push(",count=on");
@@ -257,35 +286,24 @@ impl Emulated {
         // Tasks are recorded without: the runtime says what is to be known, and the program keeps its own allocator.
         if executable.dynamic && !piece.tasks {
             let library = match executable.is_native() {
-                true => write("guest.so", GUEST)?,
-                false => {
-                    let mut sources = GUEST_SOURCES
-                        .iter()
-                        .map(|(name, text)| write(name, text.as_bytes()))
-                        .collect::<Outcome<Vec<_>>>()?;
-                    compile(executable, &sources.swap_remove(0))?
-                }
+                true => Unnamed::holding("guest.so", GUEST)?,
+                false => Unnamed::holding("guest.so", &compile(executable)?)?,
             };
-            let opened = std::fs::File::open(&library)
-                .map_err(|error| at_fault(library.display(), error))?;
+            let opened = File::open(library.path()).map_err(|error| at_fault("guest.so", error))?;
             let held = fcntl_dupfd_cloexec(&opened, DESCRIPTOR)
                 .and_then(|held| fcntl_setfd(&held, FdFlags::empty()).map(|()| held))
-                .map_err(|error| at_fault(library.display(), error))?;
+                .map_err(|error| at_fault("guest.so", error))?;
             command
                 .arg("-E")
                 .arg(format!("LD_PRELOAD=/proc/self/fd/{}", held.as_raw_fd()));
             inherited = Some(held);
         }
-        // Libraries of another instruction set lie below the folder of its compiler.
-        let sysroot = PathBuf::from(format!(
-            "/usr/{}",
-            executable.compiler().0.trim_end_matches("-gcc")
-        ));
+        let (.., libraries) = executable.compiler();
         if !executable.is_native()
-            && sysroot.is_dir()
+            && libraries.is_dir()
             && std::env::var_os("QEMU_LD_PREFIX").is_none()
         {
-            command.arg("-L").arg(sysroot);
+            command.arg("-L").arg(libraries);
         }
         command.arg("--").arg(path).args(&words[1..]);
         if quiet {
@@ -300,7 +318,11 @@ impl Emulated {
         Ok(Self {
             child,
             name,
-            folder,
+            beside: beside.to_owned(),
+            spool,
+            status,
+            marks,
+            _plugin: plugin,
         })
     }
 
@@ -322,7 +344,7 @@ impl Emulated {
             if let Some(status) = ended {
                 break status;
             }
-            progress.at(std::fs::metadata(self.spool()).map_or(0, |file| file.len()) >> 20);
+            progress.at(self.spool.0.metadata().map_or(0, |file| file.len()) >> 20);
             thread::sleep(time);
             time = (2 * time).min(LONGEST);
         };
@@ -336,21 +358,26 @@ impl Emulated {
 
     /// Returns the file to which the plugin writes.
     pub(crate) fn spool(&self) -> PathBuf {
-        self.folder.path().join("spool")
+        self.spool.path()
     }
 
     /// Returns the list of the runtime's marks, if tasks are recorded.
-    pub(crate) fn marks(&self) -> PathBuf {
-        self.folder.path().join("marks")
+    pub(crate) fn marks(&self) -> Option<PathBuf> {
+        self.marks.as_ref().map(Unnamed::path)
+    }
+
+    /// Returns another file on the disk that has the spool.
+    pub(crate) fn another(&self) -> io::Result<Unnamed> {
+        Unnamed::new(&self.beside)
     }
 
     fn ended(&self, status: ExitStatus, interrupted: bool) -> Outcome<Ended> {
-        let said = std::fs::read_to_string(self.folder.path().join("status")).unwrap_or_default();
+        let said = std::fs::read_to_string(self.status.path()).unwrap_or_default();
         let mut ended = Ended {
             interrupted,
             ..Ended::default()
         };
-        let mut done = false;
+        let (mut loaded, mut done) = (false, false);
         let refuse = |why: &str| Err(at_fault(&self.name, format!("{why}; no trace was written")));
         for line in said.lines() {
             match line.split_once(' ').unwrap_or((line, "")) {
@@ -360,6 +387,7 @@ impl Emulated {
                 ("parts", number) => ended.parts = number.parse().unwrap_or(0),
                 ("taken", _) => ended.taken = true,
                 ("unopened", _) => ended.unopened = true,
+                ("loaded", _) => loaded = true,
                 ("done", _) => done = true,
                 ("counted", numbers) => {
                     let numbers = numbers.split(' ').flat_map(str::parse);
@@ -377,7 +405,7 @@ impl Emulated {
                 ("threads", _) => return refuse("it has more than 65536 threads at once"),
                 ("write", why) => {
                     return Err(at_fault(
-                        self.folder.path().display(),
+                        self.beside.display(),
                         format!("the recording cannot be written: {why}"),
                     ));
                 }
@@ -387,7 +415,7 @@ impl Emulated {
         if interrupted {
             return Ok(ended);
         }
-        if !self.spool().exists() {
+        if !loaded {
             return refuse(
                 "the emulator does not load the recorder (see above): QEMU from 6 on with plugins is needed",
             );
@@ -439,23 +467,27 @@ fn with_version(version: u32) -> Vec<u8> {
     plugin
 }
 
-/// Compiles the library for a program of another instruction set.
-fn compile(executable: Executable, source: &Path) -> Outcome<PathBuf> {
-    let (compiler, package) = executable.compiler();
+/// Compiles the library for a program of another instruction set, and returns it.
+fn compile(executable: Executable) -> Outcome<Vec<u8>> {
+    let (compiler, package, _) = executable.compiler();
     let Some(path) = find(OsStr::new(compiler)) else {
         return Err(Failure::Input(format!(
             "{compiler} is not installed (apt-get install {package}): a library for the recorded program is compiled with it"
         )));
     };
-    let library = source.with_extension("so");
+    let temporary = |error| at_fault("a temporary folder", error);
+    let folder = tempfile::tempdir().map_err(temporary)?;
+    for (name, text) in GUEST_SOURCES {
+        std::fs::write(folder.path().join(name), text).map_err(temporary)?;
+    }
     let compiled = Command::new(path)
-        .args(["-O2", "-shared", "-fPIC", "-fno-builtin-malloc", "-o"])
-        .args([&library, source])
-        .args(["-ldl", "-lpthread"])
+        .args(["-O2", "-shared", "-fPIC", "-fno-builtin-malloc"])
+        .args(["-o", "guest.so", "guest.c", "-ldl", "-lpthread"])
+        .current_dir(folder.path())
         .output()
         .map_err(|error| at_fault(compiler, error))?;
     match compiled.status.success() {
-        true => Ok(library),
+        true => std::fs::read(folder.path().join("guest.so")).map_err(temporary),
         false => Err(at_fault(
             compiler,
             String::from_utf8_lossy(&compiled.stderr),

@@ -153,6 +153,64 @@ int main(int count, char **words) {
 }
 "#;
 
+/// A thread that waits three times for a condition that is signalled once in each, then two that are woken together; and a robust mutex.
+const WAITS: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER, robust;
+static pthread_cond_t again = PTHREAD_COND_INITIALIZER;
+static int waiting, served, asleep, awake;
+static void *waits(void *unused) {
+    pthread_mutex_lock(&turn);
+    for (int i = 0; i < 3; i++) {
+        waiting++;
+        while (served <= i) pthread_cond_wait(&again, &turn);
+    }
+    pthread_mutex_unlock(&turn);
+    return unused;
+}
+static void *sleeps(void *unused) {
+    pthread_mutex_lock(&turn);
+    asleep++;
+    while (!awake) pthread_cond_wait(&again, &turn);
+    pthread_mutex_unlock(&turn);
+    return unused;
+}
+static void *takes(void *unused) { pthread_mutex_lock(&robust); pthread_mutex_unlock(&robust); return unused; }
+int main(void) {
+    pthread_t other[3];
+    pthread_create(&other[0], 0, waits, 0);
+    while (served < 3) {
+        pthread_mutex_lock(&turn);
+        if (waiting > served) {
+            served++;
+            pthread_cond_signal(&again);
+        }
+        pthread_mutex_unlock(&turn);
+        sched_yield();
+    }
+    pthread_join(other[0], 0);
+    for (int i = 1; i < 3; i++) pthread_create(&other[i], 0, sleeps, 0);
+    while (!awake) {
+        pthread_mutex_lock(&turn);
+        if (asleep == 2) {
+            awake = 1;
+            pthread_cond_broadcast(&again);
+        }
+        pthread_mutex_unlock(&turn);
+        sched_yield();
+    }
+    for (int i = 1; i < 3; i++) pthread_join(other[i], 0);
+    pthread_mutexattr_t kind;
+    pthread_mutexattr_init(&kind);
+    pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&robust, &kind);
+    pthread_create(&other[0], 0, takes, 0);
+    return pthread_join(other[0], 0);
+}
+"#;
+
 /// Returns whether the emulator is there.
 fn emulator() -> bool {
     tanada_testing::program(&["qemu-x86_64"], "qemu-user", "recording a program").is_some()
@@ -208,6 +266,21 @@ fn for_each(trace: &ThreadTrace, thread: u32, mut each: impl FnMut(Event)) {
         }
         events.iter().copied().for_each(&mut each);
     }
+}
+
+/// More bytes than the recorder has to say before it has recorded anything.
+const STATUS: u64 = 200;
+
+/// Returns the bytes of the largest file without a name that a process has open, such as the spool; nothing if it has none.
+fn spooled(process: u32) -> Option<u64> {
+    let open = std::fs::read_dir(format!("/proc/{process}/fd")).ok()?;
+    let unnamed = open.flatten().filter(|entry| {
+        let name = std::fs::read_link(entry.path()).unwrap_or_default();
+        let name = name.to_string_lossy();
+        name.ends_with(" (deleted)") && !name.starts_with("/memfd:")
+    });
+    let bytes = unnamed.flat_map(|entry| std::fs::metadata(entry.path()));
+    bytes.map(|file| file.len()).max()
 }
 
 fn nothing_is_left(folder: &Path) {
@@ -464,6 +537,54 @@ fn unusual_programs_are_recorded() {
 }
 
 #[test]
+fn waits_hold_how_many_signals_came() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    compile(here, "waits", WAITS, "cc", &[]);
+    good(here, &["record", "-o", "a.tnb", "--", "./waits"]);
+    let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+    assert_eq!(trace.threads().len(), 5);
+    // Waits that end by themselves do not count one more.
+    let counts = |thread| {
+        let mut counts: Vec<u32> = syncs(&trace, thread)
+            .iter()
+            .filter_map(|sync| match sync {
+                Sync::Wait { signals, .. } => Some(signals.expect("each is counted")),
+                _ => None,
+            })
+            .collect();
+        counts.dedup();
+        counts
+    };
+    assert_eq!(counts(1), [1, 2, 3]);
+    // The broadcast is the fourth signal.
+    assert_eq!((counts(2), counts(3)), (vec![4], vec![4]));
+    let Some(&Sync::Lock(robust)) = syncs(&trace, 4).first() else {
+        panic!("{:?}", syncs(&trace, 4));
+    };
+    assert_eq!(
+        syncs(&trace, 4),
+        [Sync::Lock(robust), Sync::Unlock(robust), Sync::Exit]
+    );
+    for governor in ["fifo", "rs-ss"] {
+        let words = [
+            "sim",
+            "a.tnb",
+            "--machine",
+            "tuat",
+            "--json",
+            "--governor",
+            governor,
+        ];
+        let output = good(here, &words);
+        assert_eq!(number(&output.out, "forced"), 0, "{}", output.out);
+    }
+}
+
+#[test]
 fn the_emulator_ends_with_a_killed_recorder() {
     if !emulator() {
         return;
@@ -481,12 +602,8 @@ fn the_emulator_ends_with_a_killed_recorder() {
         }
     };
     let of = || std::fs::read_to_string(&children).unwrap_or_default();
-    let spooled = || {
-        let folders = here.read_dir().expect("a folder").flatten();
-        folders
-            .into_iter()
-            .any(|entry| entry.path().join("spool").exists())
-    };
+    let process = child.id();
+    let spooled = || spooled(process).is_some();
     wait(&|| spooled() && !of().trim().is_empty());
     let emulator = format!(
         "/proc/{}/stat",
@@ -496,6 +613,12 @@ fn the_emulator_ends_with_a_killed_recorder() {
     child.wait().expect("our child");
     // It may stay as a zombie if no process looks after orphans.
     wait(&|| std::fs::read_to_string(&emulator).map_or(true, |stat| stat.contains(") Z ")));
+    // Nothing is left but the output without a name of its own, which has no byte yet.
+    for entry in here.read_dir().expect("a folder").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let bytes = entry.metadata().expect("it is there").len();
+        assert!(!name.contains("tanada-") || bytes == 0, "{name}: {bytes}");
+    }
 }
 
 #[test]
@@ -556,13 +679,8 @@ fn an_interrupt_keeps_what_was_complete() {
     compile(here, "odd", ODD, "cc", &[]);
     for (how, kept) in [("l", true), ("w", false)] {
         let child = started(tanada(here, &["record", "-o", "a.tnb", "--", "./odd", how]));
-        let spooled = || {
-            let entries = here.read_dir().expect("a folder").flatten();
-            let spools = entries.map(|entry| entry.path().join("spool"));
-            spools
-                .flat_map(std::fs::metadata)
-                .any(|file| file.len() > 0 || !kept)
-        };
+        let process = child.id();
+        let spooled = || spooled(process).is_some_and(|bytes| bytes > STATUS || !kept);
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
         while !spooled() {
             assert!(std::time::Instant::now() < deadline, "nothing is recorded");

@@ -232,6 +232,67 @@ static void undeferred(void)
     CHECK(in_final, "final tasks");
 }
 
+static void add_in_critical(long *sum)
+{
+#pragma omp critical
+    ++*sum;
+}
+
+/* Tasks that are created in a critical section, or under a lock, that they want, too: none may run at its creation. */
+static void created_under_locks(void)
+{
+    long sum = 0, in_critical = 0;
+    omp_lock_t lock;
+    omp_nest_lock_t nest;
+    omp_init_lock(&lock);
+    omp_init_nest_lock(&nest);
+#pragma omp parallel num_threads(2)
+#pragma omp single
+    for (int i = 0; i < 4; i++) {
+#pragma omp task shared(sum, in_critical, lock, nest) firstprivate(i)
+        {
+            if (i == 0)
+                omp_set_lock(&lock);
+            else if (i == 1)
+                omp_test_nest_lock(&nest);
+            else if (i == 2)
+                while (!omp_test_lock(&lock))
+                    ;
+            if (i < 3) {
+                for (int j = 0; j < 12; j++) {
+#pragma omp task shared(sum, lock, nest) firstprivate(i)
+                    {
+                        if (i == 1)
+                            omp_set_nest_lock(&nest);
+                        else
+                            omp_set_lock(&lock);
+#pragma omp atomic
+                        sum++;
+                        if (i == 1)
+                            omp_unset_nest_lock(&nest);
+                        else
+                            omp_unset_lock(&lock);
+                    }
+                }
+            }
+            if (i == 1)
+                omp_unset_nest_lock(&nest);
+            else if (i < 3)
+                omp_unset_lock(&lock);
+            if (i == 3) {
+#pragma omp critical
+                for (int j = 0; j < 12; j++) {
+#pragma omp task shared(in_critical)
+                    add_in_critical(&in_critical);
+                }
+            }
+        }
+    }
+    omp_destroy_lock(&lock);
+    omp_destroy_nest_lock(&nest);
+    CHECK(sum == 36 && in_critical == 12, "tasks that are created under the lock that they want");
+}
+
 static void priorities(void)
 {
     int sum = 0;
@@ -347,6 +408,15 @@ static void settings(void)
             }
         }
 #pragma omp taskwait
+#pragma omp task if (0) shared(wrong)
+        {
+            omp_set_num_threads(4);
+            omp_set_schedule(omp_sched_dynamic, 7);
+        }
+        omp_sched_t kind;
+        int chunk;
+        omp_get_schedule(&kind, &chunk);
+        wrong += omp_get_max_threads() != 3 || chunk == 7;
     }
     CHECK(wrong == 0, "omp_set_num_threads within a task");
     CHECK(omp_get_max_threads() == 3, "settings of a task do not reach the program");
@@ -387,6 +457,7 @@ int main(void)
 #endif
     alignment();
     undeferred();
+    created_under_locks();
     priorities();
     tied();
     untied();

@@ -129,13 +129,14 @@ pub mod size {
 }
 
 /// The reasons of [`region::KEPT`].
-pub const KEPT: [&str; 6] = [
+pub const KEPT: [&str; 7] = [
     "",
     "its code asks for its thread's number or the team's size",
     "its sections may wait for each other",
     "it contains parallel regions",
     "its module has data of threads (threadprivate)",
     "the governor only observes",
+    "it asks for its team's size, and another region shares out work by a size from elsewhere",
 ];
 
 /// Words of an event; see [`event`].

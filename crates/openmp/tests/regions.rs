@@ -124,9 +124,63 @@ int main(int argc, char **argv) {
 }
 "#;
 
+/// Sections of a combined construct that wait for each other; then a region that keeps the size of its team for another one, which asks
+/// only for its number.
+const DEPENDENT: &str = r#"
+#include <omp.h>
+#include <stdio.h>
+static volatile int here[2];
+static int size, seen[4096];
+static void wait_for_each_other(void) {
+    here[0] = here[1] = 0;
+#pragma omp parallel sections num_threads(2)
+    {
+#pragma omp section
+        {
+            here[0] = 1;
+            while (!here[1]) {
+#pragma omp flush
+            }
+        }
+#pragma omp section
+        {
+            here[1] = 1;
+            while (!here[0]) {
+#pragma omp flush
+            }
+        }
+    }
+}
+int main(void) {
+    for (int round = 0; round < 50; round++) wait_for_each_other();
+    for (int round = 0; round < 50; round++) {
+#pragma omp parallel
+        {
+            int all = omp_get_num_threads(), me = omp_get_thread_num();
+            if (me == 0) size = all;
+            for (int i = me; i < 1000; i += all) seen[i] = 0;
+        }
+#pragma omp parallel
+        {
+            int me = omp_get_thread_num();
+            for (int i = 1000 * me / size; i < 1000 * (me + 1) / size; i++) {
+#pragma omp atomic
+                seen[i]++;
+            }
+        }
+        for (int i = 0; i < 4096; i++) {
+            if (seen[i] != (i < 1000)) return printf("round %d, item %d\n", round, i);
+        }
+    }
+    puts("good");
+    return 0;
+}
+"#;
+
 struct Compiled {
     compiler: &'static str,
     sizes: PathBuf,
+    dependent: PathBuf,
     private: PathBuf,
     faults: PathBuf,
 }
@@ -157,6 +211,7 @@ fn compiled() -> &'static [Compiled] {
             Compiled {
                 compiler,
                 sizes: program("sizes", SIZES, "-UPRIVATE"),
+                dependent: program("dependent", DEPENDENT, "-UPRIVATE"),
                 private: program("private", SIZES, "-DPRIVATE"),
                 faults: program("faults", FAULTS, "-UPRIVATE"),
             }
@@ -207,6 +262,16 @@ fn teams_shrink_if_the_code_does_not_depend_on_them() {
         let output = text(&run(command(&one.private, "governor=fixed,threads=1")));
         let expected = expected.replace("plain 1\nclause 1\nloop 1", "plain 2\nclause 3\nloop 2");
         assert_eq!(output, expected, "{}", one.compiler);
+    }
+}
+
+#[test]
+fn sections_that_wait_and_sizes_that_are_handed_on_keep_their_meaning() {
+    for one in compiled() {
+        for settings in ["governor=fixed,threads=1", "governor=predict"] {
+            let output = text(&run(command(&one.dependent, settings)));
+            assert_eq!(output, "good\n", "{} {settings}", one.compiler);
+        }
     }
 }
 

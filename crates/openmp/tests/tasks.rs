@@ -7,13 +7,15 @@ mod common;
 use common::{Program, adapter, programs, run};
 
 /// Programs of `programs/` that have tasks.
-const WITH_TASKS: [&str; 11] = [
+const WITH_TASKS: [&str; 13] = [
     "cancel",
     "cholesky",
+    "coarse",
     "depend",
     "detach",
     "many",
     "objects",
+    "recursion",
     "reductions",
     "taskloop",
     "tasks",

@@ -3,7 +3,6 @@
  *
  * A mark is the system call getppid with arguments that the kernel ignores: (MAGIC | kind, a, b, c). An existing call, because the
  * emulator of MIPS answers unknown numbers before a plugin sees them; at most four arguments, because it fetches no more.
- * crates/probe/src/marks.rs has the same numbers.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,13 +18,7 @@
 #include <threads.h>
 #include <unistd.h>
 
-#define MAGIC 0x7a010000l
-#define RESUME 0x100 /* added to a kind: recording goes on behind the mark */
-
-enum {
-    HELLO = 1, PAUSE, RESUMED, CREATE, START, JOIN, LOCK, SHARE, UNLOCK, BARRIER, WAIT, SIGNAL, BROADCAST, POST, TAKE, REGION,
-    REGION_END, LOOP, ITERATION, LOOP_END, EXIT, TEAM_BARRIER, TASKS, SPAWNED
-};
+#include "marks.h"
 
 #define HOT __attribute__((tls_model("initial-exec")))
 static __thread HOT int depth;         /* wrapped calls that this thread is in; only the outermost makes marks */

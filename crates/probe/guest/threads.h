@@ -203,6 +203,11 @@ void thrd_exit(int result) {
         return result; \
     }
 
+/* Returns whether a call that takes a mutex did not get it. It gets a robust one whose owner has ended, too (if the emulator tells). */
+static inline int fails(int result) {
+    return result && result != EOWNERDEAD;
+}
+
 /* The same of a mutex, which its owner may take again if it is recursive: only the first and the last time count. The count is that of a
  * mutex that this thread owns. */
 static inline int again(const void *m) {
@@ -212,8 +217,8 @@ static inline int again(const void *m) {
 #define MUTEX(name, kind, params, args, object) \
     int name params { \
         int outer = enter(), nested = kind == UNLOCK && again(object), result = REAL(name) args; \
-        nested |= kind == LOCK && !result && again(object); \
-        leave(outer, result || nested ? RESUMED : kind, (long)(object), 0, 0); \
+        nested |= kind == LOCK && !fails(result) && again(object); \
+        leave(outer, fails(result) || nested ? RESUMED : kind, (long)(object), 0, 0); \
         return result; \
     }
 
@@ -258,7 +263,7 @@ SIGNALS(cnd_broadcast, BROADCAST, cnd_t)
 
 int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m) {
     int outer = enter(), result = REAL(pthread_cond_wait)(c, m);
-    leave(outer, result ? RESUMED : WAIT, (long)c, (long)m, 0);
+    leave(outer, fails(result) ? RESUMED : WAIT, (long)c, (long)m, 0);
     return result;
 }
 
@@ -272,7 +277,7 @@ int cnd_wait(cnd_t *c, mtx_t *m) {
 static int timed_out(int outer, int result, int late, void *c, void *m) {
     if (outer && late)
         mark(UNLOCK, (long)m, 0, 0);
-    leave(outer, late ? LOCK : result ? RESUMED : WAIT, (long)(result ? m : c), (long)m, 0);
+    leave(outer, late ? LOCK : fails(result) ? RESUMED : WAIT, (long)(late ? m : c), (long)m, 0);
     return result;
 }
 

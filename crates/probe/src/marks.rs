@@ -2,14 +2,54 @@
 
 use tanada_trace::threads::{InstructionSet, Sync};
 
-/// The first argument's upper half.
-const MAGIC: u64 = 0x7a01;
+/// The numbers of marks, as the library has them.
+const HEADER: &[u8] = include_bytes!("../guest/marks.h");
 
-/// Recording goes on behind the mark.
-const RESUME: u64 = 0x100;
+/// Returns the number that `name` has in [`HEADER`], where it stands as ` NAME = 12` or ` NAME = 0x12`. Evaluated by the compiler, which
+/// fails if there is none.
+const fn number(name: &str) -> u64 {
+    let name = name.as_bytes();
+    let mut at = 1;
+    loop {
+        let mut same = 0;
+        while same < name.len() && HEADER[at + same] == name[same] {
+            same += 1;
+        }
+        let after = at + same;
+        if same == name.len()
+            && HEADER[at - 1] == b' '
+            && HEADER[after] == b' '
+            && HEADER[after + 1] == b'='
+        {
+            return digits(after + 3);
+        }
+        at += 1;
+    }
+}
 
-/// The first kind of programs' own marks, up to 0xff.
-const OWN: u64 = 0x40;
+/// Returns the number at this place of [`HEADER`].
+const fn digits(mut at: usize) -> u64 {
+    let mut base = 10;
+    if HEADER[at + 1] == b'x' {
+        (at, base) = (at + 2, 16);
+    }
+    let mut sum = 0;
+    while let Some(digit) = (HEADER[at] as char).to_digit(base) {
+        sum = sum * base as u64 + digit as u64;
+        at += 1;
+    }
+    sum
+}
+
+/// Declares the kinds whose numbers [`HEADER`] has under the same names.
+macro_rules! kinds {
+    ($($name:ident)*) => { $(const $name: u64 = number(stringify!($name));)* };
+}
+
+kinds! {
+    MAGIC RESUME HELLO PAUSE RESUMED CREATE START JOIN LOCK SHARE UNLOCK BARRIER WAIT SIGNAL BROADCAST POST TAKE REGION REGION_END
+    LOOP ITERATION LOOP_END EXIT TEAM_BARRIER TASKS SPAWNED TEXT OWN
+}
 
 /// What a mark says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,54 +129,54 @@ pub(crate) fn read(set: InstructionSet, arguments: [u64; 4]) -> Option<(Mark, bo
         _ => u64::MAX,
     };
     let [first, a, b, c] = arguments.map(|argument| argument & word);
-    if first >> 16 != MAGIC {
+    if first >> 16 != MAGIC >> 16 {
         return None;
     }
     let resume = first & RESUME != 0;
     let team = 1 << 63 | (a & 0x7fff_ffff) << 32 | (b & 0xffff_ffff);
     let one = |sync| sync_of(sync, [a, b], 1);
     let mark = match first & 0xff {
-        1 => Mark::Hello { stack: a },
-        2 => Mark::Pause,
-        3 => Mark::Resumed,
-        4 => Mark::Create(a as u32),
-        5 => Mark::Start {
+        HELLO => Mark::Hello { stack: a },
+        PAUSE => Mark::Pause,
+        RESUMED => Mark::Resumed,
+        CREATE => Mark::Create(a as u32),
+        START => Mark::Start {
             number: a as u32,
             stack: b,
         },
-        6 => Mark::Join(a as u32),
-        7 => one(Sync::Lock(0)),
-        8 => one(Sync::Share(0)),
-        9 => one(Sync::Unlock(0)),
-        10 => one(Sync::Barrier {
+        JOIN => Mark::Join(a as u32),
+        LOCK => one(Sync::Lock(0)),
+        SHARE => one(Sync::Share(0)),
+        UNLOCK => one(Sync::Unlock(0)),
+        BARRIER => one(Sync::Barrier {
             object: 0,
             parties: b as u32,
         }),
-        11 => one(Sync::Wait {
+        WAIT => one(Sync::Wait {
             condition: 0,
             lock: 1,
             signals: None,
         }),
-        12 => one(Sync::Signal(0)),
-        13 => one(Sync::Broadcast(0)),
-        14 => sync_of(Sync::Post(0), [a, 0], b.min(1 << 16)),
-        15 => one(Sync::Take(0)),
-        16 => {
+        SIGNAL => one(Sync::Signal(0)),
+        BROADCAST => one(Sync::Broadcast(0)),
+        POST => sync_of(Sync::Post(0), [a, 0], b.min(1 << 16)),
+        TAKE => one(Sync::Take(0)),
+        REGION => {
             let threads = c as u32;
             sync_of(Sync::RegionBegin { id: 0, threads }, [team, 0], 1)
         }
-        17 => one(Sync::RegionEnd),
-        18 => one(Sync::LoopBegin(0)),
-        19 => one(Sync::Iteration { first: a, count: b }),
-        20 => one(Sync::LoopEnd),
-        21 => Mark::Exit,
-        22 => {
+        REGION_END => one(Sync::RegionEnd),
+        LOOP => one(Sync::LoopBegin(0)),
+        ITERATION => one(Sync::Iteration { first: a, count: b }),
+        LOOP_END => one(Sync::LoopEnd),
+        EXIT => Mark::Exit,
+        TEAM_BARRIER => {
             let parties = c as u32;
             sync_of(Sync::Barrier { object: 0, parties }, [team, 0], 1)
         }
-        23 => Mark::Tasks,
-        24 => Mark::Spawned(a as u32),
-        0x30 => return Some((Mark::Text(text(set, [a, b, c])), true)),
+        TASKS => Mark::Tasks,
+        SPAWNED => Mark::Spawned(a as u32),
+        TEXT => return Some((Mark::Text(text(set, [a, b, c])), true)),
         kind if kind >= OWN => {
             let kind = (kind - OWN) as u32;
             return Some((sync_of(Sync::Mark { kind, a, b }, [0; 2], 1), true));
@@ -161,4 +201,41 @@ fn text(set: InstructionSet, words: [u64; 3]) -> [u8; 24] {
 
 const fn sync_of(sync: Sync, names: [u64; 2], times: u64) -> Mark {
     Mark::Sync { sync, names, times }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first argument of the mark that `text` names in a line with `name`.
+    fn first_argument(text: &str, name: &str) -> u64 {
+        let line = text
+            .lines()
+            .find(|line| line.contains(name) && line.replace('_', "").contains("0x7a01"));
+        let line = line.unwrap_or_else(|| panic!("no {name}")).replace('_', "");
+        let (_, number) = line.split_once("0x").expect("a number");
+        let digits: String = number.chars().take_while(char::is_ascii_hexdigit).collect();
+        u64::from_str_radix(&digits, 16).expect("a number")
+    }
+
+    #[test]
+    fn those_who_make_marks_agree_on_their_numbers() {
+        assert_eq!((MAGIC, RESUME, HELLO, SPAWNED), (0x7a01_0000, 0x100, 1, 24));
+        let runtime = include_str!("../../runtime/src/marks/call.rs");
+        assert_eq!(first_argument(runtime, "TEXT"), MAGIC + TEXT);
+        for (text, name) in [
+            (include_str!("../../workloads/src/kernels.rs"), "MARK"),
+            (
+                include_str!("../../workloads/kernels/kernel.h"),
+                "KERNEL_MARK",
+            ),
+            (
+                include_str!("../../workloads/kernels/openmp/region.h"),
+                "REGION_MARK",
+            ),
+            (include_str!("../../../docs/recording.md"), "SYS_getppid"),
+        ] {
+            assert_eq!(first_argument(text, name), MAGIC + OWN, "{name}");
+        }
+    }
 }

@@ -177,6 +177,7 @@ fn install(id: Id, words: impl Iterator<Item = String>, target: &str) -> Result<
         return Err("the plugin is loaded twice".to_owned());
     }
     qemu.register(id, translated, called, [began, ended], at_end);
+    say("loaded");
     Ok(())
 }
 
@@ -223,11 +224,7 @@ fn written(result: std::io::Result<()>) {
 
 #[cold]
 fn write(thread: &mut Recorded) {
-    let shared = shared();
-    written(thread.write(&shared.spool));
-    if shared.settings.stop.exists() {
-        finish("stopped");
-    }
+    written(thread.write(&shared().spool));
 }
 
 /// Ends the recording and the program early.
@@ -458,7 +455,7 @@ extern "C" fn accessed(vcpu: c_uint, information: u32, address: u64, place: *mut
     else {
         return;
     };
-    let (bytes, load, store) = shared().qemu.access(information);
+    let (bytes, load, store) = thread.kind(information, |word| shared().qemu.access(word));
     // A piece of an access that would pass the end of the addresses cannot be: the program would have crashed.
     if load {
         thread.access(position, address, bytes, false);

@@ -9,8 +9,6 @@ pub(crate) struct Settings {
     pub(crate) spool: PathBuf,
     /// What the plugin has to say, a line each: see `Status` of the command.
     pub(crate) status: PathBuf,
-    /// The recording stops early if this exists.
-    pub(crate) stop: PathBuf,
     /// Where the recording begins.
     pub(crate) from: From,
     /// The kind of the mark that ends it.
@@ -50,7 +48,6 @@ impl Settings {
             match name {
                 "spool" => settings.spool = value.into(),
                 "status" => settings.status = value.into(),
-                "stop" => settings.stop = value.into(),
                 "from" => settings.from = From::Mark(kind()?),
                 "to" => settings.to = Some(kind()?),
                 "skip" => settings.from = From::Skip(number()?),

@@ -19,6 +19,12 @@ struct Access {
     store: bool,
 }
 
+/// Places of [`Recorded::kinds`]: a program's accesses are of a dozen kinds.
+const KINDS: usize = 32;
+
+/// A kind of access, as the emulator tells it, with its bytes, and whether it loads and whether it stores.
+type Kind = (u32, (u8, bool, bool));
+
 /// What one thread of the program has done since its last block was written. Only that thread touches it while the program runs.
 pub(crate) struct Recorded {
     pub(crate) number: u32,
@@ -44,6 +50,8 @@ pub(crate) struct Recorded {
     pub(crate) ended: bool,
     /// A line of the runtime that has not ended.
     line: Vec<u8>,
+    /// Kinds of accesses that were asked for: each answer takes two calls of the emulator, a tenth of the time of a recording.
+    kinds: [Option<Kind>; KINDS],
 }
 
 impl Recorded {
@@ -64,6 +72,25 @@ impl Recorded {
             threads_written: 0,
             ended: false,
             line: Vec::new(),
+            kinds: [None; KINDS],
+        }
+    }
+
+    /// Returns what `read` does of the emulator's word for a kind of access: its bytes, whether it loads and whether it stores.
+    #[inline]
+    pub(crate) fn kind(
+        &mut self,
+        information: u32,
+        read: impl FnOnce(u32) -> (u8, bool, bool),
+    ) -> (u8, bool, bool) {
+        let place = &mut self.kinds[(information ^ information >> 13) as usize % KINDS];
+        match *place {
+            Some((known, kind)) if known == information => kind,
+            _ => {
+                let kind = read(information);
+                *place = Some((information, kind));
+                kind
+            }
         }
     }
 

@@ -1,10 +1,12 @@
 //! OpenMP programs with and without the adapter: `cargo xtask omp-suite` compares verdicts and times of programs that lie anywhere,
-//! `cargo xtask omp-table` measures our own programs beside every static choice, alone and beside busy neighbours.
+//! `cargo xtask omp-table` measures our own programs beside every static choice, alone and beside busy neighbours, `cargo xtask omp-tasks`
+//! those with tasks beside the runtimes' own tasks.
 
 pub(crate) mod neighbour;
 mod run;
 pub(crate) mod suite;
 pub(crate) mod table;
+pub(crate) mod tasks;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -36,7 +36,14 @@ pub(crate) struct Options {
 }
 
 /// The programs of `crates/openmp/programs` that stand for whole applications.
-const PROGRAMS: [&str; 5] = ["cg", "mg", "ft", "lu", "sp"];
+/// With their rounds, of which each program takes about a second.
+const PROGRAMS: [(&str, u32); 5] = [
+    ("cg", 75),
+    ("mg", 300),
+    ("ft", 90),
+    ("lu", 500),
+    ("sp", 700),
+];
 
 /// What surrounds a program, and what its user set.
 struct Condition {
@@ -140,7 +147,7 @@ fn own(root: &Path, folder: &Path, quick: bool) -> Result<Vec<Entry>, String> {
             eprintln!("omp-table: no {compiler}: its programs are left out");
             continue;
         }
-        for name in PROGRAMS {
+        for (name, rounds) in PROGRAMS {
             let path = folder.join(format!("{name}-{compiler}"));
             let mut command = Command::new(compiler);
             command
@@ -153,7 +160,10 @@ fn own(root: &Path, folder: &Path, quick: bool) -> Result<Vec<Entry>, String> {
                 return Err(format!("{name}.c cannot be compiled with {compiler}"));
             }
             let mut words = vec![path.to_string_lossy().into_owned()];
-            words.extend(quick.then(|| "--quick".to_owned()));
+            match quick {
+                true => words.push("--quick".to_owned()),
+                false => words.extend(["--rounds".to_owned(), rounds.to_string()]),
+            }
             entries.push(Entry::plain(&format!("{name}/{compiler}"), folder, words));
         }
     }
@@ -168,12 +178,15 @@ fn substitute(program: &str) -> Option<PathBuf> {
         .windows(gcc.len())
         .any(|window| window == gcc)
         .then_some(())?;
-    let output = Command::new("clang")
-        .arg("-print-file-name=libomp.so")
-        .output()
-        .ok()?;
-    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
-    path.is_absolute().then(|| path.canonicalize().ok())?
+    // Of an installation without the files for developers clang only knows the library that programs load.
+    ["libomp.so", "libomp.so.5"].into_iter().find_map(|name| {
+        let output = Command::new("clang")
+            .arg(format!("-print-file-name={name}"))
+            .output()
+            .ok()?;
+        let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+        path.is_absolute().then(|| path.canonicalize().ok())?
+    })
 }
 
 /// Prints the table, and returns whether all bars hold.

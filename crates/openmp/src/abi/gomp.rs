@@ -45,7 +45,7 @@ fn parallel<R>(
         0 => unsafe { omp_get_max_threads::call() }.max(1).unsigned_abs(),
         threads => threads,
     };
-    let token = regions::begin(run as usize, asked, iterations);
+    let token = regions::begin(run as usize, asked, iterations, true);
     let threads = token.threads().unwrap_or(threads);
     let result = if tasks::active() {
         let region = Region::new(run as usize, data, 1);
@@ -88,6 +88,8 @@ unsafe extern "C-unwind" fn GOMP_parallel_sections(
 ) {
     let iterations = Some(u64::from(sections));
     parallel(run, data, threads, iterations, |run, data, threads| {
+        // The code of this region does not say that it has sections: it only asks for the next one.
+        regions::watch::sections();
         // SAFETY: as this function's.
         unsafe { GOMP_parallel_sections::call(run, data, threads, sections, flags) }
     });
@@ -117,7 +119,7 @@ unsafe extern "C-unwind" fn GOMP_parallel_reductions(
         region.reductions = *data.cast::<*mut usize>();
         let region = (&raw mut region).cast::<c_void>();
         let asked = || threads.max(1);
-        let token = regions::begin(run as usize, asked, None);
+        let token = regions::begin(run as usize, asked, None, true);
         GOMP_parallel::call(
             with_tasks,
             region,

@@ -57,7 +57,7 @@ next! {
     fn omp_in_final() -> c_int;
     fn omp_in_final_() -> c_int;
     fn omp_fulfill_event(event: *mut c_void);
-    fn omp_fulfill_event_(event: *const *mut c_void);
+    fn omp_fulfill_event_(event: *mut c_void);
 }
 
 /// Returns the thread of a team that the caller is; `None` if the runtime is to be called: tasks are its, or this is outside of regions.
@@ -106,6 +106,12 @@ impl Depends {
     }
 }
 
+/// Returns how a task writes at `address`: none stands for `omp_all_memory`.
+#[inline]
+fn written(address: usize) -> Kind {
+    if address == 0 { Kind::All } else { Kind::Out }
+}
+
 impl Iterator for Depends {
     type Item = (usize, Kind);
 
@@ -118,7 +124,7 @@ impl Iterator for Depends {
         // SAFETY: the row has `count` addresses; that of an object is of two words, the address and the kind.
         let address = unsafe { *self.row.add(at) };
         if at < self.written {
-            return Some((address, Kind::Out));
+            return Some((address, written(address)));
         }
         if at < self.read {
             return Some((address, Kind::In));
@@ -129,7 +135,7 @@ impl Iterator for Depends {
         let kind = match kind {
             1 => Kind::In,
             5 => Kind::Set,
-            _ => Kind::Out,
+            _ => written(address),
         };
         Some((address, kind))
     }
@@ -216,7 +222,7 @@ unsafe extern "C-unwind" fn GOMP_task(
             }
             let task = make(me, run, data, copy, size, align, bits);
             if clauses & PRIORITY != 0 {
-                (*task).priority.set(priority);
+                (*task).priority.set(tasks::priority(priority));
             }
             return me.submit(task);
         }
@@ -301,7 +307,7 @@ unsafe fn special(
             task
         };
         if clauses & PRIORITY != 0 {
-            (*task).priority.set(priority);
+            (*task).priority.set(tasks::priority(priority));
         }
         match depends {
             _ if now => me.run_now(task),
@@ -406,7 +412,7 @@ unsafe fn taskloop(
             let head = (*task).data.get().cast::<[u64; 2]>();
             *head = [from, to];
             if clauses & PRIORITY != 0 {
-                (*task).priority.set(priority);
+                (*task).priority.set(tasks::priority(priority));
             }
             if now {
                 me.run_now(task);
@@ -950,11 +956,11 @@ unsafe extern "C-unwind" fn omp_fulfill_event(event: *mut c_void) {
 /// # Safety
 /// As any program calls it: with an event that has not come.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn omp_fulfill_event_(event: *const *mut c_void) {
+unsafe extern "C-unwind" fn omp_fulfill_event_(event: *mut c_void) {
     // SAFETY: as this function's; if tasks are taken over, events are tasks.
     unsafe {
         if active() {
-            tasks::fulfill((*event).cast());
+            tasks::fulfill(event.cast());
         } else {
             omp_fulfill_event_::call(event);
         }

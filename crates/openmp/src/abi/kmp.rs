@@ -173,7 +173,7 @@ unsafe extern "C-unwind" fn fork(
         0 => unsafe { omp_get_max_threads::call() }.max(1).unsigned_abs(),
         pushed => pushed.max(1).unsigned_abs(),
     };
-    let token = regions::begin(run as usize, asked, None);
+    let token = regions::begin(run as usize, asked, None, false);
     if let Some(threads) = token.threads() {
         // SAFETY: the thread's own number.
         unsafe {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use super::next::next;
 use crate::regions::watch;
 use crate::tasks::reductions::{Reduces, Reductions, Variable};
-use crate::tasks::{Kind, KmpData, Member, Task, active, flags, me, me_or_alone};
+use crate::tasks::{self, Kind, KmpData, Member, Task, active, flags, me, me_or_alone};
 
 type Location = *mut c_void;
 type Code = unsafe extern "C-unwind" fn(c_int, *mut c_void) -> c_int;
@@ -22,6 +22,9 @@ const FINAL: c_int = 2;
 const DESTROYS: c_int = 8;
 const PRIORITY: c_int = 0x20;
 const DETACHABLE: c_int = 0x40;
+
+/// In a dependence: it is of `omp_all_memory`, as the largest address is, too.
+const ALL: u8 = 0x80;
 
 /// What is cancelled.
 const PARALLEL: c_int = 1;
@@ -117,10 +120,27 @@ unsafe fn depends(
         let kind = match depend.flags {
             1 => Kind::In,
             8 => Kind::Set,
+            _ if depend.flags & ALL != 0 || depend.address == usize::MAX => Kind::All,
             _ => Kind::Out,
         };
         (depend.address, kind)
     })
+}
+
+/// Returns the bytes that a row of dependences names. (gcc's code does not say how long what it depends on is.)
+///
+/// # Safety
+/// The row has that many.
+unsafe fn footprint(count: c_int, row: *const Depend) -> u32 {
+    if row.is_null() {
+        return 0;
+    }
+    // SAFETY: the caller promises it.
+    let row = unsafe { std::slice::from_raw_parts(row, count.max(0) as usize) };
+    let bytes: u64 = row
+        .iter()
+        .fold(0, |sum, depend| sum.saturating_add(depend.length as u64));
+    bytes.try_into().unwrap_or(u32::MAX)
 }
 
 /// Makes a task and returns its data.
@@ -203,7 +223,7 @@ unsafe fn prepare(task: *mut Task) {
     unsafe {
         if (*task).size.get() & HAS_PRIORITY != 0 {
             let data = (*task).data.get().cast::<KmpData>();
-            (*task).priority.set((*data).priority);
+            (*task).priority.set(tasks::priority((*data).priority));
         }
     }
 }
@@ -261,6 +281,7 @@ unsafe extern "C-unwind" fn __kmpc_omp_task_with_deps(
         };
         let task = task_of(data);
         prepare(task);
+        (*task).footprint.set(footprint(count, row));
         let depends = depends(count, row, more, others);
         if me.current().is(flags::FINAL) || me.is_outside() {
             me.wait_for(depends);

@@ -21,6 +21,9 @@ use tanada_topology::{Kind, Topology};
 /// A region keeps its team for so many invocations, in which its code shows whether it depends on it ([`watch`]).
 const LEARNING: u64 = 2;
 
+/// And for so many, if the program's own code asks for size and number.
+const LEARNING_PAIR: u64 = 16;
+
 /// An event of the time line covers at least this time, and at least this part of the run so far.
 const EVENT: u64 = 100_000_000;
 const EVENT_PART: u64 = 50;
@@ -32,8 +35,10 @@ const MEASURED: usize = 64;
 const ITERATIONS_FIRST: u64 = 4;
 const ITERATIONS_EACH: u64 = 16;
 
-/// libgomp's waiting is left as it is for this long after the last region that wants it, since changing it starts and ends threads.
+/// libgomp's waiting is left as it is for this long after the last region that wants it, since changing it starts and ends threads; unless
+/// neighbours keep less than [`CALM`] of a hardware thread busy, since sleeping may be many times as slow.
 const HOLD_WAITING: u64 = 100_000_000;
+const CALM: f64 = 0.35;
 
 /// Beside neighbours that keep more than this of a hardware thread busy, libgomp is not left to spin: a region with many barriers, each of
 /// which waits for a member that has no processor, may take a thousand times as long, too long even for one try.
@@ -89,6 +94,8 @@ struct Region {
 struct Current {
     number: u32,
     decision: Decision,
+    /// Whether the governor is told how long it took.
+    told: bool,
     iterations: Option<u64>,
     looked_for_iterations: bool,
     start: u64,
@@ -252,12 +259,14 @@ impl Engine {
         Some(number)
     }
 
-    /// Returns the team of the region at `address`; `None` if it is left alone.
+    /// Returns the team of the region at `address`; `None` if it is left alone. `of_loops` says that
+    /// gcc made its code, whose loops ask for size and number.
     pub(super) fn enter(
         &mut self,
         address: usize,
         asked: u32,
         iterations: Option<u64>,
+        of_loops: bool,
     ) -> Option<Entered> {
         let number = match self.table.get(address) {
             Some(number) => number,
@@ -280,7 +289,12 @@ impl Engine {
                 region.record.set(region::KEPT, kept as u64);
             }
         }
-        let learns = region.invocations < LEARNING && !region.learnt;
+        let learning = match !of_loops && watch::has_pair(number) {
+            true => LEARNING_PAIR,
+            false => LEARNING,
+        };
+        let learns = region.invocations < learning && !region.learnt;
+        let mut told = true;
         let mut decision = Decision {
             waiting: self.waits.now(),
             ..usual(&self.site, asked)
@@ -296,6 +310,8 @@ impl Engine {
             if region.kept == 0 && !learns && chosen.threads <= asked {
                 decision = chosen;
             }
+            // That another team ran while the region learns is no refusal.
+            told = !learns || decision.threads == chosen.threads;
             // A team of one waits for nobody, so it is no reason to start or end what makes the others sleep.
             decision.waiting = match decision.threads {
                 1 => chosen.waiting,
@@ -305,7 +321,8 @@ impl Engine {
                         Waiting::AsIs if crowded && !self.waits.is_cheap() => Waiting::Sleep(0),
                         wanted => wanted,
                     };
-                    wait(&mut self.waits, &mut self.slept, wanted, now)
+                    let calm = neighbours.is_none_or(|load| load < CALM);
+                    wait(&mut self.waits, &mut self.slept, wanted, now, calm)
                 }
             };
         }
@@ -335,6 +352,7 @@ impl Engine {
         self.current = Some(Current {
             number,
             decision,
+            told,
             iterations,
             looked_for_iterations: looks,
             start: now,
@@ -376,7 +394,7 @@ impl Engine {
             neighbours,
             now,
         };
-        if !self.dry_run {
+        if !self.dry_run && current.told {
             self.governor.leave(&outcome);
         }
         if self.profile.is_some() && region.measured.measured.len() < MEASURED {
@@ -473,16 +491,17 @@ fn explain(governor: &dyn RegionGovernor, number: u32, region: &Region) {
     }
 }
 
-/// Lets members of teams wait as a region wants it. Returns how they do.
+/// Lets members of teams wait as a region wants it. Returns how they do. `calm` says that nobody disturbs them.
 #[inline]
-fn wait(waits: &mut Waits, slept: &mut u64, wanted: Waiting, now: u64) -> Waiting {
+fn wait(waits: &mut Waits, slept: &mut u64, wanted: Waiting, now: u64, calm: bool) -> Waiting {
     if wanted == waits.now() {
         if wanted != Waiting::AsIs {
             *slept = now;
         }
         return wanted;
     }
-    if !waits.is_cheap() && wanted == Waiting::AsIs && now - *slept < HOLD_WAITING {
+    let hold = !waits.is_cheap() && !calm;
+    if hold && wanted == Waiting::AsIs && now - *slept < HOLD_WAITING {
         return wanted;
     }
     *slept = now;

@@ -157,12 +157,14 @@ pub(crate) fn leave_alone(why: usize) {
     }
 }
 
-/// A thread enters the region whose code is at the address `outlined`; `asked` returns how many threads would run it.
+/// A thread enters the region whose code is at the address `outlined`; `asked` returns how many threads would run it, and `of_loops` says
+/// that gcc made the code, whose loops ask for the size of the team.
 #[inline]
 pub(crate) fn begin(
     outlined: usize,
     asked: impl FnOnce() -> u32,
     iterations: Option<u64>,
+    of_loops: bool,
 ) -> Token {
     if MODE.load(Ordering::Acquire) == OFF {
         return PASS;
@@ -178,7 +180,7 @@ pub(crate) fn begin(
     {
         return token;
     }
-    let token = govern(outlined, asked, iterations);
+    let token = govern(outlined, asked, iterations, of_loops);
     if !token.governed {
         OWNER.store(0, Ordering::Release);
     }
@@ -217,7 +219,12 @@ fn busy(owner: i32, me: i32) -> Option<Token> {
 
 /// As [`begin`], by the thread that has the flag.
 #[inline]
-fn govern(outlined: usize, asked: impl FnOnce() -> u32, iterations: Option<u64>) -> Token {
+fn govern(
+    outlined: usize,
+    asked: impl FnOnce() -> u32,
+    iterations: Option<u64>,
+    of_loops: bool,
+) -> Token {
     // Of a region that is not governed, because another one is, a member may come here.
     if runtime::level() != 0 {
         return PASS;
@@ -235,7 +242,7 @@ fn govern(outlined: usize, asked: impl FnOnce() -> u32, iterations: Option<u64>)
     let Some(engine) = &mut *engine else {
         return PASS;
     };
-    let Some(entered) = engine.enter(outlined, asked, iterations) else {
+    let Some(entered) = engine.enter(outlined, asked, iterations, of_loops) else {
         return PASS;
     };
     SERIAL.store(entered.threads == Some(1), Ordering::Relaxed);

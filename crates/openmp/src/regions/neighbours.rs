@@ -1,7 +1,11 @@
 //! How many of the hardware threads that this process may use other processes keep busy.
 //!
-//! `/proc/stat` says how busy each hardware thread was, the process's own clock what part of that was its own, and the run-queue delays of
-//! its threads how long they stood behind others: a neighbour that shares a hardware thread with us gets half of it and wants all of it.
+//! If it may use all: `/proc/stat` says how many threads of the system are ready to run at this moment, and the states of its own threads
+//! how many of them are its own. A neighbour that works is always ready, whether it runs or stands behind us.
+//!
+//! If it may use a part of them, the system does not say where the others want to run. Then `/proc/stat` says how busy each hardware thread
+//! was, the process's own clock what part of that was its own, and the run-queue delays of its threads how long they stood behind others: a
+//! neighbour that shares a hardware thread with us gets half of it and wants all of it.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -21,8 +25,12 @@ const SPAN: Duration = Duration::from_millis(100);
 /// Delays are known to the nanosecond, but a time slice is some milliseconds: those of less time than this say little.
 const DELAYS: Duration = Duration::from_millis(8);
 
-/// The most threads whose delays are read.
+/// The most threads whose delays or states are read.
 const THREADS: usize = 256;
+
+/// So many moments count. If the last few agree, only they do: a neighbour that came or went is known after these.
+const MOMENTS: usize = 8;
+const AGREE: usize = 3;
 
 /// The counters at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +47,11 @@ struct Sample {
 /// Looks at the neighbours now and then.
 pub(super) struct Neighbours {
     cpus: Vec<u32>,
+    /// Whether these are all of the system.
+    whole: bool,
     samples: VecDeque<Sample>,
+    /// How many threads of others were ready at the last moments.
+    moments: VecDeque<u32>,
     next: Duration,
     load: Option<f64>,
     /// Looks, and the time that they took.
@@ -48,17 +60,26 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Starts with what the system's mean load of the last minute says.
+    /// Starts with those that are ready now; of a part of the machine, with what the system's mean load of the last minute says.
     pub(super) fn new(cpus: Vec<u32>) -> Self {
-        let start = fs::read_to_string("/proc/loadavg").ok();
-        let online = std::fs::read_to_string("/proc/stat").ok();
-        let online = online.map_or(1, |stat| processors(&stat)).max(1);
-        let load = start.and_then(|text| of_loadavg(&text));
-        let part = cpus.len() as f64 / online as f64;
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let online = processors(&stat).max(1);
+        let whole = cpus.len() >= online;
+        let load = match whole {
+            true => Some(f64::from(others_at_start(&stat))),
+            false => {
+                let text = fs::read_to_string("/proc/loadavg").ok();
+                let part = cpus.len() as f64 / online as f64;
+                text.and_then(|text| of_loadavg(&text))
+                    .map(|load| load * part)
+            }
+        };
         Neighbours {
-            load: load.map(|load| (load * part).min(cpus.len() as f64)),
+            load: load.map(|load| load.min(cpus.len() as f64)),
             cpus,
+            whole,
             samples: VecDeque::new(),
+            moments: VecDeque::new(),
             next: Duration::ZERO,
             looks: 0,
             cost: Duration::ZERO,
@@ -76,13 +97,32 @@ impl Neighbours {
         if now < self.next {
             return;
         }
-        if let Some(sample) = self.sample(now) {
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        if self.whole {
+            if let Some(ready) = others_ready(&stat) {
+                self.add_moment(ready);
+            }
+        } else if let Some(sample) = self.sample(now, &stat) {
             self.add(sample, members);
         }
         let took = clock().saturating_sub(now);
         self.looks += 1;
         self.cost += took;
         self.next = now + GAP.max(took * SHARE);
+    }
+
+    fn add_moment(&mut self, ready: u32) {
+        let most = self.cpus.len() as u32;
+        self.moments.push_front(ready.min(most));
+        self.moments.truncate(MOMENTS);
+        if self.moments.len() < AGREE {
+            return;
+        }
+        let mut last = self.moments.iter().take(AGREE);
+        let agree = last.clone().all(|&one| one == 0) || last.all(|&one| one > 0);
+        let count = if agree { AGREE } else { self.moments.len() };
+        let sum: u32 = self.moments.iter().take(count).sum();
+        self.load = Some(f64::from(sum) / count as f64);
     }
 
     fn add(&mut self, sample: Sample, members: u32) {
@@ -118,11 +158,10 @@ impl Neighbours {
         self.samples.push_back(sample);
     }
 
-    fn sample(&self, at: Duration) -> Option<Sample> {
-        let stat = fs::read_to_string("/proc/stat").ok()?;
+    fn sample(&self, at: Duration, stat: &str) -> Option<Sample> {
         Some(Sample {
             at,
-            busy: busy(&stat, &self.cpus)?,
+            busy: busy(stat, &self.cpus)?,
             own: system::time_of_process(),
             delayed: delayed(),
         })
@@ -137,6 +176,52 @@ fn of_loadavg(text: &str) -> Option<f64> {
     let (ready, _) = words.nth(2)?.split_once('/')?;
     let ready: f64 = ready.parse().ok()?;
     Some((ready - 1.0).clamp(0.0, mean.max(0.0)))
+}
+
+/// Returns how many threads of other processes are ready all the time, from the text of `/proc/stat` and some further looks: what started
+/// this program is often still at work at its first region.
+fn others_at_start(stat: &str) -> u32 {
+    /// Further looks, as long as somebody is ready, and the time between them.
+    const LOOKS: u32 = 5;
+    const APART: Duration = Duration::from_micros(200);
+    let mut least = others_ready(stat).unwrap_or(0);
+    for _ in 0..LOOKS {
+        if least == 0 {
+            break;
+        }
+        std::thread::sleep(APART);
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        least = least.min(others_ready(&stat).unwrap_or(0));
+    }
+    least
+}
+
+/// Returns how many threads of other processes are ready, from the text of `/proc/stat`, which was read a moment ago.
+fn others_ready(stat: &str) -> Option<u32> {
+    all_ready(stat).map(|ready| ready.saturating_sub(own_ready()))
+}
+
+/// Returns how many threads of the system are ready, those that run included, from the text of `/proc/stat`.
+fn all_ready(stat: &str) -> Option<u32> {
+    let mut lines = stat.lines().rev();
+    lines.find_map(|line| line.strip_prefix("procs_running ")?.trim().parse().ok())
+}
+
+/// Returns how many threads of this process are ready. The calling one is.
+fn own_ready() -> u32 {
+    let Ok(tasks) = fs::read_dir("/proc/self/task") else {
+        return 1;
+    };
+    let is_ready = |task: &fs::DirEntry| {
+        fs::read_to_string(task.path().join("stat")).is_ok_and(|text| is_ready(&text))
+    };
+    tasks.flatten().take(THREADS).filter(is_ready).count() as u32
+}
+
+/// Returns whether a thread is ready or runs, from the text of its `stat`: the state stands behind the name in parentheses.
+fn is_ready(stat: &str) -> bool {
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| rest.starts_with('R'))
 }
 
 /// Returns the number of processors in the text of `/proc/stat`.
@@ -205,6 +290,39 @@ mod tests {
         assert_eq!(load("5.00 0.5 0.1 1/200 4711"), 0.0);
         assert_eq!(of_loadavg("5.00"), None);
         assert_eq!(processors(STAT), 2);
+    }
+
+    #[test]
+    fn threads_that_are_ready_are_counted() {
+        assert_eq!(
+            all_ready("cpu  1\nprocs_running 3\nprocs_blocked 1\n"),
+            Some(3)
+        );
+        assert_eq!(all_ready(STAT), None);
+        assert!(is_ready("12 (a) R) R 1 2"));
+        assert!(!is_ready("12 (R R) S 1 2"));
+        assert!(own_ready() >= 1);
+        let stat = fs::read_to_string("/proc/stat").unwrap();
+        assert!(all_ready(&stat).is_some_and(|ready| ready >= 1));
+    }
+
+    #[test]
+    fn neighbours_count_after_some_moments_that_agree() {
+        let mut neighbours = Neighbours::new(vec![0, 1]);
+        neighbours.load = None;
+        let mut load = |ready: &[u32]| {
+            ready.iter().for_each(|&one| neighbours.add_moment(one));
+            neighbours.load()
+        };
+        assert_eq!(load(&[1, 1]), None);
+        assert_eq!(load(&[1]), Some(1.0));
+        // A single moment says little.
+        assert_eq!(load(&[0]), Some(0.75));
+        assert_eq!(load(&[0, 0]), Some(0.0));
+        // No more than there are hardware threads.
+        assert_eq!(load(&[9, 9, 9]), Some(2.0));
+        assert_eq!(load(&[0, 0, 0, 0, 0]), Some(0.0));
+        assert_eq!(load(&[1]), Some(0.625));
     }
 
     #[test]

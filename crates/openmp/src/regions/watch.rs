@@ -3,6 +3,10 @@
 //! gcc's code for a loop asks for the team's size, and right behind it for the thread's number; no harm is done if the team is smaller.
 //! Code that asks for one of them alone may share out work by a size that the program learnt elsewhere, or hand the size on to such a
 //! region. So a region that does this, in any of its threads, keeps the team that the program asks for.
+//!
+//! The program's own pair cannot be told from that of gcc's loops. So when a region has asked for its number and never for the size, which
+//! then must come from elsewhere, all regions with pairs keep their teams, too. clang's code for a loop asks for neither: there the pair is
+//! the program's own, and the region is watched for longer, in case such a region comes later.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -16,6 +20,12 @@ static CURRENT: AtomicU32 = AtomicU32::new(0);
 static DEPENDS: [AtomicU64; board::REGIONS / 64] =
     [const { AtomicU64::new(0) }; board::REGIONS / 64];
 
+/// A bit for each region that asked for its number alone; for the size; for both, one behind the other.
+static NUMBERS: [AtomicU64; board::REGIONS / 64] =
+    [const { AtomicU64::new(0) }; board::REGIONS / 64];
+static SIZES: [AtomicU64; board::REGIONS / 64] = [const { AtomicU64::new(0) }; board::REGIONS / 64];
+static PAIRS: [AtomicU64; board::REGIONS / 64] = [const { AtomicU64::new(0) }; board::REGIONS / 64];
+
 /// A bit for each region with another cause to keep its team: sections, and parallel regions inside.
 static SECTIONS: [AtomicU64; board::REGIONS / 64] =
     [const { AtomicU64::new(0) }; board::REGIONS / 64];
@@ -26,6 +36,7 @@ thread_local! {
     static PENDING: Cell<u32> = const { Cell::new(0) };
 }
 
+/// Sets the bit of `region`, which is its number plus 1; of 0 it sets none.
 fn set(bits: &[AtomicU64], region: u32) {
     let at = region.wrapping_sub(1) as usize;
     if let Some(word) = bits.get(at / 64) {
@@ -49,8 +60,22 @@ pub(super) fn kept(region: u32) -> usize {
         () if get(&DEPENDS, region) => 1,
         () if get(&SECTIONS, region) => 2,
         () if get(&NESTS, region) => 3,
+        () if get(&PAIRS, region) && is_size_handed_on() => 6,
         () => 0,
     }
+}
+
+/// Returns whether a region has asked for its number and never for the size of its team.
+fn is_size_handed_on() -> bool {
+    let mut words = NUMBERS.iter().zip(&SIZES);
+    words.any(|(numbers, sizes)| {
+        numbers.load(Ordering::Relaxed) & !sizes.load(Ordering::Relaxed) != 0
+    })
+}
+
+/// Returns whether `region` has asked for both, one behind the other.
+pub(super) fn has_pair(region: u32) -> bool {
+    get(&PAIRS, region)
 }
 
 /// The governed region `region` begins.
@@ -71,7 +96,9 @@ pub(super) fn end() {
 /// This thread's code asks for the size of its team.
 #[inline]
 pub(crate) fn size() {
-    let before = PENDING.replace(CURRENT.load(Ordering::Relaxed));
+    let now = CURRENT.load(Ordering::Relaxed);
+    let before = PENDING.replace(now);
+    set(&SIZES, now);
     if before != 0 {
         set(&DEPENDS, before);
     }
@@ -82,11 +109,11 @@ pub(crate) fn size() {
 pub(crate) fn number() {
     let (before, now) = (PENDING.replace(0), CURRENT.load(Ordering::Relaxed));
     if before != now {
-        for region in [before, now] {
-            if region != 0 {
-                set(&DEPENDS, region);
-            }
-        }
+        set(&DEPENDS, before);
+        set(&DEPENDS, now);
+        set(&NUMBERS, now);
+    } else {
+        set(&PAIRS, now);
     }
 }
 
@@ -140,8 +167,10 @@ mod tests {
             }),
             0
         );
-        assert_eq!(in_region(4, &number), 1);
         assert_eq!(in_region(5, &size), 1);
+        assert_eq!([2, 3, 5].map(has_pair), [true, true, false]);
+        // What asks for both in any way needs no size of another region.
+        assert_eq!(kept(2), 0);
         assert_eq!(
             in_region(6, &|| {
                 number();
@@ -159,6 +188,8 @@ mod tests {
         assert_eq!(in_region(8, &other), 1);
         assert_eq!(in_region(9, &sections), 2);
         assert_eq!(in_region(10, &nested), 3);
+        assert_eq!(in_region(4, &number), 1);
+        assert_eq!((kept(1), kept(2), kept(3)), (0, 6, 6));
         // In another thread the end is not seen; the next question tells.
         begin(64);
         size();
@@ -170,6 +201,6 @@ mod tests {
         pair();
         number();
         size();
-        assert_eq!((0..4).map(kept).sum::<usize>(), 0);
+        assert_eq!((0..4).map(kept).sum::<usize>(), 12);
     }
 }

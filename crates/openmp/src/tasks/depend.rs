@@ -57,6 +57,9 @@ pub(crate) enum Kind {
     Set,
     /// It writes: alone. `mutexinoutset` is this, too: the order of creation is one that it allows.
     Out,
+    /// It may write anything (`omp_all_memory`): after all earlier siblings with dependences, before all later ones. The address does not
+    /// matter.
+    All,
 }
 
 #[derive(Clone, Copy)]
@@ -98,6 +101,8 @@ pub(crate) struct Table {
     links: Vec<Link>,
     /// Index of the first node that is not in use, plus one.
     spare: u32,
+    /// The last task that may write anything, unless it is known to have ended.
+    all: *const Node,
 }
 
 /// The smallest table.
@@ -118,6 +123,7 @@ impl Table {
             used: 0,
             links: Vec::new(),
             spare: 0,
+            all: std::ptr::null(),
         }
     }
 
@@ -134,9 +140,38 @@ impl Table {
         at
     }
 
+    /// Calls `on` with each task of a list.
+    #[inline]
+    fn each(&self, list: u32, mut on: impl FnMut(*const Node)) {
+        let mut next = list;
+        while next != 0 {
+            let node = self.links[next as usize - 1];
+            on(node.task);
+            next = node.next;
+        }
+    }
+
+    /// Calls `on` with each task that a new one which may write anything must wait for. Some may have ended.
+    #[cold]
+    fn before_all(&self, mut on: impl FnMut(*const Node)) {
+        if !self.all.is_null() {
+            on(self.all);
+        }
+        for entry in self.entries.iter().filter(|entry| entry.address != 0) {
+            if !entry.writer.is_null() {
+                on(entry.writer);
+            }
+            self.each(entry.group, &mut on);
+            self.each(entry.before, &mut on);
+        }
+    }
+
     /// Calls `on` with each task that a new one with this dependence must wait for. Some may have ended.
     #[inline]
     fn before(&self, at: usize, kind: Kind, mut on: impl FnMut(*const Node)) {
+        if !self.all.is_null() {
+            on(self.all);
+        }
         let entry = &self.entries[at];
         let joins = kind == entry.kind && kind != Kind::Out;
         let list = if entry.kind == Kind::Out || joins {
@@ -147,23 +182,21 @@ impl Table {
         } else {
             entry.group
         };
-        let mut next = list;
-        while next != 0 {
-            let node = self.links[next as usize - 1];
-            on(node.task);
-            next = node.next;
-        }
+        self.each(list, on);
     }
 
     /// Returns whether a task with this dependence would wait for none.
     pub(super) fn is_free(&self, address: usize, kind: Kind) -> bool {
         let mut free = true;
-        self.before(self.place(address), kind, |task| free &= has_ended(task));
+        self.look(address, kind, |task| free &= has_ended(task));
         free
     }
 
     /// Calls `on` with each task that one with this dependence must wait for, without entering one.
     pub(super) fn look(&self, address: usize, kind: Kind, on: impl FnMut(*const Node)) {
+        if kind == Kind::All {
+            return self.before_all(on);
+        }
         self.before(self.place(address), kind, on);
     }
 
@@ -180,6 +213,13 @@ impl Table {
         pool: &mut Pool,
         on: impl FnMut(*const Node),
     ) {
+        if kind == Kind::All {
+            // SAFETY: as this function's.
+            return unsafe { self.enter_all(task, pool, on) };
+        }
+        if !self.all.is_null() && has_ended(self.all) {
+            release(std::mem::replace(&mut self.all, std::ptr::null()), pool);
+        }
         let mut at = self.place(address);
         if self.entries[at].address == 0 {
             if self.used * 4 >= self.entries.len() * 3 {
@@ -220,6 +260,21 @@ impl Table {
         entry.group = self.link(task, entry.group);
         entry.length += 1;
         self.entries[at] = entry;
+    }
+
+    /// As [`Table::enter`], of a task that may write anything: what stands in the table is behind it.
+    #[cold]
+    unsafe fn enter_all(
+        &mut self,
+        task: *const Node,
+        pool: &mut Pool,
+        on: impl FnMut(*const Node),
+    ) {
+        self.before_all(on);
+        // SAFETY: the caller promises it; the field is the parent's thread's. It is named before the entries that may be its own go.
+        unsafe { (*task).names.set((*task).names.get() + 1) };
+        self.clear(pool);
+        self.all = task;
     }
 
     fn link(&mut self, task: *const Node, next: u32) -> u32 {
@@ -297,6 +352,7 @@ impl Table {
 
     /// Forgets all.
     pub(super) fn clear(&mut self, pool: &mut Pool) {
+        release(std::mem::replace(&mut self.all, std::ptr::null()), pool);
         if self.used == 0 {
             return;
         }
@@ -570,16 +626,34 @@ mod tests {
                 let count = 1 + random(6);
                 let kind = |n| [Kind::In, Kind::In, Kind::Out, Kind::Set][n as usize];
                 (0..count)
-                    .map(|_| (8 + 8 * random(ADDRESSES) as usize, kind(random(4))))
+                    .map(|_| {
+                        let kind = if random(100) == 0 {
+                            Kind::All
+                        } else {
+                            kind(random(4))
+                        };
+                        (8 + 8 * random(ADDRESSES) as usize, kind)
+                    })
                     .collect()
             })
             .collect();
         let mut after: Vec<Vec<usize>> = Vec::new();
         let mut groups: std::collections::BTreeMap<usize, (Kind, Vec<usize>, Vec<usize>)> =
             std::collections::BTreeMap::new();
+        let mut all = None;
         for (number, row) in depends.iter().enumerate() {
             let mut before = Vec::new();
             for &(address, kind) in row {
+                before.extend(all.filter(|&all| all != number));
+                if kind == Kind::All {
+                    let groups = std::mem::take(&mut groups);
+                    let behind = groups
+                        .into_values()
+                        .flat_map(|(_, members, waited)| [members, waited].concat());
+                    before.extend(behind.filter(|&other| other != number));
+                    all = Some(number);
+                    continue;
+                }
                 let (last, members, waited) =
                     groups
                         .entry(address)

@@ -63,6 +63,7 @@ fn hints(task: &Task) -> Hints {
     Hints::groups(0, task.place.get())
         .with_depth(task.depth)
         .with_priority(task.priority.get())
+        .with_footprint(task.footprint.get().into())
         .with_code(task.run.get() as u64)
 }
 

@@ -38,7 +38,9 @@ mod task;
 mod team;
 
 pub(crate) use depend::Kind;
-pub(crate) use program::{active, policy, throttles};
+pub(crate) use program::{active, policy, priority, throttles};
 pub(crate) use region::Region;
 pub(crate) use task::{KmpData, Task, flags};
-pub(crate) use team::{Member, begin_serial, end_serial, fulfill, me, me_or_alone};
+pub(crate) use team::{
+    Member, begin_serial, end_serial, fulfill, gave_lock, keep_settings, me, me_or_alone, took_lock,
+};

@@ -76,6 +76,16 @@ pub(crate) fn throttles() -> bool {
     })
 }
 
+/// Returns the priority of a task whose clause says `wanted`: at most what `OMP_MAX_TASK_PRIORITY` says, without which there are none.
+pub(crate) fn priority(wanted: c_int) -> c_int {
+    static MOST: OnceLock<c_int> = OnceLock::new();
+    let most = *MOST.get_or_init(|| {
+        let value = std::env::var("OMP_MAX_TASK_PRIORITY").unwrap_or_default();
+        value.trim().parse().unwrap_or(0)
+    });
+    wanted.clamp(0, most.max(0))
+}
+
 fn say(text: &str) {
     if std::env::var_os("TANADA_OMP_VERBOSE").is_some_and(|value| value != "0") {
         eprintln!("tanada: {text}");
@@ -162,6 +172,10 @@ unsafe fn collect(info: &libc::dl_phdr_info, names: &mut BTreeSet<String>) {
     const DT_STRTAB: i64 = 5;
     const DT_SYMTAB: i64 = 6;
     const DT_GNU_HASH: i64 = 0x6fff_fef5;
+    const DT_RELA: i64 = 7;
+    const DT_RELASZ: i64 = 8;
+    const DT_JMPREL: i64 = 23;
+    const DT_PLTRELSZ: i64 = 2;
     let base = info.dlpi_addr as usize;
     // The loader of glibc has relocated these addresses, except in files that it may not write to.
     let at = |value: u64| {
@@ -182,12 +196,18 @@ unsafe fn collect(info: &libc::dl_phdr_info, names: &mut BTreeSet<String>) {
         };
         let mut entry = (base + dynamic.p_vaddr as usize) as *const [u64; 2];
         let (mut symbols, mut strings, mut hash, mut gnu) = (0, 0, 0, 0);
+        // Address and bytes of the tables of relocations.
+        let mut relocations = [(0, 0); 2];
         while (*entry)[0] != 0 {
             match (*entry)[0] as i64 {
                 DT_SYMTAB => symbols = at((*entry)[1]),
                 DT_STRTAB => strings = at((*entry)[1]),
                 DT_HASH => hash = at((*entry)[1]),
                 DT_GNU_HASH => gnu = at((*entry)[1]),
+                DT_RELA => relocations[0].0 = at((*entry)[1]),
+                DT_RELASZ => relocations[0].1 = (*entry)[1] as usize,
+                DT_JMPREL => relocations[1].0 = at((*entry)[1]),
+                DT_PLTRELSZ => relocations[1].1 = (*entry)[1] as usize,
                 _ => {}
             }
             entry = entry.add(1);
@@ -195,14 +215,23 @@ unsafe fn collect(info: &libc::dl_phdr_info, names: &mut BTreeSet<String>) {
         if symbols == 0 || strings == 0 {
             return;
         }
-        // Symbols that a file lacks come first in its table: those that it has, and only those, are in the GNU hash table.
-        let count = if hash != 0 {
+        // Symbols that a file lacks come first in its table: those that it has, and only those, are in the GNU hash table. If it has none,
+        // that table does not say where they would begin; but a symbol that a file lacks is one that a relocation asks for.
+        let mut count = if hash != 0 {
             *(hash as *const u32).add(1)
         } else if gnu != 0 {
             *(gnu as *const u32).add(1)
         } else {
-            return;
+            0
         };
+        if hash == 0 {
+            for (table, bytes) in relocations.into_iter().filter(|(table, _)| *table != 0) {
+                let length = bytes / size_of::<libc::Elf64_Rela>();
+                let table = std::slice::from_raw_parts(table as *const libc::Elf64_Rela, length);
+                let most = table.iter().map(|entry| (entry.r_info >> 32) as u32).max();
+                count = count.max(most.map_or(0, |most| most + 1));
+            }
+        }
         for number in 0..count as usize {
             let symbol = (symbols as *const libc::Elf64_Sym).add(number);
             if (*symbol).st_shndx == 0 && (*symbol).st_name != 0 {

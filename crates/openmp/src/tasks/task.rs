@@ -107,9 +107,10 @@ pub(crate) struct Task {
     pub(crate) priority: Cell<i32>,
     /// Bytes of its data.
     pub(crate) size: Cell<u32>,
-    /// What follows is written by other threads than the owner: on a cache line of its own.
-    _line: [u32; 1],
+    /// Bytes that its dependences say it touches; 0: unknown.
+    pub(crate) footprint: Cell<u32>,
 
+    // What follows is written by other threads than the owner: on a cache line of its own.
     /// Children that ended in other threads than the owner's, plus [`ZOMBIE`] for each that ended before its descendants, plus [`BODY`].
     /// When the body has ended, less all children: 0 then means that no descendant is left.
     pub(super) state: AtomicI64,
@@ -141,7 +142,7 @@ impl Task {
             home: Cell::new(NOBODY),
             class: Cell::new(u8::MAX),
             place: Cell::new(0),
-            _line: [0],
+            footprint: Cell::new(0),
             state: AtomicI64::new(BODY),
             node: Cell::new(std::ptr::null()),
             predecessors: AtomicI32::new(0),

@@ -10,13 +10,15 @@
 //! look at. A thread that finds nothing spins, then yields its processor, then sleeps.
 
 use std::cell::{Cell, UnsafeCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use tanada_policy::Ready;
+
+use crate::abi::settings::Settings;
 
 use super::depend::{self, Edges, Kind, Table};
 use super::engine::{self, Queues, descends, right, task_of};
@@ -95,6 +97,53 @@ impl Side {
     }
 }
 
+/// Ready tasks with a priority, the most urgent first and of equal ones the oldest. Whatever the policy, they are taken before all others.
+#[derive(Default)]
+struct Urgent {
+    length: AtomicUsize,
+    /// By how far the priority is below the largest, and the number of the task.
+    tasks: Mutex<(u64, Places)>,
+}
+
+type Places = BTreeMap<(i64, u64), Ready>;
+
+impl Urgent {
+    #[cold]
+    fn put(&self, priority: i32, task: Ready) {
+        let mut all = self
+            .tasks
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        all.0 += 1;
+        let place = (-i64::from(priority), all.0);
+        all.1.insert(place, task);
+        self.length.store(all.1.len(), Ordering::SeqCst);
+    }
+
+    /// Returns the first, of those that descend from `of` if that is not null.
+    #[cold]
+    fn take(&self, of: *const Task) -> Option<Ready> {
+        let mut all = self
+            .tasks
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        // SAFETY: `of` is there because it waits, the tasks because they have not run.
+        let mut fits = all
+            .1
+            .iter()
+            .filter(|(_, task)| of.is_null() || unsafe { descends(task_of(task), of) });
+        let place = *fits.next()?.0;
+        let task = all.1.remove(&place);
+        self.length.store(all.1.len(), Ordering::SeqCst);
+        task
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.length.load(Ordering::Relaxed) == 0
+    }
+}
+
 /// A team. Kept for later regions of the same size.
 pub(crate) struct Team {
     queues: Box<dyn Queues>,
@@ -107,6 +156,7 @@ pub(crate) struct Team {
     ended_outside: Line<AtomicU64>,
     sleep: Sleep,
     side: Side,
+    urgent: Urgent,
     /// Whether a group or the region may have been cancelled.
     pub(crate) cancels: AtomicBool,
     pub(crate) cancelled: AtomicBool,
@@ -114,7 +164,7 @@ pub(crate) struct Team {
     pub(crate) copied: AtomicPtr<c_void>,
     /// Reductions of tasks of the current work-sharing construct; see `groups`.
     pub(crate) shared: Mutex<(u64, usize)>,
-    /// For the first thread of a program, outside of regions.
+    /// For a thread of the program, outside of regions.
     outside: bool,
     /// [`FULL`] and [`MANY`], or more than any number of tasks if the user wants none to run at its creation.
     full: [i32; 2],
@@ -138,6 +188,9 @@ pub(crate) struct Member {
     released: UnsafeCell<Vec<Ready>>,
     refused: UnsafeCell<Vec<Ready>>,
     tables: UnsafeCell<Vec<*mut Table>>,
+    /// What tasks that changed the program's settings found; and how many such tasks are running.
+    settings: UnsafeCell<Vec<(*const Task, Settings)>>,
+    kept: Cell<u32>,
     implicit: Line<UnsafeCell<Task>>,
     /// Work-sharing constructs with reductions of tasks that it came to.
     pub(crate) shares: Cell<u64>,
@@ -159,6 +212,37 @@ unsafe impl Send for Member {}
 
 thread_local! {
     static ME: Cell<*const Member> = const { Cell::new(null()) };
+    /// Locks and critical sections that the thread has.
+    static LOCKS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The calling thread has one lock more: while it has any it runs no task that it does not wait for, which may want the lock.
+#[inline]
+pub(crate) fn took_lock() {
+    LOCKS.set(LOCKS.get().saturating_add(1));
+}
+
+/// The program is about to change values that its current task has to itself: they are as now again when the task has ended.
+pub(crate) fn keep_settings() {
+    if let Some(me) = me()
+        && !me.current().is(flags::IMPLICIT)
+    {
+        // SAFETY: the calling thread is this member.
+        let kept = unsafe { &mut *me.settings.get() };
+        if kept
+            .last()
+            .is_none_or(|&(task, _)| task != me.current.get())
+        {
+            kept.push((me.current.get(), Settings::now()));
+            me.kept.set(kept.len() as u32);
+        }
+    }
+}
+
+/// The calling thread has one lock less.
+#[inline]
+pub(crate) fn gave_lock() {
+    LOCKS.set(LOCKS.get().saturating_sub(1));
 }
 
 /// Returns which thread of a team the caller is; `None` outside of the regions that this library sees.
@@ -170,26 +254,44 @@ pub(crate) fn me() -> Option<&'static Member> {
 
 /// Returns the member that the calling thread is, which is one of a team of its own outside of parallel regions.
 pub(crate) fn me_or_alone() -> &'static Member {
-    me().unwrap_or_else(|| {
-        let team = Team::of(1, true);
-        let me = &team.members[0];
-        me.join(0);
-        ME.set(me);
-        me
-    })
+    me().unwrap_or_else(alone)
 }
 
-/// Teams that no region uses.
+#[cold]
+fn alone() -> &'static Member {
+    /// The team of this thread outside of regions, which another thread gets when this one has ended.
+    struct Own(Cell<Option<&'static Team>>);
+    impl Drop for Own {
+        fn drop(&mut self) {
+            if let Some(team) = self.0.get() {
+                ME.set(null());
+                team.put_back();
+            }
+        }
+    }
+    thread_local! {
+        static OWN: Own = const { Own(Cell::new(None)) };
+    }
+    let team = Team::of(1, true);
+    // At the very end of a thread it may be too late: then the team is lost.
+    _ = OWN.try_with(|own| own.0.set(Some(team)));
+    let me = &team.members[0];
+    me.join(0);
+    ME.set(me);
+    me
+}
+
+/// Teams that no region uses, and those that no thread outside of regions uses.
 static SPARE: Mutex<Vec<&'static Team>> = Mutex::new(Vec::new());
 
 impl Team {
     /// Returns a team of `size` threads.
     pub(super) fn of(size: u16, outside: bool) -> &'static Team {
         // Another thread may have had the lock when this process was forked: then it stays locked, and teams are made anew.
-        if !outside && let Ok(mut spare) = SPARE.try_lock() {
-            let found = spare
-                .iter()
-                .rposition(|team| team.members.len() == usize::from(size));
+        if let Ok(mut spare) = SPARE.try_lock() {
+            let found = spare.iter().rposition(|team| {
+                team.members.len() == usize::from(size) && team.outside == outside
+            });
             if let Some(at) = found {
                 return spare.swap_remove(at);
             }
@@ -206,6 +308,8 @@ impl Team {
             released: UnsafeCell::new(Vec::new()),
             refused: UnsafeCell::new(Vec::new()),
             tables: UnsafeCell::new(Vec::new()),
+            settings: UnsafeCell::new(Vec::new()),
+            kept: Cell::new(0),
             implicit: Line(UnsafeCell::new(Task::new(
                 null_mut(),
                 0,
@@ -227,6 +331,7 @@ impl Team {
             ended_outside: Line::default(),
             sleep: Sleep::new(size),
             side: Side::default(),
+            urgent: Urgent::default(),
             cancels: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             copied: AtomicPtr::new(null_mut()),
@@ -248,7 +353,7 @@ impl Team {
         team
     }
 
-    /// All threads have left the region.
+    /// All threads have left the region, or the thread outside of regions ends.
     pub(super) fn put_back(&'static self) {
         if let Ok(mut spare) = SPARE.try_lock() {
             self.cancels.store(false, Ordering::Relaxed);
@@ -295,9 +400,13 @@ impl Task {
             || self.is(flags::WORKSHARE) && self.enclosing().is_some_and(Task::is_cancelled)
     }
 
-    /// Cancels a group.
+    /// Cancels a group; in place of one that a work-sharing construct made, the one around it.
     pub(crate) fn cancel(&self) {
-        self.event.store(1, Ordering::Relaxed);
+        if !self.is(flags::WORKSHARE) {
+            self.event.store(1, Ordering::Relaxed);
+        } else if let Some(around) = self.enclosing() {
+            around.cancel();
+        }
     }
 }
 
@@ -394,7 +503,7 @@ impl Member {
             .wrapping_sub(self.taken.0.load(Ordering::Relaxed)) as i32;
         queued >= self.team().full[usize::from(!self.current().is(flags::IMPLICIT))] && {
             let here = 0_u8;
-            self.stack.get().wrapping_sub(&raw const here as usize) < STACK
+            self.stack.get().wrapping_sub(&raw const here as usize) < STACK && LOCKS.get() == 0
         }
     }
 
@@ -482,6 +591,9 @@ impl Member {
             self.scope.set((*task).scope.get());
             if (*task).is(flags::DESTROYS) {
                 self.destroy(task);
+            }
+            if self.kept.get() > 0 {
+                self.restore_settings(task);
             }
             self.returned(&Thread::Member(self), task);
         }
@@ -612,6 +724,10 @@ impl Member {
         let team = self.team();
         // SAFETY: as this function's.
         unsafe {
+            if (*task).priority.get() > 0 {
+                team.urgent.put((*task).priority.get(), right(task));
+                return team.sleep.wake();
+            }
             (*task).home.set(self.index);
             self.queued.set(self.queued.get().wrapping_add(1));
             if team.queues.ready(self.index.into(), right(task)) {
@@ -637,7 +753,7 @@ impl Member {
             scope.pending.get().wrapping_sub(ended)
         };
         // Help, never wait: what is open may be waiting for what this thread does next.
-        while open() >= self.team().many && self.help() {}
+        while open() >= self.team().many && LOCKS.get() == 0 && self.help() {}
     }
 
     /// Takes account of a task that came out of a queue.
@@ -661,7 +777,13 @@ impl Member {
         let me = usize::from(self.index);
         // SAFETY: the calling thread is this member; what it takes out of a queue it runs.
         unsafe {
-            let found = if team.members.len() == 1 && (*current).depth == 0 {
+            let urgent = match team.urgent.is_empty() {
+                true => None,
+                false => team.urgent.take(current),
+            };
+            let found = if urgent.is_some() {
+                urgent
+            } else if team.members.len() == 1 && (*current).depth == 0 {
                 team.queues.next(me)
             } else {
                 let refused = &mut *self.refused.get();
@@ -821,8 +943,24 @@ impl Member {
                 (*task).scope.set(self.scope.get());
             }
         }
+        if self.kept.get() > 0 {
+            self.restore_settings(task);
+        }
         self.current.set(outer.0);
         self.scope.set(outer.1);
+    }
+
+    /// The body of `task` has ended, or this part of it: settings that it changed are as before.
+    #[cold]
+    fn restore_settings(&self, task: *const Task) {
+        // SAFETY: the calling thread is this member.
+        let kept = unsafe { &mut *self.settings.get() };
+        if kept.last().is_some_and(|&(of, _)| of == task)
+            && let Some((_, settings)) = kept.pop()
+        {
+            self.kept.set(kept.len() as u32);
+            settings.restore();
+        }
     }
 
     /// Returns whether a task that has not begun is dropped.
@@ -920,8 +1058,14 @@ impl Member {
         let me = usize::from(self.index);
         let mut idle = 0;
         loop {
-            // SAFETY: the calling thread is this member; what it takes out of a queue it runs.
-            let mut found = unsafe { team.queues.next(me) };
+            let mut found = match team.urgent.is_empty() {
+                true => None,
+                false => team.urgent.take(null()),
+            };
+            if found.is_none() {
+                // SAFETY: the calling thread is this member; what it takes out of a queue it runs.
+                found = unsafe { team.queues.next(me) };
+            }
             if found.is_none() && !team.side.is_empty() {
                 found = team.side.take();
             }
@@ -955,7 +1099,9 @@ impl Member {
             team.sleep.pause(&mut idle, || {
                 let last = word.load(Ordering::SeqCst) & 0xffff_ffff == size;
                 let leaves = cancellable && team.cancelled.load(Ordering::SeqCst);
-                let found = team.queues.may_have(me) || !team.side.is_empty();
+                let found = team.queues.may_have(me)
+                    || !team.side.is_empty()
+                    || team.urgent.length.load(Ordering::SeqCst) > 0;
                 !(is_open() || leaves || found || last && team.nothing_open())
             });
         }
@@ -1062,8 +1208,10 @@ unsafe fn release(thread: &Thread<'_>, node: *const depend::Node) {
     // SAFETY: the caller ended the task; one that waits for nothing more is ready.
     unsafe {
         let unused = depend::close(node, |task| match thread {
-            Thread::Chain(me) => (*me.released.get()).push(right(task)),
-            Thread::Member(me) => me.queue(task),
+            Thread::Chain(me) if (*task).priority.get() <= 0 => {
+                (*me.released.get()).push(right(task));
+            }
+            Thread::Chain(me) | Thread::Member(me) => me.queue(task),
             Thread::Outside(team) => {
                 (*task).home.set(NOBODY);
                 (**team).queues.inject(right(task));

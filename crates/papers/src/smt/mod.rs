@@ -12,7 +12,7 @@ mod rows;
 mod summary;
 
 use crate::{Error, Found, Paper, Progress, Reproduction, Request};
-use published::{Cell, MAIN, Program, Recording};
+use published::{Cell, MAIN, MOVED, Program, Recording};
 use recording::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -130,6 +130,11 @@ impl Paper for Smt {
                 traces.insert((program, which), recording::open(path)?);
                 continue;
             }
+            let moved = match which {
+                Recording::Moved(_) if values.path(program.name()).is_some() => continue,
+                Recording::Moved(moved) => moved,
+                _ => 0,
+            };
             let (name, logical) = (program.name(), which.logical());
             let what = format!("recording {name} with {logical} threads");
             progress(Progress {
@@ -141,7 +146,8 @@ impl Paper for Smt {
                 let message = "no command that records programs is there";
                 return Err(Error::Usage(message.to_owned()));
             };
-            let path = recording::record(tanada, name, &arguments, folder.path(), cancel)?;
+            let (folder, path) = (folder.path(), recording::record_moved);
+            let path = path(tanada, name, &arguments, moved, folder, cancel)?;
             traces.insert((program, which), recording::open(&path)?);
         }
         let mut found = simulate(&traces, &machine, layout, request, progress, cancel)?;
@@ -225,11 +231,26 @@ fn single(program: Program) -> Cell {
     }
 }
 
+/// Returns the cell in which `rs` and `rs-ss` gain most: 4 KB, 8 threads.
+fn thrashing(program: Program, recording: Recording, governor: &'static str) -> Cell {
+    Cell {
+        program,
+        l1d: 4,
+        l2: 512,
+        threads: 8,
+        recording,
+        governor,
+    }
+}
+
 /// Returns all cells that the tables and figures need, each once.
 fn cells() -> Vec<Cell> {
     let mut cells: Vec<Cell> = published::table2().iter().map(|(cell, ..)| *cell).collect();
     cells.extend(published::rows().iter().map(|row| row.cell));
     cells.extend(Program::ALL.map(single));
+    cells.extend(MOVED.into_iter().flat_map(|recording| {
+        published::GOVERNORS.map(|governor| thrashing(Program::Fft, recording, governor))
+    }));
     cells.sort_unstable();
     cells.dedup();
     cells
@@ -246,7 +267,9 @@ fn simulate(
     progress: &mut dyn FnMut(Progress<'_>),
     cancel: &Cancel,
 ) -> Result<Reproduced, Error> {
-    let cells = cells();
+    let mut cells = cells();
+    // Of a recording that was named there is only one.
+    cells.retain(|cell| traces.contains_key(&(cell.program, cell.recording)));
     let full = machine.smt.as_ref().map_or(0, |smt| smt.period_cycles);
     let period = |cell: &Cell| recording::scaled(full, cell.program, request.quick).max(1);
     let machines: Result<Vec<Machine>, Error> = cells
@@ -362,10 +385,10 @@ mod tests {
     #[test]
     fn every_cell_is_simulated_once() {
         let cells = cells();
-        // 24 of Table 2, 24 of Tables 3 and 4, and fig. 4's single threads.
-        assert_eq!(cells.len(), 24 + 24 + 2);
+        // 24 of Table 2, 24 of Tables 3 and 4, fig. 4's single threads, and FFT's order with three more recordings.
+        assert_eq!(cells.len(), 24 + 24 + 2 + 9);
         let recordings = recordings();
-        assert_eq!(recordings.len(), 4 + 2 + 2);
+        assert_eq!(recordings.len(), 4 + 2 + 2 + 3);
         let first = (Program::Lu, Recording::First(8));
         assert!(recordings.contains(&first) && recordings.contains(&(Program::Fft, MAIN)));
     }

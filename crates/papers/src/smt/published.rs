@@ -19,12 +19,15 @@ impl Program {
         }
     }
 
-    /// Returns whether rows of this program are printed as predicted: the machine was fitted to none of them. They were known to those who
-    /// chose it, and one alternative was dropped by an estimate in which they took part (docs/reproduce-smt.md).
+    /// Returns whether the machine was fitted to no row of this program. The rows were known to those who chose it, and took part in two
+    /// choices (docs/reproduce-smt.md), so they are printed as [`NOT_FITTED`].
     pub(super) fn is_predicted(self) -> bool {
         self == Program::Fft
     }
 }
+
+/// What stands behind the names of rows that [`Program::is_predicted`] names.
+pub(super) const NOT_FITTED: &str = " (predicted: known, not fitted to)";
 
 /// What is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +36,8 @@ pub(super) enum Recording {
     Main(u64),
     /// The program of the preliminary experiment, Table 2.
     First(u64),
+    /// As [`MAIN`], where the stack of the first thread begins so many bytes lower.
+    Moved(u64),
 }
 
 impl Recording {
@@ -40,6 +45,7 @@ impl Recording {
     pub(super) fn logical(self) -> u64 {
         match self {
             Recording::Main(logical) | Recording::First(logical) => logical,
+            Recording::Moved(_) => LOGICAL,
         }
     }
 }
@@ -63,6 +69,14 @@ pub(super) const LOGICAL: u64 = 16;
 
 /// The recording of Tables 3 to 5.
 pub(super) const MAIN: Recording = Recording::Main(LOGICAL);
+
+/// Further recordings of FFT for the order of the governors, whose step from `rs` to `rs-ss` is smaller than recordings differ by. The
+/// stack of the first thread, which nobody chose, begins at each quarter of a line of 256 bytes.
+pub(super) const MOVED: [Recording; 3] = [
+    Recording::Moved(64),
+    Recording::Moved(128),
+    Recording::Moved(192),
+];
 
 impl Cell {
     /// Returns the cell of the same program and machine with another governor.

@@ -45,8 +45,8 @@ pub(super) fn arguments(
             };
             let size = match recording {
                 Recording::First(_) => FIRST_SIZE,
-                Recording::Main(_) if quick => "256",
-                Recording::Main(_) => "512",
+                _ if quick => "256",
+                _ => "512",
             };
             arguments.extend([size, "--layout", layout].map(str::to_owned));
         }
@@ -76,19 +76,35 @@ pub(super) fn record(
     folder: &Path,
     cancel: &Cancel,
 ) -> Result<PathBuf, Error> {
+    record_moved(tanada, program, arguments, 0, folder, cancel)
+}
+
+/// As [`record`], with the first thread's stack `moved` bytes lower, if that is not 0: by a variable of the environment, which lies above
+/// it.
+pub(super) fn record_moved(
+    tanada: &Path,
+    program: &str,
+    arguments: &[String],
+    moved: u64,
+    folder: &Path,
+    cancel: &Cancel,
+) -> Result<PathBuf, Error> {
     let input = |error: &dyn std::fmt::Display| Error::Input(error.to_string());
     let binary = kernels::build(program, Isa::Mips1, folder).map_err(|error| input(&error))?;
-    let trace = folder.join(format!("{program}{}.tnb", arguments.join("")));
+    let trace = folder.join(format!("{program}{}-{moved}.tnb", arguments.join("")));
     let mut command = Command::new(tanada);
     command
         .arg("record")
         .arg("-o")
         .arg(&trace)
         .args(["--from", &MARK_BEGIN.to_string()])
-        .args(["--to", &MARK_END.to_string()])
-        .arg("--")
-        .arg(&binary)
-        .args(arguments);
+        .args(["--to", &MARK_END.to_string()]);
+    if moved > 0 {
+        // `X=`, and a zero at the end.
+        let rest = usize::try_from(moved).unwrap_or(0).saturating_sub(3);
+        command.arg("--env").arg(format!("X={}", "0".repeat(rest)));
+    }
+    command.arg("--").arg(&binary).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let said = folder.join("said.txt");
     let file = std::fs::File::create(&said).map_err(|error| input(&error))?;

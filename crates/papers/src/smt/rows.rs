@@ -22,7 +22,7 @@ pub(super) fn rows(found: &Reproduced) -> Vec<Item> {
     for row in published::rows() {
         let table = if row.cell.l1d == 4 { 3 } else { 4 };
         let mark = if row.cell.program.is_predicted() {
-            " (predicted)"
+            published::NOT_FITTED
         } else {
             ""
         };
@@ -44,7 +44,7 @@ pub(super) fn rows(found: &Reproduced) -> Vec<Item> {
     }
     for gain in published::gains() {
         let mark = if gain.cell.program.is_predicted() {
-            " (predicted)"
+            published::NOT_FITTED
         } else {
             ""
         };
@@ -112,7 +112,7 @@ fn guesses(found: &Reproduced) -> String {
     let header = ["", "published", "ours", "no change", "the other program's"];
     let lines = super::summary::speedups(found).into_iter().map(|one| {
         let mark = if one.cell.program.is_predicted() {
-            " (predicted)"
+            published::NOT_FITTED
         } else {
             ""
         };

@@ -60,7 +60,7 @@ static ALL: &[Entry] = &[
     },
     Entry {
         name: "hold",
-        summary: "the width with the most work per time, found by probes of parts of periods; exchanges threads that are slow together",
+        summary: "the best width by short probes, the better order of each part; exchanges threads that are slow together",
         needs_counters: false,
         make: |site| Box::new(hold::Hold::new(site, hold::Settings::default())),
     },

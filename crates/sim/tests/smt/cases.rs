@@ -337,7 +337,19 @@ fn theirs(program: &Made, machine: &Machine, governor: Box<dyn Governor>) -> Ans
     }
     let blocked = answer.blocked.iter_mut().flatten();
     blocked.for_each(|ticks| *ticks /= CYCLE);
+    answer.plans = rows_of(answer.plans);
     answer
+}
+
+/// Returns what rows say of `calls`, as docs/simulator.md has it: a row has so many of them, a power of two, that there are at most 32,768
+/// rows, and shows when its last one came and what that one decided.
+fn rows_of(calls: Vec<(u64, usize, &'static str)>) -> Vec<(u64, usize, &'static str)> {
+    let mut each = 1;
+    while calls.len().div_ceil(each) > 32_768 {
+        each *= 2;
+    }
+    let last = |row: &[(u64, usize, &'static str)]| *row.last().expect("a row has calls");
+    calls.chunks(each).map(last).collect()
 }
 
 fn compare(program: &Made, text: &str, governor: &dyn Fn(&GovernorSite) -> Box<dyn Governor>) {

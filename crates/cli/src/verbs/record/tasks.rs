@@ -63,13 +63,14 @@ fn import(
     file: &mut FileSink,
 ) -> Result<import::Imported, TraceError> {
     let spool = recorded.emulated.spool();
-    let path = spool.with_extension("tnb");
+    let unnamed = recorded.emulated.another().map_err(TraceError::from)?;
+    let path = unnamed.path();
     let out = BufWriter::new(File::create(&path).map_err(TraceError::from)?);
     let mut writer = ThreadWriter::new(out, "", recorded.executable.set)?;
     assemble(&spool, &mut writer)?;
     drop(writer.finish()?.into_inner());
     let threads = ThreadTrace::open(&path)?;
-    let marks = recorded.emulated.marks();
+    let marks = recorded.emulated.marks().unwrap_or_default();
     let list = File::open(&marks).map_err(TraceError::from)?;
     let length = list.metadata().map_err(TraceError::from)?.len();
     let list = Watched::new(list, &recorded.cancel, Some(length >> 20), "MB of marks");

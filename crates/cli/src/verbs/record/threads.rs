@@ -1,7 +1,7 @@
 //! `tanada record -- PROGRAM ARGS` of a program that is not built on the runtime: a thread trace.
 
 use super::program::{Program, Recorded};
-use crate::emulator::{Ended, Executable, Piece};
+use crate::emulator::{Emulated, Ended, Executable, Piece};
 use crate::ui::{self, Failure, Outcome, OutputFile, at_fault, note};
 use std::io::BufWriter;
 use std::path::Path;
@@ -67,8 +67,7 @@ pub(super) fn run(args: &Program, path: &Path, output: &Path) -> Outcome {
     if ended.interrupted {
         ui::keep_going();
     }
-    let spool = emulated.spool();
-    let written = write(args, &ended, executable, &spool, output, file);
+    let written = write(args, &ended, executable, &emulated, output, file);
     let (assembled, partial) = written.map_err(|error| Failure::Input(error.to_string()))?;
     let Some(assembled) = assembled else {
         return Err(Failure::Interrupted);
@@ -85,10 +84,11 @@ fn write(
     args: &Program,
     ended: &Ended,
     executable: Executable,
-    spool: &Path,
+    emulated: &Emulated,
     output: &Path,
     file: OutputFile,
 ) -> Result<(Option<Assembled>, bool), TraceError> {
+    let spool = &*emulated.spool();
     let name = args.program[0].to_string_lossy();
     let name = name
         .rsplit('/')
@@ -104,7 +104,8 @@ fn write(
         return Ok((None, partial));
     }
     let assembled = if as_text {
-        let binary = spool.with_extension("tnb");
+        let unnamed = emulated.another().map_err(TraceError::from)?;
+        let binary = unnamed.path();
         let out = BufWriter::new(std::fs::File::create(&binary).map_err(TraceError::from)?);
         let mut writer = ThreadWriter::new(out, &name, executable.set)?;
         writer.declare(partial, !ended.synchronised);

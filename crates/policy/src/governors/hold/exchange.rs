@@ -8,6 +8,11 @@ const FADING: f64 = 0.2;
 /// By which factor the usual rate differs in another phase.
 const PHASE: f64 = 1.5;
 
+/// Windows whose mean a low one is compared with, the part of it that is low, and how many low ones in a row are slow.
+const MEAN: f64 = 64.0;
+const LOW: f64 = 0.9;
+const LOW_WINDOWS: u32 = 4;
+
 /// The usual rate, and what exchanges have brought.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exchange {
@@ -21,6 +26,10 @@ pub(super) struct Exchange {
     count: u64,
     /// Mean logarithm of how many times as fast the window behind a slow one was: without and with an exchange.
     brought: [f64; 2],
+    /// The mean rate of the last windows, their number, and the low ones since the last one that was not low.
+    mean: f64,
+    windows: f64,
+    low: u32,
 }
 
 /// What a window means.
@@ -41,6 +50,27 @@ impl Exchange {
     /// Sets the usual rate: another width is in use.
     pub(super) fn reset(&mut self, rate: f64) {
         (self.usual, self.phase) = (rate, rate);
+    }
+
+    /// A barrier opened: what was does not count for the mean.
+    pub(super) fn begin(&mut self) {
+        (self.windows, self.low) = (0.0, 0);
+    }
+
+    /// Takes a rate into the mean. Returns whether it is the last of several low ones.
+    fn is_low(&mut self, rate: f64) -> bool {
+        self.windows = (self.windows + 1.0).min(MEAN);
+        self.mean += (rate - self.mean) / self.windows;
+        self.low = if rate < self.mean * LOW {
+            self.low + 1
+        } else {
+            0
+        };
+        let low = self.low == LOW_WINDOWS;
+        if low {
+            self.low = 0;
+        }
+        low
     }
 
     /// Takes the rate of a window into account. Returns what it means.
@@ -65,7 +95,7 @@ impl Exchange {
             let brought = &mut self.brought[usize::from(self.exchanged)];
             *brought += (change - *brought) * FADING;
         }
-        if rate < usual * settings.slow {
+        if self.is_low(rate) || rate < usual * settings.slow {
             self.slow = Some(rate.max(f64::MIN_POSITIVE));
             self.count += 1;
             let helps = self.brought[1] >= self.brought[0];
@@ -73,5 +103,33 @@ impl Exchange {
             sign.exchange = self.exchanged;
         }
         sign
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_low_windows_in_a_row_are_slow_but_not_one_and_not_another_part() {
+        let settings = Settings::default();
+        let exchanges = |rates: &[f64]| {
+            let mut exchange = Exchange::default();
+            for _ in 0..20 {
+                assert!(!exchange.window(100.0, &settings).exchange);
+            }
+            let slow = rates.iter().map(|&rate| exchange.window(rate, &settings));
+            slow.filter(|sign| sign.exchange).count()
+        };
+        assert_eq!(exchanges(&[85.0, 85.0, 85.0, 85.0]), 1);
+        assert_eq!(exchanges(&[85.0, 85.0, 85.0, 100.0, 85.0]), 0);
+        assert_eq!(exchanges(&[95.0; 50]), 0);
+        let mut exchange = Exchange::default();
+        for _ in 0..20 {
+            exchange.window(100.0, &settings);
+        }
+        exchange.begin();
+        let slow = (0..50).filter(|_| exchange.window(85.0, &settings).exchange);
+        assert_eq!(slow.count(), 0);
     }
 }

@@ -1,18 +1,24 @@
-//! `hold` and `hold-blind`: which threads run together, and on how many hardware threads, found by looking at small parts of periods.
+//! `hold` and `hold-blind`: which threads run together, and on how many hardware threads, found by looking at small parts of periods; in
+//! which order threads are taken, found by comparing parts of the program.
 //!
 //! The governor is called at each 64th of a period, a *window*, and compares rates: work per time. The threads that run go on from window
 //! to window ([`Order::Kept`]). Its rules:
 //!
 //! - *Turns.* A turn, in which the same threads run, ends only if for a whole period no thread blocked, so that none came from the queue.
-//! - *Exchanges.* If a window's rate is below [`Settings::slow`] of the usual one, the threads that run disturb each other. Then all of
-//!   them but the last go to the back of the queue. One slow window in [`Settings::trial`] is left alone instead, for comparison. If the
-//!   windows behind those are faster on average than the windows behind exchanges, the roles change: only one slow window in
-//!   [`Settings::trial`] leads to an exchange.
+//! - *Exchanges.* If a window's rate is below [`Settings::slow`] of the usual one, or the rates of four in a row below 0.9 of the mean
+//!   since the last barrier, the threads that run disturb each other. Then all of them but the last go to the back of the queue. One slow
+//!   window in [`Settings::trial`] is left alone instead, for comparison. If the windows behind those are faster on average than the
+//!   windows behind exchanges, the roles change: only one slow window in [`Settings::trial`] leads to an exchange.
 //! - *Widths.* A probe takes four windows: two at the other width, two at the width in use. The first of each two is not measured, since
 //!   caches settle in it. The probe's rate is compared with the mean of the rates of the width in use before and behind it, so that a
 //!   program that changes meanwhile does not decide. A narrower width is chosen if the last probes together are better by
-//!   [`Settings::margin`] and by more than they differ from each other, or if one is better by [`Settings::large`]; a wider one as soon
-//!   as it is better.
+//!   [`Settings::margin`] and by more than they differ from each other, or if one is better by [`Settings::large`]; a wider one that has
+//!   not lost yet as soon as it is better.
+//! - *Orders.* Who runs with whom shows over whole parts of a program only: those between barriers. Work tells which parts are the same,
+//!   and what follows one is expected to be what followed it the last time. A part that is known in the queue's order is run *by number*
+//!   the next time: at each call those with the lowest creation numbers run ([`Order::ByNumber`]), without turns and exchanges. This ends
+//!   as soon as less work is done than was done by then in the queue's order. From then on each part has the order in which it was
+//!   faster. Other parts are tried as long as the order by number has gained more than it has lost.
 //! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on. In another phase (the usual rate has changed by
 //!   half, or a barrier released threads) every width may be probed at once. Few and many waiting threads have a width each.
 //! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately.
@@ -22,12 +28,14 @@
 //!   what won probes have brought.
 
 mod exchange;
+mod orders;
 #[cfg(test)]
 mod tests;
 mod widths;
 
 use crate::{Governor, GovernorSite, Order, Period, Plan, Why};
 use exchange::Exchange;
+use orders::Orders;
 use widths::{Pair, Verdict, Widths};
 
 /// The numbers of the rules above.
@@ -153,6 +161,7 @@ pub(super) struct Hold {
     /// The last windows of these threads at the width in use; no time if there was none.
     base: Sum,
     exchange: Exchange,
+    orders: Orders,
     /// Whether the last call only took threads off.
     exchanging: bool,
     /// Misses per access of the last window; `None` without counters.
@@ -183,6 +192,7 @@ impl Hold {
             probe: None,
             base: Sum::default(),
             exchange: Exchange::default(),
+            orders: Orders::new(window),
             exchanging: false,
             misses: None,
             solo: 0.0,
@@ -321,8 +331,8 @@ impl Hold {
         })
     }
 
-    /// Takes note of how many threads wait now.
-    fn situation(&mut self, waiting: usize) {
+    /// Takes note of how many threads wait now. Returns whether a barrier released threads.
+    fn situation(&mut self, waiting: usize) -> bool {
         let before = std::mem::replace(&mut self.waited, waiting);
         if waiting < before {
             // A thread blocked or ended, so another one came from the queue.
@@ -336,8 +346,34 @@ impl Hold {
             self.many = many;
             self.base = Sum::default();
         }
-        if waiting >= before + threads.div_ceil(2) {
+        let barrier = waiting >= before + threads.div_ceil(2);
+        if barrier {
             self.widths().changed();
+            self.exchange.begin();
+        }
+        barrier
+    }
+}
+
+impl Hold {
+    /// Returns the order until the next call, after a window in which a `barrier` has opened or not.
+    fn order(&mut self, period: &Period<'_>, barrier: bool) -> Order {
+        let before = self.orders.by_number();
+        let (work, time) = (period.work() as f64, period.time as f64);
+        let mut why = self.orders.window(work, time);
+        if barrier && self.many {
+            why = self.orders.barrier().or(why);
+        }
+        if let Some(why) = why {
+            self.why = why;
+        }
+        match (before, self.orders.by_number()) {
+            (_, true) => Order::ByNumber,
+            (true, false) => {
+                self.begin_turn();
+                Order::Restored
+            }
+            (false, false) => Order::Kept,
         }
     }
 }
@@ -349,14 +385,16 @@ impl Governor for Hold {
         let waiting = period.waiting;
         let taken_off = std::mem::take(&mut self.exchanging);
         let mut exchange = false;
+        let mut order = Order::Kept;
         if !taken_off {
             exchange = self.measure(period);
-            self.situation(waiting);
+            let barrier = self.situation(waiting);
+            order = self.order(period, barrier);
         }
         let used = self.widths().width();
         let mut plan = Plan {
             width: used,
-            order: Order::Kept,
+            order,
             next_call: self.window,
         };
         if taken_off {
@@ -368,12 +406,12 @@ impl Governor for Hold {
             if matches!(probe.step, Step::Settles | Step::Probes) {
                 plan.width = probe.width;
             }
-        } else if exchange && used > 1 && waiting > used {
+        } else if exchange && order == Order::Kept && used > 1 && waiting > used {
             self.begin_turn();
             self.exchanging = true;
             (plan.width, plan.next_call) = (used - 1, 1);
             self.say("slow together, one is taken off", &[]);
-        } else if self.now >= self.turn_ends {
+        } else if self.now >= self.turn_ends && order == Order::Kept {
             self.begin_turn();
             plan.order = Order::Fifo;
         } else if let Some((width, could)) = self.candidate() {

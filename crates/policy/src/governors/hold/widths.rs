@@ -120,8 +120,10 @@ impl Widths {
         let better = one.probed > one.used * needed;
         let clear = one.probed - one.used > settings.clear * one.squares.sqrt();
         let large = pair.probed > pair.used * settings.large;
-        if better && (clear || large || width > used) {
-            let ratio = (one.probed / one.used).min(GAIN);
+        // A wider one that has lost since it was chosen last has to be better by more than chance.
+        let quick = width > used && one.losses == 0;
+        if large || better && (clear || quick) {
+            let ratio = (one.probed / one.used).clamp(1.0, GAIN);
             self.choose(width, ratio, now);
             return Verdict::Won;
         }
@@ -164,4 +166,32 @@ impl Widths {
 
 fn doublings(wider: bool) -> u32 {
     if wider { FEW_DOUBLINGS } else { DOUBLINGS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wider_width_that_has_lost_needs_more_than_one_lucky_probe() {
+        let settings = Settings::default();
+        let pair = |probed| Pair {
+            probed,
+            used: 100.0,
+        };
+        let new = || {
+            let mut widths = Widths::new(8, 10);
+            widths.choose(4, 2.0, 0);
+            widths
+        };
+        let judge = |widths: &mut Widths, rate| widths.judge(8, 4, pair(rate), 1000, &settings);
+        assert_eq!(judge(&mut new(), 102.0), Verdict::Won);
+        let mut lost = new();
+        assert_eq!(judge(&mut lost, 99.0), Verdict::Lost);
+        assert_eq!(judge(&mut lost, 110.0), Verdict::Unclear);
+        assert_eq!(judge(&mut lost, 110.0), Verdict::Won);
+        let mut lost = new();
+        assert_eq!(judge(&mut lost, 90.0), Verdict::Lost);
+        assert_eq!(judge(&mut lost, 160.0), Verdict::Won, "a large gain");
+    }
 }

@@ -132,3 +132,84 @@ fn large_classes_have_five_bits() {
     assert_eq!(Class::of(Some(75_000)), Class(Some(73_728)));
     assert_eq!(Class::of(None), Class(None));
 }
+
+/// Two cores, and one region whose time a test decides.
+struct Two {
+    governor: Box<dyn RegionGovernor>,
+}
+
+impl Two {
+    const SITE: RegionSite = RegionSite {
+        cores: 2,
+        threads_per_core: 1,
+        quota: f64::INFINITY,
+        microsecond: 1000.0,
+    };
+
+    fn new() -> Two {
+        Two {
+            governor: (find("predict").expect("it is there").make)(
+                &Two::SITE,
+                &Settings::default(),
+            ),
+        }
+    }
+
+    /// Runs invocations of `micro(team)` microseconds. Returns the sizes of their teams.
+    fn run(
+        &mut self,
+        invocations: usize,
+        neighbours: f64,
+        micro: impl Fn(&Decision) -> u64,
+    ) -> Vec<u32> {
+        let one = |_| {
+            let entry = Enter {
+                neighbours: Some(neighbours),
+                ..enter(2, None)
+            };
+            let decision = self.governor.enter(&entry);
+            let outcome = Outcome {
+                neighbours: Some(neighbours),
+                ..left(decision, micro(&decision) * 1000, None)
+            };
+            self.governor.leave(&outcome);
+            decision.threads
+        };
+        (0..invocations).map(one).collect()
+    }
+}
+
+#[test]
+fn a_change_is_answered_within_twenty_invocations() {
+    let mut two = Two::new();
+    let quiet = two.run(300, 0.0, |team| if team.threads == 2 { 500 } else { 900 });
+    assert!(quiet.iter().filter(|&&threads| threads == 2).count() > 280);
+    // Members wait for one that has no processor, and nobody has looked for neighbours yet.
+    let disturbed = two.run(40, 0.0, |team| if team.threads == 2 { 5000 } else { 900 });
+    assert!(
+        disturbed[20..].iter().all(|&threads| threads == 1),
+        "{disturbed:?}"
+    );
+    // And back: two threads are tried again now and then.
+    let again = two.run(2000, 0.0, |team| if team.threads == 2 { 500 } else { 900 });
+    assert!(
+        again[1000..].iter().all(|&threads| threads == 2),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn beside_a_neighbour_a_terrible_team_is_tried_once_in_a_while() {
+    let mut two = Two::new();
+    let sleeping = |team: &Decision| if team.threads == 2 { 14_000 } else { 400 };
+    let sizes = two.run(1000, 1.0, sleeping);
+    // Of all threads sleeping, of all threads as they are, and not again for 2% of the time.
+    assert!(
+        sizes.iter().filter(|&&threads| threads == 2).count() <= 3,
+        "{sizes:?}"
+    );
+    // The neighbour goes: all threads at the next invocation.
+    assert_eq!(two.run(1, 0.0, |_| 200), [2]);
+    // It comes again: what was learnt is still there.
+    assert_eq!(two.run(5, 1.0, sleeping), [1; 5]);
+}

@@ -1,6 +1,7 @@
 //! Caches, the channel of each core, memory, and lines on their way; rules 3.1 and 3.2.
 
 use super::params::Params;
+use super::sole::Sole;
 use crate::counts::outcome::Count;
 use crate::machine::{CacheTable, Coherence, Kind, Machine};
 use crate::parts::cache::{Cache, Lookup};
@@ -77,8 +78,8 @@ pub(super) struct Caches {
     /// First cache of each hardware thread: of its fetches and of its data.
     first: Vec<[u32; 2]>,
     pub(super) levels: [First; 2],
-    /// Whether writes remove lines from caches of other cores.
-    invalidates: bool,
+    /// If writes remove lines from caches of other cores: which they need not look for.
+    sole: Option<Sole>,
     channel: Vec<u64>,
     memory: u64,
     flying: Vec<Vec<Flying>>,
@@ -142,13 +143,15 @@ impl Caches {
                 }
             }
         }
+        let shifts = hierarchy.invalidated.iter();
+        let sole = invalidates.then(|| Sole::new(shifts.map(|one| one.shift.into())));
         Caches {
             hierarchy,
             per_core: params.per_core,
             tables,
             first,
             levels,
-            invalidates,
+            sole,
             channel: vec![0; params.cores],
             memory: 0,
             flying: vec![Vec::new(); params.cores],
@@ -194,8 +197,11 @@ impl Caches {
         store: bool,
         at: u64,
     ) -> Found {
-        if store && self.invalidates {
-            self.invalidate(thread, line << self.levels[DATA].shift);
+        if store && let Some(sole) = &mut self.sole {
+            let address = line << self.levels[DATA].shift;
+            if sole.stores(thread / self.per_core, address) {
+                self.invalidate(thread, address);
+            }
         }
         let level = self.levels[path];
         let cache = self.first[thread][path];
@@ -263,6 +269,9 @@ impl Caches {
             victim,
         } = miss;
         let core = thread / self.per_core;
+        if let Some(sole) = &mut self.sole {
+            sole.fills(core, address);
+        }
         let each = CAUSES + self.tables;
         let charges = match waits {
             true => &mut self.charges[thread * each..(thread + 1) * each],

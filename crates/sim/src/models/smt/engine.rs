@@ -1,9 +1,11 @@
 //! The loop of steps; rules 1, 2, 3.3 and 5.
 
 use super::caches::{Caches, Cause, DATA, FETCH, Found, Miss};
+use super::firsts::Firsts;
 use super::library::{Effect, Library, State};
 use super::outcome::PeriodRow;
 use super::params::{Params, TICKS};
+use super::periods::Periods;
 use super::series::{Recorder, Sums};
 use super::{Program, ThreadOptions};
 use crate::SimError;
@@ -66,7 +68,7 @@ pub(super) struct Engine<'a> {
     /// The hardware thread that stepped last on each core, in it.
     last: Vec<usize>,
     /// First step of each core; kept if there are several.
-    firsts: Vec<u64>,
+    firsts: Firsts,
     governor: Box<dyn Governor>,
     /// When the governor is called or an interval of the series ends, whichever comes first.
     next_stop: u64,
@@ -76,7 +78,7 @@ pub(super) struct Engine<'a> {
     options: &'a ThreadOptions<'a>,
     steps: u64,
     pub(super) end: u64,
-    pub(super) periods: Vec<PeriodRow>,
+    pub(super) periods: Periods,
     pub(super) series: Option<Recorder>,
 }
 
@@ -127,7 +129,7 @@ impl<'a> Engine<'a> {
             pipe: vec![0; pipes],
             ports: vec![0; params.ports * params.cores],
             last: vec![params.per_core - 1; params.cores],
-            firsts: vec![u64::MAX; params.cores],
+            firsts: Firsts::new(params.cores),
             governor,
             next_stop: params.period.min(end),
             next_call: params.period,
@@ -136,7 +138,7 @@ impl<'a> Engine<'a> {
             options,
             steps: 0,
             end: 0,
-            periods: Vec::new(),
+            periods: Periods::new(),
             series,
             params,
         })
@@ -178,7 +180,7 @@ impl<'a> Engine<'a> {
             self.last[core] = thread;
             self.step(core * self.params.per_core + thread, core, now)?;
             if self.params.cores > 1 {
-                self.firsts[core] = self.first_of(core);
+                self.firsts.set(core, self.first_of(core));
             }
             self.steps += 1;
             if self.steps.is_multiple_of(WATCHED) {
@@ -203,10 +205,7 @@ impl<'a> Engine<'a> {
     fn first(&self) -> Option<(u64, usize)> {
         let (now, core) = match self.params.cores {
             1 => (self.first_of(0), 0),
-            cores => (0..cores)
-                .map(|core| (self.firsts[core], core))
-                .min()
-                .expect("a machine has a core"),
+            _ => self.firsts.least(),
         };
         (now < u64::MAX).then_some((now, core))
     }
@@ -600,7 +599,7 @@ impl<'a> Engine<'a> {
             (one.logical, one.fetched, one.end, one.issued) = (logical, u64::MAX, 0, 0);
             let core = thread / self.params.per_core;
             if self.params.cores > 1 {
-                self.firsts[core] = self.first_of(core);
+                self.firsts.set(core, self.first_of(core));
             }
         }
     }
@@ -670,7 +669,7 @@ impl<'a> Engine<'a> {
             self.clock[thread] = until;
             self.ready[thread] = u64::MAX;
         }
-        self.firsts.fill(u64::MAX);
+        self.firsts = Firsts::new(self.params.cores);
         let time = (p - self.last_call) / TICKS;
         let activities = self.activities();
         let period = Period {
@@ -696,6 +695,7 @@ impl<'a> Engine<'a> {
         let cache = period.cache().unwrap_or_default();
         self.periods.push(PeriodRow {
             cycle: self.next_call / TICKS,
+            calls: 1,
             width,
             instructions: period.work(),
             accesses: cache.accesses,

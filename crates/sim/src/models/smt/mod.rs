@@ -2,12 +2,15 @@
 
 mod caches;
 mod engine;
+mod firsts;
 mod library;
 mod outcome;
 mod params;
+mod periods;
 mod program;
 mod report;
 mod series;
+mod sole;
 
 pub use outcome::{
     HardwareOutcome, Level, LogicalOutcome, ObjectWaits, PeriodRow, ThreadWaits, ThreadsOutcome,

@@ -60,14 +60,16 @@ pub struct LogicalOutcome {
     pub ended: u64,
 }
 
-/// What the governor saw and decided at one call.
+/// What the governor saw and decided at one call; in a run with more than 32,768 calls at several successive ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PeriodRow {
-    /// When it was called, in cycles.
+    /// When it was called, in cycles; of several calls the last one, to which all belongs that is no sum.
     pub cycle: u64,
-    /// The width of the period that ended.
+    /// Calls of this row: a power of two, but in the last row.
+    pub calls: u64,
+    /// The width of the period that ended; of several ones the first.
     pub width: usize,
-    /// Instructions of the period.
+    /// Instructions of the period, or of the periods.
     pub instructions: u64,
     /// Lookups of the first data caches.
     pub accesses: u64,
@@ -144,7 +146,7 @@ pub struct ThreadsOutcome {
     pub hardware: Vec<HardwareOutcome>,
     /// Of each logical thread.
     pub logical: Vec<LogicalOutcome>,
-    /// Each call of the governor.
+    /// The calls of the governor.
     pub periods: Vec<PeriodRow>,
     /// What happened over time, see [`ThreadOptions::observe`](super::ThreadOptions::observe).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -286,7 +288,7 @@ impl ThreadsOutcome {
             waits: Wait::WORDS,
             logical: logical.collect(),
             hardware,
-            periods: engine.periods,
+            periods: engine.periods.into_rows(),
             series,
             objects: objects(engine.system.waited.unwrap_or_default()),
         }

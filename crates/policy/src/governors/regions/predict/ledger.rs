@@ -6,14 +6,24 @@ const RATE: f64 = 0.006;
 /// The part of what better teams have won that may be spent on further probes.
 const SHARE: f64 = 0.3;
 
+/// What may be lost before anything has been earned, in microseconds: less than the promise for a program that takes 50 ms.
+const CREDIT: f64 = 500.0;
+
 /// An account over all regions, in the engine's unit of time. Its income follows the time that `all` would have taken, so what is spent is
 /// always below a part of it, whatever the length of the run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Ledger {
     balance: f64,
 }
 
 impl Ledger {
+    /// Returns the account of a run in whose unit of time a microsecond is `microsecond`.
+    pub(super) fn new(microsecond: f64) -> Ledger {
+        Ledger {
+            balance: CREDIT * microsecond,
+        }
+    }
+
     /// Books an invocation that took `time`, and with `all` would have taken `all`.
     pub(super) fn book(&mut self, time: f64, all: f64) {
         let won = all - time;

@@ -64,7 +64,7 @@ impl Predict {
             site: *site,
             profile: settings.profile.clone(),
             regions: Vec::new(),
-            ledger: Ledger::default(),
+            ledger: Ledger::new(site.microsecond),
             pressure: 0,
             threads: 0,
             switch: 0.0,
@@ -84,6 +84,8 @@ impl RegionGovernor for Predict {
         {
             self.pressure = load.round().max(0.0) as u32;
         }
+        // Further neighbours leave no less.
+        let pressure = self.pressure.min(self.site.all().threads().max(2) - 1);
         let index = entry.region.0 as usize;
         if self.regions.len() <= index {
             self.regions.resize_with(index + 1, Region::default);
@@ -94,7 +96,7 @@ impl RegionGovernor for Predict {
         let key = Key {
             class: Class::of(entry.iterations.or(assumed)),
             asked: entry.asked.max(1),
-            pressure: self.pressure,
+            pressure,
         };
         let is_key = |at: &usize| region.variants[*at].key == key;
         let found = region.current.filter(is_key);

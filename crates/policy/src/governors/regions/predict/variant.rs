@@ -22,6 +22,13 @@ const PROMISING: f64 = 0.98;
 /// Beyond this multiple of the best time a team is given up at once, and the teams behind it are not tried.
 const HOPELESS: f64 = 1.2;
 
+/// With neighbours a team is given up after one invocation that takes this multiple of the best time: members that wait for one that has no
+/// processor may take a hundred times as long.
+const TERRIBLE: f64 = 3.0;
+
+/// What it costs to try all threads again may be this part of the time since the last try.
+const RECHECK_SHARE: f64 = 0.02;
+
 /// With neighbours a team is tried for at least this time, in microseconds, which some time slices of the system fit into, or for
 /// [`ROUGH_TIMES`] invocations.
 const ROUGH_TIME: f64 = 10_000.0;
@@ -116,6 +123,10 @@ impl Variant {
         };
         variant.arms.push(Arm::new(home));
         variant.fill_queue();
+        if variant.contended() {
+            // It disturbs nobody, and nobody disturbs it: never excellent, never terrible, and what the others are measured by.
+            variant.probing = variant.queue.pop().map(|decision| variant.arm(decision));
+        }
         if let Some((profile, region)) = measured {
             variant.start_with(profile, region);
         }
@@ -213,7 +224,12 @@ impl Variant {
         let at = match self.arms[current].decision == decision {
             true => current,
             false => {
-                self.arms[current].refused += 1;
+                let of_size = self.arms[current].decision.threads != decision.threads;
+                self.arms[current].refused += match self.rough() && !of_size {
+                    // The runtime cannot wait like this, and what runs instead may be terrible. That a region keeps its team may end.
+                    true => 3,
+                    false => 1,
+                };
                 if self.arms[current].refused >= 3 {
                     self.probing = None;
                     self.held = 0;
@@ -314,6 +330,7 @@ impl Variant {
         let best = self.best_time();
         let time = arm.estimate(self.rough()).unwrap_or(f64::INFINITY);
         let least = match () {
+            () if self.rough() && time > best * TERRIBLE => 1,
             () if self.rough() => match arm.total >= ROUGH_TIME * self.site.microsecond {
                 true => 3,
                 false => ROUGH_TIMES,
@@ -326,8 +343,14 @@ impl Variant {
             true => 0,
             false => self.held,
         };
-        let far = (time / self.arms[compared].estimate(self.rough()).unwrap_or(time) - 1.0).abs();
-        let decided = far > self.margin(probed, compared) || self.is_steady() || probed == compared;
+        let decided = match self.arms[compared].estimate(self.rough()) {
+            Some(other) => {
+                let far = (time / other - 1.0).abs();
+                far > self.margin(probed, compared) || self.is_steady() || probed == compared
+            }
+            // There is nothing yet to decide between.
+            None => true,
+        };
         known >= UNDECIDED || (known >= least && decided)
     }
 
@@ -386,9 +409,25 @@ impl Variant {
             self.recheck_at = self.invocations
                 + match self.arms[0].is_cold() {
                     true => RECHECK_COLD,
-                    false => RECHECK,
+                    false => self.pause(),
                 };
         }
+    }
+
+    /// Returns for how many invocations all threads are not tried again: the more, the dearer that is.
+    fn pause(&self) -> u64 {
+        /// Invocations of one try, about.
+        const TRY: f64 = 3.0;
+        let rough = self.rough();
+        let times = (
+            self.arms[0].estimate(rough),
+            self.arms[self.held].estimate(rough),
+        );
+        let dear = match times {
+            (Some(all), Some(held)) => (all / held - 1.0) * TRY / RECHECK_SHARE,
+            _ => 0.0,
+        };
+        self.gap.max(dear.min(f64::from(u32::MAX)) as u64)
     }
 
     /// Returns the arm to try next.
@@ -546,7 +585,7 @@ impl Variant {
             return None;
         }
         self.gap = (self.gap * 2).min(RECHECK_MAX);
-        self.recheck_at = self.invocations + self.gap;
+        self.recheck_at = self.invocations + self.pause();
         if self.held != 0 {
             self.arms[0].clear();
             return Some(0);

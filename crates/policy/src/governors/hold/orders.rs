@@ -1,0 +1,264 @@
+//! Whether waiting threads are taken as they joined the queue, or by creation number; found by comparing parts of the program that do the
+//! same work.
+
+use crate::Why;
+
+/// What is known of parts that do the same work.
+#[derive(Clone, Debug, Default)]
+struct Kind {
+    work: f64,
+    /// Work per time in the queue's order, and by number; 0 if unknown.
+    rates: [f64; 2],
+    /// Work done at each mark, in the queue's order.
+    marks: Vec<f64>,
+    /// What followed the last time.
+    next: Option<usize>,
+}
+
+impl Kind {
+    /// Returns how many times as fast the order by number is, if both are known.
+    fn ratio(&self) -> Option<f64> {
+        let [queue, number] = self.rates;
+        (queue > 0.0 && number > 0.0).then(|| number / queue)
+    }
+}
+
+/// The part that the program is in.
+#[derive(Clone, Debug, Default)]
+struct Part {
+    work: f64,
+    time: f64,
+    /// Work done at each mark.
+    marks: Vec<f64>,
+    /// Whether both orders were used in it.
+    mixed: bool,
+}
+
+/// The order in use, and what parts have shown.
+#[derive(Clone, Debug)]
+pub(super) struct Orders {
+    /// Length of a window.
+    window: f64,
+    kinds: Vec<Kind>,
+    /// What the last part was, and what this one is expected to be.
+    last: Option<usize>,
+    expected: Option<usize>,
+    /// `None` before the first barrier.
+    part: Option<Part>,
+    by_number: bool,
+}
+
+/// Barriers that open within so many windows begin one part together.
+const LEAST: f64 = 32.0;
+
+/// Windows from one mark to the next.
+const MARK: f64 = 32.0;
+
+/// The most marks of a part that are remembered.
+const MARKS: usize = 1 << 16;
+
+/// By which part the work of two parts differs that count as the same.
+const SAME: f64 = 0.03;
+
+/// The most kinds of parts that are remembered; what comes then counts as the nearest of them.
+const KINDS: usize = 64;
+
+/// From this mark on a part by number is given up if it has done less than this part of what the queue's order had done then.
+const EARLIEST: usize = 2;
+const BEHIND: f64 = 0.98;
+
+impl Orders {
+    pub(super) fn new(window: u64) -> Orders {
+        Orders {
+            window: window as f64,
+            kinds: Vec::new(),
+            last: None,
+            expected: None,
+            part: None,
+            by_number: false,
+        }
+    }
+
+    /// Returns whether those with the lowest numbers run.
+    pub(super) fn by_number(&self) -> bool {
+        self.by_number
+    }
+
+    /// Takes a window into account. Returns what was decided, if anything was.
+    pub(super) fn window(&mut self, work: f64, time: f64) -> Option<Why> {
+        let length = MARK * self.window;
+        let part = self.part.as_mut()?;
+        part.work += work;
+        part.time += time;
+        let marks = (part.time / length) as usize;
+        let another = marks > part.marks.len();
+        part.marks.resize(marks.min(MARKS), part.work);
+        if !self.by_number || part.mixed || marks < EARLIEST || !another {
+            return None;
+        }
+        let kind = &mut self.kinds[self.expected?];
+        // Behind the last mark of the queue's order all was done.
+        let before = kind.marks.get(part.marks.len() - 1).copied();
+        let ratio = part.work / before.unwrap_or(kind.work).max(1.0);
+        if ratio >= BEHIND {
+            return None;
+        }
+        kind.rates[1] = kind.rates[0] * ratio;
+        part.mixed = true;
+        self.by_number = false;
+        Some(Why {
+            what: "order by number given up",
+            figures: vec![("times the work of the queue's order", ratio)],
+        })
+    }
+
+    /// A barrier opened, for which more threads wait than there are hardware threads. Returns what was decided, if anything was.
+    pub(super) fn barrier(&mut self) -> Option<Why> {
+        let least = LEAST * self.window;
+        if self.part.as_ref().is_some_and(|part| part.time < least) {
+            return None;
+        }
+        self.expected = None;
+        if let Some(part) = self.part.take() {
+            let kind = self.kind_of(part.work);
+            if let Some(last) = self.last.replace(kind) {
+                self.kinds[last].next = Some(kind);
+            }
+            let one = &mut self.kinds[kind];
+            self.expected = one.next;
+            if !part.mixed {
+                let rate = part.work / part.time.max(1.0);
+                let known = &mut one.rates[usize::from(self.by_number)];
+                let before = if *known > 0.0 { *known } else { rate };
+                *known = (before + rate) / 2.0;
+                if !self.by_number {
+                    one.marks = part.marks;
+                }
+            }
+        }
+        self.part = Some(Part::default());
+        let before = self.by_number;
+        self.by_number = self.choose();
+        let rates = self
+            .expected
+            .map_or([0.0; 2], |kind| self.kinds[kind].rates);
+        (before || self.by_number).then(|| Why {
+            what: match self.by_number {
+                true => "another part of the program, lowest numbers first",
+                false => "another part of the program, in the queue's order",
+            },
+            figures: vec![
+                ("its work per time in the queue's order", rates[0]),
+                ("by number", rates[1]),
+            ],
+        })
+    }
+
+    /// Returns the kind of a part with this much work.
+    fn kind_of(&mut self, work: f64) -> usize {
+        let apart = |kind: &Kind| (kind.work - work).abs() / work.max(1.0);
+        let kinds = self.kinds.iter().enumerate();
+        let nearest = kinds.min_by(|one, other| apart(one.1).total_cmp(&apart(other.1)));
+        match nearest {
+            Some((at, kind)) if apart(kind) < SAME || self.kinds.len() == KINDS => at,
+            _ => {
+                let kind = Kind {
+                    work,
+                    ..Kind::default()
+                };
+                self.kinds.push(kind);
+                self.kinds.len() - 1
+            }
+        }
+    }
+
+    /// Returns whether the part that begins is run by number.
+    fn choose(&self) -> bool {
+        let Some(kind) = self.expected.map(|kind| &self.kinds[kind]) else {
+            return false;
+        };
+        // What the order by number has gained so far: a part of the work.
+        let gain = |kind: &Kind| kind.ratio().map_or(0.0, f64::ln) * kind.work;
+        let gained: f64 = self.kinds.iter().map(gain).sum();
+        match kind.ratio() {
+            Some(ratio) => ratio > 1.0,
+            // It has not been tried yet.
+            None => kind.rates[0] > 0.0 && gained >= 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a part of `work`, with so much of it done in each window in the queue's order and by number, and opens the barrier behind it.
+    /// Returns whether it began by number, how many windows it took, and what was said.
+    fn part(orders: &mut Orders, work: f64, queue: f64, number: f64) -> (bool, u32, Vec<Why>) {
+        let began = orders.by_number();
+        let (mut left, mut windows, mut said) = (work, 0, Vec::new());
+        while left > 0.0 {
+            let done = if orders.by_number() { number } else { queue };
+            said.extend(orders.window(done.min(left), 10.0));
+            left -= done;
+            windows += 1;
+        }
+        said.extend(orders.barrier());
+        (began, windows, said)
+    }
+
+    #[test]
+    fn the_order_by_number_is_tried_once_the_same_work_comes_again_and_stays_where_it_is_better() {
+        let mut orders = Orders::new(10);
+        orders.barrier();
+        let mut began = [Vec::new(), Vec::new()];
+        for _ in 0..5 {
+            began[0].push(part(&mut orders, 100_000.0, 100.0, 110.0).0);
+            began[1].push(part(&mut orders, 50_000.0, 100.0, 101.0).0);
+        }
+        // What follows a part is known from its third time on.
+        assert_eq!(began[0], [false, false, true, true, true]);
+        assert_eq!(began[1], [false, true, true, true, true]);
+    }
+
+    #[test]
+    fn a_part_by_number_that_falls_behind_is_given_up_early() {
+        let mut orders = Orders::new(10);
+        orders.barrier();
+        let mut trials = 0;
+        for _ in 0..20 {
+            let (by_number, windows, said) = part(&mut orders, 100_000.0, 100.0, 90.0);
+            if by_number {
+                trials += 1;
+                assert!(said[0].to_string().contains("given up"), "{said:?}");
+            }
+            // Two marks at nine tenths cost a tenth of 64 windows.
+            assert!(windows <= 1007, "{windows}");
+            assert!(!by_number || windows > 1000);
+        }
+        assert_eq!(trials, 1);
+    }
+
+    #[test]
+    fn a_part_by_number_in_which_nothing_is_done_ends() {
+        let mut orders = Orders::new(10);
+        orders.barrier();
+        part(&mut orders, 3200.0, 100.0, 100.0);
+        part(&mut orders, 3200.0, 100.0, 100.0);
+        assert!(orders.by_number());
+        let given_up = (0..1000).find_map(|_| orders.window(0.0, 10.0));
+        assert!(given_up.is_some() && !orders.by_number());
+    }
+
+    #[test]
+    fn parts_without_barriers_and_parts_that_never_come_again_are_left_alone() {
+        let mut orders = Orders::new(10);
+        assert!((0..10_000).all(|_| orders.window(100.0, 10.0).is_none()));
+        orders.barrier();
+        for one in 1..20 {
+            let (by_number, _, said) =
+                part(&mut orders, 10_000.0 * 1.3_f64.powi(one), 100.0, 200.0);
+            assert!(!by_number && said.is_empty(), "{one}");
+        }
+    }
+}
