@@ -316,7 +316,7 @@ pub(super) fn missed(summary: &Summary, found: &Findings, us: f64) -> Vec<String
          Longer gaps change little, shorter ones much; immediate delivery takes one interrupt a frame at all of them"
     ));
     lines.push(format!(
-        "handlers save {:.1} (published 7.5) and the receiving task {:.1} (published 15.8): only their sum agrees; \
+        "handlers save {:.1} (published 7.5) and the receiving task {:.1} (published 15.8): only their sum comes near; \
          here the service that wakes the task is the handler's",
         summary.saving_handlers, summary.saving_receive_task
     ));
