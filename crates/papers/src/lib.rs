@@ -16,6 +16,7 @@
 
 mod chart;
 mod manycore;
+mod messages;
 mod page;
 mod published;
 mod reproduction;
@@ -68,7 +69,12 @@ pub trait Paper: Sync {
 
 /// Returns all papers: a new one adds its line here.
 pub fn all() -> &'static [&'static dyn Paper] {
-    &[&toshiba::Toshiba, &smt::Smt, &manycore::Manycore]
+    &[
+        &toshiba::Toshiba,
+        &smt::Smt,
+        &manycore::Manycore,
+        &messages::Messages,
+    ]
 }
 
 /// What is asked of a paper.

@@ -39,6 +39,16 @@ pub enum SimError {
         /// The longest that is allowed.
         most: u64,
     },
+    /// A program on a real-time kernel breaks one of its rules, or does not fit the machine.
+    #[error("core {core}{}: {what}", of(*id))]
+    Rtos {
+        /// The core.
+        core: usize,
+        /// The number of the task or handler; `None`: the core as a whole.
+        id: Option<u32>,
+        /// The rule.
+        what: String,
+    },
     /// A run of a thread trace is longer than its clock can count.
     #[error("the clock would pass 2^62 ticks")]
     TooLong,
@@ -65,6 +75,11 @@ pub enum SimError {
     /// [`Options::watch`](crate::Options::watch) stopped the run.
     #[error("stopped")]
     Cancelled,
+}
+
+/// Returns the words that name a task or handler.
+fn of(id: Option<u32>) -> String {
+    id.map_or(String::new(), |id| format!(", {id}"))
 }
 
 impl std::fmt::Debug for SimError {

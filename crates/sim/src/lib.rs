@@ -20,6 +20,7 @@ pub use error::SimError;
 pub use machine::registry as machines;
 pub use machine::{Machine, MachineError};
 pub use models::regions;
+pub use models::rtos;
 pub use models::smt::{
     HardwareOutcome, Intervals, Level, LogicalOutcome, ObjectWaits, PeriodRow, Program, Series,
     StackUse, Stream, ThreadOptions, ThreadWaits, ThreadsOutcome, simulate_threads,

@@ -5,6 +5,7 @@ mod document;
 mod draft;
 pub mod regions;
 pub mod registry;
+pub mod rtos;
 pub mod smt;
 mod topology;
 
@@ -16,6 +17,7 @@ pub use draft::{Geometry, draft};
 
 use contended::{LONGEST_CYCLES, SharedTable, Tables};
 use regions::RegionsTable;
+use rtos::RtosTable;
 use smt::{Share, SmtTable};
 
 /// A moment or a span of time, in cycles of the cores' clock.
@@ -257,6 +259,8 @@ pub struct Machine {
     pub smt: Option<SmtTable>,
     /// How cores run parallel regions; `None`: they do not. Recorded tasks and threads do not depend on it.
     pub regions: Option<RegionsTable>,
+    /// How cores run a real-time kernel; `None`: they do not. Nothing else depends on it.
+    pub rtos: Option<RtosTable>,
     file: String,
     document: Table,
 }
@@ -436,6 +440,21 @@ impl Machine {
                 Some(table)
             }
         };
+        let rtos = match section.optional_table("rtos")? {
+            None => None,
+            Some(mut one) => {
+                let table = RtosTable::read(&mut one)?;
+                let first = |at: &CacheTable| {
+                    at.level == 1 && at.per == Per::Core && at.kind != Kind::Unified
+                };
+                if caches.len() != 2 || !caches.iter().all(first) {
+                    let message = "`[rtos]` needs two caches, one for instructions and one for data, of level 1 and of one core";
+                    return Err(one.wrong("bus_cycles", message));
+                }
+                one.finish()?;
+                Some(table)
+            }
+        };
         section.finish()?;
         Ok(Machine {
             name,
@@ -452,6 +471,7 @@ impl Machine {
             contended,
             smt,
             regions,
+            rtos,
             file: file.to_owned(),
             document,
         })

@@ -2,6 +2,7 @@
 
 pub(crate) mod contended;
 pub mod regions;
+pub mod rtos;
 pub(crate) mod smt;
 pub(crate) mod uniform;
 

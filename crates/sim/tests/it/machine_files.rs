@@ -480,7 +480,7 @@ fn overrides_replace_values_and_are_checked_together() {
         (
             "colour=1",
             "--set colour=1: unknown key `colour`; a machine of this model has about, cache, coherence, \
-             cores, cores_per_cluster, cores_per_socket, dispatch_cycles, hit_cycles, model, name, regions, seed, smt",
+             cores, cores_per_cluster, cores_per_socket, dispatch_cycles, hit_cycles, model, name, regions, rtos, seed, smt",
         ),
         ("cores", "--set cores: an override is KEY=VALUE"),
         (
@@ -541,4 +541,37 @@ fn every_machine_that_comes_along_says_what_it_is_and_other_files_need_not() {
         wrong.contains("`about` must be a text in quotes"),
         "{wrong}"
     );
+}
+
+#[test]
+fn wrong_values_of_real_time_kernels_are_refused_with_their_line_or_key() {
+    let nec = machines::find("nec").expect("it is registered");
+    for (text, answer) in [
+        ("rtos.row_size=0", "a row has at least one byte"),
+        ("rtos.bank_size=1500", "whole rows, at least one"),
+        ("rtos.bank_size=0", "whole rows, at least one"),
+        ("rtos.banks=0", "`banks`"),
+        ("rtos.banks=5000", "`banks`"),
+        ("rtos.bus_cycles=0", "`bus_cycles`"),
+        ("rtos.device_cycles=1048577", "`device_cycles`"),
+        ("rtos.latency_cycles=-1", "`latency_cycles`"),
+        ("rtos.caches=maybe", "`caches`"),
+        ("rtos.arbitration=random", "`arbitration`"),
+        ("rtos.write_miss=never", "`write_miss`"),
+        ("rtos.colour=1", "unknown key"),
+    ] {
+        let wrong = nec.overridden(&[text]).expect_err(text);
+        let said = wrong.to_string();
+        assert!(
+            said.contains(answer) && said.contains(text) && wrong.is_usage(),
+            "{said}"
+        );
+    }
+    let short = format!("{GOOD}[rtos]\nbanks = 4\n");
+    assert!(wrong(&short).contains("row_size"), "{}", wrong(&short));
+    // `[rtos]` has caches of each core in mind: an instruction and a data cache, and no more.
+    let table = "[rtos]\nmicrosecond_cycles = 200\nbus_cycles = 2\nlatency_cycles = 4\nactivate_cycles = 4\n\
+                 precharge_cycles = 4\nbanks = 4\nrow_size = \"1K\"\ndevice_cycles = 12\nbranch_cycles = 2\n";
+    let said = wrong(&format!("{GOOD}{table}"));
+    assert!(said.contains("`[rtos]` needs two caches"), "{said}");
 }

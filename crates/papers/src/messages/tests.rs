@@ -1,0 +1,88 @@
+//! The claim, equal bytes on any number of host threads, and wrong options.
+
+use super::*;
+use tanada_workloads::options::Purpose;
+
+fn request(threads: usize, options: &[(&str, &str)]) -> Request {
+    Request {
+        quick: true,
+        threads,
+        values: Values::new(OPTIONS, Purpose::Run)
+            .with(options)
+            .expect("they are right"),
+        tanada: None,
+    }
+}
+
+fn found(threads: usize) -> Reproduction {
+    match Messages.reproduce(&request(threads, &[]), &mut |_| (), &Cancel::new()) {
+        Ok(Found::Figures(found)) => *found,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_bar_but_one_is_met_and_the_bytes_are_the_same_on_any_number_of_host_threads() {
+    let one = found(1);
+    // Layer 2 saves a little even without caches. The page says so.
+    let missed: Vec<&str> = one
+        .bars
+        .iter()
+        .filter(|bar| bar.is_met() != Some(true))
+        .map(|bar| bar.what)
+        .collect();
+    assert_eq!(missed, ["saved by layer 2 without caches, %"]);
+    assert!(one.missed[0].starts_with(missed[0]), "{:?}", one.missed);
+    let two = found(3);
+    assert_eq!(
+        (one.json(), one.text(), one.page("x")),
+        (two.json(), two.text(), two.page("x"))
+    );
+    let keys = [
+        "saving_total",
+        "saving_direct",
+        "saving_cache",
+        "saving_cache_caches_off",
+        "adaptive_share_of_periodic_saving",
+    ];
+    assert!(
+        keys.iter().all(|key| one.summary.contains(key)),
+        "{}",
+        one.summary
+    );
+}
+
+#[test]
+fn bounds_are_printed_for_every_delivery() {
+    let json = |threads| match Messages.reproduce(
+        &request(threads, &[("bounds", "20000")]),
+        &mut |_| (),
+        &Cancel::new(),
+    ) {
+        Ok(Found::Json(json)) => json,
+        other => panic!("{other:?}"),
+    };
+    let one = json(1);
+    assert_eq!(one, json(3));
+    assert!(
+        deliveries::all()
+            .iter()
+            .all(|entry| one.contains(entry.name)),
+        "{one}"
+    );
+}
+
+#[test]
+fn wrong_options_are_refused_with_what_is_there() {
+    let refused = |options: &[(&str, &str)]| match Messages.reproduce(
+        &request(1, options),
+        &mut |_| (),
+        &Cancel::new(),
+    ) {
+        Err(error) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert!(refused(&[("pattern", "poison")]).contains("there are periodic, poisson"));
+    assert!(refused(&[("distances", "/no/such/file")]).contains("/no/such/file"));
+    assert!(refused(&[("set", "rtos.caches=maybe")]).contains("caches"));
+}
