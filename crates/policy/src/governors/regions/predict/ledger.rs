@@ -1,7 +1,7 @@
 //! What probes may cost.
 
 /// The part of the time of `all` that may be lost: the promise is 1% over a run.
-const RATE: f64 = 0.004;
+const RATE: f64 = 0.005;
 
 /// The part of what better teams have won that may be spent on further probes.
 const SHARE: f64 = 0.3;
