@@ -51,6 +51,8 @@ pub(crate) struct Executable {
     pub(crate) set: InstructionSet,
     /// The name of the instruction set in names of emulators, such as `mipsel`.
     arch: &'static str,
+    /// Arm code that passes floating-point numbers in integer registers (Debian's `armel`): it loads no libraries of the other kind.
+    soft_float: bool,
     /// Whether it loads libraries when it starts.
     pub(crate) dynamic: bool,
 }
@@ -116,7 +118,15 @@ impl Executable {
         let dynamic = segments
             .chunks(usize::try_from(size).unwrap_or(0).max(1))
             .any(|segment| number(0, 4, segment) == Some(INTERPRETER));
-        Ok(Self { set, arch, dynamic })
+        /// `EF_ARM_ABI_FLOAT_SOFT`, a flag of Arm programs.
+        const SOFT_FLOAT: u64 = 0x200;
+        let flags = of_head([36, 48], 4)?;
+        Ok(Self {
+            set,
+            arch,
+            soft_float: arch == "arm" && flags & SOFT_FLOAT != 0,
+            dynamic,
+        })
     }
 
     fn emulator(self) -> String {
@@ -128,6 +138,10 @@ impl Executable {
     fn compiler(self) -> (&'static str, &'static str, &'static Path) {
         let isa = match self.arch {
             "x86_64" => Isa::X86_64,
+            "arm" if self.soft_float => {
+                let libraries = Path::new("/usr/arm-linux-gnueabi");
+                return ("arm-linux-gnueabi-gcc", "gcc-arm-linux-gnueabi", libraries);
+            }
             "arm" => Isa::Arm,
             "aarch64" => Isa::Aarch64,
             "mipsel" => Isa::Mips1,
@@ -597,6 +611,16 @@ mod tests {
             of(&head(3, 1, 1))
                 .unwrap_err()
                 .contains("another processor")
+        );
+        let mut arm = head(40, 1, 1);
+        assert_eq!(
+            of(&arm).expect("a program").compiler().0,
+            "arm-linux-gnueabihf-gcc"
+        );
+        arm[37] = 2;
+        assert_eq!(
+            of(&arm).expect("a program").compiler().0,
+            "arm-linux-gnueabi-gcc"
         );
         let mips = of(&head(8, 1, 2)).expect("a program");
         assert_eq!((mips.arch, mips.dynamic), ("mips", false));

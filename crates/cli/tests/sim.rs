@@ -328,6 +328,15 @@ fn faulty_input_ends_with_1_and_its_place() {
         1,
         &["cycle.tnt:"],
     );
+    // A governor is for thread traces, but what is no trace at all is not called a task trace.
+    write("none.tnt", "");
+    for (trace, code, what) in [
+        ("none.tnt", 1, "none.tnt:1: the text ends before the header"),
+        ("t.tnt", 2, "t.tnt is no thread trace"),
+    ] {
+        let line = ["sim", trace, "--machine", "tuat", "--governor", "fifo"];
+        bad(folder.path(), &line, code, &[what]);
+    }
     let line = [&sim("t.tnt", "toshiba")[..], &["--events", "no/e.csv"]].concat();
     bad(folder.path(), &line, 1, &["no/e.csv", "there is no folder"]);
 }

@@ -142,12 +142,13 @@ int main(int count, char **words) {
         for (int i = 0; i < 3; i++) pthread_mutex_unlock(&turn);
         break;
     }
+    case 'n':
     case 'm':
         for (int i = 0; i < 1000; i++) array[i] = i;
         mark(3);
         for (int i = 0; i < 4096; i++) array[i] = i;
         mark(4);
-        for (;;) sink++;
+        for (; words[1][0] == 'm';) sink++;
     }
     return 0;
 }
@@ -325,6 +326,11 @@ fn two_recordings_have_the_same_bytes_and_hold_what_threads_did() {
         }
         let bytes = |name: &str| std::fs::read(here.join(name)).expect("it is there");
         assert!(bytes("a.tnb") == bytes("b.tnb"), "{threads} threads");
+        // The program's standard output is its own.
+        let output = good(here, &["record", "-o", "c.tnb", "--", "./team", &count]);
+        assert_eq!(output.out, format!("{threads} 852\n"));
+        assert!(output.err.starts_with("c.tnb: "), "{}", output.err);
+        assert!(bytes("a.tnb") == bytes("c.tnb"), "{threads} threads");
         let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
         assert_eq!(trace.threads().len() as u32, threads + 1);
         assert_eq!(
@@ -657,15 +663,43 @@ fn pieces_are_recorded_between_marks_and_by_instructions() {
         b: 5,
     };
     assert_eq!(syncs(&trace, 0).first(), Some(&first));
+    // From a mark to the next one of the same kind: there is none, so the piece ends with the program, which is said.
     let words = [
-        "record", "--skip", "200000", "--take", "100000", "-o", "b.tnb", "--json", "--", "./odd",
-        "l",
+        "record", "--from", "3", "--to", "3", "-o", "a.tnb", "--json", "--", "./odd", "n",
     ];
-    let json = good(here, &words).out;
+    let output = good(here, &words);
     assert!(
-        (100_000..101_000).contains(&number(&json, "instructions")),
-        "{json}"
+        output.err.contains("it ended before the piece did"),
+        "{}",
+        output.err
     );
+    let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+    let mark = |kind| Sync::Mark {
+        kind,
+        a: kind.into(),
+        b: 5,
+    };
+    assert_eq!(syncs(&trace, 0), [mark(3), mark(4), Sync::Exit]);
+    let take = |instructions: &str| {
+        let words = [
+            "record",
+            "--skip",
+            "200000",
+            "--take",
+            instructions,
+            "-o",
+            "b.tnb",
+            "--json",
+            "--",
+            "./odd",
+            "l",
+        ];
+        number(&good(here, &words).out, "instructions")
+    };
+    let taken = take("100000");
+    assert!((100_000..101_000).contains(&taken), "{taken}");
+    // A piece ends with the block of code that its last instruction belongs to.
+    assert_eq!(take(&taken.to_string()), taken);
     nothing_is_left(here);
 }
 
@@ -855,6 +889,12 @@ fn programs_of_other_instruction_sets_are_recorded() {
         (
             "arm-linux-gnueabihf-gcc",
             "gcc-arm-linux-gnueabihf",
+            "qemu-arm",
+            InstructionSet::Arm,
+        ),
+        (
+            "arm-linux-gnueabi-gcc",
+            "gcc-arm-linux-gnueabi",
             "qemu-arm",
             InstructionSet::Arm,
         ),

@@ -134,6 +134,19 @@ fn wrong_names_are_answered_with_the_right_ones() {
         2,
         &["stencl", "The workloads are: "],
     );
+    // What can be recorded only; and the word may follow options.
+    bad(
+        folder.path(),
+        &["record", "-o", "x.tnt", "./program"],
+        2,
+        &[
+            &format!(
+                "The workloads are: {};",
+                tanada_workloads::recordable().join(", ")
+            ),
+            "a program stands behind `--`",
+        ],
+    );
     bad(folder.path(), &["run"], 2, &["h264"]);
     bad(
         folder.path(),

@@ -424,7 +424,7 @@ extern "C" fn executed(vcpu: c_uint, code: *mut c_void) {
         && shared()
             .settings
             .take
-            .is_some_and(|take| thread.instructions() > take)
+            .is_some_and(|take| thread.instructions() >= take)
     {
         finish("taken");
     }
@@ -584,10 +584,14 @@ fn listed(list: &List, thread: &mut Recorded, line: &[u8], spool: &Spool) -> std
     thread.mark(mark, true, spool)
 }
 
-/// Opens the recording at the mark that the user named, and ends it at the other one.
+/// Opens the recording at the mark that the user named, and ends it at a later one.
 fn own_mark(shared: &Shared, kind: u32) {
-    if shared.settings.from == From::Mark(kind) {
-        let _ = WINDOW.compare_exchange(BEFORE, OPEN, Release, Relaxed);
+    if shared.settings.from == From::Mark(kind)
+        && WINDOW
+            .compare_exchange(BEFORE, OPEN, Release, Relaxed)
+            .is_ok()
+    {
+        return;
     }
     if shared.settings.to == Some(kind) && WINDOW.load(Relaxed) == OPEN {
         finish("taken");

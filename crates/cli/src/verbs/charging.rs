@@ -71,8 +71,14 @@ struct Summary<'a> {
     bytes: Option<u64>,
 }
 
-/// Reports what was made of `input`.
-pub(crate) fn tell(input: &str, output: &Path, imported: &Imported, json: bool) -> Outcome {
+/// Reports what was made of `input`; `print` prints what is for people.
+pub(crate) fn tell(
+    input: &str,
+    output: &Path,
+    imported: &Imported,
+    json: bool,
+    print: fn(&str) -> Outcome,
+) -> Outcome {
     // None for a pipe or device.
     let data = std::fs::metadata(output).ok();
     let told = Summary {
@@ -103,12 +109,12 @@ pub(crate) fn tell(input: &str, output: &Path, imported: &Imported, json: bool) 
         let (instructions, accesses) = (told.dropped_instructions, told.dropped_accesses);
         rows.push(row("of no task: dropped", instructions, accesses));
     }
-    ui::print(&to_list(["", "instructions", "reads and writes"], rows))?;
+    let list = to_list(["", "instructions", "reads and writes"], rows);
     let size = told
         .bytes
         .map_or(String::new(), |bytes| format!(", {bytes} bytes"));
-    ui::print(&format!(
-        "\n{}: {} tasks, {} dependencies, {} records{size}\n",
+    print(&format!(
+        "{list}\n{}: {} tasks, {} dependencies, {} records{size}\n",
         told.output, told.tasks, told.dependencies, told.records
     ))
 }

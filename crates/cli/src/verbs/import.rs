@@ -94,5 +94,5 @@ pub(crate) fn run(args: Args) -> Outcome {
         return Err(at_fault(name, "it is empty"));
     }
     file.finish().map_err(failed)?;
-    charging::tell(&name, &args.output, &imported, args.json)
+    charging::tell(&name, &args.output, &imported, args.json, ui::print)
 }

@@ -130,13 +130,12 @@ fn arguments() -> impl Iterator<Item = String> {
     words.map(|word| word.to_string_lossy().into_owned())
 }
 
-/// Returns whether `arg` is a word, not an option, that follows `record` on the command line.
-fn is_first_of_record(arg: &ContextValue) -> bool {
+/// Returns whether `arg` is a word, not an option, of `record` on the command line, in whose place a workload or `--` could stand.
+fn is_word_of_record(arg: &ContextValue) -> bool {
     let ContextValue::String(arg) = arg else {
         return false;
     };
-    let words: Vec<String> = arguments().take(2).collect();
-    !arg.starts_with('-') && matches!(&words[..], [verb, word] if verb == "record" && word == arg)
+    !arg.starts_with('-') && arguments().next().is_some_and(|verb| verb == "record")
 }
 
 /// Reports what is wrong with the command line and returns the exit code. The parser proposes similar names only; we list them all.
@@ -154,7 +153,7 @@ fn refused(error: clap::Error) -> ExitCode {
         // `record` takes a program's arguments, too, so the parser expects no workload there.
         ErrorKind::UnknownArgument => error
             .get(ContextKind::InvalidArg)
-            .filter(|arg| is_first_of_record(arg)),
+            .filter(|arg| is_word_of_record(arg)),
         _ => None,
     };
     if let Some(ContextValue::String(wrong)) = wrong {
@@ -170,18 +169,21 @@ fn refused(error: clap::Error) -> ExitCode {
             .find(|(verb, _)| words.iter().any(|word| word == verb));
         let parent = of_one.and_then(|&(verb, what)| Some((what, command.find_subcommand(verb)?)));
         let (what, parent) = parent.unwrap_or(("verbs", &command));
+        let is_record = parent.get_name() == "record";
+        let recordable = tanada_workloads::recordable();
         let names: Vec<&str> = parent
             .get_subcommands()
             .map(clap::Command::get_name)
+            .filter(|name| !is_record || recordable.contains(name))
             .collect();
         let all = format!("\nThe {what} are: {}", names.join(", "));
-        ui::note(&match parent.get_name() {
+        ui::note(&match is_record {
             // Otherwise the parser has asked.
-            "record" => {
+            true => {
                 let all = format!("{all}; a program stands behind `--`");
                 spelling::asked(all, wrong, names)
             }
-            _ => all,
+            false => all,
         });
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))

@@ -94,6 +94,8 @@ pub(crate) fn run(mut args: Args) -> ui::Outcome {
     let of_threads = !args.governor.is_empty();
     if of_threads || !is_pipe && ThreadTrace::is_one(&args.trace) {
         if of_threads && !is_pipe && args.trace.exists() && !ThreadTrace::is_one(&args.trace) {
+            // What is no trace at all is said first.
+            open(&args)?;
             let trace = args.trace.display();
             return Err(Failure::Usage(format!(
                 "{trace} is no thread trace: --governor is for thread traces, --policy for task traces"

@@ -136,6 +136,20 @@ impl Table {
         }
     }
 
+    /// Adds a table called `key` with these values; `whole` is the flag, for errors.
+    pub(crate) fn put_table(&mut self, key: &str, values: &[(&str, u64)], whole: &str) {
+        let place = Place::Override(whole.to_owned());
+        let mut table = Table {
+            entries: Vec::new(),
+            place: place.clone(),
+        };
+        for (key, value) in values {
+            table.put(key, &value.to_string(), whole);
+        }
+        let value = Value::Table(table);
+        self.entries.push((key.to_owned(), Item { value, place }));
+    }
+
     /// Returns the table called `key`.
     pub(crate) fn table_mut(&mut self, key: &str) -> Option<&mut Table> {
         self.get_mut(key)?.table_mut()

@@ -329,6 +329,9 @@ impl Machine {
             document.put(key, value, &whole);
             return Ok(());
         };
+        if table == "smt" && document.table_mut(table).is_none() {
+            document.put_table(table, &SmtTable::PLAIN, &whole);
+        }
         if let Some(mut inner) = document.table_mut(table) {
             // Tables lie in tables: background.NAME.KEY.
             let mut key = key;

@@ -87,6 +87,13 @@ const PERIOD: Cycle = 1_000_000;
 const STACK: u64 = 64 << 10;
 
 impl SmtTable {
+    /// The keys that `[smt]` needs, with the values that [`plain`](Self::plain) has for them.
+    pub(crate) const PLAIN: [(&str, u64); 3] = [
+        ("threads_per_core", 1),
+        ("issue_width", 1),
+        ("ilp_percent", 100),
+    ];
+
     /// Returns what a machine without `[smt]` has: one hardware thread a core, one instruction a cycle, and no request waits.
     pub(crate) fn plain() -> SmtTable {
         SmtTable {
@@ -198,5 +205,19 @@ impl SmtTable {
             return Err(section.wrong("scheduler_cycles", message));
         }
         Ok(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machines;
+    use std::path::Path;
+
+    #[test]
+    fn overrides_of_a_machine_without_the_table_begin_with_the_plain_one() {
+        let machine = machines::find(Path::new("desktop")).expect("it comes along");
+        let same = machine.overridden(&["smt.burst=8"]).expect("it is sound");
+        assert_eq!((machine.smt, same.smt), (None, Some(SmtTable::plain())));
     }
 }

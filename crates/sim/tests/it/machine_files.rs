@@ -463,6 +463,15 @@ fn overrides_replace_values_and_are_checked_together() {
         (changed.caches[0].miss_cycles, changed.caches[1].miss_cycles),
         (12, 12)
     );
+    // Without `[smt]` the command line begins with what such a machine has.
+    let threads = machine
+        .overridden(&["smt.threads_per_core=2", "smt.period_cycles=5"])
+        .expect("two threads are sound");
+    let smt = threads.smt.expect("a table");
+    assert_eq!(
+        (smt.threads_per_core, smt.issue_width, smt.period_cycles),
+        (2, 1, 5)
+    );
     // Each by itself would contradict the rest.
     let longer = machine
         .overridden(&["l1.line=512", "l2.line=1024"])

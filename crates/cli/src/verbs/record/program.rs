@@ -36,7 +36,7 @@ pub(crate) struct Program {
     #[arg(long, value_name = "N")]
     pub(super) skip: Option<u64>,
 
-    /// End the recording, and the program, after this many more instructions of the first thread
+    /// End the recording, and the program, after this many more instructions of the first thread, at the end of their block of code
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) take: Option<u64>,
 
@@ -112,6 +112,12 @@ pub(super) fn run(args: &Program) -> Outcome {
     }
 }
 
+/// Prints for people to standard error: standard output is the program's, and may go on in a pipe.
+pub(super) fn aside(text: &str) -> Outcome {
+    ui::note(text.trim_end());
+    Ok(())
+}
+
 /// What the recorder left of a program.
 pub(super) struct Recorded {
     /// Holds the files.
@@ -132,7 +138,7 @@ impl Recorded {
         }
         let beside = match output.parent() {
             Some(folder)
-                if !folder.as_os_str().is_empty() && output.is_file() | !output.exists() =>
+                if !folder.as_os_str().is_empty() && (output.is_file() || !output.exists()) =>
             {
                 folder
             }

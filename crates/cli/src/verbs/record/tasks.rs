@@ -1,6 +1,6 @@
 //! `tanada record -- PROGRAM ARGS` of a program that is built on the runtime: its tasks.
 
-use super::program::{Program, Recorded};
+use super::program::{Program, Recorded, aside};
 use crate::emulator::Piece;
 use crate::ui::{Failure, Outcome, Watched, at_fault, note};
 use crate::verbs::charging;
@@ -53,7 +53,7 @@ pub(super) fn run(args: &Program, path: &Path, output: &Path) -> Outcome {
         ));
     }
     file.finish().map_err(failed)?;
-    charging::tell(&program, output, &imported, args.json)
+    charging::tell(&program, output, &imported, args.json, aside)
 }
 
 /// Makes the tasks of what the recorder left.

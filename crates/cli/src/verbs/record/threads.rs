@@ -1,6 +1,6 @@
 //! `tanada record -- PROGRAM ARGS` of a program that is not built on the runtime: a thread trace.
 
-use super::program::{Program, Recorded};
+use super::program::{Program, Recorded, aside};
 use crate::emulator::{Emulated, Ended, Executable, Piece};
 use crate::ui::{self, Failure, Outcome, OutputFile, at_fault, note};
 use std::io::BufWriter;
@@ -149,6 +149,11 @@ fn report(
             "tanada: {program}: {why}, so synchronisation was not recorded"
         ));
     }
+    if !ended.taken && !ended.interrupted && (args.to.is_some() || args.take.is_some()) {
+        note(&format!(
+            "tanada: {program}: it ended before the piece did: the trace goes to the program's end"
+        ));
+    }
     if ended.unknown {
         note(&format!(
             "tanada: {program}: threads that it started without pthread_create are not recorded"
@@ -184,7 +189,7 @@ fn report(
             bytes,
         }));
     }
-    ui::print(&format!(
+    aside(&format!(
         "{}: {} instructions ({}), {} loads, {} stores, {} {}, {} locks and barriers{}\n",
         output.display(),
         totals.instructions,

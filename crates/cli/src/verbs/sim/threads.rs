@@ -167,7 +167,8 @@ fn text(
             let hits = level.hit_percent();
             Cell::number(hits, format!("{hits:.2}%"))
         }));
-        let stalls = one.stalls().into_iter().take(STALLS);
+        let shown = |(_, share): &(_, f64)| *share >= 0.005;
+        let stalls = one.stalls().into_iter().take(STALLS).filter(shown);
         let stalls = stalls.map(|(cause, share)| format!("{cause} {:.0}%", share * 100.0));
         row.push(stalls.collect::<Vec<_>>().join(", ").as_str().into());
         row
@@ -219,15 +220,19 @@ fn decisions(outcome: &ThreadsOutcome) -> String {
     if left > 0 {
         let _ = writeln!(text, "  and {left} further changes (--json has all)");
     }
+    if !text.is_empty() {
+        text = format!("\n{} at cycle\n{text}", outcome.governor);
+    }
     if outcome.forced > 0 {
+        let times = match outcome.forced {
+            1 => "once".to_owned(),
+            times => format!("{} times", thousands(times)),
+        };
         let _ = writeln!(
             text,
-            "  {} times no thread could run, and one was made to go on: its lock was held, or the recording lacks what it waited for",
-            outcome.forced
+            "\n{}: {times} no thread could run, and one was made to go on: its lock was held, or the recording lacks what it waited for",
+            outcome.governor
         );
     }
-    match text.is_empty() {
-        true => text,
-        false => format!("\n{} at cycle\n{text}", outcome.governor),
-    }
+    text
 }
