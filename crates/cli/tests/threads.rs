@@ -872,7 +872,16 @@ fn static_programs_are_recorded_without_synchronisation() {
     );
     let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
     assert!(trace.head().unsynchronised);
+    // Who creates whom is known, so a simulation runs them side by side.
     assert_eq!(trace.threads().len(), 3);
+    assert_eq!(syncs(&trace, 0)[..2], [Sync::Create(1), Sync::Create(2)]);
+    assert_eq!(trace.threads()[2].parent, Some(0));
+    let sim = ["sim", "a.tnb", "--machine", "tuat", "--governor", "fifo"];
+    let said = good(here, &sim).out;
+    assert!(
+        said.contains("recorded without locks") && !said.contains("no thread could run"),
+        "{said}"
+    );
 }
 
 #[test]

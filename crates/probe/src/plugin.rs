@@ -1,6 +1,6 @@
 //! The callbacks, and what they share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -51,7 +51,7 @@ const AFTER: u8 = 2;
 /// Marks of `guest.c` came: threads say themselves when they start.
 static SYNCHRONISED: AtomicBool = AtomicBool::new(false);
 
-/// Threads seen, if they do not say themselves when they start.
+/// Threads that have begun or are about to, if they do not say themselves when they start.
 static VCPUS: AtomicU32 = AtomicU32::new(0);
 
 /// Recorded threads that have not ended.
@@ -79,6 +79,8 @@ struct Shared {
     codes: Mutex<HashMap<(u64, u32, u32), &'static Code>>,
     /// Who creates the thread with this number.
     parents: Mutex<HashMap<u32, u32>>,
+    /// Threads that are about to begin and do not say so themselves: number and parent.
+    cloned: Mutex<VecDeque<(u32, u32)>>,
     /// Recorded signals and broadcasts by the condition's address.
     signals: Mutex<HashMap<u64, u32>>,
     /// The list of the runtime's marks, if tasks are recorded.
@@ -170,6 +172,7 @@ fn install(id: Id, words: impl Iterator<Item = String>, target: &str) -> Result<
         spool,
         codes: Mutex::default(),
         parents: Mutex::default(),
+        cloned: Mutex::default(),
         signals: Mutex::default(),
         tasks,
     };
@@ -270,9 +273,33 @@ extern "C" fn began(_: Id, vcpu: c_uint) {
         UNKNOWN.fetch_add(1, Relaxed);
     } else {
         // Without the library each thread is recorded from its begin.
-        let number = VCPUS.fetch_add(1, Relaxed);
-        record(place, number, (number > 0).then_some(0));
+        let mut cloned = shared()
+            .cloned
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let (number, parent) = match cloned.pop_front() {
+            Some((number, parent)) => (number, Some(parent)),
+            None => {
+                let number = VCPUS.fetch_add(1, Relaxed);
+                (number, (number > 0).then_some(0))
+            }
+        };
+        record(place, number, parent);
     }
+}
+
+/// Records that a thread is about to create another one, which will not say so itself. The emulator begins a new thread within the call.
+fn clones(shared: &Shared, vcpu: c_uint) {
+    // SAFETY: this is the vcpu's own thread.
+    let Some(thread) = (unsafe { thread(vcpu) }) else {
+        return;
+    };
+    let number = VCPUS.fetch_add(1, Relaxed);
+    let mut cloned = shared.cloned.lock().unwrap_or_else(PoisonError::into_inner);
+    cloned.push_back((number, thread.number));
+    drop(cloned);
+    let open = WINDOW.load(Relaxed) == OPEN;
+    written(thread.mark(Mark::Spawned(number), open, &shared.spool));
 }
 
 /// Begins the recording of a thread at its place in [`THREADS`].
@@ -493,6 +520,13 @@ extern "C" fn called(
         }
         Call::Fork => fail("fork"),
         Call::Clone if marks::starts_process(a) => fail("fork"),
+        Call::Clone
+            if !SYNCHRONISED.load(Acquire)
+                && shared.counting.is_none()
+                && shared.tasks.is_none() =>
+        {
+            clones(shared, vcpu);
+        }
         Call::Exec => fail("exec"),
         Call::ExitGroup if shared.counting.is_none() => {
             // SAFETY: this is the vcpu's own thread.

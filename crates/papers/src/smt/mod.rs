@@ -146,8 +146,8 @@ impl Paper for Smt {
                 let message = "no command that records programs is there";
                 return Err(Error::Usage(message.to_owned()));
             };
-            let (folder, path) = (folder.path(), recording::record_moved);
-            let path = path(tanada, name, &arguments, moved, folder, cancel)?;
+            let folder = folder.path();
+            let path = recording::record_moved(tanada, name, &arguments, moved, folder, cancel)?;
             traces.insert((program, which), recording::open(&path)?);
         }
         let mut found = simulate(&traces, &machine, layout, request, progress, cancel)?;

@@ -20,14 +20,19 @@ impl Program {
     }
 
     /// Returns whether the machine was fitted to no row of this program. The rows were known to those who chose it, and took part in two
-    /// choices (docs/reproduce-smt.md), so they are printed as [`NOT_FITTED`].
+    /// choices (docs/reproduce-smt.md): see [`mark`](Self::mark).
     pub(super) fn is_predicted(self) -> bool {
         self == Program::Fft
     }
-}
 
-/// What stands behind the names of rows that [`Program::is_predicted`] names.
-pub(super) const NOT_FITTED: &str = " (predicted: known, not fitted to)";
+    /// Returns what stands behind the names of this program's rows.
+    pub(super) fn mark(self) -> &'static str {
+        match self.is_predicted() {
+            true => " (predicted: known, not fitted to)",
+            false => "",
+        }
+    }
+}
 
 /// What is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -21,11 +21,7 @@ pub(super) fn rows(found: &Reproduced) -> Vec<Item> {
     }
     for row in published::rows() {
         let table = if row.cell.l1d == 4 { 3 } else { 4 };
-        let mark = if row.cell.program.is_predicted() {
-            published::NOT_FITTED
-        } else {
-            ""
-        };
+        let mark = row.cell.program.mark();
         let name = |what| format!("table {table}, {} {what}{mark}", row.cell.name());
         let ours = found.of(row.cell);
         add(
@@ -43,11 +39,7 @@ pub(super) fn rows(found: &Reproduced) -> Vec<Item> {
         );
     }
     for gain in published::gains() {
-        let mark = if gain.cell.program.is_predicted() {
-            published::NOT_FITTED
-        } else {
-            ""
-        };
+        let mark = gain.cell.program.mark();
         let name = format!("{}{mark}", gain.cell.name());
         if let Some(speedup) = gain.speedup {
             add(
@@ -111,11 +103,7 @@ pub(super) fn tables(found: &Reproduced, rows: &[Item]) -> Vec<Table> {
 fn guesses(found: &Reproduced) -> String {
     let header = ["", "published", "ours", "no change", "the other program's"];
     let lines = super::summary::speedups(found).into_iter().map(|one| {
-        let mark = if one.cell.program.is_predicted() {
-            published::NOT_FITTED
-        } else {
-            ""
-        };
+        let mark = one.cell.program.mark();
         let number = |value: f64| format!("{value:.2}");
         let cells = [
             format!("{}{mark}", one.cell.name()),

@@ -141,13 +141,25 @@ fn text(
     let Some(first) = outcomes.first() else {
         return String::new();
     };
+    let head = trace.head();
+    let lacks = [
+        (head.partial, ", a piece of the program"),
+        (
+            head.unsynchronised,
+            ", recorded without locks, barriers and joins",
+        ),
+    ];
+    let lacks = lacks
+        .into_iter()
+        .filter_map(|(lacks, what)| lacks.then_some(what));
     let mut text = format!(
-        "{} on {}: {} on {}, {} instructions\n",
+        "{} on {}: {} on {}, {} instructions{}\n",
         path.display(),
         machine.name,
         threads(trace.threads().len(), "logical"),
         threads(first.hardware_threads, "hardware"),
         thousands(first.instructions),
+        lacks.collect::<String>(),
     );
     let labels: Vec<String> = first
         .levels

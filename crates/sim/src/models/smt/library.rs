@@ -533,6 +533,7 @@ impl<'a> Library<'a> {
         let waits = named.take(NAMED).collect::<Vec<_>>().join(", ") + more;
         Err(SimError::Deadlock { waits })
     }
+
     /// Returns the object whose thread, as `of` names it, waits longest.
     fn longest(&self, of: impl Fn(&Object) -> Option<u32>) -> Option<u32> {
         let since = |(&number, object)| {

@@ -194,7 +194,7 @@ impl ThreadsOutcome {
     /// Returns the share of all hardware threads' time that the causes with the most cycles take, the largest first. `instructions` is
     /// left out.
     pub fn stalls(&self) -> Vec<(&str, f64)> {
-        let whole = (self.cycles * self.hardware_threads as u64).max(1) as f64;
+        let whole = self.cycles.max(1) as f64 * self.hardware_threads as f64;
         let named = self.causes.iter().map(String::as_str).zip(self.spent());
         let mut shares: Vec<(&str, f64)> = named
             .skip(1)
