@@ -110,8 +110,12 @@ impl<W: Write> Parser<W> {
         if end > LONGEST_LINE {
             return Err(self.fault(format!("the line has more than {LONGEST_LINE} bytes")));
         }
-        let text = std::str::from_utf8(&line[..end])
-            .map_err(|_| self.fault("the line is no UTF-8".to_owned()))?;
+        let text = std::str::from_utf8(&line[..end]).map_err(|_| {
+            self.fault(match self.header {
+                true => "the line is no UTF-8".to_owned(),
+                false => format!("no thread trace: the first line must be `{HEADER} {VERSION}`"),
+            })
+        })?;
         let mut words = Words {
             words: text.split_ascii_whitespace(),
         };

@@ -417,7 +417,16 @@ fn bad_texts_are_refused_with_their_line() {
             );
         }
     }
-    assert!(ThreadTrace::parse(b"tanada-threads 1\n\xff\n", "in").is_err());
+    for (text, what) in [
+        (
+            &b"tanada-threads 1\n\xff\n"[..],
+            "in:2: the line is no UTF-8",
+        ),
+        (b"\xff\n", "in:1: no thread trace"),
+    ] {
+        let error = ThreadTrace::parse(text, "in").expect_err("it is wrong");
+        assert!(error.to_string().starts_with(what), "{error}");
+    }
     let long = format!("tanada-threads 1\nprogram {}\n", "n".repeat(5000));
     assert!(
         ThreadTrace::parse(long.as_bytes(), "in")
