@@ -190,7 +190,7 @@ fn report(
         }));
     }
     aside(&format!(
-        "{}: {} instructions ({}), {} loads, {} stores, {} {}, {} locks and barriers{}\n",
+        "{}: {} instructions ({}), {} loads, {} stores, {} {}, {} {}{}\n",
         output.display(),
         totals.instructions,
         executable.set.name(),
@@ -199,6 +199,11 @@ fn report(
         threads,
         if threads == 1 { "thread" } else { "threads" },
         objects,
+        if objects == 1 {
+            "lock or barrier"
+        } else {
+            "locks and barriers"
+        },
         bytes.map_or(String::new(), |bytes| format!(", {bytes} bytes")),
     ))
 }
