@@ -853,6 +853,49 @@ fn two_recordings_of_openmp_programs_have_the_same_bytes() {
     }
 }
 
+/// clang passes a region each variable that its members share as an argument.
+#[test]
+fn regions_of_clang_may_share_many_variables() {
+    if !emulator()
+        || tanada_testing::program(&["clang"], "clang libomp-dev", "OpenMP of clang").is_none()
+    {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    for many in [14, 15, 40, 126] {
+        let of = |each: &dyn Fn(usize) -> String, between| {
+            (0..many).map(each).collect::<Vec<_>>().join(between)
+        };
+        let source = format!(
+            r#"
+            #include <omp.h>
+            #include <stdio.h>
+            int main(void) {{
+                long sums[2], {};
+                #pragma omp parallel num_threads(2)
+                {{
+                    sums[omp_get_thread_num()] = {};
+                    #pragma omp barrier
+                    #pragma omp master
+                    {{ {}; }}
+                }}
+                printf("%ld %ld %ld\n", sums[0], sums[1], {});
+                return 0;
+            }}
+            "#,
+            of(&|i| format!("v{i} = {i}"), ", "),
+            of(&|i| format!("v{i}"), " + "),
+            of(&|i| format!("v{i}++"), ", "),
+            of(&|i| format!("v{i}"), " + "),
+        );
+        compile(here, "shared", &source, "clang", &["-fopenmp"]);
+        let sum = many * (many - 1) / 2;
+        let output = good(here, &["record", "-o", "a.tnb", "--", "./shared"]);
+        assert_eq!(output.out, format!("{sum} {sum} {}\n", sum + many));
+    }
+}
+
 #[test]
 fn static_programs_are_recorded_without_synchronisation() {
     if !emulator() {

@@ -73,7 +73,7 @@ static inline void leave(int outer, long kind, long a, long b, long c) {
     X(GOMP_parallel) X(GOMP_barrier) X(GOMP_critical_start) X(GOMP_critical_end) \
     X(GOMP_critical_name_start) X(GOMP_critical_name_end) X(GOMP_atomic_start) X(GOMP_atomic_end) X(GOMP_loop_end) \
     X(GOMP_loop_end_nowait) X(GOMP_sections_start) X(GOMP_sections_next) X(GOMP_sections_end) X(GOMP_sections_end_nowait) \
-    X(GOMP_parallel_sections) X(GOMP_task) X(GOMP_taskwait) X(omp_set_lock) X(omp_unset_lock) \
+    X(GOMP_parallel_sections) X(GOMP_task) X(GOMP_taskwait) X(omp_set_lock) X(omp_unset_lock) X(omp_test_lock) \
     X(omp_get_num_threads) X(omp_get_thread_num) X(omp_get_max_threads) X(omp_get_num_procs) X(omp_get_wtime) \
     X(omp_set_num_threads) X(omp_set_dynamic) X(omp_init_lock) X(__kmpc_global_thread_num) \
     X(__kmpc_fork_call) X(__kmpc_barrier) X(__kmpc_critical) X(__kmpc_critical_with_hint) X(__kmpc_end_critical) \

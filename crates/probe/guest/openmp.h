@@ -211,6 +211,13 @@ PLAIN(omp_set_num_threads, RESUMED, (int n), (n), 0)
 PLAIN(omp_set_dynamic, RESUMED, (int n), (n), 0)
 PLAIN(omp_init_lock, RESUMED, (void *l), (l), 0)
 
+int omp_test_lock(void *lock);
+int omp_test_lock(void *lock) {
+    int outer = enter(), taken = REAL(omp_test_lock)(lock);
+    leave(outer, taken ? LOCK : RESUMED, (long)lock, 0, 0);
+    return taken;
+}
+
 /* clang's library looks at the process's number once more when the process ends. */
 __attribute__((destructor)) static void leave_out_the_end(void) {
     if (real___kmpc_fork_call)
@@ -220,7 +227,8 @@ __attribute__((destructor)) static void leave_out_the_end(void) {
 /* ---- OpenMP, compiled by clang ---- */
 
 typedef void (*micro)(int32_t *, int32_t *, ...);
-#define MOST_ARGUMENTS 16
+#define FEW_ARGUMENTS 16
+#define MOST_ARGUMENTS 128 /* one for each variable that the members share */
 struct fork { micro run; int count; unsigned leader, regions; void *with[MOST_ARGUMENTS]; };
 
 static void kmp_member(int32_t *global, int32_t *bound, struct fork *fork) {
@@ -232,8 +240,14 @@ static void kmp_member(int32_t *global, int32_t *bound, struct fork *fork) {
     depth = 0;
     mark(REGION | RESUME, team.leader, team.count, team.threads);
     void **a = fork->with;
-    /* A callee ignores surplus arguments in every calling convention that is supported here. */
-    fork->run(global, bound, a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15]);
+#define FOUR(i) a[i], a[i + 1], a[i + 2], a[i + 3]
+#define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
+#define SIXTY_FOUR(i) SIXTEEN(i), SIXTEEN(i + 16), SIXTEEN(i + 32), SIXTEEN(i + 48)
+    /* A callee ignores surplus arguments in every calling convention that is supported here. Few, because passing them is recorded. */
+    if (fork->count <= FEW_ARGUMENTS)
+        fork->run(global, bound, SIXTEEN(0));
+    else
+        fork->run(global, bound, SIXTY_FOUR(0), SIXTY_FOUR(64));
     depth = outer_depth;
     mark(REGION_END, 0, 0, 0);
     team = outer_team;
@@ -245,8 +259,12 @@ void __kmpc_fork_call(void *where, int32_t count, micro run, ...) {
     struct fork fork = {run, count, me, ++regions, {0}};
     va_list list;
     va_start(list, run);
-    if (count > MOST_ARGUMENTS)
+    if (count > MOST_ARGUMENTS) {
+        static const char why[] = "tanada: a parallel region whose members share more than 128 variables cannot be recorded\n";
+        ssize_t unused = write(2, why, sizeof why - 1);
+        (void)unused;
         abort();
+    }
     for (int i = 0; i < count; i++)
         fork.with[i] = va_arg(list, void *);
     va_end(list);
