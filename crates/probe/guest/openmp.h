@@ -228,7 +228,7 @@ __attribute__((destructor)) static void leave_out_the_end(void) {
 
 typedef void (*micro)(int32_t *, int32_t *, ...);
 #define FEW_ARGUMENTS 16
-#define MOST_ARGUMENTS 128 /* one for each variable that the members share */
+#define MOST_ARGUMENTS 96 /* one for each variable that the members share */
 struct fork { micro run; int count; unsigned leader, regions; void *with[MOST_ARGUMENTS]; };
 
 static void kmp_member(int32_t *global, int32_t *bound, struct fork *fork) {
@@ -247,7 +247,7 @@ static void kmp_member(int32_t *global, int32_t *bound, struct fork *fork) {
     if (fork->count <= FEW_ARGUMENTS)
         fork->run(global, bound, SIXTEEN(0));
     else
-        fork->run(global, bound, SIXTY_FOUR(0), SIXTY_FOUR(64));
+        fork->run(global, bound, SIXTY_FOUR(0), SIXTEEN(64), SIXTEEN(80));
     depth = outer_depth;
     mark(REGION_END, 0, 0, 0);
     team = outer_team;
@@ -260,7 +260,7 @@ void __kmpc_fork_call(void *where, int32_t count, micro run, ...) {
     va_list list;
     va_start(list, run);
     if (count > MOST_ARGUMENTS) {
-        static const char why[] = "tanada: a parallel region whose members share more than 128 variables cannot be recorded\n";
+        static const char why[] = "tanada: a parallel region whose members share more than 96 variables cannot be recorded\n";
         ssize_t unused = write(2, why, sizeof why - 1);
         (void)unused;
         abort();

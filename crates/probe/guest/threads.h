@@ -110,6 +110,17 @@ static int place_stack(const pthread_attr_t *given, pthread_attr_t *attributes) 
     pthread_attr_destroy(attributes);
     return 0;
 }
+
+/* The C library knows no guard of a stack that it did not place, and a thread of Rust's library ends the program if it has none. */
+int pthread_getattr_np(pthread_t thread, pthread_attr_t *attributes) {
+    int outer = enter(), result = REAL(pthread_getattr_np)(thread, attributes);
+    void *stack = 0;
+    size_t size = 0;
+    if (!result && !pthread_attr_getstack(attributes, &stack, &size) && (uintptr_t)stack - STACKS < BASE - STACKS)
+        pthread_attr_setguardsize(attributes, 4096);
+    DONE(outer);
+    return result;
+}
 #endif
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *with) {
