@@ -93,8 +93,16 @@ pub(super) fn record_moved(
     let binary = kernels::build(program, Isa::Mips1, folder).map_err(|error| input(&error))?;
     let trace = folder.join(format!("{program}{}-{moved}.tnb", arguments.join("")));
     let mut command = Command::new(tanada);
+    // A recording has the same bytes for every user only if the program has the same name, arguments and environment.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_none_or(of_the_user) {
+            command.env_remove(name);
+        }
+    }
     command
+        .current_dir(folder)
         .arg("record")
+        .args(["--env", "PATH=/usr/bin:/bin", "--env", "HOME=/"])
         .arg("-o")
         .arg(&trace)
         .args(["--from", &MARK_BEGIN.to_string()])
@@ -104,7 +112,11 @@ pub(super) fn record_moved(
         let rest = usize::try_from(moved).unwrap_or(0).saturating_sub(3);
         command.arg("--env").arg(format!("X={}", "0".repeat(rest)));
     }
-    command.arg("--").arg(&binary).args(arguments);
+    let name = binary.file_name().unwrap_or_default();
+    command
+        .arg("--")
+        .arg(Path::new(".").join(name))
+        .args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let said = folder.join("said.txt");
     let file = std::fs::File::create(&said).map_err(|error| input(&error))?;
@@ -140,6 +152,11 @@ pub(super) fn record_moved(
         )));
     }
     Ok(trace)
+}
+
+/// Returns whether `tanada record` would hand this variable on, though it says nothing to the program.
+fn of_the_user(name: &str) -> bool {
+    name == "LANG" || name == "LD_LIBRARY_PATH" || name.starts_with("LC_")
 }
 
 /// Opens a recording.
