@@ -13,8 +13,8 @@ use std::cell::{Cell, UnsafeCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use tanada_policy::Ready;
 
@@ -107,6 +107,16 @@ struct Urgent {
 
 type Places = BTreeMap<(i64, u64), Ready>;
 
+/// What the first thread of a work-sharing construct with reductions of tasks made for all. There may be several: constructs that have no
+/// barrier at their beginning may lie within each other.
+struct Share {
+    /// Such constructs in the region so far.
+    turn: u64,
+    made: usize,
+    /// Threads that came to it.
+    came: usize,
+}
+
 impl Urgent {
     #[cold]
     fn put(&self, priority: i32, task: Ready) {
@@ -162,8 +172,8 @@ pub(crate) struct Team {
     pub(crate) cancelled: AtomicBool,
     /// What the thread in a `single` construct hands to the others.
     pub(crate) copied: AtomicPtr<c_void>,
-    /// Reductions of tasks of the current work-sharing construct; see `groups`.
-    pub(crate) shared: Mutex<(u64, usize)>,
+    /// Work-sharing constructs with reductions of tasks to which some threads have come and others have not.
+    shares: Mutex<Vec<Share>>,
     /// For a thread of the program, outside of regions.
     outside: bool,
     /// [`FULL`] and [`MANY`], or more than any number of tasks if the user wants none to run at its creation.
@@ -192,8 +202,8 @@ pub(crate) struct Member {
     settings: UnsafeCell<Vec<(*const Task, Settings)>>,
     kept: Cell<u32>,
     implicit: Line<UnsafeCell<Task>>,
-    /// Work-sharing constructs with reductions of tasks that it came to.
-    pub(crate) shares: Cell<u64>,
+    /// Work-sharing constructs with reductions of tasks that it came to in this region.
+    shares: Cell<u64>,
     /// What its thread was before a serialised region began.
     outer: Cell<*const Member>,
     /// The task for which it looked through the list at the side in vain, and how often something had been put in there.
@@ -335,7 +345,7 @@ impl Team {
             cancels: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             copied: AtomicPtr::new(null_mut()),
-            shared: Mutex::new((0, 0)),
+            shares: Mutex::new(Vec::new()),
             outside,
             full: match super::throttles() {
                 true => [FULL, FULL_BELOW.max(2 * i32::from(size))],
@@ -358,12 +368,20 @@ impl Team {
         if let Ok(mut spare) = SPARE.try_lock() {
             self.cancels.store(false, Ordering::Relaxed);
             self.cancelled.store(false, Ordering::Relaxed);
+            // What is left is of a region that was cancelled.
+            self.shares().clear();
             spare.push(self);
         }
     }
 
     pub(crate) fn size(&self) -> usize {
         self.members.len()
+    }
+
+    fn shares(&self) -> MutexGuard<'_, Vec<Share>> {
+        self.shares
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Returns whether no task is open. To be called when all threads are in the barrier.
@@ -453,9 +471,34 @@ impl Member {
         let here = 0_u8;
         self.stack.set(&raw const here as usize);
         self.number.set(number);
+        self.shares.set(0);
         let implicit = self.implicit.0.get().cast_const();
         self.current.set(implicit);
         self.scope.set(implicit);
+    }
+
+    /// The calling thread comes to a work-sharing construct with reductions of tasks: `make` is called with what the first thread made, and
+    /// returns what holds for all. One thread at a time calls it. Returns that, too.
+    pub(crate) fn share(&self, make: impl FnOnce(Option<usize>) -> usize) -> usize {
+        let team = self.team();
+        let turn = self.shares.get() + 1;
+        self.shares.set(turn);
+        let mut shares = team.shares();
+        let Some(at) = shares.iter().position(|share| share.turn == turn) else {
+            let made = make(None);
+            if team.size() > 1 {
+                let came = 1;
+                shares.push(Share { turn, made, came });
+            }
+            return made;
+        };
+        let made = shares[at].made;
+        make(Some(made));
+        shares[at].came += 1;
+        if shares[at].came == team.size() {
+            shares.swap_remove(at);
+        }
+        made
     }
 
     /// Returns memory for a task whose data of `size` bytes lie at a multiple of `align`, with the data's address in it.
