@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Sizes of blocks.
-const SIZES: [usize; 8] = [64, 192, 256, 384, 512, 1024, 2048, 4096];
+const SIZES: [usize; 8] = [128, 192, 256, 384, 512, 1024, 2048, 4096];
 
 /// The class of a block that is larger than all sizes; its size lies in front of it.
 const LARGE: u8 = SIZES.len() as u8;

@@ -22,7 +22,7 @@ use crate::abi::settings::Settings;
 
 use super::depend::{self, Edges, Kind, Table};
 use super::engine::{self, Queues, descends, right, task_of};
-use super::memory::{Pool, give_without_pool};
+use super::memory::Pool;
 use super::sleep::Sleep;
 use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, ZOMBIE, flags};
 
@@ -698,16 +698,16 @@ impl Member {
         unsafe {
             let table = &mut *current.table.get();
             (*task).predecessors.store(GUARD, Ordering::Relaxed);
-            let node = depend::node_of(task, self.pool());
+            let node = table.node();
+            (*task).node.set(node);
             let mut edges = Edges::of(task);
             for (address, kind) in depends {
                 let address = address.max(1);
                 if kind == Kind::Out && (*task).place.get() == 0 {
                     (*task).place.set(place_of(address));
                 }
-                let pool = self.pool.get();
-                table.enter(address, kind, node, &mut *pool, |before| {
-                    edges.add(before, &mut *pool);
+                table.enter(address, kind, node, |before| {
+                    edges.add(before, self.pool());
                 });
             }
             let waits = edges.count() as i32;
@@ -970,6 +970,10 @@ impl Member {
             } else if !(*task).scope.get().is_null() {
                 self.scope.set((*task).scope.get());
             }
+            let node = (*task).node.get();
+            if !node.is_null() {
+                depend::prefetch_end(node);
+            }
             if !self.team().cancels.load(Ordering::Relaxed) || !self.is_dropped(&*task) {
                 let run = (*task).run.get();
                 if (*task).is(flags::KMP) {
@@ -1061,9 +1065,14 @@ impl Member {
         let table = task.table.get();
         if !table.is_null() {
             task.table.set(null_mut());
-            // SAFETY: this thread runs the task whose table it is; the pool and the spare tables are this thread's.
+            let quiet = BODY + i64::from(task.pending.get());
+            // SAFETY: this thread runs the task whose table it is; the spare tables are this thread's.
             unsafe {
-                (*table).clear(self.pool());
+                if task.state.load(Ordering::Acquire) == quiet {
+                    (*table).reset();
+                } else {
+                    (*table).clear();
+                }
                 (*self.tables.get()).push(table);
             }
         }
@@ -1158,6 +1167,10 @@ impl Member {
         let task = unsafe { &*self.implicit.0.get() };
         task.state.store(BODY, Ordering::Relaxed);
         task.pending.set(0);
+        // SAFETY: this thread's own; all tasks have ended.
+        if let Some(table) = unsafe { task.table.get().as_mut() } {
+            table.reset();
+        }
     }
 
     /// Runs a task of a queue, then what the policy hands to this thread because that task released it, and so on. At a barrier.
@@ -1250,8 +1263,11 @@ unsafe fn end_before_children(thread: &Thread<'_>, task: *mut Task, quiet: i64) 
 unsafe fn release(thread: &Thread<'_>, node: *const depend::Node) {
     // SAFETY: the caller ended the task; one that waits for nothing more is ready.
     unsafe {
-        let unused = depend::close(node, |task| match thread {
+        depend::close(node, |task| match thread {
             Thread::Chain(me) if (*task).priority.get() <= 0 => {
+                depend::prefetch(task);
+                depend::prefetch((*task).node.get());
+                depend::prefetch(task.wrapping_add(1));
                 (*me.released.get()).push(right(task));
             }
             Thread::Chain(me) | Thread::Member(me) => me.queue(task),
@@ -1261,13 +1277,6 @@ unsafe fn release(thread: &Thread<'_>, node: *const depend::Node) {
                 (**team).sleep.wake_all();
             }
         });
-        if let Some(class) = unused {
-            let block = node.cast_mut().cast();
-            match thread {
-                Thread::Member(me) | Thread::Chain(me) => me.pool().give(block, class),
-                Thread::Outside(_) => give_without_pool(block, class),
-            }
-        }
     }
 }
 
