@@ -19,7 +19,7 @@ use std::cell::Cell;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use super::memory::{Pool, give_without_pool};
+use super::memory::{Pool, give_without_pool, prefetch};
 use super::task::{EDGES, Task};
 
 const DROPPED: u64 = 1;
@@ -414,7 +414,7 @@ impl Table {
         address: usize,
         kind: Kind,
         task: *const Node,
-        on: impl FnMut(*const Node),
+        mut on: impl FnMut(*const Node),
     ) {
         if kind == Kind::All {
             // SAFETY: as this function's.
@@ -423,33 +423,46 @@ impl Table {
         if !self.all.is_null() && has_ended(self.all) {
             self.nodes.release(std::mem::replace(&mut self.all, null()));
         }
+        // SAFETY: the caller promises it; the field is the parent's thread's.
+        unsafe { (*task).names.set((*task).names.get() + 1) };
         let mut at = self.place(address);
         if !self.is_there(at) {
+            if !self.all.is_null() {
+                on(self.all);
+            }
             if self.used * 4 >= self.entries.len() * 3 {
                 self.sweep();
                 at = self.place(address);
             }
-            self.entries[at] = Entry {
+            let entry = &mut self.entries[at];
+            *entry = Entry {
                 address,
                 turn: self.turn,
+                kind,
                 ..NONE
             };
+            if kind == Kind::Out {
+                entry.writer = task;
+            } else {
+                (entry.members[0], entry.near) = (task, 1);
+            }
             self.used += 1;
+            return;
         }
         self.before(at, kind, on);
-        // SAFETY: the caller promises it; the field is the parent's thread's.
-        unsafe { (*task).names.set((*task).names.get() + 1) };
         let entry = &mut self.entries[at];
         if kind == Kind::Out {
-            let old = *entry;
-            (entry.writer, entry.kind) = (task, kind);
-            (entry.near, entry.group, entry.length, entry.before) = (0, 0, 0, 0);
-            self.nodes.release(old.writer);
-            for &member in &old.members[..usize::from(old.near)] {
-                self.nodes.release(member);
+            let writer = std::mem::replace(&mut entry.writer, task);
+            let near = usize::from(std::mem::take(&mut entry.near));
+            let group = std::mem::take(&mut entry.group);
+            let before = std::mem::take(&mut entry.before);
+            (entry.kind, entry.length) = (kind, 0);
+            self.nodes.release(writer);
+            for place in 0..near {
+                self.nodes.release(self.entries[at].members[place]);
             }
-            self.release_list(old.group);
-            self.release_list(old.before);
+            self.release_list(group);
+            self.release_list(before);
             return;
         }
         if entry.kind != kind {
@@ -841,18 +854,6 @@ pub(super) unsafe fn prefetch_end(node: *const Node) {
         let first = (*node).successors.load(Ordering::Relaxed) & !(BITS | PLACE);
         prefetch((first as *const Task).wrapping_byte_add(64));
     }
-}
-
-/// Asks for the cache line at `address`, which may be none.
-#[inline]
-pub(super) fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: it reads nothing, whatever the address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::abi::settings::Settings;
 
 use super::depend::{self, Edges, Kind, Table};
 use super::engine::{self, Queues, descends, right, task_of};
-use super::memory::Pool;
+use super::memory::{Pool, prefetch};
 use super::sleep::Sleep;
 use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, ZOMBIE, flags};
 
@@ -1265,9 +1265,9 @@ unsafe fn release(thread: &Thread<'_>, node: *const depend::Node) {
     unsafe {
         depend::close(node, |task| match thread {
             Thread::Chain(me) if (*task).priority.get() <= 0 => {
-                depend::prefetch(task);
-                depend::prefetch((*task).node.get());
-                depend::prefetch(task.wrapping_add(1));
+                prefetch(task);
+                prefetch((*task).node.get());
+                prefetch(task.wrapping_add(1));
                 (*me.released.get()).push(right(task));
             }
             Thread::Chain(me) | Thread::Member(me) => me.queue(task),
