@@ -23,7 +23,7 @@ use crate::abi::settings::Settings;
 use super::depend::{self, Edges, Kind, Table};
 use super::engine::{self, Queues, descends, right, task_of};
 use super::memory::{Pool, prefetch};
-use super::sleep::Sleep;
+use super::sleep::{For, Sleep};
 use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, ZOMBIE, flags};
 
 /// Tasks in a thread's queue from which on it runs new ones at once instead of queueing them: those that a region's thread creates itself,
@@ -876,7 +876,7 @@ impl Member {
             if self.help() {
                 idle = 0;
             } else if !done() {
-                sleep.pause(&mut idle, || !done());
+                sleep.pause(&mut idle, For::Children, || !done());
             }
             if done() {
                 return;
@@ -1122,6 +1122,10 @@ impl Member {
                 found = team.side.take();
             }
             if let Some(ready) = found {
+                // Tasks that became ready while this thread was being woken have woken nobody.
+                if team.sleep.has_slept(idle) && team.queues.may_have(me) {
+                    team.sleep.wake();
+                }
                 idle = 0;
                 self.run_chain(ready);
                 continue;
@@ -1132,7 +1136,7 @@ impl Member {
             }
             if now & 0xffff_ffff == size && team.nothing_open() {
                 let open = (opened + 1) << 32;
-                let won = word.compare_exchange(now, open, Ordering::AcqRel, Ordering::Acquire);
+                let won = word.compare_exchange(now, open, Ordering::SeqCst, Ordering::Acquire);
                 if won.is_ok() {
                     team.sleep.wake_all();
                 }
@@ -1148,7 +1152,7 @@ impl Member {
                 }
                 break;
             }
-            team.sleep.pause(&mut idle, || {
+            team.sleep.pause(&mut idle, For::Barrier, || {
                 let last = word.load(Ordering::SeqCst) & 0xffff_ffff == size;
                 let leaves = cancellable && team.cancelled.load(Ordering::SeqCst);
                 let found = team.queues.may_have(me)
@@ -1316,10 +1320,10 @@ unsafe fn child_ended(thread: &Thread<'_>, parent: *mut Task) {
                 .set((*parent).pending.get().wrapping_sub(1));
             return;
         }
-        if (*parent).state.fetch_add(1, Ordering::AcqRel) == -1 {
+        if (*parent).state.fetch_add(1, Ordering::SeqCst) == -1 {
             last_descendant_ended(thread, parent);
         } else {
-            thread.team().sleep.wake_all();
+            thread.team().sleep.wake_waiting();
         }
     }
 }
@@ -1333,8 +1337,8 @@ unsafe fn last_descendant_ended(thread: &Thread<'_>, task: *mut Task) {
         unsafe {
             let parent = (*at).parent;
             free(thread, at);
-            if (*parent).state.fetch_sub(ZOMBIE, Ordering::AcqRel) != ZOMBIE {
-                return thread.team().sleep.wake_all();
+            if (*parent).state.fetch_sub(ZOMBIE, Ordering::SeqCst) != ZOMBIE {
+                return thread.team().sleep.wake_waiting();
             }
             at = parent;
         }
