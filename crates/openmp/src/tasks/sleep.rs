@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::team::Line;
+use crate::abi::runtime;
 
 /// Rounds in which a thread that found nothing spins before it yields its processor, and rounds in which it yields before it sleeps: about
 /// 20 us, and then 200 us if no other thread wants the processor.
@@ -34,10 +35,10 @@ pub(super) struct Sleep {
     nap_ns: i64,
 }
 
-/// Returns the number of processors that this process may use.
+/// Returns the number of processors that this process may use. (The calling thread may be bound to one of them.)
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
-    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+    *PROCESSORS.get_or_init(|| runtime::processors() as usize)
 }
 
 impl Sleep {
