@@ -74,7 +74,7 @@ fn target() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
-/// Crates and tests with threads, and tests among them that say nothing under a sanitizer: those that measure time, those that fork or end
+/// Crates and tests with threads, those of the library itself if no others are named, and tests among them that say nothing under a sanitizer: those that measure time, those that fork or end
 /// the process, and those that are about the compiler.
 const TESTS: &[(&str, &[&str])] = &[
     ("tanada-queues", &["deque", "fifo", "lane", "slot"]),
@@ -84,6 +84,7 @@ const TESTS: &[(&str, &[&str])] = &[
         "tanada-runtime",
         &["errors", "laws", "messages", "messages_shared", "stale"],
     ),
+    ("tanada-openmp", &[]),
 ];
 
 /// Number of rows of [`TESTS`] that are run with `--quick`.
@@ -281,6 +282,9 @@ fn compiled(
     for (package, tests) in &TESTS[..if quick { QUICK } else { TESTS.len() }] {
         let mut words = builds.cargo("test");
         words.extend(["--package", package]);
+        if tests.is_empty() {
+            words.push("--lib");
+        }
         words.extend(tests.iter().flat_map(|test| ["--test", test]));
         // On one thread the harness needs no channel, whose inside the sanitizer does not see.
         words.extend(["--", "--test-threads", "1"]);

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU16, AtomicU32, Ordering};
 
 use super::depend::{Node, Table};
 
@@ -94,7 +94,8 @@ pub(crate) struct Task {
     pub(super) depth: u32,
     /// Children that were created less those that ended in the owner's thread.
     pub(super) pending: Cell<u32>,
-    pub(super) flags: Cell<u16>,
+    /// Only the thread that creates or runs it writes them; threads with descendants read them.
+    pub(super) flags: AtomicU16,
     /// The thread that runs it.
     pub(super) owner: Cell<u16>,
     /// Bytes of its data.
@@ -134,7 +135,7 @@ impl Task {
             table: Cell::new(std::ptr::null_mut()),
             depth,
             pending: Cell::new(0),
-            flags: Cell::new(flags),
+            flags: AtomicU16::new(flags),
             owner: Cell::new(owner),
             home: Cell::new(NOBODY),
             class: Cell::new(u8::MAX),
@@ -154,21 +155,22 @@ impl Task {
 
     #[inline]
     pub(crate) fn is(&self, flag: u16) -> bool {
-        self.flags.get() & flag != 0
+        self.flags() & flag != 0
     }
 
     #[inline]
     pub(crate) fn set(&self, flag: u16) {
-        self.flags.set(self.flags.get() | flag);
+        self.flags.store(self.flags() | flag, Ordering::Relaxed);
     }
 
-    /// Returns its flags, for a task like it.
+    /// Returns its flags.
+    #[inline]
     pub(crate) fn flags(&self) -> u16 {
-        self.flags.get()
+        self.flags.load(Ordering::Relaxed)
     }
 
     #[inline]
     pub(super) fn unset(&self, flag: u16) {
-        self.flags.set(self.flags.get() & !flag);
+        self.flags.store(self.flags() & !flag, Ordering::Relaxed);
     }
 }

@@ -663,7 +663,7 @@ impl Member {
         // SAFETY: as this function's.
         unsafe {
             if self.is_full()
-                && (*task).flags.get() & (flags::DETACHED | flags::UNTIED) == 0
+                && (*task).flags() & (flags::DETACHED | flags::UNTIED) == 0
                 && self.is_free(depends.clone())
             {
                 self.add_child(self.scope());
@@ -964,7 +964,7 @@ impl Member {
         unsafe {
             self.current.set(task);
             self.scope.set(task);
-            let special = (*task).flags.get() & (flags::UNTIED | flags::DETACHED) != 0;
+            let special = (*task).flags() & (flags::UNTIED | flags::DETACHED) != 0;
             if !special {
                 (*task).owner.set(self.index);
             } else if !(*task).scope.get().is_null() {
@@ -983,7 +983,7 @@ impl Member {
                     std::mem::transmute::<usize, Gomp>(run)((*task).data.get());
                 }
             }
-            if (*task).flags.get() & (flags::DESTROYS | flags::AGAIN) == flags::DESTROYS {
+            if (*task).flags() & (flags::DESTROYS | flags::AGAIN) == flags::DESTROYS {
                 self.destroy(task);
             }
             if special {
@@ -1042,7 +1042,7 @@ impl Member {
     unsafe fn returned(&self, thread: &Thread<'_>, task: *mut Task) {
         // SAFETY: this thread ran it.
         unsafe {
-            if (*task).flags.get() & (flags::AGAIN | flags::DETACHED) != 0 {
+            if (*task).flags() & (flags::AGAIN | flags::DETACHED) != 0 {
                 if (*task).is(flags::AGAIN) {
                     (*task).unset(flags::AGAIN);
                     if !(*task).is(flags::COUNTED) {
@@ -1412,6 +1412,216 @@ pub(crate) unsafe fn fulfill(task: *mut Task) {
                 }
                 (*team).sleep.wake_all();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMES: u64 = if cfg!(miri) { 1 } else { 20 };
+
+    /// What tasks of a test work on. Nothing of it but the counts is atomic: a sanitizer sees if tasks are not ordered as they should be.
+    struct Work {
+        cells: [UnsafeCell<u64>; 8],
+        ran: AtomicU64,
+        /// Tasks whose event is to be fulfilled. (Not a channel, whose inside a sanitizer does not see.)
+        events: [AtomicPtr<Task>; 8],
+    }
+
+    // SAFETY: see the type.
+    unsafe impl Sync for Work {}
+
+    #[derive(Clone, Copy)]
+    struct Data {
+        work: *const Work,
+        depth: u64,
+        reads: usize,
+        writes: usize,
+    }
+
+    /// Makes a task of the current one that runs `run` with a copy of `data`.
+    unsafe fn make(run: Gomp, data: Data, flags: u16) -> *mut Task {
+        let me = me().expect("in a team");
+        // SAFETY: the calling thread is this member.
+        unsafe {
+            let task = me.allocate(size_of::<Data>(), align_of::<Data>(), flags);
+            (*task).run.set(run as usize);
+            (*task).data.get().cast::<Data>().write(data);
+            task
+        }
+    }
+
+    unsafe fn spawn(run: Gomp, data: Data) {
+        // SAFETY: the task is handed in once.
+        unsafe { me().expect("in a team").submit(make(run, data, 0)) };
+    }
+
+    /// Reads one cell and writes another, which its dependences say.
+    unsafe extern "C-unwind" fn dependent(data: *mut c_void) {
+        // SAFETY: dependences order all accesses of a cell of which one writes.
+        unsafe {
+            let data = &*data.cast::<Data>();
+            let work = &*data.work;
+            let seen = *work.cells[data.reads].get();
+            *work.cells[data.writes].get() += 1 + seen % 2;
+            work.ran.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A binary tree; every other level waits for its children, whose sum it then reads.
+    unsafe extern "C-unwind" fn tree(data: *mut c_void) {
+        // SAFETY: as in `spawn`; the children write what this task reads after it has waited.
+        unsafe {
+            let data = *data.cast::<Data>();
+            (*data.work).ran.fetch_add(1, Ordering::Relaxed);
+            if data.depth == 0 {
+                return;
+            }
+            let depth = data.depth - 1;
+            if depth % 3 == 2 {
+                me().expect("in a team").begin_group(0);
+            }
+            for _ in 0..2 {
+                spawn(tree, Data { depth, ..data });
+            }
+            if depth % 3 == 2 {
+                me().expect("in a team").end_group();
+            } else if depth % 2 == 0 {
+                me().expect("in a team").wait_for_children();
+            }
+        }
+    }
+
+    /// Hands its event to a thread outside of the team.
+    unsafe extern "C-unwind" fn detached(data: *mut c_void) {
+        // SAFETY: as in `spawn`.
+        unsafe {
+            let data = *data.cast::<Data>();
+            (*data.work).ran.fetch_add(1, Ordering::Relaxed);
+            let task = me().expect("in a team").current.get().cast_mut();
+            let events = (*data.work).events.iter().cycle();
+            for event in events {
+                let put =
+                    event.compare_exchange(null_mut(), task, Ordering::Release, Ordering::Relaxed);
+                if put.is_ok() {
+                    return;
+                }
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// What the thread that creates the tasks of a region does: dependences, trees and events; a wait for some dependences; a barrier.
+    unsafe fn create(work: &Work, round: u64) -> u64 {
+        let me = me().expect("in a team");
+        let all = Data {
+            work,
+            depth: 0,
+            reads: 0,
+            writes: 0,
+        };
+        let mut created = 0;
+        let mut random =
+            (0..).map(|call| tanada_policy::draw(round, tanada_policy::WorkerId(0), call));
+        let mut random = |below: u64| (random.next().expect("endless") % below) as usize;
+        let address = |cell: usize| work.cells[cell].get() as usize;
+        for number in 0..if cfg!(miri) { 30 } else { 400 } {
+            let (reads, writes) = (random(8), random(8));
+            let data = Data {
+                reads,
+                writes,
+                ..all
+            };
+            let depends = [(address(reads), Kind::In), (address(writes), Kind::Out)];
+            // SAFETY: each task is handed in once.
+            unsafe {
+                me.submit_after(make(dependent, data, 0), depends.into_iter());
+                created += 1;
+                match number % 100 {
+                    20 => {
+                        spawn(tree, Data { depth: 5, ..all });
+                        created += 63;
+                    }
+                    40 => {
+                        let task = make(detached, data, flags::DETACHED);
+                        me.submit_after(task, [(address(writes), Kind::Out)].into_iter());
+                        created += 1;
+                    }
+                    60 => {
+                        me.wait_for([(address(writes), Kind::Out)].into_iter());
+                        *work.cells[writes].get() += 1;
+                    }
+                    80 => me.wait_for_children(),
+                    _ => {}
+                }
+            }
+        }
+        created
+    }
+
+    #[test]
+    fn tasks_are_ordered_and_none_is_lost() {
+        for threads in [1, 2, 4] {
+            let work = Work {
+                cells: Default::default(),
+                ran: AtomicU64::new(0),
+                events: Default::default(),
+            };
+            let (work, created, over) = (&work, &AtomicU64::new(0), &AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                let fulfills = scope.spawn(move || {
+                    while !over.load(Ordering::Acquire) {
+                        for event in &work.events {
+                            let task = event.swap(null_mut(), Ordering::Acquire);
+                            if !task.is_null() {
+                                // SAFETY: put there once, by the task.
+                                unsafe { fulfill(task) };
+                            }
+                        }
+                        std::thread::yield_now();
+                    }
+                });
+                for round in 0..TIMES {
+                    let team = Team::of(threads, false);
+                    let member = |index: u16| {
+                        move || {
+                            enter(team, index.into(), index.into(), || {
+                                region(work, created, round, [0, threads - 1])
+                            });
+                        }
+                    };
+                    let members: Vec<_> = (0..threads)
+                        .map(|index| scope.spawn(member(index)))
+                        .collect();
+                    for member in members {
+                        member.join().expect("no panic");
+                    }
+                    team.put_back();
+                    let created = created.load(Ordering::Relaxed);
+                    assert_eq!(work.ran.load(Ordering::Relaxed), created);
+                }
+                over.store(true, Ordering::Release);
+                fulfills.join().expect("no panic");
+            });
+        }
+    }
+
+    /// What each thread of a region does: one after the other of two threads creates tasks.
+    fn region(work: &Work, created: &AtomicU64, round: u64, creators: [u16; 2]) {
+        let me = me().expect("in a team");
+        for creator in creators {
+            if me.index == creator {
+                // SAFETY: this thread is a member of the team.
+                let count = unsafe { create(work, round) };
+                created.fetch_add(count, Ordering::Relaxed);
+            }
+            me.barrier(false);
+            // SAFETY: all tasks have ended, and nobody writes before the next barrier.
+            let sum: u64 = work.cells.iter().map(|cell| unsafe { *cell.get() }).sum();
+            assert!(sum > 0);
+            me.barrier(false);
         }
     }
 }
