@@ -74,8 +74,7 @@ fn target() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
-/// Crates and tests with threads, those of the library itself if no others are named, and tests among them that say nothing under a sanitizer: those that measure time, those that fork or end
-/// the process, and those that are about the compiler.
+/// Crates and tests with threads; those of the library itself if no others are named.
 const TESTS: &[(&str, &[&str])] = &[
     ("tanada-queues", &["deque", "fifo", "lane", "slot"]),
     ("tanada-runtime", &["scope", "template", "pools"]),
@@ -90,6 +89,8 @@ const TESTS: &[(&str, &[&str])] = &[
 /// Number of rows of [`TESTS`] that are run with `--quick`.
 const QUICK: usize = 2;
 
+/// Tests among them that say nothing under a sanitizer: those that measure time, those that fork or end the process, and those that are about
+/// the compiler.
 const SKIPPED_TESTS: &[&str] = &[
     "a_killed",
     "idle",
