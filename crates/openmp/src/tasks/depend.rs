@@ -323,7 +323,7 @@ impl Table {
     #[inline]
     fn place(&self, address: usize) -> usize {
         debug_assert!(address != 0);
-        let hash = ((address >> 3) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let shift = 64 - self.entries.len().trailing_zeros();
         let mask = self.entries.len() - 1;
         let mut at = (hash >> shift) as usize;
