@@ -56,6 +56,11 @@ impl Sleep {
         }
     }
 
+    /// Returns whether there are more threads than processors.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.crowded
+    }
+
     fn spins(&self) -> (u32, u32) {
         if self.crowded {
             (4, 20)

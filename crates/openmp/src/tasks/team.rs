@@ -22,6 +22,7 @@ use crate::abi::settings::Settings;
 
 use super::depend::{self, Edges, Kind, Table};
 use super::engine::{self, Queues, descends, right, task_of};
+use super::lock::Lock;
 use super::memory::{Pool, prefetch};
 use super::sleep::{For, Sleep};
 use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, ZOMBIE, flags};
@@ -49,47 +50,41 @@ pub(super) struct Side {
     length: AtomicUsize,
     /// How often tasks were put in.
     puts: AtomicU64,
-    tasks: Mutex<VecDeque<Ready>>,
+    tasks: Lock<VecDeque<Ready>>,
 }
 
 impl Side {
     #[cold]
     fn put(&self, refused: &mut Vec<Ready>) {
-        let mut tasks = self
-            .tasks
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        tasks.extend(refused.drain(..));
-        self.length.store(tasks.len(), Ordering::SeqCst);
+        self.tasks.with(|tasks| {
+            tasks.extend(refused.drain(..));
+            self.length.store(tasks.len(), Ordering::SeqCst);
+        });
         self.puts.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Returns the newest that descends from `of`.
     #[cold]
     fn take_below(&self, of: *const Task) -> Option<Ready> {
-        let mut tasks = self
-            .tasks
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        // SAFETY: `of` is there because it waits, the tasks because they have not run.
-        let at = tasks
-            .iter()
-            .rposition(|task| unsafe { descends(task_of(task), of) })?;
-        let task = tasks.remove(at);
-        self.length.store(tasks.len(), Ordering::SeqCst);
-        task
+        self.tasks.with(|tasks| {
+            // SAFETY: `of` is there because it waits, the tasks because they have not run.
+            let at = tasks
+                .iter()
+                .rposition(|task| unsafe { descends(task_of(task), of) })?;
+            let task = tasks.remove(at);
+            self.length.store(tasks.len(), Ordering::SeqCst);
+            task
+        })
     }
 
     /// Returns the oldest.
     #[cold]
     fn take(&self) -> Option<Ready> {
-        let mut tasks = self
-            .tasks
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        let task = tasks.pop_front();
-        self.length.store(tasks.len(), Ordering::SeqCst);
-        task
+        self.tasks.with(|tasks| {
+            let task = tasks.pop_front();
+            self.length.store(tasks.len(), Ordering::SeqCst);
+            task
+        })
     }
 
     fn is_empty(&self) -> bool {
@@ -101,8 +96,8 @@ impl Side {
 #[derive(Default)]
 struct Urgent {
     length: AtomicUsize,
-    /// By how far the priority is below the largest, and the number of the task.
-    tasks: Mutex<(u64, Places)>,
+    /// The number of the last task; tasks by how far their priority is below the largest, and their number.
+    tasks: Lock<(u64, Places)>,
 }
 
 type Places = BTreeMap<(i64, u64), Ready>;
@@ -120,32 +115,26 @@ struct Share {
 impl Urgent {
     #[cold]
     fn put(&self, priority: i32, task: Ready) {
-        let mut all = self
-            .tasks
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        all.0 += 1;
-        let place = (-i64::from(priority), all.0);
-        all.1.insert(place, task);
-        self.length.store(all.1.len(), Ordering::SeqCst);
+        self.tasks.with(|(last, tasks)| {
+            *last += 1;
+            tasks.insert((-i64::from(priority), *last), task);
+            self.length.store(tasks.len(), Ordering::SeqCst);
+        });
     }
 
     /// Returns the first, of those that descend from `of` if that is not null.
     #[cold]
     fn take(&self, of: *const Task) -> Option<Ready> {
-        let mut all = self
-            .tasks
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        // SAFETY: `of` is there because it waits, the tasks because they have not run.
-        let mut fits = all
-            .1
-            .iter()
-            .filter(|(_, task)| of.is_null() || unsafe { descends(task_of(task), of) });
-        let place = *fits.next()?.0;
-        let task = all.1.remove(&place);
-        self.length.store(all.1.len(), Ordering::SeqCst);
-        task
+        self.tasks.with(|(_, tasks)| {
+            // SAFETY: `of` is there because it waits, the tasks because they have not run.
+            let mut fits = tasks
+                .iter()
+                .filter(|(_, task)| of.is_null() || unsafe { descends(task_of(task), of) });
+            let place = *fits.next()?.0;
+            let task = tasks.remove(&place);
+            self.length.store(tasks.len(), Ordering::SeqCst);
+            task
+        })
     }
 
     #[inline]
@@ -194,6 +183,8 @@ pub(crate) struct Member {
     queued: Cell<u32>,
     /// Where its stack was when it joined.
     stack: Cell<usize>,
+    /// Whether it has called [`Member::share_out`] in this region.
+    shared_out: Cell<bool>,
     pool: UnsafeCell<Pool>,
     released: UnsafeCell<Vec<Ready>>,
     refused: UnsafeCell<Vec<Ready>>,
@@ -314,6 +305,7 @@ impl Team {
             scope: Cell::new(null()),
             queued: Cell::new(0),
             stack: Cell::new(0),
+            shared_out: Cell::new(false),
             pool: UnsafeCell::new(Pool::new()),
             released: UnsafeCell::new(Vec::new()),
             refused: UnsafeCell::new(Vec::new()),
@@ -471,6 +463,7 @@ impl Member {
         let here = 0_u8;
         self.stack.set(&raw const here as usize);
         self.number.set(number);
+        self.shared_out.set(false);
         self.shares.set(0);
         let implicit = self.implicit.0.get().cast_const();
         self.current.set(implicit);
@@ -575,11 +568,24 @@ impl Member {
         // SAFETY: as this function's.
         unsafe {
             if self.is_full() && !(*task).is(flags::DETACHED) {
+                if !self.shared_out.get() {
+                    self.share_out();
+                }
                 self.run(task);
             } else {
                 self.count(task);
                 self.queue(task);
             }
+        }
+    }
+
+    /// This thread is about to run all that it creates. If the team has more threads than there are processors, others that could take
+    /// some may not have come to run yet: they may, once a region.
+    #[cold]
+    fn share_out(&self) {
+        self.shared_out.set(true);
+        if self.team().sleep.is_crowded() {
+            std::thread::yield_now();
         }
     }
 
