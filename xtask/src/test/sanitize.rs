@@ -89,8 +89,8 @@ const TESTS: &[(&str, &[&str])] = &[
 /// Number of rows of [`TESTS`] that are run with `--quick`.
 const QUICK: usize = 2;
 
-/// Tests among them that say nothing under a sanitizer: those that measure time, those that fork or end the process, and those that are about
-/// the compiler.
+/// Tests among them that say nothing under a sanitizer: those that measure time, those that fork or end the process, and those that are
+/// about the compiler.
 const SKIPPED_TESTS: &[&str] = &[
     "a_killed",
     "idle",
