@@ -145,6 +145,36 @@ static void tasks(void)
     CHECK(nodes == 511, "in_reduction in a recursion");
 }
 
+#ifndef __clang__
+/* Threads run ahead of each other into scopes within each other, which have no barrier at their beginning. */
+static void scopes(void)
+{
+    for (int round = 0; round < 20; round++) {
+        long sum = 0, product = 1, bits = ~0L;
+#pragma omp parallel num_threads(4)
+        {
+#pragma omp scope reduction(task, + : sum)
+#pragma omp scope reduction(task, * : product)
+#pragma omp scope reduction(task, & : bits)
+            {
+                sum += 1;
+                for (int i = 0; i < 3; i++) {
+#pragma omp task in_reduction(+ : sum) in_reduction(* : product) in_reduction(& : bits) firstprivate(i)
+                    {
+                        sum += i;
+                        product *= i == 1 ? 3 : 1;
+                        bits &= ~(1L << i);
+                    }
+                }
+            }
+#pragma omp scope reduction(task, + : sum)
+            sum += 1;
+        }
+        CHECK(sum == 20 && product == 81 && bits == ~7L, "reduction(task) of scopes");
+    }
+}
+#endif
+
 int main(void)
 {
     omp_set_dynamic(0);
@@ -152,5 +182,8 @@ int main(void)
     arrays();
     declared();
     tasks();
+#ifndef __clang__
+    scopes();
+#endif
     return finish();
 }

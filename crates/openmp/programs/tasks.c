@@ -293,6 +293,42 @@ static void created_under_locks(void)
     CHECK(sum == 36 && in_critical == 12, "tasks that are created under the lock that they want");
 }
 
+#ifndef __clang__
+/* Nest locks belong to tasks in libgomp, to threads in LLVM's runtime, which may serve a program of gcc, too. */
+static void locks_of_tasks(void)
+{
+    extern int kmp_get_blocktime(void) __attribute__((weak));
+    int others = kmp_get_blocktime ? 1 : 0;
+    int wrong = 0;
+    omp_nest_lock_t lock;
+    omp_init_nest_lock(&lock);
+#pragma omp parallel num_threads(2)
+#pragma omp single
+    {
+        wrong += omp_test_nest_lock(&lock) != 1;
+        wrong += omp_test_nest_lock(&lock) != 2;
+#pragma omp task if (0) shared(lock, wrong)
+        {
+            int times = omp_test_nest_lock(&lock);
+            wrong += (times != 0) != others;
+            if (times)
+                omp_unset_nest_lock(&lock);
+        }
+        omp_set_nest_lock(&lock);
+        wrong += omp_test_nest_lock(&lock) != 4;
+        for (int i = 0; i < 4; i++)
+            omp_unset_nest_lock(&lock);
+#pragma omp task if (0) shared(lock, wrong)
+        {
+            wrong += omp_test_nest_lock(&lock) != 1;
+            omp_unset_nest_lock(&lock);
+        }
+    }
+    omp_destroy_nest_lock(&lock);
+    CHECK(wrong == 0, "nest locks in tasks");
+}
+#endif
+
 static void priorities(void)
 {
     int sum = 0;
@@ -458,6 +494,9 @@ int main(void)
     alignment();
     undeferred();
     created_under_locks();
+#ifndef __clang__
+    locks_of_tasks();
+#endif
     priorities();
     tied();
     untied();

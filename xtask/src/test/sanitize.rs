@@ -74,8 +74,7 @@ fn target() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
-/// Crates and tests with threads, and tests among them that say nothing under a sanitizer: those that measure time, those that fork or end
-/// the process, and those that are about the compiler.
+/// Crates and tests with threads; those of the library itself if no others are named.
 const TESTS: &[(&str, &[&str])] = &[
     ("tanada-queues", &["deque", "fifo", "lane", "slot"]),
     ("tanada-runtime", &["scope", "template", "pools"]),
@@ -84,11 +83,14 @@ const TESTS: &[(&str, &[&str])] = &[
         "tanada-runtime",
         &["errors", "laws", "messages", "messages_shared", "stale"],
     ),
+    ("tanada-openmp", &[]),
 ];
 
 /// Number of rows of [`TESTS`] that are run with `--quick`.
 const QUICK: usize = 2;
 
+/// Tests among them that say nothing under a sanitizer: those that measure time, those that fork or end the process, and those that are
+/// about the compiler.
 const SKIPPED_TESTS: &[&str] = &[
     "a_killed",
     "idle",
@@ -281,6 +283,9 @@ fn compiled(
     for (package, tests) in &TESTS[..if quick { QUICK } else { TESTS.len() }] {
         let mut words = builds.cargo("test");
         words.extend(["--package", package]);
+        if tests.is_empty() {
+            words.push("--lib");
+        }
         words.extend(tests.iter().flat_map(|test| ["--test", test]));
         // On one thread the harness needs no channel, whose inside the sanitizer does not see.
         words.extend(["--", "--test-threads", "1"]);

@@ -5,6 +5,7 @@
 use std::ffi::{c_int, c_long, c_longlong, c_uint, c_ulonglong, c_void};
 use std::sync::atomic::Ordering;
 
+use super::locks::has_nest_locks;
 use super::next::next;
 use crate::tasks::{self, Kind, Member, Task, active, flags, groups, me, me_or_alone};
 
@@ -272,6 +273,7 @@ unsafe fn special(
             && bits & flags::FINAL != 0
             && me.current().is(flags::FINAL)
             && copy.is_none()
+            && !has_nest_locks()
         {
             // Nothing of it can be told from a call: in a final task all is done at once.
             return run(data);
@@ -675,21 +677,13 @@ unsafe extern "C-unwind" fn GOMP_task_reduction_remap(
 unsafe fn begin_workshare(reductions: *mut usize) {
     let me = me_or_alone();
     let group = me.begin_group(flags::WORKSHARE);
-    let turn = me.shares.get() + 1;
-    me.shares.set(turn);
-    let team = me.team();
-    let mut shared = team
-        .shared
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    let first = if shared.0 < turn {
-        *shared = (turn, reductions as usize);
-        std::ptr::null_mut()
-    } else {
-        shared.1 as *mut usize
-    };
-    // SAFETY: gcc's description; the first thread's is there until all have come to the end of the construct.
-    unsafe { groups::register(reductions, group.data.get().cast(), first, team.size()) };
+    let around = group.data.get().cast();
+    me.share(|first| {
+        let first = first.unwrap_or(0) as *mut usize;
+        // SAFETY: gcc's description; the first thread's is there until all have come to the end of the construct.
+        unsafe { groups::register(reductions, around, first, me.team().size()) };
+        reductions as usize
+    });
     group.data.set(reductions.cast());
 }
 
@@ -769,7 +763,26 @@ workshares! {
         reductions, memory: *mut *mut c_void
     ) -> bool;
     fn GOMP_sections2_start(count: c_uint; reductions, memory: *mut *mut c_void) -> c_uint;
-    fn GOMP_scope_start(; reductions);
+}
+
+next! {
+    fn GOMP_scope_start(reductions: *mut usize);
+}
+
+/// A `scope` construct with reductions of tasks begins; one without makes no call. libgomp has no work for it but these reductions.
+///
+/// # Safety
+/// As gcc calls it.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn GOMP_scope_start(reductions: *mut usize) {
+    // SAFETY: as this function's.
+    unsafe {
+        if active() {
+            begin_workshare(reductions);
+        } else {
+            GOMP_scope_start::call(reductions);
+        }
+    }
 }
 
 /// A barrier.

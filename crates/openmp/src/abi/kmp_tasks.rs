@@ -768,24 +768,17 @@ unsafe fn reduce_together<V: Copy + Into<Variable>>(
     count: c_int,
     variables: *const V,
 ) -> *mut c_void {
-    let team = me.team();
-    let turn = me.shares.get() + 1;
-    me.shares.set(turn);
-    let mut shared = team
-        .shared
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
     // SAFETY: clang's row of that many.
     let row = unsafe { std::slice::from_raw_parts(variables, count.max(0) as usize) };
     let row: Vec<Variable> = row.iter().map(|&variable| variable.into()).collect();
-    if shared.0 < turn {
+    let threads = me.team().size();
+    let copies = me.share(|first| {
         // SAFETY: as above.
-        let copies = unsafe { Reductions::new(&row, team.size(), team.size()) };
-        *shared = (turn, copies as usize);
-    }
+        first.unwrap_or_else(|| unsafe { Reductions::new(&row, threads, threads) } as usize)
+    });
     let group = me.begin_group(flags::REDUCES);
     let addresses = row.iter().map(|variable| variable.shared).collect();
-    let copies = shared.1 as *mut Reductions;
+    let copies = copies as *mut Reductions;
     group.data.set(Reduces::new(addresses, copies).cast());
     std::ptr::from_ref(group).cast_mut().cast()
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::memory::{self, Code, Known, Memory};
 use super::neighbours::Neighbours;
 use super::settings::Settings;
+use super::site::site;
 use super::table::Table;
 use super::waits::Waits;
 use super::{watch, writer};
@@ -16,7 +17,6 @@ use tanada_policy::governors::regions::{self, Profile};
 use tanada_policy::{
     Decision, Entry, Outcome, RegionGovernor, RegionId, RegionSite, Shape, Waiting,
 };
-use tanada_topology::{Kind, Topology};
 
 /// A region keeps its team for so many invocations, in which its code shows whether it depends on it ([`watch`]).
 const LEARNING: u64 = 2;
@@ -519,53 +519,4 @@ fn usual(site: &RegionSite, asked: u32) -> Decision {
         threads: asked,
         waiting: Waiting::AsIs,
     }
-}
-
-/// Returns what this process may use, and the system's numbers of the hardware threads.
-fn site() -> (RegionSite, Vec<u32>) {
-    let processors = runtime::processors();
-    // A walk through all files that describe a machine takes a millisecond, which short programs would notice.
-    let cpus = system::processors().filter(|cpus| cpus.len() as u32 >= processors);
-    let smt = std::fs::read_to_string("/sys/devices/system/cpu/smt/active");
-    if let Some(cpus) = cpus.filter(|_| smt.is_ok_and(|text| text.trim() == "0")) {
-        let site = RegionSite {
-            cores: u16::try_from(cpus.len()).unwrap_or(u16::MAX).max(1),
-            threads_per_core: 1,
-            quota: tanada_topology::group_quota().unwrap_or(f64::INFINITY),
-            microsecond: 1000.0,
-        };
-        return (site, cpus);
-    }
-    let detected = Topology::detect();
-    // The runtime may have bound this thread to one place, and then has seen more than this thread does.
-    let bound = |topology: &Topology| (topology.usable().len() as u32) < processors;
-    let topology = match detected {
-        Ok(topology) if !bound(&topology) => Ok(topology),
-        _ => Topology::from_sysfs(std::path::Path::new("/"), None),
-    };
-    let topology = topology.or_else(|_| Topology::flat(0..processors.max(1)));
-    let (mut cores, mut widest, mut quota) = (0_u16, 1, f64::INFINITY);
-    let mut cpus = Vec::new();
-    if let Ok(topology) = topology {
-        topology.root().visit(&mut |object| {
-            if object.kind == Kind::Core {
-                let usable = object
-                    .children
-                    .iter()
-                    .filter(|thread| thread.usable)
-                    .count();
-                cores = cores.saturating_add(u16::from(usable > 0));
-                widest = widest.max(usable as u16);
-            }
-        });
-        quota = topology.quota().unwrap_or(f64::INFINITY);
-        cpus = topology.usable();
-    }
-    let site = RegionSite {
-        cores: cores.max(1),
-        threads_per_core: widest,
-        quota,
-        microsecond: 1000.0,
-    };
-    (site, cpus)
 }

@@ -8,6 +8,7 @@ mod engine;
 mod memory;
 mod neighbours;
 mod settings;
+mod site;
 mod table;
 mod waits;
 pub(crate) mod watch;

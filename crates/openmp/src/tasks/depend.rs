@@ -4,47 +4,213 @@
 //! What other threads touch are two words: how many predecessors a task waits for, and the list of those that wait for it. The latter is
 //! in a [`Node`] of its own, because the table names a task until long after the task's memory has another use.
 //!
-//! A node's word is the address of the first edge of its list, with two bits:
+//! A node's word is the head of that list, with two bits:
 //!
 //! - [`CLOSED`]: the task has ended. Its thread sets the bit and gets the list; from then on nothing is added.
 //! - [`DROPPED`]: no entry of the table names it any more.
 //!
 //! The thread that sets the second of the two frees the node. Each bit is set once, so an addition sets it.
+//!
+//! Nodes are small and lie in the order of creation, because each goes from the thread that creates the task to the one that ends it, and
+//! back: four go with one cache line. When all tasks have ended the table forgets all at once ([`Table::reset`]), and touches none of them.
 
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use super::memory::{Pool, give_without_pool};
-use super::task::{EDGES, Edge, Task};
+use super::memory::{Pool, give_without_pool, prefetch};
+use super::task::{EDGES, Task};
 
 const DROPPED: u64 = 1;
 const CLOSED: u64 = 2;
 const BITS: u64 = 3;
 
+/// An entry of a list of tasks that wait is the address of the task, with the number of one of its own places plus one here; or 0 here and
+/// the address of an [`Edge`].
+const PLACE: u64 = 0xc;
+
+const _: () = assert!(EDGES == 3 && align_of::<Edge>() == 16);
+
+/// That one task waits for another: an entry of a list that does not lie in the waiting task.
+#[repr(align(16))]
+struct Edge {
+    next: Cell<u64>,
+    to: Cell<*mut Task>,
+}
+
 /// What a table knows of a task.
+#[repr(align(16))]
 pub(super) struct Node {
+    /// See the module's documentation. Of a node that is not in use: the next one.
     successors: AtomicU64,
     /// Entries that name it; the parent's thread alone looks at this.
     names: Cell<u32>,
-    class: u8,
 }
 
-impl Node {
+/// Nodes that other threads freed.
+type Returned = AtomicPtr<Node>;
+
+const SLAB_NODES: usize = 255;
+
+/// Memory of nodes, at a multiple of its size.
+#[repr(C, align(4096))]
+struct Slab {
+    returned: *const Returned,
+    nodes: [Node; SLAB_NODES],
+}
+
+const _: () = assert!(size_of::<Slab>() == 4096);
+
+/// The nodes of one table.
+struct Nodes {
+    slabs: Vec<*mut Slab>,
+    /// Slabs of which some nodes were in use since the last reset; in the last one, the first that was not, and the end.
+    used: usize,
+    fresh: *mut Node,
+    end: *mut Node,
+    /// Nodes that were freed by the parent's thread.
+    free: *mut Node,
+    returned: *const Returned,
+}
+
+impl Nodes {
+    fn new() -> Nodes {
+        Nodes {
+            slabs: Vec::new(),
+            used: 0,
+            fresh: null_mut(),
+            end: null_mut(),
+            free: null_mut(),
+            returned: Box::into_raw(Box::new(AtomicPtr::new(null_mut()))),
+        }
+    }
+
     /// Returns the node of a new task.
     #[inline]
-    fn make(pool: &mut Pool) -> *mut Node {
-        let (block, class) = pool.take(size_of::<Node>());
-        let node = block.cast::<Node>();
-        // SAFETY: the block is large enough, and nobody else has it.
+    fn take(&mut self) -> *const Node {
+        if self.free.is_null() {
+            // SAFETY: it lives as long as the table.
+            let returned = unsafe { &*self.returned };
+            if returned.load(Ordering::Relaxed).is_null() {
+                if self.fresh == self.end {
+                    self.next_slab();
+                }
+                let node = self.fresh;
+                // SAFETY: there is room for one.
+                self.fresh = unsafe { node.add(1) };
+                return Nodes::begin(node);
+            }
+            self.free = returned.swap(null_mut(), Ordering::Acquire);
+        }
+        let node = self.free;
+        // SAFETY: nodes in the list are not in use.
+        self.free = unsafe { (*node).successors.load(Ordering::Relaxed) } as *mut Node;
+        Nodes::begin(node)
+    }
+
+    #[inline]
+    fn begin(node: *mut Node) -> *const Node {
+        // SAFETY: it is not in use, and this thread has it.
         unsafe {
             node.write(Node {
                 successors: AtomicU64::new(0),
                 names: Cell::new(0),
-                class,
             });
         }
         node
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn next_slab(&mut self) {
+        if self.used == self.slabs.len() {
+            let layout = Layout::new::<Slab>();
+            // SAFETY: its size is not 0.
+            let slab = unsafe { alloc(layout) }.cast::<Slab>();
+            if slab.is_null() {
+                handle_alloc_error(layout);
+            }
+            // SAFETY: there is room for it.
+            unsafe { (&raw mut (*slab).returned).write(self.returned) };
+            self.slabs.push(slab);
+        }
+        // SAFETY: the slab's own memory.
+        unsafe {
+            self.fresh = (&raw mut (*self.slabs[self.used]).nodes).cast();
+            self.end = self.fresh.add(SLAB_NODES);
+        }
+        self.used += 1;
+    }
+
+    /// An entry names `node` no longer.
+    #[inline]
+    fn release(&mut self, node: *const Node) {
+        if node.is_null() {
+            return;
+        }
+        // SAFETY: an entry named it until now, so it is there; the field is the parent's thread's, which runs this.
+        unsafe {
+            let names = (*node).names.get() - 1;
+            (*node).names.set(names);
+            if names > 0 {
+                return;
+            }
+            let mut word = (*node).successors.load(Ordering::Acquire);
+            if word & CLOSED == 0 {
+                word = (*node).successors.fetch_add(DROPPED, Ordering::AcqRel);
+            }
+            if word & CLOSED != 0 {
+                (*node)
+                    .successors
+                    .store(self.free as u64, Ordering::Relaxed);
+                self.free = node.cast_mut();
+            }
+        }
+    }
+
+    /// No node is in use.
+    fn reset(&mut self) {
+        self.used = 0;
+        (self.fresh, self.end, self.free) = (null_mut(), null_mut(), null_mut());
+        // SAFETY: it lives as long as the table.
+        unsafe { &*self.returned }.store(null_mut(), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        // SAFETY: made in this file; the tasks of the table have ended.
+        unsafe {
+            for &slab in &self.slabs {
+                dealloc(slab.cast(), Layout::new::<Slab>());
+            }
+            drop(Box::from_raw(self.returned.cast_mut()));
+        }
+    }
+}
+
+/// Frees a node in another thread than the parent's.
+#[cold]
+unsafe fn give_back(node: *const Node) {
+    // SAFETY: the caller promises that it is not in use; it lies in a slab, whose table is there.
+    unsafe {
+        let slab = node.wrapping_byte_sub(node as usize % size_of::<Slab>());
+        let returned = &*(*slab.cast::<Slab>()).returned;
+        let mut head = returned.load(Ordering::Relaxed);
+        loop {
+            (*node).successors.store(head as u64, Ordering::Relaxed);
+            let put = returned.compare_exchange_weak(
+                head,
+                node.cast_mut(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            );
+            match put {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
     }
 }
 
@@ -69,28 +235,38 @@ struct Link {
     next: u32,
 }
 
+/// Tasks of the last kind of an address that lie in its entry; more are in a list.
+const NEAR: usize = 3;
+
 #[derive(Clone, Copy)]
+#[repr(align(64))]
 struct Entry {
-    /// 0: there is no entry.
     address: usize,
     /// The last task that wrote, unless `before` has what the group waits for.
     writer: *const Node,
-    /// Tasks of the last kind, if that is not `Out`.
+    /// Tasks of the last kind, if that is not `Out`: the first `near` of these, and the list.
+    members: [*const Node; NEAR],
     group: u32,
     /// What the tasks of the group wait for, if that is not `writer`.
     before: u32,
-    kind: Kind,
     /// Length of `group`.
     length: u32,
+    /// The entry is there if this is the table's.
+    turn: u32,
+    kind: Kind,
+    near: u8,
 }
 
 const NONE: Entry = Entry {
     address: 0,
-    writer: std::ptr::null(),
+    writer: null(),
+    members: [null(); NEAR],
     group: 0,
     before: 0,
-    kind: Kind::Out,
     length: 0,
+    turn: 0,
+    kind: Kind::Out,
+    near: 0,
 };
 
 /// Addresses, and the tasks that used them last.
@@ -98,11 +274,14 @@ pub(crate) struct Table {
     /// Open addressing, linear; a power of two.
     entries: Vec<Entry>,
     used: usize,
+    /// How often all entries were forgotten; never 0.
+    turn: u32,
     links: Vec<Link>,
     /// Index of the first node that is not in use, plus one.
     spare: u32,
     /// The last task that may write anything, unless it is known to have ended.
     all: *const Node,
+    nodes: Nodes,
 }
 
 /// The smallest table.
@@ -121,20 +300,34 @@ impl Table {
         Table {
             entries: vec![NONE; SMALL],
             used: 0,
+            turn: 1,
             links: Vec::new(),
             spare: 0,
-            all: std::ptr::null(),
+            all: null(),
+            nodes: Nodes::new(),
         }
+    }
+
+    /// Returns the node of a new task.
+    #[inline]
+    pub(super) fn node(&mut self) -> *const Node {
+        self.nodes.take()
+    }
+
+    /// Returns whether the entry at `at` is there.
+    #[inline]
+    fn is_there(&self, at: usize) -> bool {
+        self.entries[at].turn == self.turn
     }
 
     #[inline]
     fn place(&self, address: usize) -> usize {
         debug_assert!(address != 0);
-        let hash = ((address >> 3) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let shift = 64 - self.entries.len().trailing_zeros();
         let mask = self.entries.len() - 1;
         let mut at = (hash >> shift) as usize;
-        while self.entries[at].address != address && self.entries[at].address != 0 {
+        while self.is_there(at) && self.entries[at].address != address {
             at = (at + 1) & mask;
         }
         at
@@ -151,17 +344,26 @@ impl Table {
         }
     }
 
+    /// Calls `on` with each task of the last kind, if that is not `Out`.
+    #[inline]
+    fn each_member(&self, entry: &Entry, mut on: impl FnMut(*const Node)) {
+        for &member in &entry.members[..usize::from(entry.near)] {
+            on(member);
+        }
+        self.each(entry.group, on);
+    }
+
     /// Calls `on` with each task that a new one which may write anything must wait for. Some may have ended.
     #[cold]
     fn before_all(&self, mut on: impl FnMut(*const Node)) {
         if !self.all.is_null() {
             on(self.all);
         }
-        for entry in self.entries.iter().filter(|entry| entry.address != 0) {
+        for entry in self.entries.iter().filter(|entry| entry.turn == self.turn) {
             if !entry.writer.is_null() {
                 on(entry.writer);
             }
-            self.each(entry.group, &mut on);
+            self.each_member(entry, &mut on);
             self.each(entry.before, &mut on);
         }
     }
@@ -172,17 +374,19 @@ impl Table {
         if !self.all.is_null() {
             on(self.all);
         }
+        if !self.is_there(at) {
+            return;
+        }
         let entry = &self.entries[at];
         let joins = kind == entry.kind && kind != Kind::Out;
-        let list = if entry.kind == Kind::Out || joins {
+        if entry.kind == Kind::Out || joins {
             if !entry.writer.is_null() {
                 on(entry.writer);
             }
-            entry.before
+            self.each(entry.before, on);
         } else {
-            entry.group
-        };
-        self.each(list, on);
+            self.each_member(entry, on);
+        }
     }
 
     /// Returns whether a task with this dependence would wait for none.
@@ -203,77 +407,107 @@ impl Table {
     /// Enters `task`, and calls `on` with each that it must wait for. Some may have ended, and one may be the task itself.
     ///
     /// # Safety
-    /// The caller runs the parent, whose table this is, and `task` is its child.
+    /// The caller runs the parent, whose table this is, and `task` is its child's node, made by [`Table::node`].
     #[inline]
     pub(super) unsafe fn enter(
         &mut self,
         address: usize,
         kind: Kind,
         task: *const Node,
-        pool: &mut Pool,
-        on: impl FnMut(*const Node),
+        mut on: impl FnMut(*const Node),
     ) {
         if kind == Kind::All {
             // SAFETY: as this function's.
-            return unsafe { self.enter_all(task, pool, on) };
+            return unsafe { self.enter_all(task, on) };
         }
         if !self.all.is_null() && has_ended(self.all) {
-            release(std::mem::replace(&mut self.all, std::ptr::null()), pool);
+            self.nodes.release(std::mem::replace(&mut self.all, null()));
         }
-        let mut at = self.place(address);
-        if self.entries[at].address == 0 {
-            if self.used * 4 >= self.entries.len() * 3 {
-                self.sweep(pool);
-                at = self.place(address);
-            }
-            self.entries[at] = Entry { address, ..NONE };
-            self.used += 1;
-        }
-        self.before(at, kind, on);
         // SAFETY: the caller promises it; the field is the parent's thread's.
         unsafe { (*task).names.set((*task).names.get() + 1) };
-        let mut entry = self.entries[at];
+        let mut at = self.place(address);
+        if !self.is_there(at) {
+            if !self.all.is_null() {
+                on(self.all);
+            }
+            if self.used * 4 >= self.entries.len() * 3 {
+                self.sweep();
+                at = self.place(address);
+            }
+            let entry = &mut self.entries[at];
+            *entry = Entry {
+                address,
+                turn: self.turn,
+                kind,
+                ..NONE
+            };
+            if kind == Kind::Out {
+                entry.writer = task;
+            } else {
+                (entry.members[0], entry.near) = (task, 1);
+            }
+            self.used += 1;
+            return;
+        }
+        self.before(at, kind, on);
+        let entry = &mut self.entries[at];
         if kind == Kind::Out {
-            let (writer, group, before) = (entry.writer, entry.group, entry.before);
-            (entry.writer, entry.group, entry.before) = (task, 0, 0);
+            let writer = std::mem::replace(&mut entry.writer, task);
+            let near = usize::from(std::mem::take(&mut entry.near));
+            let group = std::mem::take(&mut entry.group);
+            let before = std::mem::take(&mut entry.before);
             (entry.kind, entry.length) = (kind, 0);
-            self.entries[at] = entry;
-            release(writer, pool);
-            self.release_list(group, pool);
-            self.release_list(before, pool);
+            self.nodes.release(writer);
+            for place in 0..near {
+                self.nodes.release(self.entries[at].members[place]);
+            }
+            self.release_list(group);
+            self.release_list(before);
             return;
         }
         if entry.kind != kind {
             if entry.kind != Kind::Out {
-                // A group of another kind: what it waited for is behind it now.
-                let (writer, before) = (entry.writer, entry.before);
-                (entry.writer, entry.before) = (std::ptr::null(), entry.group);
-                (entry.group, entry.length) = (0, 0);
-                release(writer, pool);
-                self.release_list(before, pool);
+                self.change(at);
             }
-            entry.kind = kind;
+            self.entries[at].kind = kind;
         }
-        if entry.length >= LONG && entry.length.is_power_of_two() {
-            (entry.group, entry.length) = self.prune(entry.group, pool);
+        let entry = &mut self.entries[at];
+        if usize::from(entry.near) < NEAR {
+            entry.members[usize::from(entry.near)] = task;
+            entry.near += 1;
+            return;
         }
-        entry.group = self.link(task, entry.group);
-        entry.length += 1;
-        self.entries[at] = entry;
+        let (mut group, mut length) = (entry.group, entry.length);
+        if length >= LONG && length.is_power_of_two() {
+            (group, length) = self.prune(group);
+        }
+        group = self.link(task, group);
+        let entry = &mut self.entries[at];
+        (entry.group, entry.length) = (group, length + 1);
+    }
+
+    /// A group of another kind begins at the entry: what the last one waited for is behind it now.
+    #[cold]
+    fn change(&mut self, at: usize) {
+        let old = self.entries[at];
+        let mut before = old.group;
+        for &member in &old.members[..usize::from(old.near)] {
+            before = self.link(member, before);
+        }
+        let entry = &mut self.entries[at];
+        (entry.writer, entry.before) = (null(), before);
+        (entry.near, entry.group, entry.length) = (0, 0, 0);
+        self.nodes.release(old.writer);
+        self.release_list(old.before);
     }
 
     /// As [`Table::enter`], of a task that may write anything: what stands in the table is behind it.
     #[cold]
-    unsafe fn enter_all(
-        &mut self,
-        task: *const Node,
-        pool: &mut Pool,
-        on: impl FnMut(*const Node),
-    ) {
+    unsafe fn enter_all(&mut self, task: *const Node, on: impl FnMut(*const Node)) {
         self.before_all(on);
         // SAFETY: the caller promises it; the field is the parent's thread's. It is named before the entries that may be its own go.
         unsafe { (*task).names.set((*task).names.get() + 1) };
-        self.clear(pool);
+        self.clear();
         self.all = task;
     }
 
@@ -292,12 +526,19 @@ impl Table {
         }
     }
 
-    fn release_list(&mut self, list: u32, pool: &mut Pool) {
+    #[inline]
+    fn release_list(&mut self, list: u32) {
+        if list != 0 {
+            self.release_long_list(list);
+        }
+    }
+
+    fn release_long_list(&mut self, list: u32) {
         let mut next = list;
         while next != 0 {
             let at = next as usize - 1;
             let node = self.links[at];
-            release(node.task, pool);
+            self.nodes.release(node.task);
             self.links[at].next = self.spare;
             self.spare = next;
             next = node.next;
@@ -306,14 +547,14 @@ impl Table {
 
     /// Releases the tasks of a list that have ended. Returns the list of the others and its length.
     #[cold]
-    fn prune(&mut self, list: u32, pool: &mut Pool) -> (u32, u32) {
+    fn prune(&mut self, list: u32) -> (u32, u32) {
         let (mut kept, mut length) = (0, 0);
         let mut next = list;
         while next != 0 {
             let at = next as usize - 1;
             let node = self.links[at];
             if has_ended(node.task) {
-                release(node.task, pool);
+                self.nodes.release(node.task);
                 self.links[at].next = self.spare;
                 self.spare = next;
             } else {
@@ -328,17 +569,28 @@ impl Table {
 
     /// Drops the entries of which all tasks have ended, and makes a table of a size that suits the others.
     #[cold]
-    fn sweep(&mut self, pool: &mut Pool) {
+    fn sweep(&mut self) {
         let old = std::mem::take(&mut self.entries);
-        let mut kept = Vec::with_capacity(old.len());
-        for mut entry in old.into_iter().filter(|entry| entry.address != 0) {
+        let turn = self.turn;
+        let mut kept = Vec::with_capacity(self.used);
+        for mut entry in old.into_iter().filter(|entry| entry.turn == turn) {
             if !entry.writer.is_null() && has_ended(entry.writer) {
-                release(entry.writer, pool);
-                entry.writer = std::ptr::null();
+                self.nodes.release(entry.writer);
+                entry.writer = null();
             }
-            (entry.group, entry.length) = self.prune(entry.group, pool);
-            (entry.before, _) = self.prune(entry.before, pool);
-            if !entry.writer.is_null() || entry.group != 0 || entry.before != 0 {
+            let members = entry.members;
+            let near = usize::from(std::mem::take(&mut entry.near));
+            for &member in &members[..near] {
+                if has_ended(member) {
+                    self.nodes.release(member);
+                } else {
+                    entry.members[usize::from(entry.near)] = member;
+                    entry.near += 1;
+                }
+            }
+            (entry.group, entry.length) = self.prune(entry.group);
+            (entry.before, _) = self.prune(entry.before);
+            if !entry.writer.is_null() || entry.near > 0 || entry.group != 0 || entry.before != 0 {
                 kept.push(entry);
             }
         }
@@ -350,47 +602,52 @@ impl Table {
         }
     }
 
-    /// Forgets all.
-    pub(super) fn clear(&mut self, pool: &mut Pool) {
-        release(std::mem::replace(&mut self.all, std::ptr::null()), pool);
+    /// Forgets all. Tasks may be open.
+    pub(super) fn clear(&mut self) {
+        self.nodes.release(std::mem::replace(&mut self.all, null()));
         if self.used == 0 {
             return;
         }
         for at in 0..self.entries.len() {
-            let entry = std::mem::replace(&mut self.entries[at], NONE);
-            if entry.address != 0 {
-                release(entry.writer, pool);
-                self.release_list(entry.group, pool);
-                self.release_list(entry.before, pool);
+            let entry = self.entries[at];
+            if entry.turn == self.turn {
+                self.nodes.release(entry.writer);
+                for &member in &entry.members[..usize::from(entry.near)] {
+                    self.nodes.release(member);
+                }
+                self.release_list(entry.group);
+                self.release_list(entry.before);
             }
         }
+        self.forget_entries();
+    }
+
+    /// Forgets all. No task is open: all that were entered have ended.
+    #[inline]
+    pub(super) fn reset(&mut self) {
+        if self.used > 0 || !self.all.is_null() {
+            self.reset_all();
+        }
+    }
+
+    fn reset_all(&mut self) {
+        self.all = null();
+        self.links.clear();
+        self.spare = 0;
+        self.nodes.reset();
+        self.forget_entries();
+    }
+
+    fn forget_entries(&mut self) {
         if self.used * 16 < self.entries.len() {
             self.entries = vec![NONE; SMALL];
             self.links.shrink_to(SMALL);
         }
         self.used = 0;
-    }
-}
-
-/// An entry of the parent's table names `node` no longer.
-#[inline]
-fn release(node: *const Node, pool: &mut Pool) {
-    if node.is_null() {
-        return;
-    }
-    // SAFETY: an entry named it until now, so it is there; the field is the parent's thread's, which runs this.
-    unsafe {
-        let names = (*node).names.get() - 1;
-        (*node).names.set(names);
-        if names > 0 {
-            return;
-        }
-        let mut word = (*node).successors.load(Ordering::Acquire);
-        if word & CLOSED == 0 {
-            word = (*node).successors.fetch_add(DROPPED, Ordering::AcqRel);
-        }
-        if word & CLOSED != 0 {
-            pool.give(node.cast_mut().cast(), (*node).class);
+        self.turn = self.turn.wrapping_add(1);
+        if self.turn == 0 {
+            self.entries.fill(NONE);
+            self.turn = 1;
         }
     }
 }
@@ -426,7 +683,7 @@ pub(super) unsafe fn free_outside(task: *mut Task) {
     }
 }
 
-/// Edges that do not lie in the task. They follow the other fields, so the order of the fields is the written one.
+/// Edges that are not entries of the task's own. They follow the other fields, so the order of the fields is the written one.
 #[repr(C)]
 struct Extra {
     next: *mut Extra,
@@ -485,23 +742,24 @@ impl Edges {
             return;
         }
         // Two dependences of this task are of one predecessor: only this thread adds to its list, so the first is at the head.
-        let head = (word & !BITS) as usize;
-        let own = task.edges.as_ptr_range();
-        if (own.start as usize..own.end as usize).contains(&head) {
+        let own = self.task as u64;
+        if word & !(BITS | PLACE) == own && word & PLACE != 0 {
             return;
         }
-        let edge = match task.edges.get(self.used) {
-            Some(edge) => edge,
-            // SAFETY: as this function's.
-            None => unsafe { extra_edge(task, pool) },
+        let (entry, next) = match task.edges.get(self.used) {
+            Some(next) => (own | (self.used as u64 + 1) << 2, next),
+            None => {
+                // SAFETY: as this function's.
+                let edge = unsafe { extra_edge(task, pool) };
+                edge.to.set(self.task.cast_mut());
+                (std::ptr::from_ref(edge) as u64, &edge.next)
+            }
         };
-        edge.to.set(self.task.cast_mut());
         loop {
-            edge.next.set((word & !BITS) as *const Edge);
-            let with = std::ptr::from_ref(edge) as u64 | word & BITS;
+            next.set(word & !BITS);
             match before.successors.compare_exchange_weak(
                 word,
-                with,
+                entry | word & BITS,
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
@@ -535,58 +793,68 @@ unsafe fn extra_edge<'a>(task: &'a Task, pool: &mut Pool) -> &'a Edge {
         (*extra).used += 1;
         let edge = (&raw mut (*extra).edges).cast::<Edge>().add(at);
         edge.write(Edge {
-            next: std::cell::Cell::new(std::ptr::null()),
-            to: std::cell::Cell::new(std::ptr::null_mut()),
+            next: Cell::new(0),
+            to: Cell::new(null_mut()),
         });
         &*edge
     }
 }
 
-/// Gives `task` a node, if it has none, and returns that.
+/// Returns the task of an entry of a list, and the next entry.
 ///
 /// # Safety
-/// This thread runs the parent, and the task is not ready.
+/// The task waits.
 #[inline]
-pub(super) unsafe fn node_of(task: *const Task, pool: &mut Pool) -> *const Node {
+unsafe fn follow(entry: u64) -> (*mut Task, u64) {
+    let place = (entry & PLACE) as usize >> 2;
     // SAFETY: the caller promises it.
     unsafe {
-        if (*task).node.get().is_null() {
-            (*task).node.set(Node::make(pool));
+        if place == 0 {
+            let edge = entry as *const Edge;
+            return ((*edge).to.get(), (*edge).next.get());
         }
-        (*task).node.get()
+        let task = (entry & !PLACE) as *mut Task;
+        (task, (*task).edges[place - 1].get())
     }
 }
 
-/// Ends the task with this node for those that wait for it: calls `ready` with each that waits for nothing more. Returns the node's size
-/// class if the caller is to free it.
+/// Ends the task with this node for those that wait for it: calls `ready` with each that waits for nothing more.
 ///
 /// # Safety
 /// The task's body has ended, and this is called once.
 #[inline]
-pub(super) unsafe fn close(node: *const Node, mut ready: impl FnMut(*mut Task)) -> Option<u8> {
+pub(super) unsafe fn close(node: *const Node, mut ready: impl FnMut(*mut Task)) {
     // SAFETY: the caller promises it: until the bit is set the table does not free it.
-    let (class, word) = unsafe {
-        let class = (*node).class;
-        (
-            class,
-            (*node).successors.fetch_add(CLOSED, Ordering::AcqRel),
-        )
-    };
-    let mut edge = (word & !BITS) as *const Edge;
-    while !edge.is_null() {
-        // SAFETY: an edge lies in a task that waits, whose memory is there until its count of predecessors falls below.
+    let word = unsafe { (*node).successors.fetch_add(CLOSED, Ordering::AcqRel) };
+    let mut entry = word & !BITS;
+    while entry != 0 {
+        // SAFETY: a task that waits is there until its count of predecessors falls below.
         unsafe {
-            let to = (*edge).to.get();
-            edge = (*edge).next.get();
-            if (*to).predecessors.fetch_sub(1, Ordering::AcqRel) == 1 {
-                ready(to);
+            let (task, next) = follow(entry);
+            entry = next;
+            if (*task).predecessors.fetch_sub(1, Ordering::AcqRel) == 1 {
+                ready(task);
             }
         }
     }
-    (word & DROPPED != 0).then_some(class)
+    if word & DROPPED != 0 {
+        // SAFETY: this thread has set the second bit.
+        unsafe { give_back(node) };
+    }
 }
 
-const _: () = assert!(EDGES > 0 && size_of::<Task>() <= 160);
+/// Fetches what the end of a task with this node will need from another thread's cache.
+///
+/// # Safety
+/// The task has not ended.
+#[inline]
+pub(super) unsafe fn prefetch_end(node: *const Node) {
+    // SAFETY: the caller promises it; what the list's first entry says is only a hint.
+    unsafe {
+        let first = (*node).successors.load(Ordering::Relaxed) & !(BITS | PLACE);
+        prefetch((first as *const Task).wrapping_byte_add(64));
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -693,10 +961,7 @@ mod tests {
                             }
                             assert_eq!(ended[number].fetch_add(1, Ordering::AcqRel), 0);
                             let node = (*task).node.get();
-                            let unused = close(node, |task| ready.send(Sent(task)).expect("open"));
-                            if let Some(class) = unused {
-                                pool.give(node.cast_mut().cast(), class);
-                            }
+                            close(node, |task| ready.send(Sent(task)).expect("open"));
                             free(task, &mut pool);
                         }
                         left.fetch_sub(1, Ordering::AcqRel);
@@ -710,13 +975,11 @@ mod tests {
                 unsafe {
                     (*new).data.set(number as *mut std::ffi::c_void);
                     (*new).predecessors.store(GUARD, Ordering::Relaxed);
-                    let node = node_of(new, &mut pool);
+                    let node = table.node();
+                    (*new).node.set(node);
                     let mut edges = Edges::of(new);
                     for &(address, kind) in row {
-                        let pool: *mut Pool = &mut pool;
-                        table.enter(address, kind, node, &mut *pool, |before| {
-                            edges.add(before, &mut *pool)
-                        });
+                        table.enter(address, kind, node, |before| edges.add(before, &mut pool));
                     }
                     let guard = GUARD - edges.count() as i32;
                     if (*new).predecessors.fetch_sub(guard, Ordering::AcqRel) == guard {
@@ -724,21 +987,21 @@ mod tests {
                     }
                 }
                 if number % 1_000 == 999 {
-                    table.clear_ended_for_test(&mut pool);
+                    table.sweep(); // as a table that is full does
+                }
+                // As at a barrier.
+                if number % 7_001 == 7_000 {
+                    while left.load(Ordering::Acquire) > TASKS - 1 - number {
+                        std::thread::yield_now();
+                    }
+                    table.reset();
                 }
             }
             while left.load(Ordering::Acquire) > 0 {
                 std::thread::yield_now();
             }
-            table.clear(&mut pool);
+            table.clear();
         });
         assert!(ended.iter().all(|ended| ended.load(Ordering::Relaxed) == 1));
-    }
-
-    impl Table {
-        /// Sweeps, as a table that is full does.
-        fn clear_ended_for_test(&mut self, pool: &mut Pool) {
-            self.sweep(pool);
-        }
     }
 }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `task` | what is known of one task |
 //! | `memory` | the memory of tasks |
+//! | `lock` | a lock for a few instructions |
 //! | `depend` | the table of `depend`'s addresses, and who waits for whom |
 //! | `engine` | the dispatcher of a team |
 //! | `team` | threads: creating, running, waiting, counting |
@@ -22,6 +23,8 @@ mod depend;
 mod engine;
 #[allow(unsafe_code)]
 pub(crate) mod groups;
+#[allow(unsafe_code)]
+mod lock;
 #[allow(unsafe_code)]
 mod memory;
 #[allow(unsafe_code)]

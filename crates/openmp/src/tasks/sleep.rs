@@ -4,50 +4,76 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::team::Line;
+use crate::abi::runtime;
 
 /// Rounds in which a thread that found nothing spins before it yields its processor, and rounds in which it yields before it sleeps: about
 /// 20 us, and then 200 us if no other thread wants the processor.
 const SPINS: u32 = 100;
 const YIELDS: u32 = 400;
 
-/// The longest that a thread sleeps without looking.
+/// The longest that a thread sleeps without looking; at a barrier, times the threads that share a processor.
 const NAP_NS: i64 = 500_000;
+
+/// What a thread waits for that sleeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum For {
+    /// At a barrier: for any task, and for the barrier to open.
+    Barrier = 1,
+    /// In a task: for children or predecessors to end, and for tasks below it.
+    Children = 2,
+}
 
 /// The threads of a team that sleep.
 pub(super) struct Sleep {
-    sleepers: Line<AtomicU32>,
+    /// How many of each kind.
+    sleepers: Line<[AtomicU32; 2]>,
     /// Changes with each wake-up; what the threads sleep on.
     calls: AtomicU32,
-    /// Whether a thread was woken and has not looked yet.
-    waking: AtomicU32,
+    /// Whether a thread of each kind was woken and has not looked yet.
+    waking: [AtomicU32; 2],
     crowded: bool,
+    nap_ns: i64,
 }
 
-/// Returns the number of processors that this process may use.
+/// Returns the number of processors that this process may use. (The calling thread may be bound to one of them.)
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
-    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+    *PROCESSORS.get_or_init(|| match cfg!(test) {
+        true => 2, // tests have no OpenMP runtime
+        false => runtime::processors() as usize,
+    })
 }
 
 impl Sleep {
     pub(super) fn new(threads: u16) -> Sleep {
+        let (threads, processors) = (usize::from(threads), processors());
         Sleep {
             sleepers: Line::default(),
             calls: AtomicU32::new(0),
-            waking: AtomicU32::new(0),
-            crowded: usize::from(threads) > processors(),
+            waking: Default::default(),
+            crowded: threads > processors,
+            nap_ns: NAP_NS * (threads / processors).max(1) as i64,
+        }
+    }
+
+    /// Returns whether there are more threads than processors.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.crowded
+    }
+
+    fn spins(&self) -> (u32, u32) {
+        if self.crowded {
+            (4, 20)
+        } else {
+            (SPINS, YIELDS)
         }
     }
 
     /// Waits a while; longer the larger `idle` is, which counts the rounds in which nothing was found. A thread sleeps only if `nothing`
     /// still returns true after it said that it is about to.
-    pub(super) fn pause(&self, idle: &mut u32, nothing: impl Fn() -> bool) {
+    pub(super) fn pause(&self, idle: &mut u32, what: For, nothing: impl Fn() -> bool) {
         *idle += 1;
-        let (spins, yields) = if self.crowded {
-            (4, 20)
-        } else {
-            (SPINS, YIELDS)
-        };
+        let (spins, yields) = self.spins();
         if *idle < spins {
             for _ in 0..(*idle).min(12) {
                 std::hint::spin_loop();
@@ -55,67 +81,102 @@ impl Sleep {
         } else if *idle < spins + yields {
             std::thread::yield_now();
         } else {
-            self.sleep(nothing);
+            self.sleep(what, nothing);
         }
     }
 
+    /// Returns whether a thread that found nothing `idle` times has slept.
+    #[inline]
+    pub(super) fn has_slept(&self, idle: u32) -> bool {
+        let (spins, yields) = self.spins();
+        idle >= spins + yields
+    }
+
     #[cold]
-    fn sleep(&self, nothing: impl Fn() -> bool) {
-        self.sleepers.0.fetch_add(1, Ordering::SeqCst);
+    fn sleep(&self, what: For, nothing: impl Fn() -> bool) {
+        let kind = what as usize - 1;
+        self.sleepers.0[kind].fetch_add(1, Ordering::SeqCst);
         let calls = self.calls.load(Ordering::SeqCst);
         if nothing() {
-            let time = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: NAP_NS,
+            let nap = match what {
+                For::Barrier => self.nap_ns,
+                For::Children => NAP_NS,
             };
-            // SAFETY: the address of a word that is there, and of a time.
+            let mut time = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            // SAFETY: the address of a time; then that of a word that is there, and of a time.
             unsafe {
+                libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time);
+                let until = time.tv_nsec + nap;
+                time.tv_sec += until / 1_000_000_000;
+                time.tv_nsec = until % 1_000_000_000;
                 libc::syscall(
                     libc::SYS_futex,
                     self.calls.as_ptr(),
-                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                    libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
                     calls,
                     &raw const time,
+                    std::ptr::null::<u32>(),
+                    what as u32,
                 );
             }
         }
-        self.waking.store(0, Ordering::SeqCst);
-        self.sleepers.0.fetch_sub(1, Ordering::SeqCst);
+        self.waking[kind].store(0, Ordering::SeqCst);
+        self.sleepers.0[kind].fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Wakes a thread, because a task became ready.
+    fn has(&self, what: For) -> bool {
+        self.sleepers.0[what as usize - 1].load(Ordering::SeqCst) > 0
+    }
+
+    /// Wakes a thread, because a task became ready: one at a barrier, which may take any, if there is one.
     #[inline]
     pub(super) fn wake(&self) {
-        if self.sleepers.0.load(Ordering::SeqCst) > 0 {
-            self.wake_one();
+        if self.has(For::Barrier) {
+            self.wake_one(For::Barrier);
+        } else if self.has(For::Children) {
+            self.wake_one(For::Children);
         }
     }
 
     #[cold]
-    fn wake_one(&self) {
-        if self.waking.swap(1, Ordering::SeqCst) == 0 {
-            self.call(1);
+    fn wake_one(&self, what: For) {
+        if self.waking[what as usize - 1].swap(1, Ordering::SeqCst) == 0 {
+            self.call(1, what as u32);
         }
     }
 
-    /// Wakes all threads, because what a waiting one waits for may have come.
+    /// Wakes the threads that wait in a task, because what one waits for may have come.
+    #[inline]
+    pub(super) fn wake_waiting(&self) {
+        if self.has(For::Children) {
+            self.call(i32::MAX, For::Children as u32);
+        }
+    }
+
+    /// Wakes all threads.
     #[inline]
     pub(super) fn wake_all(&self) {
-        if self.sleepers.0.load(Ordering::SeqCst) > 0 {
-            self.call(i32::MAX);
+        if self.has(For::Barrier) || self.has(For::Children) {
+            self.call(i32::MAX, For::Barrier as u32 | For::Children as u32);
         }
     }
 
     #[cold]
-    fn call(&self, threads: i32) {
+    fn call(&self, threads: i32, mask: u32) {
         self.calls.fetch_add(1, Ordering::SeqCst);
         // SAFETY: the address of a word that is there.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,
                 self.calls.as_ptr(),
-                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                libc::FUTEX_WAKE_BITSET | libc::FUTEX_PRIVATE_FLAG,
                 threads,
+                std::ptr::null::<libc::timespec>(),
+                std::ptr::null::<u32>(),
+                mask,
             );
         }
     }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU16, AtomicU32, Ordering};
 
 use super::depend::{Node, Table};
 
@@ -64,25 +64,20 @@ pub(crate) mod flags {
 pub(super) const RETURNED: u32 = 1;
 pub(super) const FULFILLED: u32 = 2;
 
-const _: () = assert!(std::mem::offset_of!(Task, state) == 64);
+// Two cache lines; lists in `depend` need that tasks begin at multiples of 64.
+const _: () = assert!(std::mem::offset_of!(Task, state) == 64 && size_of::<Task>() == 128);
 
 /// No thread: children of a task that may change threads are counted in one place.
 pub(super) const NOBODY: u16 = u16::MAX;
 
-/// That one task waits for another: an entry of a predecessor's list, which lies in the waiting task.
-pub(super) struct Edge {
-    pub(super) next: Cell<*const Edge>,
-    pub(super) to: Cell<*mut Task>,
-}
-
-/// Edges that lie in the task itself. More are allocated.
+/// Predecessors of which the list's entry lies in the task itself.
 pub(super) const EDGES: usize = 3;
 
 /// The header of a task.
 ///
 /// `Cell`s are touched by the thread that creates the task until it is ready, then by the thread that runs it; those of a parent's side of
 /// the table of dependences by the parent's thread alone.
-#[repr(C, align(16))]
+#[repr(C, align(64))]
 pub(crate) struct Task {
     /// The task in which this one was created, or its group. Lives as long as this task.
     pub(super) parent: *mut Task,
@@ -92,39 +87,42 @@ pub(crate) struct Task {
     pub(crate) data: Cell<*mut c_void>,
     /// What its children depend on; null before the first that does.
     pub(super) table: Cell<*mut Table>,
+    /// Of an untied task between two parts: its innermost group, or itself.
+    pub(super) scope: Cell<*const Task>,
+    /// The memory of edges to more predecessors than `edges` has room for.
+    pub(super) extra: Cell<*mut c_void>,
     pub(super) depth: u32,
     /// Children that were created less those that ended in the owner's thread.
     pub(super) pending: Cell<u32>,
-    pub(super) flags: Cell<u16>,
+    /// Only the thread that creates or runs it writes them; threads with descendants read them.
+    pub(super) flags: AtomicU16,
     /// The thread that runs it.
     pub(super) owner: Cell<u16>,
-    /// The thread in whose queue it was put.
-    pub(super) home: Cell<u16>,
-    /// The size class of its memory.
-    pub(super) class: Cell<u8>,
-    /// What stands for the first address that it writes, for policies; 0: nothing does.
-    pub(super) place: Cell<u32>,
-    pub(crate) priority: Cell<i32>,
     /// Bytes of its data.
     pub(crate) size: Cell<u32>,
-    /// Bytes that its dependences say it touches; 0: unknown.
-    pub(crate) footprint: Cell<u32>,
 
-    // What follows is written by other threads than the owner: on a cache line of its own.
+    // What follows is on a cache line of its own: what threads that end its predecessors or children write, and what they need to put it
+    // into a queue.
     /// Children that ended in other threads than the owner's, plus [`ZOMBIE`] for each that ended before its descendants, plus [`BODY`].
     /// When the body has ended, less all children: 0 then means that no descendant is left.
     pub(super) state: AtomicI64,
     /// What its parent's table knows of it; null if nothing.
     pub(super) node: Cell<*const Node>,
+    /// The next entries of the lists of predecessors in which this task is.
+    pub(super) edges: [Cell<u64>; EDGES],
     /// Predecessors that have not ended.
     pub(super) predecessors: AtomicI32,
     /// Of a detached task: [`RETURNED`] and [`FULFILLED`]. Of a group: whether it was cancelled.
     pub(super) event: AtomicU32,
-    /// Of an untied task between two parts: its innermost group, or itself.
-    pub(super) scope: Cell<*const Task>,
-    /// The memory of the edges that are not in `edges`.
-    pub(super) extra: Cell<*mut c_void>,
-    pub(super) edges: [Edge; EDGES],
+    pub(crate) priority: Cell<i32>,
+    /// What stands for the first address that it writes, for policies; 0: nothing does.
+    pub(super) place: Cell<u32>,
+    /// Bytes that its dependences say it touches; 0: unknown.
+    pub(crate) footprint: Cell<u32>,
+    /// The thread in whose queue it was put.
+    pub(super) home: Cell<u16>,
+    /// The size class of its memory.
+    pub(super) class: Cell<u8>,
 }
 
 impl Task {
@@ -137,7 +135,7 @@ impl Task {
             table: Cell::new(std::ptr::null_mut()),
             depth,
             pending: Cell::new(0),
-            flags: Cell::new(flags),
+            flags: AtomicU16::new(flags),
             owner: Cell::new(owner),
             home: Cell::new(NOBODY),
             class: Cell::new(u8::MAX),
@@ -151,32 +149,28 @@ impl Task {
             extra: Cell::new(std::ptr::null_mut()),
             priority: Cell::new(0),
             size: Cell::new(0),
-            edges: [const {
-                Edge {
-                    next: Cell::new(std::ptr::null()),
-                    to: Cell::new(std::ptr::null_mut()),
-                }
-            }; EDGES],
+            edges: [const { Cell::new(0) }; EDGES],
         }
     }
 
     #[inline]
     pub(crate) fn is(&self, flag: u16) -> bool {
-        self.flags.get() & flag != 0
+        self.flags() & flag != 0
     }
 
     #[inline]
     pub(crate) fn set(&self, flag: u16) {
-        self.flags.set(self.flags.get() | flag);
+        self.flags.store(self.flags() | flag, Ordering::Relaxed);
     }
 
-    /// Returns its flags, for a task like it.
+    /// Returns its flags.
+    #[inline]
     pub(crate) fn flags(&self) -> u16 {
-        self.flags.get()
+        self.flags.load(Ordering::Relaxed)
     }
 
     #[inline]
     pub(super) fn unset(&self, flag: u16) {
-        self.flags.set(self.flags.get() & !flag);
+        self.flags.store(self.flags() & !flag, Ordering::Relaxed);
     }
 }

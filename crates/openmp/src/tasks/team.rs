@@ -13,8 +13,8 @@ use std::cell::{Cell, UnsafeCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use tanada_policy::Ready;
 
@@ -22,8 +22,9 @@ use crate::abi::settings::Settings;
 
 use super::depend::{self, Edges, Kind, Table};
 use super::engine::{self, Queues, descends, right, task_of};
-use super::memory::{Pool, give_without_pool};
-use super::sleep::Sleep;
+use super::lock::Lock;
+use super::memory::{Pool, prefetch};
+use super::sleep::{For, Sleep};
 use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, ZOMBIE, flags};
 
 /// Tasks in a thread's queue from which on it runs new ones at once instead of queueing them: those that a region's thread creates itself,
@@ -49,47 +50,41 @@ pub(super) struct Side {
     length: AtomicUsize,
     /// How often tasks were put in.
     puts: AtomicU64,
-    tasks: Mutex<VecDeque<Ready>>,
+    tasks: Lock<VecDeque<Ready>>,
 }
 
 impl Side {
     #[cold]
     fn put(&self, refused: &mut Vec<Ready>) {
-        let mut tasks = self
-            .tasks
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        tasks.extend(refused.drain(..));
-        self.length.store(tasks.len(), Ordering::SeqCst);
+        self.tasks.with(|tasks| {
+            tasks.extend(refused.drain(..));
+            self.length.store(tasks.len(), Ordering::SeqCst);
+        });
         self.puts.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Returns the newest that descends from `of`.
     #[cold]
     fn take_below(&self, of: *const Task) -> Option<Ready> {
-        let mut tasks = self
-            .tasks
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        // SAFETY: `of` is there because it waits, the tasks because they have not run.
-        let at = tasks
-            .iter()
-            .rposition(|task| unsafe { descends(task_of(task), of) })?;
-        let task = tasks.remove(at);
-        self.length.store(tasks.len(), Ordering::SeqCst);
-        task
+        self.tasks.with(|tasks| {
+            // SAFETY: `of` is there because it waits, the tasks because they have not run.
+            let at = tasks
+                .iter()
+                .rposition(|task| unsafe { descends(task_of(task), of) })?;
+            let task = tasks.remove(at);
+            self.length.store(tasks.len(), Ordering::SeqCst);
+            task
+        })
     }
 
     /// Returns the oldest.
     #[cold]
     fn take(&self) -> Option<Ready> {
-        let mut tasks = self
-            .tasks
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        let task = tasks.pop_front();
-        self.length.store(tasks.len(), Ordering::SeqCst);
-        task
+        self.tasks.with(|tasks| {
+            let task = tasks.pop_front();
+            self.length.store(tasks.len(), Ordering::SeqCst);
+            task
+        })
     }
 
     fn is_empty(&self) -> bool {
@@ -101,41 +96,45 @@ impl Side {
 #[derive(Default)]
 struct Urgent {
     length: AtomicUsize,
-    /// By how far the priority is below the largest, and the number of the task.
-    tasks: Mutex<(u64, Places)>,
+    /// The number of the last task; tasks by how far their priority is below the largest, and their number.
+    tasks: Lock<(u64, Places)>,
 }
 
 type Places = BTreeMap<(i64, u64), Ready>;
 
+/// What the first thread of a work-sharing construct with reductions of tasks made for all. There may be several: constructs that have no
+/// barrier at their beginning may lie within each other.
+struct Share {
+    /// Such constructs in the region so far.
+    turn: u64,
+    made: usize,
+    /// Threads that came to it.
+    came: usize,
+}
+
 impl Urgent {
     #[cold]
     fn put(&self, priority: i32, task: Ready) {
-        let mut all = self
-            .tasks
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        all.0 += 1;
-        let place = (-i64::from(priority), all.0);
-        all.1.insert(place, task);
-        self.length.store(all.1.len(), Ordering::SeqCst);
+        self.tasks.with(|(last, tasks)| {
+            *last += 1;
+            tasks.insert((-i64::from(priority), *last), task);
+            self.length.store(tasks.len(), Ordering::SeqCst);
+        });
     }
 
     /// Returns the first, of those that descend from `of` if that is not null.
     #[cold]
     fn take(&self, of: *const Task) -> Option<Ready> {
-        let mut all = self
-            .tasks
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        // SAFETY: `of` is there because it waits, the tasks because they have not run.
-        let mut fits = all
-            .1
-            .iter()
-            .filter(|(_, task)| of.is_null() || unsafe { descends(task_of(task), of) });
-        let place = *fits.next()?.0;
-        let task = all.1.remove(&place);
-        self.length.store(all.1.len(), Ordering::SeqCst);
-        task
+        self.tasks.with(|(_, tasks)| {
+            // SAFETY: `of` is there because it waits, the tasks because they have not run.
+            let mut fits = tasks
+                .iter()
+                .filter(|(_, task)| of.is_null() || unsafe { descends(task_of(task), of) });
+            let place = *fits.next()?.0;
+            let task = tasks.remove(&place);
+            self.length.store(tasks.len(), Ordering::SeqCst);
+            task
+        })
     }
 
     #[inline]
@@ -162,8 +161,8 @@ pub(crate) struct Team {
     pub(crate) cancelled: AtomicBool,
     /// What the thread in a `single` construct hands to the others.
     pub(crate) copied: AtomicPtr<c_void>,
-    /// Reductions of tasks of the current work-sharing construct; see `groups`.
-    pub(crate) shared: Mutex<(u64, usize)>,
+    /// Work-sharing constructs with reductions of tasks to which some threads have come and others have not.
+    shares: Mutex<Vec<Share>>,
     /// For a thread of the program, outside of regions.
     outside: bool,
     /// [`FULL`] and [`MANY`], or more than any number of tasks if the user wants none to run at its creation.
@@ -184,6 +183,8 @@ pub(crate) struct Member {
     queued: Cell<u32>,
     /// Where its stack was when it joined.
     stack: Cell<usize>,
+    /// Whether it has called [`Member::share_out`] in this region.
+    shared_out: Cell<bool>,
     pool: UnsafeCell<Pool>,
     released: UnsafeCell<Vec<Ready>>,
     refused: UnsafeCell<Vec<Ready>>,
@@ -192,8 +193,8 @@ pub(crate) struct Member {
     settings: UnsafeCell<Vec<(*const Task, Settings)>>,
     kept: Cell<u32>,
     implicit: Line<UnsafeCell<Task>>,
-    /// Work-sharing constructs with reductions of tasks that it came to.
-    pub(crate) shares: Cell<u64>,
+    /// Work-sharing constructs with reductions of tasks that it came to in this region.
+    shares: Cell<u64>,
     /// What its thread was before a serialised region began.
     outer: Cell<*const Member>,
     /// The task for which it looked through the list at the side in vain, and how often something had been put in there.
@@ -304,6 +305,7 @@ impl Team {
             scope: Cell::new(null()),
             queued: Cell::new(0),
             stack: Cell::new(0),
+            shared_out: Cell::new(false),
             pool: UnsafeCell::new(Pool::new()),
             released: UnsafeCell::new(Vec::new()),
             refused: UnsafeCell::new(Vec::new()),
@@ -335,7 +337,7 @@ impl Team {
             cancels: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             copied: AtomicPtr::new(null_mut()),
-            shared: Mutex::new((0, 0)),
+            shares: Mutex::new(Vec::new()),
             outside,
             full: match super::throttles() {
                 true => [FULL, FULL_BELOW.max(2 * i32::from(size))],
@@ -358,12 +360,20 @@ impl Team {
         if let Ok(mut spare) = SPARE.try_lock() {
             self.cancels.store(false, Ordering::Relaxed);
             self.cancelled.store(false, Ordering::Relaxed);
+            // What is left is of a region that was cancelled.
+            self.shares().clear();
             spare.push(self);
         }
     }
 
     pub(crate) fn size(&self) -> usize {
         self.members.len()
+    }
+
+    fn shares(&self) -> MutexGuard<'_, Vec<Share>> {
+        self.shares
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Returns whether no task is open. To be called when all threads are in the barrier.
@@ -453,9 +463,35 @@ impl Member {
         let here = 0_u8;
         self.stack.set(&raw const here as usize);
         self.number.set(number);
+        self.shared_out.set(false);
+        self.shares.set(0);
         let implicit = self.implicit.0.get().cast_const();
         self.current.set(implicit);
         self.scope.set(implicit);
+    }
+
+    /// The calling thread comes to a work-sharing construct with reductions of tasks: `make` is called with what the first thread made, and
+    /// returns what holds for all. One thread at a time calls it. Returns that, too.
+    pub(crate) fn share(&self, make: impl FnOnce(Option<usize>) -> usize) -> usize {
+        let team = self.team();
+        let turn = self.shares.get() + 1;
+        self.shares.set(turn);
+        let mut shares = team.shares();
+        let Some(at) = shares.iter().position(|share| share.turn == turn) else {
+            let made = make(None);
+            if team.size() > 1 {
+                let came = 1;
+                shares.push(Share { turn, made, came });
+            }
+            return made;
+        };
+        let made = shares[at].made;
+        make(Some(made));
+        shares[at].came += 1;
+        if shares[at].came == team.size() {
+            shares.swap_remove(at);
+        }
+        made
     }
 
     /// Returns memory for a task whose data of `size` bytes lie at a multiple of `align`, with the data's address in it.
@@ -532,11 +568,24 @@ impl Member {
         // SAFETY: as this function's.
         unsafe {
             if self.is_full() && !(*task).is(flags::DETACHED) {
+                if !self.shared_out.get() {
+                    self.share_out();
+                }
                 self.run(task);
             } else {
                 self.count(task);
                 self.queue(task);
             }
+        }
+    }
+
+    /// This thread is about to run all that it creates. If the team has more threads than there are processors, others that could take
+    /// some may not have come to run yet: they may, once a region.
+    #[cold]
+    fn share_out(&self) {
+        self.shared_out.set(true);
+        if self.team().sleep.is_crowded() {
+            std::thread::yield_now();
         }
     }
 
@@ -620,7 +669,7 @@ impl Member {
         // SAFETY: as this function's.
         unsafe {
             if self.is_full()
-                && (*task).flags.get() & (flags::DETACHED | flags::UNTIED) == 0
+                && (*task).flags() & (flags::DETACHED | flags::UNTIED) == 0
                 && self.is_free(depends.clone())
             {
                 self.add_child(self.scope());
@@ -655,16 +704,16 @@ impl Member {
         unsafe {
             let table = &mut *current.table.get();
             (*task).predecessors.store(GUARD, Ordering::Relaxed);
-            let node = depend::node_of(task, self.pool());
+            let node = table.node();
+            (*task).node.set(node);
             let mut edges = Edges::of(task);
             for (address, kind) in depends {
                 let address = address.max(1);
                 if kind == Kind::Out && (*task).place.get() == 0 {
                     (*task).place.set(place_of(address));
                 }
-                let pool = self.pool.get();
-                table.enter(address, kind, node, &mut *pool, |before| {
-                    edges.add(before, &mut *pool);
+                table.enter(address, kind, node, |before| {
+                    edges.add(before, self.pool());
                 });
             }
             let waits = edges.count() as i32;
@@ -833,7 +882,7 @@ impl Member {
             if self.help() {
                 idle = 0;
             } else if !done() {
-                sleep.pause(&mut idle, || !done());
+                sleep.pause(&mut idle, For::Children, || !done());
             }
             if done() {
                 return;
@@ -921,11 +970,15 @@ impl Member {
         unsafe {
             self.current.set(task);
             self.scope.set(task);
-            let special = (*task).flags.get() & (flags::UNTIED | flags::DETACHED) != 0;
+            let special = (*task).flags() & (flags::UNTIED | flags::DETACHED) != 0;
             if !special {
                 (*task).owner.set(self.index);
             } else if !(*task).scope.get().is_null() {
                 self.scope.set((*task).scope.get());
+            }
+            let node = (*task).node.get();
+            if !node.is_null() {
+                depend::prefetch_end(node);
             }
             if !self.team().cancels.load(Ordering::Relaxed) || !self.is_dropped(&*task) {
                 let run = (*task).run.get();
@@ -936,7 +989,7 @@ impl Member {
                     std::mem::transmute::<usize, Gomp>(run)((*task).data.get());
                 }
             }
-            if (*task).flags.get() & (flags::DESTROYS | flags::AGAIN) == flags::DESTROYS {
+            if (*task).flags() & (flags::DESTROYS | flags::AGAIN) == flags::DESTROYS {
                 self.destroy(task);
             }
             if special {
@@ -995,7 +1048,7 @@ impl Member {
     unsafe fn returned(&self, thread: &Thread<'_>, task: *mut Task) {
         // SAFETY: this thread ran it.
         unsafe {
-            if (*task).flags.get() & (flags::AGAIN | flags::DETACHED) != 0 {
+            if (*task).flags() & (flags::AGAIN | flags::DETACHED) != 0 {
                 if (*task).is(flags::AGAIN) {
                     (*task).unset(flags::AGAIN);
                     if !(*task).is(flags::COUNTED) {
@@ -1018,9 +1071,14 @@ impl Member {
         let table = task.table.get();
         if !table.is_null() {
             task.table.set(null_mut());
-            // SAFETY: this thread runs the task whose table it is; the pool and the spare tables are this thread's.
+            let quiet = BODY + i64::from(task.pending.get());
+            // SAFETY: this thread runs the task whose table it is; the spare tables are this thread's.
             unsafe {
-                (*table).clear(self.pool());
+                if task.state.load(Ordering::Acquire) == quiet {
+                    (*table).reset();
+                } else {
+                    (*table).clear();
+                }
                 (*self.tables.get()).push(table);
             }
         }
@@ -1070,6 +1128,10 @@ impl Member {
                 found = team.side.take();
             }
             if let Some(ready) = found {
+                // Tasks that became ready while this thread was being woken have woken nobody.
+                if team.sleep.has_slept(idle) && team.queues.may_have(me) {
+                    team.sleep.wake();
+                }
                 idle = 0;
                 self.run_chain(ready);
                 continue;
@@ -1080,7 +1142,7 @@ impl Member {
             }
             if now & 0xffff_ffff == size && team.nothing_open() {
                 let open = (opened + 1) << 32;
-                let won = word.compare_exchange(now, open, Ordering::AcqRel, Ordering::Acquire);
+                let won = word.compare_exchange(now, open, Ordering::SeqCst, Ordering::Acquire);
                 if won.is_ok() {
                     team.sleep.wake_all();
                 }
@@ -1096,7 +1158,7 @@ impl Member {
                 }
                 break;
             }
-            team.sleep.pause(&mut idle, || {
+            team.sleep.pause(&mut idle, For::Barrier, || {
                 let last = word.load(Ordering::SeqCst) & 0xffff_ffff == size;
                 let leaves = cancellable && team.cancelled.load(Ordering::SeqCst);
                 let found = team.queues.may_have(me)
@@ -1115,6 +1177,10 @@ impl Member {
         let task = unsafe { &*self.implicit.0.get() };
         task.state.store(BODY, Ordering::Relaxed);
         task.pending.set(0);
+        // SAFETY: this thread's own; all tasks have ended.
+        if let Some(table) = unsafe { task.table.get().as_mut() } {
+            table.reset();
+        }
     }
 
     /// Runs a task of a queue, then what the policy hands to this thread because that task released it, and so on. At a barrier.
@@ -1207,8 +1273,11 @@ unsafe fn end_before_children(thread: &Thread<'_>, task: *mut Task, quiet: i64) 
 unsafe fn release(thread: &Thread<'_>, node: *const depend::Node) {
     // SAFETY: the caller ended the task; one that waits for nothing more is ready.
     unsafe {
-        let unused = depend::close(node, |task| match thread {
+        depend::close(node, |task| match thread {
             Thread::Chain(me) if (*task).priority.get() <= 0 => {
+                prefetch(task);
+                prefetch((*task).node.get());
+                prefetch(task.wrapping_add(1));
                 (*me.released.get()).push(right(task));
             }
             Thread::Chain(me) | Thread::Member(me) => me.queue(task),
@@ -1218,13 +1287,6 @@ unsafe fn release(thread: &Thread<'_>, node: *const depend::Node) {
                 (**team).sleep.wake_all();
             }
         });
-        if let Some(class) = unused {
-            let block = node.cast_mut().cast();
-            match thread {
-                Thread::Member(me) | Thread::Chain(me) => me.pool().give(block, class),
-                Thread::Outside(_) => give_without_pool(block, class),
-            }
-        }
     }
 }
 
@@ -1264,10 +1326,10 @@ unsafe fn child_ended(thread: &Thread<'_>, parent: *mut Task) {
                 .set((*parent).pending.get().wrapping_sub(1));
             return;
         }
-        if (*parent).state.fetch_add(1, Ordering::AcqRel) == -1 {
+        if (*parent).state.fetch_add(1, Ordering::SeqCst) == -1 {
             last_descendant_ended(thread, parent);
         } else {
-            thread.team().sleep.wake_all();
+            thread.team().sleep.wake_waiting();
         }
     }
 }
@@ -1281,8 +1343,8 @@ unsafe fn last_descendant_ended(thread: &Thread<'_>, task: *mut Task) {
         unsafe {
             let parent = (*at).parent;
             free(thread, at);
-            if (*parent).state.fetch_sub(ZOMBIE, Ordering::AcqRel) != ZOMBIE {
-                return thread.team().sleep.wake_all();
+            if (*parent).state.fetch_sub(ZOMBIE, Ordering::SeqCst) != ZOMBIE {
+                return thread.team().sleep.wake_waiting();
             }
             at = parent;
         }
@@ -1356,6 +1418,216 @@ pub(crate) unsafe fn fulfill(task: *mut Task) {
                 }
                 (*team).sleep.wake_all();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMES: u64 = if cfg!(miri) { 1 } else { 20 };
+
+    /// What tasks of a test work on. Nothing of it but the counts is atomic: a sanitizer sees if tasks are not ordered as they should be.
+    struct Work {
+        cells: [UnsafeCell<u64>; 8],
+        ran: AtomicU64,
+        /// Tasks whose event is to be fulfilled. (Not a channel, whose inside a sanitizer does not see.)
+        events: [AtomicPtr<Task>; 8],
+    }
+
+    // SAFETY: see the type.
+    unsafe impl Sync for Work {}
+
+    #[derive(Clone, Copy)]
+    struct Data {
+        work: *const Work,
+        depth: u64,
+        reads: usize,
+        writes: usize,
+    }
+
+    /// Makes a task of the current one that runs `run` with a copy of `data`.
+    unsafe fn make(run: Gomp, data: Data, flags: u16) -> *mut Task {
+        let me = me().expect("in a team");
+        // SAFETY: the calling thread is this member.
+        unsafe {
+            let task = me.allocate(size_of::<Data>(), align_of::<Data>(), flags);
+            (*task).run.set(run as usize);
+            (*task).data.get().cast::<Data>().write(data);
+            task
+        }
+    }
+
+    unsafe fn spawn(run: Gomp, data: Data) {
+        // SAFETY: the task is handed in once.
+        unsafe { me().expect("in a team").submit(make(run, data, 0)) };
+    }
+
+    /// Reads one cell and writes another, which its dependences say.
+    unsafe extern "C-unwind" fn dependent(data: *mut c_void) {
+        // SAFETY: dependences order all accesses of a cell of which one writes.
+        unsafe {
+            let data = &*data.cast::<Data>();
+            let work = &*data.work;
+            let seen = *work.cells[data.reads].get();
+            *work.cells[data.writes].get() += 1 + seen % 2;
+            work.ran.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A binary tree; every other level waits for its children, whose sum it then reads.
+    unsafe extern "C-unwind" fn tree(data: *mut c_void) {
+        // SAFETY: as in `spawn`; the children write what this task reads after it has waited.
+        unsafe {
+            let data = *data.cast::<Data>();
+            (*data.work).ran.fetch_add(1, Ordering::Relaxed);
+            if data.depth == 0 {
+                return;
+            }
+            let depth = data.depth - 1;
+            if depth % 3 == 2 {
+                me().expect("in a team").begin_group(0);
+            }
+            for _ in 0..2 {
+                spawn(tree, Data { depth, ..data });
+            }
+            if depth % 3 == 2 {
+                me().expect("in a team").end_group();
+            } else if depth % 2 == 0 {
+                me().expect("in a team").wait_for_children();
+            }
+        }
+    }
+
+    /// Hands its event to a thread outside of the team.
+    unsafe extern "C-unwind" fn detached(data: *mut c_void) {
+        // SAFETY: as in `spawn`.
+        unsafe {
+            let data = *data.cast::<Data>();
+            (*data.work).ran.fetch_add(1, Ordering::Relaxed);
+            let task = me().expect("in a team").current.get().cast_mut();
+            let events = (*data.work).events.iter().cycle();
+            for event in events {
+                let put =
+                    event.compare_exchange(null_mut(), task, Ordering::Release, Ordering::Relaxed);
+                if put.is_ok() {
+                    return;
+                }
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// What the thread that creates the tasks of a region does: dependences, trees and events; a wait for some dependences; a barrier.
+    unsafe fn create(work: &Work, round: u64) -> u64 {
+        let me = me().expect("in a team");
+        let all = Data {
+            work,
+            depth: 0,
+            reads: 0,
+            writes: 0,
+        };
+        let mut created = 0;
+        let mut random =
+            (0..).map(|call| tanada_policy::draw(round, tanada_policy::WorkerId(0), call));
+        let mut random = |below: u64| (random.next().expect("endless") % below) as usize;
+        let address = |cell: usize| work.cells[cell].get() as usize;
+        for number in 0..if cfg!(miri) { 30 } else { 400 } {
+            let (reads, writes) = (random(8), random(8));
+            let data = Data {
+                reads,
+                writes,
+                ..all
+            };
+            let depends = [(address(reads), Kind::In), (address(writes), Kind::Out)];
+            // SAFETY: each task is handed in once.
+            unsafe {
+                me.submit_after(make(dependent, data, 0), depends.into_iter());
+                created += 1;
+                match number % 100 {
+                    20 => {
+                        spawn(tree, Data { depth: 5, ..all });
+                        created += 63;
+                    }
+                    40 => {
+                        let task = make(detached, data, flags::DETACHED);
+                        me.submit_after(task, [(address(writes), Kind::Out)].into_iter());
+                        created += 1;
+                    }
+                    60 => {
+                        me.wait_for([(address(writes), Kind::Out)].into_iter());
+                        *work.cells[writes].get() += 1;
+                    }
+                    80 => me.wait_for_children(),
+                    _ => {}
+                }
+            }
+        }
+        created
+    }
+
+    #[test]
+    fn tasks_are_ordered_and_none_is_lost() {
+        for threads in [1, 2, 4] {
+            let work = Work {
+                cells: Default::default(),
+                ran: AtomicU64::new(0),
+                events: Default::default(),
+            };
+            let (work, created, over) = (&work, &AtomicU64::new(0), &AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                let fulfills = scope.spawn(move || {
+                    while !over.load(Ordering::Acquire) {
+                        for event in &work.events {
+                            let task = event.swap(null_mut(), Ordering::Acquire);
+                            if !task.is_null() {
+                                // SAFETY: put there once, by the task.
+                                unsafe { fulfill(task) };
+                            }
+                        }
+                        std::thread::yield_now();
+                    }
+                });
+                for round in 0..TIMES {
+                    let team = Team::of(threads, false);
+                    let member = |index: u16| {
+                        move || {
+                            enter(team, index.into(), index.into(), || {
+                                region(work, created, round, [0, threads - 1])
+                            });
+                        }
+                    };
+                    let members: Vec<_> = (0..threads)
+                        .map(|index| scope.spawn(member(index)))
+                        .collect();
+                    for member in members {
+                        member.join().expect("no panic");
+                    }
+                    team.put_back();
+                    let created = created.load(Ordering::Relaxed);
+                    assert_eq!(work.ran.load(Ordering::Relaxed), created);
+                }
+                over.store(true, Ordering::Release);
+                fulfills.join().expect("no panic");
+            });
+        }
+    }
+
+    /// What each thread of a region does: one after the other of two threads creates tasks.
+    fn region(work: &Work, created: &AtomicU64, round: u64, creators: [u16; 2]) {
+        let me = me().expect("in a team");
+        for creator in creators {
+            if me.index == creator {
+                // SAFETY: this thread is a member of the team.
+                let count = unsafe { create(work, round) };
+                created.fetch_add(count, Ordering::Relaxed);
+            }
+            me.barrier(false);
+            // SAFETY: all tasks have ended, and nobody writes before the next barrier.
+            let sum: u64 = work.cells.iter().map(|cell| unsafe { *cell.get() }).sum();
+            assert!(sum > 0);
+            me.barrier(false);
         }
     }
 }
