@@ -121,8 +121,8 @@ fn round_trip(kind: Kind, wait: Wait, quick: bool) -> Fallible<f64> {
     thread::scope(|scope| {
         let echo = scope.spawn(move || {
             stand_on(&there);
-            let (receive, send) = ends(back.send, forth.receive);
-            let (mut receive, mut send) = (receive?, send?);
+            let mut send = (back.send)().map_err(|error| error.to_string())?;
+            let mut receive = (forth.receive)().map_err(|error| error.to_string())?;
             loop {
                 let word = receive();
                 send(word);
@@ -132,8 +132,9 @@ fn round_trip(kind: Kind, wait: Wait, quick: bool) -> Fallible<f64> {
             }
         });
         stand_on(&here);
-        let (receive, send) = ends(forth.send, back.receive);
-        let (mut receive, mut send) = (receive?, send?);
+        // Both ends of a line may wait for each other, so both threads open the same line first.
+        let mut receive = (back.receive)()?;
+        let mut send = (forth.send)()?;
         let mut times = Vec::with_capacity(PARTS);
         for _ in 0..PARTS {
             let start = Instant::now();
@@ -150,17 +151,6 @@ fn round_trip(kind: Kind, wait: Wait, quick: bool) -> Fallible<f64> {
         // The lower quartile: neither what other programs disturb, nor the luckiest moment.
         Ok(times[PARTS / 4])
     })
-}
-
-use crate::programs::lines::{Open, Receive, Send};
-
-/// Makes both ends of a thread. Each sender waits for its receiver's thread, so the receiver of one line is made beside the other's sender.
-fn ends(
-    send: Open<Send>,
-    receive: Open<Receive>,
-) -> (Result<Receive, String>, Result<Send, String>) {
-    let send = send().map_err(|error| error.to_string());
-    (receive().map_err(|error| error.to_string()), send)
 }
 
 /// What a receiver has seen.

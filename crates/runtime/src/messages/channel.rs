@@ -429,6 +429,26 @@ impl Channel {
         self.0.files.as_ref().map(|files| files.bell.as_fd())
     }
 
+    /// Returns the number of messages for which each lane has room.
+    pub fn capacity(&self) -> u64 {
+        self.0.memory.shape().capacity()
+    }
+
+    /// Returns the most bytes of a payload.
+    pub fn payload(&self) -> u32 {
+        self.0.memory.shape().payload()
+    }
+
+    /// Returns how many senders there can be at once.
+    pub fn lanes(&self) -> usize {
+        self.0.memory.lanes()
+    }
+
+    /// Returns whether other processes can open the channel.
+    pub fn is_shared(&self) -> bool {
+        self.0.memory.is_shared()
+    }
+
     /// Returns a new sender, which has a lane for itself.
     ///
     /// # Errors

@@ -147,7 +147,7 @@ impl Sender {
 
     /// Waits until there may be room.
     #[cold]
-    fn wait_for_room(&mut self, until: Option<Time>) -> Result<(), SendError> {
+    pub(super) fn wait_for_room(&mut self, until: Option<Time>) -> Result<(), SendError> {
         let memory = &self.core.memory;
         let waits = &memory.lane(self.lane).sender.0.waits;
         waits.store(1, Ordering::SeqCst);

@@ -32,6 +32,7 @@ fn received_on(
         times,
         capacity: 32,
         extra: [0; 2],
+        pdcp: PDCP_STEPS.to_vec(),
         handler_services: 0,
     };
     let options = RtosOptions {
