@@ -21,6 +21,7 @@ use crate::programs::lines::{Kind, Line, Wait};
 use crate::samples::Sample;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -78,18 +79,22 @@ fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
     Ok(samples)
 }
 
-/// The hardware threads of sender and receiver; the same if the process has only one.
+/// The hardware threads of sender and receiver; the same if the process has only one. They are found before a thread stands on one of
+/// them, since from then on it, and the threads that it starts, have no other.
 fn places() -> (CpuSet, CpuSet) {
-    let all = sched_getaffinity(None).unwrap_or_default();
-    let mut allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu));
-    let first = allowed.next().unwrap_or(0);
-    let second = allowed.next().unwrap_or(first);
-    let only = |cpu| {
-        let mut set = CpuSet::new();
-        set.set(cpu);
-        set
-    };
-    (only(first), only(second))
+    static PLACES: OnceLock<(CpuSet, CpuSet)> = OnceLock::new();
+    *PLACES.get_or_init(|| {
+        let all = sched_getaffinity(None).unwrap_or_default();
+        let mut allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu));
+        let first = allowed.next().unwrap_or(0);
+        let second = allowed.next().unwrap_or(first);
+        let only = |cpu| {
+            let mut set = CpuSet::new();
+            set.set(cpu);
+            set
+        };
+        (only(first), only(second))
+    })
 }
 
 fn stand_on(place: &CpuSet) {
@@ -366,6 +371,20 @@ mod tests {
                 sends.join().expect("no panic");
             }
         }
+    }
+
+    /// Also a thread that stands on one place finds both.
+    #[test]
+    fn places_stay_where_they_are() {
+        let found = places();
+        thread::spawn(move || {
+            stand_on(&found.0);
+            assert!(places() == found);
+        })
+        .join()
+        .expect("no panic");
+        let all = sched_getaffinity(None).expect("it can be asked");
+        assert_eq!(found.0 == found.1, all.count() < 2);
     }
 
     #[test]

@@ -163,6 +163,8 @@ pub(super) struct Core {
     pub(super) memory: Memory,
     pub(super) delivery: Box<dyn Delivery>,
     pub(super) spin: u32,
+    /// Whether ends that wait ever sleep. If not, nobody has to be told of anything.
+    pub(super) sleeps: bool,
     process: Process,
     /// Whom to wake if the receiver sleeps in [`Bed::Waker`].
     pub(super) waker: Mutex<Option<Waker>>,
@@ -190,6 +192,15 @@ pub(super) struct Claim {
 }
 
 impl Core {
+    /// Returns how commits and releases are ordered: against an end that announces its sleep and looks, or only against the other's look.
+    #[inline]
+    pub(super) fn order(&self) -> Ordering {
+        match self.sleeps {
+            true => Ordering::SeqCst,
+            false => Ordering::Release,
+        }
+    }
+
     /// Returns whether this process made, or opened, the channel: in a child of it nothing of the channel is changed.
     pub(super) fn is_ours(&self) -> bool {
         self.process.is_this()
@@ -354,6 +365,7 @@ impl Channel {
             memory,
             delivery: (settings.delivery.make)(&settings.site),
             spin: settings.spin,
+            sleeps: settings.spin != u32::MAX,
             process: Process::this(),
             waker: Mutex::new(None),
             #[cfg(not(shuttle))]

@@ -261,6 +261,9 @@ impl Receiver {
     /// Waits for a message, after a look has found none.
     #[cold]
     fn wait(&mut self, until: Option<Time>) -> Result<(usize, Descriptor), RecvError> {
+        if !self.core.sleeps {
+            return self.spin_for_good(until);
+        }
         let shared = self.core.memory.is_shared();
         loop {
             let due = self.timer();
@@ -304,9 +307,7 @@ impl Receiver {
         const PAUSES: u32 = 7;
         /// From this round on, other things than messages are looked for.
         const LONG: u32 = 3;
-        let rounds = self.core.spin;
-        let mut round = 0;
-        while round < rounds {
+        for round in 0..self.core.spin {
             match round {
                 0..PAUSES => (0..1_u32 << round).for_each(|_| spin_loop()),
                 _ => thread::yield_now(),
@@ -318,13 +319,38 @@ impl Receiver {
             {
                 return Ok(None);
             }
-            // A receiver that never sleeps goes on pausing.
-            round = match rounds {
-                u32::MAX => (round + 1).min(LONG),
-                _ => round + 1,
-            };
         }
         Ok(None)
+    }
+
+    /// Looks until there is something, or no sender is left, or `until` has come. Never sleeps.
+    fn spin_for_good(&mut self, until: Option<Time>) -> Result<(usize, Descriptor), RecvError> {
+        /// Looks between two turns for other threads.
+        const LOOKS: u32 = 1024;
+        let mut buried = clock::now();
+        loop {
+            for _ in 0..LOOKS {
+                spin_loop();
+                if let Some(found) = self.look()? {
+                    return Ok(found);
+                }
+            }
+            if self.is_over() {
+                // What a sender has sent before it closed its lane is there by now.
+                return self.look()?.ok_or(RecvError::Closed);
+            }
+            let now = clock::now();
+            if until.is_some_and(|until| until <= now) {
+                return Err(RecvError::TimedOut);
+            }
+            if self.core.memory.is_shared()
+                && now.saturating_sub(buried) >= LOOK_FOR_DEATHS.as_nanos() as u64
+            {
+                buried = now;
+                self.bury();
+            }
+            thread::yield_now();
+        }
     }
 
     /// Returns once a message is there to be [received](Self::try_recv).
@@ -351,6 +377,9 @@ impl Receiver {
             Ok(None) => {}
             Err(error) => return Poll::Ready(Err(error)),
         }
+        if !self.core.sleeps {
+            return self.poll_awake(context);
+        }
         let due = self.timer();
         *self.core.waker.lock() = Some(context.waker().clone());
         self.announce(Bed::Waker);
@@ -376,6 +405,20 @@ impl Receiver {
         // The waker may hold what waits for this receiver.
         *self.core.waker.lock() = None;
         Poll::Ready(ready)
+    }
+}
+
+impl Receiver {
+    /// The rest of [`poll_ready`](Self::poll_ready) of a receiver that never sleeps: it is asked again as soon as others had their turn.
+    fn poll_awake(&mut self, context: &Context<'_>) -> Poll<Result<(), RecvError>> {
+        if self.core.memory.is_shared() {
+            self.bury();
+        }
+        if self.is_over_for_good()? {
+            return Poll::Ready(Err(RecvError::Closed));
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -409,7 +452,7 @@ impl Receiver {
 
     /// Lets the receiver rest until its [`event`](Self::event) is readable; returns false if it must not, because a message is there or no
     /// sender is left. An event loop calls this when [`try_recv`](Self::try_recv) has found nothing, and polls the descriptor if it returns
-    /// true. In a shared channel it also calls [`bury`](Self::bury) from time to time.
+    /// true. A receiver that [never sleeps](super::ChannelBuilder::spin) never rests. In a shared channel it also calls [`bury`](Self::bury) from time to time.
     ///
     /// # Errors
     /// [`RecvError::Corrupt`].
@@ -417,6 +460,9 @@ impl Receiver {
     /// # Panics
     /// If `event` was never called.
     pub fn rest(&mut self) -> Result<bool, RecvError> {
+        if !self.core.sleeps {
+            return Ok(false);
+        }
         let due = self.timer();
         let event = self.event.as_ref().expect("`event` comes before `rest`");
         let bell = match &self.core.files {
@@ -458,6 +504,9 @@ impl Receiver {
             Ok(Some(_)) => return Poll::Ready(Ok(())),
             Ok(None) => {}
             Err(error) => return Poll::Ready(Err(error)),
+        }
+        if !self.core.sleeps {
+            return self.poll_awake(context);
         }
         let now = clock::now();
         if now.saturating_sub(self.buried) >= LOOK_FOR_DEATHS.as_nanos() as Time / 2 {
@@ -590,7 +639,7 @@ impl Drop for Message<'_> {
         receiver.lanes[self.lane]
             .0
             .end
-            .release(&memory.lane(self.lane).words);
+            .release(&memory.lane(self.lane).words, receiver.core.order());
         receiver.taken += 1;
         receiver.rest = Rest::No;
         // The next look begins at the next lane, so that no lane waits for ever.
@@ -599,7 +648,9 @@ impl Drop for Message<'_> {
         } else {
             self.lane + 1
         };
-        wake_sender(&receiver.core, self.lane);
+        if receiver.core.sleeps {
+            wake_sender(&receiver.core, self.lane);
+        }
     }
 }
 
