@@ -102,66 +102,65 @@ pub(super) fn rows(found: &Findings, summary: &Summary) -> Vec<Item> {
     let mut rows = vec![
         // What the gap is calibrated on.
         Item {
-            item: "calibrated: fig. 6, interrupts of the other core under immediate delivery"
-                .to_owned(),
+            item: "fig. 6, interrupts under immediate delivery (calibrated)".to_owned(),
             published: Some(9.0),
             ours: Some(found.on[0].notices),
             unit: "interrupts",
         },
         item(
-            "immediate: share of the handlers of messages (21, 22)",
+            "fig. 7, handlers of messages under immediate delivery: share",
             share("ipi_handlers"),
             summary.immediate_handlers,
         ),
     ];
     rows.extend([
         item(
-            "predicted: fig. 7, handlers of messages (21, 22): saved",
+            "fig. 7, handlers of messages (21, 22): saved (predicted)",
             share("ipi_handlers"),
             summary.saving_handlers,
         ),
         item(
-            "predicted: fig. 7, receiving task (3): saved",
+            "fig. 7, receiving task (3): saved (predicted)",
             share("receive_task"),
             summary.saving_receive_task,
         ),
         item(
-            "predicted: fig. 7, handler of the timer (20): saved",
+            "fig. 7, handler of the timer (20): saved (predicted)",
             share("timer_handler"),
             summary.saving_timer,
         ),
         item(
-            "predicted: fig. 7, these three: saved",
+            "fig. 7, these three: saved (predicted)",
             share("direct_total"),
             tasks,
         ),
         item(
-            "predicted: fig. 8, all of layer 2 (5-7, 14-16): saved",
+            "fig. 8, all of layer 2 (5-7, 14-16): saved (predicted)",
             share("layer2_tasks"),
             summary.saving_layer2,
         ),
         item(
-            "predicted: fig. 7, total: saved",
+            "fig. 7, total: saved (predicted)",
             share("total"),
             summary.saving_total,
         ),
         item(
-            "predicted: fig. 9, all of layer 2 without caches: saved",
+            "fig. 9, all of layer 2 without caches: saved (predicted)",
             share("layer2_tasks_caches_off"),
             summary.saving_layer2_caches_off,
         ),
         item(
-            "predicted: direct: with the same time for every access",
+            "split, direct: the same time for every access (predicted)",
             share("direct_total"),
             summary.saving_direct,
         ),
         item(
-            "predicted: through the cache: layer 2's waits for misses",
+            "split, through the cache: waits of layer 2 for misses (predicted)",
             share("layer2_tasks"),
             summary.saving_cache,
         ),
         item(
-            "by definition: through the cache, without caches",
+            "split, through the cache without caches (by definition)",
             share("layer2_tasks_caches_off"),
             summary.saving_cache_caches_off,
         ),
