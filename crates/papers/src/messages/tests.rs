@@ -1,6 +1,7 @@
 //! The claim, equal bytes on any number of host threads, and wrong options.
 
 use super::*;
+use crate::Bar;
 use tanada_workloads::options::Purpose;
 
 fn request(threads: usize, options: &[(&str, &str)]) -> Request {

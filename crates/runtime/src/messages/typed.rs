@@ -18,11 +18,14 @@ pub trait Plain: TryFromBytes + IntoBytes + Immutable + Send {}
 
 impl<T: TryFromBytes + IntoBytes + Immutable + Send> Plain for T {}
 
+/// The values of a lane, by slot.
+type Slots<T> = Box<[Mutex<Option<T>>]>;
+
 /// Where values are while they are in the channel.
 enum Form<T> {
     /// In this process, beside the lanes: by lane and slot. The lane's words say whose turn a slot is, so that no lock is ever waited
     /// for.
-    Beside(Arc<[Box<[Mutex<Option<T>>]>]>),
+    Beside(Arc<[Slots<T>]>),
     /// In the slots of lanes, as payload.
     Within {
         write: fn(&T) -> &[u8],
