@@ -372,7 +372,8 @@ pub(super) fn missed(summary: &Summary, found: &Findings, us: f64) -> Vec<String
     let longer = Saved::between(&Ran::mean(&longer[0]), &Ran::mean(&longer[1]));
     lines.push(format!(
         "handlers take {:.1}% of the time under immediate delivery, the one share of that scheme that the paper tells ({:.1}). A \
-         layer 2 that computes so much longer that this fits ({:.0} us a frame) saves {:.1} in total, {:.1} directly and {:.1} through the cache",
+         layer 2 that computes so much longer that this fits ({:.0} us a frame) saves {:.1} in total, {:.1} \
+         directly and {:.1} through the cache",
         summary.immediate_handlers,
         share("ipi_handlers"),
         found.calibrated.longer as f64 / us,
@@ -382,8 +383,8 @@ pub(super) fn missed(summary: &Summary, found: &Findings, us: f64) -> Vec<String
     ));
     let saved_us = |ids: &[u32]| (found.off[0].of_ids(ids) - found.off[1].of_ids(ids)) / us;
     lines.push(format!(
-        "the paper's split is by tasks, and finds none in layer 2 without caches. By tasks {tasks:.1} is saved directly and {:.1} by layer 2, \
-         and {:.2} by it without caches: its PDCP tasks save {:.0} us and its output tasks {:.0}, since they wait and are \
+        "the paper's split is by tasks, and finds none in layer 2 without caches. By tasks {tasks:.1} is saved directly and {:.1} \
+         by layer 2, and {:.2} by it without caches: its PDCP tasks save {:.0} us and its output tasks {:.0}, since they wait and are \
          switched to at other times. Those executions count as direct here ({:.1} with caches)",
         summary.saving_layer2,
         summary.saving_layer2_caches_off,

@@ -452,7 +452,8 @@ impl Receiver {
 
     /// Lets the receiver rest until its [`event`](Self::event) is readable; returns false if it must not, because a message is there or no
     /// sender is left. An event loop calls this when [`try_recv`](Self::try_recv) has found nothing, and polls the descriptor if it returns
-    /// true. A receiver that [never sleeps](super::ChannelBuilder::spin) never rests. In a shared channel it also calls [`bury`](Self::bury) from time to time.
+    /// true. A receiver that [never sleeps](super::ChannelBuilder::spin) never rests. In a shared channel it also calls
+    /// [`bury`](Self::bury) from time to time.
     ///
     /// # Errors
     /// [`RecvError::Corrupt`].
