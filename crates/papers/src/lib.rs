@@ -27,9 +27,11 @@ mod toshiba;
 pub use page::{Figure, Layout};
 pub use reproduction::{Bar, Item, Reproduction, Table};
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
+use tanada_harness::batch;
 use tanada_runtime::Cancel;
-use tanada_sim::SimError;
+use tanada_sim::{Machine, SimError, machines};
 use tanada_workloads::options::{OptionSpec, Values};
 
 /// A paper whose figures can be reproduced.
@@ -88,6 +90,48 @@ pub struct Request {
     pub values: Values,
     /// The command `tanada`, which records programs; `None`: no program can be recorded.
     pub tanada: Option<PathBuf>,
+}
+
+impl Request {
+    /// Returns the shipped machine `name` with the values of `--set`.
+    fn machine(&self, name: &str) -> Result<Machine, Error> {
+        let shipped = machines::find(name).expect("the machine is part of the program");
+        let machine = shipped.overridden(self.values.texts("set"));
+        machine.map_err(|error| Error::Usage(error.to_string()))
+    }
+
+    /// Returns the results of pieces 0 to `count` - 1, in this order, and reports how many have ended. `of` says of what.
+    ///
+    /// # Errors
+    /// That of the first piece that failed, after which no other begins; [`Error::Cancelled`].
+    fn all<R: Send, E: Send + Into<Error>>(
+        &self,
+        count: usize,
+        of: &str,
+        progress: &mut dyn FnMut(Progress<'_>),
+        cancel: &Cancel,
+        one: impl Fn(usize) -> Result<R, E> + Sync,
+    ) -> Result<Vec<R>, Error> {
+        let (mut done, what) = (0, format!("of {count} {of}"));
+        let results = batch::collect(count, self.threads, one, |ended| {
+            done += usize::from(ended.is_some());
+            progress(Progress { what: &what, done });
+            match cancel.is_cancelled() || matches!(ended, Some((_, Err(_)))) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        if cancel.is_cancelled() {
+            return Err(Error::Cancelled);
+        }
+        // Behind a piece that failed, pieces may not have begun.
+        let each = results.into_iter().flatten();
+        let all: Result<Vec<R>, Error> = each.map(|one| one.map_err(Into::into)).collect();
+        all.and_then(|all| match all.len() == count {
+            true => Ok(all),
+            false => Err(Error::Cancelled),
+        })
+    }
 }
 
 /// How far the work is.

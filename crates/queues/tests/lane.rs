@@ -38,7 +38,8 @@ impl Lane {
                 word.store(!value, Ordering::Relaxed);
             }
             let length = self.shape.payload().min(8);
-            sender.commit(&self.words, &self.slots, value as u32 ^ 7, length, value);
+            let message = (value as u32 ^ 7, length, value);
+            sender.commit(&self.words, &self.slots, message, Ordering::SeqCst);
         }
         room
     }
@@ -49,7 +50,7 @@ impl Lane {
         if let Some(word) = receiver.payload(&self.slots).first() {
             assert_eq!(word.load(Ordering::Relaxed), !found.value);
         }
-        receiver.release(&self.words);
+        receiver.release(&self.words, Ordering::SeqCst);
         Some(found.value)
     }
 }
@@ -167,7 +168,7 @@ fn a_message_is_sent_by_its_stamp_alone() {
             .peek(&lane.slots)
             .is_ok_and(|found| found.is_some())
     );
-    receiver.release(&lane.words);
+    receiver.release(&lane.words, Ordering::SeqCst);
     let mut sender = lane.sender().expect("nothing is wrong");
     assert_eq!(sender.sent(), 1);
     assert!(lane.send(&mut sender, 9));
@@ -182,9 +183,9 @@ fn a_receiver_that_takes_back_what_it_released_is_refused() {
     assert_eq!(lane.take(&mut receiver), Some(0));
     assert_eq!(sender.pending(&lane.words), Ok(1));
     // More than was sent: both by a sender at work and by one that comes later.
-    receiver.release(&lane.words);
-    receiver.release(&lane.words);
-    receiver.release(&lane.words);
+    receiver.release(&lane.words, Ordering::SeqCst);
+    receiver.release(&lane.words, Ordering::SeqCst);
+    receiver.release(&lane.words, Ordering::SeqCst);
     assert_eq!(sender.pending(&lane.words), Err(Garbage));
     assert!(lane.sender().is_err());
 }

@@ -9,14 +9,21 @@ struct Lane {
     shape: LaneShape,
     words: LaneWords,
     slots: Vec<AtomicU64>,
+    /// Of commits and releases.
+    order: Ordering,
 }
 
 fn lane(capacity: u64) -> Arc<Lane> {
+    lane_of(capacity, Ordering::SeqCst)
+}
+
+fn lane_of(capacity: u64, order: Ordering) -> Arc<Lane> {
     let shape = LaneShape::new(capacity, 8).expect("within the limits");
     Arc::new(Lane {
         shape,
         words: LaneWords::new(),
         slots: (0..shape.words()).map(|_| AtomicU64::new(0)).collect(),
+        order,
     })
 }
 
@@ -33,7 +40,7 @@ impl Lane {
         let room = sender.has_room(&self.words).expect("no garbage");
         if room {
             sender.payload(&self.slots)[0].store(!value, Ordering::Relaxed);
-            sender.commit(&self.words, &self.slots, 0, 8, value);
+            sender.commit(&self.words, &self.slots, (0, 8, value), self.order);
         }
         room
     }
@@ -42,17 +49,26 @@ impl Lane {
         let found = receiver.peek(&self.slots).expect("no garbage")?;
         let payload = receiver.payload(&self.slots)[0].load(Ordering::Relaxed);
         assert_eq!(payload, !found.value, "the payload is that of the message");
-        receiver.release(&self.words);
+        receiver.release(&self.words, self.order);
         Some(found.value)
     }
 }
 
 /// Three messages through two slots: each comes once, in order, with its own payload, and a slot is written again only when it was
-/// released.
+/// released. Also if no end ever sleeps, so that commits and releases only release.
 #[test]
 fn messages_come_once_and_whole() {
-    loom::model(|| {
-        let lane = lane(2);
+    come_once_and_whole(Ordering::SeqCst);
+}
+
+#[test]
+fn messages_come_once_and_whole_between_ends_that_never_sleep() {
+    come_once_and_whole(Ordering::Release);
+}
+
+fn come_once_and_whole(order: Ordering) {
+    loom::model(move || {
+        let lane = lane_of(2, order);
         let other = Arc::clone(&lane);
         let sends = thread::spawn(move || {
             let mut sender = other.sender();

@@ -30,6 +30,14 @@ fn channels() -> impl Iterator<Item = (&'static str, ChannelBuilder)> {
     })
 }
 
+/// The same, each in this process and in shared memory.
+fn both() -> impl Iterator<Item = (&'static str, Channel)> {
+    channels().flat_map(|(name, builder)| {
+        let built = [builder.clone().build(), builder.build_shared()];
+        built.map(|channel| (name, channel.expect("it is well described")))
+    })
+}
+
 /// Sends `MANY` messages from each of `SENDERS` threads, now and then with a pause in which the receiver sleeps, and closes all lanes.
 fn sends(channel: &Channel) -> Vec<thread::JoinHandle<()>> {
     let send = |number: u64, mut sender: Sender| {
@@ -173,8 +181,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 #[test]
 fn a_future_receives_all_under_every_delivery() {
-    for (name, builder) in channels() {
-        let channel = builder.build().expect("it is well described");
+    for (name, channel) in both() {
         let mut receiver = channel.receiver().expect("there is none yet");
         let threads = sends(&channel);
         let mut ledger = Ledger::default();
@@ -193,8 +200,7 @@ fn a_future_receives_all_under_every_delivery() {
 #[test]
 fn tasks_receive_all_under_every_delivery() {
     let pool = Pool::builder().workers(2).build().expect("two workers");
-    for (name, builder) in channels() {
-        let channel = builder.build().expect("it is well described");
+    for (name, channel) in both() {
         let receiver = channel.receiver().expect("there is none yet");
         let threads = sends(&channel);
         let mut ledger = Ledger::default();
@@ -210,6 +216,39 @@ fn tasks_receive_all_under_every_delivery() {
             .into_iter()
             .for_each(|thread| thread.join().unwrap());
     }
+}
+
+/// Receivers that are awaited share the thread that waits for their descriptors; one that is dropped meanwhile leaves no waker behind.
+#[test]
+fn many_futures_of_shared_channels_at_once() {
+    let threads: Vec<_> = (0..8)
+        .map(|number| {
+            thread::spawn(move || {
+                for round in 0..20_u64 {
+                    let channel = Channel::builder().delivery("immediate").build_shared();
+                    let channel = channel.expect("it is well described");
+                    let mut sender = channel.sender().expect("a lane is free");
+                    let mut receiver = channel.receiver().expect("there is none yet");
+                    let answer = thread::spawn(move || {
+                        thread::sleep(Duration::from_micros(100 * (number + round) % 700));
+                        sender.send(0, round, &[]).expect("the receiver is there");
+                    });
+                    block_on(receiver.ready()).expect("a message comes");
+                    assert_eq!(receiver.try_recv().expect("it is there").value(), round);
+                    answer.join().unwrap();
+                    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+                    let mut context = Context::from_waker(&waker);
+                    let sender = channel.sender().expect("the lane is free again");
+                    assert!(receiver.poll_ready(&mut context).is_pending());
+                    drop(receiver);
+                    drop(sender);
+                }
+            })
+        })
+        .collect();
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
 }
 
 #[test]

@@ -25,6 +25,69 @@ fn for_each_pool(workers: u32, test: impl Fn(&Pool)) {
     }
 }
 
+/// The words of a channel, which are reached by pointers; values that own memory, taken and left.
+#[test]
+#[cfg(target_os = "linux")]
+fn messages() {
+    use tanada_runtime::messages::{Channel, RecvError};
+    let channel = Channel::builder().senders(2).capacity(4).payload(20);
+    let channel = channel.build().expect("it is well described");
+    let typed = Channel::builder().capacity(4).build_typed::<Box<u64>>();
+    let typed = typed.expect("it is well described");
+    let mut receiver = channel.receiver().expect("there is none yet");
+    let mut values = typed.receiver().expect("there is none yet");
+    std::thread::scope(|threads| {
+        for lane in 0..2_u64 {
+            let mut sender = channel.sender().expect("a lane is free");
+            threads.spawn(move || {
+                for value in 0..12 {
+                    let payload = [lane as u8; 20];
+                    let payload = &payload[..(value % 20) as usize];
+                    while sender.try_send(0, value, payload).is_err() {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+        let mut sender = typed.sender().expect("a lane is free");
+        threads.spawn(move || {
+            for mut value in (0..12).map(Box::new) {
+                while let Err(unsent) = sender.try_send(value) {
+                    value = unsent.value;
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let (mut next, mut got) = ([0; 2], 0);
+        loop {
+            match receiver.try_recv() {
+                Ok(message) => {
+                    let lane = message.lane();
+                    assert_eq!(message.value(), next[lane]);
+                    assert_eq!(message.to_vec(), vec![lane as u8; next[lane] as usize]);
+                    next[lane] += 1;
+                }
+                Err(RecvError::Closed) => break,
+                Err(_) => std::thread::yield_now(),
+            }
+            // The last values stay in the channel.
+            if got < 9
+                && let Ok(value) = values.try_recv()
+            {
+                assert_eq!(*value, got);
+                got += 1;
+            }
+        }
+        while got < 9 {
+            if let Ok(value) = values.try_recv() {
+                assert_eq!(*value, got);
+                got += 1;
+            }
+        }
+        assert_eq!(next, [12; 2]);
+    });
+}
+
 #[test]
 fn dynamic_graphs() {
     for_each_pool(2, |pool| {

@@ -9,7 +9,7 @@ use super::{Outcome, Skipped, tools};
 const PROGRAMS: &[(&str, &[&str], &str)] = &[
     (
         "tanada-queues",
-        &["deque", "fifo", "slot"],
+        &["deque", "fifo", "lane", "slot"],
         "crates/queues/tests/slot.rs",
     ),
     ("tanada-runtime", &["miri"], "crates/runtime/tests/miri.rs"),

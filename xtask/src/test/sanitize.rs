@@ -81,7 +81,14 @@ const TESTS: &[(&str, &[&str])] = &[
     ("tanada-laws", &["many_threads"]),
     (
         "tanada-runtime",
-        &["errors", "laws", "messages", "messages_shared", "stale"],
+        &[
+            "errors",
+            "laws",
+            "messages",
+            "messages_shared",
+            "messages_typed",
+            "stale",
+        ],
     ),
     ("tanada-openmp", &[]),
 ];

@@ -13,11 +13,8 @@ mod summary;
 
 use crate::{Error, Found, Paper, Progress, Reproduction, Request};
 use simulating::OfProgram;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
-use tanada_harness::batch;
 use tanada_runtime::Cancel;
-use tanada_sim::machines;
 use tanada_workloads::options::{Kind, OptionSpec, Values};
 
 /// The paper, as the registry has it.
@@ -69,28 +66,16 @@ impl Paper for Manycore {
         progress: &mut dyn FnMut(Progress<'_>),
         cancel: &Cancel,
     ) -> Result<Found, Error> {
-        let phi = machines::find("phi").expect("the machine is part of the program");
-        let machine = phi.overridden(request.values.texts("set"));
-        let machine = machine.map_err(|error| Error::Usage(error.to_string()))?;
+        let machine = request.machine("phi")?;
         if request.values.switch("measure") {
             return profiles::measured(&machine, request, progress, cancel).map(Found::Json);
         }
         let programs = profiles::programs();
-        let what = format!("of {} programs", programs.len());
-        let mut done = 0;
-        let one = |number: usize| simulating::simulate(&machine, &programs[number], request.quick);
-        let results = batch::collect(programs.len(), request.threads, one, |ended| {
-            done += usize::from(ended.is_some());
-            progress(Progress { what: &what, done });
-            match cancel.is_cancelled() {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
-        });
-        let found: Vec<OfProgram> = results.into_iter().flatten().collect();
-        if cancel.is_cancelled() || found.len() < programs.len() {
-            return Err(Error::Cancelled);
-        }
+        let one = |number: usize| {
+            let found = simulating::simulate(&machine, &programs[number], request.quick);
+            Ok::<_, Error>(found)
+        };
+        let found = request.all(programs.len(), "programs", progress, cancel, one)?;
         let switches = summary::switches(&machine, &programs[0]);
         Ok(Found::Figures(Box::new(reproduction(
             &found,

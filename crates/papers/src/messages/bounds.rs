@@ -90,133 +90,107 @@ impl Random {
 type Make = fn(&DeliverySite) -> Box<dyn Delivery>;
 
 fn one_site(make: Make, site: &DeliverySite, messages: u64, random: &mut Random, kept: &mut Kept) {
-    let delivery = &*make(site);
-    let channel = ChannelState::new();
-    let bound = site.bound;
-    let mut now: Time = random.below(bound + 1);
-    // The receiver sleeps at first. The oldest message that it was not told of was sent at `oldest`.
-    let (mut pending, mut oldest) = (0_u64, None::<Time>);
-    channel.rest(delivery, 0, now);
+    let now = random.below(site.bound + 1);
+    let mut receiver = Receiver {
+        site,
+        delivery: &*make(site),
+        channel: ChannelState::new(),
+        pending: 0,
+        oldest: None,
+        now,
+        sent: 0,
+        kept,
+        random,
+    };
+    receiver.channel.rest(receiver.delivery, 0, now);
     let (mut spell, mut way) = (0, 0);
-    let mut sent = 0;
-    while sent < messages {
+    while receiver.sent < messages {
         if spell == 0 {
-            (spell, way) = (1 + random.below(40), random.below(7));
+            spell = 1 + receiver.random.below(40);
+            way = receiver.random.below(7);
         }
         spell -= 1;
-        let gap = match way {
-            0 => 0,
-            1 => 1,
-            2 => bound / 2 + random.below(3),
-            3 => (bound + random.below(3)).saturating_sub(1),
-            4 => random.below(bound / 4 + 2),
-            5 => bound * (1 + random.below(4)),
-            _ => random.below(2 * bound + 1),
-        };
-        let next = now + gap;
+        let next = receiver.now + gap(way, site.bound, receiver.random);
         // Timers that run out before that.
-        while let Some(armed) = channel.armed().filter(|&armed| armed <= next) {
-            now = now.max(armed);
-            kept.wakes += 1;
-            if let Some(oldest) = oldest.take() {
-                tell(kept, site, oldest, armed);
-            }
-            react(
-                kept,
-                site,
-                delivery,
-                &channel,
-                &mut pending,
-                &mut now,
-                0,
-                random,
-                &mut sent,
-            );
+        while let Some(armed) = receiver.channel.armed().filter(|&armed| armed <= next) {
+            receiver.now = receiver.now.max(armed);
+            receiver.wake(armed, 0);
         }
-        now = now.max(next);
-        sent += 1;
-        kept.messages += 1;
-        if pending >= site.capacity {
-            kept.full += 1;
-            continue;
-        }
-        pending += 1;
-        let oldest_now = *oldest.get_or_insert(now);
-        match delivery.sent(&channel, pending, &|| now) {
-            Tell::Now => {
-                kept.wakes += 1;
-                tell(kept, site, oldest_now, now);
-                oldest = None;
-                react(
-                    kept,
-                    site,
-                    delivery,
-                    &channel,
-                    &mut pending,
-                    &mut now,
-                    1,
-                    random,
-                    &mut sent,
-                );
-            }
-            Tell::By(by) => match channel.armed() {
-                Some(armed) if armed <= by => {}
-                _ if site.sender_arms => channel.arm(Some(by)),
-                _ => {
-                    kept.wakes += 1;
-                    tell(kept, site, oldest_now, now);
-                    oldest = None;
-                    react(
-                        kept,
-                        site,
-                        delivery,
-                        &channel,
-                        &mut pending,
-                        &mut now,
-                        1,
-                        random,
-                        &mut sent,
-                    );
-                }
-            },
-        }
+        receiver.now = receiver.now.max(next);
+        receiver.send();
     }
 }
 
-/// The receiver was told at `at` of messages since `oldest`.
-fn tell(kept: &mut Kept, site: &DeliverySite, oldest: Time, at: Time) {
-    let waited = at.saturating_sub(oldest);
-    kept.longest = kept.longest.max(waited);
-    kept.late += u64::from(waited > site.bound);
+/// Returns the time to the next message in a spell of one way.
+fn gap(way: u64, bound: Time, random: &mut Random) -> Time {
+    match way {
+        0 => 0,
+        1 => 1,
+        2 => bound / 2 + random.below(3),
+        3 => (bound + random.below(3)).saturating_sub(1),
+        4 => random.below(bound / 4 + 2),
+        5 => bound * (1 + random.below(4)),
+        _ => random.below(2 * bound + 1),
+    }
 }
 
-/// The receiver wakes up and empties the ring, while up to `headroom` messages come (`already` of them has).
-#[expect(clippy::too_many_arguments, reason = "the state of the loop")]
-fn react(
-    kept: &mut Kept,
-    site: &DeliverySite,
-    delivery: &dyn Delivery,
-    channel: &ChannelState,
-    pending: &mut u64,
-    now: &mut Time,
-    already: u64,
-    random: &mut Random,
-    sent: &mut u64,
-) {
-    let more = match random.below(3) {
-        0 => 0,
-        1 => site.headroom - already,
-        _ => random.below(site.headroom - already + 1),
-    };
-    // The worst: all come before the first is taken.
-    kept.messages += more;
-    *sent += more;
-    *pending += more;
-    kept.full += pending.saturating_sub(site.capacity);
-    let taken = (*pending).min(site.capacity);
-    *pending = 0;
-    *now += random.below(site.bound + 2);
-    channel.rest(delivery, taken, *now);
+/// A receiver, which sleeps between any two calls.
+struct Receiver<'a> {
+    site: &'a DeliverySite,
+    delivery: &'a dyn Delivery,
+    channel: ChannelState,
+    pending: u64,
+    /// When the oldest message was sent that it was not told of.
+    oldest: Option<Time>,
+    now: Time,
+    sent: u64,
+    kept: &'a mut Kept,
+    random: &'a mut Random,
+}
+
+impl Receiver<'_> {
+    /// A message is sent now.
+    fn send(&mut self) {
+        self.sent += 1;
+        self.kept.messages += 1;
+        if self.pending >= self.site.capacity {
+            self.kept.full += 1;
+            return;
+        }
+        self.pending += 1;
+        let now = self.now;
+        self.oldest.get_or_insert(now);
+        match self.delivery.sent(&self.channel, self.pending, &|| now) {
+            Tell::By(by) if self.channel.armed().is_some_and(|armed| armed <= by) => {}
+            Tell::By(by) if self.site.sender_arms => self.channel.arm(Some(by)),
+            Tell::By(_) | Tell::Now => self.wake(now, 1),
+        }
+    }
+
+    /// The receiver is told at `at`, or its timer runs out. It wakes up and empties the ring, while up to `headroom` messages
+    /// come (`already` of them has).
+    fn wake(&mut self, at: Time, already: u64) {
+        self.kept.wakes += 1;
+        if let Some(oldest) = self.oldest.take() {
+            let waited = at.saturating_sub(oldest);
+            self.kept.longest = self.kept.longest.max(waited);
+            self.kept.late += u64::from(waited > self.site.bound);
+        }
+        let left = self.site.headroom - already;
+        let more = match self.random.below(3) {
+            0 => 0,
+            1 => left,
+            _ => self.random.below(left + 1),
+        };
+        // The worst: all come before the first is taken.
+        self.kept.messages += more;
+        self.sent += more;
+        self.pending += more;
+        self.kept.full += self.pending.saturating_sub(self.site.capacity);
+        let taken = std::mem::take(&mut self.pending).min(self.site.capacity);
+        self.now += self.random.below(self.site.bound + 2);
+        self.channel.rest(self.delivery, taken, self.now);
+    }
 }
 
 #[cfg(test)]

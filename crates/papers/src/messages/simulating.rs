@@ -3,18 +3,15 @@
 use std::collections::BTreeMap;
 use tanada_policy::{DeliverySite, deliveries};
 use tanada_sim::rtos::receiver::{
-    LAYER2, NOTIFY, RECEIVE, Received, Sender, Setup, TIMER, receive_all,
+    LAYER2, NOTIFY, PDCP_STEPS, RECEIVE, Received, Sender, Setup, TIMER, receive_all,
 };
-use tanada_sim::rtos::{RtosOptions, Span};
+use tanada_sim::rtos::{Executed, RtosOptions, Span};
 use tanada_sim::{Machine, SimError};
 
 /// The paper's period: a TTI of 2 ms, in microseconds.
 pub(super) const PERIOD: u64 = 2000;
 /// Frames of a period, as in the paper's figure 6.
 pub(super) const FRAMES: u64 = 9;
-/// The time from one frame to the next, in microseconds: the one constant that the paper does not state and that matters. It
-/// is about the time that a frame takes under immediate delivery, and was chosen with the figures of both schemes in view.
-pub(super) const GAP: u64 = 130;
 /// Messages for which the ring has room: in 2 ms 14.4 Mbit/s are 54 frames of 66 bytes, a double buffer of 7.2 kB twice as
 /// many; 32 hold three times the frames of figure 6.
 pub(super) const CAPACITY: u64 = 32;
@@ -44,6 +41,7 @@ impl Run {
                 sender: Sender::Outside,
                 times,
                 capacity: CAPACITY as usize,
+                pdcp: PDCP_STEPS.to_vec(),
                 extra: [0; 2],
                 handler_services: 0,
             },
@@ -96,13 +94,35 @@ pub(super) fn bursts(machine: &Machine, gap: u64, bursts: u64, seed: u64) -> Vec
         .collect()
 }
 
+/// Executions of a part of a piece, their cycles, and those of these that are waits for what a cache had not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Part {
+    times: f64,
+    cycles: f64,
+    missed: f64,
+}
+
+impl Part {
+    fn add(&mut self, other: Part, share: f64) {
+        self.times += other.times * share;
+        self.cycles += other.cycles * share;
+        self.missed += other.missed * share;
+    }
+
+    /// Returns cycles and misses of one execution; of what was never executed, those of `other`.
+    fn each(self, other: Part) -> [f64; 2] {
+        let of = if self.times > 0.0 { self } else { other };
+        [of.cycles / of.times, of.missed / of.times]
+    }
+}
+
 /// Cycles of a run, or means of several.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ran {
     /// By task or handler.
     pub(super) cycles: BTreeMap<u32, f64>,
-    /// Executions and cycles of code, by task and part of a piece.
-    pub(super) pieces: BTreeMap<(u32, usize), (f64, f64)>,
+    /// Executions of code, by task and part of a piece.
+    pub(super) pieces: BTreeMap<(u32, usize), Part>,
     /// Cycles from sending to taking, of each message.
     pub(super) latencies: Vec<f64>,
     /// Messages that found the ring full.
@@ -129,9 +149,20 @@ impl Ran {
                 ran.handler = account.cycles.total() as f64 / account.begins as f64;
             }
         }
-        for (&(account, part), &(count, cycles)) in &core.pieces {
+        for (&(account, part), executed) in &core.pieces {
             let id = core.accounts[account].id;
-            ran.pieces.insert((id, part), (count as f64, cycles as f64));
+            let &Executed {
+                times,
+                cycles,
+                missed,
+            } = executed;
+            let [times, cycles, missed] = [times, cycles, missed].map(|count| count as f64);
+            let part_of = Part {
+                times,
+                cycles,
+                missed,
+            };
+            ran.pieces.insert((id, part), part_of);
         }
         let each = received.messages.iter();
         ran.latencies = each
@@ -148,9 +179,8 @@ impl Ran {
             for (&id, &cycles) in &run.cycles {
                 *mean.cycles.entry(id).or_default() += cycles * share;
             }
-            for (&key, &(count, cycles)) in &run.pieces {
-                let sum = mean.pieces.entry(key).or_default();
-                (sum.0, sum.1) = (sum.0 + count * share, sum.1 + cycles * share);
+            for (&key, &part) in &run.pieces {
+                mean.pieces.entry(key).or_default().add(part, share);
             }
             mean.latencies.extend(&run.latencies);
             mean.lost += run.lost * share;
@@ -186,10 +216,13 @@ pub(super) struct Saved {
     pub(super) notify: f64,
     pub(super) receive: f64,
     pub(super) timer: f64,
-    /// Tasks of layer 2, in a split that the paper does not make: executions that are not needed (they wait and are switched
-    /// to less often), and the same executions at a lower cost.
-    pub(super) layer2_paths: f64,
-    pub(super) layer2_costs: f64,
+    /// What tasks of layer 2 save because they wait and are switched to less often: the time of executions that are not needed,
+    /// at the same cost of each.
+    pub(super) layer2_waits: f64,
+    /// What they save because the same executions wait less for what their caches had not.
+    pub(super) layer2_misses: f64,
+    /// The rest: the same executions at other costs for other reasons, which are transfers that no cache holds.
+    pub(super) layer2_rest: f64,
 }
 
 impl Saved {
@@ -198,52 +231,56 @@ impl Saved {
         let of = |ids: &[u32]| percent(immediate.of_ids(ids) - other.of_ids(ids));
         // Tasks of one kind execute the same code: which bearer a frame has does not matter.
         let [before, after] = [immediate, other].map(kinds);
-        let (mut paths, mut costs) = (0.0, 0.0);
+        let (mut waits, mut misses, mut rest) = (0.0, 0.0, 0.0);
         for key in before
             .keys()
             .chain(after.keys().filter(|key| !before.contains_key(*key)))
         {
             let [one, two] =
                 [&before, &after].map(|pieces| pieces.get(key).copied().unwrap_or_default());
-            let cost = |this: (f64, f64), that: (f64, f64)| match this.0 > 0.0 {
-                true => this.1 / this.0,
-                false => that.1 / that.0,
-            };
-            let (cost_one, cost_two) = (cost(one, two), cost(two, one));
-            paths += (one.0 - two.0) * (cost_one + cost_two) / 2.0;
-            costs += (one.0 + two.0) / 2.0 * (cost_one - cost_two);
+            let ([cost_one, missed_one], [cost_two, missed_two]) = (one.each(two), two.each(one));
+            let both = f64::midpoint(one.times, two.times);
+            waits += (one.times - two.times) * f64::midpoint(cost_one, cost_two);
+            misses += both * (missed_one - missed_two);
+            rest += both * (cost_one - cost_two - (missed_one - missed_two));
         }
         Saved {
             notify: of(&[NOTIFY]),
             receive: of(&[RECEIVE]),
             timer: of(&[TIMER]),
-            layer2_paths: percent(paths),
-            layer2_costs: percent(costs),
+            layer2_waits: percent(waits),
+            layer2_misses: percent(misses),
+            layer2_rest: percent(rest),
         }
     }
 
-    /// Returns what layer 2 saves: what the paper calls the saving through the cache.
+    /// Returns what layer 2 saves in all: the paper's figures 8 and 9.
     pub(super) fn layer2(&self) -> f64 {
-        self.layer2_paths + self.layer2_costs
+        self.layer2_waits + self.layer2_misses + self.layer2_rest
     }
 
-    /// Returns what the paper calls the direct saving.
+    /// Returns what is saved through the cache.
+    pub(super) fn cache(&self) -> f64 {
+        self.layer2_misses
+    }
+
+    /// Returns what is saved directly: with the same time for every access.
     pub(super) fn direct(&self) -> f64 {
-        self.notify + self.receive + self.timer
+        self.notify + self.receive + self.timer + self.layer2_waits + self.layer2_rest
     }
 
     pub(super) fn total(&self) -> f64 {
-        self.direct() + self.layer2()
+        self.direct() + self.cache()
     }
 }
 
-/// Executions and cycles of layer 2's code, by kind of task (PDCP or output) and part of a piece.
-fn kinds(ran: &Ran) -> BTreeMap<(bool, usize), (f64, f64)> {
-    let mut sums: BTreeMap<(bool, usize), (f64, f64)> = BTreeMap::new();
-    for (&(id, part), &(count, cycles)) in &ran.pieces {
+/// Executions of layer 2's code, by kind of task (PDCP or output) and part of a piece.
+fn kinds(ran: &Ran) -> BTreeMap<(bool, usize), Part> {
+    let mut sums: BTreeMap<(bool, usize), Part> = BTreeMap::new();
+    for (&(id, part), &executed) in &ran.pieces {
         if LAYER2.contains(&id) {
             let sum = sums.entry((id >= 14, part)).or_default();
-            (sum.0, sum.1) = (sum.0 + count, sum.1 + cycles);
+            sum.add(executed, 1.0);
         }
     }
     sums

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tanada_harness::batch;
 use tanada_runtime::Cancel;
-use tanada_sim::{Intervals, Machine, ThreadOptions, ThreadsOutcome, machines, simulate_threads};
+use tanada_sim::{Intervals, Machine, ThreadOptions, ThreadsOutcome, simulate_threads};
 use tanada_trace::threads::ThreadTrace;
 use tanada_workloads::options::{Kind, Name, OptionSpec, Values};
 
@@ -114,9 +114,7 @@ impl Paper for Smt {
         cancel: &Cancel,
     ) -> Result<Found, Error> {
         let values = &request.values;
-        let tuat = machines::find("tuat").expect("the machine is part of the program");
-        let machine = tuat.overridden(values.texts("set"));
-        let machine = machine.map_err(|error| Error::Usage(error.to_string()))?;
+        let machine = request.machine("tuat")?;
         let layout = match values.name("layout") {
             "contiguous" => Layout::Contiguous,
             _ => Layout::Array,
@@ -421,7 +419,7 @@ mod tests {
                 ((program, which), trace)
             })
             .collect();
-        let machine = machines::find("tuat").expect("it is registered");
+        let machine = tanada_sim::machines::find("tuat").expect("it is registered");
         let all = |threads| {
             let request = Request {
                 quick: true,

@@ -21,6 +21,7 @@ use crate::programs::lines::{Kind, Line, Wait};
 use crate::samples::Sample;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -78,18 +79,22 @@ fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
     Ok(samples)
 }
 
-/// The hardware threads of sender and receiver; the same if the process has only one.
+/// The hardware threads of sender and receiver; the same if the process has only one. They are found before a thread stands on one of
+/// them, since from then on it, and the threads that it starts, have no other.
 fn places() -> (CpuSet, CpuSet) {
-    let all = sched_getaffinity(None).unwrap_or_default();
-    let mut allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu));
-    let first = allowed.next().unwrap_or(0);
-    let second = allowed.next().unwrap_or(first);
-    let only = |cpu| {
-        let mut set = CpuSet::new();
-        set.set(cpu);
-        set
-    };
-    (only(first), only(second))
+    static PLACES: OnceLock<(CpuSet, CpuSet)> = OnceLock::new();
+    *PLACES.get_or_init(|| {
+        let all = sched_getaffinity(None).unwrap_or_default();
+        let mut allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu));
+        let first = allowed.next().unwrap_or(0);
+        let second = allowed.next().unwrap_or(first);
+        let only = |cpu| {
+            let mut set = CpuSet::new();
+            set.set(cpu);
+            set
+        };
+        (only(first), only(second))
+    })
 }
 
 fn stand_on(place: &CpuSet) {
@@ -121,8 +126,8 @@ fn round_trip(kind: Kind, wait: Wait, quick: bool) -> Fallible<f64> {
     thread::scope(|scope| {
         let echo = scope.spawn(move || {
             stand_on(&there);
-            let (receive, send) = ends(back.send, forth.receive);
-            let (mut receive, mut send) = (receive?, send?);
+            let mut send = (back.send)().map_err(|error| error.to_string())?;
+            let mut receive = (forth.receive)().map_err(|error| error.to_string())?;
             loop {
                 let word = receive();
                 send(word);
@@ -132,8 +137,9 @@ fn round_trip(kind: Kind, wait: Wait, quick: bool) -> Fallible<f64> {
             }
         });
         stand_on(&here);
-        let (receive, send) = ends(forth.send, back.receive);
-        let (mut receive, mut send) = (receive?, send?);
+        // Both ends of a line may wait for each other, so both threads open the same line first.
+        let mut receive = (back.receive)()?;
+        let mut send = (forth.send)()?;
         let mut times = Vec::with_capacity(PARTS);
         for _ in 0..PARTS {
             let start = Instant::now();
@@ -150,17 +156,6 @@ fn round_trip(kind: Kind, wait: Wait, quick: bool) -> Fallible<f64> {
         // The lower quartile: neither what other programs disturb, nor the luckiest moment.
         Ok(times[PARTS / 4])
     })
-}
-
-use crate::programs::lines::{Open, Receive, Send};
-
-/// Makes both ends of a thread. Each sender waits for its receiver's thread, so the receiver of one line is made beside the other's sender.
-fn ends(
-    send: Open<Send>,
-    receive: Open<Receive>,
-) -> (Result<Receive, String>, Result<Send, String>) {
-    let send = send().map_err(|error| error.to_string());
-    (receive().map_err(|error| error.to_string()), send)
 }
 
 /// What a receiver has seen.
@@ -376,6 +371,20 @@ mod tests {
                 sends.join().expect("no panic");
             }
         }
+    }
+
+    /// Also a thread that stands on one place finds both.
+    #[test]
+    fn places_stay_where_they_are() {
+        let found = places();
+        thread::spawn(move || {
+            stand_on(&found.0);
+            assert!(places() == found);
+        })
+        .join()
+        .expect("no panic");
+        let all = sched_getaffinity(None).expect("it can be asked");
+        assert_eq!(found.0 == found.1, all.count() < 2);
     }
 
     #[test]

@@ -95,7 +95,8 @@ fn tanada(delivery: &str, shared: bool, wait: Wait) -> Fallible<Line> {
         .bound(Duration::from_millis(1));
     let builder = match wait {
         Wait::Block => builder.spin(0),
-        Wait::Spin | Wait::Backoff => builder,
+        Wait::Spin => builder.spin(u32::MAX),
+        Wait::Backoff => builder,
     };
     let channel = match shared {
         true => builder.build_shared()?,

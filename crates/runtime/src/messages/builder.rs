@@ -81,7 +81,8 @@ impl ChannelBuilder {
     }
 
     /// Sets how many rounds a receiver that has no timer looks before it sleeps: round n pauses 2^n times, from the eighth on it lets other
-    /// threads run. By default 11. 0: it sleeps at once. `u32::MAX`: it never sleeps.
+    /// threads run. By default 11. 0: it sleeps at once. `u32::MAX`: it never sleeps, whatever the delivery, and no sender that waits for
+    /// room does. Nobody is told of anything then, so a message costs least.
     pub fn spin(mut self, rounds: u32) -> Self {
         self.spin = rounds;
         self

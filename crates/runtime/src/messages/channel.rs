@@ -163,6 +163,8 @@ pub(super) struct Core {
     pub(super) memory: Memory,
     pub(super) delivery: Box<dyn Delivery>,
     pub(super) spin: u32,
+    /// Whether ends that wait ever sleep. If not, nobody has to be told of anything.
+    pub(super) sleeps: bool,
     process: Process,
     /// Whom to wake if the receiver sleeps in [`Bed::Waker`].
     pub(super) waker: Mutex<Option<Waker>>,
@@ -190,6 +192,15 @@ pub(super) struct Claim {
 }
 
 impl Core {
+    /// Returns how commits and releases are ordered: against an end that announces its sleep and looks, or only against the other's look.
+    #[inline]
+    pub(super) fn order(&self) -> Ordering {
+        match self.sleeps {
+            true => Ordering::SeqCst,
+            false => Ordering::Release,
+        }
+    }
+
     /// Returns whether this process made, or opened, the channel: in a child of it nothing of the channel is changed.
     pub(super) fn is_ours(&self) -> bool {
         self.process.is_this()
@@ -354,6 +365,7 @@ impl Channel {
             memory,
             delivery: (settings.delivery.make)(&settings.site),
             spin: settings.spin,
+            sleeps: settings.spin != u32::MAX,
             process: Process::this(),
             waker: Mutex::new(None),
             #[cfg(not(shuttle))]
@@ -427,6 +439,26 @@ impl Channel {
     #[cfg(not(shuttle))]
     pub fn bell(&self) -> Option<BorrowedFd<'_>> {
         self.0.files.as_ref().map(|files| files.bell.as_fd())
+    }
+
+    /// Returns the number of messages for which each lane has room.
+    pub fn capacity(&self) -> u64 {
+        self.0.memory.shape().capacity()
+    }
+
+    /// Returns the most bytes of a payload.
+    pub fn payload(&self) -> u32 {
+        self.0.memory.shape().payload()
+    }
+
+    /// Returns how many senders there can be at once.
+    pub fn lanes(&self) -> usize {
+        self.0.memory.lanes()
+    }
+
+    /// Returns whether other processes can open the channel.
+    pub fn is_shared(&self) -> bool {
+        self.0.memory.is_shared()
     }
 
     /// Returns a new sender, which has a lane for itself.

@@ -62,10 +62,13 @@ struct Lane {
     slots: NonNull<[AtomicU64]>,
 }
 
+/// Words that begin on a cache line. What lies across two costs twice as much to hand over.
+type Line = Padded<[AtomicU64; 16]>;
+
 /// The words of a channel on the heap.
 struct Heap {
     header: Header,
-    lanes: Vec<(LaneHeader, Box<[AtomicU64]>)>,
+    lanes: Vec<(LaneHeader, Box<[Line]>)>,
 }
 
 enum Backing {
@@ -92,7 +95,9 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Returns the words of a new channel in this process.
     pub(super) fn on_heap(shape: LaneShape, lanes: usize) -> Memory {
-        let slots = || (0..shape.words()).map(|_| AtomicU64::new(0)).collect();
+        let words = shape.words() as usize;
+        let line = |_| Padded(std::array::from_fn(|_| AtomicU64::new(0)));
+        let slots = || (0..words.div_ceil(16)).map(line).collect();
         // Not a box: moving one would claim that nothing else points into it.
         let heap = Arc::new(Heap {
             header: Header {
@@ -115,7 +120,11 @@ impl Memory {
                 .iter()
                 .map(|(header, slots)| Lane {
                     header: NonNull::from(header),
-                    slots: NonNull::from(&**slots),
+                    // A line is an array of words, and nothing else.
+                    slots: NonNull::slice_from_raw_parts(
+                        NonNull::from(&**slots).cast::<AtomicU64>(),
+                        words,
+                    ),
                 })
                 .collect(),
             shape,

@@ -36,6 +36,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A channel may also have a type ([`Typed`]): then values go in and come out.
+//!
 //! # Receivers
 //! - an OS thread: [`Receiver::recv`], [`Receiver::recv_deadline`];
 //! - an event loop: [`Receiver::event`] is a descriptor that any loop can poll, see [`Receiver::rest`];
@@ -66,6 +68,8 @@ mod doze;
 mod error;
 mod futex;
 #[cfg(not(shuttle))]
+mod keeper;
+#[cfg(not(shuttle))]
 #[allow(unsafe_code)]
 mod lock;
 #[allow(unsafe_code)]
@@ -77,7 +81,7 @@ mod sender;
 #[cfg(not(shuttle))]
 mod task;
 #[cfg(not(shuttle))]
-mod timer;
+mod typed;
 
 pub use builder::ChannelBuilder;
 pub use channel::Channel;
@@ -85,6 +89,8 @@ pub use error::{ChannelError, RecvError, SendError};
 pub use memory::MAX_SENDERS;
 pub use receiver::{Message, Receiver};
 pub use sender::{Draft, Sender};
+#[cfg(not(shuttle))]
+pub use typed::{Plain, Typed, TypedReceiver, TypedSender, Unsent};
 
 /// How often an end of a shared channel that waits looks whether the other end's process still lives.
 pub const LOOK_FOR_DEATHS: std::time::Duration = std::time::Duration::from_millis(100);

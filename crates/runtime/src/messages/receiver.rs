@@ -11,11 +11,12 @@ use std::time::Instant;
 use tanada_policy::Time;
 use tanada_queues::sync::atomic::Ordering;
 use tanada_queues::sync::{Arc, spin_loop, thread};
-use tanada_queues::{Descriptor, LaneReceiver};
+use tanada_queues::{Descriptor, LaneReceiver, Padded};
 
 #[cfg(not(shuttle))]
 use {
     super::channel::new_bell,
+    super::keeper::{self, Watch},
     rustix::event::epoll,
     rustix::time::{
         Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create,
@@ -43,7 +44,8 @@ enum Rest {
 /// Receives messages. Dropping it closes the channel for its senders, until there is another receiver.
 pub struct Receiver {
     core: Arc<Core>,
-    lanes: Box<[Lane]>,
+    /// On cache lines of their own: the receiver writes them for each message, and the allocator puts things of other threads beside them.
+    lanes: Box<[Padded<Lane>]>,
     /// The lane where the next look begins.
     at: usize,
     /// Messages taken since the last rest.
@@ -52,7 +54,13 @@ pub struct Receiver {
     /// Whether the receiver has announced that it sleeps, and has not withdrawn that.
     announced: bool,
     #[cfg(not(shuttle))]
-    pub(super) event: Option<Event>,
+    event: Option<Event>,
+    /// For the receiver of a shared channel that is awaited.
+    #[cfg(not(shuttle))]
+    watch: Watch,
+    /// When it last looked for deaths while it was awaited.
+    #[cfg(not(shuttle))]
+    buried: Time,
     _claim: Claim,
 }
 
@@ -70,12 +78,12 @@ impl Receiver {
         let memory = &core.memory;
         let lanes = (0..memory.lanes()).map(|lane| {
             let end = LaneReceiver::resume(memory.shape(), &memory.lane(lane).words)?;
-            Ok(Lane {
+            Ok(Padded(Lane {
                 end,
                 corrupt: false,
-            })
+            }))
         });
-        let lanes: Result<Box<[Lane]>, tanada_queues::Garbage> = lanes.collect();
+        let lanes: Result<Box<[Padded<Lane>]>, tanada_queues::Garbage> = lanes.collect();
         let receiver = &memory.header().receiver.0;
         let Ok(lanes) = lanes else {
             receiver.presence.store(presence::NEVER, Ordering::SeqCst);
@@ -92,6 +100,10 @@ impl Receiver {
             announced: false,
             #[cfg(not(shuttle))]
             event: None,
+            #[cfg(not(shuttle))]
+            watch: Watch::default(),
+            #[cfg(not(shuttle))]
+            buried: 0,
             _claim: claim,
         })
     }
@@ -117,11 +129,6 @@ impl Receiver {
         }
         let (lane, descriptor) = found.ok_or(RecvError::Closed)?;
         Ok(self.message(lane, descriptor))
-    }
-
-    /// Returns whether other processes may have the channel.
-    pub(super) fn is_shared(&self) -> bool {
-        self.core.memory.is_shared()
     }
 
     /// Waits for the next message, and returns it.
@@ -166,7 +173,7 @@ impl Receiver {
     fn look(&mut self) -> Result<Option<(usize, Descriptor)>, RecvError> {
         for _ in 0..self.lanes.len() {
             let at = self.at;
-            let lane = &mut self.lanes[at];
+            let lane = &mut self.lanes[at].0;
             if !lane.corrupt {
                 match lane.end.peek(self.core.memory.slots(at)) {
                     Ok(Some(descriptor)) => return Ok(Some((at, descriptor))),
@@ -192,7 +199,7 @@ impl Receiver {
         let had_sender = &memory.header().receiver.0.had_sender;
         had_sender.load(Ordering::SeqCst) != 0
             && (0..self.lanes.len()).all(|lane| {
-                self.lanes[lane].corrupt
+                self.lanes[lane].0.corrupt
                     || memory.lane(lane).sender.0.open.load(Ordering::SeqCst) == 0
             })
     }
@@ -217,6 +224,13 @@ impl Receiver {
                 }
             }
         }
+    }
+
+    /// Closes a lane whose sender sent what the program does not take, and returns the error that says so.
+    #[cfg(not(shuttle))]
+    pub(super) fn refuse(&mut self, lane: usize) -> RecvError {
+        self.lanes[lane].0.corrupt = true;
+        RecvError::Corrupt { lane }
     }
 
     fn withdraw(&mut self) {
@@ -247,6 +261,9 @@ impl Receiver {
     /// Waits for a message, after a look has found none.
     #[cold]
     fn wait(&mut self, until: Option<Time>) -> Result<(usize, Descriptor), RecvError> {
+        if !self.core.sleeps {
+            return self.spin_for_good(until);
+        }
         let shared = self.core.memory.is_shared();
         loop {
             let due = self.timer();
@@ -290,9 +307,7 @@ impl Receiver {
         const PAUSES: u32 = 7;
         /// From this round on, other things than messages are looked for.
         const LONG: u32 = 3;
-        let rounds = self.core.spin;
-        let mut round = 0;
-        while round < rounds {
+        for round in 0..self.core.spin {
             match round {
                 0..PAUSES => (0..1_u32 << round).for_each(|_| spin_loop()),
                 _ => thread::yield_now(),
@@ -304,13 +319,38 @@ impl Receiver {
             {
                 return Ok(None);
             }
-            // A receiver that never sleeps goes on pausing.
-            round = match rounds {
-                u32::MAX => (round + 1).min(LONG),
-                _ => round + 1,
-            };
         }
         Ok(None)
+    }
+
+    /// Looks until there is something, or no sender is left, or `until` has come. Never sleeps.
+    fn spin_for_good(&mut self, until: Option<Time>) -> Result<(usize, Descriptor), RecvError> {
+        /// Looks between two turns for other threads.
+        const LOOKS: u32 = 1024;
+        let mut buried = clock::now();
+        loop {
+            for _ in 0..LOOKS {
+                spin_loop();
+                if let Some(found) = self.look()? {
+                    return Ok(found);
+                }
+            }
+            if self.is_over() {
+                // What a sender has sent before it closed its lane is there by now.
+                return self.look()?.ok_or(RecvError::Closed);
+            }
+            let now = clock::now();
+            if until.is_some_and(|until| until <= now) {
+                return Err(RecvError::TimedOut);
+            }
+            if self.core.memory.is_shared()
+                && now.saturating_sub(buried) >= LOOK_FOR_DEATHS.as_nanos() as u64
+            {
+                buried = now;
+                self.bury();
+            }
+            thread::yield_now();
+        }
     }
 
     /// Returns once a message is there to be [received](Self::try_recv).
@@ -322,18 +362,13 @@ impl Receiver {
     }
 
     /// Is ready if a message is there to be [received](Self::try_recv). Otherwise the waker of `context` is called when the receiver is
-    /// told, or its timer fires, for which this process has a thread.
-    ///
-    /// In a channel of one process only: senders of other processes cannot call a waker. The receiver of a shared channel is ready when
-    /// its [`event`](Self::event) is, for which executors have a type.
-    ///
-    /// # Panics
-    /// If the channel is shared.
+    /// told, or its timer fires. A thread of this process waits for timers, and for the [`event`](Self::event) of the receiver of a shared
+    /// channel, whose senders may be in other processes.
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), RecvError>> {
-        assert!(
-            !self.is_shared(),
-            "a sender of another process cannot call a waker: poll `Receiver::event`"
-        );
+        #[cfg(not(shuttle))]
+        if self.core.memory.is_shared() {
+            return self.poll_event(context);
+        }
         if self.announced {
             self.withdraw();
         }
@@ -341,6 +376,9 @@ impl Receiver {
             Ok(Some(_)) => return Poll::Ready(Ok(())),
             Ok(None) => {}
             Err(error) => return Poll::Ready(Err(error)),
+        }
+        if !self.core.sleeps {
+            return self.poll_awake(context);
         }
         let due = self.timer();
         *self.core.waker.lock() = Some(context.waker().clone());
@@ -351,7 +389,7 @@ impl Receiver {
                 Ok(false) => {
                     #[cfg(not(shuttle))]
                     if let Some(due) = due {
-                        super::timer::wake_at(due, context.waker().clone());
+                        keeper::wake_at(due, context.waker().clone());
                     }
                     #[cfg(shuttle)]
                     let _ = due;
@@ -367,6 +405,20 @@ impl Receiver {
         // The waker may hold what waits for this receiver.
         *self.core.waker.lock() = None;
         Poll::Ready(ready)
+    }
+}
+
+impl Receiver {
+    /// The rest of [`poll_ready`](Self::poll_ready) of a receiver that never sleeps: it is asked again as soon as others had their turn.
+    fn poll_awake(&mut self, context: &Context<'_>) -> Poll<Result<(), RecvError>> {
+        if self.core.memory.is_shared() {
+            self.bury();
+        }
+        if self.is_over_for_good()? {
+            return Poll::Ready(Err(RecvError::Closed));
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -400,7 +452,8 @@ impl Receiver {
 
     /// Lets the receiver rest until its [`event`](Self::event) is readable; returns false if it must not, because a message is there or no
     /// sender is left. An event loop calls this when [`try_recv`](Self::try_recv) has found nothing, and polls the descriptor if it returns
-    /// true. In a shared channel it also calls [`bury`](Self::bury) from time to time.
+    /// true. A receiver that [never sleeps](super::ChannelBuilder::spin) never rests. In a shared channel it also calls
+    /// [`bury`](Self::bury) from time to time.
     ///
     /// # Errors
     /// [`RecvError::Corrupt`].
@@ -408,6 +461,9 @@ impl Receiver {
     /// # Panics
     /// If `event` was never called.
     pub fn rest(&mut self) -> Result<bool, RecvError> {
+        if !self.core.sleeps {
+            return Ok(false);
+        }
         let due = self.timer();
         let event = self.event.as_ref().expect("`event` comes before `rest`");
         let bell = match &self.core.files {
@@ -433,6 +489,51 @@ impl Receiver {
         }
         self.withdraw();
         found.map(|_| false)
+    }
+}
+
+#[cfg(not(shuttle))]
+impl Receiver {
+    /// As [`poll_ready`](Self::poll_ready), by way of the descriptor.
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Result<(), RecvError>> {
+        /// When a receiver looks again for which the system has no descriptor.
+        const LATER: Time = 1_000_000;
+        if self.announced {
+            self.withdraw();
+        }
+        match self.look() {
+            Ok(Some(_)) => return Poll::Ready(Ok(())),
+            Ok(None) => {}
+            Err(error) => return Poll::Ready(Err(error)),
+        }
+        if !self.core.sleeps {
+            return self.poll_awake(context);
+        }
+        let now = clock::now();
+        if now.saturating_sub(self.buried) >= LOOK_FOR_DEATHS.as_nanos() as Time / 2 {
+            self.buried = now;
+            self.bury();
+        }
+        let waker = context.waker().clone();
+        if self.event().is_err() {
+            keeper::wake_at(now + LATER, waker);
+            return Poll::Pending;
+        }
+        if self.rest()? {
+            let event = self.event.as_ref().expect("made above");
+            if self.watch.wait(event.both.as_fd(), waker.clone()).is_err() {
+                keeper::wake_at(now + LATER, waker);
+            }
+            return Poll::Pending;
+        }
+        match self.is_over_for_good()? {
+            true => Poll::Ready(Err(RecvError::Closed)),
+            // A message has come, or a sender: the next look shows which.
+            false => {
+                waker.wake();
+                Poll::Pending
+            }
+        }
     }
 }
 
@@ -512,7 +613,7 @@ impl Message<'_> {
     /// The bytes are copied, and not lent, because another process may change them at any time. So a program checks the copy.
     pub fn copy_to(&self, bytes: &mut [u8]) -> usize {
         let length = self.len().min(bytes.len());
-        let lane = &self.receiver.lanes[self.lane];
+        let lane = &self.receiver.lanes[self.lane].0;
         let slots = self.receiver.core.memory.slots(self.lane);
         load(lane.end.payload(slots), &mut bytes[..length]);
         length
@@ -537,8 +638,9 @@ impl Drop for Message<'_> {
         let receiver = &mut *self.receiver;
         let memory = &receiver.core.memory;
         receiver.lanes[self.lane]
+            .0
             .end
-            .release(&memory.lane(self.lane).words);
+            .release(&memory.lane(self.lane).words, receiver.core.order());
         receiver.taken += 1;
         receiver.rest = Rest::No;
         // The next look begins at the next lane, so that no lane waits for ever.
@@ -547,7 +649,9 @@ impl Drop for Message<'_> {
         } else {
             self.lane + 1
         };
-        wake_sender(&receiver.core, self.lane);
+        if receiver.core.sleeps {
+            wake_sender(&receiver.core, self.lane);
+        }
     }
 }
 

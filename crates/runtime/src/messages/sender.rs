@@ -10,7 +10,7 @@ use tanada_policy::Time;
 use tanada_queues::LaneSender;
 use tanada_queues::sync::Arc;
 use tanada_queues::sync::atomic::{AtomicU64, Ordering};
-use tanada_queues::sync::total_order;
+use tanada_queues::sync::{spin_loop, thread, total_order};
 
 /// Sends messages through a lane of its own. Dropping it frees the lane.
 pub struct Sender {
@@ -76,6 +76,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`SendError::Closed`], [`SendError::TooLong`] or [`SendError::Corrupt`]; the message was not sent.
+    #[inline]
     pub fn send(&mut self, to: u32, value: u64, payload: &[u8]) -> Result<(), SendError> {
         self.send_until(to, value, payload, None)
     }
@@ -94,6 +95,7 @@ impl Sender {
         self.send_until(to, value, payload, Some(clock::moment(deadline)))
     }
 
+    #[inline]
     fn send_until(
         &mut self,
         to: u32,
@@ -147,7 +149,10 @@ impl Sender {
 
     /// Waits until there may be room.
     #[cold]
-    fn wait_for_room(&mut self, until: Option<Time>) -> Result<(), SendError> {
+    pub(super) fn wait_for_room(&mut self, until: Option<Time>) -> Result<(), SendError> {
+        if !self.core.sleeps {
+            return self.spin_for_room(until);
+        }
         let memory = &self.core.memory;
         let waits = &memory.lane(self.lane).sender.0.waits;
         waits.store(1, Ordering::SeqCst);
@@ -171,6 +176,34 @@ impl Sender {
         match self.core.has_no_receiver() {
             true => Err(SendError::Closed),
             false => Ok(()),
+        }
+    }
+}
+
+impl Sender {
+    /// As [`wait_for_room`](Self::wait_for_room), awake.
+    fn spin_for_room(&mut self, until: Option<Time>) -> Result<(), SendError> {
+        /// Looks between two turns for other threads.
+        const LOOKS: u32 = 64;
+        let start = clock::now();
+        loop {
+            for _ in 0..LOOKS {
+                let memory = &self.core.memory;
+                let room = self.end.has_room(&memory.lane(self.lane).words);
+                if room.map_err(|_| SendError::Corrupt)? {
+                    return Ok(());
+                }
+                spin_loop();
+            }
+            thread::yield_now();
+            let now = clock::now();
+            if until.is_some_and(|until| until <= now) {
+                return Err(SendError::TimedOut);
+            }
+            // The caller then asks whether the receiver lives.
+            if now.saturating_sub(start) >= LOOK_FOR_DEATHS.as_nanos() as u64 {
+                return Ok(());
+            }
         }
     }
 }
@@ -243,9 +276,12 @@ impl Draft<'_> {
         let Draft { sender, length } = self;
         let (core, lane) = (&sender.core, sender.lane);
         let words = &core.memory.lane(lane).words;
-        sender
-            .end
-            .commit(words, core.memory.slots(lane), to, length, value);
+        let (slots, message) = (core.memory.slots(lane), (to, length, value));
+        if !core.sleeps {
+            sender.end.commit(words, slots, message, Ordering::Release);
+            return;
+        }
+        sender.end.commit(words, slots, message, Ordering::SeqCst);
         if let Some(bed) = core.memory.header().receiver.0.doze.asleep() {
             // A word that cannot be is found when there is no room any more; until then the receiver is told.
             let pending = sender.end.pending(words).unwrap_or(u64::MAX);

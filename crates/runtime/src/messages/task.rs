@@ -35,21 +35,14 @@ struct Served<F> {
 }
 
 impl Receiver {
-    /// Handles all messages of a channel of this process by tasks of the scope's pool, one at a time: a task handles what is there and
+    /// Handles all messages by tasks of the scope's pool, one at a time: a task handles what is there and
     /// ends; the next one becomes ready when the receiver is told. No worker waits meanwhile. The scope ends only when no sender is left.
     ///
-    /// A message that a sender wrote wrongly ([`RecvError::Corrupt`]) cannot come here: no other process has the channel.
-    ///
-    /// # Panics
-    /// If the channel is shared, see [`poll_ready`](Receiver::poll_ready).
+    /// A lane of a shared channel whose sender wrote what cannot be ([`RecvError::Corrupt`]) counts as closed; the others go on.
     pub fn serve<'scope, F>(self, scope: &Scope<'scope>, name: &'static str, handle: F)
     where
         F: FnMut(Message<'_>) + Send + 'scope,
     {
-        assert!(
-            self.event.is_none() && !self.is_shared(),
-            "a sender of another process cannot make a task ready"
-        );
         let served = Served {
             receiver: self,
             name,
@@ -69,6 +62,7 @@ where
             match self.receiver.try_recv() {
                 Ok(message) => (self.handle)(message),
                 Err(RecvError::Empty) => break,
+                Err(RecvError::Corrupt { .. }) => {}
                 Err(_) => return,
             }
         }

@@ -185,6 +185,8 @@ fn agree(
             core
         );
         prop_assert_eq!(one.caches, two.caches, "core {}", core);
+        let missed: u64 = one.pieces.values().map(|part| part.missed).sum();
+        prop_assert_eq!(missed, two.missed, "core {}", core);
         prop_assert_eq!(one.busy() + one.idle, found.end, "core {}", core);
     }
     Ok(true)

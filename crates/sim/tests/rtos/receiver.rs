@@ -4,7 +4,7 @@ use tanada_policy::{DeliverySite, deliveries};
 use tanada_sim::machines;
 use tanada_sim::rtos::RtosOptions;
 use tanada_sim::rtos::arrivals::Pattern;
-use tanada_sim::rtos::receiver::{LAYER2, Received, Sender, Setup, receive_all};
+use tanada_sim::rtos::receiver::{LAYER2, PDCP_STEPS, Received, Sender, Setup, receive_all};
 
 const BOUND: u64 = 400_000;
 
@@ -32,6 +32,7 @@ fn received_on(
         times,
         capacity: 32,
         extra: [0; 2],
+        pdcp: PDCP_STEPS.to_vec(),
         handler_services: 0,
     };
     let options = RtosOptions {
@@ -115,6 +116,29 @@ fn layer_2_costs_more_where_it_is_interrupted_and_only_because_of_caches() {
     let (on, off) = (saved(&[]), saved(&["rtos.caches=off"]));
     println!("layer 2's own code saves {on:.5} of its time, without caches {off:.5}");
     assert!(on > 0.05 && off.abs() < 0.005, "{on} {off}");
+}
+
+/// What a core waited because of misses is a part of its cycles, and nothing without caches.
+#[test]
+fn waits_for_misses_are_a_part_of_the_cycles() {
+    for (sets, cached) in [(&[][..], true), (&["rtos.caches=off"][..], false)] {
+        for delivery in ["immediate", "periodic"] {
+            let times = (0..9).map(|number| 2000 + number * 26_000).collect();
+            let found = received_on(sets, delivery, Sender::Outside, times, 1);
+            let core = &found.outcome.cores[0];
+            let mut sums = vec![[0; 2]; core.accounts.len()];
+            for (&(account, _), part) in &core.pieces {
+                assert!(part.missed <= part.cycles && part.times > 0);
+                sums[account][0] += part.cycles;
+                sums[account][1] += part.missed;
+            }
+            for (account, [cycles, missed]) in core.accounts.iter().zip(&sums) {
+                // No program here computes without code.
+                assert_eq!(account.cycles.total(), *cycles, "{}", account.id);
+                assert_eq!(cached && *cycles > 0, *missed > 0, "{}", account.id);
+            }
+        }
+    }
 }
 
 #[test]

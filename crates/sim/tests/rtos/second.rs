@@ -24,6 +24,8 @@ pub(crate) struct SecondCore {
     pub lost: u64,
     pub latency: u64,
     pub caches: CacheCounts,
+    /// Waits for what a lookup requested.
+    pub missed: u64,
 }
 
 /// Lines in their ways, with whether they are dirty.
@@ -150,7 +152,8 @@ struct Core<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum Transfer {
-    Memory(u64, u64),
+    /// Address, words, and whether a lookup requested it.
+    Memory(u64, u64, bool),
     Device(u64),
 }
 
@@ -426,7 +429,7 @@ impl Run<'_> {
         let transfer = self.cores[chosen].transfers.pop_front().unwrap();
         let time = match transfer {
             Transfer::Device(words) => words * self.table.device_cycles,
-            Transfer::Memory(address, words) => {
+            Transfer::Memory(address, words, _) => {
                 let row = address / self.table.row_size;
                 let bank = (address / self.table.bank_size % self.table.banks) as usize;
                 let mut time = self.table.latency_cycles + words * self.table.bus_cycles;
@@ -444,6 +447,9 @@ impl Run<'_> {
         let core = &mut self.cores[chosen];
         core.found.bus_wait += now - core.clock;
         let (cycles, charged) = (now + time - core.clock, core.charged);
+        if matches!(transfer, Transfer::Memory(_, _, true)) {
+            core.found.missed += cycles;
+        }
         core.spend(cycles, charged);
         if core.transfers.is_empty() {
             core.state = 'r';
@@ -457,14 +463,18 @@ impl Run<'_> {
         let moved = address + ((number as u64) << 24);
         match region(address) {
             Region::Device => core.transfers.push_back(Transfer::Device(words)),
-            Region::Shared => core.transfers.push_back(Transfer::Memory(address, words)),
+            Region::Shared => core
+                .transfers
+                .push_back(Transfer::Memory(address, words, false)),
             Region::Own if table.caches == Caches::Off => {
                 if fetch {
                     let first = moved / 4 * 4;
-                    core.transfers
-                        .extend((0..words).map(|word| Transfer::Memory(first + word * 4, 1)));
+                    core.transfers.extend(
+                        (0..words).map(|word| Transfer::Memory(first + word * 4, 1, false)),
+                    );
                 } else {
-                    core.transfers.push_back(Transfer::Memory(moved, words));
+                    core.transfers
+                        .push_back(Transfer::Memory(moved, words, false));
                 }
             }
             Region::Own => {
@@ -487,17 +497,23 @@ impl Run<'_> {
                     *misses += 1;
                     if around {
                         let (from, to) = (moved.max(line * size), end.min((line + 1) * size));
-                        core.transfers
-                            .push_back(Transfer::Memory(from, (to - 1) / 4 - from / 4 + 1));
+                        core.transfers.push_back(Transfer::Memory(
+                            from,
+                            (to - 1) / 4 - from / 4 + 1,
+                            true,
+                        ));
                         continue;
                     }
                     if let Some(gone) = gone {
                         counts.writebacks += 1;
-                        core.transfers
-                            .push_back(Transfer::Memory(gone * size, size.div_ceil(4)));
+                        core.transfers.push_back(Transfer::Memory(
+                            gone * size,
+                            size.div_ceil(4),
+                            true,
+                        ));
                     }
                     core.transfers
-                        .push_back(Transfer::Memory(line * size, size.div_ceil(4)));
+                        .push_back(Transfer::Memory(line * size, size.div_ceil(4), true));
                 }
             }
         }

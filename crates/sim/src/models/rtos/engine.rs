@@ -3,7 +3,7 @@
 use super::code::{Code, FIXED, PIECES, Place, ROLES, Step};
 use super::kernel::{Kernel, Path};
 use super::memory::{Memory, Request};
-use super::outcome::{Account, CoreOutcome, Cycles, RtosOutcome, Span};
+use super::outcome::{Account, CoreOutcome, Cycles, Executed, RtosOutcome, Span};
 use super::system::{Body, Call, Core as Program, Got, Outside, System, TaskId};
 use crate::SimError;
 use crate::machine::{Cycle, Machine};
@@ -121,8 +121,8 @@ struct Core<'a> {
     who: (u32, Cycle),
     /// What the cycles at the bus are charged to.
     charged: (usize, Charge),
-    /// Executions and cycles by account and part of a piece.
-    pieces: Vec<(u64, Cycle)>,
+    /// Executions by account and part of a piece.
+    pieces: Vec<Executed>,
     /// The place in it of the part whose step was the last one.
     part: Option<usize>,
 }
@@ -302,7 +302,7 @@ fn core_of<'a>(code: &Code, core: Program<'a>) -> Core<'a> {
             ..CoreOutcome::default()
         },
         charged: (running, Charge::Own),
-        pieces: vec![(0, 0); PARTS * all],
+        pieces: vec![Executed::default(); PARTS * all],
         part: None,
     }
 }
@@ -342,7 +342,7 @@ impl Core<'_> {
             Charge::Switch => of.switch += cycles,
         }
         if let Some(part) = self.part {
-            self.pieces[part].1 += cycles;
+            self.pieces[part].cycles += cycles;
         }
     }
 }
@@ -437,6 +437,9 @@ impl<'a> Engine<'a, '_> {
         let end = self.memory.grant(number, request, time);
         core.outcome.bus_wait += time - core.clock;
         let charged = core.charged;
+        if let (Request::Missed { .. }, Some(part)) = (request, core.part) {
+            core.pieces[part].missed += end - core.clock;
+        }
         core.spend(end - core.clock, charged);
         if core.requests.is_empty() {
             core.state = State::Runs;
@@ -482,7 +485,7 @@ impl<'a> Engine<'a, '_> {
                 let Some(step) = step else {
                     return Ok(());
                 };
-                core.pieces[part].0 += u64::from(first);
+                core.pieces[part].times += u64::from(first);
                 core.part = Some(part);
                 core.charged = charged;
                 match step {
@@ -917,8 +920,8 @@ impl<'a> Engine<'a, '_> {
     }
 }
 
-fn by_piece(pieces: &[(u64, Cycle)]) -> BTreeMap<(usize, usize), (u64, Cycle)> {
-    let executed = pieces.iter().enumerate().filter(|(_, one)| one.0 > 0);
+fn by_piece(pieces: &[Executed]) -> BTreeMap<(usize, usize), Executed> {
+    let executed = pieces.iter().enumerate().filter(|(_, one)| one.times > 0);
     executed
         .map(|(at, one)| ((at / PARTS, at % PARTS), *one))
         .collect()

@@ -12,5 +12,5 @@ mod system;
 
 pub use engine::{RtosOptions, run};
 pub use memory::CacheCounts;
-pub use outcome::{Account, CoreOutcome, Cycles, RtosOutcome, Span};
+pub use outcome::{Account, CoreOutcome, Cycles, Executed, RtosOutcome, Span};
 pub use system::{Body, Call, Core, Got, Handler, Outside, System, Task, TaskId};

@@ -57,9 +57,20 @@ pub struct CoreOutcome {
     pub lost: u64,
     /// Its caches.
     pub caches: CacheCounts,
-    /// What the code of each account cost: by account and piece, its executions and cycles. The two parts of a piece count
+    /// What the code of each account cost, by account and piece. The two parts of a piece count
     /// as pieces of their own: 2 x piece, 2 x piece + 1.
-    pub pieces: BTreeMap<(usize, usize), (u64, Cycle)>,
+    pub pieces: BTreeMap<(usize, usize), Executed>,
+}
+
+/// Executions of a part of a piece.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Executed {
+    /// Their number.
+    pub times: u64,
+    /// Their cycles.
+    pub cycles: Cycle,
+    /// Those of the cycles that the core waited for what a lookup in a cache had asked for. None without caches.
+    pub missed: Cycle,
 }
 
 impl CoreOutcome {

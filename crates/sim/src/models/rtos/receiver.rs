@@ -29,6 +29,8 @@ pub const IDLE: u32 = 1;
 pub const PDCP: [u32; 3] = [14, 15, 16];
 /// The output tasks of the bearers.
 pub const OUTPUT: [u32; 3] = [5, 6, 7];
+/// What a PDCP task does with a frame, in this order.
+pub const PDCP_STEPS: [&str; 4] = ["parse_pdcp", "decompress", "copy_payload", "classify"];
 /// The tasks of layer 2 that do no communication between cores.
 pub const LAYER2: [u32; 6] = [5, 6, 7, 14, 15, 16];
 
@@ -50,6 +52,8 @@ pub struct Setup {
     pub times: Vec<Cycle>,
     /// Messages for which the ring has room; at least 1.
     pub capacity: usize,
+    /// Pieces of code that a PDCP task executes for each frame: [`PDCP_STEPS`], or others.
+    pub pdcp: Vec<&'static str>,
     /// Cycles of further work on each frame in a PDCP task, and on each datagram in an output task.
     pub extra: [Cycle; 2],
     /// Services of the kernel that the handlers of both interrupts call besides, at most 4: each is code that nobody else here executes.
@@ -109,6 +113,7 @@ struct Shared<'a> {
     notices: u64,
     /// The receiver's core.
     receiver: usize,
+    pdcp: Vec<&'static str>,
     extra: [Cycle; 2],
     handler_services: usize,
 }
@@ -463,6 +468,9 @@ fn receive(at: &mut At<'_, '_>, got: Got, now: Cycle) -> Call {
     }
 }
 
+/// The place of a PDCP task's first step.
+const STEPS: u32 = 100;
+
 fn pdcp(bearer: usize) -> impl FnMut(&mut At<'_, '_>, Got, Cycle) -> Call {
     move |at, got, _| match *at.place {
         0 => at.then(1, Call::Collect(PDCP_BOX + bearer)),
@@ -493,15 +501,15 @@ fn pdcp(bearer: usize) -> impl FnMut(&mut At<'_, '_>, Got, Cycle) -> Call {
             };
             at.blocks[1] = block;
             at.shared.blocks.insert(block, (*at.number, true));
-            at.run("parse_pdcp", 3)
+            at.then(STEPS, Call::Compute(0))
         }
-        3 => at.run("decompress", 4),
-        4 => at.run("copy_payload", 10),
-        10 => at.run("classify", 5),
-        5 => {
-            let cycles = at.shared.extra[0];
-            at.then(6, Call::Compute(cycles))
-        }
+        place @ STEPS.. => match at.shared.pdcp.get((place - STEPS) as usize).copied() {
+            Some(step) => at.run(step, place + 1),
+            None => {
+                let cycles = at.shared.extra[0];
+                at.then(6, Call::Compute(cycles))
+            }
+        },
         6 => {
             let message = at.blocks[0];
             at.then(
@@ -670,6 +678,7 @@ pub fn receive_all(
         lost: 0,
         notices: 0,
         receiver: usize::from(by_core),
+        pdcp: setup.pdcp.clone(),
         extra: setup.extra,
         handler_services: setup.handler_services.min(FURTHER.len()),
     }));
