@@ -31,11 +31,13 @@ mod exchange;
 mod orders;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod widths;
 
 use crate::{Governor, GovernorSite, Order, Period, Plan, Why};
 use exchange::Exchange;
 use orders::Orders;
+use turn::Turn;
 use widths::{Pair, Verdict, Widths};
 
 /// The numbers of the rules above.
@@ -58,6 +60,8 @@ pub(super) struct Settings {
     pub(super) misses: f64,
     /// The part of the run that lost probes may cost.
     pub(super) budget: f64,
+    /// What a lost probe cost, as a part of the time to the next probe of the same width.
+    pub(super) repeat: f64,
 }
 
 impl Default for Settings {
@@ -72,6 +76,7 @@ impl Default for Settings {
             large: 1.5,
             misses: 0.015,
             budget: 0.0025,
+            repeat: 0.01,
         }
     }
 }
@@ -97,8 +102,9 @@ const SOLO_FADING: f64 = 0.1;
 /// The weight of older windows in the rate of the width in use.
 const BASE_FADING: f64 = 0.5;
 
-/// The part of what probes have won that lost ones may cost.
+/// The part of what probes have won that lost ones may cost, and windows that they may cost in any case.
 const STAKE: f64 = 0.1;
+const ALLOWANCE: f64 = 16.0;
 
 /// Work and time of some windows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -137,6 +143,8 @@ struct Probe {
     /// Rates of the width in use before, and of the probe.
     before: f64,
     probed: f64,
+    /// Work and time of all of its windows but the last one, which is like those without a probe.
+    all: Sum,
 }
 
 /// See the module's documentation.
@@ -147,8 +155,9 @@ pub(super) struct Hold {
     /// Length of a window.
     window: u64,
     now: u64,
-    /// When the turn ends.
-    turn_ends: u64,
+    turn: Turn,
+    /// When the last barrier opened.
+    part_began: u64,
     /// How many threads run; 0 before the first call and while threads are exchanged, which is not measured.
     ran: usize,
     /// Threads that waited at the last call.
@@ -184,7 +193,8 @@ impl Hold {
             settings,
             window,
             now: 0,
-            turn_ends: site.period,
+            turn: Turn::new(site.period),
+            part_began: 0,
             ran: 0,
             waited: 0,
             many: false,
@@ -226,7 +236,7 @@ impl Hold {
 
     /// Other threads run from now on.
     fn begin_turn(&mut self) {
-        self.turn_ends = self.now + self.site.period;
+        self.turn.begin(self.now);
         self.base = Sum::default();
     }
 
@@ -253,6 +263,10 @@ impl Hold {
         }
         self.most = self.most.max(rate);
         if let Some(probe) = &mut self.probe {
+            if probe.step != Step::Compares {
+                probe.all.work += work;
+                probe.all.time += time;
+            }
             match probe.step {
                 Step::Settles => probe.step = Step::Probes,
                 Step::Probes => {
@@ -268,6 +282,7 @@ impl Hold {
             return false;
         }
         self.base.add(work, time);
+        self.turn.window(work, time);
         self.gain += self.widths().gained() * time;
         let sign = self.exchange.window(rate, &self.settings);
         if let Some(usual) = sign.another_phase {
@@ -282,9 +297,12 @@ impl Hold {
     fn judge(&mut self, probe: Probe, behind: f64) {
         self.probe = None;
         self.base = Sum::default();
+        // If the program changed meanwhile, the lower rate tells what the probe cost at least.
+        let usual = probe.before.min(behind).max(f64::MIN_POSITIVE);
         let pair = Pair {
             probed: probe.probed,
             used: (probe.before + behind) / 2.0,
+            cost: (probe.all.time - probe.all.work / usual).max(0.0),
         };
         let (now, settings, waited) = (self.now, self.settings, self.waited);
         let used = self.widths().used(waited);
@@ -294,8 +312,7 @@ impl Hold {
                 "probe won"
             }
             verdict => {
-                let lost = (1.0 - pair.probed / pair.used.max(f64::MIN_POSITIVE)).max(0.0);
-                self.regret += lost * self.window as f64;
+                self.regret += pair.cost;
                 match verdict {
                     Verdict::Unclear => "probe unclear",
                     _ => "probe lost",
@@ -313,7 +330,7 @@ impl Hold {
 
     /// Returns the width to probe now, if any, and by which factor it could be better.
     fn candidate(&self) -> Option<(usize, f64)> {
-        let won = STAKE * self.gain + self.window as f64;
+        let won = STAKE * self.gain + ALLOWANCE * self.window as f64;
         if self.base.work == 0.0 || self.regret > self.settings.budget * self.now as f64 + won {
             return None;
         }
@@ -336,7 +353,7 @@ impl Hold {
         let before = std::mem::replace(&mut self.waited, waiting);
         if waiting < before {
             // A thread blocked or ended, so another one came from the queue.
-            self.turn_ends = self.now + self.site.period;
+            self.turn.begin(self.now);
         }
         // Between the two, what was goes on, so that the situation does not change with every thread that blocks.
         let threads = self.site.threads;
@@ -348,6 +365,8 @@ impl Hold {
         }
         let barrier = waiting >= before + threads.div_ceil(2);
         if barrier {
+            self.part_began = self.now;
+            self.turn.forget();
             self.widths().changed();
             self.exchange.begin();
         }
@@ -362,7 +381,11 @@ impl Hold {
         let (work, time) = (period.work() as f64, period.time as f64);
         let mut why = self.orders.window(work, time);
         if barrier && self.many {
-            why = self.orders.barrier().or(why);
+            let used = self.widths().chosen();
+            why = self.orders.barrier(used).or(why);
+            if let Some(chosen) = self.orders.known_width() {
+                self.widths().restore(chosen);
+            }
         }
         if let Some(why) = why {
             self.why = why;
@@ -392,6 +415,10 @@ impl Governor for Hold {
             order = self.order(period, barrier);
         }
         let used = self.widths().width();
+        let longest = match waiting >= 2 * used {
+            true => self.turn.began().saturating_sub(self.part_began),
+            false => 0,
+        };
         let mut plan = Plan {
             width: used,
             order,
@@ -411,7 +438,7 @@ impl Governor for Hold {
             self.exchanging = true;
             (plan.width, plan.next_call) = (used - 1, 1);
             self.say("slow together, one is taken off", &[]);
-        } else if self.now >= self.turn_ends && order == Order::Kept {
+        } else if order == Order::Kept && self.turn.is_over(self.now, longest) {
             self.begin_turn();
             plan.order = Order::Fifo;
         } else if let Some((width, could)) = self.candidate() {
@@ -421,6 +448,7 @@ impl Governor for Hold {
                 step: Step::Settles,
                 before,
                 probed: 0.0,
+                all: Sum::default(),
             });
             let figures = [
                 ("width", width as f64),

@@ -15,11 +15,19 @@ struct Tried {
     squares: f64,
 }
 
-/// A probe's rate, and that of the width in use beside it.
+/// A width in use, and how many times as good as all threads it is, as far as probes have shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Chosen {
+    pub(super) width: usize,
+    pub(super) ratio: f64,
+}
+
+/// A probe's rate, and that of the width in use beside it; the time that the probe cost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) probed: f64,
     pub(super) used: f64,
+    pub(super) cost: f64,
 }
 
 /// What a probe shows together with those before it.
@@ -66,6 +74,19 @@ impl Widths {
 
     pub(super) fn width(&self) -> usize {
         self.width
+    }
+
+    /// Returns the width in use.
+    pub(super) fn chosen(&self) -> Chosen {
+        Chosen {
+            width: self.width,
+            ratio: self.ratio,
+        }
+    }
+
+    /// Uses again what was chosen before.
+    pub(super) fn restore(&mut self, chosen: Chosen) {
+        (self.width, self.ratio) = (chosen.width, chosen.ratio);
     }
 
     /// Returns how many hardware threads run something if `waiting` logical threads are there.
@@ -131,7 +152,8 @@ impl Widths {
             one.until = now + self.pause;
             return Verdict::Unclear;
         }
-        one.until = now + (self.pause << one.losses.min(doublings(width > used)));
+        let pause = self.pause << one.losses.min(doublings(width > used));
+        one.until = now + pause.max((pair.cost / settings.repeat) as u64);
         one.losses += 1;
         Verdict::Lost
     }
@@ -178,6 +200,7 @@ mod tests {
         let pair = |probed| Pair {
             probed,
             used: 100.0,
+            cost: 0.0,
         };
         let new = || {
             let mut widths = Widths::new(8, 10);
@@ -193,5 +216,37 @@ mod tests {
         let mut lost = new();
         assert_eq!(judge(&mut lost, 90.0), Verdict::Lost);
         assert_eq!(judge(&mut lost, 160.0), Verdict::Won, "a large gain");
+    }
+
+    #[test]
+    fn a_lost_probe_is_repeated_when_its_cost_has_become_a_small_part_of_the_time() {
+        let settings = Settings::default();
+        let next = |cost: f64, times: u32| {
+            let mut widths = Widths::new(8, 10);
+            for _ in 0..times {
+                let pair = Pair {
+                    probed: 90.0,
+                    used: 100.0,
+                    cost,
+                };
+                assert_eq!(widths.judge(4, 8, pair, 1000, &settings), Verdict::Lost);
+            }
+            let due = |now: &u64| widths.due(64, *now).any(|width| width == 4);
+            (1000..100_000).find(due).expect("it is probed again") - 1000
+        };
+        assert_eq!([1, 2, 3].map(|times| next(0.0, times)), [10, 20, 40]);
+        assert_eq!([1, 2, 3].map(|times| next(0.3, times)), [30, 30, 40]);
+        assert_eq!(next(50.0, 1), 5000);
+    }
+
+    #[test]
+    fn what_was_chosen_can_be_used_again() {
+        let mut widths = Widths::new(8, 10);
+        widths.choose(4, 2.0, 0);
+        let chosen = widths.chosen();
+        widths.choose(8, 1.0, 0);
+        assert_eq!((widths.width(), widths.gained()), (8, 0.0));
+        widths.restore(chosen);
+        assert_eq!((widths.width(), widths.gained()), (4, 0.5));
     }
 }
