@@ -5,6 +5,9 @@
 //! to window ([`Order::Kept`]). Its rules:
 //!
 //! - *Turns.* A turn, in which the same threads run, ends only if for a whole period no thread blocked, so that none came from the queue.
+//!   It goes on after that, period by period, while at least twice as many threads wait as run and its last period was not slow: at most
+//!   for as long as the part of the program had run when it began, and 64 periods. New threads must fill the caches first, so good
+//!   company is kept; but a turn is a part of the program's time only, so that threads end together.
 //! - *Exchanges.* If a window's rate is below [`Settings::slow`] of the usual one, or the rates of four in a row below 0.9 of the mean
 //!   since the last barrier, the threads that run disturb each other. Then all of them but the last go to the back of the queue. One slow
 //!   window in [`Settings::trial`] is left alone instead, for comparison. If the windows behind those are faster on average than the
@@ -19,13 +22,15 @@
 //!   the next time: at each call those with the lowest creation numbers run ([`Order::ByNumber`]), without turns and exchanges. This ends
 //!   as soon as less work is done than was done by then in the queue's order. From then on each part has the order in which it was
 //!   faster. Other parts are tried as long as the order by number has gained more than it has lost.
-//! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on. In another phase (the usual rate has changed by
-//!   half, or a barrier released threads) every width may be probed at once. Few and many waiting threads have a width each.
+//!   A part that is known begins with the width with which it ended the last time.
+//! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on, but not before what the probe cost is
+//!   [`Settings::repeat`] of the time since then. In another phase (the usual rate has changed by half, or a barrier released threads)
+//!   every width may be probed at once. Few and many waiting threads have a width each.
 //! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately.
 //!   With counters, a narrower width is not probed while fewer than [`Settings::misses`] of the accesses miss.
 //! - *Windows that do not count* are those in which threads ran out.
-//! - *Regret.* The work that lost probes cost, against the width in use, is kept below [`Settings::budget`] of the run and a tenth of
-//!   what won probes have brought.
+//! - *Regret.* What lost probes cost, against the width in use, is kept below [`Settings::budget`] of the run, a tenth of what won probes
+//!   have brought, and 16 windows, together. The windows in which caches settle, before and behind, count.
 
 mod exchange;
 mod orders;
@@ -83,6 +88,9 @@ impl Default for Settings {
 
 /// Windows of a period.
 const PARTS: u64 = 64;
+
+/// At least so many threads, and half as many as there are hardware threads, are released at once by a barrier.
+const RELEASED: usize = 4;
 
 /// Windows from a lost probe to the next one of the same width, at first.
 const PAUSE: u64 = 8;
@@ -363,7 +371,7 @@ impl Hold {
             self.many = many;
             self.base = Sum::default();
         }
-        let barrier = waiting >= before + threads.div_ceil(2);
+        let barrier = waiting >= before + threads.div_ceil(2).max(RELEASED);
         if barrier {
             self.part_began = self.now;
             self.turn.forget();
