@@ -58,6 +58,11 @@ const FADING: f64 = 0.75;
 const DOUBLINGS: u32 = 6;
 const FEW_DOUBLINGS: u32 = 3;
 
+/// Returns whether a width is a power of two, or three times one: such widths are tried, besides all threads and half of those in use.
+fn is_step(width: usize) -> bool {
+    width.is_power_of_two() || width % 3 == 0 && (width / 3).is_power_of_two()
+}
+
 /// No probe counts as a larger gain.
 const GAIN: f64 = 4.0;
 
@@ -106,8 +111,8 @@ impl Widths {
         let all = [
             used / 2,
             (used * 2).min(most),
-            used * 3 / 4,
-            (used * 3).div_ceil(2).min(most),
+            (1..used).rev().find(|&one| is_step(one)).unwrap_or(0),
+            (used + 1..most).find(|&one| is_step(one)).unwrap_or(most),
         ];
         let may =
             move |&width: &usize| width > 0 && width != used && self.tried[width].until <= now;
@@ -237,6 +242,22 @@ mod tests {
         assert_eq!([1, 2, 3].map(|times| next(0.0, times)), [10, 20, 40]);
         assert_eq!([1, 2, 3].map(|times| next(0.3, times)), [30, 30, 40]);
         assert_eq!(next(50.0, 1), 5000);
+    }
+
+    #[test]
+    fn each_width_has_its_neighbours_its_half_and_its_double() {
+        let due = |used: usize, waiting: usize| {
+            let mut widths = Widths::new(8, 10);
+            widths.choose(used, 1.0, 0);
+            widths.due(waiting, 1000).collect::<Vec<_>>()
+        };
+        assert_eq!(due(8, 64), [4, 6]);
+        assert_eq!(due(6, 64), [3, 8, 4, 8]);
+        assert_eq!(due(4, 64), [2, 8, 3, 6]);
+        assert_eq!(due(3, 64), [1, 6, 2, 4]);
+        assert_eq!(due(1, 64), [2, 2]);
+        assert_eq!(due(8, 5), [2, 4]);
+        assert_eq!(due(4, 5), [2, 5, 3, 5]);
     }
 
     #[test]
