@@ -60,7 +60,7 @@ const FEW_DOUBLINGS: u32 = 3;
 
 /// Returns whether a width is a power of two, or three times one: such widths are tried, besides all threads and half of those in use.
 fn is_step(width: usize) -> bool {
-    width.is_power_of_two() || width % 3 == 0 && (width / 3).is_power_of_two()
+    width.is_power_of_two() || width.is_multiple_of(3) && (width / 3).is_power_of_two()
 }
 
 /// No probe counts as a larger gain.
