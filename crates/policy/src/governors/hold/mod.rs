@@ -5,6 +5,9 @@
 //! to window ([`Order::Kept`]). Its rules:
 //!
 //! - *Turns.* A turn, in which the same threads run, ends only if for a whole period no thread blocked, so that none came from the queue.
+//!   It goes on after that, period by period, while at least twice as many threads wait as run and its last period was not slow: at most
+//!   for as long as the part of the program had run when it began, and 64 periods. New threads must fill the caches first, so good
+//!   company is kept; but a turn is a part of the program's time only, so that threads end together.
 //! - *Exchanges.* If a window's rate is below [`Settings::slow`] of the usual one, or the rates of four in a row below 0.9 of the mean
 //!   since the last barrier, the threads that run disturb each other. Then all of them but the last go to the back of the queue. One slow
 //!   window in [`Settings::trial`] is left alone instead, for comparison. If the windows behind those are faster on average than the
@@ -19,23 +22,27 @@
 //!   the next time: at each call those with the lowest creation numbers run ([`Order::ByNumber`]), without turns and exchanges. This ends
 //!   as soon as less work is done than was done by then in the queue's order. From then on each part has the order in which it was
 //!   faster. Other parts are tried as long as the order by number has gained more than it has lost.
-//! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on. In another phase (the usual rate has changed by
-//!   half, or a barrier released threads) every width may be probed at once. Few and many waiting threads have a width each.
+//!   A part that is known begins with the width with which it ended the last time.
+//! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on, but not before what the probe cost is
+//!   [`Settings::repeat`] of the time since then. In another phase (the usual rate has changed by half, or a barrier released threads)
+//!   every width may be probed at once. Few and many waiting threads have a width each.
 //! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately.
 //!   With counters, a narrower width is not probed while fewer than [`Settings::misses`] of the accesses miss.
 //! - *Windows that do not count* are those in which threads ran out.
-//! - *Regret.* The work that lost probes cost, against the width in use, is kept below [`Settings::budget`] of the run and a tenth of
-//!   what won probes have brought.
+//! - *Regret.* What lost probes cost, against the width in use, is kept below [`Settings::budget`] of the run, a tenth of what won probes
+//!   have brought, and 16 windows, together. The windows in which caches settle, before and behind, count.
 
 mod exchange;
 mod orders;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod widths;
 
 use crate::{Governor, GovernorSite, Order, Period, Plan, Why};
 use exchange::Exchange;
 use orders::Orders;
+use turn::Turn;
 use widths::{Pair, Verdict, Widths};
 
 /// The numbers of the rules above.
@@ -58,6 +65,8 @@ pub(super) struct Settings {
     pub(super) misses: f64,
     /// The part of the run that lost probes may cost.
     pub(super) budget: f64,
+    /// What a lost probe cost, as a part of the time to the next probe of the same width.
+    pub(super) repeat: f64,
 }
 
 impl Default for Settings {
@@ -72,12 +81,16 @@ impl Default for Settings {
             large: 1.5,
             misses: 0.015,
             budget: 0.0025,
+            repeat: 0.01,
         }
     }
 }
 
 /// Windows of a period.
 const PARTS: u64 = 64;
+
+/// At least so many threads, and half as many as there are hardware threads, are released at once by a barrier.
+const RELEASED: usize = 4;
 
 /// Windows from a lost probe to the next one of the same width, at first.
 const PAUSE: u64 = 8;
@@ -97,8 +110,9 @@ const SOLO_FADING: f64 = 0.1;
 /// The weight of older windows in the rate of the width in use.
 const BASE_FADING: f64 = 0.5;
 
-/// The part of what probes have won that lost ones may cost.
+/// The part of what probes have won that lost ones may cost, and windows that they may cost in any case.
 const STAKE: f64 = 0.1;
+const ALLOWANCE: f64 = 16.0;
 
 /// Work and time of some windows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -137,6 +151,8 @@ struct Probe {
     /// Rates of the width in use before, and of the probe.
     before: f64,
     probed: f64,
+    /// Work and time of all of its windows but the last one, which is like those without a probe.
+    all: Sum,
 }
 
 /// See the module's documentation.
@@ -147,8 +163,9 @@ pub(super) struct Hold {
     /// Length of a window.
     window: u64,
     now: u64,
-    /// When the turn ends.
-    turn_ends: u64,
+    turn: Turn,
+    /// When the last barrier opened.
+    part_began: u64,
     /// How many threads run; 0 before the first call and while threads are exchanged, which is not measured.
     ran: usize,
     /// Threads that waited at the last call.
@@ -184,7 +201,8 @@ impl Hold {
             settings,
             window,
             now: 0,
-            turn_ends: site.period,
+            turn: Turn::new(site.period),
+            part_began: 0,
             ran: 0,
             waited: 0,
             many: false,
@@ -226,7 +244,7 @@ impl Hold {
 
     /// Other threads run from now on.
     fn begin_turn(&mut self) {
-        self.turn_ends = self.now + self.site.period;
+        self.turn.begin(self.now);
         self.base = Sum::default();
     }
 
@@ -253,6 +271,10 @@ impl Hold {
         }
         self.most = self.most.max(rate);
         if let Some(probe) = &mut self.probe {
+            if probe.step != Step::Compares {
+                probe.all.work += work;
+                probe.all.time += time;
+            }
             match probe.step {
                 Step::Settles => probe.step = Step::Probes,
                 Step::Probes => {
@@ -268,6 +290,7 @@ impl Hold {
             return false;
         }
         self.base.add(work, time);
+        self.turn.window(work, time);
         self.gain += self.widths().gained() * time;
         let sign = self.exchange.window(rate, &self.settings);
         if let Some(usual) = sign.another_phase {
@@ -282,9 +305,12 @@ impl Hold {
     fn judge(&mut self, probe: Probe, behind: f64) {
         self.probe = None;
         self.base = Sum::default();
+        // If the program changed meanwhile, the lower rate tells what the probe cost at least.
+        let usual = probe.before.min(behind).max(f64::MIN_POSITIVE);
         let pair = Pair {
             probed: probe.probed,
             used: (probe.before + behind) / 2.0,
+            cost: (probe.all.time - probe.all.work / usual).max(0.0),
         };
         let (now, settings, waited) = (self.now, self.settings, self.waited);
         let used = self.widths().used(waited);
@@ -294,8 +320,7 @@ impl Hold {
                 "probe won"
             }
             verdict => {
-                let lost = (1.0 - pair.probed / pair.used.max(f64::MIN_POSITIVE)).max(0.0);
-                self.regret += lost * self.window as f64;
+                self.regret += pair.cost;
                 match verdict {
                     Verdict::Unclear => "probe unclear",
                     _ => "probe lost",
@@ -313,7 +338,7 @@ impl Hold {
 
     /// Returns the width to probe now, if any, and by which factor it could be better.
     fn candidate(&self) -> Option<(usize, f64)> {
-        let won = STAKE * self.gain + self.window as f64;
+        let won = STAKE * self.gain + ALLOWANCE * self.window as f64;
         if self.base.work == 0.0 || self.regret > self.settings.budget * self.now as f64 + won {
             return None;
         }
@@ -336,7 +361,7 @@ impl Hold {
         let before = std::mem::replace(&mut self.waited, waiting);
         if waiting < before {
             // A thread blocked or ended, so another one came from the queue.
-            self.turn_ends = self.now + self.site.period;
+            self.turn.begin(self.now);
         }
         // Between the two, what was goes on, so that the situation does not change with every thread that blocks.
         let threads = self.site.threads;
@@ -346,8 +371,10 @@ impl Hold {
             self.many = many;
             self.base = Sum::default();
         }
-        let barrier = waiting >= before + threads.div_ceil(2);
+        let barrier = waiting >= before + threads.div_ceil(2).max(RELEASED);
         if barrier {
+            self.part_began = self.now;
+            self.turn.forget();
             self.widths().changed();
             self.exchange.begin();
         }
@@ -362,7 +389,11 @@ impl Hold {
         let (work, time) = (period.work() as f64, period.time as f64);
         let mut why = self.orders.window(work, time);
         if barrier && self.many {
-            why = self.orders.barrier().or(why);
+            let used = self.widths().chosen();
+            why = self.orders.barrier(used).or(why);
+            if let Some(chosen) = self.orders.known_width() {
+                self.widths().restore(chosen);
+            }
         }
         if let Some(why) = why {
             self.why = why;
@@ -392,6 +423,10 @@ impl Governor for Hold {
             order = self.order(period, barrier);
         }
         let used = self.widths().width();
+        let longest = match waiting >= 2 * used {
+            true => self.turn.began().saturating_sub(self.part_began),
+            false => 0,
+        };
         let mut plan = Plan {
             width: used,
             order,
@@ -411,7 +446,7 @@ impl Governor for Hold {
             self.exchanging = true;
             (plan.width, plan.next_call) = (used - 1, 1);
             self.say("slow together, one is taken off", &[]);
-        } else if self.now >= self.turn_ends && order == Order::Kept {
+        } else if order == Order::Kept && self.turn.is_over(self.now, longest) {
             self.begin_turn();
             plan.order = Order::Fifo;
         } else if let Some((width, could)) = self.candidate() {
@@ -421,6 +456,7 @@ impl Governor for Hold {
                 step: Step::Settles,
                 before,
                 probed: 0.0,
+                all: Sum::default(),
             });
             let figures = [
                 ("width", width as f64),

@@ -1,6 +1,7 @@
 //! Whether waiting threads are taken as they joined the queue, or by creation number; found by comparing parts of the program that do the
 //! same work.
 
+use super::widths::Chosen;
 use crate::Why;
 
 /// What is known of parts that do the same work.
@@ -13,6 +14,8 @@ struct Kind {
     marks: Vec<f64>,
     /// What followed the last time.
     next: Option<usize>,
+    /// The width in use when it ended.
+    chosen: Option<Chosen>,
 }
 
 impl Kind {
@@ -79,6 +82,12 @@ impl Orders {
         }
     }
 
+    /// Returns the width with which the part that begins now ended the last time. `None` if it is not known or no part begins.
+    pub(super) fn known_width(&self) -> Option<Chosen> {
+        let begins = self.part.as_ref().is_some_and(|part| part.time == 0.0);
+        self.kinds[self.expected.filter(|_| begins)?].chosen
+    }
+
     /// Returns whether those with the lowest numbers run.
     pub(super) fn by_number(&self) -> bool {
         self.by_number
@@ -112,8 +121,9 @@ impl Orders {
         })
     }
 
-    /// A barrier opened, for which more threads wait than there are hardware threads. Returns what was decided, if anything was.
-    pub(super) fn barrier(&mut self) -> Option<Why> {
+    /// A barrier opened, for which more threads wait than there are hardware threads; `chosen` is the width until now. Returns what was
+    /// decided, if anything was.
+    pub(super) fn barrier(&mut self, chosen: Chosen) -> Option<Why> {
         let least = LEAST * self.window;
         if self.part.as_ref().is_some_and(|part| part.time < least) {
             return None;
@@ -125,6 +135,7 @@ impl Orders {
                 self.kinds[last].next = Some(kind);
             }
             let one = &mut self.kinds[kind];
+            one.chosen = Some(chosen);
             self.expected = one.next;
             if !part.mixed {
                 let rate = part.work / part.time.max(1.0);
@@ -192,6 +203,11 @@ impl Orders {
 mod tests {
     use super::*;
 
+    const ALL: Chosen = Chosen {
+        width: 8,
+        ratio: 1.0,
+    };
+
     /// Runs a part of `work`, with so much of it done in each window in the queue's order and by number, and opens the barrier behind it.
     /// Returns whether it began by number, how many windows it took, and what was said.
     fn part(orders: &mut Orders, work: f64, queue: f64, number: f64) -> (bool, u32, Vec<Why>) {
@@ -203,14 +219,14 @@ mod tests {
             left -= done;
             windows += 1;
         }
-        said.extend(orders.barrier());
+        said.extend(orders.barrier(ALL));
         (began, windows, said)
     }
 
     #[test]
     fn the_order_by_number_is_tried_once_the_same_work_comes_again_and_stays_where_it_is_better() {
         let mut orders = Orders::new(10);
-        orders.barrier();
+        orders.barrier(ALL);
         let mut began = [Vec::new(), Vec::new()];
         for _ in 0..5 {
             began[0].push(part(&mut orders, 100_000.0, 100.0, 110.0).0);
@@ -222,9 +238,29 @@ mod tests {
     }
 
     #[test]
+    fn a_part_that_comes_again_begins_with_its_width() {
+        let narrow = Chosen {
+            width: 4,
+            ratio: 2.0,
+        };
+        let mut orders = Orders::new(10);
+        orders.barrier(ALL);
+        let mut known = Vec::new();
+        for part in 0..6 {
+            let (work, chosen) = [(100_000.0, ALL), (50_000.0, narrow)][part % 2];
+            orders.window(work, 1000.0);
+            assert_eq!(orders.known_width(), None, "in the middle of a part");
+            orders.barrier(chosen);
+            known.push(orders.known_width().map(|chosen| chosen.width));
+        }
+        // What follows a part is known from its second time on.
+        assert_eq!(known, [None, None, Some(4), Some(8), Some(4), Some(8)]);
+    }
+
+    #[test]
     fn a_part_by_number_that_falls_behind_is_given_up_early() {
         let mut orders = Orders::new(10);
-        orders.barrier();
+        orders.barrier(ALL);
         let mut trials = 0;
         for _ in 0..20 {
             let (by_number, windows, said) = part(&mut orders, 100_000.0, 100.0, 90.0);
@@ -242,7 +278,7 @@ mod tests {
     #[test]
     fn a_part_by_number_in_which_nothing_is_done_ends() {
         let mut orders = Orders::new(10);
-        orders.barrier();
+        orders.barrier(ALL);
         part(&mut orders, 3200.0, 100.0, 100.0);
         part(&mut orders, 3200.0, 100.0, 100.0);
         assert!(orders.by_number());
@@ -254,7 +290,7 @@ mod tests {
     fn parts_without_barriers_and_parts_that_never_come_again_are_left_alone() {
         let mut orders = Orders::new(10);
         assert!((0..10_000).all(|_| orders.window(100.0, 10.0).is_none()));
-        orders.barrier();
+        orders.barrier(ALL);
         for one in 1..20 {
             let (by_number, _, said) =
                 part(&mut orders, 10_000.0 * 1.3_f64.powi(one), 100.0, 200.0);

@@ -15,11 +15,19 @@ struct Tried {
     squares: f64,
 }
 
-/// A probe's rate, and that of the width in use beside it.
+/// A width in use, and how many times as good as all threads it is, as far as probes have shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Chosen {
+    pub(super) width: usize,
+    pub(super) ratio: f64,
+}
+
+/// A probe's rate, and that of the width in use beside it; the time that the probe cost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) probed: f64,
     pub(super) used: f64,
+    pub(super) cost: f64,
 }
 
 /// What a probe shows together with those before it.
@@ -50,6 +58,11 @@ const FADING: f64 = 0.75;
 const DOUBLINGS: u32 = 6;
 const FEW_DOUBLINGS: u32 = 3;
 
+/// Returns whether a width is a power of two, or three times one: such widths are tried, besides all threads and half of those in use.
+fn is_step(width: usize) -> bool {
+    width.is_power_of_two() || width.is_multiple_of(3) && (width / 3).is_power_of_two()
+}
+
 /// No probe counts as a larger gain.
 const GAIN: f64 = 4.0;
 
@@ -66,6 +79,19 @@ impl Widths {
 
     pub(super) fn width(&self) -> usize {
         self.width
+    }
+
+    /// Returns the width in use.
+    pub(super) fn chosen(&self) -> Chosen {
+        Chosen {
+            width: self.width,
+            ratio: self.ratio,
+        }
+    }
+
+    /// Uses again what was chosen before.
+    pub(super) fn restore(&mut self, chosen: Chosen) {
+        (self.width, self.ratio) = (chosen.width, chosen.ratio);
     }
 
     /// Returns how many hardware threads run something if `waiting` logical threads are there.
@@ -85,8 +111,8 @@ impl Widths {
         let all = [
             used / 2,
             (used * 2).min(most),
-            used * 3 / 4,
-            (used * 3).div_ceil(2).min(most),
+            (1..used).rev().find(|&one| is_step(one)).unwrap_or(0),
+            (used + 1..most).find(|&one| is_step(one)).unwrap_or(most),
         ];
         let may =
             move |&width: &usize| width > 0 && width != used && self.tried[width].until <= now;
@@ -131,7 +157,8 @@ impl Widths {
             one.until = now + self.pause;
             return Verdict::Unclear;
         }
-        one.until = now + (self.pause << one.losses.min(doublings(width > used)));
+        let pause = self.pause << one.losses.min(doublings(width > used));
+        one.until = now + pause.max((pair.cost / settings.repeat) as u64);
         one.losses += 1;
         Verdict::Lost
     }
@@ -178,6 +205,7 @@ mod tests {
         let pair = |probed| Pair {
             probed,
             used: 100.0,
+            cost: 0.0,
         };
         let new = || {
             let mut widths = Widths::new(8, 10);
@@ -193,5 +221,53 @@ mod tests {
         let mut lost = new();
         assert_eq!(judge(&mut lost, 90.0), Verdict::Lost);
         assert_eq!(judge(&mut lost, 160.0), Verdict::Won, "a large gain");
+    }
+
+    #[test]
+    fn a_lost_probe_is_repeated_when_its_cost_has_become_a_small_part_of_the_time() {
+        let settings = Settings::default();
+        let next = |cost: f64, times: u32| {
+            let mut widths = Widths::new(8, 10);
+            for _ in 0..times {
+                let pair = Pair {
+                    probed: 90.0,
+                    used: 100.0,
+                    cost,
+                };
+                assert_eq!(widths.judge(4, 8, pair, 1000, &settings), Verdict::Lost);
+            }
+            let due = |now: &u64| widths.due(64, *now).any(|width| width == 4);
+            (1000..100_000).find(due).expect("it is probed again") - 1000
+        };
+        assert_eq!([1, 2, 3].map(|times| next(0.0, times)), [10, 20, 40]);
+        assert_eq!([1, 2, 3].map(|times| next(0.3, times)), [30, 30, 40]);
+        assert_eq!(next(50.0, 1), 5000);
+    }
+
+    #[test]
+    fn each_width_has_its_neighbours_its_half_and_its_double() {
+        let due = |used: usize, waiting: usize| {
+            let mut widths = Widths::new(8, 10);
+            widths.choose(used, 1.0, 0);
+            widths.due(waiting, 1000).collect::<Vec<_>>()
+        };
+        assert_eq!(due(8, 64), [4, 6]);
+        assert_eq!(due(6, 64), [3, 8, 4, 8]);
+        assert_eq!(due(4, 64), [2, 8, 3, 6]);
+        assert_eq!(due(3, 64), [1, 6, 2, 4]);
+        assert_eq!(due(1, 64), [2, 2]);
+        assert_eq!(due(8, 5), [2, 4]);
+        assert_eq!(due(4, 5), [2, 5, 3, 5]);
+    }
+
+    #[test]
+    fn what_was_chosen_can_be_used_again() {
+        let mut widths = Widths::new(8, 10);
+        widths.choose(4, 2.0, 0);
+        let chosen = widths.chosen();
+        widths.choose(8, 1.0, 0);
+        assert_eq!((widths.width(), widths.gained()), (8, 0.0));
+        widths.restore(chosen);
+        assert_eq!((widths.width(), widths.gained()), (4, 0.5));
     }
 }
