@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::code::Looked;
 use super::memory::{self, Code, Known, Memory};
 use super::neighbours::Neighbours;
 use super::settings::Settings;
@@ -54,6 +55,7 @@ pub(super) struct Engine {
     table: Table,
     regions: Vec<Region>,
     modules: Vec<Module>,
+    looked: Looked,
     neighbours: Option<Neighbours>,
     /// Hardware threads that neighbours keep busy, if nobody looks.
     assumed: Option<f64>,
@@ -156,6 +158,7 @@ impl Engine {
             table: Table::new(board::REGIONS),
             regions: Vec::new(),
             modules: Vec::new(),
+            looked: Looked::default(),
             slept: 0,
             current: None,
         };
@@ -215,6 +218,9 @@ impl Engine {
             Some(module) => module,
             None if self.modules.len() == board::MODULES => return None,
             None => {
+                if self.looked.look() {
+                    watch::hand_on();
+                }
                 writer::module(self.modules.len(), &path.to_string_lossy());
                 self.modules.push(Module {
                     fingerprint: memory::fingerprint(&path),

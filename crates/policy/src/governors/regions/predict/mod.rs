@@ -38,7 +38,8 @@ pub(super) struct Predict {
     site: RegionSite,
     profile: Profile,
     regions: Vec<Region>,
-    ledger: Ledger,
+    /// The account of a quiet machine, and of one with more ready threads than hardware threads.
+    ledgers: [Ledger; 2],
     /// Hardware threads that neighbours keep busy, rounded, with hysteresis.
     pressure: u32,
     /// The size of the last team.
@@ -64,7 +65,7 @@ impl Predict {
             site: *site,
             profile: settings.profile.clone(),
             regions: Vec::new(),
-            ledger: Ledger::default(),
+            ledgers: Default::default(),
             pressure: 0,
             threads: 0,
             switch: 0.0,
@@ -112,7 +113,10 @@ impl RegionGovernor for Predict {
             })
         });
         match region.current {
-            Some(at) => region.variants[at].next(),
+            Some(at) => {
+                let variant = &mut region.variants[at];
+                variant.next(&self.ledgers[usize::from(variant.rough())])
+            }
             None => usual(&self.site, entry.asked),
         }
     }
@@ -144,11 +148,12 @@ impl RegionGovernor for Predict {
             let cost = (time - usual).clamp(-usual, usual);
             self.switch += (cost - self.switch) * SWITCHES;
         }
+        let rough = variant.rough();
         variant.learn(
             outcome.decision,
             time,
             self.switch.max(0.0),
-            &mut self.ledger,
+            &mut self.ledgers[usize::from(rough)],
         );
     }
 

@@ -48,6 +48,18 @@ const RECHECK_MAX: u64 = 4096;
 const MUTE: u64 = 16;
 const MUTE_MAX: u64 = 1024;
 
+/// How much times of the same team vary, until that is known.
+const NOISE: f64 = 0.05;
+
+/// So many times count in the mean of how much they vary.
+const NOISES: f64 = 64.0;
+
+/// A mean is wrong by at most so many times its standard error, as good as surely.
+const SURE: f64 = 2.0;
+
+/// The charge for so many invocations is not corrected any more when they are over.
+const SETTLED: u32 = 64;
+
 /// What makes a situation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
@@ -85,6 +97,11 @@ pub(super) struct Variant {
     mute_until: u64,
     /// The arm that was held when all was tried anew.
     before: usize,
+    /// The arm that runs now.
+    now: usize,
+    /// How much times of the same team differ from their mean, over all teams, and of how many times that is the mean.
+    noise: f64,
+    noises: f64,
 }
 
 impl Variant {
@@ -114,6 +131,9 @@ impl Variant {
             mute: MUTE,
             mute_until: 0,
             before: 0,
+            now: 0,
+            noise: NOISE,
+            noises: 1.0,
         };
         let home = match variant.contended() {
             // Whoever spins has taken the processor that a sibling needs.
@@ -145,7 +165,7 @@ impl Variant {
     }
 
     /// Returns whether times vary because others run, too.
-    fn rough(&self) -> bool {
+    pub(super) fn rough(&self) -> bool {
         self.contended() || self.usual.threads > self.site.all().threads()
     }
 
@@ -206,9 +226,44 @@ impl Variant {
         (home.decision == decision && home.count >= 3).then_some(home.mean)
     }
 
-    /// Returns how the next invocation runs.
-    pub(super) fn next(&self) -> Decision {
-        self.arms[self.probing.unwrap_or(self.held)].decision
+    /// Returns how the next invocation runs: as is tried, or held, if the account affords what that may lose.
+    pub(super) fn next(&mut self, ledger: &Ledger) -> Decision {
+        let affords = |at: &usize| *at == 0 || self.rough() || ledger.affords(self.loss(*at));
+        let wanted = [self.probing.unwrap_or(self.held), self.held];
+        self.now = wanted.into_iter().find(affords).unwrap_or(0);
+        self.arms[self.now].decision
+    }
+
+    /// Returns the most that an invocation with this arm loses beside all threads, as far as that is known; negative if it surely wins.
+    fn loss(&self, at: usize) -> f64 {
+        let (arm, home) = (&self.arms[at], &self.arms[0]);
+        let Some((_, all, _)) = home.account().filter(|_| at != 0) else {
+            return 0.0;
+        };
+        let Some((_, time, _)) = arm.account() else {
+            return arm.worst;
+        };
+        let unsure = (self.unsure(at) + self.unsure(0)) * all;
+        match time - all {
+            // The model says that it cannot be slower, and it does not seem to be.
+            loss if arm.worst <= 0.0 && loss <= unsure => (loss + unsure).min(0.0),
+            // Nothing is won beside a first invocation, which was slow anyhow.
+            loss if home.is_cold() => (loss + unsure).max(0.0),
+            loss => loss + unsure,
+        }
+    }
+
+    /// Returns by how much the mean of an arm may be wrong, as a part of it.
+    fn unsure(&self, at: usize) -> f64 {
+        let Some((known, _, spread)) = self.arms[at].account() else {
+            return 0.0;
+        };
+        // Few times say little of how much times vary.
+        let spread = match known {
+            0..16 => spread.max(self.noise),
+            _ => spread,
+        };
+        SURE * spread / (known.clamp(1, 32) as f64).sqrt()
     }
 
     /// Learns the time of an invocation. `switch` is what it costs to change the size of the team.
@@ -220,7 +275,7 @@ impl Variant {
         ledger: &mut Ledger,
     ) {
         self.invocations += 1;
-        let current = self.probing.unwrap_or(self.held);
+        let current = self.now;
         let at = match self.arms[current].decision == decision {
             true => current,
             false => {
@@ -240,9 +295,18 @@ impl Variant {
                 }
             }
         };
-        self.book(at, time, ledger);
         let (cold, rough) = (self.invocations == 1, self.rough());
+        match rough {
+            true => self.book(at, time, ledger),
+            false => self.listen(at, time),
+        }
         let changed = self.arms[at].add(time, cold, rough);
+        if !rough {
+            if changed {
+                self.settle();
+            }
+            self.charge(at, time, ledger);
+        }
         if changed && at == self.held && self.invocations >= self.mute_until {
             self.start_again();
         }
@@ -252,12 +316,56 @@ impl Variant {
         {
             return;
         }
-        if self.probing.is_some_and(|probed| self.is_tried(probed)) {
+        if let Some(probed) = self.probing.filter(|&probed| self.is_tried(probed)) {
             self.probing = None;
+            let margin = 0.01 + self.unsure(probed);
+            self.arms[probed].confirm(margin);
         }
         if self.probing.is_none() {
             self.choose_after(switch);
             self.probing = self.propose(ledger);
+        }
+    }
+
+    /// Learns how much times vary.
+    fn listen(&mut self, at: usize, time: f64) {
+        let arm = &self.arms[at];
+        if arm.count > 0 && !arm.is_cold() {
+            let distance = (time / arm.mean - 1.0).abs().min(1.0);
+            self.noises = (self.noises + 1.0).min(NOISES);
+            self.noise += (distance - self.noise) / self.noises;
+        }
+    }
+
+    /// Corrects the account by what is known after an invocation.
+    fn charge(&mut self, at: usize, time: f64, ledger: &mut Ledger) {
+        let all = self.arms[0].account().map_or(time, |(_, all, _)| all);
+        ledger.earn(all.min(time));
+        if at != 0 {
+            self.arms[at].plays += 1;
+        }
+        let changed = match at {
+            0 => 1..self.arms.len(),
+            _ => at..at + 1,
+        };
+        for at in changed {
+            if self.arms[at].plays == 0 {
+                continue;
+            }
+            let charge = Ledger::charge(self.arms[at].plays, self.loss(at));
+            let arm = &mut self.arms[at];
+            ledger.correct(arm.charged, charge);
+            arm.charged = charge;
+            if arm.plays >= SETTLED {
+                (arm.plays, arm.charged) = (0, 0.0);
+            }
+        }
+    }
+
+    /// What was charged so far is not corrected any more.
+    fn settle(&mut self) {
+        for arm in &mut self.arms {
+            (arm.plays, arm.charged) = (0, 0.0);
         }
     }
 
@@ -296,6 +404,7 @@ impl Variant {
             false => self.invocations + self.mute,
         };
         self.before = self.held;
+        self.settle();
         for (at, arm) in self.arms.iter_mut().enumerate() {
             if at != self.held {
                 arm.outdate();
@@ -314,6 +423,7 @@ impl Variant {
             // One time says nothing of how much times vary.
             let spread = match arm.known() {
                 0 | 1 => self.arms[self.held].spread.max(self.arms[0].spread),
+                2..16 if !self.rough() => arm.spread.max(self.noise),
                 _ => arm.spread,
             };
             spread / (arm.known().clamp(1, 32) as f64).sqrt()
@@ -487,7 +597,7 @@ impl Variant {
             false => self.arms[0].estimate(self.rough()).unwrap_or(best),
         };
         let waiting = self.arms[self.held].decision.waiting;
-        let mut found: Option<(f64, Decision, bool)> = None;
+        let mut found: Option<(f64, Decision, bool, f64)> = None;
         let step = self.next_step(&model, waiting);
         for decision in self.teams(&model, waiting) {
             let arm = self.arms.iter().find(|arm| arm.decision == decision);
@@ -520,11 +630,13 @@ impl Variant {
                 continue;
             }
             if found.is_none_or(|(least, ..)| likely < least) {
-                found = Some((likely, decision, is_step));
+                found = Some((likely, decision, is_step, loss));
             }
         }
-        let (_, decision, is_step) = found?;
+        let (_, decision, is_step, loss) = found?;
         self.stepped |= is_step;
+        let at = self.arm(decision);
+        self.arms[at].worst = loss;
         Some(decision)
     }
 
@@ -587,7 +699,8 @@ impl Variant {
         self.gap = (self.gap * 2).min(RECHECK_MAX);
         self.recheck_at = self.invocations + self.pause();
         if self.held != 0 {
-            self.arms[0].clear();
+            self.settle();
+            self.arms[0].renew();
             return Some(0);
         }
         let best = self.arms[0].estimate(self.rough())?;
@@ -598,7 +711,10 @@ impl Variant {
                 .then_some((at, time))
         });
         let (at, _) = near.min_by(|a, b| a.1.total_cmp(&b.1))?;
-        self.arms[at].clear();
+        self.settle();
+        let worst = self.arms[at].estimate(self.rough());
+        self.arms[at].worst = worst.map_or(0.0, |time| (time - best).max(0.0));
+        self.arms[at].renew();
         Some(at)
     }
 
