@@ -45,6 +45,10 @@ const CALM: f64 = 0.35;
 /// which waits for a member that has no processor, may take a thousand times as long, too long even for one try.
 const CROWDED: f64 = 0.5;
 
+/// The governor is not asked for this long after the first region, unless the machine is crowded: the system starts all threads of a team
+/// on one hardware thread, or on one that sleeps, and takes some time to spread them. Times are of no use until then.
+const YOUNG: u64 = 30_000_000;
+
 /// What holds for the whole run.
 pub(super) struct Engine {
     start: Instant,
@@ -60,6 +64,8 @@ pub(super) struct Engine {
     /// Hardware threads that neighbours keep busy, if nobody looks.
     assumed: Option<f64>,
     waits: Waits,
+    /// When the first region began.
+    first: Option<u64>,
     /// When a region last wanted that members sleep.
     slept: u64,
     current: Option<Current>,
@@ -159,6 +165,7 @@ impl Engine {
             regions: Vec::new(),
             modules: Vec::new(),
             looked: Looked::default(),
+            first: None,
             slept: 0,
             current: None,
         };
@@ -305,7 +312,12 @@ impl Engine {
             waiting: self.waits.now(),
             ..usual(&self.site, asked)
         };
-        if !self.dry_run && self.site.all().threads() > 1 {
+        let young = now - *self.first.get_or_insert(now) < YOUNG && !region.learnt;
+        let waits =
+            young && self.neighbours.is_some() && neighbours.is_none_or(|load| load <= CROWDED);
+        if waits {
+            told = false;
+        } else if !self.dry_run && self.site.all().threads() > 1 {
             let chosen = self.governor.enter(&Entry {
                 region: RegionId(number),
                 asked,

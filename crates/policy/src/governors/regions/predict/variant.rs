@@ -54,8 +54,9 @@ const NOISE: f64 = 0.05;
 /// So many times count in the mean of how much they vary.
 const NOISES: f64 = 64.0;
 
-/// A mean is wrong by at most so many times its standard error, as good as surely.
-const SURE: f64 = 2.0;
+/// A mean is wrong by at most so many times its standard error, as good as surely; by more while it is not known how much times vary.
+const SURE: f64 = 2.5;
+const FEW: f64 = 6.0;
 
 /// The charge for so many invocations is not corrected any more when they are over.
 const SETTLED: u32 = 64;
@@ -244,12 +245,15 @@ impl Variant {
             return arm.worst;
         };
         let unsure = (self.unsure(at) + self.unsure(0)) * all;
-        match time - all {
+        let loss = match time - all {
             // The model says that it cannot be slower, and it does not seem to be.
             loss if arm.worst <= 0.0 && loss <= unsure => (loss + unsure).min(0.0),
-            // Nothing is won beside a first invocation, which was slow anyhow.
-            loss if home.is_cold() => (loss + unsure).max(0.0),
             loss => loss + unsure,
+        };
+        match home.is_cold() {
+            // Nothing is won beside a first invocation, which was slow anyhow.
+            true => loss.max(0.0),
+            false => loss,
         }
     }
 
@@ -263,7 +267,9 @@ impl Variant {
             0..16 => spread.max(self.noise),
             _ => spread,
         };
-        SURE * spread / (known.clamp(1, 32) as f64).sqrt()
+        // And how much they vary is not known well at first, either.
+        let sure = SURE * (1.0 + FEW / self.noises);
+        sure * spread / (known.clamp(1, 32) as f64).sqrt()
     }
 
     /// Learns the time of an invocation. `switch` is what it costs to change the size of the team.
