@@ -141,8 +141,9 @@ fn references<'a>(
             let distance = i32::from_le_bytes([four[0], four[1], four[2], four[3]]);
             let behind = start.wrapping_add(offset + 4);
             let target = behind.wrapping_add_signed(distance as isize);
-            // Nearly all are far from all targets.
-            if target.wrapping_sub(first) > span || !targets.contains(&target) {
+            // Nearly all are far from all targets; and what points into itself is the end of one thing and the beginning of the next.
+            let inside = (behind - 3..behind).contains(&target);
+            if target.wrapping_sub(first) > span || inside || !targets.contains(&target) {
                 continue;
             }
             let mut before = [0; 6];
@@ -221,9 +222,9 @@ mod tests {
         fn new() -> Writer {
             let mut writer = Writer(Vec::new());
             for slot in &SLOTS {
-                writer.bytes(&[0xf3, 0x0f, 0x1e, 0xfa]);
                 writer.reference(&[0xff, 0x25], slot.address);
-                writer.bytes(&[0x66; 6]);
+                // As the linker writes it: a number, and a jump back.
+                writer.bytes(&[0x68, 0, 0, 0, 0, 0xe9, 0xf0, 0xff, 0xff, 0xff]);
             }
             writer
         }
@@ -285,6 +286,12 @@ mod tests {
         direct.reference(&[0xff, 0x15], SLOTS[1].address);
         direct.bytes(&[0x89, 0xc3]);
         assert!(direct.uses_number());
+        let mut marked = Writer(Vec::new());
+        marked.bytes(&[0xf3, 0x0f, 0x1e, 0xfa]);
+        marked.reference(&[0xff, 0x25], SLOTS[1].address);
+        assert!(!marked.uses_number());
+        marked.reference(&[0xe8], BASE);
+        assert!(marked.uses_number());
         let mut paired = Writer::new();
         paired.reference(&[0xff, 0x15], SLOTS[0].address);
         paired.reference(&[0xff, 0x15], SLOTS[1].address);

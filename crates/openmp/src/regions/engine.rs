@@ -45,7 +45,7 @@ const CALM: f64 = 0.35;
 /// which waits for a member that has no processor, may take a thousand times as long, too long even for one try.
 const CROWDED: f64 = 0.5;
 
-/// The governor is not asked for this long after the first region, unless the machine is crowded: the system starts all threads of a team
+/// A governor that measures is not asked for this long after the first region, unless the machine is crowded: the system starts all threads of a team
 /// on one hardware thread, or on one that sleeps, and takes some time to spread them. Times are of no use until then.
 const YOUNG: u64 = 30_000_000;
 
@@ -313,8 +313,8 @@ impl Engine {
             ..usual(&self.site, asked)
         };
         let young = now - *self.first.get_or_insert(now) < YOUNG && !region.learnt;
-        let waits =
-            young && self.neighbours.is_some() && neighbours.is_none_or(|load| load <= CROWDED);
+        let calm = neighbours.is_none_or(|load| load <= CROWDED);
+        let waits = young && calm && self.governor.reads_neighbours();
         if waits {
             told = false;
         } else if !self.dry_run && self.site.all().threads() > 1 {

@@ -8,6 +8,7 @@
 //! neighbour that shares a hardware thread with us gets half of it and wants all of it.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
@@ -49,7 +50,7 @@ struct Sample {
 pub(super) struct Neighbours {
     cpus: Vec<u32>,
     /// If these are all of the system: where it says how many threads are ready.
-    whole: Option<File>,
+    whole: Option<Ready>,
     samples: VecDeque<Sample>,
     /// How many threads of others were ready at the last moments.
     moments: VecDeque<u32>,
@@ -65,12 +66,12 @@ impl Neighbours {
     pub(super) fn new(cpus: Vec<u32>) -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let online = processors(&stat).max(1);
-        let whole = match cpus.len() >= online {
-            true => File::open("/proc/loadavg").ok(),
+        let mut whole = match cpus.len() >= online {
+            true => Ready::open(),
             false => None,
         };
-        let load = match &whole {
-            Some(file) => Some(f64::from(others_at_start(file))),
+        let load = match &mut whole {
+            Some(ready) => Some(f64::from(others_at_start(ready))),
             None => {
                 let text = fs::read_to_string("/proc/loadavg").ok();
                 let part = cpus.len() as f64 / online as f64;
@@ -101,8 +102,8 @@ impl Neighbours {
         if now < self.next {
             return;
         }
-        if let Some(file) = &self.whole {
-            if let Some(ready) = others_ready(file) {
+        if let Some(ready) = &mut self.whole {
+            if let Some(ready) = ready.others() {
                 self.add_moment(ready);
             }
         } else {
@@ -186,48 +187,94 @@ fn of_loadavg(text: &str) -> Option<f64> {
 
 /// Returns how many threads of other processes are ready all the time, in some looks: what started this program is often still at work at
 /// its first region.
-fn others_at_start(file: &File) -> u32 {
+fn others_at_start(ready: &mut Ready) -> u32 {
     /// Further looks, as long as somebody is ready, and the time between them.
     const LOOKS: u32 = 5;
     const APART: Duration = Duration::from_micros(200);
-    let mut least = others_ready(file).unwrap_or(0);
+    let mut least = ready.others().unwrap_or(0);
     for _ in 0..LOOKS {
         if least == 0 {
             break;
         }
         std::thread::sleep(APART);
-        least = least.min(others_ready(file).unwrap_or(0));
+        least = least.min(ready.others().unwrap_or(0));
     }
     least
 }
 
-/// Returns how many threads of other processes are ready. The file is `/proc/loadavg`.
-fn others_ready(file: &File) -> Option<u32> {
-    let mut text = [0; 128];
-    let length = file.read_at(&mut text, 0).ok()?;
-    let ready = all_ready(std::str::from_utf8(&text[..length]).ok()?)?;
-    // The calling thread is ready, so nobody else is if only one is, and the dear look at our own threads can be saved.
-    match ready {
-        0 | 1 => Some(0),
-        ready => Some(ready.saturating_sub(own_ready())),
+/// Where the system says how many threads are ready, and which of them are this process's: files that stay open, since opening one takes
+/// longer than reading it.
+struct Ready {
+    all: File,
+    own: Vec<(OsString, File)>,
+}
+
+impl Ready {
+    fn open() -> Option<Ready> {
+        Some(Ready {
+            all: File::open("/proc/loadavg").ok()?,
+            own: Vec::new(),
+        })
     }
+
+    /// Returns how many threads of other processes are ready.
+    fn others(&mut self) -> Option<u32> {
+        let mut text = [0; 128];
+        let ready = read(&self.all, &mut text).and_then(all_ready)?;
+        // The calling thread is ready, so nobody else is if only one is.
+        if ready <= 1 {
+            return Some(0);
+        }
+        // Threads that were not known count as others, so it takes another look at which there are to say that there are others.
+        match ready.saturating_sub(self.own_ready()) {
+            0 => Some(0),
+            _ => {
+                self.find_own();
+                Some(ready.saturating_sub(self.own_ready()))
+            }
+        }
+    }
+
+    fn own_ready(&mut self) -> u32 {
+        let (mut text, mut count) = ([0; 1024], 0);
+        self.own.retain(|(_, file)| match read(file, &mut text) {
+            Some(text) => {
+                count += u32::from(is_ready(text));
+                true
+            }
+            // The thread has ended.
+            None => false,
+        });
+        count
+    }
+
+    /// Opens the files of threads that are new.
+    fn find_own(&mut self) {
+        let Ok(tasks) = fs::read_dir("/proc/self/task") else {
+            return;
+        };
+        for task in tasks.flatten().take(THREADS) {
+            let name = task.file_name();
+            if self.own.iter().any(|(known, _)| *known == name) {
+                continue;
+            }
+            if let Ok(file) = File::open(task.path().join("stat")) {
+                self.own.push((name, file));
+            }
+        }
+    }
+}
+
+/// Reads a short file from its beginning.
+fn read<'a>(file: &File, text: &'a mut [u8]) -> Option<&'a str> {
+    let length = file.read_at(text, 0).ok()?;
+    std::str::from_utf8(&text[..length]).ok()
 }
 
 /// Returns how many threads of the system are ready, those that run included, from the text of `/proc/loadavg`.
 fn all_ready(text: &str) -> Option<u32> {
     let (ready, _) = text.split_ascii_whitespace().nth(3)?.split_once('/')?;
     ready.parse().ok()
-}
-
-/// Returns how many threads of this process are ready. The calling one is.
-fn own_ready() -> u32 {
-    let Ok(tasks) = fs::read_dir("/proc/self/task") else {
-        return 1;
-    };
-    let is_ready = |task: &fs::DirEntry| {
-        fs::read_to_string(task.path().join("stat")).is_ok_and(|text| is_ready(&text))
-    };
-    tasks.flatten().take(THREADS).filter(is_ready).count() as u32
 }
 
 /// Returns whether a thread is ready or runs, from the text of its `stat`: the state stands behind the name in parentheses.
@@ -310,9 +357,11 @@ mod tests {
         assert_eq!(all_ready(STAT), None);
         assert!(is_ready("12 (a) R) R 1 2"));
         assert!(!is_ready("12 (R R) S 1 2"));
-        assert!(own_ready() >= 1);
-        let stat = fs::read_to_string("/proc/stat").unwrap();
-        assert!(all_ready(&stat).is_some_and(|ready| ready >= 1));
+        let mut ready = Ready::open().expect("it is there");
+        ready.find_own();
+        assert!(ready.own_ready() >= 1);
+        let mut text = [0; 128];
+        assert!(read(&ready.all, &mut text).and_then(all_ready) >= Some(1));
     }
 
     #[test]
