@@ -224,7 +224,7 @@ mod tests {
             for slot in &SLOTS {
                 writer.reference(&[0xff, 0x25], slot.address);
                 // As the linker writes it: a number, and a jump back.
-                writer.bytes(&[0x68, 0, 0, 0, 0, 0xe9, 0xf0, 0xff, 0xff, 0xff]);
+                writer.bytes(&[0x68, 0, 0, 0, 0, 0xe9, 0xa0, 0xff, 0xff, 0xff]);
             }
             writer
         }
