@@ -121,6 +121,16 @@ impl Arm {
         self.before = before;
     }
 
+    /// Adds a time of a region whose invocations differ much: no time says anything alone.
+    pub(super) fn mix(&mut self, time: f64) {
+        self.total += time;
+        if self.cold {
+            (self.count, self.cold) = (0, false);
+        }
+        self.take_suspects(true);
+        self.fold(time, true);
+    }
+
     /// Adds a time. Returns whether the last [`LAST`] times all lie far from the mean on the same side: then only these are kept.
     /// `cold` says that it is the region's first; `rough` that far times are how the machine is now, and no outliers.
     pub(super) fn add(&mut self, time: f64, cold: bool, rough: bool) -> bool {

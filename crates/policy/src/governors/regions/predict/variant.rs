@@ -37,6 +37,12 @@ const ROUGH_TIMES: u64 = 8;
 /// The most invocations for which a team is tried without being clearly better or worse.
 const UNDECIDED: u64 = 24;
 
+/// A region is mixed if its times differ by this part of the mean from it, as far as so many times say; then a team is tried for so many
+/// invocations.
+const MIXED: f64 = 0.4;
+const MIXED_KNOWN: f64 = 24.0;
+const MIXED_TIMES: u64 = 48;
+
 /// Invocations until all threads are tried again if their only time was a first invocation; otherwise; until others are tried again while
 /// all threads are best. All but the first double each time, up to `RECHECK_MAX`.
 const RECHECK_COLD: u64 = 16;
@@ -146,7 +152,11 @@ impl Variant {
         variant.fill_queue();
         if variant.contended() {
             // It disturbs nobody, and nobody disturbs it: never excellent, never terrible, and what the others are measured by.
-            variant.probing = variant.queue.pop().map(|decision| variant.arm(decision));
+            variant.held = match variant.queue.pop() {
+                Some(decision) => variant.arm(decision),
+                None => 0,
+            };
+            variant.probing = Some(variant.held);
         }
         if let Some((profile, region)) = measured {
             variant.start_with(profile, region);
@@ -292,8 +302,10 @@ impl Variant {
                     false => 1,
                 };
                 if self.arms[current].refused >= 3 {
-                    self.probing = None;
-                    self.held = 0;
+                    self.probing = self.probing.filter(|&probed| probed != current);
+                    if self.held == current {
+                        self.held = 0;
+                    }
                 }
                 match self.arms.iter().position(|arm| arm.decision == decision) {
                     Some(at) => at,
@@ -302,11 +314,17 @@ impl Variant {
             }
         };
         let (cold, rough) = (self.invocations == 1, self.rough());
-        match rough {
-            true => self.book(at, time, ledger),
-            false => self.listen(at, time),
+        self.listen(at, time);
+        if rough {
+            self.book(at, time, ledger);
         }
-        let changed = self.arms[at].add(time, cold, rough);
+        let changed = match self.mixed() {
+            true => {
+                self.arms[at].mix(time);
+                false
+            }
+            false => self.arms[at].add(time, cold, rough),
+        };
         if !rough {
             if changed {
                 self.settle();
@@ -331,6 +349,12 @@ impl Variant {
             self.choose_after(switch);
             self.probing = self.propose(ledger);
         }
+    }
+
+    /// Returns whether invocations differ much from each other: the region works now on much, now on little, and the engine does not know on how
+    /// much.
+    fn mixed(&self) -> bool {
+        self.noises >= MIXED_KNOWN && self.noise > MIXED
     }
 
     /// Learns how much times vary.
@@ -445,6 +469,9 @@ impl Variant {
         }
         let best = self.best_time();
         let time = arm.estimate(self.rough()).unwrap_or(f64::INFINITY);
+        if self.mixed() {
+            return known >= MIXED_TIMES || arm.total > best * TERRIBLE * MIXED_TIMES as f64;
+        }
         let least = match () {
             () if self.rough() && time > best * TERRIBLE => 1,
             () if self.rough() => match arm.total >= ROUGH_TIME * self.site.microsecond {
@@ -510,9 +537,9 @@ impl Variant {
             let Some(time) = cost(at).filter(|_| usable) else {
                 continue;
             };
-            // Back to all threads as soon as these are as good.
+            // Back to all threads as soon as these are as good; but beside neighbours they are good at one time, and bad at another.
             let needed = match at {
-                0 => held,
+                0 if !self.contended() => held,
                 _ => held * (1.0 - self.margin(at, self.held)),
             };
             if time < needed && time < best.1 {
