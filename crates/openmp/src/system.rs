@@ -152,7 +152,8 @@ pub(crate) fn linked(names: &[&CStr], mut use_module: impl FnMut(&Linked)) {
         names,
         use_module: &mut use_module,
     };
-    // SAFETY: the function is called with this pointer before this call returns. The loader's lock is held until then, so nothing is unloaded.
+    // SAFETY: the function is called with this pointer before this call returns. The loader's lock is held until then, so nothing is
+    // unloaded.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut walk).cast()) };
 }
 

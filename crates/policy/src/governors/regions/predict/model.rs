@@ -131,8 +131,8 @@ impl Model {
         }
     }
 
-    /// Returns how many times as many rounds `to` threads may need as is expected of them if the number of iterations is not known: a loop of
-    /// as many iterations as `from` threads takes two rounds with one thread less.
+    /// Returns how many times as many rounds `to` threads may need as is expected of them if the number of iterations is not known: a
+    /// loop of as many iterations as `from` threads takes two rounds with one thread less.
     fn most_rounds(&self, from: u32, to: u32) -> f64 {
         match self.iterations {
             None if to < from => f64::from(from.div_ceil(to)) * f64::from(to) / f64::from(from),

@@ -351,8 +351,8 @@ impl Variant {
         }
     }
 
-    /// Returns whether invocations differ much from each other: the region works now on much, now on little, and the engine does not know on how
-    /// much.
+    /// Returns whether invocations differ much from each other: the region works now on much, now on little, and the engine does not know
+    /// on how much.
     fn mixed(&self) -> bool {
         self.noises >= MIXED_KNOWN && self.noise > MIXED
     }
