@@ -5,9 +5,9 @@
 //! region. So a region that does this, in any of its threads, keeps the team that the program asks for.
 //!
 //! The program's own pair cannot be told from that of gcc's loops. So when a region has asked for its number and never for the size, which
-//! then must come from elsewhere, all regions with pairs keep their teams, too. So they do from the beginning if the program has code that may
-//! turn out to be such a region's ([`super::code`]). clang's code for a loop asks for neither: there the pair is
-//! the program's own, and the region is watched for longer, in case such a region comes later.
+//! then must come from elsewhere, all regions with pairs keep their teams, too. So they do from the beginning if the program has code that
+//! may turn out to be such a region's ([`super::code`]). clang's code for a loop asks for neither: there the pair is the program's own, and
+//! the region is watched for longer, in case such a region comes later.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
