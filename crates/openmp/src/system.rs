@@ -128,8 +128,8 @@ pub(crate) struct Linked {
     pub(crate) places: Vec<(usize, &'static CStr)>,
 }
 
-/// Calls `use_module` with each loaded module that refers to a function with one of `names`. The module stays loaded meanwhile. Cost: a walk
-/// through the relocations of all modules.
+/// Calls `use_module` with each loaded module that refers to a function with one of `names`. The module stays loaded meanwhile. Cost: a
+/// walk through the relocations of all modules.
 pub(crate) fn linked(names: &[&CStr], mut use_module: impl FnMut(&Linked)) {
     struct Walk<'a> {
         names: &'a [&'a CStr],

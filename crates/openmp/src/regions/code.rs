@@ -45,8 +45,9 @@ pub(super) struct Looked {
 }
 
 impl Looked {
-    /// Looks at the modules that have been loaded since the last look. Returns whether code of any module so far uses the number of its thread for
-    /// something that is not understood; of processors other than x86-64 no code is. Cost: about a millisecond a megabyte of code that asks.
+    /// Looks at the modules that have been loaded since the last look. Returns whether code of any module so far uses the number of its
+    /// thread for something that is not understood; of processors other than x86-64 no code is. Cost: about a millisecond a megabyte of
+    /// code that asks.
     #[cold]
     pub(super) fn look(&mut self) -> bool {
         if cfg!(not(target_arch = "x86_64")) {

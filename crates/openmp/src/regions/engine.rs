@@ -45,8 +45,8 @@ const CALM: f64 = 0.35;
 /// which waits for a member that has no processor, may take a thousand times as long, too long even for one try.
 const CROWDED: f64 = 0.5;
 
-/// A governor that measures is not asked for this long after the first region, unless the machine is crowded: the system starts all threads of a team
-/// on one hardware thread, or on one that sleeps, and takes some time to spread them. Times are of no use until then.
+/// A governor that measures is not asked for this long after the first region, unless the machine is crowded or the team is too large for it: the system starts all
+/// threads of a team on one hardware thread, or on one that sleeps, and takes some time to spread them. Times are of no use until then.
 const YOUNG: u64 = 30_000_000;
 
 /// What holds for the whole run.
@@ -314,7 +314,8 @@ impl Engine {
         };
         let young = now - *self.first.get_or_insert(now) < YOUNG && !region.learnt;
         let calm = neighbours.is_none_or(|load| load <= CROWDED);
-        let waits = young && calm && self.governor.reads_neighbours();
+        let fits = asked <= self.site.all().threads();
+        let waits = young && calm && fits && self.governor.reads_neighbours();
         if waits {
             told = false;
         } else if !self.dry_run && self.site.all().threads() > 1 {

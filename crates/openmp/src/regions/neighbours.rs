@@ -1,7 +1,8 @@
 //! How many of the hardware threads that this process may use other processes keep busy.
 //!
-//! If it may use all: `/proc/loadavg` says how many threads of the system are ready to run at this moment, and the states of its own threads
-//! how many of them are its own. (`/proc/stat` says it, too, but behind the counts of all interrupts, which takes ten times as long.) A neighbour that works is always ready, whether it runs or stands behind us.
+//! If it may use all: `/proc/loadavg` says how many threads of the system are ready to run at this moment, and the states of its own
+//! threads how many of them are its own. (`/proc/stat` says it, too, but behind the counts of all interrupts, which takes ten times as
+//! long.) A neighbour that works is always ready, whether it runs or stands behind us.
 //!
 //! If it may use a part of them, the system does not say where the others want to run. Then `/proc/stat` says how busy each hardware thread
 //! was, the process's own clock what part of that was its own, and the run-queue delays of its threads how long they stood behind others: a
@@ -219,20 +220,27 @@ impl Ready {
 
     /// Returns how many threads of other processes are ready.
     fn others(&mut self) -> Option<u32> {
-        let mut text = [0; 128];
-        let ready = read(&self.all, &mut text).and_then(all_ready)?;
+        let ready = self.all_ready()?;
         // The calling thread is ready, so nobody else is if only one is.
         if ready <= 1 {
             return Some(0);
         }
-        // Threads that were not known count as others, so it takes another look at which there are to say that there are others.
-        match ready.saturating_sub(self.own_ready()) {
-            0 => Some(0),
-            _ => {
-                self.find_own();
-                Some(ready.saturating_sub(self.own_ready()))
-            }
+        // Threads that were not known, and those that went to sleep between the two looks, count as others: so it takes another look to say
+        // that there are others.
+        let others = ready.saturating_sub(self.own_ready());
+        if others == 0 {
+            return Some(0);
         }
+        self.find_own();
+        Some(
+            self.all_ready()?
+                .saturating_sub(self.own_ready())
+                .min(others),
+        )
+    }
+
+    fn all_ready(&self) -> Option<u32> {
+        read(&self.all, &mut [0; 128]).and_then(all_ready)
     }
 
     fn own_ready(&mut self) -> u32 {

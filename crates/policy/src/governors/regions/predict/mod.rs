@@ -10,8 +10,8 @@
 //! - *Comparing.* Means of few times, outliers limited, see [`arm`]; more times if two teams cannot be told apart.
 //! - *Holding.* Until the times of the team change, four in a row, or until all threads have not been measured for long.
 //! - *Mixed regions.* A region that works now on much, now on little, and does not say on how much, is measured over many invocations.
-//! - *Neighbours.* If a team of all threads would share hardware threads with neighbours, a team of as many threads as are left comes first,
-//!   and one of all threads, whose members sleep while they wait, is tried beside it.
+//! - *Neighbours.* If a team of all threads would share hardware threads with neighbours, a team of as many threads as are left comes
+//!   first, and one of all threads, whose members sleep while they wait, is tried beside it.
 
 mod arm;
 mod ledger;

@@ -43,6 +43,9 @@ const MIXED: f64 = 0.4;
 const MIXED_KNOWN: f64 = 24.0;
 const MIXED_TIMES: u64 = 48;
 
+/// Before that it is given up if its mean is worse than the best by so many times what chance may do.
+const MIXED_CHANCE: f64 = 2.5;
+
 /// Invocations until all threads are tried again if their only time was a first invocation; otherwise; until others are tried again while
 /// all threads are best. All but the first double each time, up to `RECHECK_MAX`.
 const RECHECK_COLD: u64 = 16;
@@ -470,7 +473,9 @@ impl Variant {
         let best = self.best_time();
         let time = arm.estimate(self.rough()).unwrap_or(f64::INFINITY);
         if self.mixed() {
-            return known >= MIXED_TIMES || arm.total > best * TERRIBLE * MIXED_TIMES as f64;
+            // Invocations may have had much to do by chance, but not so much.
+            let chance = 1.0 + MIXED_CHANCE * self.noise / (known as f64).sqrt();
+            return known >= MIXED_TIMES || time > best * chance;
         }
         let least = match () {
             () if self.rough() && time > best * TERRIBLE => 1,
