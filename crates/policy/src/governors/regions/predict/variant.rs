@@ -64,7 +64,7 @@ const NOISE: f64 = 0.05;
 const NOISES: f64 = 64.0;
 
 /// A mean is wrong by at most so many times its standard error, as good as surely; by more while it is not known how much times vary.
-const SURE: f64 = 2.5;
+const SURE: f64 = 3.5;
 const FEW: f64 = 6.0;
 
 /// The charge for so many invocations is not corrected any more when they are over.
