@@ -211,13 +211,15 @@ unsafe fn linked_module(info: &libc::dl_phdr_info, names: &[&CStr]) -> Option<Li
             if symbol == 0 {
                 continue;
             }
-            // SAFETY: relocations name symbols of the module's table, whose entries have 24 bytes and begin with the place of the name.
+            // SAFETY: relocations name symbols of the module's table, whose entries have 24 bytes.
+            let entry = unsafe { (symbols as *const [u32; 6]).add(symbol).read_unaligned() };
+            // The section of the symbol: a module that has the function itself is the runtime, or this library.
+            if entry[1] >> 16 != 0 {
+                continue;
+            }
+            // SAFETY: it is the place of a name in the module's table of names.
             let name = unsafe {
-                let name = (symbols as *const [u32; 6])
-                    .add(symbol)
-                    .cast::<u32>()
-                    .read();
-                CStr::from_ptr((strings as *const std::ffi::c_char).add(name as usize))
+                CStr::from_ptr((strings as *const std::ffi::c_char).add(entry[0] as usize))
             };
             if names.contains(&name) {
                 places.push((base.wrapping_add(place as usize), name));
