@@ -45,8 +45,9 @@ const CALM: f64 = 0.35;
 /// which waits for a member that has no processor, may take a thousand times as long, too long even for one try.
 const CROWDED: f64 = 0.5;
 
-/// A governor that measures is not asked for this long after the first region, unless the machine is crowded or the team is too large for it: the system starts all
-/// threads of a team on one hardware thread, or on one that sleeps, and takes some time to spread them. Times are of no use until then.
+/// A governor that measures is not asked for this long after the first region, unless the machine is crowded or the team is too large for
+/// it: the system starts all threads of a team on one hardware thread, or on one that sleeps, and takes some time to spread them. Times
+/// are of no use until then.
 const YOUNG: u64 = 30_000_000;
 
 /// What holds for the whole run.
