@@ -118,6 +118,135 @@ pub(crate) fn module_of(address: usize) -> Option<Module> {
     search.found
 }
 
+/// The code of a module, and where the module keeps the addresses of functions of other modules.
+pub(crate) struct Linked {
+    /// Where the module is loaded.
+    pub(crate) base: usize,
+    /// Its readable segments of code, with their addresses. They are valid as long as the module is loaded.
+    pub(crate) code: Vec<(usize, &'static [u8])>,
+    /// The places of addresses, each with the name of the function.
+    pub(crate) places: Vec<(usize, &'static CStr)>,
+}
+
+/// Calls `use_module` with each loaded module that refers to a function with one of `names`. The module stays loaded meanwhile. Cost: a
+/// walk through the relocations of all modules.
+pub(crate) fn linked(names: &[&CStr], mut use_module: impl FnMut(&Linked)) {
+    struct Walk<'a> {
+        names: &'a [&'a CStr],
+        use_module: &'a mut dyn FnMut(&Linked),
+    }
+    unsafe extern "C" fn visit(
+        info: *mut libc::dl_phdr_info,
+        _size: libc::size_t,
+        walk: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader hands out a valid description, and `walk` is the pointer that was handed to `dl_iterate_phdr`.
+        let (info, walk) = unsafe { (&*info, &mut *walk.cast::<Walk<'_>>()) };
+        // SAFETY: as above.
+        if let Some(module) = unsafe { linked_module(info, walk.names) } {
+            (walk.use_module)(&module);
+        }
+        0
+    }
+    let mut walk = Walk {
+        names,
+        use_module: &mut use_module,
+    };
+    // SAFETY: the function is called with this pointer before this call returns. The loader's lock is held until then, so nothing is
+    // unloaded.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut walk).cast()) };
+}
+
+/// Returns what a module refers to; `None` if it has none of `names`.
+///
+/// # Safety
+/// `info` is the loader's description of a module that is loaded.
+unsafe fn linked_module(info: &libc::dl_phdr_info, names: &[&CStr]) -> Option<Linked> {
+    // The kinds of entries of the dynamic section that are read (System V ABI, "Dynamic Section").
+    const SYMBOLS: u64 = 6;
+    const STRINGS: u64 = 5;
+    const RELOCATIONS: u64 = 7;
+    const RELOCATIONS_SIZE: u64 = 8;
+    const JUMPS: u64 = 23;
+    const JUMPS_SIZE: u64 = 2;
+    let base = info.dlpi_addr as usize;
+    // SAFETY: the module has these program headers.
+    let segments =
+        unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+    let dynamic = segments
+        .iter()
+        .find(|segment| segment.p_type == libc::PT_DYNAMIC)?;
+    let entries = dynamic.p_memsz as usize / size_of::<[u64; 2]>();
+    let start = base.wrapping_add(dynamic.p_vaddr as usize);
+    // SAFETY: the segment is loaded, and has pairs of words.
+    let entries = unsafe { std::slice::from_raw_parts(start as *const [u64; 2], entries) };
+    let entry = |kind| {
+        let live = entries.iter().take_while(|entry| entry[0] != 0);
+        live.clone()
+            .find(|entry| entry[0] == kind)
+            .map(|entry| entry[1] as usize)
+    };
+    // glibc has added the base already, unless the section is read-only.
+    let address = |kind| {
+        entry(kind).map(|value| {
+            if value < base {
+                value.wrapping_add(base)
+            } else {
+                value
+            }
+        })
+    };
+    let (symbols, strings) = (address(SYMBOLS)?, address(STRINGS)?);
+    let mut places = Vec::new();
+    for (start, size) in [(RELOCATIONS, RELOCATIONS_SIZE), (JUMPS, JUMPS_SIZE)] {
+        let (Some(start), Some(size)) = (address(start), entry(size)) else {
+            continue;
+        };
+        // SAFETY: the module has a table of this size there: place, number of the symbol in the upper half, addend.
+        let table = unsafe {
+            std::slice::from_raw_parts(start as *const [u64; 3], size / size_of::<[u64; 3]>())
+        };
+        for &[place, kind, _] in table {
+            let symbol = (kind >> 32) as usize;
+            if symbol == 0 {
+                continue;
+            }
+            // SAFETY: relocations name symbols of the module's table, whose entries have 24 bytes.
+            let entry = unsafe { (symbols as *const [u32; 6]).add(symbol).read_unaligned() };
+            // The section of the symbol: a module that has the function itself is the runtime, or this library.
+            if entry[1] >> 16 != 0 {
+                continue;
+            }
+            // SAFETY: it is the place of a name in the module's table of names.
+            let name = unsafe {
+                CStr::from_ptr((strings as *const std::ffi::c_char).add(entry[0] as usize))
+            };
+            if names.contains(&name) {
+                places.push((base.wrapping_add(place as usize), name));
+            }
+        }
+    }
+    if places.is_empty() {
+        return None;
+    }
+    let readable = |segment: &&libc::Elf64_Phdr| {
+        let code = libc::PF_X | libc::PF_R;
+        segment.p_type == libc::PT_LOAD && segment.p_flags & code == code
+    };
+    let code = segments.iter().filter(readable).map(|segment| {
+        let start = base.wrapping_add(segment.p_vaddr as usize);
+        // SAFETY: the segment is loaded, readable, and nobody writes to it.
+        let bytes =
+            unsafe { std::slice::from_raw_parts(start as *const u8, segment.p_memsz as usize) };
+        (start, bytes)
+    });
+    Some(Linked {
+        base,
+        code: code.collect(),
+        places,
+    })
+}
+
 /// Returns the time that all threads of this process have been running.
 pub(crate) fn time_of_process() -> Duration {
     let mut time = libc::timespec {

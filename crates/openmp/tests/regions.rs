@@ -43,7 +43,9 @@ int main(void) {
     FOUR("clause", _Pragma("omp parallel num_threads(3)") count(); )
     FOUR("loop", _Pragma("omp parallel") { count();
         _Pragma("omp for") for (int j = 0; j < 1000; j++) data[j] += j; } )
+#ifdef NUMBER
     FOUR("number", _Pragma("omp parallel") { if (omp_get_thread_num() >= 0) count(); } )
+#endif
     FOUR("size", _Pragma("omp parallel") { if (omp_get_num_threads() >= 0) count(); } )
     FOUR("sections", _Pragma("omp parallel") { count(); _Pragma("omp sections") {
         _Pragma("omp section") data[0] = 1;
@@ -154,11 +156,14 @@ static void wait_for_each_other(void) {
 int main(void) {
     for (int round = 0; round < 50; round++) wait_for_each_other();
     for (int round = 0; round < 50; round++) {
+        /* Often, before anybody uses what it keeps. */
+        for (int again = 0; again < 20; again++) {
 #pragma omp parallel
-        {
-            int all = omp_get_num_threads(), me = omp_get_thread_num();
-            if (me == 0) size = all;
-            for (int i = me; i < 1000; i += all) seen[i] = 0;
+            {
+                int all = omp_get_num_threads(), me = omp_get_thread_num();
+                if (me == 0) size = all;
+                for (int i = me; i < 1000; i += all) seen[i] = 0;
+            }
         }
 #pragma omp parallel
         {
@@ -180,6 +185,7 @@ int main(void) {
 struct Compiled {
     compiler: &'static str,
     sizes: PathBuf,
+    numbers: PathBuf,
     dependent: PathBuf,
     private: PathBuf,
     faults: PathBuf,
@@ -211,6 +217,7 @@ fn compiled() -> &'static [Compiled] {
             Compiled {
                 compiler,
                 sizes: program("sizes", SIZES, "-UPRIVATE"),
+                numbers: program("numbers", SIZES, "-DNUMBER"),
                 dependent: program("dependent", DEPENDENT, "-UPRIVATE"),
                 private: program("private", SIZES, "-DPRIVATE"),
                 faults: program("faults", FAULTS, "-UPRIVATE"),
@@ -256,8 +263,18 @@ fn teams_shrink_if_the_code_does_not_depend_on_them() {
     for one in compiled() {
         let output = text(&run(command(&one.sizes, "governor=fixed,threads=1")));
         let expected =
-            "plain 1\nclause 1\nloop 1\nnumber 2\nsize 2\nsections 2\nnested 2\nserial 1\nmost 2\n";
+            "plain 1\nclause 1\nloop 1\nsize 2\nsections 2\nnested 2\nserial 1\nmost 2\n";
         assert_eq!(output, expected, "{}", one.compiler);
+        // gcc's loops ask for a size that the program might keep, and there is code that might use it.
+        let numbers = text(&run(command(&one.numbers, "governor=fixed,threads=1")));
+        let kept = if one.compiler == "gcc" { "2" } else { "1" };
+        let loops = format!("loop {kept}\nnumber 2\n");
+        assert_eq!(
+            numbers,
+            expected.replace("loop 1\n", &loops),
+            "{}",
+            one.compiler
+        );
         // Data of threads would be lost with the threads.
         let output = text(&run(command(&one.private, "governor=fixed,threads=1")));
         let expected = expected.replace("plain 1\nclause 1\nloop 1", "plain 2\nclause 3\nloop 2");
@@ -277,8 +294,7 @@ fn sections_that_wait_and_sizes_that_are_handed_on_keep_their_meaning() {
 
 #[test]
 fn no_team_is_larger_than_asked_and_observing_changes_nothing() {
-    let usual =
-        "plain 2\nclause 3\nloop 2\nnumber 2\nsize 2\nsections 2\nnested 2\nserial 1\nmost 2\n";
+    let usual = "plain 2\nclause 3\nloop 2\nsize 2\nsections 2\nnested 2\nserial 1\nmost 2\n";
     for one in compiled() {
         for settings in [
             "governor=all",
@@ -412,7 +428,10 @@ fn a_profile_is_written_and_a_later_run_starts_with_it() {
             &one.sizes,
             &settings.replace("fixed,threads=1", "oracle"),
         )));
-        assert!(output.contains("number 2\nsize 2\n"), "{output}");
+        assert!(
+            output.contains("plain 1\n") && output.contains("size 2\n"),
+            "{output}"
+        );
         fs::write(&path, "nonsense").expect("it is ours");
         let output = text(&run(command(&one.sizes, &settings)));
         assert!(output.contains("it does not begin with"), "{output}");

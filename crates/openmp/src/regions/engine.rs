@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::code::Looked;
 use super::memory::{self, Code, Known, Memory};
 use super::neighbours::Neighbours;
 use super::settings::Settings;
@@ -44,6 +45,11 @@ const CALM: f64 = 0.35;
 /// which waits for a member that has no processor, may take a thousand times as long, too long even for one try.
 const CROWDED: f64 = 0.5;
 
+/// A governor that measures is not asked for this long after the first region, unless the machine is crowded or the team is too large for
+/// it: the system starts all threads of a team on one hardware thread, or on one that sleeps, and takes some time to spread them. Times
+/// are of no use until then.
+const YOUNG: u64 = 30_000_000;
+
 /// What holds for the whole run.
 pub(super) struct Engine {
     start: Instant,
@@ -54,10 +60,13 @@ pub(super) struct Engine {
     table: Table,
     regions: Vec<Region>,
     modules: Vec<Module>,
+    looked: Looked,
     neighbours: Option<Neighbours>,
     /// Hardware threads that neighbours keep busy, if nobody looks.
     assumed: Option<f64>,
     waits: Waits,
+    /// When the first region began.
+    first: Option<u64>,
     /// When a region last wanted that members sleep.
     slept: u64,
     current: Option<Current>,
@@ -156,6 +165,8 @@ impl Engine {
             table: Table::new(board::REGIONS),
             regions: Vec::new(),
             modules: Vec::new(),
+            looked: Looked::default(),
+            first: None,
             slept: 0,
             current: None,
         };
@@ -215,6 +226,9 @@ impl Engine {
             Some(module) => module,
             None if self.modules.len() == board::MODULES => return None,
             None => {
+                if self.looked.look() {
+                    watch::hand_on();
+                }
                 writer::module(self.modules.len(), &path.to_string_lossy());
                 self.modules.push(Module {
                     fingerprint: memory::fingerprint(&path),
@@ -299,7 +313,13 @@ impl Engine {
             waiting: self.waits.now(),
             ..usual(&self.site, asked)
         };
-        if !self.dry_run && self.site.all().threads() > 1 {
+        let young = now - *self.first.get_or_insert(now) < YOUNG && !region.learnt;
+        let calm = neighbours.is_none_or(|load| load <= CROWDED);
+        let fits = asked <= self.site.all().threads();
+        let waits = young && calm && fits && self.governor.reads_neighbours();
+        if waits {
+            told = false;
+        } else if !self.dry_run && self.site.all().threads() > 1 {
             let chosen = self.governor.enter(&Entry {
                 region: RegionId(number),
                 asked,

@@ -1,14 +1,17 @@
 //! How many of the hardware threads that this process may use other processes keep busy.
 //!
-//! If it may use all: `/proc/stat` says how many threads of the system are ready to run at this moment, and the states of its own threads
-//! how many of them are its own. A neighbour that works is always ready, whether it runs or stands behind us.
+//! If it may use all: `/proc/loadavg` says how many threads of the system are ready to run at this moment, and the states of its own
+//! threads how many of them are its own. (`/proc/stat` says it, too, but behind the counts of all interrupts, which takes ten times as
+//! long.) A neighbour that works is always ready, whether it runs or stands behind us.
 //!
 //! If it may use a part of them, the system does not say where the others want to run. Then `/proc/stat` says how busy each hardware thread
 //! was, the process's own clock what part of that was its own, and the run-queue delays of its threads how long they stood behind others: a
 //! neighbour that shares a hardware thread with us gets half of it and wants all of it.
 
 use std::collections::VecDeque;
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use crate::system;
@@ -47,8 +50,8 @@ struct Sample {
 /// Looks at the neighbours now and then.
 pub(super) struct Neighbours {
     cpus: Vec<u32>,
-    /// Whether these are all of the system.
-    whole: bool,
+    /// If these are all of the system: where it says how many threads are ready.
+    whole: Option<Ready>,
     samples: VecDeque<Sample>,
     /// How many threads of others were ready at the last moments.
     moments: VecDeque<u32>,
@@ -64,10 +67,13 @@ impl Neighbours {
     pub(super) fn new(cpus: Vec<u32>) -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let online = processors(&stat).max(1);
-        let whole = cpus.len() >= online;
-        let load = match whole {
-            true => Some(f64::from(others_at_start(&stat))),
-            false => {
+        let mut whole = match cpus.len() >= online {
+            true => Ready::open(),
+            false => None,
+        };
+        let load = match &mut whole {
+            Some(ready) => Some(f64::from(others_at_start(ready))),
+            None => {
                 let text = fs::read_to_string("/proc/loadavg").ok();
                 let part = cpus.len() as f64 / online as f64;
                 text.and_then(|text| of_loadavg(&text))
@@ -97,13 +103,15 @@ impl Neighbours {
         if now < self.next {
             return;
         }
-        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-        if self.whole {
-            if let Some(ready) = others_ready(&stat) {
+        if let Some(ready) = &mut self.whole {
+            if let Some(ready) = ready.others() {
                 self.add_moment(ready);
             }
-        } else if let Some(sample) = self.sample(now, &stat) {
-            self.add(sample, members);
+        } else {
+            let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+            if let Some(sample) = self.sample(now, &stat) {
+                self.add(sample, members);
+            }
         }
         let took = clock().saturating_sub(now);
         self.looks += 1;
@@ -178,44 +186,103 @@ fn of_loadavg(text: &str) -> Option<f64> {
     Some((ready - 1.0).clamp(0.0, mean.max(0.0)))
 }
 
-/// Returns how many threads of other processes are ready all the time, from the text of `/proc/stat` and some further looks: what started
-/// this program is often still at work at its first region.
-fn others_at_start(stat: &str) -> u32 {
+/// Returns how many threads of other processes are ready all the time, in some looks: what started this program is often still at work at
+/// its first region.
+fn others_at_start(ready: &mut Ready) -> u32 {
     /// Further looks, as long as somebody is ready, and the time between them.
     const LOOKS: u32 = 5;
     const APART: Duration = Duration::from_micros(200);
-    let mut least = others_ready(stat).unwrap_or(0);
+    let mut least = ready.others().unwrap_or(0);
     for _ in 0..LOOKS {
         if least == 0 {
             break;
         }
         std::thread::sleep(APART);
-        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-        least = least.min(others_ready(&stat).unwrap_or(0));
+        least = least.min(ready.others().unwrap_or(0));
     }
     least
 }
 
-/// Returns how many threads of other processes are ready, from the text of `/proc/stat`, which was read a moment ago.
-fn others_ready(stat: &str) -> Option<u32> {
-    all_ready(stat).map(|ready| ready.saturating_sub(own_ready()))
+/// Where the system says how many threads are ready, and which of them are this process's: files that stay open, since opening one takes
+/// longer than reading it.
+struct Ready {
+    all: File,
+    own: Vec<(OsString, File)>,
 }
 
-/// Returns how many threads of the system are ready, those that run included, from the text of `/proc/stat`.
-fn all_ready(stat: &str) -> Option<u32> {
-    let mut lines = stat.lines().rev();
-    lines.find_map(|line| line.strip_prefix("procs_running ")?.trim().parse().ok())
+impl Ready {
+    fn open() -> Option<Ready> {
+        Some(Ready {
+            all: File::open("/proc/loadavg").ok()?,
+            own: Vec::new(),
+        })
+    }
+
+    /// Returns how many threads of other processes are ready.
+    fn others(&mut self) -> Option<u32> {
+        let ready = self.all_ready()?;
+        // The calling thread is ready, so nobody else is if only one is.
+        if ready <= 1 {
+            return Some(0);
+        }
+        // Threads that were not known, and those that went to sleep between the two looks, count as others: so it takes another look to say
+        // that there are others.
+        let others = ready.saturating_sub(self.own_ready());
+        if others == 0 {
+            return Some(0);
+        }
+        self.find_own();
+        Some(
+            self.all_ready()?
+                .saturating_sub(self.own_ready())
+                .min(others),
+        )
+    }
+
+    fn all_ready(&self) -> Option<u32> {
+        read(&self.all, &mut [0; 128]).and_then(all_ready)
+    }
+
+    fn own_ready(&mut self) -> u32 {
+        let (mut text, mut count) = ([0; 1024], 0);
+        self.own.retain(|(_, file)| match read(file, &mut text) {
+            Some(text) => {
+                count += u32::from(is_ready(text));
+                true
+            }
+            // The thread has ended.
+            None => false,
+        });
+        count
+    }
+
+    /// Opens the files of threads that are new.
+    fn find_own(&mut self) {
+        let Ok(tasks) = fs::read_dir("/proc/self/task") else {
+            return;
+        };
+        for task in tasks.flatten().take(THREADS) {
+            let name = task.file_name();
+            if self.own.iter().any(|(known, _)| *known == name) {
+                continue;
+            }
+            if let Ok(file) = File::open(task.path().join("stat")) {
+                self.own.push((name, file));
+            }
+        }
+    }
 }
 
-/// Returns how many threads of this process are ready. The calling one is.
-fn own_ready() -> u32 {
-    let Ok(tasks) = fs::read_dir("/proc/self/task") else {
-        return 1;
-    };
-    let is_ready = |task: &fs::DirEntry| {
-        fs::read_to_string(task.path().join("stat")).is_ok_and(|text| is_ready(&text))
-    };
-    tasks.flatten().take(THREADS).filter(is_ready).count() as u32
+/// Reads a short file from its beginning.
+fn read<'a>(file: &File, text: &'a mut [u8]) -> Option<&'a str> {
+    let length = file.read_at(text, 0).ok()?;
+    std::str::from_utf8(&text[..length]).ok()
+}
+
+/// Returns how many threads of the system are ready, those that run included, from the text of `/proc/loadavg`.
+fn all_ready(text: &str) -> Option<u32> {
+    let (ready, _) = text.split_ascii_whitespace().nth(3)?.split_once('/')?;
+    ready.parse().ok()
 }
 
 /// Returns whether a thread is ready or runs, from the text of its `stat`: the state stands behind the name in parentheses.
@@ -294,16 +361,15 @@ mod tests {
 
     #[test]
     fn threads_that_are_ready_are_counted() {
-        assert_eq!(
-            all_ready("cpu  1\nprocs_running 3\nprocs_blocked 1\n"),
-            Some(3)
-        );
+        assert_eq!(all_ready("0.20 0.18 0.12 3/80 11206\n"), Some(3));
         assert_eq!(all_ready(STAT), None);
         assert!(is_ready("12 (a) R) R 1 2"));
         assert!(!is_ready("12 (R R) S 1 2"));
-        assert!(own_ready() >= 1);
-        let stat = fs::read_to_string("/proc/stat").unwrap();
-        assert!(all_ready(&stat).is_some_and(|ready| ready >= 1));
+        let mut ready = Ready::open().expect("it is there");
+        ready.find_own();
+        assert!(ready.own_ready() >= 1);
+        let mut text = [0; 128];
+        assert!(read(&ready.all, &mut text).and_then(all_ready) >= Some(1));
     }
 
     #[test]

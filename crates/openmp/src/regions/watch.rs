@@ -5,11 +5,12 @@
 //! region. So a region that does this, in any of its threads, keeps the team that the program asks for.
 //!
 //! The program's own pair cannot be told from that of gcc's loops. So when a region has asked for its number and never for the size, which
-//! then must come from elsewhere, all regions with pairs keep their teams, too. clang's code for a loop asks for neither: there the pair is
-//! the program's own, and the region is watched for longer, in case such a region comes later.
+//! then must come from elsewhere, all regions with pairs keep their teams, too. So they do from the beginning if the program has code that
+//! may turn out to be such a region's ([`super::code`]). clang's code for a loop asks for neither: there the pair is the program's own, and
+//! the region is watched for longer, in case such a region comes later.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::board;
 
@@ -30,6 +31,9 @@ static PAIRS: [AtomicU64; board::REGIONS / 64] = [const { AtomicU64::new(0) }; b
 static SECTIONS: [AtomicU64; board::REGIONS / 64] =
     [const { AtomicU64::new(0) }; board::REGIONS / 64];
 static NESTS: [AtomicU64; board::REGIONS / 64] = [const { AtomicU64::new(0) }; board::REGIONS / 64];
+
+/// Whether the program has code that may share out work by a size from elsewhere.
+static HANDED_ON: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// The region (plus 1) in which this thread asked for the size, and has not asked for its number since.
@@ -65,8 +69,16 @@ pub(super) fn kept(region: u32) -> usize {
     }
 }
 
-/// Returns whether a region has asked for its number and never for the size of its team.
+/// The program has code that may share out work by a size from elsewhere.
+pub(super) fn hand_on() {
+    HANDED_ON.store(true, Ordering::Relaxed);
+}
+
+/// Returns whether a region has asked for its number and never for the size of its team, or code of the program may do so.
 fn is_size_handed_on() -> bool {
+    if HANDED_ON.load(Ordering::Relaxed) {
+        return true;
+    }
     let mut words = NUMBERS.iter().zip(&SIZES);
     words.any(|(numbers, sizes)| {
         numbers.load(Ordering::Relaxed) & !sizes.load(Ordering::Relaxed) != 0

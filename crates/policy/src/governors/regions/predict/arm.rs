@@ -40,6 +40,13 @@ pub(super) struct Arm {
     pub(super) before: Option<f64>,
     /// How often the engine ran another team than this one.
     pub(super) refused: u32,
+    /// What was known before the arm is measured anew.
+    old: Option<(u64, f64, f64)>,
+    /// What an invocation may lose beside all threads at most, as the model says; it counts as long as there are no times.
+    pub(super) worst: f64,
+    /// Invocations whose charge may still be corrected, and that charge.
+    pub(super) plays: u32,
+    pub(super) charged: f64,
 }
 
 impl Arm {
@@ -57,6 +64,10 @@ impl Arm {
             above: false,
             before: None,
             refused: 0,
+            old: None,
+            worst: 0.0,
+            plays: 0,
+            charged: 0.0,
         }
     }
 
@@ -64,8 +75,43 @@ impl Arm {
     pub(super) fn clear(&mut self) {
         *self = Arm {
             refused: self.refused,
+            worst: self.worst,
             ..Arm::new(self.decision)
         };
+    }
+
+    /// Forgets all times until [`Arm::confirm`].
+    pub(super) fn renew(&mut self) {
+        let old = (self.count > 0 && !self.cold).then_some((self.count, self.mean, self.spread));
+        self.clear();
+        self.old = old;
+    }
+
+    /// The arm has been measured anew: if that says the same as before, as far as it can be told apart by `margin`, a part of the mean, all
+    /// times count.
+    pub(super) fn confirm(&mut self, margin: f64) {
+        let Some((count, mean, spread)) = self.old.take() else {
+            return;
+        };
+        let now = self.known();
+        if self.count == 0 || (self.mean / mean - 1.0).abs() > margin {
+            return;
+        }
+        let weight = (now as f64 / (count + now) as f64).max(SLOW);
+        self.mean = mean + (self.mean - mean) * weight;
+        self.spread = spread + (self.spread - spread) * weight;
+        self.count += count.max(FIRST as u64);
+        self.suspected = 0;
+    }
+
+    /// Returns the best knowledge for the account: how many times are known, their mean, and their spread.
+    pub(super) fn account(&self) -> Option<(u64, f64, f64)> {
+        match self.old {
+            Some(old) => Some(old),
+            None => self
+                .estimate(false)
+                .map(|mean| (self.known(), mean, self.spread)),
+        }
     }
 
     /// Forgets all times but for the mean, as that of another time.
@@ -73,6 +119,16 @@ impl Arm {
         let before = (self.count > 0).then_some(self.mean);
         self.clear();
         self.before = before;
+    }
+
+    /// Adds a time of a region whose invocations differ much: no time says anything alone.
+    pub(super) fn mix(&mut self, time: f64) {
+        self.total += time;
+        if self.cold {
+            (self.count, self.cold) = (0, false);
+        }
+        self.take_suspects(true);
+        self.fold(time, true);
     }
 
     /// Adds a time. Returns whether the last [`LAST`] times all lie far from the mean on the same side: then only these are kept.

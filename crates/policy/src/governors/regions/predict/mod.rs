@@ -4,14 +4,14 @@
 //!   invocation's), the threads that the program asks for, and the hardware threads that neighbours keep busy. So a neighbour that
 //!   comes or goes is answered at the next invocation, and what was learnt before is still there when it has gone.
 //! - *Trying.* All threads first. Then what the [`model`] expects to be better: for each number of threads on a core the fewest cores that
-//!   do
-//!   the loop in as many rounds. A team that does as many rounds with fewer siblings cannot be slower and is tried at once; any other one
-//!   when the [`ledger`] affords what it may lose, and of those at most a few.
+//!   do the loop in as many rounds. A team that does as many rounds with fewer siblings cannot be slower and is tried at once; any other
+//!   one as long as the [`ledger`] affords what each of its invocations may lose at most, and of those at most a few. The same holds for
+//!   the team that is held: if it is not surely better, all threads run in between, and more is known of both.
 //! - *Comparing.* Means of few times, outliers limited, see [`arm`]; more times if two teams cannot be told apart.
 //! - *Holding.* Until the times of the team change, four in a row, or until all threads have not been measured for long.
-//! - *Neighbours.* If a team of all threads would share hardware threads with neighbours, its members sleep while they wait, and a team of
-//!   as
-//!   many threads as are left is tried beside it.
+//! - *Mixed regions.* A region that works now on much, now on little, and does not say on how much, is measured over many invocations.
+//! - *Neighbours.* If a team of all threads would share hardware threads with neighbours, a team of as many threads as are left comes
+//!   first, and one of all threads, whose members sleep while they wait, is tried beside it.
 
 mod arm;
 mod ledger;
@@ -38,7 +38,8 @@ pub(super) struct Predict {
     site: RegionSite,
     profile: Profile,
     regions: Vec<Region>,
-    ledger: Ledger,
+    /// The account of a quiet machine, and of one with more ready threads than hardware threads.
+    ledgers: [Ledger; 2],
     /// Hardware threads that neighbours keep busy, rounded, with hysteresis.
     pressure: u32,
     /// The size of the last team.
@@ -64,7 +65,7 @@ impl Predict {
             site: *site,
             profile: settings.profile.clone(),
             regions: Vec::new(),
-            ledger: Ledger::default(),
+            ledgers: Default::default(),
             pressure: 0,
             threads: 0,
             switch: 0.0,
@@ -112,7 +113,10 @@ impl RegionGovernor for Predict {
             })
         });
         match region.current {
-            Some(at) => region.variants[at].next(),
+            Some(at) => {
+                let variant = &mut region.variants[at];
+                variant.next(&self.ledgers[usize::from(variant.rough())])
+            }
             None => usual(&self.site, entry.asked),
         }
     }
@@ -144,11 +148,12 @@ impl RegionGovernor for Predict {
             let cost = (time - usual).clamp(-usual, usual);
             self.switch += (cost - self.switch) * SWITCHES;
         }
+        let rough = variant.rough();
         variant.learn(
             outcome.decision,
             time,
             self.switch.max(0.0),
-            &mut self.ledger,
+            &mut self.ledgers[usize::from(rough)],
         );
     }
 

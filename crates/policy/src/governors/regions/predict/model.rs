@@ -20,7 +20,7 @@ const CORES: f64 = 0.1;
 pub(super) struct Expected {
     /// The likely time.
     pub(super) likely: f64,
-    /// The time if the siblings that go did not disturb at all.
+    /// The time if the siblings that go did not disturb at all, and the loop is the worst for so many threads.
     pub(super) worst: f64,
 }
 
@@ -126,7 +126,17 @@ impl Model {
         let (up, wide) = (to.per_core > from.per_core, to.cores > from.cores);
         Expected {
             likely: scaled(self.siblings, self.cores),
-            worst: scaled(f64::from(u8::from(up)), f64::from(u8::from(wide))),
+            worst: self.most_rounds(near.threads, threads)
+                * scaled(f64::from(u8::from(up)), f64::from(u8::from(wide))),
+        }
+    }
+
+    /// Returns how many times as many rounds `to` threads may need as is expected of them if the number of iterations is not known: a
+    /// loop of as many iterations as `from` threads takes two rounds with one thread less.
+    fn most_rounds(&self, from: u32, to: u32) -> f64 {
+        match self.iterations {
+            None if to < from => f64::from(from.div_ceil(to)) * f64::from(to) / f64::from(from),
+            _ => 1.0,
         }
     }
 

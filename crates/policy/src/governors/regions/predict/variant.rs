@@ -37,6 +37,15 @@ const ROUGH_TIMES: u64 = 8;
 /// The most invocations for which a team is tried without being clearly better or worse.
 const UNDECIDED: u64 = 24;
 
+/// A region is mixed if its times differ by this part of the mean from it, as far as so many times say; then a team is tried for so many
+/// invocations.
+const MIXED: f64 = 0.4;
+const MIXED_KNOWN: f64 = 24.0;
+const MIXED_TIMES: u64 = 48;
+
+/// Before that it is given up if its mean is worse than the best by so many times what chance may do.
+const MIXED_CHANCE: f64 = 2.5;
+
 /// Invocations until all threads are tried again if their only time was a first invocation; otherwise; until others are tried again while
 /// all threads are best. All but the first double each time, up to `RECHECK_MAX`.
 const RECHECK_COLD: u64 = 16;
@@ -47,6 +56,19 @@ const RECHECK_MAX: u64 = 4096;
 /// Invocations without a new start after one that changed nothing; doubles each time.
 const MUTE: u64 = 16;
 const MUTE_MAX: u64 = 1024;
+
+/// How much times of the same team vary, until that is known.
+const NOISE: f64 = 0.05;
+
+/// So many times count in the mean of how much they vary.
+const NOISES: f64 = 64.0;
+
+/// A mean is wrong by at most so many times its standard error, as good as surely; by more while it is not known how much times vary.
+const SURE: f64 = 3.5;
+const FEW: f64 = 6.0;
+
+/// The charge for so many invocations is not corrected any more when they are over.
+const SETTLED: u32 = 64;
 
 /// What makes a situation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +107,11 @@ pub(super) struct Variant {
     mute_until: u64,
     /// The arm that was held when all was tried anew.
     before: usize,
+    /// The arm that runs now.
+    now: usize,
+    /// How much times of the same team differ from their mean, over all teams, and of how many times that is the mean.
+    noise: f64,
+    noises: f64,
 }
 
 impl Variant {
@@ -114,6 +141,9 @@ impl Variant {
             mute: MUTE,
             mute_until: 0,
             before: 0,
+            now: 0,
+            noise: NOISE,
+            noises: 1.0,
         };
         let home = match variant.contended() {
             // Whoever spins has taken the processor that a sibling needs.
@@ -125,7 +155,11 @@ impl Variant {
         variant.fill_queue();
         if variant.contended() {
             // It disturbs nobody, and nobody disturbs it: never excellent, never terrible, and what the others are measured by.
-            variant.probing = variant.queue.pop().map(|decision| variant.arm(decision));
+            variant.held = match variant.queue.pop() {
+                Some(decision) => variant.arm(decision),
+                None => 0,
+            };
+            variant.probing = Some(variant.held);
         }
         if let Some((profile, region)) = measured {
             variant.start_with(profile, region);
@@ -145,7 +179,7 @@ impl Variant {
     }
 
     /// Returns whether times vary because others run, too.
-    fn rough(&self) -> bool {
+    pub(super) fn rough(&self) -> bool {
         self.contended() || self.usual.threads > self.site.all().threads()
     }
 
@@ -206,9 +240,49 @@ impl Variant {
         (home.decision == decision && home.count >= 3).then_some(home.mean)
     }
 
-    /// Returns how the next invocation runs.
-    pub(super) fn next(&self) -> Decision {
-        self.arms[self.probing.unwrap_or(self.held)].decision
+    /// Returns how the next invocation runs: as is tried, or held, if the account affords what that may lose.
+    pub(super) fn next(&mut self, ledger: &Ledger) -> Decision {
+        let affords = |at: &usize| *at == 0 || self.rough() || ledger.affords(self.loss(*at));
+        let wanted = [self.probing.unwrap_or(self.held), self.held];
+        self.now = wanted.into_iter().find(affords).unwrap_or(0);
+        self.arms[self.now].decision
+    }
+
+    /// Returns the most that an invocation with this arm loses beside all threads, as far as that is known; negative if it surely wins.
+    fn loss(&self, at: usize) -> f64 {
+        let (arm, home) = (&self.arms[at], &self.arms[0]);
+        let Some((_, all, _)) = home.account().filter(|_| at != 0) else {
+            return 0.0;
+        };
+        let Some((_, time, _)) = arm.account() else {
+            return arm.worst;
+        };
+        let unsure = (self.unsure(at) + self.unsure(0)) * all;
+        let loss = match time - all {
+            // The model says that it cannot be slower, and it does not seem to be.
+            loss if arm.worst <= 0.0 && loss <= unsure => (loss + unsure).min(0.0),
+            loss => loss + unsure,
+        };
+        match home.is_cold() {
+            // Nothing is won beside a first invocation, which was slow anyhow.
+            true => loss.max(0.0),
+            false => loss,
+        }
+    }
+
+    /// Returns by how much the mean of an arm may be wrong, as a part of it.
+    fn unsure(&self, at: usize) -> f64 {
+        let Some((known, _, spread)) = self.arms[at].account() else {
+            return 0.0;
+        };
+        // Few times say little of how much times vary.
+        let spread = match known {
+            0..16 => spread.max(self.noise),
+            _ => spread,
+        };
+        // And how much they vary is not known well at first, either.
+        let sure = SURE * (1.0 + FEW / self.noises);
+        sure * spread / (known.clamp(1, 32) as f64).sqrt()
     }
 
     /// Learns the time of an invocation. `switch` is what it costs to change the size of the team.
@@ -220,7 +294,7 @@ impl Variant {
         ledger: &mut Ledger,
     ) {
         self.invocations += 1;
-        let current = self.probing.unwrap_or(self.held);
+        let current = self.now;
         let at = match self.arms[current].decision == decision {
             true => current,
             false => {
@@ -231,8 +305,10 @@ impl Variant {
                     false => 1,
                 };
                 if self.arms[current].refused >= 3 {
-                    self.probing = None;
-                    self.held = 0;
+                    self.probing = self.probing.filter(|&probed| probed != current);
+                    if self.held == current {
+                        self.held = 0;
+                    }
                 }
                 match self.arms.iter().position(|arm| arm.decision == decision) {
                     Some(at) => at,
@@ -240,9 +316,24 @@ impl Variant {
                 }
             }
         };
-        self.book(at, time, ledger);
         let (cold, rough) = (self.invocations == 1, self.rough());
-        let changed = self.arms[at].add(time, cold, rough);
+        self.listen(at, time);
+        if rough {
+            self.book(at, time, ledger);
+        }
+        let changed = match self.mixed() {
+            true => {
+                self.arms[at].mix(time);
+                false
+            }
+            false => self.arms[at].add(time, cold, rough),
+        };
+        if !rough {
+            if changed {
+                self.settle();
+            }
+            self.charge(at, time, ledger);
+        }
         if changed && at == self.held && self.invocations >= self.mute_until {
             self.start_again();
         }
@@ -252,12 +343,62 @@ impl Variant {
         {
             return;
         }
-        if self.probing.is_some_and(|probed| self.is_tried(probed)) {
+        if let Some(probed) = self.probing.filter(|&probed| self.is_tried(probed)) {
             self.probing = None;
+            let margin = 0.01 + self.unsure(probed);
+            self.arms[probed].confirm(margin);
         }
         if self.probing.is_none() {
             self.choose_after(switch);
             self.probing = self.propose(ledger);
+        }
+    }
+
+    /// Returns whether invocations differ much from each other: the region works now on much, now on little, and the engine does not know
+    /// on how much.
+    fn mixed(&self) -> bool {
+        self.noises >= MIXED_KNOWN && self.noise > MIXED
+    }
+
+    /// Learns how much times vary.
+    fn listen(&mut self, at: usize, time: f64) {
+        let arm = &self.arms[at];
+        if arm.count > 0 && !arm.is_cold() {
+            let distance = (time / arm.mean - 1.0).abs().min(1.0);
+            self.noises = (self.noises + 1.0).min(NOISES);
+            self.noise += (distance - self.noise) / self.noises;
+        }
+    }
+
+    /// Corrects the account by what is known after an invocation.
+    fn charge(&mut self, at: usize, time: f64, ledger: &mut Ledger) {
+        let all = self.arms[0].account().map_or(time, |(_, all, _)| all);
+        ledger.earn(all.min(time));
+        if at != 0 {
+            self.arms[at].plays += 1;
+        }
+        let changed = match at {
+            0 => 1..self.arms.len(),
+            _ => at..at + 1,
+        };
+        for at in changed {
+            if self.arms[at].plays == 0 {
+                continue;
+            }
+            let charge = Ledger::charge(self.arms[at].plays, self.loss(at));
+            let arm = &mut self.arms[at];
+            ledger.correct(arm.charged, charge);
+            arm.charged = charge;
+            if arm.plays >= SETTLED {
+                (arm.plays, arm.charged) = (0, 0.0);
+            }
+        }
+    }
+
+    /// What was charged so far is not corrected any more.
+    fn settle(&mut self) {
+        for arm in &mut self.arms {
+            (arm.plays, arm.charged) = (0, 0.0);
         }
     }
 
@@ -296,6 +437,7 @@ impl Variant {
             false => self.invocations + self.mute,
         };
         self.before = self.held;
+        self.settle();
         for (at, arm) in self.arms.iter_mut().enumerate() {
             if at != self.held {
                 arm.outdate();
@@ -314,6 +456,7 @@ impl Variant {
             // One time says nothing of how much times vary.
             let spread = match arm.known() {
                 0 | 1 => self.arms[self.held].spread.max(self.arms[0].spread),
+                2..16 if !self.rough() => arm.spread.max(self.noise),
                 _ => arm.spread,
             };
             spread / (arm.known().clamp(1, 32) as f64).sqrt()
@@ -329,6 +472,11 @@ impl Variant {
         }
         let best = self.best_time();
         let time = arm.estimate(self.rough()).unwrap_or(f64::INFINITY);
+        if self.mixed() {
+            // Invocations may have had much to do by chance, but not so much.
+            let chance = 1.0 + MIXED_CHANCE * self.noise / (known as f64).sqrt();
+            return known >= MIXED_TIMES || time > best * chance;
+        }
         let least = match () {
             () if self.rough() && time > best * TERRIBLE => 1,
             () if self.rough() => match arm.total >= ROUGH_TIME * self.site.microsecond {
@@ -394,9 +542,9 @@ impl Variant {
             let Some(time) = cost(at).filter(|_| usable) else {
                 continue;
             };
-            // Back to all threads as soon as these are as good.
+            // Back to all threads as soon as these are as good; but beside neighbours they are good at one time, and bad at another.
             let needed = match at {
-                0 => held,
+                0 if !self.contended() => held,
                 _ => held * (1.0 - self.margin(at, self.held)),
             };
             if time < needed && time < best.1 {
@@ -487,7 +635,7 @@ impl Variant {
             false => self.arms[0].estimate(self.rough()).unwrap_or(best),
         };
         let waiting = self.arms[self.held].decision.waiting;
-        let mut found: Option<(f64, Decision, bool)> = None;
+        let mut found: Option<(f64, Decision, bool, f64)> = None;
         let step = self.next_step(&model, waiting);
         for decision in self.teams(&model, waiting) {
             let arm = self.arms.iter().find(|arm| arm.decision == decision);
@@ -520,11 +668,13 @@ impl Variant {
                 continue;
             }
             if found.is_none_or(|(least, ..)| likely < least) {
-                found = Some((likely, decision, is_step));
+                found = Some((likely, decision, is_step, loss));
             }
         }
-        let (_, decision, is_step) = found?;
+        let (_, decision, is_step, loss) = found?;
         self.stepped |= is_step;
+        let at = self.arm(decision);
+        self.arms[at].worst = loss;
         Some(decision)
     }
 
@@ -587,7 +737,8 @@ impl Variant {
         self.gap = (self.gap * 2).min(RECHECK_MAX);
         self.recheck_at = self.invocations + self.pause();
         if self.held != 0 {
-            self.arms[0].clear();
+            self.settle();
+            self.arms[0].renew();
             return Some(0);
         }
         let best = self.arms[0].estimate(self.rough())?;
@@ -598,7 +749,10 @@ impl Variant {
                 .then_some((at, time))
         });
         let (at, _) = near.min_by(|a, b| a.1.total_cmp(&b.1))?;
-        self.arms[at].clear();
+        self.settle();
+        let worst = self.arms[at].estimate(self.rough());
+        self.arms[at].worst = worst.map_or(0.0, |time| (time - best).max(0.0));
+        self.arms[at].renew();
         Some(at)
     }
 

@@ -1,0 +1,303 @@
+//! What the machine code of the program asks its OpenMP runtime for, read before any of it runs.
+//!
+//! A region may store the size of its team, and one that comes much later share out work by what was stored. When the later one runs it is
+//! too late to keep the earlier one's team. But the later one has to ask for its thread's number, somewhere in its code, and for
+//! something else than gcc's loops do: these ask for the team's size and right behind it for the number, and `master` compares the number
+//! with zero. If no code of the program asks for the number in any other way, nothing is shared out by a size from elsewhere.
+
+use std::collections::BTreeSet;
+use std::ffi::CStr;
+
+use crate::system;
+
+/// A call of the number this close behind a call of the size belongs to it, in bytes: gcc moves a few instructions in between.
+const CLOSE: usize = 40;
+
+/// What the code of a module refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// `omp_get_num_threads`
+    Size,
+    /// `omp_get_thread_num`
+    Number,
+}
+
+/// Where a module keeps the address of a function that it asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) asks: Asks,
+    pub(super) address: usize,
+}
+
+/// The functions that are asked for, with Fortran's names.
+const NAMES: [(&CStr, Asks); 4] = [
+    (c"omp_get_num_threads", Asks::Size),
+    (c"omp_get_num_threads_", Asks::Size),
+    (c"omp_get_thread_num", Asks::Number),
+    (c"omp_get_thread_num_", Asks::Number),
+];
+
+/// Looks at modules, each once.
+#[derive(Default)]
+pub(super) struct Looked {
+    bases: BTreeSet<usize>,
+    uses_number: bool,
+}
+
+impl Looked {
+    /// Looks at the modules that have been loaded since the last look. Returns whether code of any module so far uses the number of its
+    /// thread for something that is not understood; of processors other than x86-64 no code is. Cost: about a millisecond a megabyte of
+    /// code that asks.
+    #[cold]
+    pub(super) fn look(&mut self) -> bool {
+        if cfg!(not(target_arch = "x86_64")) {
+            return true;
+        }
+        let names = NAMES.map(|(name, _)| name);
+        system::linked(&names, |module| {
+            if !self.bases.insert(module.base) {
+                return;
+            }
+            let slots = module.places.iter().filter_map(|&(address, name)| {
+                let (_, asks) = NAMES.iter().find(|(one, _)| *one == name)?;
+                Some(Slot {
+                    asks: *asks,
+                    address,
+                })
+            });
+            let slots: Vec<Slot> = slots.collect();
+            self.uses_number |= uses_number(&slots, &module.code);
+        });
+        self.uses_number
+    }
+}
+
+/// Returns whether code of a module uses the number of its thread for something that is not understood. `slots` are where the module has
+/// the addresses of the runtime's functions; `code` are its segments of code, each with its address. The code is that of x86-64.
+pub(super) fn uses_number(slots: &[Slot], code: &[(usize, &[u8])]) -> bool {
+    // A call goes to the slot itself, or to a stub that jumps to what the slot has.
+    let mut stubs = Vec::new();
+    let mut calls = Calls::default();
+    let slot_of = |target| slots.iter().find(|slot| slot.address == target);
+    for reference in references(code, slots.iter().map(|slot| slot.address)) {
+        let Some(slot) = slot_of(reference.target) else {
+            continue;
+        };
+        match reference.before {
+            [_, _, _, _, 0xff, 0x25] => {
+                let start = reference.at - 2;
+                let starts = match reference.before {
+                    // endbr64
+                    [0xf3, 0x0f, 0x1e, 0xfa, ..] => [start, start - 4],
+                    // A prefix, and what stands before it.
+                    [.., 0xf2, _, _] => [start - 1, start.wrapping_sub(5)],
+                    _ => [start; 2],
+                };
+                stubs.extend(starts.map(|address| Slot {
+                    asks: slot.asks,
+                    address,
+                }));
+            }
+            [.., 0xff, 0x15] => calls.add(slot.asks, reference.at - 2, &reference),
+            _ => calls.strange |= slot.asks == Asks::Number,
+        }
+    }
+    for reference in references(code, stubs.iter().map(|stub| stub.address)) {
+        let Some(stub) = stubs.iter().find(|stub| stub.address == reference.target) else {
+            continue;
+        };
+        match reference.before {
+            [.., 0xe8] => calls.add(stub.asks, reference.at - 1, &reference),
+            // A stub's own number, and a jump back, which happen to look like a distance.
+            [.., 0x68] if reference.after.first() == Some(&0xe9) => {}
+            _ => calls.strange |= stub.asks == Asks::Number,
+        }
+    }
+    calls.use_number()
+}
+
+/// Four bytes that are the distance to a target.
+struct Reference<'a> {
+    target: usize,
+    /// The address of the four bytes.
+    at: usize,
+    /// What stands before them.
+    before: [u8; 6],
+    /// What stands behind them.
+    after: &'a [u8],
+}
+
+/// Returns all references in `code` to `targets`.
+fn references<'a>(
+    code: &[(usize, &'a [u8])],
+    targets: impl Iterator<Item = usize>,
+) -> Vec<Reference<'a>> {
+    let targets: BTreeSet<usize> = targets.collect();
+    let (Some(&first), Some(&last)) = (targets.first(), targets.last()) else {
+        return Vec::new();
+    };
+    let span = last - first;
+    let mut found = Vec::new();
+    for &(start, bytes) in code {
+        let bytes: &'a [u8] = bytes;
+        for (offset, four) in bytes.windows(4).enumerate() {
+            let distance = i32::from_le_bytes([four[0], four[1], four[2], four[3]]);
+            let behind = start.wrapping_add(offset + 4);
+            let target = behind.wrapping_add_signed(distance as isize);
+            // Nearly all are far from all targets; and what points into itself is the end of one thing and the beginning of the next.
+            let inside = (behind - 3..behind).contains(&target);
+            if target.wrapping_sub(first) > span || inside || !targets.contains(&target) {
+                continue;
+            }
+            let mut before = [0; 6];
+            let known = &bytes[offset.saturating_sub(6)..offset];
+            before[6 - known.len()..].copy_from_slice(known);
+            found.push(Reference {
+                target,
+                at: behind - 4,
+                before,
+                after: &bytes[offset + 4..],
+            });
+        }
+    }
+    found
+}
+
+/// The calls of a module.
+#[derive(Default)]
+struct Calls {
+    /// Ends of the calls of the size.
+    sizes: BTreeSet<usize>,
+    /// Starts of the calls of the number whose result is not compared with zero at once.
+    numbers: Vec<usize>,
+    /// Whether the number is asked for in a way that is not understood: by a jump, or by a pointer.
+    strange: bool,
+}
+
+impl Calls {
+    fn add(&mut self, asks: Asks, start: usize, reference: &Reference<'_>) {
+        match asks {
+            Asks::Size => {
+                self.sizes.insert(reference.at + 4);
+            }
+            Asks::Number if compares_with_zero(reference.after) => {}
+            Asks::Number => self.numbers.push(start),
+        }
+    }
+
+    fn use_number(&self) -> bool {
+        let pairs = |&start: &usize| {
+            let sizes = self.sizes.range(start.saturating_sub(CLOSE)..=start);
+            sizes.count() > 0
+        };
+        self.strange || !self.numbers.iter().all(pairs)
+    }
+}
+
+/// Returns whether code begins with a comparison of a call's result with zero, and a jump if it is equal, or is not.
+fn compares_with_zero(code: &[u8]) -> bool {
+    matches!(
+        code,
+        [0x85, 0xc0, 0x74 | 0x75, ..] | [0x85, 0xc0, 0x0f, 0x84 | 0x85, ..]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: usize = 0x10_0000;
+    const SLOTS: [Slot; 2] = [
+        Slot {
+            asks: Asks::Size,
+            address: BASE + 0x2000,
+        },
+        Slot {
+            asks: Asks::Number,
+            address: BASE + 0x2008,
+        },
+    ];
+
+    /// Code with a stub for each slot, and what is written behind them.
+    struct Writer(Vec<u8>);
+
+    impl Writer {
+        fn new() -> Writer {
+            let mut writer = Writer(Vec::new());
+            for slot in &SLOTS {
+                writer.reference(&[0xff, 0x25], slot.address);
+                // As the linker writes it: a number, and a jump back.
+                writer.bytes(&[0x68, 5, 0, 0, 0, 0xe9, 0xa0, 0xff, 0xff, 0xff]);
+            }
+            writer
+        }
+
+        fn bytes(&mut self, bytes: &[u8]) {
+            self.0.extend(bytes);
+        }
+
+        fn reference(&mut self, code: &[u8], target: usize) {
+            self.bytes(code);
+            let behind = BASE + self.0.len() + 4;
+            let distance = (target as i64 - behind as i64) as i32;
+            self.bytes(&distance.to_le_bytes());
+        }
+
+        fn call(&mut self, asks: Asks) {
+            let stub = if asks == Asks::Size { 0 } else { 16 };
+            self.reference(&[0xe8], BASE + stub);
+        }
+
+        fn uses_number(&self) -> bool {
+            uses_number(&SLOTS, &[(BASE, &self.0)])
+        }
+    }
+
+    #[test]
+    fn loops_and_masters_do_not_use_the_number() {
+        let mut code = Writer::new();
+        assert!(!code.uses_number());
+        code.call(Asks::Size);
+        code.bytes(&[0x89, 0xc3]);
+        code.call(Asks::Number);
+        code.bytes(&[0x89, 0xc5]);
+        code.call(Asks::Number);
+        code.bytes(&[0x85, 0xc0, 0x75, 0x10]);
+        code.call(Asks::Size);
+        assert!(!code.uses_number());
+    }
+
+    #[test]
+    fn a_number_alone_a_jump_and_a_pointer_do() {
+        let mut alone = Writer::new();
+        alone.call(Asks::Size);
+        alone.bytes(&[0x90; CLOSE + 1]);
+        alone.call(Asks::Number);
+        assert!(alone.uses_number());
+        let mut before = Writer::new();
+        before.call(Asks::Number);
+        before.call(Asks::Size);
+        assert!(before.uses_number());
+        let mut jump = Writer::new();
+        jump.call(Asks::Size);
+        jump.reference(&[0xe9], BASE + 16);
+        assert!(jump.uses_number());
+        let mut pointer = Writer::new();
+        pointer.reference(&[0x48, 0x8b, 0x05], SLOTS[1].address);
+        assert!(pointer.uses_number());
+        let mut direct = Writer::new();
+        direct.reference(&[0xff, 0x15], SLOTS[1].address);
+        direct.bytes(&[0x89, 0xc3]);
+        assert!(direct.uses_number());
+        let mut marked = Writer(Vec::new());
+        marked.bytes(&[0xf3, 0x0f, 0x1e, 0xfa]);
+        marked.reference(&[0xff, 0x25], SLOTS[1].address);
+        assert!(!marked.uses_number());
+        marked.reference(&[0xe8], BASE);
+        assert!(marked.uses_number());
+        let mut paired = Writer::new();
+        paired.reference(&[0xff, 0x15], SLOTS[0].address);
+        paired.reference(&[0xff, 0x15], SLOTS[1].address);
+        assert!(!paired.uses_number());
+    }
+}
