@@ -365,10 +365,6 @@ impl Receiver {
     /// told, or its timer fires. A thread of this process waits for timers, and for the [`event`](Self::event) of the receiver of a shared
     /// channel, whose senders may be in other processes.
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), RecvError>> {
-        #[cfg(not(shuttle))]
-        if self.core.memory.is_shared() {
-            return self.poll_event(context);
-        }
         if self.announced {
             self.withdraw();
         }
@@ -379,6 +375,10 @@ impl Receiver {
         }
         if !self.core.sleeps {
             return self.poll_awake(context);
+        }
+        #[cfg(not(shuttle))]
+        if self.core.memory.is_shared() {
+            return self.poll_event(context);
         }
         let due = self.timer();
         *self.core.waker.lock() = Some(context.waker().clone());
@@ -494,21 +494,10 @@ impl Receiver {
 
 #[cfg(not(shuttle))]
 impl Receiver {
-    /// As [`poll_ready`](Self::poll_ready), by way of the descriptor.
+    /// The rest of [`poll_ready`](Self::poll_ready) for a shared channel, in which nothing was found: waits by way of the descriptor.
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Result<(), RecvError>> {
         /// When a receiver looks again for which the system has no descriptor.
         const LATER: Time = 1_000_000;
-        if self.announced {
-            self.withdraw();
-        }
-        match self.look() {
-            Ok(Some(_)) => return Poll::Ready(Ok(())),
-            Ok(None) => {}
-            Err(error) => return Poll::Ready(Err(error)),
-        }
-        if !self.core.sleeps {
-            return self.poll_awake(context);
-        }
         let now = clock::now();
         if now.saturating_sub(self.buried) >= LOOK_FOR_DEATHS.as_nanos() as Time / 2 {
             self.buried = now;
