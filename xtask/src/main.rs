@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
-  cargo xtask test                        every check, in under 15 minutes on 2 cores
+  cargo xtask test                        every check, in about 20 minutes on 2 cores
   cargo xtask test --quick                format, lints, invariants and tests in one build
   cargo xtask test --changed              the same for the packages that changed and those that depend on them
   cargo xtask test --only clippy,tidy     these steps

@@ -91,6 +91,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
+    #[cfg_attr(miri, ignore = "one thread and no unsafe code: the interpreter would only be slow")]
     fn does_as_a_bounded_list(capacity in 1..9_u64, payload in 0..20_u32, steps in steps()) {
         let lane = Lane::new(capacity, payload);
         let (mut sender, mut receiver) = (lane.sender().expect("new"), lane.receiver().expect("new"));
