@@ -189,7 +189,7 @@ fn of_loadavg(text: &str) -> Option<f64> {
 /// Returns how many threads of other processes are ready all the time, in some looks: what started this program is often still at work at
 /// its first region.
 fn others_at_start(ready: &mut Ready) -> u32 {
-    /// Further looks, as long as somebody is ready, and the time between them.
+    /// Further looks, as long as another thread is ready, and the time between them.
     const LOOKS: u32 = 5;
     const APART: Duration = Duration::from_micros(200);
     let mut least = ready.others().unwrap_or(0);
