@@ -5,7 +5,7 @@ use tanada_policy::{DeliverySite, deliveries};
 use tanada_sim::rtos::receiver::{
     LAYER2, NOTIFY, PDCP_STEPS, RECEIVE, Received, Sender, Setup, TIMER, receive_all,
 };
-use tanada_sim::rtos::{Executed, RtosOptions, Span};
+use tanada_sim::rtos::{RtosOptions, Span};
 use tanada_sim::{Machine, SimError};
 
 /// The paper's period: a TTI of 2 ms, in microseconds.
@@ -94,25 +94,23 @@ pub(super) fn bursts(machine: &Machine, gap: u64, bursts: u64, seed: u64) -> Vec
         .collect()
 }
 
-/// Executions of a part of a piece, their cycles, and those of these that are waits for what a cache had not.
+/// Executions of a part of a piece, and their cycles.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Part {
     times: f64,
     cycles: f64,
-    missed: f64,
 }
 
 impl Part {
     fn add(&mut self, other: Part, share: f64) {
         self.times += other.times * share;
         self.cycles += other.cycles * share;
-        self.missed += other.missed * share;
     }
 
-    /// Returns cycles and misses of one execution; of what was never executed, those of `other`.
-    fn each(self, other: Part) -> [f64; 2] {
+    /// Returns the cycles of one execution; of what was never executed, those of `other`.
+    fn each(self, other: Part) -> f64 {
         let of = if self.times > 0.0 { self } else { other };
-        [of.cycles / of.times, of.missed / of.times]
+        of.cycles / of.times
     }
 }
 
@@ -151,16 +149,9 @@ impl Ran {
         }
         for (&(account, part), executed) in &core.pieces {
             let id = core.accounts[account].id;
-            let &Executed {
-                times,
-                cycles,
-                missed,
-            } = executed;
-            let [times, cycles, missed] = [times, cycles, missed].map(|count| count as f64);
             let part_of = Part {
-                times,
-                cycles,
-                missed,
+                times: executed.times as f64,
+                cycles: executed.cycles as f64,
             };
             ran.pieces.insert((id, part), part_of);
         }
@@ -216,13 +207,12 @@ pub(super) struct Saved {
     pub(super) notify: f64,
     pub(super) receive: f64,
     pub(super) timer: f64,
-    /// What tasks of layer 2 save because they wait and are switched to less often: the time of executions that are not needed,
-    /// at the same cost of each.
+    /// What the tasks of layer 2 save because they execute less: they wait, and are switched to, less often. Executions that are
+    /// not needed, at what one costs on the mean of both.
     pub(super) layer2_waits: f64,
-    /// What they save because the same executions wait less for what their caches had not.
-    pub(super) layer2_misses: f64,
-    /// The rest: the same executions at other costs for other reasons, which are transfers that no cache holds.
-    pub(super) layer2_rest: f64,
+    /// What they save because the same executions cost less: the difference of what one costs, at the mean number of executions of
+    /// both. Nothing in it knows of caches.
+    pub(super) layer2_costs: f64,
 }
 
 impl Saved {
@@ -231,42 +221,39 @@ impl Saved {
         let of = |ids: &[u32]| percent(immediate.of_ids(ids) - other.of_ids(ids));
         // Tasks of one kind execute the same code: which bearer a frame has does not matter.
         let [before, after] = [immediate, other].map(kinds);
-        let (mut waits, mut misses, mut rest) = (0.0, 0.0, 0.0);
+        let (mut waits, mut costs) = (0.0, 0.0);
         for key in before
             .keys()
             .chain(after.keys().filter(|key| !before.contains_key(*key)))
         {
             let [one, two] =
                 [&before, &after].map(|pieces| pieces.get(key).copied().unwrap_or_default());
-            let ([cost_one, missed_one], [cost_two, missed_two]) = (one.each(two), two.each(one));
-            let both = f64::midpoint(one.times, two.times);
+            let (cost_one, cost_two) = (one.each(two), two.each(one));
             waits += (one.times - two.times) * f64::midpoint(cost_one, cost_two);
-            misses += both * (missed_one - missed_two);
-            rest += both * (cost_one - cost_two - (missed_one - missed_two));
+            costs += f64::midpoint(one.times, two.times) * (cost_one - cost_two);
         }
         Saved {
             notify: of(&[NOTIFY]),
             receive: of(&[RECEIVE]),
             timer: of(&[TIMER]),
             layer2_waits: percent(waits),
-            layer2_misses: percent(misses),
-            layer2_rest: percent(rest),
+            layer2_costs: percent(costs),
         }
     }
 
     /// Returns what layer 2 saves in all: the paper's figures 8 and 9.
     pub(super) fn layer2(&self) -> f64 {
-        self.layer2_waits + self.layer2_misses + self.layer2_rest
+        self.layer2_waits + self.layer2_costs
     }
 
-    /// Returns what is saved through the cache.
+    /// Returns what is saved through the cache: what the same executions of layer 2 cost less.
     pub(super) fn cache(&self) -> f64 {
-        self.layer2_misses
+        self.layer2_costs
     }
 
-    /// Returns what is saved directly: with the same time for every access.
+    /// Returns what is saved directly: handlers and the receiving task, and what layer 2 need not execute.
     pub(super) fn direct(&self) -> f64 {
-        self.notify + self.receive + self.timer + self.layer2_waits + self.layer2_rest
+        self.notify + self.receive + self.timer + self.layer2_waits
     }
 
     pub(super) fn total(&self) -> f64 {

@@ -2,7 +2,7 @@
 
 use super::second;
 use proptest::prelude::*;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use tanada_sim::rtos::code::{Code, PIECES, Place};
 use tanada_sim::rtos::{Body, Call, Core, Got, Handler, RtosOptions, System, Task, run};
 use tanada_sim::{Machine, SimError, machines};
@@ -185,8 +185,11 @@ fn agree(
             core
         );
         prop_assert_eq!(one.caches, two.caches, "core {}", core);
-        let missed: u64 = one.pieces.values().map(|part| part.missed).sum();
-        prop_assert_eq!(missed, two.missed, "core {}", core);
+        let parts = one.pieces.iter();
+        let parts: BTreeMap<_, _> = parts
+            .map(|(&key, part)| (key, (part.times, part.cycles)))
+            .collect();
+        prop_assert_eq!(&parts, &two.parts, "core {}", core);
         prop_assert_eq!(one.busy() + one.idle, found.end, "core {}", core);
     }
     Ok(true)

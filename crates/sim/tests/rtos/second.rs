@@ -1,6 +1,6 @@
 //! A second implementation, from `models/rtos/RULES.md` alone: one event after the other, with plain lists.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use tanada_sim::Machine;
 use tanada_sim::machine::rtos::{Arbitration, Caches, RtosTable, WriteMiss};
 use tanada_sim::machine::{CacheTable, Kind, Replacement};
@@ -24,8 +24,8 @@ pub(crate) struct SecondCore {
     pub lost: u64,
     pub latency: u64,
     pub caches: CacheCounts,
-    /// Waits for what a lookup requested.
-    pub missed: u64,
+    /// Executions of each part of a piece by account, and their cycles.
+    pub parts: BTreeMap<(usize, usize), (u64, u64)>,
 }
 
 /// Lines in their ways, with whether they are dirty.
@@ -95,7 +95,8 @@ enum Charge {
 
 #[derive(Clone, Debug)]
 enum Work {
-    Step(Option<Step>, [u64; 6], usize, Charge),
+    /// The last two: which part of which piece it is of, and whether it is its first step.
+    Step(Option<Step>, [u64; 6], usize, Charge, usize, bool),
     Compute(u64),
     Point,
     Switch(usize),
@@ -142,6 +143,8 @@ struct Core<'a> {
     state: char,
     transfers: VecDeque<Transfer>,
     charged: (usize, Charge),
+    /// The account and the part of a piece whose step was the last one.
+    part: Option<(usize, usize)>,
     flags: Vec<u32>,
     queues: Vec<(usize, VecDeque<u64>)>,
     mailboxes: Vec<VecDeque<u64>>,
@@ -152,8 +155,8 @@ struct Core<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum Transfer {
-    /// Address, words, and whether a lookup requested it.
-    Memory(u64, u64, bool),
+    /// Address and words.
+    Memory(u64, u64),
     Device(u64),
 }
 
@@ -245,6 +248,7 @@ pub(crate) fn run<'a>(machine: &Machine, code: &'a Code, system: System<'a>, see
             state: 'r',
             transfers: VecDeque::new(),
             charged: (0, Charge::Own),
+            part: None,
             flags: vec![0; core.flags],
             queues: core
                 .queues
@@ -366,6 +370,9 @@ impl Core<'_> {
             Charge::Service => &mut of.service,
             Charge::Switch => &mut of.switch,
         } += cycles;
+        if let Some(part) = self.part {
+            self.found.parts.entry(part).or_default().1 += cycles;
+        }
     }
 
     /// The tasks that wait for what `which` says, the longest first.
@@ -429,7 +436,7 @@ impl Run<'_> {
         let transfer = self.cores[chosen].transfers.pop_front().unwrap();
         let time = match transfer {
             Transfer::Device(words) => words * self.table.device_cycles,
-            Transfer::Memory(address, words, _) => {
+            Transfer::Memory(address, words) => {
                 let row = address / self.table.row_size;
                 let bank = (address / self.table.bank_size % self.table.banks) as usize;
                 let mut time = self.table.latency_cycles + words * self.table.bus_cycles;
@@ -447,9 +454,6 @@ impl Run<'_> {
         let core = &mut self.cores[chosen];
         core.found.bus_wait += now - core.clock;
         let (cycles, charged) = (now + time - core.clock, core.charged);
-        if matches!(transfer, Transfer::Memory(_, _, true)) {
-            core.found.missed += cycles;
-        }
         core.spend(cycles, charged);
         if core.transfers.is_empty() {
             core.state = 'r';
@@ -463,18 +467,14 @@ impl Run<'_> {
         let moved = address + ((number as u64) << 24);
         match region(address) {
             Region::Device => core.transfers.push_back(Transfer::Device(words)),
-            Region::Shared => core
-                .transfers
-                .push_back(Transfer::Memory(address, words, false)),
+            Region::Shared => core.transfers.push_back(Transfer::Memory(address, words)),
             Region::Own if table.caches == Caches::Off => {
                 if fetch {
                     let first = moved / 4 * 4;
-                    core.transfers.extend(
-                        (0..words).map(|word| Transfer::Memory(first + word * 4, 1, false)),
-                    );
-                } else {
                     core.transfers
-                        .push_back(Transfer::Memory(moved, words, false));
+                        .extend((0..words).map(|word| Transfer::Memory(first + word * 4, 1)));
+                } else {
+                    core.transfers.push_back(Transfer::Memory(moved, words));
                 }
             }
             Region::Own => {
@@ -497,23 +497,17 @@ impl Run<'_> {
                     *misses += 1;
                     if around {
                         let (from, to) = (moved.max(line * size), end.min((line + 1) * size));
-                        core.transfers.push_back(Transfer::Memory(
-                            from,
-                            (to - 1) / 4 - from / 4 + 1,
-                            true,
-                        ));
+                        core.transfers
+                            .push_back(Transfer::Memory(from, (to - 1) / 4 - from / 4 + 1));
                         continue;
                     }
                     if let Some(gone) = gone {
                         counts.writebacks += 1;
-                        core.transfers.push_back(Transfer::Memory(
-                            gone * size,
-                            size.div_ceil(4),
-                            true,
-                        ));
+                        core.transfers
+                            .push_back(Transfer::Memory(gone * size, size.div_ceil(4)));
                     }
                     core.transfers
-                        .push_back(Transfer::Memory(line * size, size.div_ceil(4), true));
+                        .push_back(Transfer::Memory(line * size, size.div_ceil(4)));
                 }
             }
         }
@@ -542,14 +536,14 @@ impl Run<'_> {
         account: usize,
         charge: Charge,
     ) -> Vec<Work> {
+        let part = 2 * piece + usize::from(behind);
         let piece = &self.code.pieces[piece];
         let steps = if behind { &piece.behind } else { &piece.before };
         if steps.is_empty() {
-            return vec![Work::Step(None, roles, account, charge)];
+            return vec![Work::Step(None, roles, account, charge, part, true)];
         }
-        steps
-            .iter()
-            .map(|&step| Work::Step(Some(step), roles, account, charge))
+        let each = steps.iter().enumerate();
+        each.map(|(at, &step)| Work::Step(Some(step), roles, account, charge, part, at == 0))
             .collect()
     }
 
@@ -596,11 +590,13 @@ impl Run<'_> {
             return;
         };
         match work {
-            Work::Step(step, roles, account, charge) => {
+            Work::Step(step, roles, account, charge, part, first) => {
                 if step.is_none() {
                     return;
                 }
                 core.charged = (account, charge);
+                core.part = Some((account, part));
+                core.found.parts.entry((account, part)).or_default().0 += u64::from(first);
                 match step.unwrap() {
                     Step::Execute(count) => core.spend(u64::from(count), (account, charge)),
                     Step::Fetch {
@@ -636,7 +632,10 @@ impl Run<'_> {
                     }
                 }
             }
-            Work::Compute(cycles) => core.spend(cycles, (context, Charge::Own)),
+            Work::Compute(cycles) => {
+                core.part = None;
+                core.spend(cycles, (context, Charge::Own));
+            }
             Work::Unmask => core.masked = false,
             Work::Point => {
                 if core.enabled && core.nested.is_empty() && core.urgent() != Some(context) {

@@ -437,9 +437,6 @@ impl<'a> Engine<'a, '_> {
         let end = self.memory.grant(number, request, time);
         core.outcome.bus_wait += time - core.clock;
         let charged = core.charged;
-        if let (Request::Missed { .. }, Some(part)) = (request, core.part) {
-            core.pieces[part].missed += end - core.clock;
-        }
         core.spend(end - core.clock, charged);
         if core.requests.is_empty() {
             core.state = State::Runs;

@@ -14,8 +14,6 @@ pub(super) const IMAGE: u64 = 1 << 24;
 pub(super) enum Request {
     /// Words of memory from an address on.
     Words { address: u64, words: u64 },
-    /// The same because a lookup missed: a line, a victim, or words that go around the cache.
-    Missed { address: u64, words: u64 },
     /// Words of a device.
     Device { words: u64 },
 }
@@ -134,14 +132,14 @@ impl Memory {
                         (moved + bytes).min((line + 1) * size),
                     );
                     let words = (to - 1) / 4 - from / 4 + 1;
-                    requests.push_back(Request::Missed {
+                    requests.push_back(Request::Words {
                         address: from,
                         words,
                     });
                 }
                 continue;
             }
-            let fill = |line: u64| Request::Missed {
+            let fill = |line: u64| Request::Words {
                 address: line * size,
                 words: size.div_ceil(4),
             };
@@ -181,7 +179,7 @@ impl Memory {
         self.free = time
             + match request {
                 Request::Device { words } => words * table.device_cycles,
-                Request::Words { address, words } | Request::Missed { address, words } => {
+                Request::Words { address, words } => {
                     let row = address / table.row_size;
                     let bank = &mut self.open[(address / table.bank_size % table.banks) as usize];
                     let opening = match *bank {

@@ -69,8 +69,6 @@ pub struct Executed {
     pub times: u64,
     /// Their cycles.
     pub cycles: Cycle,
-    /// Those of the cycles that the core waited for what a lookup in a cache had asked for. None without caches.
-    pub missed: Cycle,
 }
 
 impl CoreOutcome {

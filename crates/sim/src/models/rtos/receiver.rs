@@ -5,6 +5,9 @@
 //! shared memory into a block (ii) and passes it on (iii) to the PDCP task of its bearer. This makes a datagram of it (iv), gives the
 //! frame back to task 3 (v, vi), and passes the datagram on (vii) to the output of its bearer, which puts it out (viii) and
 //! gives it back (ix, x).
+//!
+//! Handlers wake task 3 by `iwup_tsk`, and PDCP tasks by a message in its mailbox and `wup_tsk`; it waits in `slp_tsk`. So it does not know
+//! why it was woken, and looks into its mailbox each time; into the ring it looks if it was told of frames.
 
 use super::code::{Code, Place};
 use super::engine::{RtosOptions, run};
@@ -125,9 +128,6 @@ const BEARERS: usize = 3;
 /// Lines of the receiver.
 const NOTIFY_LINE: usize = 0;
 const TIMER_LINE: usize = 1;
-/// Bits of its flag.
-const FRAMES: u32 = 1;
-const RETURNED: u32 = 2;
 /// Pools of frames and datagrams.
 const FRAME_POOL: usize = 0;
 const DATAGRAM_POOL: usize = 1;
@@ -287,13 +287,9 @@ fn notify(at: &mut At<'_, '_>, _: Got, _: Cycle) -> Call {
         place if (place as usize) < 2 + at.shared.handler_services => {
             at.run(FURTHER[place as usize - 2], place + 1)
         }
-        place if place as usize == 2 + at.shared.handler_services => at.then(
-            9,
-            Call::SetFlag {
-                flag: 0,
-                bits: FRAMES,
-            },
-        ),
+        place if place as usize == 2 + at.shared.handler_services => {
+            at.then(9, Call::Wake(RECEIVE_PLACE))
+        }
         _ => Call::Done,
     }
 }
@@ -310,13 +306,7 @@ fn timer(at: &mut At<'_, '_>, _: Got, now: Cycle) -> Call {
         3 => Call::Done,
         _ if !at.shared.ring.is_empty() => {
             at.shared.told = true;
-            at.then(
-                3,
-                Call::SetFlag {
-                    flag: 0,
-                    bits: FRAMES,
-                },
-            )
+            at.then(3, Call::Wake(RECEIVE_PLACE))
         }
         _ => {
             // Nothing is there: the next moment, if there is one. A receiver that is awake sets its own timer.
@@ -367,22 +357,10 @@ fn receive(at: &mut At<'_, '_>, got: Got, now: Cycle) -> Call {
             // The timer's register is written.
             31 => return at.run("ring_other", 1),
             33 => return at.run("ring_other", 3),
-            1 => {
-                return at.then(
-                    2,
-                    Call::WaitFlag {
-                        flag: 0,
-                        bits: FRAMES | RETURNED,
-                        any: true,
-                    },
-                );
-            }
+            1 => return at.then(2, Call::Sleep),
             2 => {
-                let Got::Value(bits) = got else {
-                    return Call::Stop;
-                };
-                at.blocks[1] = bits & u64::from(RETURNED);
-                if bits & u64::from(FRAMES) != 0 {
+                // Told of frames, or a frame was given back, or both.
+                if at.shared.told {
                     (at.shared.asleep, at.shared.told) = (false, false);
                     // Those that came while the timer's handler ran, too.
                     at.shared.all_told(now);
@@ -421,11 +399,7 @@ fn receive(at: &mut At<'_, '_>, got: Got, now: Cycle) -> Call {
             }
             9 => {
                 // A message that came while the empty ring was looked at is taken, too.
-                *at.place = match (at.shared.ring.is_empty(), at.blocks[1]) {
-                    (false, _) => 3,
-                    (true, 0) => 0,
-                    (true, _) => 21,
-                };
+                *at.place = if at.shared.ring.is_empty() { 21 } else { 3 };
             }
             // Frames that were given back; and then again the ring, if it was left.
             20 => return at.then(22, Call::Poll(RETURN_BOX)),
@@ -449,20 +423,10 @@ fn receive(at: &mut At<'_, '_>, got: Got, now: Cycle) -> Call {
                         (_, true) => 3,
                         _ => 1,
                     };
-                    at.blocks[1] = 0;
                 }
             },
             // Waits for blocks, awake.
-            15 => {
-                return at.then(
-                    16,
-                    Call::WaitFlag {
-                        flag: 0,
-                        bits: RETURNED,
-                        any: true,
-                    },
-                );
-            }
+            15 => return at.then(16, Call::Sleep),
             _ => *at.place = 20,
         }
     }
@@ -520,13 +484,7 @@ fn pdcp(bearer: usize) -> impl FnMut(&mut At<'_, '_>, Got, Cycle) -> Call {
                 },
             )
         }
-        7 => at.then(
-            8,
-            Call::SetFlag {
-                flag: 0,
-                bits: RETURNED,
-            },
-        ),
+        7 => at.then(8, Call::Wake(RECEIVE_PLACE)),
         8 => at.run("make_message of a datagram", 9),
         _ => {
             let message = at.blocks[1];
@@ -699,7 +657,7 @@ pub fn receive_all(
             handler(NOTIFY, 1, body(&common, notify)),
             handler(TIMER, 2, body(&common, timer)),
         ],
-        flags: 1,
+        flags: 0,
         queues: Vec::new(),
         mailboxes: OUTPUT_BOX + BEARERS,
         pools: vec![24, 40],
