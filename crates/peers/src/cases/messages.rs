@@ -1,8 +1,9 @@
-//! Messages of one word between two threads, each on a hardware thread of its own.
+//! Messages of one word between two threads, each on a hardware thread of its own unless said otherwise.
 //!
 //! `wait=...` measures `ns_round_trip`: there and back, in a receiver that never sleeps (`spin`), that looks for some microseconds and then
 //! sleeps (`backoff`), and that sleeps at once (`block`). Each peer that tells at once takes part in the ways that it has, and only equal
-//! ways are compared.
+//! ways are compared. `wait=block,on=one` is `block` with both threads on one hardware thread: what system calls, switches and the peer's own
+//! code cost, without the time in which an idle processor wakes up (in a virtual machine nearly all of `block`).
 //!
 //! `rate=N` sends N messages a second, evenly, to a receiver in the peer's thriftiest way. Reading the clock counts in it, for all peers
 //! alike.
@@ -34,6 +35,7 @@ pub(crate) const CASE: Case = Case {
     workers: &[2],
     params: || {
         let waits = WAITS.iter().map(|wait| wait.0.to_owned());
+        let waits = waits.chain([ON_ONE.to_owned()]);
         let rates = RATES.iter().map(|rate| format!("rate={rate}"));
         waits.chain(rates).chain([JITTER.to_owned()]).collect()
     },
@@ -48,6 +50,8 @@ const WAITS: &[(&str, Wait)] = &[
     ("wait=backoff", Wait::Backoff),
     ("wait=block", Wait::Block),
 ];
+
+const ON_ONE: &str = "wait=block,on=one";
 
 const RATES: &[u64] = &[100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
@@ -67,8 +71,13 @@ fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
     let waits = WAITS.iter().filter(|wait| job.wants(wait.0));
     let waits = waits.filter(|_| kind.is_immediate());
     for &(name, wait) in waits.filter(|wait| kind.can(wait.1)) {
-        let trip = round_trip(kind, wait, job.quick)?;
+        let trip = round_trip(kind, wait, places(), job.quick)?;
         samples.push(Sample::new(name, &[("ns_round_trip", trip)]));
+    }
+    if job.wants(ON_ONE) && kind.is_immediate() && kind.can(Wait::Block) {
+        let (here, _) = places();
+        let trip = round_trip(kind, Wait::Block, (here, here), job.quick)?;
+        samples.push(Sample::new(ON_ONE, &[("ns_round_trip", trip)]));
     }
     for &rate in RATES {
         let name = format!("rate={rate}");
@@ -112,9 +121,13 @@ fn processor_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Returns the least mean time of a round trip among some hundreds of parts.
-fn round_trip(kind: Kind, wait: Wait, quick: bool) -> Fallible<f64> {
-    let (here, there) = places();
+/// Returns the lower quartile of a hundred parts' mean times of a round trip, between threads on two places.
+fn round_trip(
+    kind: Kind,
+    wait: Wait,
+    (here, there): (CpuSet, CpuSet),
+    quick: bool,
+) -> Fallible<f64> {
     let (forth, back) = (kind.line(wait)?, kind.line(wait)?);
     let trips: u64 = match (wait, quick) {
         (Wait::Spin, false) => 2_000,
