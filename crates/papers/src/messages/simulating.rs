@@ -1,7 +1,9 @@
 //! Runs of the receiver, and what they come to.
 
+use super::Handlers;
 use std::collections::BTreeMap;
 use tanada_policy::{DeliverySite, deliveries};
+use tanada_sim::rtos::code::PIECES;
 use tanada_sim::rtos::receiver::{
     LAYER2, NOTIFY, PDCP_STEPS, RECEIVE, Received, Sender, Setup, TIMER, receive_all,
 };
@@ -184,6 +186,19 @@ impl Ran {
 
     pub(super) fn of_ids(&self, ids: &[u32]) -> f64 {
         ids.iter().filter_map(|id| self.cycles.get(id)).sum()
+    }
+
+    /// Returns the cycles of the handlers of messages.
+    pub(super) fn handlers(&self, which: Handlers) -> f64 {
+        let all = self.of_ids(&[NOTIFY]);
+        let around = self
+            .pieces
+            .iter()
+            .filter(|((id, part), _)| *id == NOTIFY && PIECES[part / 2].starts_with("interrupt "));
+        match which {
+            Handlers::Interrupts => all,
+            Handlers::Functions => all - around.map(|(_, part)| part.cycles).sum::<f64>(),
+        }
     }
 
     /// Returns the cycles of all tasks and handlers but the idle one.
