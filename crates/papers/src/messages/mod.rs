@@ -16,7 +16,7 @@ use tanada_policy::deliveries;
 use tanada_runtime::Cancel;
 use tanada_sim::Machine;
 use tanada_sim::rtos::arrivals::Pattern;
-use tanada_sim::rtos::receiver::{NOTIFY, PDCP_STEPS, Sender};
+use tanada_sim::rtos::receiver::{PDCP_STEPS, Sender};
 use tanada_workloads::options::{Kind, OptionSpec, Values};
 
 /// The paper, as the registry has it.
