@@ -1,5 +1,6 @@
 //! The claim, equal bytes on any number of host threads, and wrong options.
 
+use super::simulating::Saved;
 use super::*;
 use crate::Bar;
 use tanada_workloads::options::Purpose;
@@ -83,4 +84,28 @@ fn wrong_options_are_refused_with_what_is_there() {
     assert!(refused(&[("pattern", "poison")]).contains("there are periodic, poisson"));
     assert!(refused(&[("distances", "/no/such/file")]).contains("/no/such/file"));
     assert!(refused(&[("set", "rtos.caches=maybe")]).contains("caches"));
+}
+
+/// The parts of the split are all that is saved, with caches and without, and the same delivery saves nothing of itself.
+#[test]
+fn the_split_has_no_rest() {
+    let machine = request(1, &[]).machine("nec").expect("it is registered");
+    for sets in [&[][..], &["rtos.caches=off"][..]] {
+        let machine = machine.overridden(sets).expect("the values are sound");
+        let run = |delivery| {
+            let times = bursts(&machine, 130, 1, 0);
+            Run::new(&machine, delivery, times, 0)
+                .run()
+                .expect("it runs")
+        };
+        let [immediate, periodic] = ["immediate", "periodic"].map(run);
+        let saved = Saved::between(&immediate, &periodic);
+        let all = 100.0 * (1.0 - periodic.total() / immediate.total());
+        assert!((saved.total() - all).abs() < 1e-9, "{saved:?} {all}");
+        let none = Saved::between(&immediate, &immediate);
+        assert!(none.total().abs() + none.cache().abs() < 1e-9, "{none:?}");
+        let [functions, interrupts] =
+            [Handlers::Functions, Handlers::Interrupts].map(|which| immediate.handlers(which));
+        assert!(0.0 < functions && functions < interrupts);
+    }
 }
