@@ -13,7 +13,9 @@
 //! - `victim_percent`: by how much a computation on the receiver's hardware thread is slower than alone; `victim_indirect_percent`: what
 //!   of that is not the receiver's processor time, but switches and cache lines. In a run of its own.
 //!
-//! `sleep=1ms` is the machine's jitter: how much later than wanted a thread is awake that sleeps for a millisecond, as `latency_*`.
+//! `sleep=1ms` is the machine's jitter: how much later than wanted a thread is awake that sleeps for a millisecond, as `latency_*`. A long pause
+//! is one of many sleeps, but delays all messages that come meanwhile. So `late_p999_ns` weighs by time: what 99.9% of an even stream of
+//! messages would wait at most, beyond the end of the sleep in which they come, for a receiver that does nothing but sleep.
 
 use super::{Case, Job};
 use crate::Fallible;
@@ -64,7 +66,10 @@ fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
     let mut samples = Vec::new();
     let Some(kind) = peer.line() else {
         if job.wants(JITTER) {
-            samples.push(Sample::new(JITTER, &latencies(jitter(job.quick))));
+            let late = jitter(job.quick);
+            let mut values = vec![("late_p999_ns", late_by_time(&late, SLEEP, 0.001))];
+            values.extend(latencies(late));
+            samples.push(Sample::new(JITTER, &values));
         }
         return Ok(samples);
     };
@@ -338,17 +343,40 @@ fn beside_a_victim(line: Line, rate: u64, length: Duration) -> Fallible<(f64, f6
     })
 }
 
-/// Returns by how much a thread that sleeps for a millisecond is late, many times.
+/// How long a thread sleeps to measure the machine's jitter.
+const SLEEP: Duration = Duration::from_millis(1);
+
+/// Returns by how many nanoseconds all but `share` of the messages of an even stream are late, at the most, if sleeps of `sleep` end `late`
+/// nanoseconds late: a message is late by what it waits longer than `sleep`.
+fn late_by_time(late: &[u64], sleep: Duration, share: f64) -> f64 {
+    let all: f64 = late.iter().map(|&late| late as f64).sum();
+    let allowed = share * (all + late.len() as f64 * sleep.as_nanos() as f64);
+    let beyond = |bound: f64| -> f64 {
+        late.iter()
+            .map(|&late| (late as f64 - bound).max(0.0))
+            .sum()
+    };
+    let (mut low, mut high) = (0.0, late.iter().max().map_or(0.0, |&most| most as f64));
+    while high - low > 1.0 {
+        let middle = f64::midpoint(low, high);
+        match beyond(middle) > allowed {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    high
+}
+
+/// Returns by how much a thread that sleeps for [`SLEEP`] is late, many times.
 fn jitter(quick: bool) -> Vec<u64> {
     let (_, there) = places();
     let sleeper = thread::spawn(move || {
         stand_on(&there);
         let times = if quick { 300 } else { 2_000 };
-        let sleep = Duration::from_millis(1);
         let late = |_| {
             let start = Instant::now();
-            thread::sleep(sleep);
-            start.elapsed().saturating_sub(sleep).as_nanos() as u64
+            thread::sleep(SLEEP);
+            start.elapsed().saturating_sub(SLEEP).as_nanos() as u64
         };
         (0..times).map(late).collect()
     });
@@ -398,6 +426,17 @@ mod tests {
         .expect("no panic");
         let all = sched_getaffinity(None).expect("it can be asked");
         assert_eq!(found.0 == found.1, all.count() < 2);
+    }
+
+    #[test]
+    fn a_pause_is_late_for_all_messages_that_come_meanwhile() {
+        let sleep = Duration::from_nanos(1000);
+        // Of 100,000 ns a hundredth is 1,000: messages that come in so long a time are late by more than 4,000.
+        let late: Vec<u64> = (0..95).map(|at| if at == 7 { 5000 } else { 0 }).collect();
+        assert!((late_by_time(&late, sleep, 0.01) - 4000.0).abs() <= 1.0);
+        assert!((late_by_time(&late, sleep, 0.03) - 2000.0).abs() <= 1.0);
+        assert!(late_by_time(&late, sleep, 0.06) <= 1.0);
+        assert_eq!(late_by_time(&[], sleep, 0.01), 0.0);
     }
 
     #[test]

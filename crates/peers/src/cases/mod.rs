@@ -53,6 +53,7 @@ pub(crate) const METRICS: &[Metric] = &[
     metric("latency_p50_ns", "ns", Better::Less),
     metric("latency_p99_ns", "ns", Better::Less),
     metric("latency_p999_ns", "ns", Better::Less),
+    metric("late_p999_ns", "ns", Better::Less),
     metric("messages_per_second", "messages/s", Better::More),
     metric("victim_percent", "%", Better::Less),
     metric("victim_indirect_percent", "%", Better::Less),
