@@ -21,11 +21,14 @@
 
 #include "marks.h"
 
+/* What the members of a team share: how many they are, and what a `single` passes on. */
+struct together { unsigned threads; void *copied; };
+
 #define HOT __attribute__((tls_model("initial-exec")))
 static __thread HOT int depth;         /* wrapped calls that this thread is in; only the outermost makes marks */
 static __thread HOT unsigned me;       /* this thread's creation number */
 static __thread HOT unsigned regions;  /* parallel regions that this thread opened */
-static __thread HOT struct { unsigned leader, count, threads; void **copied; } team; /* `copied`: what its `single` passes on */
+static __thread HOT struct { unsigned leader, count; struct together *together; } team;
 
 static inline void mark(long kind, long a, long b, long c) {
 #ifdef __x86_64__

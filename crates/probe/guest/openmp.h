@@ -2,7 +2,15 @@
 
 /* ---- OpenMP, compiled by gcc ---- */
 
-struct region { void (*run)(void *); void *with; unsigned leader, count; void *loop, *copied; };
+struct region { void (*run)(void *); void *with; unsigned leader, count; void *loop; struct together together; };
+
+/* Returns how many threads a team has that this one has just joined. All members write the same number. */
+static unsigned join(struct together *together) {
+    unsigned threads = (unsigned)REAL(omp_get_num_threads)();
+    __atomic_store_n(&together->threads, threads, __ATOMIC_RELAXED);
+    team.together = together;
+    return threads;
+}
 
 /* Runs in each member of a team. */
 static void member(void *given) {
@@ -11,10 +19,9 @@ static void member(void *given) {
     int outer_depth = depth;
     team.leader = region->leader;
     team.count = region->count;
-    team.threads = (unsigned)REAL(omp_get_num_threads)();
-    team.copied = &region->copied;
+    unsigned threads = join(&region->together);
     depth = 0;
-    mark(REGION | (region->loop ? 0 : RESUME), team.leader, team.count, team.threads);
+    mark(REGION | (region->loop ? 0 : RESUME), team.leader, team.count, threads);
     if (region->loop)
         mark(LOOP | RESUME, (long)region->loop, 0, 0);
     region->run(region->with);
@@ -23,7 +30,7 @@ static void member(void *given) {
     team = outer_team;
 }
 
-#define REGION_OF(run, with, loop) {run, with, me, ++regions, loop, 0}
+#define REGION_OF(run, with, loop) {run, with, me, ++regions, loop, {0, 0}}
 
 void GOMP_parallel(void (*run)(void *), void *with, unsigned n, unsigned flags);
 void GOMP_parallel(void (*run)(void *), void *with, unsigned n, unsigned flags) {
@@ -42,7 +49,7 @@ void GOMP_parallel_sections(void (*run)(void *), void *with, unsigned n, unsigne
 }
 
 /* A barrier of the team. */
-#define TEAM(outer) leave(outer, TEAM_BARRIER, team.leader, team.count, team.threads)
+#define TEAM(outer) leave(outer, TEAM_BARRIER, team.leader, team.count, team.together ? team.together->threads : 0)
 
 void GOMP_barrier(void);
 void GOMP_barrier(void) {
@@ -256,17 +263,16 @@ __attribute__((destructor)) static void leave_out_the_end(void) {
 typedef void (*micro)(int32_t *, int32_t *, ...);
 #define FEW_ARGUMENTS 16
 #define MOST_ARGUMENTS 96 /* one for each variable that the members share */
-struct fork { micro run; int count; unsigned leader, regions; void *copied, *with[MOST_ARGUMENTS]; };
+struct fork { micro run; int count; unsigned leader, regions; struct together together; void *with[MOST_ARGUMENTS]; };
 
 static void kmp_member(int32_t *global, int32_t *bound, struct fork *fork) {
     __typeof__(team) outer_team = team;
     int outer_depth = depth;
     team.leader = fork->leader;
     team.count = fork->regions;
-    team.threads = (unsigned)REAL(omp_get_num_threads)();
-    team.copied = &fork->copied;
+    unsigned threads = join(&fork->together);
     depth = 0;
-    mark(REGION | RESUME, team.leader, team.count, team.threads);
+    mark(REGION | RESUME, team.leader, team.count, threads);
     void **a = fork->with;
 #define FOUR(i) a[i], a[i + 1], a[i + 2], a[i + 3]
 #define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
@@ -284,7 +290,7 @@ static void kmp_member(int32_t *global, int32_t *bound, struct fork *fork) {
 void __kmpc_fork_call(void *where, int32_t count, micro run, ...);
 void __kmpc_fork_call(void *where, int32_t count, micro run, ...) {
     int outer = enter();
-    struct fork fork = {run, count, me, ++regions, 0, {0}};
+    struct fork fork = {run, count, me, ++regions, {0, 0}, {0}};
     va_list list;
     va_start(list, run);
     if (count > MOST_ARGUMENTS) {
@@ -335,8 +341,8 @@ _Bool GOMP_single_start(void) {
 /* What `copyprivate` passes on: the first member leaves an address for the others, which wait for it. Then all meet once more, by a barrier
  * of the program as gcc compiles it, before the next `single` can leave another one. Without a team there is nobody to pass it on to. */
 static void pass_on(void *data) {
-    if (team.copied)
-        *team.copied = data;
+    if (team.together)
+        team.together->copied = data;
 }
 
 void *GOMP_single_copy_start(void);
@@ -347,7 +353,7 @@ void *GOMP_single_copy_start(void) {
         return 0;
     }
     REAL(GOMP_barrier)();
-    void *data = *team.copied;
+    void *data = team.together->copied;
     TEAM(outer);
     return data;
 }
@@ -367,7 +373,7 @@ void __kmpc_copyprivate(void *where, int32_t thread, size_t size, void *data, vo
     if (is_it)
         pass_on(data);
     REAL(__kmpc_barrier)(where, thread);
-    void *from = is_it ? 0 : *team.copied;
+    void *from = is_it ? 0 : team.together->copied;
     TEAM(outer);
     if (!is_it)
         copy(data, from);

@@ -41,7 +41,7 @@ impl Due {
 
     /// Takes all threads out.
     pub(super) fn clear(&mut self) {
-        *self = Due::new();
+        (self.able, self.from, self.to) = (0, 0, 0);
     }
 
     /// Puts a thread in that can step from `time` on, which is not before the last step. Most come in the order of their times; another

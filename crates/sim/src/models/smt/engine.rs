@@ -261,10 +261,10 @@ impl<'a> Engine<'a> {
         let pipe = &mut self.pipe[if params.static_issue { thread } else { core }];
         // Issues the instructions of the step, the last of which may be an access, and returns its `end`.
         let mut issue = |caches: &mut Caches,
-                     one: &mut Hardware,
-                     lt: &mut Logical<'_>,
-                     n: u64,
-                     is_access: bool| {
+                         one: &mut Hardware,
+                         lt: &mut Logical<'_>,
+                         n: u64,
+                         is_access: bool| {
             lt.instructions += n;
             one.instructions += n;
             one.issued += n;
