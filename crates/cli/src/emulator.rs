@@ -173,6 +173,9 @@ pub(crate) struct Piece {
     pub(crate) count: bool,
 }
 
+/// What limits recordings, and parts of the recorder.
+const LIMIT: &str = "the limit of a file's size (`ulimit -f`)";
+
 /// A file without a name, which other processes open by its place among the descriptors of this one. Nothing of it is left, however this
 /// process ends.
 pub(crate) struct Unnamed(File);
@@ -187,7 +190,14 @@ impl Unnamed {
     fn holding(name: &str, bytes: &[u8]) -> Outcome<Self> {
         let file = memfd_create(name, MemfdFlags::CLOEXEC).map(File::from);
         let file = file.map_err(|error| at_fault(name, error))?;
-        io::Write::write_all(&mut &file, bytes).map_err(|error| at_fault(name, error))?;
+        io::Write::write_all(&mut &file, bytes).map_err(|error| match error.kind() {
+            // Not this file is at fault, which the user does not know.
+            io::ErrorKind::FileTooLarge => Failure::Input(format!(
+                "{LIMIT} is too small for a part of the recorder, which has {} bytes in memory",
+                bytes.len()
+            )),
+            _ => at_fault(name, error),
+        })?;
         Ok(Self(file))
     }
 
@@ -417,6 +427,9 @@ impl Emulated {
                     ));
                 }
                 ("threads", _) => return refuse("it has more than 65536 threads at once"),
+                ("limit", _) => {
+                    return refuse(&format!("{LIMIT} is too small for its recording"));
+                }
                 ("write", why) => {
                     return Err(at_fault(
                         self.beside.display(),

@@ -212,6 +212,118 @@ int main(void) {
 }
 "#;
 
+/// Calls that few programs make, by the first letter of `argv[1]`.
+const RARE: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#define MANY 3000
+static pthread_barrier_t meet[MANY];
+static void *meets(void *unused) {
+    for (int i = 0; i < MANY; i++) pthread_barrier_wait(&meet[i]);
+    return unused;
+}
+static sem_t *turn;
+static void *takes(void *unused) {
+    sem_wait(turn);
+    return unused;
+}
+static sem_t go;
+static void *waits(void *unused) { sem_wait(&go); return unused; }
+static volatile int table[1 << 20];
+int main(int count, char **words) {
+    pthread_t other;
+    struct timespec soon = {0, 1000000}, late;
+    switch (words[1][0]) {
+    case 'b':
+        for (int i = 0; i < MANY; i++) pthread_barrier_init(&meet[i], 0, 1);
+        for (int i = 0; i < MANY; i++) pthread_barrier_init(&meet[i], 0, 2);
+        pthread_create(&other, 0, meets, 0);
+        meets(0);
+        return pthread_join(other, 0);
+    case 'r':
+        for (unsigned x = 1;; x = x * 1664525 + 1013904223) table[x >> 12]++;
+    case 's': {
+        char name[64];
+        snprintf(name, sizeof name, "/tanada-test-%d-%s", (int)getpid(), words[2]);
+        turn = sem_open(name, O_CREAT | O_EXCL, 0600, 3);
+        if (turn == SEM_FAILED) return 1;
+        sem_t *again = sem_open(name, 0);
+        sem_unlink(name);
+        if (again != turn) return 2;
+        pthread_create(&other, 0, takes, 0);
+        pthread_join(other, 0);
+        takes(0);
+        sem_close(again);
+        takes(0);
+        return sem_close(turn) || sem_open("/tanada-test-none", 0) != SEM_FAILED;
+    }
+    case 'j':
+        sem_init(&go, 0, 0);
+        pthread_create(&other, 0, waits, 0);
+        if (pthread_tryjoin_np(other, 0) != EBUSY) return 1;
+        clock_gettime(CLOCK_REALTIME, &late);
+        late.tv_nsec = (late.tv_nsec + soon.tv_nsec) % 1000000000;
+        if (pthread_timedjoin_np(other, 0, &late) != ETIMEDOUT) return 2;
+        sem_post(&go);
+        switch (words[2][0]) {
+        case '0':
+            while (pthread_tryjoin_np(other, 0)) nanosleep(&soon, 0);
+            return 0;
+        case '1':
+            late.tv_sec += 1000;
+            return pthread_timedjoin_np(other, 0, &late);
+        default:
+            clock_gettime(CLOCK_MONOTONIC, &late);
+            late.tv_sec += 1000;
+            return pthread_clockjoin_np(other, 0, CLOCK_MONOTONIC, &late);
+        }
+    }
+    return 9;
+}
+"#;
+
+/// OpenMP's locks that their owner may take again, and a variable that one member reads for all.
+const NESTED: &str = r#"
+#include <omp.h>
+#include <stdio.h>
+static omp_nest_lock_t lock;
+static int sum;
+static void adds(int depth) {
+    omp_set_nest_lock(&lock);
+    sum++;
+    if (depth > 1) adds(depth - 1);
+    omp_unset_nest_lock(&lock);
+}
+int main(void) {
+    int passed = 0;
+    omp_init_nest_lock(&lock);
+    #pragma omp parallel num_threads(3)
+    {
+        int value, next;
+        adds(3);
+        while (!omp_test_nest_lock(&lock));
+        int twice = omp_test_nest_lock(&lock);
+        omp_unset_nest_lock(&lock);
+        omp_unset_nest_lock(&lock);
+        #pragma omp single copyprivate(value)
+        value = 42;
+        #pragma omp single copyprivate(next)
+        next = value + twice;
+        #pragma omp critical
+        passed += value + next;
+    }
+    printf("%d %d\n", sum, passed);
+    return 0;
+}
+"#;
+
 /// Returns whether the emulator is there.
 fn emulator() -> bool {
     tanada_testing::program(&["qemu-x86_64"], "qemu-user", "recording a program").is_some()
@@ -588,6 +700,185 @@ fn waits_hold_how_many_signals_came() {
         let output = good(here, &words);
         assert_eq!(number(&output.out, "forced"), 0, "{}", output.out);
     }
+}
+
+#[test]
+fn any_number_of_barriers_may_be_made() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    compile(here, "rare", RARE, "cc", &[]);
+    good(here, &["record", "-o", "a.tnb", "--", "./rare", "b"]);
+    let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+    for thread in 0..2 {
+        let of_barrier = |sync| match sync {
+            Sync::Barrier { object, parties } => Some((object, parties)),
+            _ => None,
+        };
+        let met: Vec<_> = syncs(&trace, thread)
+            .into_iter()
+            .filter_map(of_barrier)
+            .collect();
+        let expected: Vec<_> = (0..3000).map(|object| (object, 2)).collect();
+        assert!(
+            met == expected,
+            "{:?}",
+            met.iter().zip(expected).find(|(a, b)| *a != b)
+        );
+    }
+}
+
+#[test]
+fn named_semaphores_begin_with_their_value() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    compile(here, "rare", RARE, "cc", &[]);
+    let id = std::process::id().to_string();
+    good(here, &["record", "-o", "a.tnb", "--", "./rare", "s", &id]);
+    let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+    let (post, take) = (Sync::Post(0), Sync::Take(0));
+    let expected = [
+        post,
+        post,
+        post,
+        Sync::Create(1),
+        Sync::Join(1),
+        take,
+        take,
+        Sync::Exit,
+    ];
+    assert_eq!(syncs(&trace, 0), expected);
+    assert_eq!(syncs(&trace, 1), [take, Sync::Exit]);
+    let words = [
+        "sim",
+        "a.tnb",
+        "--machine",
+        "tuat",
+        "--json",
+        "--governor",
+        "fifo",
+    ];
+    assert_eq!(number(&good(here, &words).out, "forced"), 0);
+}
+
+#[test]
+fn every_way_to_join_is_recorded_once() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    compile(here, "rare", RARE, "cc", &[]);
+    for way in ["0", "1", "2"] {
+        good(here, &["record", "-o", "a.tnb", "--", "./rare", "j", way]);
+        let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+        let expected = [Sync::Create(1), Sync::Post(0), Sync::Join(1), Sync::Exit];
+        assert_eq!(syncs(&trace, 0), expected, "{way}");
+        assert_eq!(syncs(&trace, 1), [Sync::Take(0), Sync::Exit], "{way}");
+    }
+}
+
+#[test]
+fn nested_locks_and_copied_variables_of_openmp_are_recorded() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    let mut compilers = vec!["cc"];
+    if tanada_testing::program(&["clang"], "clang libomp-dev", "OpenMP of clang").is_some() {
+        compilers.push("clang");
+    }
+    for compiler in compilers {
+        compile(here, "nested", NESTED, compiler, &["-fopenmp"]);
+        let output = good(here, &["record", "-o", "a.tnb", "--", "./nested"]);
+        assert_eq!(output.out, "9 258\n", "{compiler}");
+        let trace = ThreadTrace::open(&here.join("a.tnb")).expect("a thread trace");
+        for thread in 0..3 {
+            let all = syncs(&trace, thread);
+            let is_begin = |sync: &Sync| matches!(sync, Sync::RegionBegin { .. });
+            let begin = all.iter().position(is_begin).expect("it is in the region");
+            let Sync::RegionBegin { id, threads } = all[begin] else {
+                unreachable!()
+            };
+            let Sync::Lock(lock) = all[begin + 1] else {
+                panic!("{compiler}, {thread}: {all:?}")
+            };
+            let Sync::Lock(critical) = all[begin + 9] else {
+                panic!("{compiler}, {thread}: {all:?}")
+            };
+            let (taken, released) = (Sync::Lock(lock), Sync::Unlock(lock));
+            let barrier = Sync::Barrier {
+                object: id,
+                parties: threads,
+            };
+            // Each `single` has two: until the value is there, and until all have it.
+            let expected = [
+                taken, released, taken, released, barrier, barrier, barrier, barrier,
+            ];
+            assert_eq!(threads, 3);
+            assert_eq!(all[begin + 1..begin + 9], expected, "{compiler}, {thread}");
+            let rest = [
+                Sync::Lock(critical),
+                Sync::Unlock(critical),
+                Sync::RegionEnd,
+            ];
+            assert_eq!(all[begin + 9..begin + 12], rest, "{compiler}, {thread}");
+            assert_ne!(lock, critical);
+        }
+        let words = [
+            "sim",
+            "a.tnb",
+            "--machine",
+            "tuat",
+            "--json",
+            "--governor",
+            "fifo",
+        ];
+        assert_eq!(number(&good(here, &words).out, "forced"), 0);
+    }
+}
+
+#[test]
+fn a_small_limit_of_files_is_named() {
+    if !emulator() {
+        return;
+    }
+    let folder = folder();
+    let here = folder.path();
+    compile(here, "rare", RARE, "cc", &[]);
+    // In 512 bytes: less than the recorder has, and less than the recording.
+    for (limit, why) in [(100, "a part of the recorder"), (8000, "its recording")] {
+        let mut command = Command::new("sh");
+        let line = format!("ulimit -f {limit}; exec \"$@\"");
+        command.current_dir(here).args(["-c", &line, "sh"]);
+        command.arg(env!("CARGO_BIN_EXE_tanada"));
+        command.args(["record", "-o", "a.tnb", "--", "./rare", "r"]);
+        let said = said(command.output().expect("it starts"));
+        assert_eq!(said.code, Some(1), "{}", said.err);
+        for word in ["`ulimit -f`", why] {
+            assert!(said.err.contains(word), "{word}: {}", said.err);
+        }
+        assert!(!said.err.contains("probe.so"), "{}", said.err);
+        assert!(!here.join("a.tnb").exists());
+    }
+    nothing_is_left(here);
+}
+
+#[test]
+fn a_trace_has_a_name() {
+    let folder = folder();
+    let here = folder.path();
+    for line in ["-o - -- true", "stencil --output=-", "stencil -o-"] {
+        let words: Vec<&str> = ["record"].into_iter().chain(line.split(' ')).collect();
+        bad(here, &words, 2, &["standard output", "./-"]);
+    }
+    assert_eq!(here.read_dir().expect("a folder").count(), 0);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdarg.h>
@@ -20,11 +21,14 @@
 
 #include "marks.h"
 
+/* What the members of a team share: how many they are, and what a `single` passes on. */
+struct together { unsigned threads; void *copied; };
+
 #define HOT __attribute__((tls_model("initial-exec")))
 static __thread HOT int depth;         /* wrapped calls that this thread is in; only the outermost makes marks */
 static __thread HOT unsigned me;       /* this thread's creation number */
 static __thread HOT unsigned regions;  /* parallel regions that this thread opened */
-static __thread HOT struct { unsigned leader, count, threads; } team;
+static __thread HOT struct { unsigned leader, count; struct together *together; } team;
 
 static inline void mark(long kind, long a, long b, long c) {
 #ifdef __x86_64__
@@ -61,9 +65,9 @@ static inline void leave(int outer, long kind, long a, long b, long c) {
 
 /* Looked up before main, because a signal handler may call some of them. */
 #define WRAPPED(X) \
-    X(pthread_create) X(pthread_join) X(pthread_exit) X(pthread_mutex_lock) X(pthread_mutex_trylock) X(pthread_mutex_timedlock) \
+    X(pthread_create) X(pthread_join) X(pthread_tryjoin_np) X(pthread_timedjoin_np) X(pthread_clockjoin_np) X(pthread_exit) X(pthread_mutex_lock) X(pthread_mutex_trylock) X(pthread_mutex_timedlock) \
     X(pthread_mutex_unlock) X(pthread_cond_wait) X(pthread_cond_timedwait) X(pthread_cond_signal) X(pthread_cond_broadcast) \
-    X(pthread_barrier_init) X(pthread_barrier_wait) X(sem_init) X(sem_wait) X(sem_trywait) X(sem_timedwait) X(sem_post) \
+    X(pthread_barrier_init) X(pthread_barrier_wait) X(sem_init) X(sem_wait) X(sem_trywait) X(sem_timedwait) X(sem_clockwait) X(sem_post) X(sem_open) X(sem_close) \
     X(pthread_rwlock_rdlock) X(pthread_rwlock_tryrdlock) X(pthread_rwlock_wrlock) X(pthread_rwlock_trywrlock) \
     X(pthread_rwlock_unlock) X(pthread_spin_lock) X(pthread_spin_trylock) X(pthread_spin_unlock) X(pthread_mutex_clocklock) \
     X(mtx_lock) X(mtx_trylock) X(mtx_timedlock) X(mtx_unlock) X(cnd_wait) X(cnd_timedwait) X(cnd_signal) X(cnd_broadcast) \
@@ -75,7 +79,8 @@ static inline void leave(int outer, long kind, long a, long b, long c) {
     X(GOMP_loop_end_nowait) X(GOMP_sections_start) X(GOMP_sections_next) X(GOMP_sections_end) X(GOMP_sections_end_nowait) \
     X(GOMP_parallel_sections) X(GOMP_task) X(GOMP_taskwait) X(omp_set_lock) X(omp_unset_lock) X(omp_test_lock) \
     X(omp_get_num_threads) X(omp_get_thread_num) X(omp_get_max_threads) X(omp_get_num_procs) X(omp_get_wtime) \
-    X(omp_set_num_threads) X(omp_set_dynamic) X(omp_init_lock) X(__kmpc_global_thread_num) \
+    X(omp_set_num_threads) X(omp_set_dynamic) X(omp_init_lock) X(omp_init_nest_lock) X(omp_set_nest_lock) X(omp_unset_nest_lock) \
+    X(omp_test_nest_lock) X(__kmpc_global_thread_num) \
     X(__kmpc_fork_call) X(__kmpc_barrier) X(__kmpc_critical) X(__kmpc_critical_with_hint) X(__kmpc_end_critical) \
     X(__kmpc_for_static_init_4) X(__kmpc_for_static_init_4u) X(__kmpc_for_static_init_8) X(__kmpc_for_static_init_8u) \
     X(__kmpc_for_static_fini) X(__kmpc_dispatch_init_4) X(__kmpc_dispatch_init_4u) X(__kmpc_dispatch_init_8) \

@@ -2,7 +2,15 @@
 
 /* ---- OpenMP, compiled by gcc ---- */
 
-struct region { void (*run)(void *); void *with; unsigned leader, count; void *loop; };
+struct region { void (*run)(void *); void *with; unsigned leader, count; void *loop; struct together together; };
+
+/* Returns how many threads a team has that this one has just joined. All members write the same number. */
+static unsigned join(struct together *together) {
+    unsigned threads = (unsigned)REAL(omp_get_num_threads)();
+    __atomic_store_n(&together->threads, threads, __ATOMIC_RELAXED);
+    team.together = together;
+    return threads;
+}
 
 /* Runs in each member of a team. */
 static void member(void *given) {
@@ -11,9 +19,9 @@ static void member(void *given) {
     int outer_depth = depth;
     team.leader = region->leader;
     team.count = region->count;
-    team.threads = (unsigned)REAL(omp_get_num_threads)();
+    unsigned threads = join(&region->together);
     depth = 0;
-    mark(REGION | (region->loop ? 0 : RESUME), team.leader, team.count, team.threads);
+    mark(REGION | (region->loop ? 0 : RESUME), team.leader, team.count, threads);
     if (region->loop)
         mark(LOOP | RESUME, (long)region->loop, 0, 0);
     region->run(region->with);
@@ -22,7 +30,7 @@ static void member(void *given) {
     team = outer_team;
 }
 
-#define REGION_OF(run, with, loop) {run, with, me, ++regions, loop}
+#define REGION_OF(run, with, loop) {run, with, me, ++regions, loop, {0, 0}}
 
 void GOMP_parallel(void (*run)(void *), void *with, unsigned n, unsigned flags);
 void GOMP_parallel(void (*run)(void *), void *with, unsigned n, unsigned flags) {
@@ -41,7 +49,7 @@ void GOMP_parallel_sections(void (*run)(void *), void *with, unsigned n, unsigne
 }
 
 /* A barrier of the team. */
-#define TEAM(outer) leave(outer, TEAM_BARRIER, team.leader, team.count, team.threads)
+#define TEAM(outer) leave(outer, TEAM_BARRIER, team.leader, team.count, team.together ? team.together->threads : 0)
 
 void GOMP_barrier(void);
 void GOMP_barrier(void) {
@@ -211,6 +219,32 @@ PLAIN(omp_set_num_threads, RESUMED, (int n), (n), 0)
 PLAIN(omp_set_dynamic, RESUMED, (int n), (n), 0)
 PLAIN(omp_init_lock, RESUMED, (void *l), (l), 0)
 
+/* Of a lock that its owner may take again only the first and the last time count. How often it is taken only an attempt tells. */
+PLAIN(omp_init_nest_lock, RESUMED, (void *l), (l), 0)
+
+int omp_test_nest_lock(void *lock);
+int omp_test_nest_lock(void *lock) {
+    int outer = enter(), count = REAL(omp_test_nest_lock)(lock);
+    leave(outer, count == 1 ? LOCK : RESUMED, (long)lock, 0, 0);
+    return count;
+}
+
+void omp_set_nest_lock(void *lock);
+void omp_set_nest_lock(void *lock) {
+    int outer = enter(), count = REAL(omp_test_nest_lock)(lock);
+    if (!count)
+        REAL(omp_set_nest_lock)(lock);
+    leave(outer, count > 1 ? RESUMED : LOCK, (long)lock, 0, 0);
+}
+
+void omp_unset_nest_lock(void *lock);
+void omp_unset_nest_lock(void *lock) {
+    int outer = enter(), count = REAL(omp_test_nest_lock)(lock) - 1;
+    REAL(omp_unset_nest_lock)(lock);
+    REAL(omp_unset_nest_lock)(lock);
+    leave(outer, count > 1 ? RESUMED : UNLOCK, (long)lock, 0, 0);
+}
+
 int omp_test_lock(void *lock);
 int omp_test_lock(void *lock) {
     int outer = enter(), taken = REAL(omp_test_lock)(lock);
@@ -229,16 +263,16 @@ __attribute__((destructor)) static void leave_out_the_end(void) {
 typedef void (*micro)(int32_t *, int32_t *, ...);
 #define FEW_ARGUMENTS 16
 #define MOST_ARGUMENTS 96 /* one for each variable that the members share */
-struct fork { micro run; int count; unsigned leader, regions; void *with[MOST_ARGUMENTS]; };
+struct fork { micro run; int count; unsigned leader, regions; struct together together; void *with[MOST_ARGUMENTS]; };
 
 static void kmp_member(int32_t *global, int32_t *bound, struct fork *fork) {
     __typeof__(team) outer_team = team;
     int outer_depth = depth;
     team.leader = fork->leader;
     team.count = fork->regions;
-    team.threads = (unsigned)REAL(omp_get_num_threads)();
+    unsigned threads = join(&fork->together);
     depth = 0;
-    mark(REGION | RESUME, team.leader, team.count, team.threads);
+    mark(REGION | RESUME, team.leader, team.count, threads);
     void **a = fork->with;
 #define FOUR(i) a[i], a[i + 1], a[i + 2], a[i + 3]
 #define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
@@ -256,7 +290,7 @@ static void kmp_member(int32_t *global, int32_t *bound, struct fork *fork) {
 void __kmpc_fork_call(void *where, int32_t count, micro run, ...);
 void __kmpc_fork_call(void *where, int32_t count, micro run, ...) {
     int outer = enter();
-    struct fork fork = {run, count, me, ++regions, {0}};
+    struct fork fork = {run, count, me, ++regions, {0, 0}, {0}};
     va_list list;
     va_start(list, run);
     if (count > MOST_ARGUMENTS) {
@@ -302,6 +336,50 @@ int32_t __kmpc_single(void *where, int32_t thread) {
 _Bool GOMP_single_start(void);
 _Bool GOMP_single_start(void) {
     return is_first();
+}
+
+/* What `copyprivate` passes on: the first member leaves an address for the others, which wait for it. Then all meet once more, by a barrier
+ * of the program as gcc compiles it, before the next `single` can leave another one. Without a team there is nobody to pass it on to. */
+static void pass_on(void *data) {
+    if (team.together)
+        team.together->copied = data;
+}
+
+void *GOMP_single_copy_start(void);
+void *GOMP_single_copy_start(void) {
+    int outer = enter();
+    if (REAL(omp_get_thread_num)() == 0) {
+        DONE(outer);
+        return 0;
+    }
+    REAL(GOMP_barrier)();
+    void *data = team.together->copied;
+    TEAM(outer);
+    return data;
+}
+
+void GOMP_single_copy_end(void *data);
+void GOMP_single_copy_end(void *data) {
+    int outer = enter();
+    pass_on(data);
+    REAL(GOMP_barrier)();
+    TEAM(outer);
+}
+
+void __kmpc_copyprivate(void *where, int32_t thread, size_t size, void *data, void (*copy)(void *, void *), int32_t is_it);
+void __kmpc_copyprivate(void *where, int32_t thread, size_t size, void *data, void (*copy)(void *, void *), int32_t is_it) {
+    (void)size;
+    int outer = enter();
+    if (is_it)
+        pass_on(data);
+    REAL(__kmpc_barrier)(where, thread);
+    void *from = is_it ? 0 : team.together->copied;
+    TEAM(outer);
+    if (!is_it)
+        copy(data, from);
+    outer = enter();
+    REAL(__kmpc_barrier)(where, thread);
+    TEAM(outer);
 }
 
 static __thread HOT int reduces; /* this member adds parts under the lock */

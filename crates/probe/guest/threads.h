@@ -157,13 +157,19 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return result;
 }
 
-int pthread_join(pthread_t thread, void **result) {
-    int outer = enter();
-    int error = REAL(pthread_join)(thread, result);
-    unsigned number = error ? 0 : forget(thread);
-    leave(outer, number ? JOIN : RESUMED, number, 0, 0);
-    return error;
-}
+#define JOINS(name, params, args) \
+    int name params { \
+        int outer = enter(), error = REAL(name) args; \
+        unsigned number = error ? 0 : forget(thread); \
+        leave(outer, number ? JOIN : RESUMED, number, 0, 0); \
+        return error; \
+    }
+JOINS(pthread_join, (pthread_t thread, void **result), (thread, result))
+JOINS(pthread_tryjoin_np, (pthread_t thread, void **result), (thread, result))
+JOINS(pthread_timedjoin_np, (pthread_t thread, void **result, const struct timespec *t), (thread, result, t))
+#if __GLIBC_PREREQ(2, 31)
+JOINS(pthread_clockjoin_np, (pthread_t thread, void **result, clockid_t k, const struct timespec *t), (thread, result, k, t))
+#endif
 
 void pthread_exit(void *result) {
     depth = 1;
@@ -240,6 +246,9 @@ MUTEX(pthread_mutex_unlock, UNLOCK, (pthread_mutex_t *m), (m), m)
 TAKES(sem_wait, TAKE, (sem_t *s), (s), s)
 TAKES(sem_trywait, TAKE, (sem_t *s), (s), s)
 TAKES(sem_timedwait, TAKE, (sem_t *s, const struct timespec *t), (s, t), s)
+#if __GLIBC_PREREQ(2, 30)
+TAKES(sem_clockwait, TAKE, (sem_t *s, clockid_t k, const struct timespec *t), (s, k, t), s)
+#endif
 TAKES(pthread_rwlock_rdlock, SHARE, (pthread_rwlock_t *l), (l), l)
 TAKES(pthread_rwlock_tryrdlock, SHARE, (pthread_rwlock_t *l), (l), l)
 TAKES(pthread_rwlock_wrlock, LOCK, (pthread_rwlock_t *l), (l), l)
@@ -309,35 +318,60 @@ int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t k, c
 }
 #endif
 
-/* How many threads meet at a barrier is known only when it is made. */
-static struct { pthread_barrier_t *barrier; unsigned parties; } barriers[1024];
+/* How many threads meet at a barrier is known only when it is made. A table of twice the size takes the place of one that is half full;
+ * the old one stays, because threads may be reading it. */
+struct party { pthread_barrier_t *barrier; unsigned parties; };
+struct parties { unsigned size, used; struct party *places; };
+static struct party first_places[1024];
+static struct parties first_parties = {1024, 0, first_places}, *barriers = &first_parties;
 
-static unsigned place_of(const pthread_barrier_t *b) {
-    return (unsigned)((uintptr_t)b >> 4) * 2654435761u % 1024;
+/* Returns the barrier's place, or the free one that it would get. */
+static struct party *place_of(const struct parties *table, const pthread_barrier_t *b) {
+    unsigned at = (unsigned)((uintptr_t)b >> 4) * 2654435761u;
+    for (;; at++) {
+        struct party *place = &table->places[at & (table->size - 1)];
+        if (!place->barrier || place->barrier == b)
+            return place;
+    }
+}
+
+/* Called with the threads locked. */
+static void note_parties(pthread_barrier_t *b, unsigned parties) {
+    struct parties *table = barriers;
+    struct party *place = place_of(table, b);
+    if (!place->barrier && 2 * table->used == table->size) {
+        size_t bytes = sizeof *table + 2 * table->size * sizeof *place;
+        struct parties *more = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (more == MAP_FAILED)
+            abort();
+        *more = (struct parties){2 * table->size, table->used, (struct party *)(more + 1)};
+        for (unsigned i = 0; i < table->size; i++)
+            if (table->places[i].barrier)
+                *place_of(more, table->places[i].barrier) = table->places[i];
+        __atomic_store_n(&barriers, more, __ATOMIC_RELEASE);
+        table = more;
+        place = place_of(table, b);
+    }
+    table->used += !place->barrier;
+    place->parties = parties;
+    __atomic_store_n(&place->barrier, b, __ATOMIC_RELEASE);
 }
 
 int pthread_barrier_init(pthread_barrier_t *b, const pthread_barrierattr_t *a, unsigned parties) {
     int outer = enter(), result = REAL(pthread_barrier_init)(b, a, parties);
-    lock_threads();
-    for (unsigned i = 0, at = place_of(b); !result && i < 1024; i++, at = (at + 1) % 1024)
-        if (!barriers[at].barrier || barriers[at].barrier == b) {
-            barriers[at].barrier = b;
-            barriers[at].parties = parties;
-            break;
-        }
-    unlock_threads();
+    if (!result) {
+        lock_threads();
+        note_parties(b, parties);
+        unlock_threads();
+    }
     DONE(outer);
     return result;
 }
 
 int pthread_barrier_wait(pthread_barrier_t *b) {
     int outer = enter();
-    unsigned parties = 0;
-    for (unsigned i = 0, at = place_of(b); i < 1024; i++, at = (at + 1) % 1024)
-        if (barriers[at].barrier == b) {
-            parties = barriers[at].parties;
-            break;
-        }
+    /* 0 of a barrier that no call made. */
+    unsigned parties = place_of(__atomic_load_n(&barriers, __ATOMIC_ACQUIRE), b)->parties;
     int result = REAL(pthread_barrier_wait)(b);
     int met = !result || result == PTHREAD_BARRIER_SERIAL_THREAD;
     leave(outer, met ? BARRIER : RESUMED, (long)b, parties, 0);
@@ -354,5 +388,61 @@ int sem_init(sem_t *s, int shared, unsigned value) {
 int sem_post(sem_t *s) {
     int outer = enter(), result = REAL(sem_post)(s);
     leave(outer, result ? RESUMED : POST, (long)s, 1, 0);
+    return result;
+}
+
+/* Named semaphores by address: how often each is open, and its value when it was closed for the last time. */
+static struct named { sem_t *semaphore; unsigned opens; int left; struct named *next; } *named;
+
+/* Called with the threads locked. */
+static struct named *named_at(sem_t *s) {
+    struct named *one = named;
+    while (one && one->semaphore != s)
+        one = one->next;
+    return one;
+}
+
+/* The value that a semaphore has when it is opened counts as posts; what was left at this address is there already. */
+static int opened(sem_t *s) {
+    int value = 0;
+    lock_threads();
+    struct named *one = named_at(s);
+    if (!one && (one = __libc_malloc(sizeof *one))) {
+        *one = (struct named){s, 0, 0, named};
+        named = one;
+    }
+    if (one && !one->opens++ && !sem_getvalue(s, &value))
+        value -= one->left;
+    unlock_threads();
+    return value > 0 ? value : 0;
+}
+
+sem_t *sem_open(const char *name, int how, ...) {
+    int outer = enter();
+    sem_t *s;
+    if (how & O_CREAT) {
+        va_list rest;
+        va_start(rest, how);
+        mode_t mode = va_arg(rest, mode_t);
+        unsigned value = va_arg(rest, unsigned);
+        va_end(rest);
+        s = REAL(sem_open)(name, how, mode, value);
+    } else {
+        s = REAL(sem_open)(name, how);
+    }
+    int value = s == SEM_FAILED ? 0 : opened(s);
+    leave(outer, value ? POST : RESUMED, (long)s, value, 0);
+    return s;
+}
+
+int sem_close(sem_t *s) {
+    int outer = enter();
+    lock_threads();
+    struct named *one = named_at(s);
+    if (one && one->opens && !--one->opens)
+        sem_getvalue(s, &one->left);
+    unlock_threads();
+    int result = REAL(sem_close)(s);
+    DONE(outer);
     return result;
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
@@ -221,7 +221,10 @@ unsafe fn thread<'a>(vcpu: c_uint) -> Option<&'a mut Recorded> {
 
 fn written(result: std::io::Result<()>) {
     if let Err(error) = result {
-        fail(&format!("write {error}"));
+        match error.kind() {
+            ErrorKind::FileTooLarge => fail("limit"),
+            _ => fail(&format!("write {error}")),
+        }
     }
 }
 

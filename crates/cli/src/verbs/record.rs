@@ -80,6 +80,15 @@ impl FromTable for Args {
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
+    let output = match &args {
+        Args::Workload(chosen) => Some(&chosen.common.output),
+        Args::Program(program) => program.output.as_ref(),
+    };
+    if output.is_some_and(|output| output.as_os_str() == "-") {
+        return Err(Failure::Usage(
+            "a trace goes to a file, because standard output is the program's and the summary's: `-o -` names none (`-o ./-` does)".to_owned(),
+        ));
+    }
     match args {
         Args::Workload(chosen) => workload(&chosen),
         Args::Program(program) if program.is_given() => program::run(&program),

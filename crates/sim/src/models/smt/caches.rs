@@ -5,7 +5,7 @@ use super::sole::Sole;
 use crate::counts::outcome::Count;
 use crate::machine::{CacheTable, Coherence, Kind, Machine};
 use crate::parts::cache::{Cache, Lookup};
-use crate::parts::hierarchy::{Hierarchy, Invalidated};
+use crate::parts::hierarchy::{Hierarchy, Invalidated, Stop};
 
 /// What the time of a hardware thread is charged to; each level's `miss_cycles` follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +37,69 @@ pub(super) struct First {
 
 /// A line that was filled and has perhaps not arrived.
 #[derive(Clone, Copy, Debug)]
-struct Flying {
+struct Line {
     cache: u32,
     line: u64,
     arrival: u64,
+}
+
+/// The lines of a core that may be on their way.
+#[derive(Clone, Debug, Default)]
+struct Flying {
+    /// In the order of their fills. Most arrive in this order, too, so only those leave that have arrived and stand before all that have
+    /// not.
+    lines: Vec<Line>,
+    /// The place of the first one that has not left.
+    from: usize,
+    /// The latest arrival.
+    latest: u64,
+}
+
+/// Lines of a list, and twice as many and so on, with which those that have arrived leave all of it.
+const MANY: usize = 64;
+
+impl Flying {
+    /// Adds a line. No later lookup is before `now`.
+    #[inline(always)]
+    fn add(&mut self, now: u64, line: Line) {
+        while let Some(one) = self.lines.get(self.from)
+            && one.arrival <= now
+        {
+            self.from += 1;
+        }
+        if self.lines.len() >= MANY && (self.from >= MANY || self.lines.len().is_power_of_two()) {
+            self.tidy(now);
+        }
+        self.lines.push(line);
+        self.latest = self.latest.max(line.arrival);
+    }
+
+    /// Removes all that have arrived.
+    #[cold]
+    fn tidy(&mut self, now: u64) {
+        self.lines.retain(|one| one.arrival > now);
+        self.from = 0;
+    }
+
+    /// Returns when a line arrives that is on its way at `at`.
+    #[inline]
+    fn arrival(&self, cache: u32, line: u64, at: u64) -> Option<u64> {
+        let mut last = at;
+        for one in self.lines.get(self.from..).unwrap_or_default() {
+            if one.line == line && one.cache == cache {
+                last = last.max(one.arrival);
+            }
+        }
+        (last > at).then_some(last)
+    }
+}
+
+/// Where a hardware thread's first level of a path is, and is counted.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    cache: u32,
+    /// Index into [`Caches::counts`].
+    count: u32,
 }
 
 /// The result of a lookup in a first level.
@@ -75,21 +134,21 @@ pub(super) struct Caches {
     hierarchy: Hierarchy,
     per_core: usize,
     tables: usize,
-    /// First cache of each hardware thread: of its fetches and of its data.
-    first: Vec<[u32; 2]>,
+    /// First level of each hardware thread: of its fetches and of its data.
+    first: Vec<[Place; 2]>,
     pub(super) levels: [First; 2],
     /// If writes remove lines from caches of other cores: which they need not look for.
     sole: Option<Sole>,
     channel: Vec<u64>,
     memory: u64,
-    flying: Vec<Vec<Flying>>,
-    /// The latest arrival of each core's flying lines.
-    latest: Vec<u64>,
-    pub(super) counts: Vec<Count>,
-    /// Ticks: [`CAUSES`], and one for each table.
-    charges: Vec<u64>,
-    /// Charges of fills that their hardware thread does not wait for.
-    unpaid: Vec<u64>,
+    /// Of each core.
+    flying: Vec<Flying>,
+    /// Of each hardware thread and table.
+    counts: Vec<Count>,
+    /// Ticks of each hardware thread by cause.
+    causes: Vec<[u64; CAUSES]>,
+    /// Ticks of each hardware thread and table: its `miss_cycles`.
+    misses: Vec<u64>,
     pub(super) channel_busy: u64,
     /// When the last fill was granted its channel.
     pub(super) granted: u64,
@@ -119,7 +178,10 @@ impl Caches {
         let mut first = Vec::with_capacity(threads);
         for thread in 0..threads {
             let paths = &hierarchy.paths[thread / params.per_core];
-            let of = |path: usize| paths[path].first().map_or(u32::MAX, |stop| stop.cache);
+            let of = |path: usize| Place {
+                cache: paths[path].first().map_or(u32::MAX, |stop| stop.cache),
+                count: (thread * tables + levels[path].table) as u32,
+            };
             first.push([of(FETCH), of(DATA)]);
         }
         if params.static_l1d && levels[DATA].shift < 64 {
@@ -131,13 +193,13 @@ impl Caches {
                 ..whole.clone()
             };
             for (thread, first) in first.iter_mut().enumerate() {
-                first[DATA] = hierarchy.caches.len() as u32;
+                first[DATA].cache = hierarchy.caches.len() as u32;
                 hierarchy
                     .caches
                     .push(Cache::new(&part, number, thread, seed));
                 if invalidates && whole.kind != Kind::Instruction {
                     hierarchy.invalidated.push(Invalidated {
-                        cache: first[DATA],
+                        cache: first[DATA].cache,
                         shift: whole.shift() as u8,
                     });
                 }
@@ -154,11 +216,10 @@ impl Caches {
             sole,
             channel: vec![0; params.cores],
             memory: 0,
-            flying: vec![Vec::new(); params.cores],
-            latest: vec![0; params.cores],
+            flying: vec![Flying::default(); params.cores],
             counts: vec![Count::default(); threads * tables],
-            charges: vec![0; threads * (CAUSES + tables)],
-            unpaid: vec![0; CAUSES + tables],
+            causes: vec![[0; CAUSES]; threads],
+            misses: vec![0; threads * tables],
             channel_busy: 0,
             granted: 0,
             memory_busy: 0,
@@ -173,13 +234,25 @@ impl Caches {
     /// Charges ticks of a hardware thread to a cause.
     #[inline(always)]
     pub(super) fn charge(&mut self, thread: usize, cause: Cause, ticks: u64) {
-        self.charges[thread * (CAUSES + self.tables) + cause as usize] += ticks;
+        self.causes[thread][cause as usize] += ticks;
     }
 
-    /// Returns the charges of a hardware thread: those of all causes, then those of the tables.
-    pub(super) fn charges(&self, thread: usize) -> &[u64] {
-        let each = CAUSES + self.tables;
-        &self.charges[thread * each..(thread + 1) * each]
+    /// Charges ticks between two steps, and of instructions.
+    #[inline(always)]
+    pub(super) fn charge_issue(&mut self, thread: usize, waited: u64, issued: u64) {
+        let causes = &mut self.causes[thread];
+        causes[Cause::Issue as usize] += waited;
+        causes[Cause::Instructions as usize] += issued;
+    }
+
+    /// Returns the charges of a hardware thread to all causes.
+    pub(super) fn causes(&self, thread: usize) -> &[u64; CAUSES] {
+        &self.causes[thread]
+    }
+
+    /// Returns the `miss_cycles` of a hardware thread, in ticks, of each table.
+    pub(super) fn misses(&self, thread: usize) -> &[u64] {
+        &self.misses[thread * self.tables..(thread + 1) * self.tables]
     }
 
     /// Returns the counts of a hardware thread, one for each table.
@@ -191,6 +264,7 @@ impl Caches {
     #[inline(always)]
     pub(super) fn look_up(
         &mut self,
+        core: usize,
         thread: usize,
         path: usize,
         line: u64,
@@ -199,19 +273,20 @@ impl Caches {
     ) -> Found {
         if store && let Some(sole) = &mut self.sole {
             let address = line << self.levels[DATA].shift;
-            if sole.stores(thread / self.per_core, address) {
-                self.invalidate(thread, address);
+            if sole.stores(core, address) {
+                self.invalidate(core, address);
             }
         }
-        let level = self.levels[path];
-        let cache = self.first[thread][path];
-        let count = &mut self.counts[thread * self.tables + level.table];
+        let Place { cache, count } = self.first[thread][path];
+        let count = &mut self.counts[count as usize];
         count.accesses += 1;
         match self.hierarchy.caches[cache as usize].look_up(line, store) {
             Lookup::Hit => {
-                let core = thread / self.per_core;
-                if at < self.latest[core] {
-                    return self.late(core, cache, line, at);
+                let flying = &self.flying[core];
+                if at < flying.latest
+                    && let Some(arrival) = flying.arrival(cache, line, at)
+                {
+                    return Found::Late(arrival);
                 }
                 Found::Here
             }
@@ -221,32 +296,21 @@ impl Caches {
             }
             Lookup::MissEvicting(victim) => {
                 count.misses += 1;
-                Found::Missed(Some(victim << level.shift))
+                Found::Missed(Some(victim << self.levels[path].shift))
             }
         }
     }
 
-    #[inline(never)]
-    fn late(&self, core: usize, cache: u32, line: u64, at: u64) -> Found {
-        let same = |one: &&Flying| one.line == line && one.cache == cache && one.arrival > at;
-        let arrivals = self.flying[core].iter().filter(same);
-        match arrivals.map(|one| one.arrival).max() {
-            Some(arrival) => Found::Late(arrival),
-            None => Found::Here,
-        }
-    }
-
-    /// Removes the copies of a line that a hardware thread writes from caches that are not on its path.
+    /// Removes the copies of a line that a core writes from caches that are not on its path.
     #[cold]
-    fn invalidate(&mut self, thread: usize, address: u64) {
-        let core = thread / self.per_core;
+    fn invalidate(&mut self, core: usize, address: u64) {
         let own = &self.hierarchy.paths[core][DATA];
         let threads = core * self.per_core..(core + 1) * self.per_core;
         // Parts of the core's own first level stay, like the other levels of its path.
         let parts = &self.first[threads];
         for other in &self.hierarchy.invalidated {
             let on_path = own.iter().any(|stop| stop.cache == other.cache);
-            if !on_path && !parts.iter().any(|first| first[DATA] == other.cache) {
+            if !on_path && !parts.iter().any(|first| first[DATA].cache == other.cache) {
                 self.hierarchy.caches[other.cache as usize].remove(address >> other.shift);
             }
         }
@@ -258,6 +322,7 @@ impl Caches {
     pub(super) fn fill(
         &mut self,
         params: &Params,
+        core: usize,
         thread: usize,
         miss: Miss,
         [now, start]: [u64; 2],
@@ -268,41 +333,47 @@ impl Caches {
             address,
             victim,
         } = miss;
-        let core = thread / self.per_core;
         if let Some(sole) = &mut self.sole {
             sole.fills(core, address);
         }
-        let each = CAUSES + self.tables;
-        let charges = match waits {
-            true => &mut self.charges[thread * each..(thread + 1) * each],
-            false => &mut self.unpaid[..],
+        let (first, deeper) = self.hierarchy.paths[core][path]
+            .split_first()
+            .expect("a level has missed");
+        let caches = &mut self.hierarchy.caches[..];
+        let counts = &mut self.counts[thread * self.tables..][..self.tables];
+        let misses = &mut self.misses[thread * self.tables..][..self.tables];
+        let mut charge = |table: usize| {
+            let ticks = params.miss[table];
+            misses[table] += if waits { ticks } else { 0 };
+            ticks
         };
-        let stops = &self.hierarchy.paths[core][path];
-        let caches = &mut self.hierarchy.caches;
+        // Marks an evicted line dirty in the nearest of these levels that has it. Otherwise memory takes it.
         let mut to_memory = 0;
+        let mut write_back = |caches: &mut [Cache], deeper: &[Stop], address: u64| {
+            self.hierarchy.writebacks += 1;
+            let mut deeper = deeper.iter();
+            let found =
+                deeper.any(|stop| caches[stop.cache as usize].mark_dirty(address >> stop.shift));
+            to_memory += u64::from(!found);
+        };
         let mut channel_held = params.fill;
         if let Some(victim) = victim {
-            self.hierarchy.writebacks += 1;
             channel_held += params.writeback;
-            let mut deeper = stops[1..].iter();
-            let found =
-                deeper.any(|stop| caches[stop.cache as usize].mark_dirty(victim >> stop.shift));
-            to_memory += u64::from(!found);
+            write_back(caches, deeper, victim);
         }
         let granted = start.max(self.channel[core]);
         self.channel[core] = granted + channel_held;
         self.granted = granted;
         self.channel_busy += channel_held;
-        charges[Cause::Channel as usize] += granted - start;
         let mut t = granted;
-        let mut last = usize::from(stops[0].table);
+        let mut last = usize::from(first.table);
         let mut all_missed = true;
-        for (level, stop) in stops.iter().enumerate().skip(1) {
-            let table = usize::from(stop.table);
-            t += params.miss[last];
-            charges[CAUSES + last] += params.miss[last];
-            last = table;
-            let count = &mut self.counts[thread * self.tables + table];
+        let mut rest = deeper;
+        while let Some((stop, deeper)) = rest.split_first() {
+            t += charge(last);
+            last = usize::from(stop.table);
+            rest = deeper;
+            let count = &mut counts[last];
             count.accesses += 1;
             match caches[stop.cache as usize].look_up(address >> stop.shift, false) {
                 Lookup::Hit => {
@@ -312,34 +383,30 @@ impl Caches {
                 Lookup::Miss => count.misses += 1,
                 Lookup::MissEvicting(line) => {
                     count.misses += 1;
-                    self.hierarchy.writebacks += 1;
-                    let evicted = line << stop.shift;
-                    let mut deeper = stops[level + 1..].iter();
-                    let found = deeper
-                        .any(|stop| caches[stop.cache as usize].mark_dirty(evicted >> stop.shift));
-                    to_memory += u64::from(!found);
+                    write_back(caches, deeper, line << stop.shift);
                 }
             }
         }
+        let mut queued = 0;
         if all_missed {
             let granted = t.max(self.memory);
+            queued = granted - t;
             self.memory = granted + params.memory_fill;
             self.memory_busy += params.memory_fill;
-            charges[Cause::Memory as usize] += granted - t;
-            charges[CAUSES + last] += params.miss[last];
-            t = granted + params.miss[last];
+            t = granted + charge(last);
+        }
+        if waits {
+            self.charge(thread, Cause::Channel, granted - start);
+            self.charge(thread, Cause::Memory, queued);
         }
         self.memory += to_memory * params.memory_writeback;
         self.memory_busy += to_memory * params.memory_writeback;
-        let flying = &mut self.flying[core];
-        flying.retain(|one| one.arrival > now);
-        let (cache, line) = (self.first[thread][path], address >> self.levels[path].shift);
-        flying.push(Flying {
-            cache,
-            line,
+        let line = Line {
+            cache: self.first[thread][path].cache,
+            line: address >> self.levels[path].shift,
             arrival: t,
-        });
-        self.latest[core] = self.latest[core].max(t);
+        };
+        self.flying[core].add(now, line);
         t
     }
 }

@@ -1,8 +1,9 @@
 //! The loop of steps; rules 1, 2, 3.3 and 5.
 
 use super::caches::{Caches, Cause, DATA, FETCH, Found, Miss};
+use super::due::Due;
 use super::firsts::Firsts;
-use super::library::{Effect, Library, State};
+use super::library::{Effect, Library, Logical, State};
 use super::outcome::PeriodRow;
 use super::params::{Params, TICKS};
 use super::periods::Periods;
@@ -24,11 +25,12 @@ struct Outstanding {
     place: bool,
 }
 
-/// A hardware thread, but for its clock.
+/// A hardware thread.
 #[derive(Clone, Debug)]
 struct Hardware {
     /// What it runs, if it runs anything.
     logical: u32,
+    clock: u64,
     fetched: u64,
     /// When its last instructions had issued.
     end: u64,
@@ -39,29 +41,13 @@ struct Hardware {
     before: (u64, u64, CacheUse),
 }
 
-/// What ends a step.
-enum End {
-    Burst,
-    /// A line of code missed at this address, and evicted a dirty line.
-    FetchMiss(u64, Option<u64>),
-    FetchLate(u64),
-    Access {
-        address: u64,
-        bytes: u64,
-        store: bool,
-    },
-    Sync(Sync),
-}
-
 pub(super) struct Engine<'a> {
     pub(super) params: Params,
     pub(super) caches: Caches,
     pub(super) system: Library<'a>,
     hardware: Vec<Hardware>,
-    /// Clock of each hardware thread.
-    clock: Vec<u64>,
-    /// The clock of those that run a logical thread; `u64::MAX` of others.
-    ready: Vec<u64>,
+    /// Of each core, those that run a logical thread, by their clock. With pipes of their own, by when clock and pipe let them step.
+    due: Vec<Due>,
     /// When each pipe is free: of a core, or of a hardware thread.
     pipe: Vec<u64>,
     ports: Vec<u64>,
@@ -106,6 +92,7 @@ impl<'a> Engine<'a> {
         };
         let idle = Hardware {
             logical: NONE,
+            clock: 0,
             fetched: u64::MAX,
             end: 0,
             issued: 0,
@@ -124,8 +111,7 @@ impl<'a> Engine<'a> {
             caches: Caches::new(machine, &params, seed),
             system,
             hardware: vec![idle; threads],
-            clock: vec![0; threads],
-            ready: vec![u64::MAX; threads],
+            due: vec![Due::new(); params.cores],
             pipe: vec![0; pipes],
             ports: vec![0; params.ports * params.cores],
             last: vec![params.per_core - 1; params.cores],
@@ -177,7 +163,6 @@ impl<'a> Engine<'a> {
                 continue;
             }
             let thread = self.choose(core, now);
-            self.last[core] = thread;
             self.step(core * self.params.per_core + thread, core, now)?;
             if self.params.cores > 1 {
                 self.firsts.set(core, self.first_of(core));
@@ -213,38 +198,39 @@ impl<'a> Engine<'a> {
     /// Returns when the first step of a core is; `u64::MAX` if it runs no thread.
     #[inline(always)]
     fn first_of(&self, core: usize) -> u64 {
-        let from = core * self.params.per_core;
-        let ready = &self.ready[from..from + self.params.per_core];
-        if self.params.static_issue {
-            let both = ready.iter().zip(&self.pipe[from..]);
-            let each = both.map(|(&ready, &pipe)| ready.max(pipe));
-            return each.min().unwrap_or(u64::MAX);
+        match self.params.static_issue {
+            true => self.due[core].first(0),
+            false => self.due[core].first(self.pipe[core]),
         }
-        let least = ready.iter().copied().min().unwrap_or(u64::MAX);
-        match least {
-            u64::MAX => u64::MAX,
-            least => least.max(self.pipe[core]),
-        }
+    }
+
+    /// Lets a running hardware thread step from tick `t` on, or when its own pipe is free.
+    #[inline(always)]
+    fn run_from(&mut self, core: usize, thread: usize, t: u64) {
+        self.hardware[thread].clock = t;
+        let from = match self.params.static_issue {
+            true => t.max(self.pipe[thread]),
+            false => t,
+        };
+        self.due[core].insert(thread - core * self.params.per_core, from);
     }
 
     /// Returns which hardware thread of a core steps at `now`.
     #[inline(always)]
-    fn choose(&self, core: usize, now: u64) -> usize {
-        let per_core = self.params.per_core;
-        let from = core * per_core;
-        let mut able = 0_u64;
-        for (i, &ready) in self.ready[from..from + per_core].iter().enumerate() {
-            let free = !self.params.static_issue || self.pipe[from + i] <= now;
-            able |= u64::from(ready <= now && free) << i;
-        }
+    fn choose(&mut self, core: usize, now: u64) -> usize {
+        let able = self.due[core].able(now);
         let last = self.last[core];
-        if self.params.icount {
-            return self.choose_by_count(from, able, now, last);
-        }
-        // Those behind the last one come first.
-        let behind = able & (u64::MAX << last << 1);
-        let first = if behind != 0 { behind } else { able };
-        first.trailing_zeros() as usize
+        let thread = if self.params.icount {
+            self.choose_by_count(core * self.params.per_core, able, now, last)
+        } else {
+            // Those behind the last one come first.
+            let behind = able & (u64::MAX << last << 1);
+            let first = if behind != 0 { behind } else { able };
+            first.trailing_zeros() as usize
+        };
+        self.due[core].take(thread);
+        self.last[core] = thread;
+        thread
     }
 
     #[inline(never)]
@@ -263,19 +249,32 @@ impl<'a> Engine<'a> {
             .expect("a step is due, so a thread is able")
     }
 
+    /// Makes a step of a hardware thread; rule 2.
+    ///
+    /// # Errors
+    /// If the logical thread's stream cannot be read.
+    #[inline(always)]
     fn step(&mut self, thread: usize, core: usize, now: u64) -> Result<(), SimError> {
-        let Engine {
-            params,
-            caches,
-            system,
-            hardware,
-            clock,
-            ..
-        } = self;
-        let one = &mut hardware[thread];
-        let logical = one.logical;
-        let lt = &mut system.threads[logical as usize];
-        let waited = now - clock[thread];
+        let (params, caches) = (&self.params, &mut self.caches);
+        let one = &mut self.hardware[thread];
+        let lt = &mut self.system.threads[one.logical as usize];
+        let pipe = &mut self.pipe[if params.static_issue { thread } else { core }];
+        // Issues the instructions of the step, the last of which may be an access, and returns its `end`.
+        let mut issue = |caches: &mut Caches,
+                         one: &mut Hardware,
+                         lt: &mut Logical<'_>,
+                         n: u64,
+                         is_access: bool| {
+            lt.instructions += n;
+            one.instructions += n;
+            one.issued += n;
+            let others = n - u64::from(is_access && n > 0);
+            *pipe = now + (n * params.slot).max(others * params.unit);
+            let issued = n * params.instruction;
+            one.end = now + issued;
+            caches.charge_issue(thread, now - one.clock, issued);
+            one.end
+        };
         let mut most = params.burst;
         if params.window > 0 && !one.outstanding.is_empty() {
             one.outstanding.retain(|one| one.arrival > now);
@@ -283,122 +282,131 @@ impl<'a> Engine<'a> {
             most = most.min(limits.min().unwrap_or(u64::MAX) - one.issued);
         }
         let mut n = 0_u64;
-        let end = loop {
-            let Some(event) = lt.next()? else {
-                break End::Sync(Sync::Exit);
-            };
-            match event {
-                Event::Access {
-                    after,
-                    address,
-                    bytes,
-                    store,
-                } => {
-                    let left = u64::from(after) - lt.part;
-                    if n + left > most {
-                        lt.part += most - n;
-                        n = most;
-                        break End::Burst;
-                    }
-                    n += left;
-                    (lt.part, lt.at) = (0, lt.at + 1);
-                    let mut address = address;
-                    if address.wrapping_sub(lt.stack.0) < lt.stack.1 {
-                        address = address.wrapping_add(lt.moved);
-                        lt.stack_accesses += 1;
-                    }
-                    let bytes = u64::from(bytes);
-                    break End::Access {
-                        address,
-                        bytes,
-                        store,
-                    };
+        loop {
+            let Some(event) = lt.events.get(lt.at) else {
+                if lt.refill()? {
+                    continue;
                 }
-                Event::Instructions(count) => {
+                let t = issue(caches, one, lt, n, false);
+                return self.sync(thread, core, Sync::Exit, t);
+            };
+            // First, because most events are accesses: a table of all kinds would be mispredicted more often.
+            if let &Event::Access {
+                after,
+                address,
+                bytes,
+                store,
+            } = event
+            {
+                let left = u64::from(after) - lt.part;
+                if n + left > most {
+                    lt.part += most - n;
+                    n = most;
+                    break;
+                }
+                n += left;
+                (lt.part, lt.at) = (0, lt.at + 1);
+                let mut address = address;
+                if address.wrapping_sub(lt.stack.0) < lt.stack.1 {
+                    address = address.wrapping_add(lt.moved);
+                    lt.stack_accesses += 1;
+                }
+                let t = issue(caches, one, lt, n, true);
+                let t = self.access(thread, core, [now, t], address, bytes.into(), store);
+                self.go_on(core, thread, t);
+                return Ok(());
+            }
+            match event {
+                &Event::Instructions(count) => {
                     let left = u64::from(count) - lt.part;
                     if n + left > most {
                         lt.part += most - n;
                         n = most;
-                        break End::Burst;
+                        break;
                     }
                     n += left;
                     (lt.part, lt.at) = (0, lt.at + 1);
                     if n == most {
-                        break End::Burst;
+                        break;
                     }
                 }
-                Event::Block { address, bytes, .. } => {
+                &Event::Block { address, bytes, .. } => {
                     let shift = caches.levels[FETCH].shift;
                     if shift < 64 && bytes > 0 {
                         let last = (address + u64::from(bytes) - 1) >> shift;
                         let line = (address >> shift) + lt.part;
                         if line != last || line != one.fetched {
-                            let found = fetch(caches, thread, &mut one.fetched, line, last, now);
+                            let fetched = &mut one.fetched;
+                            let found = fetch(caches, [core, thread], fetched, line, last, now);
                             if let Some((line, found)) = found {
                                 lt.part = line + 1 - (address >> shift);
-                                break match found {
-                                    Found::Late(arrival) => End::FetchLate(arrival),
-                                    Found::Missed(victim) => End::FetchMiss(line << shift, victim),
-                                    Found::Here => unreachable!("fetching ends late or missing"),
-                                };
+                                let t = issue(caches, one, lt, n, false);
+                                let t = self.fetch_late(core, thread, [now, t], line, found);
+                                self.go_on(core, thread, t);
+                                return Ok(());
                             }
                         }
                     }
                     (lt.part, lt.at) = (0, lt.at + 1);
                 }
-                Event::Sync(sync) => {
+                &Event::Sync(sync) => {
                     lt.at += 1;
                     match sync {
                         Sync::Mark { .. }
                         | Sync::LoopBegin(_)
                         | Sync::Iteration { .. }
                         | Sync::LoopEnd => {}
-                        sync => break End::Sync(sync),
+                        sync => {
+                            let t = issue(caches, one, lt, n, false);
+                            return self.sync(thread, core, sync, t);
+                        }
                     }
                 }
+                Event::Access { .. } => {}
             }
-        };
-        lt.instructions += n;
-        one.instructions += n;
-        one.issued += n;
-        let is_access = matches!(end, End::Access { .. });
-        let others = n - u64::from(is_access && n > 0);
-        let pipe = if params.static_issue { thread } else { core };
-        self.pipe[pipe] = now + (n * params.slot).max(others * params.unit);
-        let issued = n * params.instruction;
-        let t = now + issued;
-        one.end = t;
-        caches.charge(thread, Cause::Issue, waited);
-        caches.charge(thread, Cause::Instructions, issued);
-        let t = match end {
-            End::Burst => t,
-            End::Access {
-                address,
-                bytes,
-                store,
-            } => self.access(thread, core, [now, t], address, bytes, store),
-            End::FetchMiss(address, victim) => {
-                let miss = Miss {
-                    path: FETCH,
-                    address,
-                    victim,
-                };
-                caches.fill(params, thread, miss, [now, t], true)
-            }
-            End::FetchLate(arrival) => {
-                let at = t.max(arrival);
-                caches.charge(thread, Cause::Late, at - t);
-                at
-            }
-            End::Sync(sync) => return self.sync(thread, logical, sync, t),
-        };
+        }
+        let t = issue(caches, one, lt, n, false);
+        self.go_on(core, thread, t);
+        Ok(())
+    }
+
+    /// Lets a hardware thread make its next step from tick `t` on, or when the loads have arrived for which it must wait.
+    #[inline(always)]
+    fn go_on(&mut self, core: usize, thread: usize, t: u64) {
         let t = match self.params.window {
             0 => t,
             _ => self.limit(thread, t),
         };
-        self.clock[thread] = t;
-        self.ready[thread] = t;
-        Ok(())
+        self.run_from(core, thread, t);
+    }
+
+    /// Returns when a line of code is there that a lookup at `now` did not find; the step's instructions have issued at `t`.
+    #[inline(never)]
+    fn fetch_late(
+        &mut self,
+        core: usize,
+        thread: usize,
+        [now, t]: [u64; 2],
+        line: u64,
+        found: Found,
+    ) -> u64 {
+        match found {
+            Found::Here => t,
+            Found::Late(arrival) => {
+                let at = t.max(arrival);
+                self.caches.charge(thread, Cause::Late, at - t);
+                at
+            }
+            Found::Missed(victim) => {
+                let miss = Miss {
+                    path: FETCH,
+                    address: line << self.caches.levels[FETCH].shift,
+                    victim,
+                };
+                let caches = &mut self.caches;
+                caches.fill(&self.params, core, thread, miss, [now, t], true)
+            }
+        }
     }
 
     /// Executes an access whose instruction has issued at `t`, and returns when the thread goes on.
@@ -433,9 +441,9 @@ impl<'a> Engine<'a> {
                 self.caches.charge(thread, Cause::Ports, a - t);
                 t = a;
             }
-            match self.caches.look_up(thread, DATA, line, store, t) {
+            match self.caches.look_up(core, thread, DATA, line, store, t) {
                 Found::Here => {}
-                found => t = self.not_here(thread, [now, t], line << shift, store, found),
+                found => t = self.not_here(core, thread, [now, t], line << shift, store, found),
             }
             if line == last {
                 break;
@@ -452,6 +460,7 @@ impl<'a> Engine<'a> {
     #[inline(never)]
     fn not_here(
         &mut self,
+        core: usize,
         thread: usize,
         [now, t]: [u64; 2],
         address: u64,
@@ -501,10 +510,11 @@ impl<'a> Engine<'a> {
                     victim,
                 };
                 let times = [now, at];
-                let arrival = self.caches.fill(&self.params, thread, miss, times, blocks);
+                let caches = &mut self.caches;
+                let arrival = caches.fill(&self.params, core, thread, miss, times, blocks);
                 if self.params.fill_port > 0 {
                     let held = self.caches.granted + self.params.fill_port;
-                    let from = thread / self.params.per_core * self.params.ports;
+                    let from = core * self.params.ports;
                     let ports = &mut self.ports[from..from + self.params.ports];
                     ports.iter_mut().for_each(|port| *port = held.max(*port));
                 }
@@ -540,18 +550,17 @@ impl<'a> Engine<'a> {
 
     /// Executes a sync that has issued at `t`.
     #[inline(never)]
-    fn sync(&mut self, thread: usize, logical: u32, sync: Sync, t: u64) -> Result<(), SimError> {
+    fn sync(&mut self, thread: usize, core: usize, sync: Sync, t: u64) -> Result<(), SimError> {
         let t = self.drain(thread, t);
         self.caches.charge(thread, Cause::Sync, self.params.sync);
         let t = t + self.params.sync;
-        self.clock[thread] = t;
-        let effect = self.system.sync(logical, sync, t);
+        self.hardware[thread].clock = t;
+        let effect = self.system.sync(self.hardware[thread].logical, sync, t);
         if effect == Effect::GoesOn {
-            self.ready[thread] = t;
+            self.run_from(core, thread, t);
         }
         self.make_ready(t)?;
         if effect != Effect::GoesOn {
-            self.ready[thread] = u64::MAX;
             self.hardware[thread].logical = NONE;
             self.hand_out();
         }
@@ -586,18 +595,17 @@ impl<'a> Engine<'a> {
                 return;
             };
             let lt = &mut self.system.threads[logical as usize];
-            let from = self.clock[thread];
+            let from = self.hardware[thread].clock;
             let start = from.max(lt.since);
             lt.queued += start - lt.since;
             lt.state = State::Running;
             self.caches.charge(thread, Cause::Idle, start - from);
             self.caches
                 .charge(thread, Cause::Switch, self.params.switch);
-            let clock = start + self.params.switch;
-            (self.clock[thread], self.ready[thread]) = (clock, clock);
             let one = &mut self.hardware[thread];
             (one.logical, one.fetched, one.end, one.issued) = (logical, u64::MAX, 0, 0);
             let core = thread / self.params.per_core;
+            self.run_from(core, thread, start + self.params.switch);
             if self.params.cores > 1 {
                 self.firsts.set(core, self.first_of(core));
             }
@@ -605,7 +613,7 @@ impl<'a> Engine<'a> {
     }
 
     fn force(&mut self) -> Result<(), SimError> {
-        let t = self.clock.iter().copied().max().unwrap_or(0);
+        let t = self.hardware.iter().map(|one| one.clock).max().unwrap_or(0);
         self.system.force()?;
         self.make_ready(t)
     }
@@ -647,28 +655,28 @@ impl<'a> Engine<'a> {
             let logical = self.hardware[thread].logical;
             if logical == NONE {
                 // A hardware thread that stopped behind `p` has not been idle yet.
-                let idle = p.saturating_sub(self.clock[thread]);
+                let idle = p.saturating_sub(self.hardware[thread].clock);
                 let cause = match number < width {
                     true => Cause::Idle,
                     false => Cause::Parked,
                 };
                 self.caches.charge(thread, cause, idle);
             } else {
-                self.clock[thread] = self.drain(thread, self.clock[thread]);
-                let since = self.clock[thread].max(p);
+                self.hardware[thread].clock = self.drain(thread, self.hardware[thread].clock);
+                let since = self.hardware[thread].clock.max(p);
                 // It may have stopped before `p`: it would have waited for its pipe.
                 self.caches
-                    .charge(thread, Cause::Issue, since - self.clock[thread]);
+                    .charge(thread, Cause::Issue, since - self.hardware[thread].clock);
                 self.system.join_queue(logical, since)?;
                 ran += 1;
                 self.hardware[thread].logical = NONE;
             }
-            let from = self.clock[thread].max(p);
+            let from = self.hardware[thread].clock.max(p);
             let until = from.max(p + self.params.scheduler);
             self.caches.charge(thread, Cause::Switch, until - from);
-            self.clock[thread] = until;
-            self.ready[thread] = u64::MAX;
+            self.hardware[thread].clock = until;
         }
+        self.due.iter_mut().for_each(Due::clear);
         self.firsts = Firsts::new(self.params.cores);
         let time = (p - self.last_call) / TICKS;
         let activities = self.activities();
@@ -713,7 +721,7 @@ impl<'a> Engine<'a> {
         let table = self.caches.levels[DATA];
         for number in 0..self.threads() {
             let thread = self.index(number);
-            let charges = self.caches.charges(thread);
+            let charges = self.caches.causes(thread);
             let idle = charges[Cause::Idle as usize] + charges[Cause::Parked as usize];
             let cache = match table.shift {
                 64 => CacheUse::default(),
@@ -748,11 +756,12 @@ impl<'a> Engine<'a> {
                 true => Cause::Idle,
                 false => Cause::Parked,
             };
-            let idle = end.saturating_sub(self.clock[thread]);
+            let idle = end.saturating_sub(self.hardware[thread].clock);
             self.caches.charge(thread, cause, idle);
             debug_assert_eq!(
-                self.caches.charges(thread).iter().sum::<u64>(),
-                end.max(self.clock[thread])
+                self.caches.causes(thread).iter().sum::<u64>()
+                    + self.caches.misses(thread).iter().sum::<u64>(),
+                end.max(self.hardware[thread].clock)
             );
         }
     }
@@ -763,7 +772,7 @@ impl<'a> Engine<'a> {
 #[inline(never)]
 fn fetch(
     caches: &mut Caches,
-    thread: usize,
+    [core, thread]: [usize; 2],
     fetched: &mut u64,
     line: u64,
     last: u64,
@@ -773,7 +782,7 @@ fn fetch(
     while line <= last {
         if line != *fetched {
             *fetched = line;
-            let found = caches.look_up(thread, FETCH, line, false, now);
+            let found = caches.look_up(core, thread, FETCH, line, false, now);
             if found != Found::Here {
                 return Some((line, found));
             }

@@ -102,25 +102,17 @@ impl<'a> Logical<'a> {
         }
     }
 
-    /// Returns the next event; `None` at the end of the stream.
+    /// Reads the next events. Returns whether there are any.
     ///
     /// # Errors
     /// If the stream cannot be read.
-    #[inline(always)]
-    pub(super) fn next(&mut self) -> Result<Option<Event>, TraceError> {
-        if let Some(event) = self.events.get(self.at) {
-            return Ok(Some(*event));
-        }
-        self.refill()
-    }
-
     #[cold]
-    fn refill(&mut self) -> Result<Option<Event>, TraceError> {
+    pub(super) fn refill(&mut self) -> Result<bool, TraceError> {
         if let Some(stream) = &mut self.stream {
             self.at = 0;
             stream.fill(&mut self.events)?;
         }
-        Ok(self.events.first().copied())
+        Ok(self.at < self.events.len())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Logical threads on cores with several hardware threads, under a governor. See RULES.md beside this file.
 
 mod caches;
+mod due;
 mod engine;
 mod firsts;
 mod library;

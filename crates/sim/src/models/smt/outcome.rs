@@ -232,12 +232,13 @@ impl ThreadsOutcome {
         let hardware = (0..engine.threads()).map(|number| {
             let thread = engine.index(number);
             let counts = engine.caches.counts(thread);
-            let charges = engine.caches.charges(thread);
-            let in_order = (0..CAUSES).chain(order.iter().map(|&table| CAUSES + table));
+            let causes = engine.caches.causes(thread).iter().copied();
+            let misses = engine.caches.misses(thread);
+            let in_order = causes.chain(order.iter().map(|&table| misses[table]));
             // Rounded so that the sum is the makespan.
             let (mut ticks, mut before) = (0, 0);
-            let cycles = in_order.map(|cause| {
-                ticks += charges[cause];
+            let cycles = in_order.map(|charged| {
+                ticks += charged;
                 let cycles = ticks / TICKS - before;
                 before = ticks / TICKS;
                 cycles
