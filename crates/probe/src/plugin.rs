@@ -5,9 +5,10 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::ptr::{null_mut, without_provenance_mut};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tanada_trace::import::TASK_MARK;
 use tanada_trace::threads::spool::Spool;
@@ -62,6 +63,12 @@ static UNKNOWN: AtomicI32 = AtomicI32::new(0);
 
 /// The counters of [`Settings::count`].
 static COUNTERS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// Threads that are in [`ended`].
+static ENDING: AtomicU32 = AtomicU32::new(0);
+
+/// How long the last thread waits for those in [`ended`], in milliseconds.
+const ENDING_MS: u32 = 10_000;
 
 /// Sum of [`Recorded::parts`] of the threads that have ended.
 static PARTS: AtomicU64 = AtomicU64::new(0);
@@ -254,12 +261,21 @@ fn conclude() {
     if let Some(list) = &shared().tasks {
         written(list.flush());
     }
-    for vcpu in 0..MOST_VCPUS {
-        // SAFETY: no callback of the thread runs, see above.
-        if let Some(thread) = unsafe { thread(vcpu as c_uint) } {
-            written(thread.write(&shared().spool));
-            PARTS.fetch_add(thread.parts, Relaxed);
+    for place in &THREADS {
+        if let Some(thread) = take(place) {
+            // The process ends: that the record stays costs nothing, and a vcpu that is late does not meet freed memory.
+            write_last(Box::leak(thread));
         }
+    }
+    // A thread that has taken its own record may not have written it yet, and the process is about to end.
+    for waited in 0.. {
+        if ENDING.load(SeqCst) == 0 {
+            break;
+        }
+        if waited == ENDING_MS {
+            fail("write a thread did not come to its end");
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
     say(&format!("parts {}", PARTS.load(Relaxed)));
     if UNKNOWN.load(Relaxed) > 0 {
@@ -325,13 +341,23 @@ extern "C" fn ended(_: Id, vcpu: c_uint) {
     let Some(place) = THREADS.get(vcpu as usize) else {
         return;
     };
-    let thread = place.swap(null_mut(), Relaxed);
-    if thread.is_null() {
-        return;
+    ENDING.fetch_add(1, SeqCst);
+    if let Some(mut thread) = take(place) {
+        end(&mut thread);
+        write_last(&mut thread);
     }
-    // SAFETY: the pointer comes from `Box::into_raw`, and the vcpu has ended.
-    let mut thread = unsafe { Box::from_raw(thread) };
-    end(&mut thread);
+    ENDING.fetch_sub(1, SeqCst);
+}
+
+/// Takes the record of a thread out of its place, if it is there.
+fn take(place: &AtomicPtr<Recorded>) -> Option<Box<Recorded>> {
+    let thread = place.swap(null_mut(), SeqCst);
+    // SAFETY: the pointer comes from `Box::into_raw`, and the swap took the only one.
+    (!thread.is_null()).then(|| unsafe { Box::from_raw(thread) })
+}
+
+/// Writes what a thread has in memory; nothing of it follows.
+fn write_last(thread: &mut Recorded) {
     written(thread.write(&shared().spool));
     PARTS.fetch_add(thread.parts, Relaxed);
 }
