@@ -15,6 +15,7 @@
 //! | `sleep` | threads that find nothing |
 //! | `region` | the threads of a parallel region become a team |
 //! | `groups`, `reductions` | reductions of tasks, of gcc and of clang |
+//! | `marks` | what a recorder is told of tasks |
 //! | `program` | whether this program's tasks are taken over |
 
 #[allow(unsafe_code)]
@@ -25,6 +26,8 @@ mod engine;
 pub(crate) mod groups;
 #[allow(unsafe_code)]
 mod lock;
+#[allow(unsafe_code)]
+mod marks;
 #[allow(unsafe_code)]
 mod memory;
 #[allow(unsafe_code)]

@@ -38,6 +38,8 @@ pub(crate) mod flags {
     pub(crate) const UNTIED: u16 = 4;
     /// It has ended when its body has and its event was fulfilled.
     pub(crate) const DETACHED: u16 = 8;
+    /// A recorder was told of it.
+    pub(crate) const MARKED: u16 = 16;
     /// It was put into a queue, and counts in its team.
     pub(crate) const COUNTED: u16 = 32;
     /// [`super::Task::run`] is clang's.

@@ -23,6 +23,7 @@ use crate::abi::settings::Settings;
 use super::depend::{self, Edges, Kind, Table};
 use super::engine::{self, Queues, descends, right, task_of};
 use super::lock::Lock;
+use super::marks;
 use super::memory::{Pool, prefetch};
 use super::sleep::{For, Sleep};
 use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, ZOMBIE, flags};
@@ -564,6 +565,10 @@ impl Member {
     /// The calling thread is this member, and the task is handed in once.
     #[inline]
     pub(crate) unsafe fn submit(&self, task: *mut Task) {
+        if marks::wanted() {
+            // SAFETY: as this function's.
+            unsafe { marks::created(task, std::iter::empty()) };
+        }
         self.add_child(self.scope());
         // SAFETY: as this function's.
         unsafe {
@@ -602,13 +607,50 @@ impl Member {
                 (*task).parent = self.begin_group(0) as *const Task as *mut Task;
                 debug_assert_eq!((*(*task).parent).parent, parent);
                 (*task).depth += 1;
-                self.add_child(self.scope());
-                self.run(task);
+                self.run_child(task);
                 return self.end_group();
             }
-            self.add_child(self.scope());
-            self.run(task);
+            self.run_child(task);
         }
+    }
+
+    /// As [`Member::run_now`], of a task that ends when its body does, or whose group waits for its end.
+    unsafe fn run_child(&self, task: *mut Task) {
+        self.add_child(self.scope());
+        // SAFETY: as `run_now`'s.
+        unsafe {
+            if !self.marks_children() {
+                return self.run(task);
+            }
+            marks::created(task, std::iter::empty());
+            match (*task).is(flags::DETACHED) {
+                false => marks::wait_for(task),
+                true => marks::mark("wait nothing"),
+            }
+            self.run(task);
+            marks::mark("woke");
+        }
+    }
+
+    /// Returns whether marks are sent for tasks that the current one creates. What a final task creates is a part of that.
+    #[inline]
+    fn marks_children(&self) -> bool {
+        marks::wanted() && !self.current().is(flags::FINAL)
+    }
+
+    /// Calls `wait`, around which marks are sent if any are.
+    #[inline]
+    fn marked<R>(&self, what: &str, wait: impl FnOnce() -> R) -> R {
+        let marked =
+            marks::wanted() && self.current().flags() & (flags::MARKED | flags::IMPLICIT) != 0;
+        if marked {
+            marks::mark(what);
+        }
+        let result = wait();
+        if marked {
+            marks::mark("woke");
+        }
+        result
     }
 
     /// Begins a task whose code the program calls itself.
@@ -619,6 +661,11 @@ impl Member {
         self.add_child(self.scope());
         // SAFETY: the caller has the task.
         unsafe {
+            if self.marks_children() {
+                marks::created(task, std::iter::empty());
+                marks::wait_for(task);
+                marks::start(task);
+            }
             (*task).unset(flags::UNTIED);
             (*task).set(flags::DIRECT);
             (*task).owner.set(self.index);
@@ -644,7 +691,14 @@ impl Member {
             if self.kept.get() > 0 {
                 self.restore_settings(task);
             }
+            let marked = (*task).is(flags::MARKED);
+            if marked {
+                marks::end();
+            }
             self.returned(&Thread::Member(self), task);
+            if marked {
+                marks::mark("woke");
+            }
         }
     }
 
@@ -668,6 +722,9 @@ impl Member {
     ) {
         // SAFETY: as this function's.
         unsafe {
+            if marks::wanted() {
+                marks::created(task, depends.clone());
+            }
             if self.is_full()
                 && (*task).flags() & (flags::DETACHED | flags::UNTIED) == 0
                 && self.is_free(depends.clone())
@@ -729,7 +786,17 @@ impl Member {
     ///
     /// # Safety
     /// The calling thread is this member.
-    pub(crate) unsafe fn wait_for(&self, depends: impl Iterator<Item = (usize, Kind)>) {
+    pub(crate) unsafe fn wait_for(&self, depends: impl Iterator<Item = (usize, Kind)> + Clone) {
+        if self.marks_children() {
+            marks::uses(depends.clone());
+            // SAFETY: as this function's.
+            return self.marked("wait some", || unsafe { self.wait_for_some(depends) });
+        }
+        // SAFETY: as this function's.
+        unsafe { self.wait_for_some(depends) }
+    }
+
+    unsafe fn wait_for_some(&self, depends: impl Iterator<Item = (usize, Kind)>) {
         const GUARD: i32 = 1 << 30;
         let current = self.current();
         // SAFETY: as in `enter`; the stand-in outlives its edges, because this function returns when the predecessors have used them.
@@ -893,6 +960,11 @@ impl Member {
     /// Runs tasks until one of the current task's children or groups that this is called for are done: all children, not their descendants.
     #[inline]
     pub(crate) fn wait_for_children(&self) {
+        self.marked("wait children", || self.wait_for_all_children());
+    }
+
+    #[inline]
+    fn wait_for_all_children(&self) {
         let mut at = self.scope.get();
         loop {
             // SAFETY: groups and the task in which they are live while this thread is in them.
@@ -914,6 +986,9 @@ impl Member {
 
     /// Begins a group.
     pub(crate) fn begin_group(&self, flag: u16) -> &Task {
+        if marks::wanted() {
+            marks::mark("group");
+        }
         // SAFETY: the calling thread is this member.
         unsafe {
             let group = self.allocate(0, 1, flags::GROUP | flag);
@@ -942,9 +1017,14 @@ impl Member {
         if !group.is(flags::GROUP) {
             return; // the program ends what it did not begin
         }
-        self.help_until(|| {
-            group.state.load(Ordering::Acquire) == BODY + i64::from(group.pending.get())
-        });
+        let ended = || group.state.load(Ordering::Acquire) == BODY + i64::from(group.pending.get());
+        if marks::wanted() {
+            marks::mark("wait group");
+            self.help_until(ended);
+            marks::mark("woke");
+        } else {
+            self.help_until(ended);
+        }
         self.scope.set(group.parent);
         // SAFETY: no task is left that points to it.
         unsafe { depend::free(std::ptr::from_ref(group).cast_mut(), self.pool()) };
@@ -980,17 +1060,17 @@ impl Member {
             if !node.is_null() {
                 depend::prefetch_end(node);
             }
+            if marks::wanted() && (*task).is(flags::MARKED) {
+                marks::start(task);
+            }
             if !self.team().cancels.load(Ordering::Relaxed) || !self.is_dropped(&*task) {
-                let run = (*task).run.get();
-                if (*task).is(flags::KMP) {
-                    let run = std::mem::transmute::<usize, Kmp>(run);
-                    run(self.number.get(), (*task).data.get());
-                } else {
-                    std::mem::transmute::<usize, Gomp>(run)((*task).data.get());
-                }
+                self.call(task);
             }
             if (*task).flags() & (flags::DESTROYS | flags::AGAIN) == flags::DESTROYS {
                 self.destroy(task);
+            }
+            if marks::wanted() && (*task).is(flags::MARKED) {
+                marks::end();
             }
             if special {
                 (*task).scope.set(self.scope.get());
@@ -1001,6 +1081,25 @@ impl Member {
         }
         self.current.set(outer.0);
         self.scope.set(outer.1);
+    }
+
+    /// Calls the code of `task`.
+    #[inline]
+    unsafe fn call(&self, task: *mut Task) {
+        // SAFETY: this thread has the right to run it.
+        unsafe {
+            let run = (*task).run.get();
+            if !(*task).is(flags::KMP) {
+                return std::mem::transmute::<usize, Gomp>(run)((*task).data.get());
+            }
+            let run = std::mem::transmute::<usize, Kmp>(run);
+            run(self.number.get(), (*task).data.get());
+            // The parts of an untied task are one task in a recording.
+            while (*task).is(flags::AGAIN) && marks::wanted() {
+                (*task).unset(flags::AGAIN);
+                run(self.number.get(), (*task).data.get());
+            }
+        }
     }
 
     /// The body of `task` has ended, or this part of it: settings that it changed are as before.
@@ -1101,7 +1200,28 @@ impl Member {
     /// Runs any tasks until all threads of the team are here and no task is open. Returns whether the region was cancelled, which only
     /// `cancellable` barriers look at.
     pub(crate) fn barrier(&self, cancellable: bool) -> bool {
-        self.meet(&self.team().barrier.0, cancellable)
+        self.marked("wait all", || {
+            self.meet(&self.team().barrier.0, cancellable)
+        })
+    }
+
+    /// Ends the region for this thread, which has called [`Member::begin_region`].
+    fn end_region(&self) {
+        self.marked("wait all", || self.meet(&self.team().last.0, false));
+        // SAFETY: this thread's own task.
+        self.drop_table(unsafe { &*self.implicit.0.get() });
+        if marks::wanted() {
+            marks::mark("regioned");
+        }
+    }
+
+    /// Begins a region for the calling thread, which becomes this member.
+    fn begin_region(&self, number: c_int) {
+        self.join(number);
+        ME.set(self);
+        if marks::wanted() {
+            marks::region(self.team().size());
+        }
     }
 
     fn meet(&self, word: &AtomicU64, cancellable: bool) -> bool {
@@ -1217,7 +1337,7 @@ impl Member {
 
     /// Runs one task, if there is one that this thread may run now.
     pub(crate) fn yield_to_tasks(&self) {
-        if !self.help() {
+        if !self.marked("wait nothing", || self.help()) {
             std::thread::yield_now();
         }
     }
@@ -1361,12 +1481,9 @@ fn place_of(address: usize) -> u32 {
 pub(super) fn enter(team: &'static Team, index: usize, number: c_int, body: impl FnOnce()) {
     let outer = ME.get();
     let me = &team.members[index.min(team.members.len() - 1)];
-    me.join(number);
-    ME.set(me);
+    me.begin_region(number);
     body();
-    me.meet(&team.last.0, false);
-    // SAFETY: this thread's own task.
-    me.drop_table(unsafe { &*me.implicit.0.get() });
+    me.end_region();
     ME.set(outer);
 }
 
@@ -1375,8 +1492,7 @@ pub(crate) fn begin_serial(number: c_int) {
     let team = Team::of(1, false);
     let me = &team.members[0];
     me.outer.set(ME.get());
-    me.join(number);
-    ME.set(me);
+    me.begin_region(number);
 }
 
 /// The region that began last with [`begin_serial`] ends.
@@ -1385,9 +1501,7 @@ pub(crate) fn end_serial() {
         && me.team().size() == 1
         && !me.is_outside()
     {
-        me.meet(&me.team().last.0, false);
-        // SAFETY: this thread's own task.
-        me.drop_table(unsafe { &*me.implicit.0.get() });
+        me.end_region();
         ME.set(me.outer.get());
         me.team().put_back();
     }
@@ -1400,6 +1514,9 @@ pub(crate) fn end_serial() {
 pub(crate) unsafe fn fulfill(task: *mut Task) {
     // SAFETY: the task is there until it ends, so are its ancestors.
     unsafe {
+        if marks::wanted() && (*task).is(flags::MARKED) {
+            marks::fulfilled(task);
+        }
         if (*task).event.fetch_or(FULFILLED, Ordering::AcqRel) & RETURNED == 0 {
             return; // it ends when its body returns
         }
