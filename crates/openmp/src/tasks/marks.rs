@@ -53,7 +53,7 @@ pub(super) fn asked() -> bool {
 
 /// From now on marks are sent.
 pub(super) fn begin() {
-    say_apart(format_args!("hello openmp-1"));
+    say(format_args!("hello openmp-1"));
     WANTED.store(true, Ordering::Relaxed);
 }
 

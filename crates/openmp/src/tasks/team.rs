@@ -14,10 +14,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
 
 use tanada_policy::Ready;
 
+use crate::abi::runtime;
 use crate::abi::settings::Settings;
 
 use super::depend::{self, Edges, Kind, Table};
@@ -26,6 +28,7 @@ use super::lock::Lock;
 use super::marks;
 use super::memory::{Pool, prefetch};
 use super::sleep::{For, Sleep};
+use super::sync::Line;
 use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, ZOMBIE, flags};
 
 /// Tasks in a thread's queue from which on it runs new ones at once instead of queueing them: those that a region's thread creates itself,
@@ -34,16 +37,18 @@ use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, Z
 const FULL: i32 = 64;
 const FULL_BELOW: i32 = 4;
 
-/// Children that wait for predecessors from which on their creator helps before it creates more.
+/// Children that are open from which on their creator helps before it creates more, if they have dependences: as many as the second level of
+/// a cache has room for. If their bodies are long, their own memory costs little, and a policy that sees more of the graph keeps data in
+/// the caches: a step of a factorisation has thousands of tasks, and each of the next step works on what one of these has written. Then
+/// the number is doubled, up to the larger one.
 const MANY: u32 = 3072;
+const MOST: u32 = 1 << 18;
+
+/// How long a body is at least for that; below half of it the number is halved.
+const LONG: Duration = Duration::from_nanos(1_500);
 
 /// Bytes of stack that may be in use when a new task is run at once.
 const STACK: usize = 192 << 10;
-
-/// A word on cache lines of its own.
-#[repr(align(128))]
-#[derive(Default)]
-pub(super) struct Line<T>(pub(super) T);
 
 /// Tasks that a thread got and may not run now, in the order in which they came.
 #[derive(Default)]
@@ -166,9 +171,9 @@ pub(crate) struct Team {
     shares: Mutex<Vec<Share>>,
     /// For a thread of the program, outside of regions.
     outside: bool,
-    /// [`FULL`] and [`MANY`], or more than any number of tasks if the user wants none to run at its creation.
+    /// [`FULL`], and [`MANY`] and [`MOST`], or more than any number of tasks if the user wants none to run at its creation.
     full: [i32; 2],
-    many: u32,
+    many: [u32; 2],
 }
 
 /// A thread of a team.
@@ -194,6 +199,9 @@ pub(crate) struct Member {
     settings: UnsafeCell<Vec<(*const Task, Settings)>>,
     kept: Cell<u32>,
     implicit: Line<UnsafeCell<Task>>,
+    /// Open children from which on it helps in this region, and how often it has.
+    many: Cell<u32>,
+    throttled: Cell<u32>,
     /// Work-sharing constructs with reductions of tasks that it came to in this region.
     shares: Cell<u64>,
     /// What its thread was before a serialised region began.
@@ -286,6 +294,15 @@ fn alone() -> &'static Member {
 /// Teams that no region uses, and those that no thread outside of regions uses.
 static SPARE: Mutex<Vec<&'static Team>> = Mutex::new(Vec::new());
 
+/// Returns the number of processors that this process may use. (The calling thread may be bound to one of them.)
+fn processors() -> usize {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| match cfg!(test) {
+        true => 2, // tests have no OpenMP runtime
+        false => runtime::processors() as usize,
+    })
+}
+
 impl Team {
     /// Returns a team of `size` threads.
     pub(super) fn of(size: u16, outside: bool) -> &'static Team {
@@ -319,6 +336,8 @@ impl Team {
                 flags::IMPLICIT,
                 index,
             ))),
+            many: Cell::new(0),
+            throttled: Cell::new(0),
             shares: Cell::new(0),
             outer: Cell::new(null()),
             side_seen: Cell::new((null(), 0)),
@@ -332,7 +351,7 @@ impl Team {
             barrier: Line::default(),
             last: Line::default(),
             ended_outside: Line::default(),
-            sleep: Sleep::new(size),
+            sleep: Sleep::new(size, processors()),
             side: Side::default(),
             urgent: Urgent::default(),
             cancels: AtomicBool::new(false),
@@ -344,7 +363,10 @@ impl Team {
                 true => [FULL, FULL_BELOW.max(2 * i32::from(size))],
                 false => [i32::MAX; 2],
             },
-            many: if super::throttles() { MANY } else { u32::MAX },
+            many: match super::throttles() {
+                true => [MANY, MOST],
+                false => [u32::MAX; 2],
+            },
         }));
         let address: *const Team = team;
         for member in &mut team.members {
@@ -466,6 +488,8 @@ impl Member {
         self.number.set(number);
         self.shared_out.set(false);
         self.shares.set(0);
+        self.many.set(self.team().many[0]);
+        self.throttled.set(0);
         let implicit = self.implicit.0.get().cast_const();
         self.current.set(implicit);
         self.scope.set(implicit);
@@ -852,24 +876,45 @@ impl Member {
         }
     }
 
-    /// While many children wait, runs some.
+    /// While many children are open, runs some.
     #[inline]
     fn throttle(&self) {
         let scope = self.scope();
         let pending = scope.pending.get();
-        if pending >= self.team().many && pending.is_multiple_of(8) || scope.owner.get() == NOBODY {
+        if pending >= self.many.get() && pending.is_multiple_of(8) || scope.owner.get() == NOBODY {
             self.throttle_now(scope);
         }
     }
 
     #[inline(never)]
     fn throttle_now(&self, scope: &Task) {
+        /// Rounds of which one is timed.
+        const TIMED: u32 = 4;
         let open = || {
             let ended = scope.state.load(Ordering::Relaxed) as u32;
             scope.pending.get().wrapping_sub(ended)
         };
         // Help, never wait: what is open may be waiting for what this thread does next.
-        while open() >= self.team().many && LOCKS.get() == 0 && self.help() {}
+        let helps = || open() >= self.many.get() && LOCKS.get() == 0 && self.help();
+        let round = self.throttled.get();
+        self.throttled.set(round.wrapping_add(1));
+        if !round.is_multiple_of(TIMED) {
+            while helps() {}
+            return;
+        }
+        let (start, mut ran) = (Instant::now(), 0);
+        while helps() {
+            ran += 1;
+        }
+        if ran > 0 {
+            let [least, most] = self.team().many;
+            let (time, many) = (start.elapsed(), self.many.get());
+            if time >= LONG * ran {
+                self.many.set(many.saturating_mul(2).min(most));
+            } else if 2 * time < LONG * ran {
+                self.many.set((many / 2).max(least));
+            }
+        }
     }
 
     /// Takes account of a task that came out of a queue.
@@ -1393,6 +1438,9 @@ unsafe fn end_before_children(thread: &Thread<'_>, task: *mut Task, quiet: i64) 
 unsafe fn release(thread: &Thread<'_>, node: *const depend::Node) {
     // SAFETY: the caller ended the task; one that waits for nothing more is ready.
     unsafe {
+        if marks::wanted() {
+            return release_in_order(thread, node);
+        }
         depend::close(node, |task| match thread {
             Thread::Chain(me) if (*task).priority.get() <= 0 => {
                 prefetch(task);
@@ -1407,6 +1455,27 @@ unsafe fn release(thread: &Thread<'_>, node: *const depend::Node) {
                 (**team).sleep.wake_all();
             }
         });
+    }
+}
+
+/// As [`release`], in the order in which the tasks were created, which is the opposite of that of the list. (They do not take the way to this
+/// thread's next task, so that what runs next follows from this order alone.)
+#[cold]
+unsafe fn release_in_order(thread: &Thread<'_>, node: *const depend::Node) {
+    let mut released = Vec::new();
+    // SAFETY: as `release`'s.
+    unsafe {
+        depend::close(node, |task| released.push(task));
+        for task in released.into_iter().rev() {
+            match thread {
+                Thread::Chain(me) | Thread::Member(me) => me.queue(task),
+                Thread::Outside(team) => {
+                    (*task).home.set(NOBODY);
+                    (**team).queues.inject(right(task));
+                    (**team).sleep.wake_all();
+                }
+            }
+        }
     }
 }
 

@@ -21,7 +21,6 @@ use super::emit::Emitter;
 use super::words::{Words, one_word};
 use crate::{NewTask, Sink, TraceError};
 use hashbrown::{HashMap, HashSet};
-use std::fmt::Write as _;
 use std::rc::Rc;
 
 /// The version of the marks that this module reads.
@@ -418,20 +417,22 @@ impl<'a> OpenMpBuilder<'a> {
         }
         let mut s = 0;
         for (name, kind) in Use::NAMES {
-            let mut list = String::new();
-            let of_kind = uses.iter().filter(|(other, _)| *other == kind);
-            for &(_, address) in of_kind {
+            let mut numbers = Vec::new();
+            for &(_, address) in uses.iter().filter(|(other, _)| *other == kind) {
                 let next = self.addresses.len() as u32 + 1;
                 let number = match kind {
                     Use::All => 0,
                     _ => *self.addresses.entry(address).or_insert(next),
                 };
-                if kind == Use::Out && s == 0 {
-                    s = number;
+                if !numbers.contains(&number) {
+                    numbers.push(number);
                 }
-                let comma = if list.is_empty() { "" } else { "," };
-                let _ = write!(list, "{comma}{number}");
             }
+            if kind == Use::Out {
+                s = numbers.first().copied().unwrap_or(0);
+            }
+            let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+            let list = numbers.join(",");
             if !list.is_empty() {
                 hints.push((name, list));
             }
