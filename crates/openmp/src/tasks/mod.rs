@@ -11,6 +11,7 @@
 //! | `lock` | a lock for a few instructions |
 //! | `depend` | the table of `depend`'s addresses, and who waits for whom |
 //! | `engine` | the dispatcher of a team |
+//! | `count` | how many tasks are open |
 //! | `team` | threads: creating, running, waiting, counting |
 //! | `sleep`, `futex` | threads that find nothing |
 //! | `sync` | the atomics of the lock-free parts, which are also loom's |
@@ -19,6 +20,7 @@
 //! | `marks` | what a recorder is told of tasks |
 //! | `program` | whether this program's tasks are taken over |
 
+mod count;
 #[allow(unsafe_code)]
 mod depend;
 #[allow(unsafe_code)]

@@ -1,8 +1,6 @@
 //! A team: the threads of one parallel region, as the workers of a dispatcher.
 //!
-//! **Counting.** Each thread counts what it put into queues and what it ended, each in a word of its own that only it writes. Tasks are
-//! open as long as the sums differ: a thread that reads all of the second words, then all of the first, and finds equal sums knows that
-//! at some moment between nothing was open. Children are counted likewise: by their parent's thread without atomics if they end there,
+//! **Counting.** Each thread counts what it put into queues and what it ended (`count`). Children are counted likewise: by their parent's thread without atomics if they end there,
 //! by one atomic addition if they end elsewhere ([`Task::state`]).
 //!
 //! **Waiting.** At a barrier a thread takes any task. In a task that waits it takes only descendants of that task, as the standard
@@ -22,6 +20,7 @@ use tanada_policy::Ready;
 use crate::abi::runtime;
 use crate::abi::settings::Settings;
 
+use super::count::{self, Counts};
 use super::depend::{self, Edges, Kind, Table};
 use super::engine::{self, Queues, descends, right, task_of};
 use super::lock::Lock;
@@ -208,9 +207,8 @@ pub(crate) struct Member {
     outer: Cell<*const Member>,
     /// The task for which it looked through the list at the side in vain, and how often something had been put in there.
     side_seen: Cell<(*const Task, u64)>,
-    /// Tasks that it created and that count in the team; tasks that it ended.
-    created: Line<AtomicU64>,
-    ended: AtomicU64,
+    /// Tasks that count in the team.
+    counts: Counts,
     /// Tasks that others took of those that it queued.
     taken: Line<AtomicU32>,
 }
@@ -341,8 +339,7 @@ impl Team {
             shares: Cell::new(0),
             outer: Cell::new(null()),
             side_seen: Cell::new((null(), 0)),
-            created: Line::default(),
-            ended: AtomicU64::new(0),
+            counts: Counts::default(),
             taken: Line::default(),
         });
         let team = Box::leak(Box::new(Team {
@@ -401,15 +398,8 @@ impl Team {
 
     /// Returns whether no task is open. To be called when all threads are in the barrier.
     fn nothing_open(&self) -> bool {
-        let mut ended = self.ended_outside.0.load(Ordering::Acquire);
-        for member in &self.members {
-            ended = ended.wrapping_add(member.ended.load(Ordering::Acquire));
-        }
-        let mut created = 0_u64;
-        for member in &self.members {
-            created = created.wrapping_add(member.created.0.load(Ordering::Acquire));
-        }
-        ended == created
+        let threads = self.members.iter().map(|member| &member.counts);
+        count::nothing_open(&self.ended_outside.0, threads)
     }
 }
 
@@ -847,10 +837,7 @@ impl Member {
     /// Counts a task that will be queued.
     #[inline]
     unsafe fn count(&self, task: *mut Task) {
-        let created = self.created.0.load(Ordering::Relaxed);
-        self.created
-            .0
-            .store(created.wrapping_add(1), Ordering::Release);
+        self.counts.created();
         // SAFETY: the caller has the task.
         unsafe { (*task).set(flags::COUNTED) };
     }
@@ -1236,8 +1223,7 @@ impl Member {
             let counted = (*task).is(flags::COUNTED);
             end(thread, task);
             if counted {
-                let ended = self.ended.load(Ordering::Relaxed);
-                self.ended.store(ended.wrapping_add(1), Ordering::Release);
+                self.counts.ended();
             }
         }
     }
