@@ -159,7 +159,9 @@ fn the_last_of_two_predecessors_makes_a_task_ready() {
         if let Some(Sent(task)) = creator.create(1, 2) {
             work.run(&mut creator.pool, task);
         }
-        threads.map(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         assert_eq!(work.ran.load(Ordering::Relaxed), 3);
         creator.table.clear();
     });

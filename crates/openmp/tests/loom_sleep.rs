@@ -148,7 +148,9 @@ fn two_sleepers_run_two_tasks_and_both_come_to_the_end() {
         let threads = [serve(), serve()];
         team.push();
         team.push();
-        threads.map(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
     });
 }
 

@@ -857,7 +857,7 @@ pub(super) unsafe fn prefetch_end(node: *const Node) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, AtomicUsize};

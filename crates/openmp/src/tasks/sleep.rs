@@ -26,7 +26,7 @@ pub(super) struct Sleep {
     sleepers: Line<[AtomicU32; 2]>,
     /// Changes with each wake-up; what the threads sleep on.
     calls: AtomicU32,
-    /// Whether a thread of each kind was woken and has not looked yet.
+    /// Whether a thread of each kind was woken and has not looked yet. (Only swapped: loom has no total order of stores and swaps.)
     waking: [AtomicU32; 2],
     crowded: bool,
     nap_ns: i64,
@@ -85,10 +85,12 @@ impl Sleep {
     pub(super) fn sleep(&self, what: For, nothing: impl Fn() -> bool) {
         let kind = what as usize - 1;
         self.sleepers.0[kind].fetch_add(1, Ordering::SeqCst);
-        // A thread that saw the last sleeper when that had woken already has left this behind: nobody would be woken any more.
-        self.waking[kind].store(0, Ordering::SeqCst);
         total_order();
         let calls = self.calls.load(Ordering::SeqCst);
+        // A thread that took the last sleeper, who was about to leave, for one to wake has left this behind, and nobody would be woken any
+        // more. Who sets it after this calls after this, too, which ends the sleep that begins here.
+        self.waking[kind].swap(0, Ordering::SeqCst);
+        total_order();
         if nothing() {
             let nap = match what {
                 For::Barrier => self.nap_ns,
@@ -96,7 +98,7 @@ impl Sleep {
             };
             futex::wait(&self.calls, calls, what as u32, nap);
         }
-        self.waking[kind].store(0, Ordering::SeqCst);
+        self.waking[kind].swap(0, Ordering::SeqCst);
         self.sleepers.0[kind].fetch_sub(1, Ordering::SeqCst);
         total_order();
     }
