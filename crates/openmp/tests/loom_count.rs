@@ -26,15 +26,16 @@ fn nothing_is_open_only_when_all_tasks_have_ended() {
             Arc::new(AtomicU64::new(0)),
         );
         counts[0].created(); // the first task, before the threads come to the barrier
-        let first = thread::spawn({
-            let (counts, handed) = (Arc::clone(&counts), Arc::clone(&handed));
+        let looks = thread::spawn({
+            let (counts, outside, done) =
+                (Arc::clone(&counts), Arc::clone(&outside), Arc::clone(&done));
             move || {
-                counts[0].created();
-                handed.store(1, Ordering::Release);
-                counts[0].ended();
+                if nothing_open(&outside, counts.iter()) {
+                    assert_eq!(done.load(Ordering::Relaxed), 1);
+                }
             }
         });
-        let second = thread::spawn({
+        let runs = thread::spawn({
             let (counts, handed, done) =
                 (Arc::clone(&counts), Arc::clone(&handed), Arc::clone(&done));
             move || {
@@ -44,11 +45,11 @@ fn nothing_is_open_only_when_all_tasks_have_ended() {
                 }
             }
         });
-        if nothing_open(&outside, counts.iter()) {
-            assert_eq!(done.load(Ordering::Relaxed), 1);
-        }
-        first.join().unwrap();
-        second.join().unwrap();
+        counts[0].created();
+        handed.store(1, Ordering::Release);
+        counts[0].ended();
+        looks.join().unwrap();
+        runs.join().unwrap();
         assert_eq!(
             nothing_open(&outside, counts.iter()),
             done.load(Ordering::Relaxed) == 1
