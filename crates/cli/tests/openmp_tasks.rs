@@ -1,5 +1,5 @@
-//! `record --omp-tasks`: tasks of OpenMP programs of gcc and clang, with the dependences that their clauses say. What needs an emulator or a
-//! compiler that is not installed is skipped, and says so.
+//! `record --omp-tasks`: tasks of OpenMP programs of gcc and clang, with the dependences that their clauses say. What needs an emulator or
+//! a compiler that is not installed is skipped, and says so.
 
 mod support;
 

@@ -1,8 +1,8 @@
 //! How many tasks of a team are open.
 //!
-//! Each thread counts what it created and what it ended, each in a word of its own that only it writes. A thread that reads all of the second
-//! words, then all of the first, and finds equal sums knows that at some moment between nothing was open: what it missed of the first
-//! can only have made their sum larger.
+//! Each thread counts what it created and what it ended, each in a word of its own that only it writes. A thread that reads all of the
+//! second words, then all of the first, and finds equal sums knows that at some moment between nothing was open: what it missed of the
+//! first can only have made their sum larger.
 
 use super::sync::{AtomicU64, Line, Ordering};
 

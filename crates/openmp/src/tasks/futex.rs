@@ -2,7 +2,8 @@
 
 use super::sync::AtomicU32;
 
-/// Sleeps until `wake` is called for this word with one of the bits of `mask`, for `ns` nanoseconds at most; not if the word is not `value`.
+/// Sleeps until `wake` is called for this word with one of the bits of `mask`, for `ns` nanoseconds at most. Not if the word is not
+/// `value`.
 pub(super) fn wait(word: &AtomicU32, value: u32, mask: u32, ns: i64) {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -1,4 +1,5 @@
-//! What the lock-free parts are made of: the standard library's atomics, or those of loom, which tries all interleavings (`tests/loom_*.rs`).
+//! What the lock-free parts are made of: the standard library's atomics, or those of loom, which tries all interleavings
+//! (`tests/loom_*.rs`).
 
 #[cfg(loom)]
 pub(super) use loom::sync::atomic::{
@@ -14,8 +15,8 @@ pub(super) use std::sync::atomic::{
 #[derive(Default)]
 pub(super) struct Line<T>(pub(super) T);
 
-/// Does nothing, except under loom: there it is a fence. loom takes a sequentially consistent access for one that acquires and releases; what
-/// is proved by the total order of such accesses needs one behind each store and in front of each load.
+/// Does nothing, except under loom: there it is a fence. loom takes a sequentially consistent access for one that acquires and releases;
+/// what is proved by the total order of such accesses needs one behind each store and in front of each load.
 #[inline(always)]
 pub(super) fn total_order() {
     #[cfg(loom)]

@@ -1,7 +1,7 @@
 //! A team: the threads of one parallel region, as the workers of a dispatcher.
 //!
-//! **Counting.** Each thread counts what it put into queues and what it ended (`count`). Children are counted likewise: by their parent's thread without atomics if they end there,
-//! by one atomic addition if they end elsewhere ([`Task::state`]).
+//! **Counting.** Each thread counts what it put into queues and what it ended (`count`). Children are counted likewise: by their parent's
+//! thread without atomics if they end there, by one atomic addition if they end elsewhere ([`Task::state`]).
 //!
 //! **Waiting.** At a barrier a thread takes any task. In a task that waits it takes only descendants of that task, as the standard
 //! demands of tied tasks; what the policy gives and the thread may not take goes to a list of the team ([`Side`]), which all threads
@@ -36,8 +36,8 @@ use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, Z
 const FULL: i32 = 64;
 const FULL_BELOW: i32 = 4;
 
-/// Children that are open from which on their creator helps before it creates more, if they have dependences: as many as the second level of
-/// a cache has room for. If their bodies are long, their own memory costs little, and a policy that sees more of the graph keeps data in
+/// Open children with dependences from which on their creator helps before it creates more: as many as the second level of a cache has
+/// room for. If their bodies are long, their own memory costs little, and a policy that sees more of the graph keeps data in
 /// the caches: a step of a factorisation has thousands of tasks, and each of the next step works on what one of these has written. Then
 /// the number is doubled, up to the larger one.
 const MANY: u32 = 3072;
@@ -1444,8 +1444,8 @@ unsafe fn release(thread: &Thread<'_>, node: *const depend::Node) {
     }
 }
 
-/// As [`release`], in the order in which the tasks were created, which is the opposite of that of the list. (They do not take the way to this
-/// thread's next task, so that what runs next follows from this order alone.)
+/// As [`release`], in the order in which the tasks were created, which is the opposite of that of the list. (None of them is handed to this
+/// thread as its next one, so what runs next follows from this order alone.)
 #[cold]
 unsafe fn release_in_order(thread: &Thread<'_>, node: *const depend::Node) {
     let mut released = Vec::new();

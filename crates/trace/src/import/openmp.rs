@@ -1,8 +1,8 @@
 //! Turning the marks of OpenMP tasks into tasks and dependencies.
 //!
-//! The adapter for OpenMP programs sends marks (`crates/openmp/src/tasks/marks.rs` lists them). It says what the program does: which task is
-//! created with which `depend` clauses, which one runs, who waits for what. Which task thereby comes before which is worked out here, where
-//! nothing that is allocated moves what the program allocates:
+//! The adapter for OpenMP programs sends marks (`crates/openmp/src/tasks/marks.rs` lists them). It says what the program does: which task
+//! is created with which `depend` clauses, which one runs, who waits for what. Which task thereby comes before which is worked out here,
+//! where nothing that is allocated moves what the program allocates:
 //!
 //! - Each task has a table of the addresses that its children depend on, with the last tasks that wrote and read each: so does the code of
 //!   a region outside of tasks.

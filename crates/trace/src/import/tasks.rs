@@ -47,7 +47,7 @@ pub fn tasks(
 
 /// As [`tasks`], of an OpenMP program whose tasks the adapter (`libtanada_omp.so`) reported.
 ///
-/// `name_of` is handed the path of a module and an address in it, as its file has it, and returns the name of the tasks that have their code
+/// `name_of` is handed the path of a module and an address in it, as its file has it, and returns the name of the tasks whose code is
 /// there.
 ///
 /// # Errors
