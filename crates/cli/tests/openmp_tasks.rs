@@ -55,8 +55,8 @@ fn open(folder: &Path, file: &str) -> Trace {
     Trace::open(&folder.join(file), &Groups::Plain).expect("a good trace")
 }
 
-/// Checks that `a.tnb` and `b.tnb` are the same recording. LLVM's runtime allocates now and then more memory when it starts, which moves what
-/// the program allocates later: then only addresses differ.
+/// Checks that `a.tnb` and `b.tnb` are the same recording. LLVM's runtime allocates now and then more memory when it starts, which moves
+/// what the program allocates later: then only addresses differ.
 fn same(folder: &Path, compiler: &str) {
     let read = |name| fs::read(folder.join(name)).expect("a trace");
     if compiler == "gcc" {
