@@ -18,6 +18,7 @@ fn main() {
         "../policy/src",
         "../queues/src",
         "../topology/src",
+        "../runtime/src/marks",
     ] {
         println!("cargo::rerun-if-changed={source}");
     }

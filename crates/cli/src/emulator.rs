@@ -23,7 +23,19 @@ const PROBE: &[u8] = include_bytes!(env!("TANADA_PROBE"));
 /// The library for recorded programs of this machine's own instruction set, compiled by the build script.
 const GUEST: &[u8] = include_bytes!(env!("TANADA_GUEST"));
 
-/// Its source, for programs of other instruction sets: what is compiled, then what that includes.
+/// The library for OpenMP programs of this machine's own instruction set, which the build script compiled.
+pub(crate) const ADAPTER: &[u8] = include_bytes!(env!("TANADA_OPENMP"));
+
+/// Variables by which it reports tasks. A team has one thread, so that one task runs at a time, in the same order each time.
+const OPENMP_TASKS: [&str; 5] = [
+    "TANADA_OMP_TASKS=serial",
+    "TANADA_OMP_MARKS=1",
+    "OMP_NUM_THREADS=1",
+    "OMP_THREAD_LIMIT=1",
+    "KMP_WARNINGS=0", // LLVM's runtime warns when a program asks for more threads
+];
+
+/// The source of the other one, for programs of other instruction sets: what is compiled, then what that includes.
 const GUEST_SOURCES: [(&str, &str); 5] = [
     ("guest.c", include_str!("../../probe/guest/guest.c")),
     ("marks.h", include_str!("../../probe/guest/marks.h")),
@@ -160,6 +172,15 @@ impl Executable {
     }
 }
 
+/// Which tasks are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tasks {
+    /// Those of a program on the runtime, which reports them.
+    Runtime,
+    /// Those of OpenMP, which the adapter reports.
+    OpenMp,
+}
+
 /// What is to be recorded.
 #[derive(Debug, Default)]
 pub(crate) struct Piece {
@@ -167,8 +188,8 @@ pub(crate) struct Piece {
     pub(crate) to: Option<u32>,
     pub(crate) skip: Option<u64>,
     pub(crate) take: Option<u64>,
-    /// Record the tasks of a program on the runtime, and not its threads.
-    pub(crate) tasks: bool,
+    /// Record tasks of the program, and not its threads.
+    pub(crate) tasks: Option<Tasks>,
     /// Only count instructions and accesses to memory.
     pub(crate) count: bool,
 }
@@ -259,7 +280,7 @@ impl Emulated {
             find(OsStr::new(&executable.emulator())).ok_or_else(|| missing(executable))?;
         let unnamed = || Unnamed::new(beside).map_err(|error| at_fault(beside.display(), error));
         let (spool, status) = (unnamed()?, unnamed()?);
-        let marks = piece.tasks.then(unnamed).transpose()?;
+        let marks = piece.tasks.map(|_| unnamed()).transpose()?;
         let plugin = Unnamed::holding("probe.so", &with_version(interface_version(&emulator)))?;
         let mut argument = OsString::from(plugin.path());
         let files = [
@@ -302,17 +323,26 @@ impl Emulated {
             command.env(name, value);
         }
         command.args(["-E", "LD_BIND_NOW=1"]);
-        if piece.tasks {
-            command.args(["-E", "TANADA_MARKS=1"]);
+        let variables: &[&str] = match piece.tasks {
+            None => &[],
+            Some(Tasks::Runtime) => &["TANADA_MARKS=1"],
+            Some(Tasks::OpenMp) => &OPENMP_TASKS,
+        };
+        for variable in variables {
+            command.args(["-E", variable]);
         }
         // Open until the program has started.
         let mut inherited = None;
-        // Tasks are recorded without: the runtime says what is to be known, and the program keeps its own allocator.
-        if executable.dynamic && !piece.tasks {
-            let library = match executable.is_native() {
-                true => Unnamed::holding("guest.so", GUEST)?,
-                false => Unnamed::holding("guest.so", &compile(executable)?)?,
-            };
+        let library = match piece.tasks {
+            None if executable.is_native() => Some(Unnamed::holding("guest.so", GUEST)?),
+            None if executable.dynamic => {
+                Some(Unnamed::holding("guest.so", &compile(executable)?)?)
+            }
+            // The runtime says what is to be known, and the program keeps its own allocator.
+            None | Some(Tasks::Runtime) => None,
+            Some(Tasks::OpenMp) => Some(Unnamed::holding("guest.so", ADAPTER)?),
+        };
+        if let Some(library) = library.filter(|_| executable.dynamic) {
             let opened = File::open(library.path()).map_err(|error| at_fault("guest.so", error))?;
             let held = fcntl_dupfd_cloexec(&opened, DESCRIPTOR)
                 .and_then(|held| fcntl_setfd(&held, FdFlags::empty()).map(|()| held))
@@ -385,7 +415,7 @@ impl Emulated {
         self.spool.path()
     }
 
-    /// Returns the list of the runtime's marks, if tasks are recorded.
+    /// Returns the list of the marks of tasks, if tasks are recorded.
     pub(crate) fn marks(&self) -> Option<PathBuf> {
         self.marks.as_ref().map(Unnamed::path)
     }

@@ -21,9 +21,12 @@ pub(crate) struct Options {
     /// Policies of the adapter's tasks; several are compared [default: the adapter's own]
     #[arg(long = "policy", value_name = "NAME", default_values_t = ["1".to_owned()], hide_default_value = true)]
     policies: Vec<String>,
-    /// Turns of each way [default: 9; with --quick 2]
+    /// Turns of each way [default: 9, and up to 40 of programs that take less than a second; with --quick 2]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
+    /// Measure the own runtime once more, as if it were a policy: what a ratio of the same thing is
+    #[arg(long)]
+    control: bool,
     /// Small programs: whether it works, not what comes of it
     #[arg(long)]
     quick: bool,
@@ -221,6 +224,9 @@ fn measure(root: &Path, options: &Options) -> Result<bool, String> {
             &[("LD_PRELOAD", &library), ("TANADA_OMP_TASKS", policy)],
         )
     }));
+    if options.control {
+        ways.push(Way::plain("own again", &[]));
+    }
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     println!(
         "program               runtime      own s{}",
@@ -258,6 +264,11 @@ fn measure(root: &Path, options: &Options) -> Result<bool, String> {
     Ok(over == 0)
 }
 
+/// Turns of a short program, and seconds of the own runtime from which on it is not short: the least of nine turns of a tenth of a second
+/// differs by 10% from that of nine others.
+const TURNS: usize = 40;
+const ENOUGH: f64 = 9.0;
+
 /// Returns the times of each way.
 fn turns(
     case: &Case,
@@ -280,8 +291,13 @@ fn turns(
     .map(|(name, value)| (name.to_owned(), value));
     let limit = Duration::from_secs(options.limit);
     let rounds = options.rounds.unwrap_or(if options.quick { 2 } else { 9 });
-    let mut times = vec![Vec::new(); ways.len()];
-    for _ in 0..rounds {
+    let more = options.rounds.is_none() && !options.quick;
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); ways.len()];
+    let goes_on = |times: &[Vec<f64>]| {
+        let turns = times[0].len();
+        turns < rounds as usize || more && turns < TURNS && times[0].iter().sum::<f64>() < ENOUGH
+    };
+    while goes_on(&times) {
         for (way, times) in ways.iter().zip(&mut times) {
             let ran = way.run(Path::new("/"), &words, &environment, limit)?;
             let bad = |what: &dyn std::fmt::Display| {

@@ -138,9 +138,9 @@ pub(super) const STEPS: &[Step] = &[
     ),
     step(
         "loom",
-        "the queues under every interleaving of a few operations",
+        "the queues, and what threads with OpenMP tasks share, under every interleaving of a few operations",
         Command(
-            "cargo test --target TARGET -p tanada-queues --test loom*",
+            "cargo test --target TARGET -p tanada-queues -p tanada-openmp --test loom*",
             Some(("RUSTFLAGS", "--cfg loom")),
             30,
         ),

@@ -7,7 +7,7 @@ mod energy;
 mod outcome;
 mod page;
 mod program;
-mod symbols;
+pub(crate) mod symbols;
 
 use crate::emulator;
 use crate::ui::{self, Failure, Outcome, OutputFile};

@@ -290,7 +290,7 @@ pub(super) unsafe fn give_without_pool(block: *mut u8, class: u8) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

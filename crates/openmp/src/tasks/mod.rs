@@ -11,20 +11,28 @@
 //! | `lock` | a lock for a few instructions |
 //! | `depend` | the table of `depend`'s addresses, and who waits for whom |
 //! | `engine` | the dispatcher of a team |
+//! | `count` | how many tasks are open |
 //! | `team` | threads: creating, running, waiting, counting |
-//! | `sleep` | threads that find nothing |
+//! | `sleep`, `futex` | threads that find nothing |
+//! | `sync` | the atomics of the lock-free parts, which are also loom's |
 //! | `region` | the threads of a parallel region become a team |
 //! | `groups`, `reductions` | reductions of tasks, of gcc and of clang |
+//! | `marks` | what a recorder is told of tasks |
 //! | `program` | whether this program's tasks are taken over |
 
+mod count;
 #[allow(unsafe_code)]
 mod depend;
 #[allow(unsafe_code)]
 mod engine;
 #[allow(unsafe_code)]
+mod futex;
+#[allow(unsafe_code)]
 pub(crate) mod groups;
 #[allow(unsafe_code)]
 mod lock;
+#[allow(unsafe_code)]
+mod marks;
 #[allow(unsafe_code)]
 mod memory;
 #[allow(unsafe_code)]
@@ -33,8 +41,8 @@ mod program;
 pub(crate) mod reductions;
 #[allow(unsafe_code)]
 mod region;
-#[allow(unsafe_code)]
 mod sleep;
+mod sync;
 #[allow(unsafe_code)]
 mod task;
 #[allow(unsafe_code)]

@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 
 use tanada_policy::registry;
 
+use super::marks;
+
 /// The variable that asks for it: `1`, or the name of a policy; nothing or `0`: the runtime keeps its tasks.
 const VARIABLE: &str = "TANADA_OMP_TASKS";
 
@@ -69,10 +71,12 @@ pub(crate) fn throttles() -> bool {
     static THROTTLES: OnceLock<bool> = OnceLock::new();
     *THROTTLES.get_or_init(|| {
         let value = std::env::var("KMP_ENABLE_TASK_THROTTLING").unwrap_or_default();
-        !matches!(
-            value.to_ascii_lowercase().as_str(),
-            "0" | "false" | "off" | "no"
-        )
+        // A recording has no middle of a task in which another one could run.
+        !marks::wanted()
+            && !matches!(
+                value.to_ascii_lowercase().as_str(),
+                "0" | "false" | "off" | "no"
+            )
     })
 }
 
@@ -87,7 +91,8 @@ pub(crate) fn priority(wanted: c_int) -> c_int {
 }
 
 fn say(text: &str) {
-    if std::env::var_os("TANADA_OMP_VERBOSE").is_some_and(|value| value != "0") {
+    let verbose = std::env::var_os("TANADA_OMP_VERBOSE").is_some_and(|value| value != "0");
+    if verbose || marks::asked() {
         eprintln!("tanada: {text}");
     }
 }
@@ -124,7 +129,11 @@ fn decide() -> Option<&'static str> {
         ));
         return None;
     }
-    say(&format!("tasks run under {policy}"));
+    if marks::asked() {
+        marks::begin();
+    } else {
+        say(&format!("tasks run under {policy}"));
+    }
     Some(policy)
 }
 

@@ -1,10 +1,7 @@
 //! How threads of a team wait for tasks.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use super::team::Line;
-use crate::abi::runtime;
+use super::futex;
+use super::sync::{AtomicU32, Line, Ordering, total_order};
 
 /// Rounds in which a thread that found nothing spins before it yields its processor, and rounds in which it yields before it sleeps: about
 /// 20 us, and then 200 us if no other thread wants the processor.
@@ -29,24 +26,16 @@ pub(super) struct Sleep {
     sleepers: Line<[AtomicU32; 2]>,
     /// Changes with each wake-up; what the threads sleep on.
     calls: AtomicU32,
-    /// Whether a thread of each kind was woken and has not looked yet.
+    /// Whether a thread of each kind was woken and has not looked yet. (Only swapped: loom has no total order of stores and swaps.)
     waking: [AtomicU32; 2],
     crowded: bool,
     nap_ns: i64,
 }
 
-/// Returns the number of processors that this process may use. (The calling thread may be bound to one of them.)
-fn processors() -> usize {
-    static PROCESSORS: OnceLock<usize> = OnceLock::new();
-    *PROCESSORS.get_or_init(|| match cfg!(test) {
-        true => 2, // tests have no OpenMP runtime
-        false => runtime::processors() as usize,
-    })
-}
-
 impl Sleep {
-    pub(super) fn new(threads: u16) -> Sleep {
-        let (threads, processors) = (usize::from(threads), processors());
+    /// Returns what `threads` threads need on so many processors.
+    pub(super) fn new(threads: u16, processors: usize) -> Sleep {
+        let threads = usize::from(threads);
         Sleep {
             sleepers: Line::default(),
             calls: AtomicU32::new(0),
@@ -93,41 +82,29 @@ impl Sleep {
     }
 
     #[cold]
-    fn sleep(&self, what: For, nothing: impl Fn() -> bool) {
+    pub(super) fn sleep(&self, what: For, nothing: impl Fn() -> bool) {
         let kind = what as usize - 1;
         self.sleepers.0[kind].fetch_add(1, Ordering::SeqCst);
+        total_order();
         let calls = self.calls.load(Ordering::SeqCst);
+        // A thread that took the last sleeper, who was about to leave, for one to wake has left this behind, and nobody would be woken any
+        // more. Who sets it after this calls after this, too, which ends the sleep that begins here.
+        self.waking[kind].swap(0, Ordering::SeqCst);
+        total_order();
         if nothing() {
             let nap = match what {
                 For::Barrier => self.nap_ns,
                 For::Children => NAP_NS,
             };
-            let mut time = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
-            // SAFETY: the address of a time; then that of a word that is there, and of a time.
-            unsafe {
-                libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time);
-                let until = time.tv_nsec + nap;
-                time.tv_sec += until / 1_000_000_000;
-                time.tv_nsec = until % 1_000_000_000;
-                libc::syscall(
-                    libc::SYS_futex,
-                    self.calls.as_ptr(),
-                    libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
-                    calls,
-                    &raw const time,
-                    std::ptr::null::<u32>(),
-                    what as u32,
-                );
-            }
+            futex::wait(&self.calls, calls, what as u32, nap);
         }
-        self.waking[kind].store(0, Ordering::SeqCst);
+        self.waking[kind].swap(0, Ordering::SeqCst);
         self.sleepers.0[kind].fetch_sub(1, Ordering::SeqCst);
+        total_order();
     }
 
     fn has(&self, what: For) -> bool {
+        total_order();
         self.sleepers.0[what as usize - 1].load(Ordering::SeqCst) > 0
     }
 
@@ -167,17 +144,6 @@ impl Sleep {
     #[cold]
     fn call(&self, threads: i32, mask: u32) {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: the address of a word that is there.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.calls.as_ptr(),
-                libc::FUTEX_WAKE_BITSET | libc::FUTEX_PRIVATE_FLAG,
-                threads,
-                std::ptr::null::<libc::timespec>(),
-                std::ptr::null::<u32>(),
-                mask,
-            );
-        }
+        futex::wake(&self.calls, threads, mask);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU16, AtomicU32, Ordering};
 
 use super::depend::{Node, Table};
+use super::sync::{AtomicI32, AtomicI64, AtomicU16, AtomicU32, Ordering};
 
 /// gcc's code of a task: called with the data.
 pub(crate) type Gomp = unsafe extern "C-unwind" fn(*mut c_void);
@@ -38,6 +38,8 @@ pub(crate) mod flags {
     pub(crate) const UNTIED: u16 = 4;
     /// It has ended when its body has and its event was fulfilled.
     pub(crate) const DETACHED: u16 = 8;
+    /// A recorder was told of it.
+    pub(crate) const MARKED: u16 = 16;
     /// It was put into a queue, and counts in its team.
     pub(crate) const COUNTED: u16 = 32;
     /// [`super::Task::run`] is clang's.
@@ -65,7 +67,8 @@ pub(super) const RETURNED: u32 = 1;
 pub(super) const FULFILLED: u32 = 2;
 
 // Two cache lines; lists in `depend` need that tasks begin at multiples of 64.
-const _: () = assert!(std::mem::offset_of!(Task, state) == 64 && size_of::<Task>() == 128);
+const _: () =
+    assert!(cfg!(loom) || std::mem::offset_of!(Task, state) == 64 && size_of::<Task>() == 128);
 
 /// No thread: children of a task that may change threads are counted in one place.
 pub(super) const NOBODY: u16 = u16::MAX;

@@ -1,9 +1,7 @@
 //! A team: the threads of one parallel region, as the workers of a dispatcher.
 //!
-//! **Counting.** Each thread counts what it put into queues and what it ended, each in a word of its own that only it writes. Tasks are
-//! open as long as the sums differ: a thread that reads all of the second words, then all of the first, and finds equal sums knows that
-//! at some moment between nothing was open. Children are counted likewise: by their parent's thread without atomics if they end there,
-//! by one atomic addition if they end elsewhere ([`Task::state`]).
+//! **Counting.** Each thread counts what it put into queues and what it ended (`count`). Children are counted likewise: by their parent's
+//! thread without atomics if they end there, by one atomic addition if they end elsewhere ([`Task::state`]).
 //!
 //! **Waiting.** At a barrier a thread takes any task. In a task that waits it takes only descendants of that task, as the standard
 //! demands of tied tasks; what the policy gives and the thread may not take goes to a list of the team ([`Side`]), which all threads
@@ -14,17 +12,22 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
 
 use tanada_policy::Ready;
 
+use crate::abi::runtime;
 use crate::abi::settings::Settings;
 
+use super::count::{self, Counts};
 use super::depend::{self, Edges, Kind, Table};
 use super::engine::{self, Queues, descends, right, task_of};
 use super::lock::Lock;
+use super::marks;
 use super::memory::{Pool, prefetch};
 use super::sleep::{For, Sleep};
+use super::sync::Line;
 use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, ZOMBIE, flags};
 
 /// Tasks in a thread's queue from which on it runs new ones at once instead of queueing them: those that a region's thread creates itself,
@@ -33,16 +36,18 @@ use super::task::{BODY, FULFILLED, Gomp, Kmp, KmpData, NOBODY, RETURNED, Task, Z
 const FULL: i32 = 64;
 const FULL_BELOW: i32 = 4;
 
-/// Children that wait for predecessors from which on their creator helps before it creates more.
+/// Open children with dependences from which on their creator helps before it creates more: as many as the second level of a cache has
+/// room for. If their bodies are long, their own memory costs little, and a policy that sees more of the graph keeps data in
+/// the caches: a step of a factorisation has thousands of tasks, and each of the next step works on what one of these has written. Then
+/// the number is doubled, up to the larger one.
 const MANY: u32 = 3072;
+const MOST: u32 = 1 << 18;
+
+/// How long a body is at least for that; below half of it the number is halved.
+const LONG: Duration = Duration::from_nanos(1_500);
 
 /// Bytes of stack that may be in use when a new task is run at once.
 const STACK: usize = 192 << 10;
-
-/// A word on cache lines of its own.
-#[repr(align(128))]
-#[derive(Default)]
-pub(super) struct Line<T>(pub(super) T);
 
 /// Tasks that a thread got and may not run now, in the order in which they came.
 #[derive(Default)]
@@ -165,9 +170,9 @@ pub(crate) struct Team {
     shares: Mutex<Vec<Share>>,
     /// For a thread of the program, outside of regions.
     outside: bool,
-    /// [`FULL`] and [`MANY`], or more than any number of tasks if the user wants none to run at its creation.
+    /// [`FULL`], and [`MANY`] and [`MOST`], or more than any number of tasks if the user wants none to run at its creation.
     full: [i32; 2],
-    many: u32,
+    many: [u32; 2],
 }
 
 /// A thread of a team.
@@ -193,15 +198,17 @@ pub(crate) struct Member {
     settings: UnsafeCell<Vec<(*const Task, Settings)>>,
     kept: Cell<u32>,
     implicit: Line<UnsafeCell<Task>>,
+    /// Open children from which on it helps in this region, and how often it has.
+    many: Cell<u32>,
+    throttled: Cell<u32>,
     /// Work-sharing constructs with reductions of tasks that it came to in this region.
     shares: Cell<u64>,
     /// What its thread was before a serialised region began.
     outer: Cell<*const Member>,
     /// The task for which it looked through the list at the side in vain, and how often something had been put in there.
     side_seen: Cell<(*const Task, u64)>,
-    /// Tasks that it created and that count in the team; tasks that it ended.
-    created: Line<AtomicU64>,
-    ended: AtomicU64,
+    /// Tasks that count in the team.
+    counts: Counts,
     /// Tasks that others took of those that it queued.
     taken: Line<AtomicU32>,
 }
@@ -285,6 +292,15 @@ fn alone() -> &'static Member {
 /// Teams that no region uses, and those that no thread outside of regions uses.
 static SPARE: Mutex<Vec<&'static Team>> = Mutex::new(Vec::new());
 
+/// Returns the number of processors that this process may use. (The calling thread may be bound to one of them.)
+fn processors() -> usize {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| match cfg!(test) {
+        true => 2, // tests have no OpenMP runtime
+        false => runtime::processors() as usize,
+    })
+}
+
 impl Team {
     /// Returns a team of `size` threads.
     pub(super) fn of(size: u16, outside: bool) -> &'static Team {
@@ -318,11 +334,12 @@ impl Team {
                 flags::IMPLICIT,
                 index,
             ))),
+            many: Cell::new(0),
+            throttled: Cell::new(0),
             shares: Cell::new(0),
             outer: Cell::new(null()),
             side_seen: Cell::new((null(), 0)),
-            created: Line::default(),
-            ended: AtomicU64::new(0),
+            counts: Counts::default(),
             taken: Line::default(),
         });
         let team = Box::leak(Box::new(Team {
@@ -331,7 +348,7 @@ impl Team {
             barrier: Line::default(),
             last: Line::default(),
             ended_outside: Line::default(),
-            sleep: Sleep::new(size),
+            sleep: Sleep::new(size, processors()),
             side: Side::default(),
             urgent: Urgent::default(),
             cancels: AtomicBool::new(false),
@@ -343,7 +360,10 @@ impl Team {
                 true => [FULL, FULL_BELOW.max(2 * i32::from(size))],
                 false => [i32::MAX; 2],
             },
-            many: if super::throttles() { MANY } else { u32::MAX },
+            many: match super::throttles() {
+                true => [MANY, MOST],
+                false => [u32::MAX; 2],
+            },
         }));
         let address: *const Team = team;
         for member in &mut team.members {
@@ -378,15 +398,8 @@ impl Team {
 
     /// Returns whether no task is open. To be called when all threads are in the barrier.
     fn nothing_open(&self) -> bool {
-        let mut ended = self.ended_outside.0.load(Ordering::Acquire);
-        for member in &self.members {
-            ended = ended.wrapping_add(member.ended.load(Ordering::Acquire));
-        }
-        let mut created = 0_u64;
-        for member in &self.members {
-            created = created.wrapping_add(member.created.0.load(Ordering::Acquire));
-        }
-        ended == created
+        let threads = self.members.iter().map(|member| &member.counts);
+        count::nothing_open(&self.ended_outside.0, threads)
     }
 }
 
@@ -465,6 +478,8 @@ impl Member {
         self.number.set(number);
         self.shared_out.set(false);
         self.shares.set(0);
+        self.many.set(self.team().many[0]);
+        self.throttled.set(0);
         let implicit = self.implicit.0.get().cast_const();
         self.current.set(implicit);
         self.scope.set(implicit);
@@ -564,6 +579,10 @@ impl Member {
     /// The calling thread is this member, and the task is handed in once.
     #[inline]
     pub(crate) unsafe fn submit(&self, task: *mut Task) {
+        if marks::wanted() {
+            // SAFETY: as this function's.
+            unsafe { marks::created(task, std::iter::empty()) };
+        }
         self.add_child(self.scope());
         // SAFETY: as this function's.
         unsafe {
@@ -602,13 +621,50 @@ impl Member {
                 (*task).parent = self.begin_group(0) as *const Task as *mut Task;
                 debug_assert_eq!((*(*task).parent).parent, parent);
                 (*task).depth += 1;
-                self.add_child(self.scope());
-                self.run(task);
+                self.run_child(task);
                 return self.end_group();
             }
-            self.add_child(self.scope());
-            self.run(task);
+            self.run_child(task);
         }
+    }
+
+    /// As [`Member::run_now`], of a task that ends when its body does, or whose group waits for its end.
+    unsafe fn run_child(&self, task: *mut Task) {
+        self.add_child(self.scope());
+        // SAFETY: as `run_now`'s.
+        unsafe {
+            if !self.marks_children() {
+                return self.run(task);
+            }
+            marks::created(task, std::iter::empty());
+            match (*task).is(flags::DETACHED) {
+                false => marks::wait_for(task),
+                true => marks::mark("wait nothing"),
+            }
+            self.run(task);
+            marks::mark("woke");
+        }
+    }
+
+    /// Returns whether marks are sent for tasks that the current one creates. What a final task creates is a part of that.
+    #[inline]
+    fn marks_children(&self) -> bool {
+        marks::wanted() && !self.current().is(flags::FINAL)
+    }
+
+    /// Calls `wait`, around which marks are sent if any are.
+    #[inline]
+    fn marked<R>(&self, what: &str, wait: impl FnOnce() -> R) -> R {
+        let marked =
+            marks::wanted() && self.current().flags() & (flags::MARKED | flags::IMPLICIT) != 0;
+        if marked {
+            marks::mark(what);
+        }
+        let result = wait();
+        if marked {
+            marks::mark("woke");
+        }
+        result
     }
 
     /// Begins a task whose code the program calls itself.
@@ -619,6 +675,11 @@ impl Member {
         self.add_child(self.scope());
         // SAFETY: the caller has the task.
         unsafe {
+            if self.marks_children() {
+                marks::created(task, std::iter::empty());
+                marks::wait_for(task);
+                marks::start(task);
+            }
             (*task).unset(flags::UNTIED);
             (*task).set(flags::DIRECT);
             (*task).owner.set(self.index);
@@ -644,7 +705,14 @@ impl Member {
             if self.kept.get() > 0 {
                 self.restore_settings(task);
             }
+            let marked = (*task).is(flags::MARKED);
+            if marked {
+                marks::end();
+            }
             self.returned(&Thread::Member(self), task);
+            if marked {
+                marks::mark("woke");
+            }
         }
     }
 
@@ -668,6 +736,9 @@ impl Member {
     ) {
         // SAFETY: as this function's.
         unsafe {
+            if marks::wanted() {
+                marks::created(task, depends.clone());
+            }
             if self.is_full()
                 && (*task).flags() & (flags::DETACHED | flags::UNTIED) == 0
                 && self.is_free(depends.clone())
@@ -729,7 +800,17 @@ impl Member {
     ///
     /// # Safety
     /// The calling thread is this member.
-    pub(crate) unsafe fn wait_for(&self, depends: impl Iterator<Item = (usize, Kind)>) {
+    pub(crate) unsafe fn wait_for(&self, depends: impl Iterator<Item = (usize, Kind)> + Clone) {
+        if self.marks_children() {
+            marks::uses(depends.clone());
+            // SAFETY: as this function's.
+            return self.marked("wait some", || unsafe { self.wait_for_some(depends) });
+        }
+        // SAFETY: as this function's.
+        unsafe { self.wait_for_some(depends) }
+    }
+
+    unsafe fn wait_for_some(&self, depends: impl Iterator<Item = (usize, Kind)>) {
         const GUARD: i32 = 1 << 30;
         let current = self.current();
         // SAFETY: as in `enter`; the stand-in outlives its edges, because this function returns when the predecessors have used them.
@@ -756,10 +837,7 @@ impl Member {
     /// Counts a task that will be queued.
     #[inline]
     unsafe fn count(&self, task: *mut Task) {
-        let created = self.created.0.load(Ordering::Relaxed);
-        self.created
-            .0
-            .store(created.wrapping_add(1), Ordering::Release);
+        self.counts.created();
         // SAFETY: the caller has the task.
         unsafe { (*task).set(flags::COUNTED) };
     }
@@ -785,24 +863,45 @@ impl Member {
         }
     }
 
-    /// While many children wait, runs some.
+    /// While many children are open, runs some.
     #[inline]
     fn throttle(&self) {
         let scope = self.scope();
         let pending = scope.pending.get();
-        if pending >= self.team().many && pending.is_multiple_of(8) || scope.owner.get() == NOBODY {
+        if pending >= self.many.get() && pending.is_multiple_of(8) || scope.owner.get() == NOBODY {
             self.throttle_now(scope);
         }
     }
 
     #[inline(never)]
     fn throttle_now(&self, scope: &Task) {
+        /// Rounds of which one is timed.
+        const TIMED: u32 = 4;
         let open = || {
             let ended = scope.state.load(Ordering::Relaxed) as u32;
             scope.pending.get().wrapping_sub(ended)
         };
         // Help, never wait: what is open may be waiting for what this thread does next.
-        while open() >= self.team().many && LOCKS.get() == 0 && self.help() {}
+        let helps = || open() >= self.many.get() && LOCKS.get() == 0 && self.help();
+        let round = self.throttled.get();
+        self.throttled.set(round.wrapping_add(1));
+        if !round.is_multiple_of(TIMED) {
+            while helps() {}
+            return;
+        }
+        let (start, mut ran) = (Instant::now(), 0);
+        while helps() {
+            ran += 1;
+        }
+        if ran > 0 {
+            let [least, most] = self.team().many;
+            let (time, many) = (start.elapsed(), self.many.get());
+            if time >= LONG * ran {
+                self.many.set(many.saturating_mul(2).min(most));
+            } else if 2 * time < LONG * ran {
+                self.many.set((many / 2).max(least));
+            }
+        }
     }
 
     /// Takes account of a task that came out of a queue.
@@ -893,6 +992,11 @@ impl Member {
     /// Runs tasks until one of the current task's children or groups that this is called for are done: all children, not their descendants.
     #[inline]
     pub(crate) fn wait_for_children(&self) {
+        self.marked("wait children", || self.wait_for_all_children());
+    }
+
+    #[inline]
+    fn wait_for_all_children(&self) {
         let mut at = self.scope.get();
         loop {
             // SAFETY: groups and the task in which they are live while this thread is in them.
@@ -914,6 +1018,9 @@ impl Member {
 
     /// Begins a group.
     pub(crate) fn begin_group(&self, flag: u16) -> &Task {
+        if marks::wanted() {
+            marks::mark("group");
+        }
         // SAFETY: the calling thread is this member.
         unsafe {
             let group = self.allocate(0, 1, flags::GROUP | flag);
@@ -942,9 +1049,14 @@ impl Member {
         if !group.is(flags::GROUP) {
             return; // the program ends what it did not begin
         }
-        self.help_until(|| {
-            group.state.load(Ordering::Acquire) == BODY + i64::from(group.pending.get())
-        });
+        let ended = || group.state.load(Ordering::Acquire) == BODY + i64::from(group.pending.get());
+        if marks::wanted() {
+            marks::mark("wait group");
+            self.help_until(ended);
+            marks::mark("woke");
+        } else {
+            self.help_until(ended);
+        }
         self.scope.set(group.parent);
         // SAFETY: no task is left that points to it.
         unsafe { depend::free(std::ptr::from_ref(group).cast_mut(), self.pool()) };
@@ -980,17 +1092,17 @@ impl Member {
             if !node.is_null() {
                 depend::prefetch_end(node);
             }
+            if marks::wanted() && (*task).is(flags::MARKED) {
+                marks::start(task);
+            }
             if !self.team().cancels.load(Ordering::Relaxed) || !self.is_dropped(&*task) {
-                let run = (*task).run.get();
-                if (*task).is(flags::KMP) {
-                    let run = std::mem::transmute::<usize, Kmp>(run);
-                    run(self.number.get(), (*task).data.get());
-                } else {
-                    std::mem::transmute::<usize, Gomp>(run)((*task).data.get());
-                }
+                self.call(task);
             }
             if (*task).flags() & (flags::DESTROYS | flags::AGAIN) == flags::DESTROYS {
                 self.destroy(task);
+            }
+            if marks::wanted() && (*task).is(flags::MARKED) {
+                marks::end();
             }
             if special {
                 (*task).scope.set(self.scope.get());
@@ -1001,6 +1113,25 @@ impl Member {
         }
         self.current.set(outer.0);
         self.scope.set(outer.1);
+    }
+
+    /// Calls the code of `task`.
+    #[inline]
+    unsafe fn call(&self, task: *mut Task) {
+        // SAFETY: this thread has the right to run it.
+        unsafe {
+            let run = (*task).run.get();
+            if !(*task).is(flags::KMP) {
+                return std::mem::transmute::<usize, Gomp>(run)((*task).data.get());
+            }
+            let run = std::mem::transmute::<usize, Kmp>(run);
+            run(self.number.get(), (*task).data.get());
+            // The parts of an untied task are one task in a recording.
+            while (*task).is(flags::AGAIN) && marks::wanted() {
+                (*task).unset(flags::AGAIN);
+                run(self.number.get(), (*task).data.get());
+            }
+        }
     }
 
     /// The body of `task` has ended, or this part of it: settings that it changed are as before.
@@ -1092,8 +1223,7 @@ impl Member {
             let counted = (*task).is(flags::COUNTED);
             end(thread, task);
             if counted {
-                let ended = self.ended.load(Ordering::Relaxed);
-                self.ended.store(ended.wrapping_add(1), Ordering::Release);
+                self.counts.ended();
             }
         }
     }
@@ -1101,7 +1231,28 @@ impl Member {
     /// Runs any tasks until all threads of the team are here and no task is open. Returns whether the region was cancelled, which only
     /// `cancellable` barriers look at.
     pub(crate) fn barrier(&self, cancellable: bool) -> bool {
-        self.meet(&self.team().barrier.0, cancellable)
+        self.marked("wait all", || {
+            self.meet(&self.team().barrier.0, cancellable)
+        })
+    }
+
+    /// Ends the region for this thread, which has called [`Member::begin_region`].
+    fn end_region(&self) {
+        self.marked("wait all", || self.meet(&self.team().last.0, false));
+        // SAFETY: this thread's own task.
+        self.drop_table(unsafe { &*self.implicit.0.get() });
+        if marks::wanted() {
+            marks::mark("regioned");
+        }
+    }
+
+    /// Begins a region for the calling thread, which becomes this member.
+    fn begin_region(&self, number: c_int) {
+        self.join(number);
+        ME.set(self);
+        if marks::wanted() {
+            marks::region(self.team().size());
+        }
     }
 
     fn meet(&self, word: &AtomicU64, cancellable: bool) -> bool {
@@ -1217,7 +1368,7 @@ impl Member {
 
     /// Runs one task, if there is one that this thread may run now.
     pub(crate) fn yield_to_tasks(&self) {
-        if !self.help() {
+        if !self.marked("wait nothing", || self.help()) {
             std::thread::yield_now();
         }
     }
@@ -1273,6 +1424,9 @@ unsafe fn end_before_children(thread: &Thread<'_>, task: *mut Task, quiet: i64) 
 unsafe fn release(thread: &Thread<'_>, node: *const depend::Node) {
     // SAFETY: the caller ended the task; one that waits for nothing more is ready.
     unsafe {
+        if marks::wanted() {
+            return release_in_order(thread, node);
+        }
         depend::close(node, |task| match thread {
             Thread::Chain(me) if (*task).priority.get() <= 0 => {
                 prefetch(task);
@@ -1287,6 +1441,27 @@ unsafe fn release(thread: &Thread<'_>, node: *const depend::Node) {
                 (**team).sleep.wake_all();
             }
         });
+    }
+}
+
+/// As [`release`], in the order in which the tasks were created, which is the opposite of that of the list. (None of them is handed to this
+/// thread as its next one, so what runs next follows from this order alone.)
+#[cold]
+unsafe fn release_in_order(thread: &Thread<'_>, node: *const depend::Node) {
+    let mut released = Vec::new();
+    // SAFETY: as `release`'s.
+    unsafe {
+        depend::close(node, |task| released.push(task));
+        for task in released.into_iter().rev() {
+            match thread {
+                Thread::Chain(me) | Thread::Member(me) => me.queue(task),
+                Thread::Outside(team) => {
+                    (*task).home.set(NOBODY);
+                    (**team).queues.inject(right(task));
+                    (**team).sleep.wake_all();
+                }
+            }
+        }
     }
 }
 
@@ -1361,12 +1536,9 @@ fn place_of(address: usize) -> u32 {
 pub(super) fn enter(team: &'static Team, index: usize, number: c_int, body: impl FnOnce()) {
     let outer = ME.get();
     let me = &team.members[index.min(team.members.len() - 1)];
-    me.join(number);
-    ME.set(me);
+    me.begin_region(number);
     body();
-    me.meet(&team.last.0, false);
-    // SAFETY: this thread's own task.
-    me.drop_table(unsafe { &*me.implicit.0.get() });
+    me.end_region();
     ME.set(outer);
 }
 
@@ -1375,8 +1547,7 @@ pub(crate) fn begin_serial(number: c_int) {
     let team = Team::of(1, false);
     let me = &team.members[0];
     me.outer.set(ME.get());
-    me.join(number);
-    ME.set(me);
+    me.begin_region(number);
 }
 
 /// The region that began last with [`begin_serial`] ends.
@@ -1385,9 +1556,7 @@ pub(crate) fn end_serial() {
         && me.team().size() == 1
         && !me.is_outside()
     {
-        me.meet(&me.team().last.0, false);
-        // SAFETY: this thread's own task.
-        me.drop_table(unsafe { &*me.implicit.0.get() });
+        me.end_region();
         ME.set(me.outer.get());
         me.team().put_back();
     }
@@ -1400,6 +1569,9 @@ pub(crate) fn end_serial() {
 pub(crate) unsafe fn fulfill(task: *mut Task) {
     // SAFETY: the task is there until it ends, so are its ancestors.
     unsafe {
+        if marks::wanted() && (*task).is(flags::MARKED) {
+            marks::fulfilled(task);
+        }
         if (*task).event.fetch_or(FULFILLED, Ordering::AcqRel) & RETURNED == 0 {
             return; // it ends when its body returns
         }

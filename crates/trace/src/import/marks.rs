@@ -14,7 +14,7 @@
 //! Memory: a few words for each task that has not run, and 32 bytes for each task of a graph that has not ended.
 
 use super::emit::Emitter;
-use crate::text::show;
+use super::words::{Words, one_word};
 use crate::{NewTask, Sink, TraceError};
 use hashbrown::HashMap;
 use std::rc::Rc;
@@ -97,7 +97,7 @@ struct Running {
 /// Builds tasks and dependencies from marks, read in order.
 #[derive(Default)]
 pub(super) struct TaskBuilder {
-    pub(super) line: u64,
+    line: u64,
     slots: Vec<Option<Task>>,
     free: Vec<u32>,
     /// By address, the slot of the task that lives there.
@@ -105,7 +105,7 @@ pub(super) struct TaskBuilder {
     runs: HashMap<u64, Run>,
     threads: HashMap<u32, Thread>,
     /// The thread that makes the next mark.
-    pub(super) thread: u32,
+    thread: u32,
     /// The thread to whose task records currently belong.
     open: Option<u32>,
     next: u32,
@@ -114,81 +114,6 @@ pub(super) struct TaskBuilder {
 }
 
 impl TaskBuilder {
-    /// Returns whether what the thread does next belongs to a task.
-    pub(super) fn in_task(&self) -> bool {
-        let thread = self.threads.get(&self.thread);
-        thread.is_some_and(|thread| {
-            !thread.paused && thread.running.last().is_some_and(|task| !task.waits)
-        })
-    }
-
-    /// Reads a mark.
-    pub(super) fn mark(&mut self, mark: &str, to: &mut Emitter<'_, impl Sink>) -> Result {
-        if !to.imported.marked && !mark.starts_with("hello ") {
-            return Err(self.fault("a mark before the first one, which has the version"));
-        }
-        let (word, rest) = mark.split_once(' ').unwrap_or((mark, ""));
-        let mut words = Words {
-            rest,
-            line: self.line,
-            mark,
-        };
-        self.here().paused = word == "(";
-        match word {
-            "(" | ")" => {}
-            "hello" => {
-                let version = words.word()?;
-                if version != VERSION {
-                    let what = format!(
-                        "marks of version {version} are not supported, only {VERSION} is; use the Tanada that the program was built with"
-                    );
-                    return Err(self.fault(what));
-                }
-                to.imported.marked = true;
-            }
-            "task" => self.registered(&mut words, to)?,
-            "edge" => {
-                let run = words.number()?;
-                let (earlier, later) = (words.token()?, words.token()?);
-                self.edge(run, earlier, later, &words)?;
-            }
-            "resolve" => {
-                let (run, token) = (words.number()?, words.token()?);
-                self.resolved(run, token, to)?;
-            }
-            "start" => {
-                let address = words.hex()?;
-                self.start(address, &words, to)?;
-            }
-            "end" => self.end(&words, to)?,
-            "wait" => self.wait(words.number()?, to)?,
-            "woke" => self.woke(words.number()?, &words, to)?,
-            "room" => {
-                let (room, run) = (words.hex()?, words.number()?);
-                self.room(room, run, to)?;
-            }
-            "roomed" => self.here().room = None,
-            _ => return Err(words.fault("an unknown mark")),
-        }
-        // A task's name may consist of several words.
-        match words.rest.is_empty() || word == "task" {
-            true => Ok(()),
-            false => Err(words.fault("a mark with surplus words")),
-        }
-    }
-
-    /// Writes what is left at the end of the text; returns an error if a task runs.
-    pub(super) fn finish(&mut self, to: &mut Emitter<'_, impl Sink>) -> Result {
-        let running = |thread: &Thread| thread.running.last().map(|task| task.slot);
-        if let Some(slot) = self.threads.values().find_map(running) {
-            let about = Rc::clone(&self.task(slot).about);
-            let name = &about.name;
-            let what = "the program did not come to its end";
-            return Err(self.fault(format!("the trace ends inside of task `{name}`: {what}")));
-        }
-        self.write_waits(to)
-    }
-
     fn fault(&self, what: impl Into<String>) -> TraceError {
         TraceError::at(self.line, what)
     }
@@ -251,7 +176,7 @@ impl TaskBuilder {
 
     fn registered(&mut self, words: &mut Words<'_>, to: &mut Emitter<'_, impl Sink>) -> Result {
         let run = words.number()?;
-        let token = words.token()?;
+        let token = token(words)?;
         let [t, s, depth] = [words.short()?, words.short()?, words.short()?];
         let mut hints = Vec::new();
         for hint in ["priority", "footprint", "user", "index"] {
@@ -264,7 +189,7 @@ impl TaskBuilder {
             t,
             s,
             depth,
-            name: words.name(),
+            name: one_word(words.rest()),
             hints,
         };
         let (room, origin) = match self.here().room {
@@ -492,65 +417,77 @@ impl TaskBuilder {
     }
 }
 
-/// The words of a mark that are left to read.
-struct Words<'a> {
-    rest: &'a str,
-    line: u64,
-    mark: &'a str,
+/// Reads which task is meant.
+fn token(words: &mut Words<'_>) -> Result<Token> {
+    Ok((words.hex()?, words.short()?))
 }
 
-impl<'a> Words<'a> {
-    fn fault(&self, what: &str) -> TraceError {
-        let mark = show(self.mark.as_bytes());
-        TraceError::at(self.line, format!("{what}: mark {mark}"))
+impl super::tasks::Builder for TaskBuilder {
+    fn at(&mut self, line: u64, thread: u32) {
+        (self.line, self.thread) = (line, thread);
     }
 
-    fn word(&mut self) -> Result<&'a str> {
-        let (word, rest) = self.rest.split_once(' ').unwrap_or((self.rest, ""));
-        if word.is_empty() {
-            return Err(self.fault("a mark that lacks a word"));
+    fn in_task(&self) -> bool {
+        let thread = self.threads.get(&self.thread);
+        thread.is_some_and(|thread| {
+            !thread.paused && thread.running.last().is_some_and(|task| !task.waits)
+        })
+    }
+
+    fn mark(&mut self, mark: &str, to: &mut Emitter<'_, impl Sink>) -> Result {
+        if !to.imported.marked && !mark.starts_with("hello ") {
+            return Err(self.fault("a mark before the first one, which has the version"));
         }
-        self.rest = rest;
-        Ok(word)
-    }
-
-    fn number(&mut self) -> Result<u64> {
-        let number = self.word()?.parse();
-        number.map_err(|_| self.fault("a mark with a word that is not a number"))
-    }
-
-    /// Reads and returns a number of 64 bits, or a negative one of 32.
-    fn signed(&mut self) -> Result<i128> {
-        let range = i128::from(i32::MIN)..=i128::from(u64::MAX);
-        let value = self
-            .word()?
-            .parse()
-            .ok()
-            .filter(|value| range.contains(value));
-        value.ok_or_else(|| self.fault("a mark with a word that is not a number"))
-    }
-
-    fn short(&mut self) -> Result<u32> {
-        let number = self.number()?;
-        u32::try_from(number).map_err(|_| self.fault("a mark with a number above 2^32-1"))
-    }
-
-    fn hex(&mut self) -> Result<u64> {
-        let word = self.word()?;
-        u64::from_str_radix(word, 16).map_err(|_| self.fault("a mark with a bad address"))
-    }
-
-    fn token(&mut self) -> Result<Token> {
-        Ok((self.hex()?, self.short()?))
-    }
-
-    /// Returns the rest of the mark as one word.
-    fn name(&mut self) -> String {
-        let bad = |c: char| c.is_whitespace() || c.is_control() || c == '#';
-        let name = std::mem::take(&mut self.rest).trim();
-        match name.is_empty() {
-            true => "task".to_owned(),
-            false => name.replace(bad, "_"),
+        let (word, rest) = mark.split_once(' ').unwrap_or((mark, ""));
+        let mut words = Words::new(rest, self.line, mark);
+        self.here().paused = word == "(";
+        match word {
+            "(" | ")" => {}
+            "hello" => {
+                let version = words.word()?;
+                if version != VERSION {
+                    let what = format!(
+                        "marks of version {version} are not supported, only {VERSION} is; use the Tanada that the program was built with"
+                    );
+                    return Err(self.fault(what));
+                }
+                to.imported.marked = true;
+            }
+            "task" => self.registered(&mut words, to)?,
+            "edge" => {
+                let run = words.number()?;
+                let (earlier, later) = (token(&mut words)?, token(&mut words)?);
+                self.edge(run, earlier, later, &words)?;
+            }
+            "resolve" => {
+                let (run, token) = (words.number()?, token(&mut words)?);
+                self.resolved(run, token, to)?;
+            }
+            "start" => {
+                let address = words.hex()?;
+                self.start(address, &words, to)?;
+            }
+            "end" => self.end(&words, to)?,
+            "wait" => self.wait(words.number()?, to)?,
+            "woke" => self.woke(words.number()?, &words, to)?,
+            "room" => {
+                let (room, run) = (words.hex()?, words.number()?);
+                self.room(room, run, to)?;
+            }
+            "roomed" => self.here().room = None,
+            _ => return Err(words.fault("an unknown mark")),
         }
+        words.are_used_up()
+    }
+
+    fn finish(&mut self, to: &mut Emitter<'_, impl Sink>) -> Result {
+        let running = |thread: &Thread| thread.running.last().map(|task| task.slot);
+        if let Some(slot) = self.threads.values().find_map(running) {
+            let about = Rc::clone(&self.task(slot).about);
+            let name = &about.name;
+            let what = "the program did not come to its end";
+            return Err(self.fault(format!("the trace ends inside of task `{name}`: {what}")));
+        }
+        self.write_waits(to)
     }
 }

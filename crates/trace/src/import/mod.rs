@@ -1,5 +1,5 @@
 //! Traces made of other records of a program: the memory traces of Valgrind's lackey and of Dinero, and what the recorder saw of a program
-//! on the runtime, with its marks of tasks.
+//! on the runtime, or with tasks of OpenMP, with its marks of tasks.
 //!
 //! The first two read a text line by line, at some 30 million lines a second. All write into a [`Sink`](crate::Sink). Memory is constant,
 //! except for the task graph if there are marks and for the page table if pages are renumbered. An access has at most 2^20 bytes.
@@ -9,13 +9,16 @@ mod emit;
 mod lackey;
 mod lines;
 mod marks;
+mod openmp;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub use dinero::dinero;
 pub use lackey::lackey;
-pub use tasks::{TASK_MARK, tasks};
+pub use openmp::NameOf;
+pub use tasks::{TASK_MARK, openmp_tasks, tasks};
 
 /// Bytes of a page for [`Options::renumber`].
 pub const PAGE: u64 = 4096;

@@ -1,8 +1,9 @@
-//! Tasks of a program on the runtime: of its thread trace, and of the marks by which the runtime reported tasks.
+//! Tasks of a program: of its thread trace, and of the marks by which the runtime, or the adapter for OpenMP programs, reported tasks.
 
 use super::emit::{Emitter, access};
 use super::lines;
 use super::marks::TaskBuilder;
+use super::openmp::{NameOf, OpenMpBuilder};
 use super::{Imported, Options};
 use crate::text::show;
 use crate::threads::{Event, Sync, ThreadReader, ThreadTrace, Totals};
@@ -13,7 +14,20 @@ use std::io::Read;
 /// The kind of [`Sync::Mark`] at which a thread made the mark in line `a` of the list, counted from 1. Programs' own kinds are smaller.
 pub const TASK_MARK: u32 = 1 << 16;
 
-/// Makes a trace of the tasks of `trace` in `sink`, and returns what was made of it; error messages call the marks `name`.
+/// What makes tasks and dependencies of marks, read in order.
+pub(super) trait Builder {
+    /// Sets the line of the next mark, and the thread that makes it.
+    fn at(&mut self, line: u64, thread: u32);
+    /// Returns whether what the thread does next belongs to a task.
+    fn in_task(&self) -> bool;
+    /// Reads a mark.
+    fn mark(&mut self, mark: &str, to: &mut Emitter<'_, impl Sink>) -> Result<(), TraceError>;
+    /// Writes what is left at the end of the text; returns an error if a task runs.
+    fn finish(&mut self, to: &mut Emitter<'_, impl Sink>) -> Result<(), TraceError>;
+}
+
+/// Makes a trace of the tasks of `trace`, a program on the runtime, in `sink`, and returns what was made of it; error messages call the
+/// marks `name`.
 ///
 /// `marks` is a text with a line `THREAD MARK` for each mark, in the order in which they were made; `trace` has a [`TASK_MARK`] for each.
 /// Each instruction must be a block of its own in `trace`. What belongs to no task is dropped.
@@ -28,8 +42,43 @@ pub fn tasks(
     options: Options,
     sink: &mut impl Sink,
 ) -> Result<Imported, TraceError> {
+    build(trace, marks, name, options, sink, TaskBuilder::default())
+}
+
+/// As [`tasks`], of an OpenMP program whose tasks the adapter (`libtanada_omp.so`) reported.
+///
+/// `name_of` is handed the path of a module and an address in it, as its file has it, and returns the name of the tasks whose code is
+/// there.
+///
+/// # Errors
+/// As [`tasks`].
+pub fn openmp_tasks(
+    trace: &ThreadTrace,
+    marks: impl Read,
+    name: &str,
+    options: Options,
+    name_of: &mut NameOf<'_>,
+    sink: &mut impl Sink,
+) -> Result<Imported, TraceError> {
+    build(
+        trace,
+        marks,
+        name,
+        options,
+        sink,
+        OpenMpBuilder::new(name_of),
+    )
+}
+
+fn build(
+    trace: &ThreadTrace,
+    marks: impl Read,
+    name: &str,
+    options: Options,
+    sink: &mut impl Sink,
+    mut builder: impl Builder,
+) -> Result<Imported, TraceError> {
     let mut emitter = Emitter::new(sink, options);
-    let mut builder = TaskBuilder::default();
     let mut threads = HashMap::new();
     let mut kept = Totals::default();
     let read = lines::for_each(marks, |number, line| {
@@ -53,7 +102,7 @@ pub fn tasks(
             return Err(fault("a mark that the thread's stream lacks"));
         }
         emitter.at_line(number);
-        (builder.line, builder.thread) = (number, thread);
+        builder.at(number, thread);
         builder.mark(mark, &mut emitter)?;
         match builder.in_task() {
             true => at.keep(&mut emitter, &mut kept).map_err(|what| match what {

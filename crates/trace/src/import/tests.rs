@@ -10,8 +10,11 @@ const EACH: Options = Options {
     renumber: false,
 };
 
-trait Importer: Fn(&[u8], Options, &mut TextWriter<Vec<u8>>) -> Result<Imported, TraceError> {}
-impl<F: Fn(&[u8], Options, &mut TextWriter<Vec<u8>>) -> Result<Imported, TraceError>> Importer
+trait Importer:
+    FnOnce(&[u8], Options, &mut TextWriter<Vec<u8>>) -> Result<Imported, TraceError>
+{
+}
+impl<F: FnOnce(&[u8], Options, &mut TextWriter<Vec<u8>>) -> Result<Imported, TraceError>> Importer
     for F
 {
 }
@@ -184,12 +187,12 @@ fn bad_lines_of_dinero_are_named() {
     }
 }
 
-/// Imports what `lines` say: marks, accesses (`L ADDRESS,SIZE`, `S` for stores; hexadecimal, decimal) and who goes on (`on THREAD`).
-/// A line with several accesses is one instruction at address 0x40. Empty lines are dropped.
-fn from_marks(lines: &str) -> Result<(Imported, String), String> {
+/// Returns what `lines` say, as a thread trace and the list of its marks: marks, accesses (`L ADDRESS,SIZE`, `S` for stores; hexadecimal,
+/// decimal) and who goes on (`on THREAD`). A line with several accesses is one instruction at address 0x40. Empty lines are dropped.
+pub(super) fn recorded(lines: &str) -> (ThreadTrace, String) {
     let mut marks = String::new();
     let mut streams = [(); 3].map(|()| String::new());
-    let mut thread = 0;
+    let (mut thread, mut number) = (0, 0);
     let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty());
     for line in lines {
         if let Some(number) = line.strip_prefix("on ") {
@@ -202,21 +205,35 @@ fn from_marks(lines: &str) -> Result<(Imported, String), String> {
                 streams[thread] += &format!("{kind} {} 0x{address} {bytes}\n", u8::from(at == 0));
             }
         } else {
+            number += 1;
             marks += &format!("{thread} {line}\n");
-            streams[thread] += &format!("mark {TASK_MARK} {} 0\n", marks.lines().count());
+            streams[thread] += &format!("mark {TASK_MARK} {number} 0\n");
         }
     }
     let [a, b, c] = streams;
     let text = format!("tanada-threads 1\nthread 0\n{a}thread 1\n{b}thread 2\n{c}");
     let trace = ThreadTrace::parse(text.as_bytes(), "threads").expect("a good trace");
-    import(
-        |marks, options, to| tasks(&trace, marks, "marks", options, to),
-        &marks,
-        Options {
-            fetches: Fetches::None,
-            ..EACH
-        },
-    )
+    (trace, marks)
+}
+
+/// Imports marks without fetches.
+pub(super) fn import_with(
+    marks: &str,
+    by: impl FnOnce(&[u8], Options, &mut TextWriter<Vec<u8>>) -> Result<Imported, TraceError>,
+) -> Result<(Imported, String), String> {
+    let options = Options {
+        fetches: Fetches::None,
+        ..EACH
+    };
+    import(by, marks, options)
+}
+
+/// Imports what `lines` say, as [`recorded`] reads them, of a program on the runtime.
+fn from_marks(lines: &str) -> Result<(Imported, String), String> {
+    let (trace, marks) = recorded(lines);
+    import_with(&marks, |marks, options, to| {
+        tasks(&trace, marks, "marks", options, to)
+    })
 }
 
 /// A graph of three tasks on two threads; one of its tasks waits for a graph of its own.

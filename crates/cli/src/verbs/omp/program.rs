@@ -20,9 +20,6 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The library, which the build script compiled.
-const LIBRARY: &[u8] = include_bytes!(env!("TANADA_OPENMP"));
-
 /// LLVM's runtime, by the names that it has in distributions.
 const LLVM: [&str; 3] = ["libomp.so.5", "libomp.so", "libiomp5.so"];
 
@@ -120,7 +117,7 @@ impl Loaded {
         };
         let library = memory("libtanada_omp.so")?;
         let mut file = File::from(library);
-        file.write_all(LIBRARY).map_err(unavailable)?;
+        file.write_all(emulator::ADAPTER).map_err(unavailable)?;
         let library = OwnedFd::from(file);
         let board = File::from(memory("tanada-board")?);
         let visible = |fd: i32| format!("/proc/{}/fd/{fd}", std::process::id());

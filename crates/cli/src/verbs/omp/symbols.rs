@@ -6,29 +6,23 @@ use std::path::PathBuf;
 
 /// The files that have been opened.
 #[derive(Default)]
-pub(super) struct Symbols {
+pub(crate) struct Symbols {
     files: HashMap<PathBuf, Option<Loader>>,
 }
 
 /// Where code is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The function that the programmer wrote; `None` if the file has no symbol there.
-    pub(super) function: Option<String>,
+    pub(crate) function: Option<String>,
     /// File and line; `None` without debug information.
-    pub(super) line: Option<String>,
+    pub(crate) line: Option<String>,
 }
 
 impl Symbols {
     /// Returns where the code at `offset` of `file` is.
-    pub(super) fn find(&mut self, file: &str, offset: u64) -> Place {
-        let path = PathBuf::from(file);
-        let open = |path: &PathBuf| Loader::new(path).ok();
-        let loader = self
-            .files
-            .entry(path.clone())
-            .or_insert_with(|| open(&path));
-        let Some(loader) = loader else {
+    pub(crate) fn find(&mut self, file: &str, offset: u64) -> Place {
+        let Some(loader) = self.loader(file) else {
             return Place::default();
         };
         let location = loader.find_location(offset).ok().flatten();
@@ -43,6 +37,19 @@ impl Symbols {
             function: loader.find_symbol(offset).map(written),
             line,
         }
+    }
+
+    /// Returns the compiler's name of the function at `offset` of `file`, if the file has a symbol there.
+    pub(crate) fn symbol(&mut self, file: &str, offset: u64) -> Option<String> {
+        let loader = self.loader(file)?;
+        loader.find_symbol(offset).map(str::to_owned)
+    }
+
+    fn loader(&mut self, file: &str) -> Option<&Loader> {
+        let path = PathBuf::from(file);
+        let loader = self.files.entry(path);
+        let loader = loader.or_insert_with_key(|path| Loader::new(path).ok());
+        loader.as_ref()
     }
 }
 

@@ -1,7 +1,7 @@
 //! `tanada record -- PROGRAM ARGS`.
 
 use super::{tasks, threads};
-use crate::emulator::{self, Emulated, Ended, Executable, Piece};
+use crate::emulator::{self, Emulated, Ended, Executable, Piece, Tasks};
 use crate::ui::{self, Outcome, at_fault};
 use crate::verbs::charging::Charging;
 use std::ffi::OsString;
@@ -47,6 +47,10 @@ pub(crate) struct Program {
     /// Give PROGRAM this variable, beside PATH, HOME, LANG, LC_*, LD_LIBRARY_PATH and those of OpenMP
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(super) env: Vec<String>,
+
+    /// Record the program's tasks of OpenMP, with the dependences of their `depend` clauses: a task trace
+    #[arg(long, conflicts_with_all = ["from", "to", "skip", "take", "count"])]
+    pub(super) omp_tasks: bool,
 
     /// Install the package qemu-user if it is missing (as root, on Debian and its relatives)
     #[arg(long)]
@@ -107,7 +111,8 @@ pub(super) fn run(args: &Program) -> Outcome {
     })?;
     let tasks = is_built_on_the_runtime(path).map_err(|why| at_fault(&program, why))?;
     match tasks && !args.count {
-        true => tasks::run(args, path, &output),
+        _ if args.omp_tasks => tasks::run(args, path, &output, Tasks::OpenMp),
+        true => tasks::run(args, path, &output, Tasks::Runtime),
         false => threads::run(args, path, &output),
     }
 }

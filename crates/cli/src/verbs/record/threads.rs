@@ -43,7 +43,7 @@ pub(super) fn run(args: &Program, path: &Path, output: &Path) -> Outcome {
         skip: args.skip,
         take: args.take,
         count: args.count,
-        tasks: false,
+        tasks: None,
     };
     // Found before the program runs, which may take long.
     let file = OutputFile::open(output)?;
@@ -161,7 +161,7 @@ fn report(
     }
     if ended.openmp_tasks {
         note(&format!(
-            "tanada: {program}: OpenMP tasks are recorded in the threads that ran them this time"
+            "tanada: {program}: OpenMP tasks are recorded in the threads that ran them this time; `--omp-tasks` records them as tasks"
         ));
     }
     let file = std::fs::metadata(output)
