@@ -4,6 +4,7 @@
 //! region is governed at a time, and only outermost ones: a flag says so, which nobody waits for; all others pass through as the program
 //! asks.
 
+mod clock;
 mod code;
 mod engine;
 mod memory;

@@ -99,7 +99,12 @@ impl Neighbours {
 
     /// Looks again if that is due at the time `now`; `clock` returns the time. Members of a team of `members` threads may wait for each
     /// other if there are fewer hardware threads, which is then no sign of neighbours.
-    pub(super) fn look(&mut self, now: Duration, members: u32, clock: impl Fn() -> Duration) {
+    pub(super) fn look(
+        &mut self,
+        now: Duration,
+        members: u32,
+        mut clock: impl FnMut() -> Duration,
+    ) {
         if now < self.next {
             return;
         }

@@ -153,6 +153,7 @@ impl RegionGovernor for Predict {
             outcome.decision,
             time,
             self.switch.max(0.0),
+            outcome.idle,
             &mut self.ledgers[usize::from(rough)],
         );
     }

@@ -10,6 +10,11 @@ use crate::{
     governors::regions::{Class, Profile, most, team, usual},
 };
 
+/// More threads than hardware threads are tried only if these stand idle for this part of the time, in so many invocations: members that
+/// sleep, or wait for a file. All others gain nothing, and on some runtimes surplus threads disturb the rest of the run.
+const IDLE: f64 = 0.25;
+const IDLE_KNOWN: u32 = 4;
+
 /// Regions whose time is shorter, in microseconds, are left alone: a switch of the team costs more than can be won.
 const SHORT: f64 = 3.0;
 
@@ -67,6 +72,11 @@ const NOISES: f64 = 64.0;
 const SURE: f64 = 3.5;
 const FEW: f64 = 6.0;
 
+/// After so many invocations what is held is compared with other teams, and the next try looked for, in one invocation of so many: one time
+/// changes little then, and both take longer than all else.
+const EAGER: u64 = 64;
+const SELDOM: u64 = 8;
+
 /// The charge for so many invocations is not corrected any more when they are over.
 const SETTLED: u32 = 64;
 
@@ -109,6 +119,11 @@ pub(super) struct Variant {
     before: usize,
     /// The arm that runs now.
     now: usize,
+    /// The mean part of the time in which hardware threads stood idle, of so many invocations.
+    idle: f64,
+    idles: u32,
+    /// Whether more threads than hardware threads are tried.
+    crowds: bool,
     /// How much times of the same team differ from their mean, over all teams, and of how many times that is the mean.
     noise: f64,
     noises: f64,
@@ -142,6 +157,9 @@ impl Variant {
             mute_until: 0,
             before: 0,
             now: 0,
+            idle: 0.0,
+            idles: 0,
+            crowds: false,
             noise: NOISE,
             noises: 1.0,
         };
@@ -180,15 +198,35 @@ impl Variant {
 
     /// Returns whether times vary because others run, too.
     pub(super) fn rough(&self) -> bool {
-        self.contended() || self.usual.threads > self.site.all().threads()
+        self.contended() || self.crowds
+    }
+
+    /// Returns whether the program asks for more threads than there are hardware threads.
+    fn is_over(&self) -> bool {
+        self.usual.threads > self.site.all().threads()
+    }
+
+    /// Learns how much of the time hardware threads stood idle with the first team.
+    fn look_idle(&mut self, idle: f64) {
+        self.idles += 1;
+        self.idle += (idle - self.idle) / f64::from(self.idles.min(IDLE_KNOWN));
+        if self.idles >= IDLE_KNOWN && self.idle > IDLE && !self.crowds {
+            self.settle();
+            self.crowds = true;
+            self.fill_queue();
+        }
     }
 
     fn fill_queue(&mut self) {
         self.queue.clear();
         let home = self.arms[0].decision;
         let quota = f64::from(self.usual.threads) <= self.site.quota.max(1.0) + 1e-6;
-        if home != self.usual && quota {
-            self.queue.push(self.usual);
+        let as_is = match self.is_over() && !self.crowds {
+            true => team(self.site.all(), self.most, Waiting::AsIs),
+            false => self.usual,
+        };
+        if home != as_is && quota {
+            self.queue.push(as_is);
         }
         if self.contended() {
             let left = self.left();
@@ -291,6 +329,7 @@ impl Variant {
         decision: Decision,
         time: f64,
         switch: f64,
+        idle: Option<f64>,
         ledger: &mut Ledger,
     ) {
         self.invocations += 1;
@@ -316,6 +355,9 @@ impl Variant {
                 }
             }
         };
+        if let Some(idle) = idle.filter(|_| at == 0 && self.is_over() && !self.contended()) {
+            self.look_idle(idle);
+        }
         let (cold, rough) = (self.invocations == 1, self.rough());
         self.listen(at, time);
         if rough {
@@ -343,12 +385,14 @@ impl Variant {
         {
             return;
         }
+        let eager = changed || self.invocations <= EAGER || self.invocations.is_multiple_of(SELDOM);
+        let mut ended = false;
         if let Some(probed) = self.probing.filter(|&probed| self.is_tried(probed)) {
-            self.probing = None;
+            (self.probing, ended) = (None, true);
             let margin = 0.01 + self.unsure(probed);
             self.arms[probed].confirm(margin);
         }
-        if self.probing.is_none() {
+        if self.probing.is_none() && (eager || ended) {
             self.choose_after(switch);
             self.probing = self.propose(ledger);
         }
