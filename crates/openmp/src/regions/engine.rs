@@ -164,11 +164,15 @@ impl Engine {
         writer::set(head::QUOTA, site.quota.to_bits());
         let reads = governor.reads_neighbours() && !settings.dry_run;
         let looks = reads && settings.neighbours.is_none();
+        let neighbours = looks.then(|| Neighbours::new(cpus.clone()));
+        let assumed = settings.neighbours.map(f64::from);
+        let load = neighbours.as_ref().map_or(assumed, Neighbours::load);
+        let is_calm = load.is_none_or(|load| load < CALM);
         let mut engine = Engine {
             clock: Clock::new(super::started()),
-            neighbours: looks.then(|| Neighbours::new(cpus.clone())),
-            assumed: settings.neighbours.map(f64::from),
-            waits: Waits::new(cpus.len() as u32),
+            neighbours,
+            assumed,
+            waits: Waits::new(cpus.len() as u32, reads && is_calm),
             governor,
             site,
             dry_run: settings.dry_run,

@@ -31,6 +31,14 @@ const HOPELESS: f64 = 1.2;
 /// processor may take a hundred times as long.
 const TERRIBLE: f64 = 3.0;
 
+/// And after two invocations that take this multiple: what a slice of the system's time does to a short region goes on.
+const POOR: f64 = 1.5;
+
+/// If that has happened in so many situations with the same neighbours, and in none was a team of all threads good, further situations try it this many
+/// invocations later.
+pub(super) const SHUNNED: usize = 2;
+const SHUN: u64 = 256;
+
 /// What it costs to try all threads again may be this part of the time since the last try.
 const RECHECK_SHARE: f64 = 0.02;
 
@@ -124,6 +132,8 @@ pub(super) struct Variant {
     idles: u32,
     /// Whether more threads than hardware threads are tried.
     crowds: bool,
+    /// Until then a team that shares hardware threads with neighbours is not tried.
+    shuns_until: u64,
     /// How much times of the same team differ from their mean, over all teams, and of how many times that is the mean.
     noise: f64,
     noises: f64,
@@ -160,6 +170,7 @@ impl Variant {
             idle: 0.0,
             idles: 0,
             crowds: false,
+            shuns_until: 0,
             noise: NOISE,
             noises: 1.0,
         };
@@ -183,6 +194,22 @@ impl Variant {
             variant.start_with(profile, region);
         }
         variant
+    }
+
+    /// Returns whether a team that shares hardware threads with neighbours was good here, or poor; `None` if that is not known.
+    pub(super) fn sharing(&self) -> Option<bool> {
+        let (shared, held) = (&self.arms[0], &self.arms[self.held]);
+        let times = shared.estimate(true).zip(held.estimate(true));
+        let known = self.contended() && self.probing != Some(0);
+        let (shared, held) = times.filter(|_| known)?;
+        Some(shared < held * HOPELESS)
+    }
+
+    /// A team that shares hardware threads with neighbours is not tried soon.
+    pub(super) fn shun(&mut self) {
+        if self.held != 0 {
+            self.shuns_until = SHUN;
+        }
     }
 
     /// Returns the hardware threads that neighbours leave.
@@ -523,6 +550,7 @@ impl Variant {
         }
         let least = match () {
             () if self.rough() && time > best * TERRIBLE => 1,
+            () if self.rough() && time > best * POOR => 2,
             () if self.rough() => match arm.total >= ROUGH_TIME * self.site.microsecond {
                 true => 3,
                 false => ROUGH_TIMES,
@@ -632,11 +660,17 @@ impl Variant {
         // What the situation suggests comes first, when the first team is known.
         while self.is_known(0) && !self.queue.is_empty() {
             let decision = self.queue.pop()?;
-            if suggested(&decision, &self.arms) {
+            // Beside neighbours it is no better if members spin where it is poor that they sleep.
+            let is_poor =
+                decision.threads == self.arms[0].decision.threads && self.sharing() == Some(false);
+            if !is_poor && suggested(&decision, &self.arms) {
                 return Some(self.arm(decision));
             }
         }
         if !self.is_known(0) {
+            if self.invocations < self.shuns_until {
+                return None;
+            }
             return (self.rough() || self.arms[0].known() == 0).then_some(0);
         }
         if self.probes < PROBES && ledger.affords(self.wanted) {
