@@ -483,4 +483,68 @@ mod tests {
         paired.reference(&[0xff, 0x15], SLOTS[1].address);
         assert!(!paired.uses_number());
     }
+
+    #[test]
+    fn only_pairs_are_plain() {
+        let pairs = |code: &Writer| calls(&SLOTS, &[(BASE, &code.0)]).are_pairs();
+        let mut code = Writer::new();
+        assert!(pairs(&code));
+        code.call(Asks::Size);
+        code.call(Asks::Number);
+        assert!(pairs(&code));
+        let mut size = Writer(code.0.clone());
+        size.call(Asks::Size);
+        assert!(!pairs(&size));
+        let mut master = Writer(code.0.clone());
+        master.call(Asks::Size);
+        master.call(Asks::Number);
+        master.bytes(&[0x85, 0xc0, 0x75, 0x10]);
+        assert!(!pairs(&master));
+        let mut pointer = Writer(code.0);
+        pointer.reference(&[0x48, 0x8b, 0x05], SLOTS[0].address);
+        assert!(!pairs(&pointer));
+    }
+
+    #[test]
+    fn functions_end_where_the_next_one_begins() {
+        let mut table = vec![1, 0x1b, 0x03, 0x3b, 0, 0, 0, 0];
+        table.extend(3_u32.to_le_bytes());
+        for distance in [-0x300_i32, -0x200, -0x100] {
+            table.extend(distance.to_le_bytes());
+            table.extend(0_i32.to_le_bytes());
+        }
+        let table: &'static [u8] = table.leak();
+        let functions = Functions::new(BASE, table, BASE - 0x80).expect("the usual form");
+        assert_eq!(functions.end_of(BASE - 0x300), Some(BASE - 0x200));
+        assert_eq!(functions.end_of(BASE - 0x100), Some(BASE - 0x80));
+        for other in [BASE - 0x301, BASE - 0x2ff, BASE] {
+            assert_eq!(functions.end_of(other), None);
+        }
+        assert!(Functions::new(BASE, &table[..table.len() - 1], BASE).is_none());
+        assert!(
+            Functions::new(BASE, &[1, 0x1b, 0x03, 0x3c, 0, 0, 0, 0, 0, 0, 0, 0], BASE).is_none()
+        );
+    }
+
+    #[test]
+    fn sections_are_found_in_the_descriptions_of_constructs() {
+        let text = BASE + 0x1000;
+        let construct = |flags: u32, text: usize| {
+            let mut words = vec![0; 4];
+            words.extend(flags.to_le_bytes());
+            words.extend([0; 8]);
+            words.extend((text as u64).to_le_bytes());
+            words
+        };
+        let has = |constructs: &[Vec<u8>]| {
+            let data = constructs.concat();
+            may_have_sections(&[(BASE, &data), (text, b";a.c;f;1;1;;\0")])
+        };
+        assert!(!has(&[construct(0x202, text), construct(0x22, text)]));
+        assert!(has(&[construct(0x202, text), construct(0x402, text)]));
+        // What is not understood may be sections; and what has no such text is no construct.
+        assert!(has(&[]));
+        assert!(has(&[construct(0x202, text + 1)]));
+        assert!(!has(&[construct(0x202, text), construct(0x402, text + 1)]));
+    }
 }

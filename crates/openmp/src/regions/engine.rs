@@ -441,6 +441,16 @@ impl Engine {
         if self.profile.is_some() && region.measured.measured.len() < MEASURED {
             region.measured.add(&outcome);
         }
+        // A region that takes so many times as long as its last invocation, and no shorter time than this.
+        const LONG: u64 = 3;
+        const LONG_LEAST: u64 = 100_000;
+        if time > LONG_LEAST
+            && region.last > 0
+            && time / LONG > region.last
+            && let Some(neighbours) = &mut self.neighbours
+        {
+            neighbours.hurry(Duration::from_nanos(now));
+        }
         region.last = time;
         region.record.measured(current.decision.threads, time);
         let event = match region.event {
