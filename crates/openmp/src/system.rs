@@ -173,7 +173,8 @@ impl Dynamic {
             _ => (0, 0),
         };
         // Symbols that a file lacks come first in its table: those that it has, and only those, are in the GNU table of hashes. If it has
-        // none, that table does not say where they would begin. Its second word is the number of the first; the older table's is the number of all.
+        // none, that table does not say where they would begin. Its second word is the number of the first; the older table's is the
+        // number of all.
         let (hash, gnu) = (address(HASH), address(GNU_HASH));
         let least = hash.or(gnu).map_or(0, |table| {
             // SAFETY: both tables begin with more than two words of 32 bits.
@@ -248,8 +249,8 @@ pub(crate) struct Linked {
     pub(crate) places: Vec<(usize, &'static CStr)>,
 }
 
-/// Calls `use_module` with each loaded module that refers to a function of another module for whose name `is_wanted` holds; it is asked for names that may
-/// be those of OpenMP runtimes. The module stays loaded meanwhile. Cost: a walk through the relocations of all modules.
+/// Calls `use_module` with each loaded module that refers to a function of another module for whose name `is_wanted` holds; it is
+/// asked for names that may be those of OpenMP runtimes. The module stays loaded meanwhile. Cost: a walk through the relocations of all modules.
 pub(crate) fn linked(
     mut is_wanted: impl FnMut(&CStr) -> bool,
     mut use_module: impl FnMut(&Linked),

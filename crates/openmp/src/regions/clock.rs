@@ -1,9 +1,9 @@
 //! The time since the library was loaded, read twice an invocation.
 //!
-//! The system's clock takes 22 ns to read, even without a system call; a processor's counter of ticks takes 10. So once it is known how long
-//! a tick is, ticks are counted. This is done only if the system itself takes its time from that counter (it has then checked that it
-//! runs at one rate and is the same on all processors). Crates for this measure the rate when they start, for 10 ms and more, which a short program
-//! would notice; here it is measured between two readings that are made anyhow, and again as the run goes on.
+//! The system's clock takes 22 ns to read, even without a system call; a processor's counter of ticks takes 10. So once it is known how
+//! long a tick is, ticks are counted. This is done only if the system itself takes its time from that counter (it has then checked that it
+//! runs at one rate and is the same on all processors). Crates for this measure the rate when they start, for 10 ms and more, which a short
+//! program would notice; here it is measured between two readings that are made anyhow, and again as the run goes on.
 
 use std::time::Instant;
 

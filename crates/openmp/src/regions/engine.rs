@@ -51,8 +51,8 @@ const CROWDED: f64 = 0.5;
 /// are of no use until then.
 const YOUNG: u64 = 30_000_000;
 
-/// If the program asks for more threads than there are hardware threads, it is looked at how long these stand idle; not in regions that are shorter
-/// than this, since the look takes half a microsecond.
+/// If the program asks for more threads than there are hardware threads, it is looked at how long these stand idle; not in regions that
+/// are shorter than this, since the look takes half a microsecond.
 const IDLE_LEAST: u64 = 200_000;
 
 /// What holds for the whole run.
@@ -543,8 +543,8 @@ fn explain(governor: &dyn RegionGovernor, number: u32, region: &Region) {
     }
 }
 
-/// Returns the part of the time of its hardware threads in which no member of a team of `threads` ran, of an invocation that took `time` and began when the
-/// process had run for `before`.
+/// Returns the part of the time of its hardware threads in which no member of a team of `threads` ran, of an invocation that took `time`
+/// and began when the process had run for `before`.
 fn idle(before: Duration, time: u64, threads: u32, site: &RegionSite) -> f64 {
     let ran = system::time_of_process().saturating_sub(before).as_nanos() as f64;
     let hardware = threads.min(site.all().threads()).max(1);

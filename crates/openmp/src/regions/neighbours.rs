@@ -20,8 +20,8 @@ use crate::system;
 const GAP: Duration = Duration::from_millis(10);
 const CALM_GAP: Duration = Duration::from_millis(20);
 
-/// If a region takes much longer than usual, the next looks come this soon, as many as it takes to know of a neighbour; no more often than after
-/// this time.
+/// If a region takes much longer than usual, the next looks come this soon, as many as it takes to know of a neighbour; no more often
+/// than after this time.
 const HURRIED_GAP: Duration = Duration::from_micros(500);
 const HURRY: Duration = Duration::from_millis(60);
 

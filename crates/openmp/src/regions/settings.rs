@@ -43,8 +43,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Reads `governor=NAME,threads=N,waiting=WAITING,dry-run,neighbours=N,board=FILE,own=N,spins,profile=FILE`, of which each may be missing.
-    /// The profile stands last, because the name of a file may have commas.
+    /// Reads `governor=NAME,threads=N,waiting=WAITING,dry-run,neighbours=N,board=FILE,own=N,spins,profile=FILE`, of which each may be
+    /// missing. The profile stands last, because the name of a file may have commas.
     ///
     /// # Errors
     /// Returns what is wrong.

@@ -178,8 +178,8 @@ impl Loaded {
 const SPINS: &str = "GOMP_SPINCOUNT";
 const SHORT: &str = "100000";
 
-/// Returns whether members of libgomp's teams would sleep at every barrier, as the user wants, who has not said more than that. The governor
-/// lets them do so when others want the processor; until then this takes several times as long, and libgomp cannot be told later.
+/// Returns whether members of libgomp's teams would sleep at every barrier, as the user wants, who has not said more than that. The
+/// governor lets them do so when others want the processor; until then it takes several times as long, and libgomp cannot be told later.
 fn sleeps_at_once() -> bool {
     let policy = std::env::var("OMP_WAIT_POLICY").unwrap_or_default();
     policy.trim().eq_ignore_ascii_case("passive") && std::env::var_os(SPINS).is_none()

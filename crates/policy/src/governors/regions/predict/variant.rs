@@ -34,8 +34,8 @@ const TERRIBLE: f64 = 3.0;
 /// And after two invocations that take this multiple: what a slice of the system's time does to a short region goes on.
 const POOR: f64 = 1.5;
 
-/// If that has happened in so many situations with the same neighbours, and in none was a team of all threads good, further situations try it this many
-/// invocations later.
+/// If that has happened in so many situations with the same neighbours, and in none was a team of all threads good, further situations
+/// try it this many invocations later.
 pub(super) const SHUNNED: usize = 2;
 const SHUN: u64 = 256;
 
