@@ -250,7 +250,8 @@ pub(crate) struct Linked {
 }
 
 /// Calls `use_module` with each loaded module that refers to a function of another module for whose name `is_wanted` holds; it is
-/// asked for names that may be those of OpenMP runtimes. The module stays loaded meanwhile. Cost: a walk through the relocations of all modules.
+/// asked for names that may be those of OpenMP runtimes. The module stays loaded meanwhile. Cost: a walk through the relocations of all
+/// modules.
 pub(crate) fn linked(
     mut is_wanted: impl FnMut(&CStr) -> bool,
     mut use_module: impl FnMut(&Linked),
