@@ -118,21 +118,146 @@ pub(crate) fn module_of(address: usize) -> Option<Module> {
     search.found
 }
 
-/// The code of a module, and where the module keeps the addresses of functions of other modules.
+/// What a module refers to in other modules: its dynamic section (System V ABI, "Dynamic Section"), of a module that is loaded.
+pub(crate) struct Dynamic {
+    base: usize,
+    symbols: usize,
+    strings: usize,
+    /// Symbols that the table of symbols has at least, as far as a table of hashes says it.
+    symbols_least: u32,
+    /// Whether the table of symbols has no more than these.
+    is_all: bool,
+    /// Addresses and entries of the tables of relocations.
+    relocations: [(usize, usize); 2],
+}
+
+impl Dynamic {
+    /// Returns the dynamic section of a module; `None` if it has none that can be read.
+    ///
+    /// # Safety
+    /// `info` is the loader's description of a module that stays loaded as long as the result is used.
+    pub(crate) unsafe fn of(info: &libc::dl_phdr_info) -> Option<Dynamic> {
+        const JUMPS_SIZE: u64 = 2;
+        const HASH: u64 = 4;
+        const STRINGS: u64 = 5;
+        const SYMBOLS: u64 = 6;
+        const RELOCATIONS: u64 = 7;
+        const RELOCATIONS_SIZE: u64 = 8;
+        const JUMPS: u64 = 23;
+        const GNU_HASH: u64 = 0x6fff_fef5;
+        let base = info.dlpi_addr as usize;
+        // SAFETY: the module has these program headers.
+        let segments =
+            unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+        let dynamic = segments
+            .iter()
+            .find(|segment| segment.p_type == libc::PT_DYNAMIC)?;
+        let entries = dynamic.p_memsz as usize / size_of::<[u64; 2]>();
+        let start = base.wrapping_add(dynamic.p_vaddr as usize);
+        // SAFETY: the segment is loaded, and has pairs of words.
+        let entries = unsafe { std::slice::from_raw_parts(start as *const [u64; 2], entries) };
+        let entry = |kind| {
+            let mut live = entries.iter().take_while(|entry| entry[0] != 0);
+            live.find(|entry| entry[0] == kind)
+                .map(|entry| entry[1] as usize)
+        };
+        // glibc has added the base already, unless the section is read-only.
+        let address = |kind| {
+            entry(kind).map(|value| match value < base {
+                true => value.wrapping_add(base),
+                false => value,
+            })
+        };
+        let table = |start, size| match (address(start), entry(size)) {
+            (Some(start), Some(size)) => (start, size / size_of::<libc::Elf64_Rela>()),
+            _ => (0, 0),
+        };
+        // Symbols that a file lacks come first in its table: those that it has, and only those, are in the GNU table of hashes. If it has
+        // none, that table does not say where they would begin. Its second word is the number of the first; the older table's is the
+        // number of all.
+        let (hash, gnu) = (address(HASH), address(GNU_HASH));
+        let least = hash.or(gnu).map_or(0, |table| {
+            // SAFETY: both tables begin with more than two words of 32 bits.
+            unsafe { *(table as *const u32).add(1) }
+        });
+        Some(Dynamic {
+            base,
+            symbols: address(SYMBOLS)?,
+            strings: address(STRINGS)?,
+            symbols_least: least,
+            is_all: hash.is_some(),
+            relocations: [
+                table(RELOCATIONS, RELOCATIONS_SIZE),
+                table(JUMPS, JUMPS_SIZE),
+            ],
+        })
+    }
+
+    /// Returns all relocations that name a symbol: where they write, and the number of the symbol.
+    fn relocations(&self) -> impl Iterator<Item = (usize, u32)> {
+        let tables = self.relocations.iter().filter(|(_, count)| *count > 0);
+        let tables = tables.map(|&(start, count)| {
+            // SAFETY: the module has a table of this size there.
+            unsafe { std::slice::from_raw_parts(start as *const libc::Elf64_Rela, count) }
+        });
+        tables.flatten().filter_map(|one| {
+            let symbol = (one.r_info >> 32) as u32;
+            (symbol != 0).then(|| (self.base.wrapping_add(one.r_offset as usize), symbol))
+        })
+    }
+
+    /// Returns the name of symbol `number`, if the module lacks it and `wanted` holds for the name's first byte.
+    fn lacks(&self, number: u32, wanted: impl Fn(u8) -> bool) -> Option<&'static CStr> {
+        // SAFETY: the table has this symbol, and its name is in the module's table of names, where a zero byte ends it.
+        unsafe {
+            let symbol = (self.symbols as *const libc::Elf64_Sym)
+                .add(number as usize)
+                .read_unaligned();
+            let name = (self.strings as *const std::ffi::c_char).add(symbol.st_name as usize);
+            (symbol.st_shndx == 0 && symbol.st_name != 0 && wanted(*name.cast::<u8>()))
+                .then(|| CStr::from_ptr(name))
+        }
+    }
+
+    /// Returns the names of OpenMP runtimes that the module asks for and does not have: those that begin as theirs do.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = &'static CStr> {
+        let most = match self.is_all {
+            true => None,
+            false => self.relocations().map(|(_, symbol)| symbol + 1).max(),
+        };
+        let count = self.symbols_least.max(most.unwrap_or(0));
+        (0..count).filter_map(|number| self.lacks(number, is_runtimes))
+    }
+}
+
+/// Returns whether names of functions of OpenMP runtimes begin like this: `GOMP_`, `__kmpc_`, `__tgt_`, `omp`.
+fn is_runtimes(first: u8) -> bool {
+    matches!(first, b'G' | b'_' | b'o')
+}
+
+/// A module's constant parts, and where the module keeps the addresses of functions of other modules.
 pub(crate) struct Linked {
     /// Where the module is loaded.
     pub(crate) base: usize,
     /// Its readable segments of code, with their addresses. They are valid as long as the module is loaded.
     pub(crate) code: Vec<(usize, &'static [u8])>,
+    /// Its data that nobody writes to any more, likewise.
+    pub(crate) data: Vec<(usize, &'static [u8])>,
+    /// The table of its functions (`.eh_frame_hdr`), likewise.
+    pub(crate) functions: Option<(usize, &'static [u8])>,
     /// The places of addresses, each with the name of the function.
     pub(crate) places: Vec<(usize, &'static CStr)>,
 }
 
-/// Calls `use_module` with each loaded module that refers to a function with one of `names`. The module stays loaded meanwhile. Cost: a
-/// walk through the relocations of all modules.
-pub(crate) fn linked(names: &[&CStr], mut use_module: impl FnMut(&Linked)) {
+/// Calls `use_module` with each loaded module that refers to a function of another module for whose name `is_wanted` holds; it is
+/// asked for names that may be those of OpenMP runtimes. The module stays loaded meanwhile. Cost: a walk through the relocations of all
+/// modules.
+pub(crate) fn linked(
+    mut is_wanted: impl FnMut(&CStr) -> bool,
+    mut use_module: impl FnMut(&Linked),
+) {
     struct Walk<'a> {
-        names: &'a [&'a CStr],
+        is_wanted: &'a mut dyn FnMut(&CStr) -> bool,
         use_module: &'a mut dyn FnMut(&Linked),
     }
     unsafe extern "C" fn visit(
@@ -143,13 +268,13 @@ pub(crate) fn linked(names: &[&CStr], mut use_module: impl FnMut(&Linked)) {
         // SAFETY: the loader hands out a valid description, and `walk` is the pointer that was handed to `dl_iterate_phdr`.
         let (info, walk) = unsafe { (&*info, &mut *walk.cast::<Walk<'_>>()) };
         // SAFETY: as above.
-        if let Some(module) = unsafe { linked_module(info, walk.names) } {
+        if let Some(module) = unsafe { linked_module(info, walk.is_wanted) } {
             (walk.use_module)(&module);
         }
         0
     }
     let mut walk = Walk {
-        names,
+        is_wanted: &mut is_wanted,
         use_module: &mut use_module,
     };
     // SAFETY: the function is called with this pointer before this call returns. The loader's lock is held until then, so nothing is
@@ -157,92 +282,54 @@ pub(crate) fn linked(names: &[&CStr], mut use_module: impl FnMut(&Linked)) {
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut walk).cast()) };
 }
 
-/// Returns what a module refers to; `None` if it has none of `names`.
+/// Returns what a module refers to; `None` if no name is wanted.
 ///
 /// # Safety
 /// `info` is the loader's description of a module that is loaded.
-unsafe fn linked_module(info: &libc::dl_phdr_info, names: &[&CStr]) -> Option<Linked> {
-    // The kinds of entries of the dynamic section that are read (System V ABI, "Dynamic Section").
-    const SYMBOLS: u64 = 6;
-    const STRINGS: u64 = 5;
-    const RELOCATIONS: u64 = 7;
-    const RELOCATIONS_SIZE: u64 = 8;
-    const JUMPS: u64 = 23;
-    const JUMPS_SIZE: u64 = 2;
+unsafe fn linked_module(
+    info: &libc::dl_phdr_info,
+    is_wanted: &mut dyn FnMut(&CStr) -> bool,
+) -> Option<Linked> {
+    // SAFETY: as this function's.
+    let dynamic = unsafe { Dynamic::of(info) }?;
+    // A module that has the function itself is the runtime, or this library.
+    let places = dynamic.relocations().filter_map(|(place, symbol)| {
+        let name = dynamic.lacks(symbol, is_runtimes)?;
+        is_wanted(name).then_some((place, name))
+    });
+    let places: Vec<_> = places.collect();
+    if places.is_empty() {
+        return None;
+    }
     let base = info.dlpi_addr as usize;
     // SAFETY: the module has these program headers.
     let segments =
         unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    let dynamic = segments
-        .iter()
-        .find(|segment| segment.p_type == libc::PT_DYNAMIC)?;
-    let entries = dynamic.p_memsz as usize / size_of::<[u64; 2]>();
-    let start = base.wrapping_add(dynamic.p_vaddr as usize);
-    // SAFETY: the segment is loaded, and has pairs of words.
-    let entries = unsafe { std::slice::from_raw_parts(start as *const [u64; 2], entries) };
-    let entry = |kind| {
-        let live = entries.iter().take_while(|entry| entry[0] != 0);
-        live.clone()
-            .find(|entry| entry[0] == kind)
-            .map(|entry| entry[1] as usize)
+    let is_readable =
+        |segment: &libc::Elf64_Phdr| segment.p_flags & (libc::PF_R | libc::PF_W) == libc::PF_R;
+    let is_code = |segment: &libc::Elf64_Phdr| segment.p_flags & libc::PF_X != 0;
+    let constant = |is_wanted: &dyn Fn(&libc::Elf64_Phdr) -> bool| {
+        let wanted = segments
+            .iter()
+            .filter(|segment| is_readable(segment) && is_wanted(segment));
+        let parts = wanted.map(|segment| {
+            let start = base.wrapping_add(segment.p_vaddr as usize);
+            // SAFETY: the segment is loaded, readable, and nobody writes to it.
+            let bytes =
+                unsafe { std::slice::from_raw_parts(start as *const u8, segment.p_memsz as usize) };
+            (start, bytes)
+        });
+        parts.collect::<Vec<_>>()
     };
-    // glibc has added the base already, unless the section is read-only.
-    let address = |kind| {
-        entry(kind).map(|value| {
-            if value < base {
-                value.wrapping_add(base)
-            } else {
-                value
-            }
-        })
-    };
-    let (symbols, strings) = (address(SYMBOLS)?, address(STRINGS)?);
-    let mut places = Vec::new();
-    for (start, size) in [(RELOCATIONS, RELOCATIONS_SIZE), (JUMPS, JUMPS_SIZE)] {
-        let (Some(start), Some(size)) = (address(start), entry(size)) else {
-            continue;
-        };
-        // SAFETY: the module has a table of this size there: place, number of the symbol in the upper half, addend.
-        let table = unsafe {
-            std::slice::from_raw_parts(start as *const [u64; 3], size / size_of::<[u64; 3]>())
-        };
-        for &[place, kind, _] in table {
-            let symbol = (kind >> 32) as usize;
-            if symbol == 0 {
-                continue;
-            }
-            // SAFETY: relocations name symbols of the module's table, whose entries have 24 bytes.
-            let entry = unsafe { (symbols as *const [u32; 6]).add(symbol).read_unaligned() };
-            // The section of the symbol: a module that has the function itself is the runtime, or this library.
-            if entry[1] >> 16 != 0 {
-                continue;
-            }
-            // SAFETY: it is the place of a name in the module's table of names.
-            let name = unsafe {
-                CStr::from_ptr((strings as *const std::ffi::c_char).add(entry[0] as usize))
-            };
-            if names.contains(&name) {
-                places.push((base.wrapping_add(place as usize), name));
-            }
-        }
-    }
-    if places.is_empty() {
-        return None;
-    }
-    let readable = |segment: &&libc::Elf64_Phdr| {
-        let code = libc::PF_X | libc::PF_R;
-        segment.p_type == libc::PT_LOAD && segment.p_flags & code == code
-    };
-    let code = segments.iter().filter(readable).map(|segment| {
-        let start = base.wrapping_add(segment.p_vaddr as usize);
-        // SAFETY: the segment is loaded, readable, and nobody writes to it.
-        let bytes =
-            unsafe { std::slice::from_raw_parts(start as *const u8, segment.p_memsz as usize) };
-        (start, bytes)
-    });
     Some(Linked {
         base,
-        code: code.collect(),
+        code: constant(&|one| one.p_type == libc::PT_LOAD && is_code(one)),
+        data: constant(&|one| match one.p_type {
+            libc::PT_LOAD => !is_code(one),
+            // What the loader has written to, and then made read-only.
+            kind => kind == libc::PT_GNU_RELRO,
+        }),
+        functions: constant(&|one| one.p_type == libc::PT_GNU_EH_FRAME).pop(),
         places,
     })
 }
@@ -256,6 +343,18 @@ pub(crate) fn time_of_process() -> Duration {
     // SAFETY: the structure may be written.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+/// Returns the processor's counter of ticks; `None` if this kind of processor has none that is known.
+#[inline]
+pub(crate) fn ticks() -> Option<u64> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: the instruction has no precondition in programs of Linux, which lets them use it.
+        Some(unsafe { std::arch::x86_64::_rdtsc() })
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    None
 }
 
 /// Lets each forked child call `child` before it goes on.

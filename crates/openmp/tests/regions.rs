@@ -182,12 +182,54 @@ int main(void) {
 }
 "#;
 
+/// Prints the sizes of the first teams of a region that shares out a loop, and of one that does not.
+const FIRST: &str = r#"
+#include <omp.h>
+#include <stdio.h>
+static int size;
+static double data[1000];
+int main(void) {
+#ifdef NUMBER
+    int all = 0;
+#pragma omp parallel
+    {
+#pragma omp single
+        all = omp_get_num_threads();
+    }
+    data[0] = all;
+#endif
+    for (int i = 0; i < 4; i++) {
+        size = 0;
+#pragma omp parallel
+        {
+#pragma omp atomic
+            size++;
+#pragma omp for
+            for (int j = 0; j < 1000; j++) data[j] += j;
+        }
+        printf("loop %d\n", size);
+    }
+    for (int i = 0; i < 4; i++) {
+        size = 0;
+#pragma omp parallel
+        {
+#pragma omp atomic
+            size++;
+        }
+        printf("other %d\n", size);
+    }
+    return 0;
+}
+"#;
+
 struct Compiled {
     compiler: &'static str,
     sizes: PathBuf,
     numbers: PathBuf,
     dependent: PathBuf,
     private: PathBuf,
+    /// `FIRST`, and with a region that asks for the size of its team.
+    first: [PathBuf; 2],
     faults: PathBuf,
 }
 
@@ -220,6 +262,10 @@ fn compiled() -> &'static [Compiled] {
                 numbers: program("numbers", SIZES, "-DNUMBER"),
                 dependent: program("dependent", DEPENDENT, "-UPRIVATE"),
                 private: program("private", SIZES, "-DPRIVATE"),
+                first: [
+                    program("first", FIRST, "-UNUMBER"),
+                    program("first-asks", FIRST, "-DNUMBER"),
+                ],
                 faults: program("faults", FAULTS, "-UPRIVATE"),
             }
         })
@@ -279,6 +325,23 @@ fn teams_shrink_if_the_code_does_not_depend_on_them() {
         let output = text(&run(command(&one.private, "governor=fixed,threads=1")));
         let expected = expected.replace("plain 1\nclause 1\nloop 1", "plain 2\nclause 3\nloop 2");
         assert_eq!(output, expected, "{}", one.compiler);
+    }
+}
+
+#[test]
+fn regions_of_plain_programs_have_their_team_from_the_first_invocation_on() {
+    let later = "other 2\nother 2\nother 1\nother 1\n";
+    let learnt = "loop 2\nloop 2\nloop 1\nloop 1\n";
+    let at_once = match cfg!(target_arch = "x86_64") {
+        true => "loop 1\nloop 1\nloop 1\nloop 1\n",
+        // Only there the code is read.
+        false => learnt,
+    };
+    for one in compiled() {
+        for (program, loops) in one.first.iter().zip([at_once, learnt]) {
+            let output = text(&run(command(program, "governor=fixed,threads=1")));
+            assert_eq!(output, loops.to_owned() + later, "{}", one.compiler);
+        }
     }
 }
 

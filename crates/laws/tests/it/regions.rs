@@ -174,7 +174,7 @@ fn run(
                 decision,
                 time,
                 iterations: (how.known <= 1).then_some(law.iterations),
-                preempted: None,
+                idle: None,
                 neighbours: Some(f64::from(neighbours)),
                 now,
             });
@@ -256,7 +256,7 @@ fn outcome(
         decision,
         time,
         iterations,
-        preempted: None,
+        idle: None,
         neighbours,
         now: 0,
     }

@@ -18,6 +18,9 @@ type Microtask = unsafe extern "C-unwind" fn(*mut c_int, *mut c_int);
 /// Most arguments of an outlined function that this library hands on; a program with more ends with a message.
 const ARGUMENTS: usize = 128;
 
+/// Nearly all have no more than these.
+const FEW: usize = 8;
+
 next! {
     fn __kmpc_push_num_threads(location: Location, thread: c_int, threads: c_int);
     fn __kmpc_global_thread_num(location: Location) -> c_int;
@@ -149,11 +152,33 @@ unsafe extern "C-unwind" fn fork(
     registers: *const usize,
     stack: *const usize,
 ) {
+    // Filling the larger row with zeros takes as long as all the rest.
+    if count <= FEW as c_int {
+        // SAFETY: as this function's.
+        unsafe { fork_few::<FEW>(location, count, run, registers, stack) }
+    } else {
+        // SAFETY: as this function's.
+        unsafe { fork_few::<ARGUMENTS>(location, count, run, registers, stack) }
+    }
+}
+
+/// As [`fork`], with at most `N` arguments.
+///
+/// # Safety
+/// As [`fork`]'s.
+#[inline]
+unsafe fn fork_few<const N: usize>(
+    location: Location,
+    count: c_int,
+    run: Microtask,
+    registers: *const usize,
+    stack: *const usize,
+) {
     let count_arguments = count.max(0) as usize;
-    let mut arguments = [0; ARGUMENTS];
-    if count_arguments > ARGUMENTS {
+    let mut arguments = [0; N];
+    if count_arguments > N {
         eprintln!(
-            "tanada: a parallel region has {count_arguments} arguments, more than the {ARGUMENTS} that can be handed on"
+            "tanada: a parallel region has {count_arguments} arguments, more than the {N} that can be handed on"
         );
         std::process::abort();
     }
@@ -186,7 +211,7 @@ unsafe extern "C-unwind" fn fork(
         if tasks::active() {
             let data = arguments.as_mut_ptr().cast();
             let region = Region::new(run as usize, data, count_arguments);
-            let mut one = [0; ARGUMENTS];
+            let mut one = [0; FEW];
             one[0] = &raw const region as usize;
             type WithRegion = unsafe extern "C-unwind" fn(*mut c_int, *mut c_int, *mut c_void);
             let run = std::mem::transmute::<WithRegion, Microtask>(with_tasks);
@@ -198,16 +223,11 @@ unsafe extern "C-unwind" fn fork(
     regions::end(token);
 }
 
-/// Calls the runtime's `__kmpc_fork_call` with `count` of the arguments.
+/// Calls the runtime's `__kmpc_fork_call` with `count` of the arguments, of which there are [`FEW`] or [`ARGUMENTS`].
 ///
 /// # Safety
 /// As `__kmpc_fork_call`'s.
-unsafe fn fork_with(
-    location: Location,
-    count: c_int,
-    run: Microtask,
-    arguments: &[usize; ARGUMENTS],
-) {
+unsafe fn fork_with(location: Location, count: c_int, run: Microtask, arguments: &[usize]) {
     static NEXT: super::next::Next = super::next::Next::new(c"__kmpc_fork_call");
     let address = NEXT.address();
     if address.is_null() {
@@ -223,7 +243,7 @@ unsafe fn fork_with(
             unsafe { function(location, count, run, $(arguments[$i]),*) }
         }};
     }
-    if count <= 8 {
+    if arguments.len() < ARGUMENTS {
         with!(0 1 2 3 4 5 6 7)
     } else {
         with!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31

@@ -1,8 +1,9 @@
 //! The engine: a governor, what it is told, and what it decides.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::clock::Clock;
 use super::code::Looked;
 use super::memory::{self, Code, Known, Memory};
 use super::neighbours::Neighbours;
@@ -50,9 +51,13 @@ const CROWDED: f64 = 0.5;
 /// are of no use until then.
 const YOUNG: u64 = 30_000_000;
 
+/// If the program asks for more threads than there are hardware threads, it is looked at how long these stand idle; not in regions that
+/// are shorter than this, since the look takes half a microsecond.
+const IDLE_LEAST: u64 = 200_000;
+
 /// What holds for the whole run.
 pub(super) struct Engine {
-    start: Instant,
+    clock: Clock,
     governor: Box<dyn RegionGovernor>,
     site: RegionSite,
     dry_run: bool,
@@ -88,6 +93,8 @@ struct Region {
     kept: usize,
     /// Whether an earlier run has shown whether it depends on its team.
     learnt: bool,
+    /// Whether its code shares out a loop: if the program is plain, too, it does not depend on its team.
+    shares: bool,
     invocations: u64,
     threads: u32,
     waiting: Waiting,
@@ -96,6 +103,8 @@ struct Region {
     /// Invocations since the number of iterations changed.
     same: u64,
     event: Option<(writer::Event, u64)>,
+    /// The time of the last invocation.
+    last: u64,
     measured: Profile,
 }
 
@@ -107,6 +116,8 @@ struct Current {
     told: bool,
     iterations: Option<u64>,
     looked_for_iterations: bool,
+    /// What the process had run when it began, if that is looked at.
+    ran: Option<Duration>,
     start: u64,
 }
 
@@ -153,11 +164,15 @@ impl Engine {
         writer::set(head::QUOTA, site.quota.to_bits());
         let reads = governor.reads_neighbours() && !settings.dry_run;
         let looks = reads && settings.neighbours.is_none();
+        let neighbours = looks.then(|| Neighbours::new(cpus.clone()));
+        let assumed = settings.neighbours.map(f64::from);
+        let load = neighbours.as_ref().map_or(assumed, Neighbours::load);
+        let is_calm = load.is_none_or(|load| load < CALM);
         let mut engine = Engine {
-            start: super::started(),
-            neighbours: looks.then(|| Neighbours::new(cpus.clone())),
-            assumed: settings.neighbours.map(f64::from),
-            waits: Waits::new(cpus.len() as u32),
+            clock: Clock::new(super::started()),
+            neighbours,
+            assumed,
+            waits: Waits::new(cpus.len() as u32, reads && is_calm),
             governor,
             site,
             dry_run: settings.dry_run,
@@ -182,10 +197,6 @@ impl Engine {
         Ok(engine)
     }
 
-    fn now(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
-    }
-
     /// Returns how many hardware threads neighbours keep busy, as far as that is known.
     fn load(&self) -> Option<f64> {
         match &self.neighbours {
@@ -201,6 +212,7 @@ impl Engine {
             code,
             kept,
             learnt: false,
+            shares: false,
             invocations: 0,
             threads: 0,
             waiting: Waiting::AsIs,
@@ -208,6 +220,7 @@ impl Engine {
             iterations: None,
             same: 0,
             event: None,
+            last: 0,
             measured: Profile::default(),
         });
         number
@@ -226,7 +239,8 @@ impl Engine {
             Some(module) => module,
             None if self.modules.len() == board::MODULES => return None,
             None => {
-                if self.looked.look() {
+                self.looked.look();
+                if self.looked.uses_number() {
                     watch::hand_on();
                 }
                 writer::module(self.modules.len(), &path.to_string_lossy());
@@ -260,13 +274,14 @@ impl Engine {
             None => self.new_region(Some(code.clone()), 0),
         };
         self.table.insert(address, number);
-        let now = self.now();
+        let now = self.clock.now();
         let region = &mut self.regions[number as usize];
         if thread_data {
             region.kept = 4;
         } else if self.dry_run {
             region.kept = 5;
         }
+        region.shares = self.looked.shares(address);
         region.record.set(region::MODULE, module as u64);
         region.record.set(region::OFFSET, code.offset);
         region.record.set(region::FIRST, now);
@@ -289,10 +304,11 @@ impl Engine {
                 None
             })?,
         };
-        let now = self.now();
+        let now = self.clock.now();
         if let Some(neighbours) = &mut self.neighbours {
-            let start = self.start;
-            neighbours.look(Duration::from_nanos(now), asked, || start.elapsed());
+            let clock = &mut self.clock;
+            let clock = || Duration::from_nanos(clock.now());
+            neighbours.look(Duration::from_nanos(now), asked, clock);
         }
         let neighbours = self.load();
         let region = &mut self.regions[number as usize];
@@ -307,7 +323,9 @@ impl Engine {
             true => LEARNING_PAIR,
             false => LEARNING,
         };
-        let learns = region.invocations < learning && !region.learnt;
+        let learns = region.invocations < learning
+            && !region.learnt
+            && !(region.shares && self.looked.is_plain());
         let mut told = true;
         let mut decision = Decision {
             waiting: self.waits.now(),
@@ -316,8 +334,8 @@ impl Engine {
         let young = now - *self.first.get_or_insert(now) < YOUNG && !region.learnt;
         let calm = neighbours.is_none_or(|load| load <= CROWDED);
         let fits = asked <= self.site.all().threads();
-        let waits = young && calm && fits && self.governor.reads_neighbours();
-        if waits {
+        let too_soon = young && calm && self.governor.reads_neighbours();
+        if too_soon && fits {
             told = false;
         } else if !self.dry_run && self.site.all().threads() > 1 {
             let chosen = self.governor.enter(&Entry {
@@ -331,7 +349,7 @@ impl Engine {
                 decision = chosen;
             }
             // That another team ran while the region learns is no refusal.
-            told = !learns || decision.threads == chosen.threads;
+            told = !too_soon && (!learns || decision.threads == chosen.threads);
             // A team of one waits for nobody, so it is no reason to start or end what makes the others sleep.
             decision.waiting = match decision.threads {
                 1 => chosen.waiting,
@@ -375,6 +393,7 @@ impl Engine {
             told,
             iterations,
             looked_for_iterations: looks,
+            ran: (!fits && region.last >= IDLE_LEAST).then(system::time_of_process),
             start: now,
         });
         Some(Entered {
@@ -389,7 +408,7 @@ impl Engine {
         let Some(current) = self.current.take() else {
             return;
         };
-        let now = self.now();
+        let now = self.clock.now();
         let time = now - current.start;
         let neighbours = self.load();
         let region = &mut self.regions[current.number as usize];
@@ -410,7 +429,9 @@ impl Engine {
             decision: current.decision,
             time,
             iterations,
-            preempted: None,
+            idle: current
+                .ran
+                .map(|before| idle(before, time, current.decision.threads, &self.site)),
             neighbours,
             now,
         };
@@ -420,6 +441,17 @@ impl Engine {
         if self.profile.is_some() && region.measured.measured.len() < MEASURED {
             region.measured.add(&outcome);
         }
+        // A region that takes so many times as long as its last invocation, and no shorter time than this.
+        const LONG: u64 = 3;
+        const LONG_LEAST: u64 = 100_000;
+        if time > LONG_LEAST
+            && region.last > 0
+            && time / LONG > region.last
+            && let Some(neighbours) = &mut self.neighbours
+        {
+            neighbours.hurry(Duration::from_nanos(now));
+        }
+        region.last = time;
         region.record.measured(current.decision.threads, time);
         let event = match region.event {
             Some((event, start)) if now - start < EVENT.max(now / EVENT_PART) => {
@@ -470,7 +502,7 @@ impl Engine {
                 writer::trouble(&format!("{}: {error}", path.display()));
             }
         }
-        writer::set(head::END, self.now());
+        writer::set(head::END, self.clock.now());
     }
 
     fn memory(&self) -> Memory {
@@ -509,6 +541,14 @@ fn explain(governor: &dyn RegionGovernor, number: u32, region: &Region) {
         let confidence = governor.confidence(id).to_bits();
         region.record.set(region::CONFIDENCE, confidence);
     }
+}
+
+/// Returns the part of the time of its hardware threads in which no member of a team of `threads` ran, of an invocation that took `time`
+/// and began when the process had run for `before`.
+fn idle(before: Duration, time: u64, threads: u32, site: &RegionSite) -> f64 {
+    let ran = system::time_of_process().saturating_sub(before).as_nanos() as f64;
+    let hardware = threads.min(site.all().threads()).max(1);
+    (1.0 - ran / (time as f64 * f64::from(hardware)).max(1.0)).max(0.0)
 }
 
 /// Lets members of teams wait as a region wants it. Returns how they do. `calm` says that nobody disturbs them.

@@ -4,6 +4,7 @@
 //! region is governed at a time, and only outermost ones: a flag says so, which nobody waits for; all others pass through as the program
 //! asks.
 
+mod clock;
 mod code;
 mod engine;
 mod memory;
@@ -29,6 +30,9 @@ use settings::Settings;
 
 /// The variable with the settings.
 const VARIABLE: &str = "TANADA_OMP";
+
+/// libgomp's variable for how long members spin, which it has read before this library is loaded.
+const SPINS: &str = "GOMP_SPINCOUNT";
 
 const OFF: u8 = 0;
 const READY: u8 = 1;
@@ -98,6 +102,9 @@ pub(crate) fn load() {
     };
     if settings.own > 0 {
         forget(settings.own);
+    }
+    if settings.spins {
+        system::set_variable(SPINS, None);
     }
     if let Some(board) = &settings.board
         && !writer::open(board)

@@ -16,8 +16,14 @@ use std::time::Duration;
 
 use crate::system;
 
-/// The least time between two looks.
+/// The least time between two looks while there are neighbours, and while there are none.
 const GAP: Duration = Duration::from_millis(10);
+const CALM_GAP: Duration = Duration::from_millis(20);
+
+/// If a region takes much longer than usual, the next looks come this soon, as many as it takes to know of a neighbour; no more often
+/// than after this time.
+const HURRIED_GAP: Duration = Duration::from_micros(500);
+const HURRY: Duration = Duration::from_millis(60);
 
 /// A look may cost this part of the time.
 const SHARE: u32 = 500;
@@ -56,6 +62,9 @@ pub(super) struct Neighbours {
     /// How many threads of others were ready at the last moments.
     moments: VecDeque<u32>,
     next: Duration,
+    /// Looks that still come soon, and until when there are no further ones of these.
+    hurried: usize,
+    patient_until: Duration,
     load: Option<f64>,
     /// Looks, and the time that they took.
     pub(super) looks: u64,
@@ -87,6 +96,8 @@ impl Neighbours {
             samples: VecDeque::new(),
             moments: VecDeque::new(),
             next: Duration::ZERO,
+            hurried: 0,
+            patient_until: Duration::ZERO,
             looks: 0,
             cost: Duration::ZERO,
         }
@@ -97,9 +108,23 @@ impl Neighbours {
         self.load
     }
 
+    /// Something took much longer than usual, and ended at `now`: whether that is a neighbour's doing is soon looked at.
+    #[cold]
+    pub(super) fn hurry(&mut self, now: Duration) {
+        if self.whole.is_some() && self.load == Some(0.0) && now >= self.patient_until {
+            (self.hurried, self.next) = (AGREE, now);
+            self.patient_until = now + HURRY;
+        }
+    }
+
     /// Looks again if that is due at the time `now`; `clock` returns the time. Members of a team of `members` threads may wait for each
     /// other if there are fewer hardware threads, which is then no sign of neighbours.
-    pub(super) fn look(&mut self, now: Duration, members: u32, clock: impl Fn() -> Duration) {
+    pub(super) fn look(
+        &mut self,
+        now: Duration,
+        members: u32,
+        mut clock: impl FnMut() -> Duration,
+    ) {
         if now < self.next {
             return;
         }
@@ -116,7 +141,19 @@ impl Neighbours {
         let took = clock().saturating_sub(now);
         self.looks += 1;
         self.cost += took;
-        self.next = now + GAP.max(took * SHARE);
+        let usual = match self.load == Some(0.0) {
+            true => CALM_GAP,
+            false => GAP,
+        };
+        self.hurried = self.hurried.saturating_sub(1);
+        // Nobody else is ready: it was something else.
+        if self.moments.front() == Some(&0) {
+            self.hurried = 0;
+        }
+        self.next = match self.hurried {
+            0 => now + usual.max(took * SHARE),
+            _ => now + HURRIED_GAP,
+        };
     }
 
     fn add_moment(&mut self, ready: u32) {
@@ -389,6 +426,26 @@ mod tests {
         assert_eq!(load(&[9, 9, 9]), Some(2.0));
         assert_eq!(load(&[0, 0, 0, 0, 0]), Some(0.0));
         assert_eq!(load(&[1]), Some(0.625));
+    }
+
+    #[test]
+    fn a_region_that_takes_long_makes_three_looks_come_soon() {
+        let ms = Duration::from_millis;
+        let mut neighbours = Neighbours::new(vec![0, 1]);
+        neighbours.whole = Some(Ready::open().expect("it is there"));
+        (neighbours.load, neighbours.next) = (Some(0.0), ms(1000));
+        neighbours.hurry(ms(100));
+        assert_eq!((neighbours.next, neighbours.hurried), (ms(100), AGREE));
+        // What is too soon after that changes nothing, and neither does it if neighbours are known.
+        neighbours.next = ms(1000);
+        neighbours.hurry(ms(130));
+        assert_eq!(neighbours.next, ms(1000));
+        neighbours.load = Some(1.0);
+        neighbours.hurry(ms(300));
+        assert_eq!(neighbours.next, ms(1000));
+        neighbours.load = Some(0.0);
+        neighbours.hurry(ms(300));
+        assert_eq!(neighbours.next, ms(300));
     }
 
     #[test]

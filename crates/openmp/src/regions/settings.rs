@@ -20,6 +20,8 @@ pub(super) struct Settings {
     pub(super) board: Option<PathBuf>,
     /// The profile, which is read at the start if it is there, and written at the end.
     pub(super) profile: Option<PathBuf>,
+    /// Whether the variable that lets libgomp spin is set for this program alone.
+    pub(super) spins: bool,
     /// How many of the libraries in `LD_PRELOAD` programs that this one starts shall not load: the first ones.
     pub(super) own: usize,
 }
@@ -35,13 +37,14 @@ impl Default for Settings {
             board: None,
             profile: None,
             own: 0,
+            spins: false,
         }
     }
 }
 
 impl Settings {
-    /// Reads `governor=NAME,threads=N,waiting=WAITING,dry-run,neighbours=N,board=FILE,own=N,profile=FILE`, of which each may be missing.
-    /// The profile stands last, because the name of a file may have commas.
+    /// Reads `governor=NAME,threads=N,waiting=WAITING,dry-run,neighbours=N,board=FILE,own=N,spins,profile=FILE`, of which each may be
+    /// missing. The profile stands last, because the name of a file may have commas.
     ///
     /// # Errors
     /// Returns what is wrong.
@@ -76,12 +79,13 @@ impl Settings {
                 "dry-run" => settings.dry_run = true,
                 "neighbours" => settings.neighbours = Some(number()?),
                 "board" => settings.board = Some(value.into()),
+                "spins" => settings.spins = true,
                 "own" => settings.own = number()? as usize,
                 "profile" => settings.profile = Some(value.into()),
                 "" => {}
                 _ => {
                     return Err(format!(
-                        "\"{name}\" is none of governor, threads, waiting, dry-run, neighbours, board, own, profile"
+                        "\"{name}\" is none of governor, threads, waiting, dry-run, neighbours, board, own, spins, profile"
                     ));
                 }
             }
@@ -106,7 +110,7 @@ mod tests {
     #[test]
     fn settings_are_read_and_faults_named() {
         assert_eq!(Settings::read(""), Ok(Settings::default()));
-        let text = "governor=fixed,threads=2,waiting=sleep:500,dry-run,neighbours=1,board=/proc/1/fd/3,own=1,profile=/a,b=c";
+        let text = "governor=fixed,threads=2,waiting=sleep:500,dry-run,neighbours=1,board=/proc/1/fd/3,own=1,spins,profile=/a,b=c";
         let expected = Settings {
             governor: "fixed".into(),
             threads: Some(2),
@@ -116,6 +120,7 @@ mod tests {
             board: Some("/proc/1/fd/3".into()),
             profile: Some("/a,b=c".into()),
             own: 1,
+            spins: true,
         };
         assert_eq!(Settings::read(text), Ok(expected));
         for (text, part) in [

@@ -12,6 +12,9 @@ use crate::abi::runtime;
 use crate::system;
 use tanada_policy::Waiting;
 
+/// A short time of spinning, in milliseconds: LLVM's runtime knows no shorter one.
+const SHORT: i32 = 1;
+
 /// What holds now, and what it takes to change it.
 pub(super) struct Waits {
     now: Waiting,
@@ -31,10 +34,19 @@ struct Extra {
 }
 
 impl Waits {
-    pub(super) fn new(processors: u32) -> Self {
+    /// `spins` says that members may spin for a short time even if the program's user wanted them to sleep at once: sleeping at each
+    /// barrier takes several times as long, which nobody wins if nobody else wants the processor.
+    pub(super) fn new(processors: u32, spins: bool) -> Self {
+        let usual = runtime::is_llvm().then(|| match runtime::spinning() {
+            0 if spins => {
+                runtime::set_spinning(SHORT);
+                SHORT
+            }
+            usual => usual,
+        });
         Waits {
             now: Waiting::AsIs,
-            usual: runtime::is_llvm().then(runtime::spinning),
+            usual,
             extra: None,
             processors,
             changes: 0,

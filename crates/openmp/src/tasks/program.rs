@@ -1,12 +1,13 @@
 //! Whether this program's tasks are taken over: decided once, from the environment and from the names that the program's files ask for.
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
 use tanada_policy::registry;
 
 use super::marks;
+use crate::system;
 
 /// The variable that asks for it: `1`, or the name of a policy; nothing or `0`: the runtime keeps its tasks.
 const VARIABLE: &str = "TANADA_OMP_TASKS";
@@ -169,92 +170,13 @@ unsafe extern "C" fn visit(
             "linux-vdso",
         ];
         if !own.iter().any(|start| base.starts_with(start)) {
-            collect(&*info, &mut *names.cast());
+            let names = &mut *names.cast::<BTreeSet<String>>();
+            let asked = system::Dynamic::of(&*info).map(|dynamic| {
+                let asked = dynamic.asked().filter_map(|name| name.to_str().ok());
+                asked.map(str::to_owned).collect::<Vec<_>>()
+            });
+            names.extend(asked.unwrap_or_default());
         }
     }
     0
-}
-
-/// Reads the table of dynamic symbols of a file that is loaded.
-unsafe fn collect(info: &libc::dl_phdr_info, names: &mut BTreeSet<String>) {
-    const DT_HASH: i64 = 4;
-    const DT_STRTAB: i64 = 5;
-    const DT_SYMTAB: i64 = 6;
-    const DT_GNU_HASH: i64 = 0x6fff_fef5;
-    const DT_RELA: i64 = 7;
-    const DT_RELASZ: i64 = 8;
-    const DT_JMPREL: i64 = 23;
-    const DT_PLTRELSZ: i64 = 2;
-    let base = info.dlpi_addr as usize;
-    // The loader of glibc has relocated these addresses, except in files that it may not write to.
-    let at = |value: u64| {
-        if (value as usize) < base {
-            base + value as usize
-        } else {
-            value as usize
-        }
-    };
-    // SAFETY: the loader's tables of a file that is loaded have this form.
-    unsafe {
-        let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
-        let Some(dynamic) = headers
-            .iter()
-            .find(|header| header.p_type == libc::PT_DYNAMIC)
-        else {
-            return;
-        };
-        let mut entry = (base + dynamic.p_vaddr as usize) as *const [u64; 2];
-        let (mut symbols, mut strings, mut hash, mut gnu) = (0, 0, 0, 0);
-        // Address and bytes of the tables of relocations.
-        let mut relocations = [(0, 0); 2];
-        while (*entry)[0] != 0 {
-            match (*entry)[0] as i64 {
-                DT_SYMTAB => symbols = at((*entry)[1]),
-                DT_STRTAB => strings = at((*entry)[1]),
-                DT_HASH => hash = at((*entry)[1]),
-                DT_GNU_HASH => gnu = at((*entry)[1]),
-                DT_RELA => relocations[0].0 = at((*entry)[1]),
-                DT_RELASZ => relocations[0].1 = (*entry)[1] as usize,
-                DT_JMPREL => relocations[1].0 = at((*entry)[1]),
-                DT_PLTRELSZ => relocations[1].1 = (*entry)[1] as usize,
-                _ => {}
-            }
-            entry = entry.add(1);
-        }
-        if symbols == 0 || strings == 0 {
-            return;
-        }
-        // Symbols that a file lacks come first in its table: those that it has, and only those, are in the GNU hash table. If it has none,
-        // that table does not say where they would begin; but a symbol that a file lacks is one that a relocation asks for.
-        let mut count = if hash != 0 {
-            *(hash as *const u32).add(1)
-        } else if gnu != 0 {
-            *(gnu as *const u32).add(1)
-        } else {
-            0
-        };
-        if hash == 0 {
-            for (table, bytes) in relocations.into_iter().filter(|(table, _)| *table != 0) {
-                let length = bytes / size_of::<libc::Elf64_Rela>();
-                let table = std::slice::from_raw_parts(table as *const libc::Elf64_Rela, length);
-                let most = table.iter().map(|entry| (entry.r_info >> 32) as u32).max();
-                count = count.max(most.map_or(0, |most| most + 1));
-            }
-        }
-        for number in 0..count as usize {
-            let symbol = (symbols as *const libc::Elf64_Sym).add(number);
-            if (*symbol).st_shndx == 0 && (*symbol).st_name != 0 {
-                let name =
-                    CStr::from_ptr((strings as *const c_char).add((*symbol).st_name as usize));
-                if let Ok(name) = name.to_str()
-                    && (name.starts_with("GOMP_")
-                        || name.starts_with("__kmpc_")
-                        || name.starts_with("__tgt_")
-                        || name.starts_with("omp"))
-                {
-                    names.insert(name.to_owned());
-                }
-            }
-        }
-    }
 }

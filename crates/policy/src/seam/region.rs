@@ -114,8 +114,9 @@ pub struct Outcome {
     pub time: u64,
     /// Iterations of its largest loop, if the engine saw them.
     pub iterations: Option<u64>,
-    /// How often the system took a hardware thread away from a member of the team; `None` if the engine did not look.
-    pub preempted: Option<u64>,
+    /// The part of the time of its hardware threads in which none of its members ran, since they slept, or waited for something outside;
+    /// `None` if the engine did not look.
+    pub idle: Option<f64>,
     /// Hardware threads that others kept busy meanwhile; `None` if the engine did not look.
     pub neighbours: Option<f64>,
     /// The time at the end, in the engine's unit.

@@ -133,6 +133,10 @@ impl Loaded {
         settings.extend(args.threads.map(|threads| format!("threads={threads}")));
         settings.extend(args.waiting.iter().map(|how| format!("waiting={how}")));
         settings.extend(args.dry_run.then(|| "dry-run".to_owned()));
+        if args.governor == "predict" && !args.dry_run && sleeps_at_once() {
+            command.env(SPINS, SHORT);
+            settings.push("spins".to_owned());
+        }
         let mut settings = OsString::from(settings.join(","));
         if let Some(profile) = &args.profile {
             let profile =
@@ -165,6 +169,17 @@ impl Loaded {
         let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("8 bytes"));
         Some(words.map(word).collect())
     }
+}
+
+/// libgomp's variable for how often members of a team look before they sleep, and about a millisecond of it.
+const SPINS: &str = "GOMP_SPINCOUNT";
+const SHORT: &str = "100000";
+
+/// Returns whether members of libgomp's teams would sleep at every barrier, as the user wants, who has not said more than that. The
+/// governor lets them do so when others want the processor; until then it takes several times as long, and libgomp cannot be told later.
+fn sleeps_at_once() -> bool {
+    let policy = std::env::var("OMP_WAIT_POLICY").unwrap_or_default();
+    policy.trim().eq_ignore_ascii_case("passive") && std::env::var_os(SPINS).is_none()
 }
 
 /// Returns why the library cannot be loaded into the program at `path`; `None` if it can.

@@ -26,7 +26,7 @@ fn left(decision: Decision, time: u64, iterations: Option<u64>) -> Outcome {
         decision,
         time,
         iterations,
-        preempted: None,
+        idle: None,
         neighbours: None,
         now: time,
     }

@@ -292,7 +292,7 @@ impl Entered<'_> {
             decision: self.decision,
             time: now.saturating_sub(self.now),
             iterations: self.iterations,
-            preempted: None,
+            idle: None,
             neighbours: None,
             now,
         };

@@ -312,7 +312,7 @@ impl<'a> Machinery<'a> {
                     decision,
                     time: time as u64,
                     iterations: Some(invocation.iterations),
-                    preempted: Some(0),
+                    idle: None,
                     neighbours: Some(0.0),
                     now: ran.cycles as u64,
                 };

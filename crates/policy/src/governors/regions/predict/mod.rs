@@ -19,7 +19,7 @@ mod model;
 mod variant;
 
 use ledger::Ledger;
-use variant::{Key, Variant};
+use variant::{Key, SHUNNED, Variant};
 
 use super::{Class, Profile, Settings, usual};
 use crate::{Decision, Entry, Outcome, RegionGovernor, RegionId, RegionSite, Why};
@@ -72,6 +72,21 @@ impl Predict {
         }
     }
 
+    /// Returns a situation of `region` that has not been met before.
+    #[cold]
+    fn variant(&self, region: RegionId, key: Key) -> Variant {
+        let measured = (!self.profile.measured.is_empty()).then_some((&self.profile, region));
+        let mut variant = Variant::new(&self.site, key, measured);
+        let variants = self.regions.iter().flat_map(|region| &region.variants);
+        let alike =
+            variants.filter(|one| (one.key.asked, one.key.pressure) == (key.asked, key.pressure));
+        let sharing: Vec<bool> = alike.filter_map(Variant::sharing).collect();
+        if sharing.len() >= SHUNNED && !sharing.contains(&true) {
+            variant.shun();
+        }
+        variant
+    }
+
     fn region(&self, region: RegionId) -> Option<&Variant> {
         let region = self.regions.get(region.0 as usize)?;
         region.variants.get(region.current?)
@@ -91,7 +106,7 @@ impl RegionGovernor for Predict {
         if self.regions.len() <= index {
             self.regions.resize_with(index + 1, Region::default);
         }
-        let region = &mut self.regions[index];
+        let region = &self.regions[index];
         // After some wrong guesses the iterations count as unknown.
         let assumed = region.seen.filter(|_| region.wrong < 4);
         let key = Key {
@@ -101,17 +116,14 @@ impl RegionGovernor for Predict {
         };
         let is_key = |at: &usize| region.variants[*at].key == key;
         let found = region.current.filter(is_key);
-        let found = found.or_else(|| (0..region.variants.len()).find(is_key));
-        region.current = found.or_else(|| {
-            (region.variants.len() < SITUATIONS).then(|| {
-                let measured =
-                    (!self.profile.measured.is_empty()).then_some((&self.profile, entry.region));
-                region
-                    .variants
-                    .push(Variant::new(&self.site, key, measured));
-                region.variants.len() - 1
-            })
-        });
+        let mut found = found.or_else(|| (0..region.variants.len()).find(is_key));
+        if found.is_none() && region.variants.len() < SITUATIONS {
+            found = Some(region.variants.len());
+            let variant = self.variant(entry.region, key);
+            self.regions[index].variants.push(variant);
+        }
+        let region = &mut self.regions[index];
+        region.current = found;
         match region.current {
             Some(at) => {
                 let variant = &mut region.variants[at];
@@ -153,6 +165,7 @@ impl RegionGovernor for Predict {
             outcome.decision,
             time,
             self.switch.max(0.0),
+            outcome.idle,
             &mut self.ledgers[usize::from(rough)],
         );
     }

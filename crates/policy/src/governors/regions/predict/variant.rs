@@ -10,6 +10,11 @@ use crate::{
     governors::regions::{Class, Profile, most, team, usual},
 };
 
+/// More threads than hardware threads are tried only if these stand idle for this part of the time, in so many invocations: members that
+/// sleep, or wait for a file. All others gain nothing, and on some runtimes surplus threads disturb the rest of the run.
+const IDLE: f64 = 0.25;
+const IDLE_KNOWN: u32 = 4;
+
 /// Regions whose time is shorter, in microseconds, are left alone: a switch of the team costs more than can be won.
 const SHORT: f64 = 3.0;
 
@@ -25,6 +30,14 @@ const HOPELESS: f64 = 1.2;
 /// With neighbours a team is given up after one invocation that takes this multiple of the best time: members that wait for one that has no
 /// processor may take a hundred times as long.
 const TERRIBLE: f64 = 3.0;
+
+/// And after two invocations that take this multiple: what a slice of the system's time does to a short region goes on.
+const POOR: f64 = 1.5;
+
+/// If that has happened in so many situations with the same neighbours, and in none was a team of all threads good, further situations
+/// try it this many invocations later.
+pub(super) const SHUNNED: usize = 2;
+const SHUN: u64 = 256;
 
 /// What it costs to try all threads again may be this part of the time since the last try.
 const RECHECK_SHARE: f64 = 0.02;
@@ -66,6 +79,11 @@ const NOISES: f64 = 64.0;
 /// A mean is wrong by at most so many times its standard error, as good as surely; by more while it is not known how much times vary.
 const SURE: f64 = 3.5;
 const FEW: f64 = 6.0;
+
+/// After so many invocations what is held is compared with other teams, and the next try looked for, in one invocation of so many: one time
+/// changes little then, and both take longer than all else.
+const EAGER: u64 = 64;
+const SELDOM: u64 = 8;
 
 /// The charge for so many invocations is not corrected any more when they are over.
 const SETTLED: u32 = 64;
@@ -109,6 +127,13 @@ pub(super) struct Variant {
     before: usize,
     /// The arm that runs now.
     now: usize,
+    /// The mean part of the time in which hardware threads stood idle, of so many invocations.
+    idle: f64,
+    idles: u32,
+    /// Whether more threads than hardware threads are tried.
+    crowds: bool,
+    /// Until then a team that shares hardware threads with neighbours is not tried.
+    shuns_until: u64,
     /// How much times of the same team differ from their mean, over all teams, and of how many times that is the mean.
     noise: f64,
     noises: f64,
@@ -142,6 +167,10 @@ impl Variant {
             mute_until: 0,
             before: 0,
             now: 0,
+            idle: 0.0,
+            idles: 0,
+            crowds: false,
+            shuns_until: 0,
             noise: NOISE,
             noises: 1.0,
         };
@@ -167,6 +196,22 @@ impl Variant {
         variant
     }
 
+    /// Returns whether a team that shares hardware threads with neighbours was good here, or poor; `None` if that is not known.
+    pub(super) fn sharing(&self) -> Option<bool> {
+        let (shared, held) = (&self.arms[0], &self.arms[self.held]);
+        let times = shared.estimate(true).zip(held.estimate(true));
+        let known = self.contended() && self.probing != Some(0);
+        let (shared, held) = times.filter(|_| known)?;
+        Some(shared < held * HOPELESS)
+    }
+
+    /// A team that shares hardware threads with neighbours is not tried soon.
+    pub(super) fn shun(&mut self) {
+        if self.held != 0 {
+            self.shuns_until = SHUN;
+        }
+    }
+
     /// Returns the hardware threads that neighbours leave.
     fn left(&self) -> u32 {
         let all = self.site.all().threads();
@@ -180,15 +225,35 @@ impl Variant {
 
     /// Returns whether times vary because others run, too.
     pub(super) fn rough(&self) -> bool {
-        self.contended() || self.usual.threads > self.site.all().threads()
+        self.contended() || self.crowds
+    }
+
+    /// Returns whether the program asks for more threads than there are hardware threads.
+    fn is_over(&self) -> bool {
+        self.usual.threads > self.site.all().threads()
+    }
+
+    /// Learns how much of the time hardware threads stood idle with the first team.
+    fn look_idle(&mut self, idle: f64) {
+        self.idles += 1;
+        self.idle += (idle - self.idle) / f64::from(self.idles.min(IDLE_KNOWN));
+        if self.idles >= IDLE_KNOWN && self.idle > IDLE && !self.crowds {
+            self.settle();
+            self.crowds = true;
+            self.fill_queue();
+        }
     }
 
     fn fill_queue(&mut self) {
         self.queue.clear();
         let home = self.arms[0].decision;
         let quota = f64::from(self.usual.threads) <= self.site.quota.max(1.0) + 1e-6;
-        if home != self.usual && quota {
-            self.queue.push(self.usual);
+        let as_is = match self.is_over() && !self.crowds {
+            true => team(self.site.all(), self.most, Waiting::AsIs),
+            false => self.usual,
+        };
+        if home != as_is && quota {
+            self.queue.push(as_is);
         }
         if self.contended() {
             let left = self.left();
@@ -291,6 +356,7 @@ impl Variant {
         decision: Decision,
         time: f64,
         switch: f64,
+        idle: Option<f64>,
         ledger: &mut Ledger,
     ) {
         self.invocations += 1;
@@ -316,6 +382,9 @@ impl Variant {
                 }
             }
         };
+        if let Some(idle) = idle.filter(|_| at == 0 && self.is_over() && !self.contended()) {
+            self.look_idle(idle);
+        }
         let (cold, rough) = (self.invocations == 1, self.rough());
         self.listen(at, time);
         if rough {
@@ -343,12 +412,14 @@ impl Variant {
         {
             return;
         }
+        let eager = changed || self.invocations <= EAGER || self.invocations.is_multiple_of(SELDOM);
+        let mut ended = false;
         if let Some(probed) = self.probing.filter(|&probed| self.is_tried(probed)) {
-            self.probing = None;
+            (self.probing, ended) = (None, true);
             let margin = 0.01 + self.unsure(probed);
             self.arms[probed].confirm(margin);
         }
-        if self.probing.is_none() {
+        if self.probing.is_none() && (eager || ended) {
             self.choose_after(switch);
             self.probing = self.propose(ledger);
         }
@@ -479,6 +550,7 @@ impl Variant {
         }
         let least = match () {
             () if self.rough() && time > best * TERRIBLE => 1,
+            () if self.rough() && time > best * POOR => 2,
             () if self.rough() => match arm.total >= ROUGH_TIME * self.site.microsecond {
                 true => 3,
                 false => ROUGH_TIMES,
@@ -588,11 +660,17 @@ impl Variant {
         // What the situation suggests comes first, when the first team is known.
         while self.is_known(0) && !self.queue.is_empty() {
             let decision = self.queue.pop()?;
-            if suggested(&decision, &self.arms) {
+            // Beside neighbours it is no better if members spin where it is poor that they sleep.
+            let is_poor =
+                decision.threads == self.arms[0].decision.threads && self.sharing() == Some(false);
+            if !is_poor && suggested(&decision, &self.arms) {
                 return Some(self.arm(decision));
             }
         }
         if !self.is_known(0) {
+            if self.invocations < self.shuns_until {
+                return None;
+            }
             return (self.rough() || self.arms[0].known() == 0).then_some(0);
         }
         if self.probes < PROBES && ledger.affords(self.wanted) {
