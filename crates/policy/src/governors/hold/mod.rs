@@ -15,13 +15,13 @@
 //! - *Widths.* A probe takes four windows: two at the other width, two at the width in use. The first of each two is not measured, since
 //!   caches settle in it. The probe's rate is compared with the mean of the rates of the width in use before and behind it, so that a
 //!   program that changes meanwhile does not decide. A narrower width is chosen if the last probes together are better by
-//!   [`Settings::margin`] and by more than they differ from each other, or if one is better by [`Settings::large`]; a wider one that has
-//!   not lost yet as soon as it is better.
+//!   [`Settings::margin`] and by more than they differ from each other, or if one is better by [`Settings::large`] and better than
+//!   usual; a wider one that has not lost yet as soon as it is better.
 //! - *Orders.* Who runs with whom shows over whole parts of a program only: those between barriers. Work tells which parts are the same,
 //!   and what follows one is expected to be what followed it the last time. A part that is known in the queue's order is run *by number*
 //!   the next time: at each call those with the lowest creation numbers run ([`Order::ByNumber`]), without turns and exchanges. This ends
 //!   as soon as less work is done than was done by then in the queue's order. From then on each part has the order in which it was
-//!   faster. Other parts are tried as long as the order by number has gained more than it has lost.
+//!   faster. Other parts are tried as long as the order by number has not cost 8 windows more than it has saved.
 //!   A part that is known begins with the width with which it ended the last time.
 //! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on, but not before what the probe cost is
 //!   [`Settings::repeat`] of the time since then. In another phase (the usual rate has changed by half, or a barrier released threads)
@@ -29,8 +29,8 @@
 //! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately.
 //!   With counters, a narrower width is not probed while fewer than [`Settings::misses`] of the accesses miss.
 //! - *Windows that do not count* are those in which threads ran out.
-//! - *Regret.* What lost probes cost, against the width in use, is kept below [`Settings::budget`] of the run, a tenth of what won probes
-//!   have brought, and 16 windows, together. The windows in which caches settle, before and behind, count.
+//! - *Regret.* What lost probes cost, against the width in use, is kept below [`Settings::budget`] of the run, 3% of what won probes have
+//!   brought, and 16 windows, together. The windows in which caches settle, before and behind, count.
 
 mod exchange;
 mod orders;
@@ -79,9 +79,9 @@ impl Default for Settings {
             margin_wider: 1.01,
             clear: 1.2,
             large: 1.5,
-            misses: 0.015,
+            misses: 0.004,
             budget: 0.0025,
-            repeat: 0.01,
+            repeat: 0.003,
         }
     }
 }
@@ -110,8 +110,8 @@ const SOLO_FADING: f64 = 0.1;
 /// The weight of older windows in the rate of the width in use.
 const BASE_FADING: f64 = 0.5;
 
-/// The part of what probes have won that lost ones may cost, and windows that they may cost in any case.
-const STAKE: f64 = 0.1;
+/// The part of what won probes have brought that lost ones may cost, and windows that they may cost in any case.
+const STAKE: f64 = 0.03;
 const ALLOWANCE: f64 = 16.0;
 
 /// Work and time of some windows.
@@ -310,6 +310,7 @@ impl Hold {
         let pair = Pair {
             probed: probe.probed,
             used: (probe.before + behind) / 2.0,
+            usual: self.exchange.usual(),
             cost: (probe.all.time - probe.all.work / usual).max(0.0),
         };
         let (now, settings, waited) = (self.now, self.settings, self.waited);
