@@ -6,8 +6,8 @@
 //!
 //! - *Turns.* A turn, in which the same threads run, ends only if for a whole period no thread blocked, so that none came from the queue.
 //!   It goes on after that, period by period, while at least twice as many threads wait as run and its last period was not slow: at most
-//!   for as long as the part of the program had run when it began, and 64 periods. New threads must fill the caches first, so good
-//!   company is kept; but a turn is a part of the program's time only, so that threads end together.
+//!   for as long as, when it began, more threads had waited than run in this part of the program, and 64 periods. New threads must fill the
+//!   caches first, so good company is kept; but a turn is a part of the program's time only, so that threads end together.
 //! - *Exchanges.* If a window's rate is below [`Settings::slow`] of the usual one, or the rates of four in a row below 0.9 of the mean
 //!   since the last barrier, the threads that run disturb each other. Then all of them but the last go to the back of the queue. One slow
 //!   window in [`Settings::trial`] is left alone instead, for comparison. If the windows behind those are faster on average than the
@@ -164,8 +164,8 @@ pub(super) struct Hold {
     window: u64,
     now: u64,
     turn: Turn,
-    /// When the last barrier opened.
-    part_began: u64,
+    /// Since when more threads have waited than run, in this part of the program.
+    crowded_since: u64,
     /// How many threads run; 0 before the first call and while threads are exchanged, which is not measured.
     ran: usize,
     /// Threads that waited at the last call.
@@ -202,7 +202,7 @@ impl Hold {
             window,
             now: 0,
             turn: Turn::new(site.period),
-            part_began: 0,
+            crowded_since: 0,
             ran: 0,
             waited: 0,
             many: false,
@@ -374,7 +374,7 @@ impl Hold {
         }
         let barrier = waiting >= before + threads.div_ceil(2).max(RELEASED);
         if barrier {
-            self.part_began = self.now;
+            self.crowded_since = self.now;
             self.turn.forget();
             self.widths().changed();
             self.exchange.begin();
@@ -424,8 +424,11 @@ impl Governor for Hold {
             order = self.order(period, barrier);
         }
         let used = self.widths().width();
+        if waiting <= used {
+            self.crowded_since = self.now;
+        }
         let longest = match waiting >= 2 * used {
-            true => self.turn.began().saturating_sub(self.part_began),
+            true => self.turn.began().saturating_sub(self.crowded_since),
             false => 0,
         };
         let mut plan = Plan {
