@@ -157,11 +157,12 @@ impl Widths {
             return Verdict::Won;
         }
         if better {
-            one.until = now + self.pause;
+            one.until = now.saturating_add(self.pause);
             return Verdict::Unclear;
         }
-        let pause = self.pause << one.losses.min(doublings(width > used));
-        one.until = now + pause.max((pair.cost / settings.repeat) as u64);
+        let pause = longer(self.pause, one.losses, width > used);
+        let pause = pause.max((pair.cost / settings.repeat) as u64);
+        one.until = now.saturating_add(pause);
         one.losses += 1;
         Verdict::Lost
     }
@@ -174,14 +175,15 @@ impl Widths {
             (one.probed, one.used, one.squares) = (0.0, 0.0, 0.0);
         }
         let before = &mut self.tried[self.width];
-        before.until = now + (self.pause << before.losses.min(doublings(self.width > width)));
+        let pause = longer(self.pause, before.losses, self.width > width);
+        before.until = now.saturating_add(pause);
         self.tried[width].losses = 0;
         self.width = width;
     }
 
     /// A probe of `width` had no result.
     pub(super) fn put_off(&mut self, width: usize, now: u64) {
-        self.tried[width].until = now + self.pause;
+        self.tried[width].until = now.saturating_add(self.pause);
     }
 
     /// Forgets the probes, and lets every width be probed at once: the program does something else now.
@@ -194,8 +196,10 @@ impl Widths {
     }
 }
 
-fn doublings(wider: bool) -> u32 {
-    if wider { WIDER_DOUBLINGS } else { DOUBLINGS }
+/// Returns the time to the next probe of a width that has lost so many times in a row before.
+fn longer(pause: u64, losses: u32, wider: bool) -> u64 {
+    let most = if wider { WIDER_DOUBLINGS } else { DOUBLINGS };
+    pause.saturating_mul(1 << losses.min(most))
 }
 
 #[cfg(test)]
